@@ -1,0 +1,1 @@
+"""What does a person type, and what do they get?"""

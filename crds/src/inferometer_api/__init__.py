@@ -1,0 +1,1 @@
+"""What is asked of a measurement, and what was found: the documents every component shares."""

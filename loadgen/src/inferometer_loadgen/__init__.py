@@ -1,0 +1,1 @@
+"""How is load driven at a server, timed, and judged?"""

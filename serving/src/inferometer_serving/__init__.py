@@ -1,0 +1,1 @@
+"""How is a model served over the Open Inference Protocol with ONNX Runtime?"""
