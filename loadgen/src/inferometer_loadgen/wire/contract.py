@@ -1,0 +1,136 @@
+"""What do the driver of a load and a wire protocol say to each other?
+
+A connection sends requests whose bytes were prepared before the measurement and answers each one
+exactly once through ``OnReply``, unless the driver cancelled it or closed the connection first.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal, NamedTuple, Protocol
+
+
+class FailureKind(StrEnum):
+    """Why a request has no good answer: the key by which errors are counted.
+
+    ``TIMEOUT`` and ``CONTENT`` are never made here: the driver gives up on a request, or finds
+    that its outputs do not fit. ``STATUS`` is the server's own error, ``PROTOCOL`` a reply that
+    breaks HTTP or gRPC, ``CONNECTION`` a connection that was lost or refused.
+    """
+
+    TIMEOUT = "timeout"
+    CONNECTION = "connection"
+    STATUS = "status"
+    PROTOCOL = "protocol"
+    CONTENT = "content"
+
+
+MESSAGE_LIMIT = 500
+"""The longest message of a failure, in characters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One request's failure: its kind, and one sentence that says what the server did or said."""
+
+    kind: FailureKind
+    message: str
+
+
+class ConnectionFailedError(OSError):
+    """A connection could not be opened; the message is a sentence that names host, port and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where requests go and for which model.
+
+    ``path_prefix`` is the path of the server's URL ("" or "/some/where", no slash at its end); it
+    is put before the paths of the Open Inference Protocol and means nothing to gRPC.
+    """
+
+    protocol: Literal["HTTP", "GRPC"]
+    host: str
+    port: int
+    model_name: str
+    model_version: str = ""
+    path_prefix: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedRequest:
+    """One inference request as tritonclient encoded it.
+
+    HTTP: ``payload`` is the JSON with the binary tensors behind it and ``json_length`` the length
+    of the JSON in bytes, or None where no binary tensor follows. gRPC: ``payload`` is a serialized
+    ``ModelInferRequest`` (which names the model itself) and ``json_length`` is None.
+    """
+
+    payload: bytes
+    json_length: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """The wire bytes of one request, made by ``prepare`` and opaque to everyone but a connection.
+
+    It may be sent any number of times, on any connection to the target it was prepared for.
+    """
+
+    pieces: tuple[bytes, ...]
+
+
+class Reply(NamedTuple):
+    """The body of a good reply that was asked to be kept.
+
+    HTTP: the whole body and the length of its JSON part (None where all of it is JSON). gRPC: the
+    serialized ``ModelInferResponse`` and None.
+    """
+
+    body: bytes
+    json_length: int | None
+
+
+OnReply = Callable[[int, Failure | None, Reply | None], None]
+"""Called with the token of the request, its failure or None, and the reply if it was kept.
+
+It is called in the loop turn that read the reply's last byte, and may send the next request (or
+cancel, or close) from within. The connection's own counts are already those after this reply.
+"""
+
+
+class Connection(Protocol):
+    """One connection to a server, which comes back by itself after a loss.
+
+    ``capacity`` is the number of requests that may be outstanding now: 0 while not connected, at
+    most 1 for HTTP, for gRPC the streams asked for or the server's limit, whichever is less.
+    ``reconnects`` counts how often the connection was opened again.
+    """
+
+    capacity: int
+    outstanding: int
+    reconnects: int
+
+    def send(self, prepared: Prepared, token: int, keep_reply: bool = False) -> None:  # noqa: FBT001, FBT002 - by position on the hot path: a keyword costs time there
+        """Send one request; the caller has seen that ``outstanding < capacity``.
+
+        ``token`` names the request in ``OnReply``, ``cancel`` and nowhere else; it must not be
+        outstanding already. With ``keep_reply`` the reply's body is kept and passed on; without
+        it the body is counted and dropped, but status, framing and lengths are checked as well.
+        """
+
+    def cancel(self, token: int) -> None:
+        """Forget an outstanding request: ``OnReply`` will not be called for it.
+
+        HTTP closes the connection and opens it again; gRPC resets the stream and goes on.
+        """
+
+    async def close(self) -> None:
+        """Close for good; what is outstanding is forgotten without a call of ``OnReply``."""
+
+
+OnCapacity = Callable[[Connection], None]
+"""Called when a connection's capacity has grown: it came back, or the server allows more streams.
+
+It is not called for the room that a reply or a ``cancel`` makes: the driver knows of those.
+"""
