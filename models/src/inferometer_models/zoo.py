@@ -1,0 +1,169 @@
+"""Which models are built in, what does each look like, and what are its bytes?"""
+
+import csv
+import difflib
+import hashlib
+import lzma
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from importlib.resources.abc import Traversable
+
+Shape = tuple[int | str, ...]
+"""Integers for fixed dimensions, a name ("batch") for an open one."""
+
+INDEX_COLUMNS = (
+    "name",
+    "task",
+    "input_type",
+    "input_shape",
+    "output_type",
+    "output_shape",
+    "operators",
+    "opset",
+    "xz_bytes",
+    "sha256",
+    "origin",
+)
+"""The header of graphs/index.csv."""
+
+
+class UnknownModelError(ValueError):
+    """A name that the zoo does not have; its message gives the nearest ones."""
+
+
+class DamagedModelError(RuntimeError):
+    """A packaged graph that is missing, or whose bytes are not those that the index names."""
+
+
+@dataclass(frozen=True, slots=True)
+class ZooEntry:
+    """One row of the index: what a caller may know about a model before it loads the model."""
+
+    name: str
+    """The task and the model, as in a `zoo://` address: "classification/resnet50"."""
+    task: str
+    input_datatype: str
+    """The Open Inference Protocol's word for the datatype of the one input, "input"."""
+    input_shape: Shape
+    output_datatype: str
+    """As input_datatype, of the one output, "output"."""
+    output_shape: Shape
+    operators: int
+    """Nodes of the graph without Constant and ConstantOfShape."""
+    opset: int
+    """Version of the default ONNX operator set."""
+    xz_bytes: int
+    """Size of the compressed file."""
+    sha256: str
+    """Checksum of the decompressed ONNX file, 64 lower-case hexadecimal digits."""
+    origin: str
+    """The public library that the graph was exported from, and its licence."""
+
+
+def names() -> tuple[str, ...]:
+    """Return the full names of all built-in models, sorted."""
+    return tuple(_index())
+
+
+def entries() -> tuple[ZooEntry, ...]:
+    """Return the entries of all built-in models, in the order of `names`."""
+    return tuple(_index().values())
+
+
+def entry(name: str) -> ZooEntry:
+    """Return the entry of a full name ("classification/resnet50") or of a bare one ("resnet50").
+
+    Raises UnknownModelError where no model has that name, or several share the bare one.
+    """
+    index = _index()
+    if name in index:
+        return index[name]
+    candidates = [full for full in index if _bare(full) == name]
+    match candidates:
+        case [only]:
+            return index[only]
+        case []:
+            raise UnknownModelError(_unknown(name))
+        case _:
+            several = ", ".join(candidates)
+            raise UnknownModelError(
+                f'"{name}" was asked of the model zoo, and several models are called so: '
+                f"{several}; name one of these in full."
+            )
+
+
+def read_onnx(name: str) -> bytes:
+    """Return the decompressed ONNX file of a model named as for `entry`.
+
+    Its checksum has been compared with the index. Raises UnknownModelError, or DamagedModelError
+    where the packaged file is missing, cannot be decompressed or has another checksum.
+    """
+    found = entry(name)
+    file = _graphs().joinpath(found.task, f"{_bare(found.name)}.onnx.xz")
+    remedy = "install Inferometer again."
+    try:
+        content = lzma.decompress(file.read_bytes())
+    except (OSError, lzma.LZMAError) as error:
+        raise DamagedModelError(
+            f'The built-in model "{found.name}" cannot be read from {file} ({error}): {remedy}'
+        ) from error
+    checksum = hashlib.sha256(content).hexdigest()
+    if checksum != found.sha256:
+        raise DamagedModelError(
+            f'The built-in model "{found.name}" should have the sha256 {found.sha256}, but '
+            f"{file} has {checksum}: {remedy}"
+        )
+    return content
+
+
+@cache
+def _index() -> dict[str, ZooEntry]:
+    """Read the index once; the keys are full names in sorted order."""
+    lines = _graphs().joinpath("index.csv").read_text(encoding="utf-8").splitlines()
+    rows = [_entry(row) for row in csv.DictReader(lines)]
+    return {row.name: row for row in sorted(rows, key=lambda row: row.name)}
+
+
+def _entry(row: dict[str, str]) -> ZooEntry:
+    return ZooEntry(
+        name=f"{row['task']}/{row['name']}",
+        task=row["task"],
+        input_datatype=row["input_type"],
+        input_shape=_shape(row["input_shape"]),
+        output_datatype=row["output_type"],
+        output_shape=_shape(row["output_shape"]),
+        operators=int(row["operators"]),
+        opset=int(row["opset"]),
+        xz_bytes=int(row["xz_bytes"]),
+        sha256=row["sha256"],
+        origin=row["origin"],
+    )
+
+
+def _shape(written: str) -> Shape:
+    """Read "batchx3x224x224"; no dimension's name holds an "x"."""
+    return tuple(int(part) if part.isdecimal() else part for part in written.split("x"))
+
+
+def _unknown(name: str) -> str:
+    """Say what was asked, and which models have a name near it, best first."""
+    asked = name.lower().removeprefix("zoo://")
+    by_bare_name = {_bare(full): full for full in _index()}
+    near = difflib.get_close_matches(asked, names(), n=3)
+    for bare in difflib.get_close_matches(_bare(asked), by_bare_name, n=3):
+        if by_bare_name[bare] not in near:
+            near.append(by_bare_name[bare])
+    nearest = f" The nearest names are {', '.join(near[:3])}." if near else ""
+    return (
+        f'"{name}" was asked of the model zoo, which has no such model.{nearest} '
+        f"`inferometer models` lists all {len(names())}."
+    )
+
+
+def _bare(name: str) -> str:
+    return name.rpartition("/")[2]
+
+
+def _graphs() -> Traversable:
+    return resources.files(__package__).joinpath("graphs")
