@@ -1,0 +1,169 @@
+"""Which tiny ONNX models do the tests serve?"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from onnx import (
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    ValueInfoProto,
+    helper,
+    numpy_helper,
+)
+from onnx.external_data_helper import set_external_data
+
+type_of_datatype = {
+    "BOOL": TensorProto.BOOL,
+    "UINT8": TensorProto.UINT8,
+    "UINT16": TensorProto.UINT16,
+    "UINT32": TensorProto.UINT32,
+    "UINT64": TensorProto.UINT64,
+    "INT8": TensorProto.INT8,
+    "INT16": TensorProto.INT16,
+    "INT32": TensorProto.INT32,
+    "INT64": TensorProto.INT64,
+    "FP16": TensorProto.FLOAT16,
+    "BF16": TensorProto.BFLOAT16,
+    "FP32": TensorProto.FLOAT,
+    "FP64": TensorProto.DOUBLE,
+    "BYTES": TensorProto.STRING,
+}
+"""The ONNX element type of each datatype of the Open Inference Protocol."""
+
+Shape = Sequence[int | str | None]
+
+
+def save(model: ModelProto, path: Path) -> Path:
+    """Write `model` to `path` and return the path."""
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+def identity(datatype: str = "FP32", shape: Shape = ("batch", 4)) -> ModelProto:
+    """Build a model `y = x` of one datatype; strings name open axes."""
+    node = helper.make_node("Identity", ["x"], ["y"], name="copy")
+    return _model([node], [_tensor("x", datatype, shape)], [_tensor("y", datatype, shape)])
+
+
+def add(shape: Shape = ("batch", 4)) -> ModelProto:
+    """Build a model `sum = left + right` on FP32."""
+    node = helper.make_node("Add", ["left", "right"], ["sum"], name="add")
+    inputs = [_tensor("left", "FP32", shape), _tensor("right", "FP32", shape)]
+    return _model([node], inputs, [_tensor("sum", "FP32", shape)])
+
+
+def fixed_batch(batch: int = 2, width: int = 3) -> ModelProto:
+    """Build a model `y = -x` on FP32 whose shape is fixed to [batch, width]."""
+    node = helper.make_node("Neg", ["x"], ["y"], name="negate")
+    shape = (batch, width)
+    return _model([node], [_tensor("x", "FP32", shape)], [_tensor("y", "FP32", shape)])
+
+
+def several_outputs() -> ModelProto:
+    """Build a model of two FP32 inputs [batch, 4] with outputs `sum`, `difference` and INT64 `whole`."""
+    shape = ("batch", 4)
+    nodes = [
+        helper.make_node("Add", ["left", "right"], ["sum"], name="add"),
+        helper.make_node("Sub", ["left", "right"], ["difference"], name="subtract"),
+        helper.make_node("Cast", ["sum"], ["whole"], name="cast", to=TensorProto.INT64),
+    ]
+    outputs = [
+        _tensor("sum", "FP32", shape),
+        _tensor("difference", "FP32", shape),
+        _tensor("whole", "INT64", shape),
+    ]
+    inputs = [_tensor("left", "FP32", shape), _tensor("right", "FP32", shape)]
+    return _model(nodes, inputs, outputs)
+
+
+def open_axes() -> ModelProto:
+    """Build a model that averages an FP32 image [batch, 3, height, width] to [batch, 3, 1, 1]."""
+    node = helper.make_node("GlobalAveragePool", ["image"], ["mean"], name="pool")
+    inputs = [_tensor("image", "FP32", ("batch", 3, "height", "width"))]
+    return _model([node], inputs, [_tensor("mean", "FP32", ("batch", 3, 1, 1))])
+
+
+def unsupported_operator() -> ModelProto:
+    """Build a model with an operator that no runtime has: com.example:Frobnicate."""
+    node = helper.make_node("Frobnicate", ["x"], ["y"], name="odd", domain="com.example")
+    shape = ("batch", 4)
+    graph = helper.make_graph(
+        [node], "odd", [_tensor("x", "FP32", shape)], [_tensor("y", "FP32", shape)]
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.example", 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8)
+
+
+def busy(trips: int = 1000, width: int = 64) -> ModelProto:
+    """Build a model `y = x` [batch, width] that first multiplies matrices `trips` times: slow on demand.
+
+    One trip of the default width costs about 5 us on one core.
+    """
+    body = helper.make_graph(
+        [
+            helper.make_node("Identity", ["go_in"], ["go_out"], name="go"),
+            helper.make_node("MatMul", ["state", "eye"], ["product"], name="multiply"),
+        ],
+        "body",
+        [
+            helper.make_tensor_value_info("trip", TensorProto.INT64, []),
+            helper.make_tensor_value_info("go_in", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("state", TensorProto.FLOAT, [width, width]),
+        ],
+        [
+            helper.make_tensor_value_info("go_out", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("product", TensorProto.FLOAT, [width, width]),
+        ],
+    )
+    nodes = [
+        helper.make_node("Loop", ["trips", "go", "eye"], ["last"], name="loop", body=body),
+        helper.make_node("MatMul", ["x", "last"], ["y"], name="apply"),
+    ]
+    weights = [
+        numpy_helper.from_array(np.eye(width, dtype=np.float32), "eye"),
+        numpy_helper.from_array(np.array(trips, dtype=np.int64), "trips"),
+        numpy_helper.from_array(np.array(True), "go"),
+    ]
+    shape = ("batch", width)
+    return _model(
+        nodes, [_tensor("x", "FP32", shape)], [_tensor("y", "FP32", shape)], weights=weights
+    )
+
+
+def write_with_external_data(folder: Path, location: str = "weights.bin") -> Path:
+    """Write a model `y = x + [1, 2, 3, 4]` whose weights lie in a file beside it.
+
+    The weights go to `folder / "weights.bin"`; `location` is what the model says of their place.
+    """
+    weights = np.arange(1, 5, dtype=np.float32)
+    tensor = numpy_helper.from_array(weights, "weights")
+    set_external_data(tensor, location=location, offset=0, length=weights.nbytes)
+    tensor.ClearField("raw_data")
+    tensor.data_location = TensorProto.EXTERNAL
+    (folder / "weights.bin").write_bytes(weights.tobytes())
+    node = helper.make_node("Add", ["x", "weights"], ["y"], name="add")
+    shape = ("batch", 4)
+    inputs = [_tensor("x", "FP32", shape)]
+    model = _model([node], inputs, [_tensor("y", "FP32", shape)], weights=[tensor])
+    return save(model, folder / "model.onnx")
+
+
+def _tensor(name: str, datatype: str, shape: Shape) -> ValueInfoProto:
+    return helper.make_tensor_value_info(name, type_of_datatype[datatype], list(shape))
+
+
+def _model(
+    nodes: Sequence[NodeProto],
+    inputs: Sequence[ValueInfoProto],
+    outputs: Sequence[ValueInfoProto],
+    *,
+    weights: Sequence[TensorProto] = (),
+) -> ModelProto:
+    graph: GraphProto = helper.make_graph(
+        list(nodes), "test", list(inputs), list(outputs), initializer=list(weights)
+    )
+    opsets = [helper.make_opsetid("", 17)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8)
