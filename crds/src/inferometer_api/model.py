@@ -1,0 +1,71 @@
+"""Which model is measured?"""
+
+from typing import Annotated, ClassVar
+
+from pydantic import Field, StringConstraints
+
+from inferometer_api.document import DnsSubdomain, Document, Rule, Sha256
+
+ModelUri = Annotated[
+    str,
+    StringConstraints(
+        min_length=1,
+        max_length=2048,
+        pattern=r"^(zoo://|file:|https://|pvc://|s3://)[^ ]+$",
+    ),
+]
+
+
+class ModelSource(Document):
+    """Where the model comes from or, with an External server, what the server calls it."""
+
+    uri: ModelUri | None = None
+    """Where the ONNX file is: `zoo://TASK/NAME` (built in), `https://...` (with sha256), \
+`pvc://CLAIM/PATH`, `s3://BUCKET/KEY`, and in local runs `file:PATH`, relative to the run file. \
+Required unless the server is External."""
+
+    sha256: Sha256 | None = None
+    """SHA-256 of the file in 64 lower-case hexadecimal digits. Checked before use; required with \
+https://."""
+
+    credentials_secret: DnsSubdomain | None = None
+    """Name of the Secret with the keys of an s3:// store. It must carry the label \
+inferometer.dev/allow-use=true."""
+
+    name: Annotated[str, Field(min_length=1, max_length=253)] | None = None
+    """What an External server calls the model. Only with an External server."""
+
+    version: Annotated[str, Field(min_length=1, max_length=63)] | None = None
+    """Which version of the model an External server is asked for; absent: the server's choice."""
+
+    constraints: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel="has(self.uri) != has(self.name)",
+            message="set uri (a model to serve) or name (with an External server), not both",
+            holds=lambda model: (model.uri is not None) != (model.name is not None),
+        ),
+        Rule(
+            cel="!has(self.version) || has(self.name)",
+            message="version is only for the name of an External server's model",
+            holds=lambda model: model.version is None or model.name is not None,
+        ),
+        Rule(
+            cel="!has(self.uri) || !self.uri.startsWith('https://') || has(self.sha256)",
+            message="a model from https:// needs its sha256",
+            holds=lambda model: (
+                model.uri is None or not model.uri.startswith("https://") or bool(model.sha256)
+            ),
+        ),
+        Rule(
+            cel="!has(self.sha256) || has(self.uri)",
+            message="sha256 is the checksum of uri, which is absent",
+            holds=lambda model: model.sha256 is None or model.uri is not None,
+        ),
+        Rule(
+            cel="!has(self.credentialsSecret) || has(self.uri) && self.uri.startsWith('s3://')",
+            message="credentialsSecret is only for s3://",
+            holds=lambda model: (
+                model.credentials_secret is None or (model.uri or "").startswith("s3://")
+            ),
+        ),
+    )

@@ -1,0 +1,79 @@
+"""What is a load generator started with, and what does it report while it works?
+
+The load generator reads one `LoadPlan` and writes one `Report` a line to its standard output.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from inferometer_api.document import Count, Document, Integer
+from inferometer_api.result import Environment, Outcome, ScenarioResult
+from inferometer_api.run import BenchmarkRun
+
+
+class LoadPlan(Document):
+    """Everything a load generator needs to know."""
+
+    run: BenchmarkRun
+    """What is asked, with every default filled in."""
+    place: Literal["Local", "Cluster"]
+    launched: bool
+    """Whether the server was started for this run."""
+    server_url: str
+    """http:// or grpc://, host, port and an optional path."""
+    model_name: str
+    model_version: str = ""
+    model_sha256: str | None = None
+    inputs_file: str | None = None
+    """Path of the .npz file, where inputs come from one."""
+    server_process_ids: list[Integer] = Field(default_factory=list)
+    """Processes whose CPU and memory count as the server's, where they run on this machine."""
+    notes: list[str] = Field(default_factory=list)
+    """What was asked and does not apply here; goes into the result."""
+
+
+class Progress(Document):
+    """How far the work is. Written about twice a second."""
+
+    report: Literal["progress"] = "progress"
+    stage: Literal["WaitingForServer", "Preparing", "WarmUp", "Measuring", "Draining"]
+    scenario: str = ""
+    step: str = ""
+    scenario_index: Count = 0
+    """0 for the first."""
+    scenario_count: Count = 0
+    fraction: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """How far the stage is."""
+    elapsed_seconds: float = 0.0
+    """Since the stage began."""
+    queries: Count = 0
+    failed: Count = 0
+    qps: float | None = None
+    """Queries answered in the last second."""
+    p99_nanoseconds: Count | None = None
+    """Of the last second."""
+
+
+class Surroundings(Document):
+    """Under which conditions the figures will be found; written once the server is ready."""
+
+    report: Literal["surroundings"] = "surroundings"
+    environment: Environment
+
+
+class Measured(Document):
+    """One scenario is measured and judged."""
+
+    report: Literal["measured"] = "measured"
+    scenario: ScenarioResult
+
+
+class Ended(Document):
+    """The load generator's last line."""
+
+    report: Literal["ended"] = "ended"
+    outcome: Outcome
+
+
+Report = Annotated[Progress | Surroundings | Measured | Ended, Field(discriminator="report")]

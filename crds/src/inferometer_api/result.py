@@ -1,0 +1,288 @@
+"""What was found: the result document of a run.
+
+Times are integers in nanoseconds, rates are floats per second; every unit is in the field's name.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from inferometer_api.document import Count, Document, Integer
+from inferometer_api.run import BenchmarkRun
+from inferometer_api.status import Attribution
+
+SCHEMA_VERSION = 1
+
+OutcomeState = Literal["Complete", "Failed", "Refused", "Interrupted", "Terminated"]
+VerdictState = Literal["VALID", "INVALID"]
+
+
+class Tensor(Document):
+    """An input or an output of the model, as the server describes it."""
+
+    name: str
+    datatype: str
+    """Its datatype in the Open Inference Protocol: FP32, INT64, BYTES, ..."""
+    shape: list[Integer]
+    """Its shape; -1 stands for an open axis."""
+
+
+class Node(Document):
+    """The machine that the load generator ran on; with a local run the server's too."""
+
+    hostname: str
+    operating_system: str
+    kernel: str
+    architecture: str
+    cpu_model: str
+    cpu_count: Count
+    memory_bytes: Count
+    cpu_governor: str | None = None
+    """The frequency governor of CPU 0; absent where the machine does not tell."""
+    gpus: list[str] = Field(default_factory=list)
+    """The GPUs' names."""
+
+
+class ServerFacts(Document):
+    """What the server says of itself, and how it was started."""
+
+    launched: bool
+    """Whether Inferometer started it; False: something that already served."""
+    url: str
+    name: str = ""
+    version: str = ""
+    extensions: list[str] = Field(default_factory=list)
+    settings: dict[str, str] = Field(default_factory=dict)
+    """The parameters of its model configuration: runtime version, threads, providers, ..."""
+    nodes_by_provider: dict[str, Count] = Field(default_factory=dict)
+    """How many graph nodes ran on which execution provider."""
+    compute_nodes_fell_back: Count | None = None
+    """Compute nodes that a GPU was asked for and that ran on the CPU."""
+
+
+class ModelFacts(Document):
+    """Which model was measured."""
+
+    name: str
+    version: str = ""
+    uri: str | None = None
+    sha256: str | None = None
+    inputs: list[Tensor] = Field(default_factory=list)
+    outputs: list[Tensor] = Field(default_factory=list)
+
+
+class Environment(Document):
+    """Under which conditions the figures were found."""
+
+    place: Literal["Local", "Cluster"]
+    node: Node
+    server: ServerFacts
+    model: ModelFacts
+    packages: dict[str, str] = Field(default_factory=dict)
+    """Versions of what the load generator is made of."""
+    images: dict[str, str] = Field(default_factory=dict)
+    """Digests of the container images, in a cluster."""
+    notes: list[str] = Field(default_factory=list)
+    """What was asked and does not apply here, one sentence each."""
+
+
+class PercentileValue(Document):
+    """One percentile with its 95 % confidence bounds by order statistics."""
+
+    percentile: float
+    """In percent: 99.9."""
+    nanoseconds: Count
+    low_nanoseconds: Count | None = None
+    """Lower bound; absent where there are too few queries to know one."""
+    high_nanoseconds: Count | None = None
+    """Upper bound; absent where there are too few queries to know one."""
+
+
+class Distribution(Document):
+    """A distribution of times, kept as an HdrHistogram with 3 significant digits."""
+
+    count: Count
+    min_nanoseconds: Count
+    mean_nanoseconds: Count
+    max_nanoseconds: Count
+    percentiles: list[PercentileValue]
+    """50, 90, 95, 97, 99, 99.9 and 99.99 percent, where there is at least one query."""
+    histogram: str
+    """The HdrHistogram of nanoseconds in its V2 encoding, compressed, base64."""
+
+
+class Counts(Document):
+    """How many of what."""
+
+    queries: Count
+    """Queries that were answered or failed within the window."""
+    samples: Count
+    """Samples (inferences) in the queries that were answered."""
+    succeeded: Count
+    failed: Count
+    errors: dict[str, Count] = Field(default_factory=dict)
+    """Failed queries by kind: timeout, connection, status, protocol, content."""
+    scheduled: Count | None = None
+    """Queries that the schedule had within the window, in open-loop scenarios."""
+    waited_for_connection: Count = 0
+    """Queries that were due and found no free connection; their wait is in their latency."""
+    checked_replies: Count = 0
+    """Replies whose outputs' names, types and shapes were checked."""
+    reconnects: Count = 0
+    """Connections that were lost and opened again."""
+
+
+class ErrorExample(Document):
+    """What one kind of error said, once."""
+
+    kind: str
+    message: str
+
+
+class Window(Document):
+    """One second of the measurement (longer in long runs, then all windows are equally long)."""
+
+    start_milliseconds: Count
+    """From the start of the measurement."""
+    duration_milliseconds: Count
+    scheduled: Count | None = None
+    succeeded: Count
+    failed: Count
+    p50_nanoseconds: Count | None = None
+    p99_nanoseconds: Count | None = None
+    max_nanoseconds: Count | None = None
+
+
+class UsageSample(Document):
+    """What server and load generator used, at one moment."""
+
+    at_milliseconds: Count
+    """From the start of the measurement."""
+    server_cpu_cores: float | None = None
+    """CPU seconds per second since the sample before; absent where the server is not ours."""
+    server_memory_bytes: Count | None = None
+    """Resident memory."""
+    client_cpu_cores: float
+    client_memory_bytes: Count
+
+
+class Energy(Document):
+    """The energy of the window. What has no source is unavailable, never zero."""
+
+    attribution: Attribution
+    reason: str = ""
+    """Why it is unavailable."""
+    microjoules: Count | None = None
+    microjoules_per_inference: Count | None = None
+
+
+class Step(Document):
+    """One measurement at one setting: a whole scenario, or one batch size of a `batch`."""
+
+    label: str
+    """The setting in words: "batch 8"; empty where the scenario has one step."""
+    batch_size: Count = 1
+    """Samples in each request."""
+    started_at: str
+    """RFC 3339, in UTC."""
+    warm_up_nanoseconds: Count
+    warm_up_queries: Count = 0
+    """Queries before the window, not measured."""
+    duration_nanoseconds: Count
+    """The measured window, from its first query's time to its last reply."""
+    ended_early: bool = False
+    """Whether the step ended before both minimums were reached."""
+    counts: Counts
+    scheduled_qps: float | None = None
+    """The rate of the schedule within the window, in open-loop scenarios."""
+    achieved_qps: float
+    """Queries answered per second of the window."""
+    achieved_samples_per_second: float
+    """Inferences per second of the window."""
+    latency: Distribution | None = None
+    """From the scheduled time in open-loop scenarios, else from the send, to the whole reply. \
+Absent where no query was answered."""
+    service_time: Distribution | None = None
+    """From the send to the whole reply, in open-loop scenarios."""
+    dispatch_lag: Distribution | None = None
+    """From the scheduled time to the moment the load generator took the query up."""
+    windows: list[Window] = Field(default_factory=list)
+    usage: list[UsageSample] = Field(default_factory=list)
+    server_cpu_seconds: float | None = None
+    client_cpu_seconds: float = 0.0
+    error_examples: list[ErrorExample] = Field(default_factory=list)
+    energy: Energy
+
+
+class Finding(Document):
+    """One rule that was broken, or one condition under which the figures hold."""
+
+    rule: str
+    """Its name in the documentation: MinDuration, ErrorRate, ..."""
+    message: str
+    """A sentence with the figure, the limit and what to do."""
+    figure: str
+    limit: str
+    step: str = ""
+    """The label of the step it speaks of; empty: the whole scenario."""
+
+
+class Verdict(Document):
+    """Whether the figures can be trusted and what was asked was met."""
+
+    state: VerdictState
+    reasons: list[Finding] = Field(default_factory=list)
+    """Why it is INVALID."""
+    cautions: list[Finding] = Field(default_factory=list)
+    """Conditions of the figures; they do not change the verdict."""
+
+
+class ScenarioResult(Document):
+    """What was found for one scenario (and repeat)."""
+
+    name: str
+    kind: str
+    """singleStream, server, batch, ..."""
+    repeat: Annotated[Integer, Field(ge=1)] = 1
+    seed: Count
+    """The seed of its schedule and inputs."""
+    steps: list[Step]
+    verdict: Verdict
+
+
+class Outcome(Document):
+    """How the run ended."""
+
+    state: OutcomeState
+    reason: str
+    """One CamelCase word: Measured, ServerDied, Interrupted, ..."""
+    message: str = ""
+    """What was asked, what was found, what to do; with the server's last lines where it died."""
+
+
+class ResultDocument(Document):
+    """Everything that was found in one run, and under which conditions."""
+
+    api_version: Literal["inferometer.dev/v1alpha1"]
+    kind: Literal["BenchmarkResult"]
+    schema_version: Literal[1]
+    run_id: str
+    """Unique for each execution."""
+    inferometer_version: str
+    started_at: str
+    """RFC 3339, in UTC."""
+    finished_at: str
+    outcome: Outcome
+    run: BenchmarkRun
+    """What was asked, with every default filled in."""
+    environment: Environment | None = None
+    """Absent where the run ended before the server was ready."""
+    scenarios: list[ScenarioResult] = Field(default_factory=list)
+    """What was measured, in order; where the run did not complete, what was measured until then."""
+
+    @property
+    def valid(self) -> bool:
+        """Whether the run is complete and every scenario is VALID."""
+        return self.outcome.state == "Complete" and all(
+            scenario.verdict.state == "VALID" for scenario in self.scenarios
+        )

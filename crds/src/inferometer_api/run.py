@@ -1,0 +1,185 @@
+"""What is a BenchmarkRun: what a person asks to be measured?"""
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field
+
+from inferometer_api.document import (
+    DnsSubdomain,
+    Document,
+    Integer,
+    NullsAbsent,
+    Rule,
+)
+from inferometer_api.load import Load
+from inferometer_api.model import ModelSource
+from inferometer_api.scenario import Scenario, Validity
+from inferometer_api.server import Server
+from inferometer_api.status import RunStatus
+
+
+class Telemetry(Document):
+    """What is measured beside the requests."""
+
+    power: Literal["Auto", "Disabled"] = "Auto"
+    """Auto: energy where the node has a source for it, else "unavailable" with the reason."""
+
+    idle_seconds: Annotated[Integer, Field(ge=0, le=3600)] = 5
+    """Seconds without load before warm-up, in which the idle power is measured."""
+
+
+class Retention(Document):
+    """What is left when the run has ended."""
+
+    cleanup: Literal["Always", "OnSuccess", "Never"] = "Always"
+    """When the server and the load generator are deleted: Always at the end, OnSuccess (kept for \
+a look when the run Failed), or Never."""
+
+    ttl_seconds_after_finished: Annotated[Integer, Field(ge=0, le=2**31 - 1)] = 86_400
+    """Seconds after which the finished run itself is deleted."""
+
+
+def _largest_requests(scenario: Scenario) -> list[int]:
+    if scenario.batch is not None:
+        return scenario.batch.batch_sizes
+    if scenario.offline is not None:
+        return [scenario.offline.batch_size]
+    if scenario.multi_stream is not None:
+        return [scenario.multi_stream.samples_per_query]
+    return [1]
+
+
+def _fits_max_batch(spec: "RunSpec") -> bool:
+    batching = spec.server.batching
+    return batching is None or all(
+        size <= batching.max_batch_size
+        for scenario in spec.scenarios
+        for size in _largest_requests(scenario)
+    )
+
+
+def _immutable(field: str) -> Rule:
+    return Rule(
+        cel=f"self.{field} == oldSelf.{field}",
+        message=f"{field} is immutable: create a new BenchmarkRun",
+        holds=None,
+    )
+
+
+class RunSpec(Document):
+    """What is measured. Immutable but for suspend, cancel and retention."""
+
+    model: ModelSource
+    """The model."""
+
+    server: Server = Field(default_factory=Server)
+    """The inference server under test."""
+
+    load: Load = Field(default_factory=Load)
+    """How requests are sent."""
+
+    scenarios: Annotated[list[Scenario], Field(min_length=1, max_length=32)]
+    """Load profiles, run in order against the same server."""
+
+    validity: Validity = Field(default_factory=Validity)
+    """What must hold for each scenario."""
+
+    telemetry: Telemetry = Field(default_factory=Telemetry)
+    """What is measured beside the requests."""
+
+    active_deadline_seconds: Annotated[Integer, Field(ge=1, le=2_592_000)] = 3600
+    """The run is Failed past it, counted from its first child made; not while queued or \
+suspended."""
+
+    retention: Retention = Field(default_factory=Retention)
+    """What is left when the run has ended."""
+
+    suspend: bool = False
+    """Holds a run that has not begun to measure. Later it ends the run as Failed, which never \
+resumes."""
+
+    cancel: bool = False
+    """Ends the run and keeps what was measured. Can be set once."""
+
+    constraints: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel="has(self.model.name) == (self.server.runtime == 'External')",
+            message="model.name goes with runtime External, model.uri with every other runtime",
+            holds=lambda spec: (spec.model.name is not None) == (spec.server.runtime == "External"),
+        ),
+        Rule(
+            cel="self.scenarios.all(s, self.scenarios.exists_one(t, t.name == s.name))",
+            message="each scenario needs a name of its own",
+            holds=lambda spec: len({s.name for s in spec.scenarios}) == len(spec.scenarios),
+        ),
+        Rule(
+            cel="!has(self.server.batching) || self.scenarios.all(s, "
+            "(!has(s.batch) || s.batch.batchSizes.all(b, b <= self.server.batching.maxBatchSize))"
+            " && (!has(s.offline) || s.offline.batchSize <= self.server.batching.maxBatchSize)"
+            " && (!has(s.multiStream)"
+            " || s.multiStream.samplesPerQuery <= self.server.batching.maxBatchSize))",
+            message="no scenario may send more samples in a request than server.batching."
+            "maxBatchSize: raise it or lower the batch size",
+            holds=_fits_max_batch,
+        ),
+        *map(
+            _immutable,
+            (
+                "model",
+                "server",
+                "load",
+                "scenarios",
+                "validity",
+                "telemetry",
+                "activeDeadlineSeconds",
+            ),
+        ),
+        Rule(
+            cel="!oldSelf.cancel || self.cancel",
+            message="cancel cannot be taken back",
+            holds=None,
+        ),
+    )
+
+
+class ObjectMeta(Document):
+    """The metadata of any Kubernetes object, of which only name, labels and annotations count."""
+
+    name: DnsSubdomain | None = None
+    generate_name: Annotated[str, Field(max_length=253)] | None = None
+    namespace: Annotated[str, Field(max_length=63)] | None = None
+    labels: Annotated[dict[str, str], NullsAbsent] = Field(default_factory=dict)
+    annotations: Annotated[dict[str, str], NullsAbsent] = Field(default_factory=dict)
+    uid: str | None = None
+    resource_version: str | None = None
+    generation: Integer | None = None
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    deletion_grace_period_seconds: Integer | None = None
+    finalizers: list[str] = Field(default_factory=list)
+    owner_references: list[dict[str, Any]] = Field(default_factory=list)
+    managed_fields: list[dict[str, Any]] = Field(default_factory=list)
+    self_link: str | None = None
+
+    constraints: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel="has(self.name) || has(self.generateName)",
+            message="the run needs a metadata.name",
+            holds=lambda meta: bool(meta.name or meta.generate_name),
+        ),
+    )
+
+
+class BenchmarkRun(Document):
+    """A measurement of how one model is served: which model, on what, under which load."""
+
+    api_version: Literal["inferometer.dev/v1alpha1"]
+    kind: Literal["BenchmarkRun"]
+    metadata: ObjectMeta
+    spec: RunSpec
+    status: RunStatus | None = None
+
+    @property
+    def name(self) -> str:
+        """The run's name, for people: generateName's prefix where it has no other."""
+        return self.metadata.name or (self.metadata.generate_name or "").rstrip("-")

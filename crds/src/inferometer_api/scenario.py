@@ -1,0 +1,238 @@
+"""Which load profile is driven, and for how long must it hold?"""
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field, StringConstraints
+
+from inferometer_api.document import (
+    Decimal,
+    DnsLabel,
+    Document,
+    Integer,
+    Rule,
+    Unique,
+    exactly_one,
+)
+
+Percentile = Literal["P50", "P90", "P95", "P97", "P99", "P99.9"]
+_LatencyBound = Annotated[Integer, Field(ge=1, le=3_600_000_000)]
+_BatchSize = Annotated[Integer, Field(ge=1, le=4096)]
+
+
+def percentile_value(percentile: Percentile) -> float:
+    """Return the number of a percentile's name: 99.9 for P99.9."""
+    return float(percentile.removeprefix("P"))
+
+
+class SingleStream(Document):
+    """One query of one sample at a time, the next as soon as the last is answered."""
+
+
+class ServerLoad(Document):
+    """Queries of one sample at random times, whether or not the server keeps up (open loop)."""
+
+    target_qps: Decimal
+    """Queries per second, on average: 200 or "16.5", with at most 3 decimals."""
+
+    arrivals: Literal["Poisson", "Constant"] = "Poisson"
+    """Poisson: exponential gaps, as independent users make; Constant: equal gaps."""
+
+    latency_bound_microseconds: _LatencyBound | None = None
+    """The latency that the percentile must keep, counted from the scheduled time. Absent: no \
+bound."""
+
+    percentile: Percentile = "P99"
+    """The percentile that must keep the bound."""
+
+
+class Batch(Document):
+    """One query at a time, of each batch size in turn."""
+
+    batch_sizes: Annotated[list[_BatchSize], Field(min_length=1, max_length=32), Unique]
+    """Samples per query. Each size gets an equal share of both minimums, and at least 10 \
+queries."""
+
+
+class MultiStream(Document):
+    """One query of several samples at a time."""
+
+    samples_per_query: _BatchSize = 8
+    """Samples in each query."""
+
+
+class Probe(Document):
+    """How long one probe of findPeak may take."""
+
+    min_queries: Annotated[Integer, Field(ge=10, le=100_000_000)] = 1024
+    """Queries after which a probe may end."""
+
+    max_seconds: Annotated[Integer, Field(ge=1, le=86_400)] = 60
+    """Seconds after which a probe ends."""
+
+
+class FindPeak(Document):
+    """Searches the highest rate whose percentile latency keeps the bound."""
+
+    latency_bound_microseconds: _LatencyBound
+    """The latency that the percentile must keep."""
+
+    percentile: Percentile = "P99"
+    """The percentile that must keep the bound."""
+
+    probe: Probe = Field(default_factory=Probe)
+    """How long one probe may take."""
+
+
+class Concurrency(Document):
+    """A number of clients, each with one query outstanding, for each number in turn."""
+
+    clients: Annotated[
+        list[Annotated[Integer, Field(ge=1, le=100_000)]],
+        Field(min_length=1, max_length=32),
+        Unique,
+    ]
+    """Clients of each step."""
+
+
+class Offline(Document):
+    """All samples at once, batched: the server's throughput."""
+
+    samples: Annotated[Integer, Field(ge=1, le=1_000_000_000)] = 24_576
+    """Samples, sent once."""
+
+    batch_size: _BatchSize = 1
+    """Samples per request."""
+
+
+class Burst(Document):
+    """Queries at a low rate with bursts at a high rate."""
+
+    base_qps: Decimal
+    """Queries per second between bursts."""
+
+    burst_qps: Decimal
+    """Queries per second within a burst."""
+
+    burst_seconds: Annotated[Integer, Field(ge=1, le=86_400)]
+    """Length of a burst."""
+
+    period_seconds: Annotated[Integer, Field(ge=1, le=86_400)]
+    """From the start of one burst to the start of the next; longer than a burst."""
+
+    constraints: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel="self.burstSeconds < self.periodSeconds",
+            message="burstSeconds must be less than periodSeconds",
+            holds=lambda burst: burst.burst_seconds < burst.period_seconds,
+        ),
+    )
+
+
+class Trace(Document):
+    """Queries at recorded times."""
+
+    uri: Annotated[
+        str,
+        StringConstraints(
+            min_length=1,
+            max_length=2048,
+            pattern=r"^(file:|configmap://|https://|pvc://|s3://)[^ ]+$",
+        ),
+    ]
+    """A CSV file with one arrival time in seconds a line: `file:PATH` in local runs, or \
+`configmap://NAME/KEY`."""
+
+    time_scale: Decimal = "1"
+    """Times are multiplied by it: "0.5" replays twice as fast."""
+
+
+SCENARIO_KINDS = (
+    "singleStream",
+    "server",
+    "batch",
+    "multiStream",
+    "findPeak",
+    "concurrency",
+    "offline",
+    "burst",
+    "trace",
+)
+"""The members of a scenario, of which exactly one is set."""
+
+
+class Scenario(Document):
+    """A named load profile. Set exactly one member beside the name."""
+
+    name: DnsLabel
+    """Name of the scenario, unique within the run."""
+
+    single_stream: SingleStream | None = None
+    """One query of one sample at a time: latency."""
+
+    server: ServerLoad | None = None
+    """Queries at random times at a rate: latency under load."""
+
+    batch: Batch | None = None
+    """One query at a time, of each batch size in turn: throughput by batch size."""
+
+    multi_stream: MultiStream | None = None
+    """One query of several samples at a time."""
+
+    find_peak: FindPeak | None = None
+    """The highest rate whose latency keeps a bound: capacity."""
+
+    concurrency: Concurrency | None = None
+    """A sweep over the number of closed-loop clients."""
+
+    offline: Offline | None = None
+    """All samples at once: throughput."""
+
+    burst: Burst | None = None
+    """A low rate with bursts."""
+
+    trace: Trace | None = None
+    """Recorded arrival times."""
+
+    constraints: ClassVar[tuple[Rule, ...]] = (exactly_one(SCENARIO_KINDS),)
+
+    @property
+    def kind(self) -> str:
+        """Which member is set, by its wire name."""
+        return next(
+            field.alias or name
+            for name, field in Scenario.model_fields.items()
+            if name != "name" and getattr(self, name) is not None
+        )
+
+
+class Validity(Document):
+    """What must hold for each scenario."""
+
+    rules: Literal["Default", "MLPerf"] = "Default"
+    """MLPerf: the minimums of MLPerf Inference for each scenario."""
+
+    warm_up: Literal["Fixed", "UntilSteady"] = "Fixed"
+    """Fixed: warmUpSeconds; UntilSteady: until three windows differ by less than 10 %."""
+
+    warm_up_seconds: Annotated[Integer, Field(ge=0, le=86_400)] = 5
+    """Seconds of the scenario's own load before the window, not measured."""
+
+    min_duration_seconds: Annotated[Integer, Field(ge=1, le=604_800)] = 60
+    """A scenario is measured at least so long."""
+
+    min_queries: Annotated[Integer, Field(ge=1, le=1_000_000_000)] = 1024
+    """A scenario has at least so many queries; in batch it counts samples."""
+
+    max_duration_seconds: Annotated[Integer, Field(ge=1, le=604_800)] = 600
+    """Past it a scenario ends, INVALID where a minimum is not reached."""
+
+    repeats: Annotated[Integer, Field(ge=1, le=100)] = 1
+    """How often each scenario is measured."""
+
+    constraints: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel="self.minDurationSeconds <= self.maxDurationSeconds",
+            message="minDurationSeconds must not exceed maxDurationSeconds",
+            holds=lambda validity: validity.min_duration_seconds <= validity.max_duration_seconds,
+        ),
+    )
