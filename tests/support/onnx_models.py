@@ -63,7 +63,7 @@ def fixed_batch(batch: int = 2, width: int = 3) -> ModelProto:
 
 
 def several_outputs() -> ModelProto:
-    """Build a model of two FP32 inputs [batch, 4] with outputs `sum`, `difference` and INT64 `whole`."""
+    """Build a model of two FP32 inputs with outputs `sum`, `difference` and INT64 `whole`."""
     shape = ("batch", 4)
     nodes = [
         helper.make_node("Add", ["left", "right"], ["sum"], name="add"),
@@ -98,7 +98,7 @@ def unsupported_operator() -> ModelProto:
 
 
 def busy(trips: int = 1000, width: int = 64) -> ModelProto:
-    """Build a model `y = x` [batch, width] that first multiplies matrices `trips` times: slow on demand.
+    """Build a model `y = x` [batch, width] that is slow on demand: it multiplies `trips` matrices.
 
     One trip of the default width costs about 5 us on one core.
     """
