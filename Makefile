@@ -1,0 +1,52 @@
+# One command per intent. `make` alone tells them all.
+
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+PYTHON ?= python3
+UV_VERSION := 0.13.8
+UV := .venv/bin/uv
+BIN := .venv/bin
+
+.PHONY: help install demo test check generate bench clean
+
+help: ## Show this help
+	@echo "Inferometer: measures how deep-learning models are served."
+	@echo
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.venv/bin/uv:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	|| { echo "Inferometer needs Python 3.11 or later; '$(PYTHON)' is $$($(PYTHON) --version 2>&1). Name another: make PYTHON=python3.12" >&2; exit 2; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+
+.venv/.installed: pyproject.toml uv.lock | .venv/bin/uv
+	$(UV) sync --quiet --locked --inexact --extra cpu --group dev
+	@touch $@
+
+install: .venv/.installed ## Install Inferometer and all its tools into .venv
+
+# The example is meant to be measured: an INVALID verdict (3) is shown in full and is no fault.
+demo: .venv/.installed ## Run the first example to its report (about a minute)
+	$(BIN)/inferometer run examples/01-resnet50-cpu.yaml --output results/demo || [ $$? -eq 3 ]
+
+generate: .venv/.installed ## Write what is generated: CRDs, schemas, reference pages
+	$(BIN)/python -m inferometer_api.publish
+
+check: .venv/.installed ## Lint, types, import contracts, generated files fresh
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m inferometer_api.publish --check
+
+test: check ## Pass every check and every test
+	@tests/install-tools
+	$(BIN)/pytest
+
+bench: .venv/.installed ## Measure against peers and write docs/performance.md (half an hour)
+	@bench/install-tools
+	$(BIN)/python bench/run.py
+
+clean: ## Remove what was built and measured here
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist results

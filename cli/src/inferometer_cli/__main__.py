@@ -1,0 +1,79 @@
+"""What can be asked of `inferometer`, and with which words?"""
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from inferometer_cli.commands import examples, models, report, run, serve, validate
+from inferometer_cli.exits import Exit, FailedError, RefusedError
+
+app = typer.Typer(
+    name="inferometer",
+    help="Measures how deep-learning models are served: launches the server, drives the load, "
+    "measures, judges whether the figures can be trusted, and draws a report.",
+    epilog="Exit codes: 0 VALID, 3 measured but INVALID, 2 refused (cannot be run), 1 failed, "
+    "130 interrupted, 143 terminated.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command("run")(run.run)
+app.command("validate")(validate.validate)
+app.command("report")(report.report)
+app.command("serve")(serve.serve)
+app.command("models")(models.models)
+app.command("examples")(examples.examples)
+
+
+def _show_version(wanted: bool) -> None:  # noqa: FBT001 - typer hands the flag over so
+    if wanted:
+        from inferometer_cli.version import VERSION
+
+        typer.echo(f"inferometer {VERSION}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    *,
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    """Take the options that stand before a command."""
+
+
+def main() -> None:
+    """Run the command line; every fault is one sentence and an exit code."""
+    try:
+        app()
+    except RefusedError as refusal:
+        _say(str(refusal))
+        sys.exit(Exit.REFUSED)
+    except FailedError as fault:
+        _say(str(fault))
+        sys.exit(Exit.FAILED)
+    except BrokenPipeError:
+        # The reader (`| head`) has seen enough. Python would complain once more at its exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(Exit.VALID)
+    except Exception as error:
+        if os.environ.get("INFEROMETER_DEBUG"):
+            raise
+        _say(
+            f"Something went wrong that should not: {type(error).__name__}: {error}. "
+            "Set INFEROMETER_DEBUG=1 to see where, and please report it."
+        )
+        sys.exit(Exit.FAILED)
+
+
+def _say(sentence: str) -> None:
+    print(f"inferometer: {sentence}", file=sys.stderr)  # noqa: T201 - a command line speaks
+
+
+if __name__ == "__main__":
+    main()

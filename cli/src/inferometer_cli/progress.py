@@ -1,0 +1,106 @@
+"""How does a person see that a run is at work, and how far it is?"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bars
+
+from inferometer_api.plan import Progress
+
+Watch = Callable[[Progress | str], None]
+"""Takes the load generator's progress, or a sentence about a stage before it."""
+
+_STAGES = {
+    "WaitingForServer": "waiting for the server",
+    "Preparing": "preparing requests",
+    "WarmUp": "warming up",
+    "Measuring": "measuring",
+    "Draining": "waiting for the last replies",
+}
+_PLAIN_EVERY_SECONDS = 10.0
+
+
+@contextmanager
+def watching(console: Console) -> Iterator[Watch]:
+    """Yield what takes the progress: a live bar on a terminal, plain lines elsewhere."""
+    if not console.is_terminal:
+        yield _PlainLines(console)
+        return
+    bars = Bars(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        TextColumn("{task.fields[figures]}"),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+    )
+    with bars:
+        yield _LiveBar(bars)
+
+
+class _LiveBar:
+    """One bar: the stage, how far it is, and the figures of the last second."""
+
+    def __init__(self, bars: Bars) -> None:
+        self._bars = bars
+        self._task: TaskID = bars.add_task("starting", total=None, figures="")
+
+    def __call__(self, event: Progress | str) -> None:
+        if isinstance(event, str):
+            self._bars.update(self._task, description=event, total=None, figures="")
+            return
+        known = event.stage in {"WarmUp", "Measuring"}
+        self._bars.update(
+            self._task,
+            description=_where(event),
+            total=1.0 if known else None,
+            completed=event.fraction,
+            figures=_figures(event),
+        )
+
+
+class _PlainLines:
+    """A line at each change of stage, and one every ten seconds in between."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._last_where = ""
+        self._next_at_seconds = 0.0
+
+    def __call__(self, event: Progress | str) -> None:
+        if isinstance(event, str):
+            self._say(event)
+            return
+        where = _where(event)
+        if where != self._last_where:
+            self._last_where = where
+            self._next_at_seconds = event.elapsed_seconds + _PLAIN_EVERY_SECONDS
+            self._say(where)
+        elif event.elapsed_seconds >= self._next_at_seconds:
+            self._next_at_seconds += _PLAIN_EVERY_SECONDS
+            self._say(f"{where}: {event.fraction:.0%}  {_figures(event)}".rstrip())
+
+    def _say(self, line: str) -> None:
+        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _where(event: Progress) -> str:
+    stage = _STAGES[event.stage]
+    if not event.scenario:
+        return stage
+    number = f"{event.scenario_index + 1}/{event.scenario_count}"
+    step = f", {event.step}" if event.step else ""
+    return f"{event.scenario} ({number}{step}): {stage}"
+
+
+def _figures(event: Progress) -> str:
+    figures = []
+    if event.qps is not None:
+        figures.append(f"{event.qps:,.1f} queries/s")
+    if event.p99_nanoseconds is not None:
+        figures.append(f"p99 {event.p99_nanoseconds / 1e6:,.2f} ms")
+    if event.failed:
+        figures.append(f"{event.failed:,} failed")
+    return "  ".join(figures)

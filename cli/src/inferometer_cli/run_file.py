@@ -1,0 +1,52 @@
+"""How is a run file read, with what the command line sets in it?"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from inferometer_api.availability import unavailable
+from inferometer_api.reading import InvalidRunError, parse_run
+from inferometer_api.resolve import resolved
+from inferometer_api.run import BenchmarkRun
+from inferometer_cli.exits import RefusedError
+
+RunFile = Annotated[
+    Path, typer.Argument(metavar="FILE", help="A BenchmarkRun in YAML or JSON.", show_default=False)
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="PATH=VALUE",
+        help="Set a field of the file, as in --set spec.load.protocol=GRPC or "
+        "--set 'spec.scenarios[traffic].server.targetQps=20'. May be repeated.",
+    ),
+]
+
+
+def read_run_file(file: Path, settings: list[str]) -> BenchmarkRun:
+    """Return the run that a file asks for, resolved, and sure to be one that can be tried here.
+
+    Raises `RefusedError` with every problem, one a line.
+    """
+    try:
+        text = file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise RefusedError(f"{file} cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise RefusedError(f"{file} is no text in UTF-8: a BenchmarkRun is YAML.") from error
+    try:
+        run = parse_run(text, source=str(file), overrides=[_setting(s) for s in settings])
+    except InvalidRunError as error:
+        raise RefusedError(str(error)) from error
+    if problems := unavailable(run, place="Local"):
+        raise RefusedError("\n".join((f"{file} asks for what cannot be done here:", *problems)))
+    return resolved(run)
+
+
+def _setting(text: str) -> tuple[str, str]:
+    path, equals, value = text.partition("=")
+    if not equals or not path:
+        raise RefusedError(f'--set takes PATH=VALUE, and "{text}" has no "=" behind a path.')
+    return path.strip(), value

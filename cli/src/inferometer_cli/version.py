@@ -1,0 +1,5 @@
+"""Which version of Inferometer is this?"""
+
+from importlib.metadata import version
+
+VERSION = version("inferometer")
