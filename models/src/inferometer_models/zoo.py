@@ -150,10 +150,9 @@ def _unknown(name: str) -> str:
     """Say what was asked, and which models have a name near it, best first."""
     asked = name.lower().removeprefix("zoo://")
     by_bare_name = {_bare(full): full for full in _index()}
-    near = difflib.get_close_matches(asked, names(), n=3)
-    for bare in difflib.get_close_matches(_bare(asked), by_bare_name, n=3):
-        if by_bare_name[bare] not in near:
-            near.append(by_bare_name[bare])
+    bare_names = difflib.get_close_matches(_bare(asked), by_bare_name, n=3)
+    near = [by_bare_name[bare] for bare in bare_names]
+    near += [full for full in difflib.get_close_matches(asked, names(), n=3) if full not in near]
     nearest = f" The nearest names are {', '.join(near[:3])}." if near else ""
     return (
         f'"{name}" was asked of the model zoo, which has no such model.{nearest} '

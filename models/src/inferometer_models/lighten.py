@@ -1,0 +1,112 @@
+"""How is a model added to the zoo? `python -m inferometer_models.lighten FULL.onnx OUT.onnx.xz`."""
+
+import argparse
+import csv
+import io
+import lzma
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import onnx
+from google.protobuf.message import DecodeError
+from onnx import ModelProto
+
+from inferometer_models.describe import UnfitModelError, compress, describe
+from inferometer_models.light import light
+from inferometer_models.structure import differences, operator_counts
+from inferometer_models.zoo import INDEX_COLUMNS
+
+SAME, DIFFERENT, REFUSED = 0, 1, 2
+"""Exit codes: done (or the same structure), another structure, cannot be done as asked."""
+
+SUFFIX = ".onnx.xz"
+
+
+class RefusedError(ValueError):
+    """What was asked cannot be done; the message says why and what to do."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Lighten a model and print its index row, or with --check compare two; return the exit code.
+
+    Nothing is written unless the light graph has the structure of the full one and runs.
+    """
+    asked = _parser().parse_args(arguments)
+    try:
+        if asked.check:
+            return _check(asked.full, asked.light)
+        return _lighten(asked.full, asked.light, asked.origin)
+    except (RefusedError, UnfitModelError) as error:
+        sys.stderr.write(f"{error}\n")
+        return REFUSED
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m inferometer_models.lighten",
+        description="Replace the large weights of an ONNX graph and print its row of the index.",
+    )
+    parser.add_argument("full", type=Path, metavar="FULL.onnx", help="the graph as exported")
+    parser.add_argument("light", type=Path, metavar=f"TASK/NAME{SUFFIX}", help="the light graph")
+    parser.add_argument("--origin", default="", help='library and licence: "timm 1.0 (Apache-2.0)"')
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; compare the two files' structure"
+    )
+    return parser
+
+
+def _lighten(full_path: Path, light_path: Path, origin: str) -> int:
+    if not light_path.name.endswith(SUFFIX):
+        raise RefusedError(f"{light_path} does not end in {SUFFIX}; name the light file so.")
+    full = _load(full_path)
+    made = light(full)
+    if told := differences(full, made):
+        raise RefusedError(f"{full_path} cannot be made light: {' '.join(told)}")
+    content = made.SerializeToString()
+    task = light_path.absolute().parent.name
+    row = describe(content, f"{task}/{light_path.name.removesuffix(SUFFIX)}", origin)
+    try:
+        light_path.write_bytes(compress(content))
+    except OSError as error:
+        raise RefusedError(f"{light_path} cannot be written ({error}); name another.") from error
+    sys.stdout.write(_csv_line(row))
+    return SAME
+
+
+def _check(full_path: Path, light_path: Path) -> int:
+    full = _load(full_path)
+    told = differences(full, _load(light_path))
+    for sentence in told:
+        sys.stdout.write(f"{sentence}\n")
+    if told:
+        return DIFFERENT
+    counts = operator_counts(full)
+    listed = ", ".join(f"{count} {operator}" for operator, count in counts.most_common())
+    sys.stdout.write(f"The same structure: {counts.total()} operators ({listed}).\n")
+    return SAME
+
+
+def _load(path: Path) -> ModelProto:
+    """Read an ONNX file, compressed where it is called so, with its external weights."""
+    try:
+        if path.name.endswith(SUFFIX):
+            content = lzma.decompress(path.read_bytes())
+            onnx.checker.check_model(content)
+            return onnx.load_model_from_string(content)
+        onnx.checker.check_model(path)  # by path: more than 2 GiB cannot be checked in memory
+        return onnx.load_model(path)
+    except (OSError, lzma.LZMAError, DecodeError, onnx.checker.ValidationError) as error:
+        raise RefusedError(
+            f"{path} cannot be read as an ONNX model ({error}); give a file that an exporter wrote."
+        ) from error
+
+
+def _csv_line(row: dict[str, str]) -> str:
+    line = io.StringIO()
+    csv.DictWriter(line, INDEX_COLUMNS, lineterminator="\n").writerow(row)
+    return line.getvalue()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

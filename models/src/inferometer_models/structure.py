@@ -1,0 +1,117 @@
+"""Do a full graph and its light one do the same work?"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto
+
+from inferometer_models.light import graphs, made_weights
+
+MOST_REPORTED = 5
+"""So many differences of one kind are named, the others counted."""
+
+
+def operator_counts(model: ModelProto) -> Counter[str]:
+    """Count the operators of all graphs of `model` without those that only hold data.
+
+    Constant and ConstantOfShape are left out: they run once, while the graph is loaded.
+    """
+    nodes = (node for graph in graphs(model.graph) for node in graph.node)
+    return Counter(
+        node.op_type for node in nodes if node.op_type not in {"Constant", "ConstantOfShape"}
+    )
+
+
+def differences(full: ModelProto, light: ModelProto) -> tuple[str, ...]:
+    """Return a sentence for each way in which `light` would not run as `full` does.
+
+    Compared are operators and how often each occurs, the order and wiring of the nodes, the names,
+    datatypes and shapes of weights, inputs and outputs. None: the structure is the same.
+    """
+    return (
+        *_unequal("operator", _written(operator_counts(full)), _written(operator_counts(light))),
+        *_unequal("weight", _weights(full), _weights(light)),
+        *_unequal("input", _interface(full.graph.input), _interface(light.graph.input)),
+        *_unequal("output", _interface(full.graph.output), _interface(light.graph.output)),
+        *_first_rewired(_wiring(full), _wiring(light)),
+    )
+
+
+def _written(counts: Counter[str]) -> dict[str, str]:
+    return {operator: str(count) for operator, count in counts.items()}
+
+
+def _weights(model: ModelProto) -> dict[str, str]:
+    """Give each weight, stored or made, its datatype and shape in words."""
+    found: dict[str, str] = {}
+    for graph in graphs(model.graph):
+        made = made_weights(graph)
+        shapes = {tensor.name for tensor in made.values()}
+        for tensor in graph.initializer:
+            if tensor.name not in shapes:
+                found[tensor.name] = _tensor(tensor.data_type, tensor.dims)
+        for node in graph.node:
+            if node.op_type == "ConstantOfShape" and node.output[0] in made:
+                shape = _integers(made[node.output[0]])
+                found[node.output[0]] = _tensor(node.attribute[0].t.data_type, shape)
+    return found
+
+
+def _integers(tensor: TensorProto) -> list[int]:
+    from_raw = memoryview(tensor.raw_data).cast("q") if tensor.raw_data else tensor.int64_data
+    return list(from_raw)
+
+
+def _interface(values: Iterable[ValueInfoProto]) -> dict[str, str]:
+    """Give each input or output its datatype and shape in words."""
+    return {
+        value.name: _tensor(
+            value.type.tensor_type.elem_type,
+            [
+                dim.dim_param or (dim.dim_value if dim.HasField("dim_value") else "?")
+                for dim in value.type.tensor_type.shape.dim
+            ],
+        )
+        for value in values
+    }
+
+
+def _tensor(data_type: int, dims: Iterable[int | str]) -> str:
+    return f"{TensorProto.DataType.Name(data_type)} {'x'.join(map(str, dims)) or 'scalar'}"
+
+
+def _wiring(model: ModelProto) -> list[str]:
+    """Write each node of all graphs, without those that `light` has put in, as one line."""
+    return [
+        _node(node)
+        for graph in graphs(model.graph)
+        for made in [made_weights(graph)]
+        for node in graph.node
+        if not (node.op_type == "ConstantOfShape" and node.output[0] in made)
+    ]
+
+
+def _node(node: NodeProto) -> str:
+    return f"{node.op_type}({', '.join(node.input)}) -> {', '.join(node.output)}"
+
+
+def _unequal(kind: str, full: Mapping[str, str], light: Mapping[str, str]) -> list[str]:
+    """Name what only one side has or both have otherwise; "absent" stands for nothing."""
+    names = [
+        name for name in sorted(full.keys() | light.keys()) if full.get(name) != light.get(name)
+    ]
+    told = [
+        f"{kind} {name}: {full.get(name, 'absent')} in the full graph, "
+        f"{light.get(name, 'absent')} in the light one."
+        for name in names[:MOST_REPORTED]
+    ]
+    more = len(names) - len(told)
+    return [*told, f"{kind}: {more} more differences."] if more else told
+
+
+def _first_rewired(full: list[str], light: list[str]) -> list[str]:
+    """Name the first node that stands elsewhere or is wired otherwise."""
+    for position, (one, other) in enumerate(zip(full, light, strict=False)):
+        if one != other:
+            return [f"node {position}: {one} in the full graph, {other} in the light one."]
+    return []

@@ -1,0 +1,165 @@
+"""Do the zoo's graphs, and those that its tool makes, run?"""
+
+import csv
+import io
+import lzma
+import re
+import subprocess
+import sys
+from importlib import resources
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime  # type: ignore[import-untyped]  # ships neither types nor stubs
+import pytest
+
+from inferometer_models import zoo
+from inferometer_models.describe import UnfitModelError, compress, describe
+from inferometer_models.light import light
+from inferometer_models.lighten import main
+from support.full_graphs import convolutional, with_weights
+
+five_families = [
+    "classification/squeezenet1_1",
+    "detection/ssdlite320_mobilenet_v3_large",
+    "text/minilm_l6",
+    "audio/wav2vec2_base",
+    "segmentation/lraspp_mobilenet_v3_large",
+]
+
+
+def _row(name: str) -> dict[str, str]:
+    """Read one row of the packaged index as it is written."""
+    index = resources.files("inferometer_models").joinpath("graphs", "index.csv")
+    rows = csv.DictReader(index.read_text(encoding="utf-8").splitlines())
+    return next(row for row in rows if f"{row['task']}/{row['name']}" == name)
+
+
+@pytest.mark.parametrize("name", five_families)
+def test_a_family_runs_with_random_inputs(name: str) -> None:
+    """A model of the family gives an output of the index's datatype and shape."""
+    entry = zoo.entry(name)
+    session = onnxruntime.InferenceSession(zoo.read_onnx(name), providers=["CPUExecutionProvider"])
+    shape = (2, *(int(dim) for dim in entry.input_shape[1:]))
+    random = np.random.default_rng(1)
+    sample = (
+        random.integers(0, 30_000, shape)
+        if entry.input_datatype == "INT64"
+        else random.standard_normal(shape, dtype=np.float32)
+    )
+    (output,) = session.run(["output"], {"input": sample})
+    assert output.dtype == np.float32
+    assert entry.output_datatype == "FP32"
+    assert output.shape == (2, *entry.output_shape[1:])
+
+
+@pytest.mark.parametrize("name", [*five_families[:3], "text/gpt2"])
+def test_the_tool_prints_the_row_that_the_index_has(name: str) -> None:
+    """Describing a packaged graph anew, open or fixed batch, gives its very row."""
+    content = zoo.read_onnx(name)
+    onnx.checker.check_model(content)
+    assert describe(content, name, zoo.entry(name).origin) == _row(name)
+
+
+def test_a_full_graph_is_made_light_from_the_command_line(tmp_path: Path) -> None:
+    """The command writes a graph that runs with the same shapes, and prints its row."""
+    full = tmp_path / "full.onnx"
+    onnx.save(convolutional(), full)
+    made = tmp_path / "classification" / "tiny.onnx.xz"
+    made.parent.mkdir()
+    command = [sys.executable, "-m", "inferometer_models.lighten", str(full), str(made)]
+    done = subprocess.run(
+        [*command, "--origin", "the tests, Apache-2.0"], capture_output=True, text=True, check=True
+    )
+    (printed,) = csv.DictReader(io.StringIO(done.stdout), zoo.INDEX_COLUMNS)
+    content = lzma.decompress(made.read_bytes())
+    assert printed == describe(content, "classification/tiny", "the tests, Apache-2.0")
+    assert printed["output_shape"] == "batchx10"
+    assert printed["operators"] == "4"
+    assert int(printed["xz_bytes"]) == made.stat().st_size < full.stat().st_size / 10
+    assert done.stderr == ""
+
+
+def test_a_light_graph_gives_outputs_like_the_full_one() -> None:
+    """Full and light take the same input and give finite outputs of the same shape."""
+    full = convolutional()
+    sample = np.random.default_rng(2).standard_normal((3, 3, 8, 8), dtype=np.float32)
+    outputs = [
+        onnxruntime.InferenceSession(
+            model.SerializeToString(), providers=["CPUExecutionProvider"]
+        ).run(None, {"input": sample})[0]
+        for model in (full, light(full))
+    ]
+    assert [output.shape for output in outputs] == [(3, 10), (3, 10)]
+    assert np.isfinite(outputs[1]).all()
+
+
+def test_weights_in_an_external_file_are_read(tmp_path: Path) -> None:
+    """An export of two files is made light as one of one file is."""
+    full = tmp_path / "full.onnx"
+    onnx.save(convolutional(), full, save_as_external_data=True, location="full.data")
+    assert main([str(full), str(tmp_path / "tiny.onnx.xz")]) == 0
+    assert main([str(full), str(tmp_path / "tiny.onnx.xz"), "--check"]) == 0
+
+
+def test_check_tells_the_same_structure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Full and light compared end 0 with the operators counted."""
+    full, made = tmp_path / "full.onnx", tmp_path / "tiny.onnx.xz"
+    onnx.save(convolutional(), full)
+    made.write_bytes(compress(light(convolutional()).SerializeToString()))
+    assert main([str(full), str(made), "--check"]) == 0
+    said = capsys.readouterr().out
+    assert said == "The same structure: 4 operators (1 Conv, 1 Relu, 1 Flatten, 1 Gemm).\n"
+
+
+def test_check_tells_another_structure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two models compared end 1 with each difference told."""
+    one, other = tmp_path / "one.onnx", tmp_path / "other.onnx"
+    onnx.save(convolutional(), one)
+    onnx.save(with_weights({}), other)
+    assert main([str(one), str(other), "--check"]) == 1
+    assert "operator Conv: 1 in the full graph, absent" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("full", "made", "said"),
+    [
+        ("absent.onnx", "tiny.onnx.xz", "cannot be read as an ONNX model"),
+        ("text.onnx", "tiny.onnx.xz", "cannot be read as an ONNX model"),
+        ("full.onnx", "tiny.onnx", r"does not end in \.onnx\.xz"),
+        ("full.onnx", "absent/tiny.onnx.xz", "cannot be written"),
+        ("renamed.onnx", "tiny.onnx.xz", 'has one output, called "output"; this one has "scores"'),
+    ],
+)
+def test_what_cannot_be_done_is_refused_with_a_sentence(
+    full: str, made: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command ends 2, says why, and leaves no file."""
+    onnx.save(convolutional(), tmp_path / "full.onnx")
+    (tmp_path / "text.onnx").write_text("not a model")
+    renamed = convolutional()
+    renamed.graph.node[-1].output[0] = renamed.graph.output[0].name = "scores"
+    onnx.save(renamed, tmp_path / "renamed.onnx")
+    before = sorted(tmp_path.rglob("*"))
+    assert main([str(tmp_path / full), str(tmp_path / made)]) == 2
+    assert re.search(said, capsys.readouterr().err)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_graph_that_the_zoo_cannot_hold_is_named() -> None:
+    """Open dimensions besides the batch, odd datatypes and faults at run time are told."""
+    open_width = with_weights({})
+    open_width.graph.input[0].type.tensor_type.shape.dim[1].dim_param = "width"
+    words = with_weights({})
+    for value in (words.graph.input[0], words.graph.output[0]):
+        value.type.tensor_type.elem_type = onnx.TensorProto.STRING
+    broken = convolutional()
+    broken.graph.input[0].type.tensor_type.shape.dim[1].dim_value = 4
+    for model, said in (
+        (open_width, "an open dimension besides the first"),
+        (words, "is of the ONNX type STRING"),
+        (broken, "cannot run the graph on zeros of the shape 1x4x8x8"),
+    ):
+        with pytest.raises(UnfitModelError, match=said):
+            describe(model.SerializeToString(), "classification/odd", "")

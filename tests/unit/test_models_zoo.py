@@ -1,0 +1,160 @@
+"""Does the zoo's reader give exactly what the index and the files hold?"""
+
+import hashlib
+import lzma
+from collections import Counter
+from importlib import resources
+from pathlib import Path
+
+import onnx
+import pytest
+
+from inferometer_models import zoo
+from inferometer_models.zoo import DamagedModelError, UnknownModelError, ZooEntry
+
+graphs = Path(str(resources.files("inferometer_models"))) / "graphs"
+
+
+def test_the_index_has_a_row_for_each_file_and_no_other() -> None:
+    """Every packaged graph has its row, every row its graph, and nothing else is packaged."""
+    files = [path.relative_to(graphs).as_posix() for path in graphs.rglob("*") if path.is_file()]
+    rows = [f"{name}.onnx.xz" for name in zoo.names()]
+    assert sorted(files) == sorted([*rows, "index.csv"])
+    assert len(rows) == 70
+
+
+def test_the_index_is_written_as_the_tool_prints_it() -> None:
+    """The header of the index names the columns in the order of the printed row."""
+    lines = (graphs / "index.csv").read_text(encoding="utf-8").splitlines()
+    assert lines[0] == ",".join(zoo.INDEX_COLUMNS)
+    assert len(lines) == 1 + len(zoo.names())
+
+
+def test_every_file_is_as_large_as_its_row_says_and_has_its_checksum() -> None:
+    """Sizes are those of the compressed files, checksums those of the decompressed ones."""
+    for entry in zoo.entries():
+        content = (graphs / f"{entry.name}.onnx.xz").read_bytes()
+        assert len(content) == entry.xz_bytes, entry.name
+        assert hashlib.sha256(lzma.decompress(content)).hexdigest() == entry.sha256, entry.name
+
+
+def test_every_row_agrees_with_the_graph() -> None:
+    """Operators, operator set, names of input and output, and the input's shape are the file's."""
+    for entry in zoo.entries():
+        model = onnx.load_model_from_string(zoo.read_onnx(entry.name))
+        graph = model.graph
+        dims = graph.input[0].type.tensor_type.shape.dim
+        found = (
+            sum(node.op_type not in {"Constant", "ConstantOfShape"} for node in graph.node),
+            [opset.version for opset in model.opset_import if opset.domain == ""],
+            [value.name for value in graph.input],
+            [value.name for value in graph.output],
+            tuple(dim.dim_param or dim.dim_value for dim in dims),
+        )
+        assert found == (
+            entry.operators,
+            [entry.opset],
+            ["input"],
+            ["output"],
+            entry.input_shape,
+        ), entry.name
+
+
+def test_shapes_have_only_the_batch_open() -> None:
+    """Input and output have known dimensions but for the batch, the first, where it is open."""
+    for entry in zoo.entries():
+        for shape in (entry.input_shape, entry.output_shape):
+            assert shape[0] in {"batch", 1}, entry.name
+            assert all(isinstance(dim, int) and dim > 0 for dim in shape[1:]), entry.name
+    fixed = [entry.name for entry in zoo.entries() if entry.input_shape[0] != "batch"]
+    assert fixed == ["text/gpt2"]
+
+
+def test_resnet50_has_the_operators_that_benanza_counts() -> None:
+    """The zoo's resnet50 is ResNet50-v1 with its batch normalisations: 175 operators."""
+    model = onnx.load_model_from_string(zoo.read_onnx("classification/resnet50"))
+    counts = Counter(node.op_type for node in model.graph.node)
+    del counts["ConstantOfShape"]
+    assert counts == {
+        "Conv": 53,
+        "BatchNormalization": 53,
+        "Relu": 49,
+        "Add": 16,
+        "MaxPool": 1,
+        "GlobalAveragePool": 1,
+        "Flatten": 1,
+        "Gemm": 1,
+    }
+    assert counts.total() == zoo.entry("resnet50").operators == 175
+
+
+def test_names_are_sorted_and_belong_to_the_entries() -> None:
+    """Names come sorted, and entries in the same order."""
+    assert zoo.names() == tuple(sorted(zoo.names()))
+    assert tuple(entry.name for entry in zoo.entries()) == zoo.names()
+
+
+def test_a_bare_name_means_the_same_as_the_full_one() -> None:
+    """A model is found by "task/name" and by "name" alone."""
+    for name in zoo.names():
+        assert zoo.entry(name.rpartition("/")[2]) is zoo.entry(name)
+    assert zoo.entry("resnet50").name == "classification/resnet50"
+    assert zoo.entry("resnet50").input_shape == ("batch", 3, 224, 224)
+
+
+@pytest.mark.parametrize(
+    ("asked", "nearest"),
+    [
+        ("resnet5", "classification/resnet50"),
+        ("clasification/resnet50", "classification/resnet50"),
+        ("zoo://text/brt_base", "text/bert_base"),
+        ("detection/ResNet50", "classification/resnet50"),
+    ],
+)
+def test_an_unknown_name_is_answered_with_the_nearest(asked: str, nearest: str) -> None:
+    """The error repeats what was asked, names the nearest model first, and where all are listed."""
+    with pytest.raises(UnknownModelError) as caught:
+        zoo.entry(asked)
+    message = str(caught.value)
+    assert message.startswith(f'"{asked}" was asked of the model zoo')
+    assert f"The nearest names are {nearest}" in message
+    assert "`inferometer models` lists all 70" in message
+
+
+@pytest.mark.parametrize("asked", ["", "zzzz", "../index", "classification/", "index.csv"])
+def test_a_name_like_no_other_gets_no_suggestion_and_reads_no_file(asked: str) -> None:
+    """What resembles no model is refused alike, whatever path it spells."""
+    with pytest.raises(UnknownModelError, match="which has no such model"):
+        zoo.read_onnx(asked)
+
+
+def test_a_bare_name_that_two_models_share_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where two tasks have a model of one name, the error asks for the full one."""
+    one = zoo.entry("unet")
+    index: dict[str, ZooEntry] = {"depth/unet": one, "segmentation/unet": one}
+    monkeypatch.setattr(zoo, "_index", lambda: index)
+    with pytest.raises(UnknownModelError, match=r"depth/unet, segmentation/unet; name one"):
+        zoo.entry("unet")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (lzma.compress(b"another file"), "should have the sha256"),
+        (b"not xz at all", "cannot be read"),
+        (None, "cannot be read"),
+    ],
+)
+def test_a_damaged_file_is_never_handed_out(
+    content: bytes | None, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other bytes, a broken archive and a missing file end in a sentence with the remedy."""
+    zoo.entry("vgg11")
+    file = tmp_path / "classification" / "vgg11.onnx.xz"
+    file.parent.mkdir()
+    if content is not None:
+        file.write_bytes(content)
+    monkeypatch.setattr(zoo, "_graphs", lambda: tmp_path)
+    with pytest.raises(DamagedModelError, match=said) as caught:
+        zoo.read_onnx("vgg11")
+    assert "install Inferometer again" in str(caught.value)
