@@ -102,14 +102,22 @@ cancel, or close) from within. The connection's own counts are already those aft
 class Connection(Protocol):
     """One connection to a server, which comes back by itself after a loss.
 
-    ``capacity`` is the number of requests that may be outstanding now: 0 while not connected, at
-    most 1 for HTTP, for gRPC the streams asked for or the server's limit, whichever is less.
-    ``reconnects`` counts how often the connection was opened again.
+    Its capacity is 0 while not connected and else 1 for HTTP and, for gRPC, the streams asked for
+    or the server's limit, whichever is less. A request is never sent twice: what was outstanding
+    when the connection was lost fails.
     """
 
-    capacity: int
-    outstanding: int
-    reconnects: int
+    @property
+    def capacity(self) -> int:
+        """How many requests may be outstanding now."""
+
+    @property
+    def outstanding(self) -> int:
+        """How many requests have been sent and not been answered or cancelled."""
+
+    @property
+    def reconnects(self) -> int:
+        """How often the connection has been opened again after its first time."""
 
     def send(self, prepared: Prepared, token: int, keep_reply: bool = False) -> None:  # noqa: FBT001, FBT002 - by position on the hot path: a keyword costs time there
         """Send one request; the caller has seen that ``outstanding < capacity``.

@@ -1,0 +1,81 @@
+"""When is a lost connection opened again?"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from inferometer_loadgen.wire.contract import ConnectionFailedError, Target
+
+FIRST_DELAY_SECONDS = 0.01
+LONGEST_DELAY_SECONDS = 1.0
+
+
+class Dialer:
+    """Opens a connection, and opens it again in the background until that works.
+
+    ``connect`` makes one attempt; ``came_back`` is told of each that succeeded in the background.
+    A loss after an answer is followed by an attempt at once. Without one the delays double from
+    0.01 s to 1 s, so that a server that only accepts and closes is not stormed.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        connect: Callable[[], Awaitable[None]],
+        came_back: Callable[[], None],
+        timeout_seconds: float,
+    ) -> None:
+        self._where = f"{target.host}:{target.port}"
+        self._connect = connect
+        self._came_back = came_back
+        self._timeout_seconds = timeout_seconds
+        self._delay_seconds = 0.0
+        self._dialing = False
+        self._stopped = False
+        self._task: asyncio.Task[None] | None = None
+
+    async def dial(self) -> None:
+        """Make one attempt; raises ConnectionFailedError with a sentence."""
+        self._dialing = True
+        try:
+            async with asyncio.timeout(self._timeout_seconds):
+                await self._connect()
+        except TimeoutError:
+            raise ConnectionFailedError(
+                f"The connection to {self._where} was not open after {self._timeout_seconds:g} s."
+            ) from None
+        except (OSError, UnicodeError) as error:  # UnicodeError: a host that is no host name
+            raise ConnectionFailedError(
+                f"The connection to {self._where} could not be opened: {error}"
+            ) from error
+        finally:
+            self._dialing = False
+
+    def redial(self, *, answered: bool) -> None:
+        """Open the connection again in the background; nothing while an attempt is under way."""
+        if self._dialing or self._task is not None or self._stopped:
+            return
+        if answered:
+            self._delay_seconds = 0.0
+        self._task = asyncio.get_running_loop().create_task(self._redial())
+
+    async def stop(self) -> None:
+        """Give up for good."""
+        self._stopped = True
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+
+    async def _redial(self) -> None:
+        while True:
+            if self._delay_seconds:
+                await asyncio.sleep(self._delay_seconds)
+            self._delay_seconds = min(
+                max(2 * self._delay_seconds, FIRST_DELAY_SECONDS), LONGEST_DELAY_SECONDS
+            )
+            try:
+                await self.dial()
+            except ConnectionFailedError:
+                continue
+            break
+        self._task = None
+        self._came_back()

@@ -1,0 +1,235 @@
+"""How does a gRPC connection stay open over losses, GOAWAY and exhausted streams?"""
+
+import asyncio
+from collections.abc import Callable
+from typing import cast
+
+from typing_extensions import override
+
+from inferometer_loadgen.wire import frames, hpack
+from inferometer_loadgen.wire.contract import (
+    Connection,
+    ConnectionFailedError,
+    EncodedRequest,
+    Failure,
+    OnCapacity,
+    OnReply,
+    Prepared,
+    Reply,
+    Target,
+)
+from inferometer_loadgen.wire.dialer import Dialer
+from inferometer_loadgen.wire.grpc_engine import Event, GrpcEngine
+from inferometer_loadgen.wire.http1_connection import authority
+from inferometer_loadgen.wire.sentences import reason_of
+
+_METHOD = b"/inference.GRPCInferenceService/ModelInfer"
+
+
+def prepare_grpc(encoded: EncodedRequest) -> Prepared:
+    """Put gRPC's prefix before the message, and make the start of a DATA frame that holds both."""
+    message = b"\0" + len(encoded.payload).to_bytes(4, "big") + encoded.payload
+    if len(message) > frames.LARGEST_FRAME_BYTES:
+        return Prepared((b"", message))  # never sent as one frame
+    return Prepared(
+        (frames.frame_start(len(message), frames.DATA, frames.FLAG_END_STREAM), message)
+    )
+
+
+def _request_headers(target: Target) -> list[hpack.Field]:
+    return [
+        (b":method", b"POST"),
+        (b":scheme", b"http"),
+        (b":path", _METHOD),
+        (b":authority", authority(target).encode("ascii")),
+        (b"te", b"trailers"),
+        (b"content-type", b"application/grpc"),
+        (b"user-agent", b"inferometer"),
+    ]
+
+
+async def open_grpc(
+    target: Target,
+    on_reply: OnReply,
+    on_capacity: OnCapacity,
+    streams: int,
+    connect_timeout_seconds: float,
+) -> Connection:
+    """Open a connection; raises ConnectionFailedError."""
+    connection = GrpcConnection(
+        target, on_reply, on_capacity, streams=streams, timeout_seconds=connect_timeout_seconds
+    )
+    await connection.open()
+    return connection
+
+
+class _Session(asyncio.Protocol):
+    """One transport with its engine, from connecting to its end."""
+
+    def __init__(
+        self,
+        blocks: hpack.RequestBlocks,
+        on_reply: OnReply,
+        on_event: Callable[["_Session", Event], None],
+    ) -> None:
+        self.engine = GrpcEngine(blocks, on_reply, self._on_event)
+        loop = asyncio.get_running_loop()
+        self.ready: asyncio.Future[None] = loop.create_future()
+        self.gone: asyncio.Future[None] = loop.create_future()
+        self._tell = on_event
+        self._transport: asyncio.Transport | None = None
+        self._reading = False
+
+    def send(self, prepared: Prepared, token: int, keep: bool) -> None:  # noqa: FBT001 - by position on the hot path
+        self.engine.send(prepared, token, keep)
+        if not self._reading:
+            self._flush()
+
+    def cancel(self, token: int) -> bool:
+        found = self.engine.cancel(token)
+        if found and not self._reading:
+            self._flush()
+        return found
+
+    async def close(self) -> None:
+        self.engine.forget()
+        if self._transport is not None:
+            self._transport.abort()
+            await self.gone
+
+    @override
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self._flush()
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        self._reading = True
+        self.engine.receive(data)
+        self._reading = False
+        self._flush()
+
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        reason = self.engine.broken or f"The connection was lost: {reason_of(exc)}"
+        if not self.ready.done():
+            self.ready.set_exception(ConnectionFailedError(reason))
+        self.engine.lost(reason)
+        self.gone.set_result(None)
+
+    def _flush(self) -> None:
+        engine, transport = self.engine, self._transport
+        out = engine.out
+        if transport is None:
+            return
+        if len(out) == 1:
+            transport.write(out[0])
+        elif engine.bulky:
+            transport.writelines(out)
+            engine.bulky = False
+        elif out:
+            transport.write(b"".join(out))
+        engine.out = []
+        if engine.finished:
+            transport.close()
+
+    def _on_event(self, event: Event) -> None:
+        if event is Event.LIMITS and not self.ready.done():
+            self.ready.set_result(None)
+        else:
+            self._tell(self, event)
+
+
+class GrpcConnection:
+    """One connection with up to ``streams`` requests outstanding.
+
+    When the server ends it (GOAWAY) or its stream ids run out, the next one is opened while the
+    old one's requests come to their end; these count as outstanding until they do.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        on_reply: OnReply,
+        on_capacity: OnCapacity,
+        *,
+        streams: int,
+        timeout_seconds: float,
+    ) -> None:
+        self.capacity = 0
+        self.outstanding = 0
+        self.reconnects = 0
+        self._target = target
+        self._blocks = hpack.encode_request(_request_headers(target))
+        self._on_reply = on_reply
+        self._on_capacity = on_capacity
+        self._streams = streams
+        self._session: _Session | None = None
+        self._draining: set[_Session] = set()
+        self._dialer = Dialer(target, self._connect, self._came_back, timeout_seconds)
+
+    async def open(self) -> None:
+        """Connect for the first time; raises ConnectionFailedError."""
+        await self._dialer.dial()
+
+    def send(self, prepared: Prepared, token: int, keep_reply: bool = False) -> None:  # noqa: FBT001, FBT002 - as in the contract
+        """Send one request; only while ``outstanding < capacity``."""
+        self.outstanding += 1
+        cast("_Session", self._session).send(prepared, token, keep_reply)
+
+    def cancel(self, token: int) -> None:
+        """Forget the request and reset its stream."""
+        for session in (self._session, *self._draining):
+            if session is not None and session.cancel(token):
+                self.outstanding -= 1
+                return
+
+    async def close(self) -> None:
+        """Close for good."""
+        await self._dialer.stop()
+        self.capacity = self.outstanding = 0
+        sessions = [self._session, *self._draining]
+        self._session = None
+        for session in sessions:
+            if session is not None:
+                await session.close()
+
+    def _replied(self, token: int, failure: Failure | None, reply: Reply | None) -> None:
+        self.outstanding -= 1
+        self._on_reply(token, failure, reply)
+
+    def _on_event(self, session: _Session, event: Event) -> None:
+        if session is not self._session:
+            return
+        match event:
+            case Event.LIMITS:
+                before = self.capacity
+                self.capacity = min(self._streams, session.engine.max_streams)
+                if self.capacity > before:
+                    self._on_capacity(self)
+            case Event.RETIRED:
+                self.capacity = 0
+                self._session = None
+                self._draining.add(session)
+                session.gone.add_done_callback(lambda _: self._draining.discard(session))
+                self._dialer.redial(answered=session.engine.answered)
+
+    async def _connect(self) -> None:
+        loop = asyncio.get_running_loop()
+        session = _Session(self._blocks, self._replied, self._on_event)
+        await loop.create_connection(lambda: session, self._target.host, self._target.port)
+        try:
+            await session.ready
+        except BaseException:
+            await session.close()
+            raise
+        if session.engine.retired:
+            await session.close()
+            raise ConnectionFailedError("the server closed it at once.")
+        self._session = session
+        self.capacity = min(self._streams, session.engine.max_streams)
+
+    def _came_back(self) -> None:
+        self.reconnects += 1
+        self._on_capacity(self)

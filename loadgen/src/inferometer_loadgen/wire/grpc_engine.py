@@ -1,0 +1,325 @@
+"""What does a gRPC client say on its HTTP/2 connection, and what do the frames it reads mean?
+
+The engine is fed what was read and leaves what is to be written in ``out``; it does no input or
+output itself. One write per read suffices: what callbacks send while frames are read is joined.
+"""
+
+from collections.abc import Callable
+from enum import Enum
+
+from inferometer_loadgen.wire import frames
+from inferometer_loadgen.wire.contract import Failure, FailureKind, OnReply, Prepared
+from inferometer_loadgen.wire.frame_reader import LARGEST_DATA_BYTES, FrameReader
+from inferometer_loadgen.wire.frames import ErrorCode, Http2Error
+from inferometer_loadgen.wire.grpc_replies import (
+    GOOD_OPENING,
+    read_opening,
+    read_trailers,
+    read_trailers_only,
+)
+from inferometer_loadgen.wire.grpc_stream import ReplyStream
+from inferometer_loadgen.wire.hpack import SIZE_UPDATE_TO_ZERO, HpackError, RequestBlocks
+from inferometer_loadgen.wire.send_windows import SendWindows
+from inferometer_loadgen.wire.sentences import bounded
+
+# Above this, copying a body to join it to its headers costs more than a second buffer.
+_JOINED_BYTES = 32_768
+_UNLIMITED = (1 << 32) - 1
+_OPENING_WORDS = (
+    frames.PREFACE,
+    frames.settings(
+        {
+            frames.SETTINGS_HEADER_TABLE_SIZE: 0,
+            frames.SETTINGS_ENABLE_PUSH: 0,
+            frames.SETTINGS_INITIAL_WINDOW_SIZE: frames.LARGEST_WINDOW,
+            frames.SETTINGS_MAX_FRAME_SIZE: LARGEST_DATA_BYTES,
+        }
+    ),
+    frames.window_update(0, frames.LARGEST_WINDOW - frames.DEFAULT_WINDOW),
+)
+
+_UNOPENED = Failure(FailureKind.PROTOCOL, "The reply's message came before its headers.")
+_UNCLOSED = Failure(FailureKind.PROTOCOL, "The reply ended without a grpc-status.")
+_REOPENED = Failure(FailureKind.PROTOCOL, "The reply holds headers between headers and trailers.")
+# By type: the length of its payload, and whether it is of the connection; None where any will do.
+_CONTROL_FRAMES: dict[int, tuple[int | None, bool | None]] = {
+    frames.PRIORITY: (5, False),
+    frames.RST_STREAM: (4, False),
+    frames.SETTINGS: (None, True),
+    frames.PUSH_PROMISE: (None, None),
+    frames.PING: (8, True),
+    frames.GOAWAY: (None, True),
+    frames.WINDOW_UPDATE: (4, None),
+}
+
+
+class Event(Enum):
+    """What changes a connection as a whole."""
+
+    LIMITS = "the server's settings came; the first time, the connection is ready"
+    RETIRED = "no new streams can be opened"
+
+
+class GrpcEngine:
+    """The client's side of one HTTP/2 connection that carries unary calls of one method.
+
+    ``out`` is what must be written next, in order; ``bulky`` says that joining it would copy large
+    bodies. ``max_streams`` is the server's limit. ``answered`` tells that some call was answered,
+    ``broken`` why the connection must be closed at once, if so.
+    """
+
+    def __init__(
+        self,
+        blocks: RequestBlocks,
+        on_reply: OnReply,
+        on_event: Callable[[Event], None],
+        last_stream_id: int = frames.LARGEST_STREAM_ID,
+    ) -> None:
+        self.out: list[bytes | memoryview] = list(_OPENING_WORDS)
+        self.bulky = False
+        self.max_streams = _UNLIMITED
+        self.retired = False
+        self.answered = False
+        self.broken: str | None = None
+        self._on_reply = on_reply
+        self._on_event = on_event
+        self._streams: dict[int, ReplyStream] = {}
+        self._next_id = 1
+        self._last_id = last_stream_id
+        self._plain_block = blocks.plain
+        self._block = _headers(blocks.first)
+        self._later_block = _headers(blocks.later)
+        self._windows = SendWindows()
+        self._whole_limit = min(self._windows.frame_limit, _JOINED_BYTES)
+        self._consumed = 0
+        self._reader = FrameReader(self)
+
+    @property
+    def finished(self) -> bool:
+        """Whether the transport has nothing more to carry."""
+        return self.broken is not None or (self.retired and not self._streams)
+
+    def send(self, prepared: Prepared, token: int, keep: bool) -> None:  # noqa: FBT001 - by position on the hot path
+        """Open a stream with its request; what flow control forbids now waits."""
+        stream_id = self._next_id
+        self._next_id = stream_id + 2
+        self._streams[stream_id] = ReplyStream(token, keep)
+        start, block = self._block
+        self._block = self._later_block
+        data_start, message = prepared.pieces
+        size = len(message)
+        name = stream_id.to_bytes(4, "big")
+        windows = self._windows
+        if size <= self._whole_limit and size <= windows.connection_window:
+            windows.connection_window -= size
+            self.out.append(b"".join((start, name, block, data_start, name, message)))
+        else:
+            self.out.append(start + name + block)
+            windows.add(stream_id, message)
+            self._send_waiting()
+        if self._next_id > self._last_id:
+            self._retire()
+
+    def cancel(self, token: int) -> bool:
+        """Forget a request and reset its stream; False where it is not outstanding here."""
+        for stream_id, stream in self._streams.items():
+            if stream.token == token:
+                del self._streams[stream_id]
+                self._windows.forget(stream_id)
+                self.out.append(frames.rst_stream(stream_id, ErrorCode.CANCEL))
+                return True
+        return False
+
+    def lost(self, sentence: str) -> None:
+        """Fail whatever is outstanding: the transport is gone."""
+        self._retire()
+        self._fail_all(Failure(FailureKind.CONNECTION, bounded(sentence)))
+
+    def forget(self) -> None:
+        """Forget all requests; no callback is called for them."""
+        self._streams.clear()
+        self._windows.waiting.clear()
+
+    def receive(self, data: bytes) -> None:
+        """Take what was read, in whatever pieces."""
+        if self.broken is not None:
+            return
+        try:
+            self._reader.receive(data)
+        except Http2Error as error:
+            self._break(error.code, str(error))
+        except HpackError as error:
+            self._break(ErrorCode.COMPRESSION_ERROR, str(error))
+
+    def on_data(self, flags: int, stream_id: int, data: bytes, start: int, end: int) -> None:
+        """Count a part of a message, and the window it took."""
+        self._consumed += end - start
+        if self._consumed > frames.LARGEST_WINDOW // 2:
+            self.out.append(frames.window_update(0, self._consumed))
+            self._consumed = 0
+        stream = self._streams.get(stream_id)
+        if stream is None:
+            self._check_known(stream_id)
+            return
+        failure = stream.take(data, start, end) if stream.opened else _UNOPENED
+        if failure is not None:
+            self._refuse(stream_id, stream, failure)
+        elif flags & frames.FLAG_END_STREAM:
+            self._finish(stream_id, stream, _UNCLOSED)
+
+    def on_padding(self, size: int) -> None:
+        """Count the window that padding took."""
+        self._consumed += size
+
+    def on_headers(self, flags: int, stream_id: int, block: bytes) -> None:
+        """Judge a header block: the reply's opening, or its end."""
+        stream = self._streams.get(stream_id)
+        if stream is None:
+            self._check_known(stream_id)
+        elif flags & frames.FLAG_END_STREAM:
+            if stream.opened:
+                failure = read_trailers(block) or (stream.missing() if stream.left else None)
+            else:
+                failure = read_trailers_only(block) or stream.missing()
+            self._finish(stream_id, stream, failure)
+        elif stream.opened:
+            self._refuse(stream_id, stream, _REOPENED)
+        else:
+            opening = read_opening(block)
+            if opening is GOOD_OPENING:
+                stream.opened = True
+            elif opening.failure is not None:
+                self._refuse(stream_id, stream, opening.failure)
+
+    def on_control(self, kind: int, flags: int, stream_id: int, payload: bytes) -> None:
+        """Take a frame that is about the connection or a stream, not a reply."""
+        wanted_bytes, of_connection = _CONTROL_FRAMES[kind]
+        if wanted_bytes is not None and len(payload) != wanted_bytes:
+            raise Http2Error(
+                ErrorCode.FRAME_SIZE_ERROR,
+                f"A frame of type {kind} is {len(payload)} bytes long in place of {wanted_bytes}.",
+            )
+        if of_connection is not None and of_connection != (stream_id == 0):
+            raise Http2Error(
+                ErrorCode.PROTOCOL_ERROR, f"A frame of type {kind} came on stream {stream_id}."
+            )
+        match kind:
+            case frames.WINDOW_UPDATE:
+                self._on_window_update(stream_id, int.from_bytes(payload, "big"))
+            case frames.PING if not flags & frames.FLAG_ACK:
+                self.out.append(frames.ping_ack(payload))
+            case frames.SETTINGS:
+                self._on_settings(flags, payload)
+            case frames.RST_STREAM:
+                self._on_rst_stream(stream_id, int.from_bytes(payload, "big"))
+            case frames.GOAWAY:
+                self._on_goaway(*frames.read_goaway(payload))
+            case frames.PUSH_PROMISE:
+                raise Http2Error(ErrorCode.PROTOCOL_ERROR, "The server pushed a stream, unasked.")
+            case _:
+                pass  # PRIORITY says nothing to a client, nor does the ACK of a PING
+
+    def _on_window_update(self, stream_id: int, increment: int) -> None:
+        increment &= frames.LARGEST_WINDOW
+        if stream_id:
+            self._check_known(stream_id)
+        if not increment:
+            raise Http2Error(ErrorCode.PROTOCOL_ERROR, "A WINDOW_UPDATE grants 0 bytes.")
+        self._windows.grow(stream_id, increment)
+        if self._windows.waiting:
+            self._send_waiting()
+
+    def _on_settings(self, flags: int, payload: bytes) -> None:
+        if flags & frames.FLAG_ACK:
+            if payload:
+                raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, "A SETTINGS ACK holds settings.")
+            return
+        for key, value in frames.read_settings(payload):
+            match key:
+                case frames.SETTINGS_INITIAL_WINDOW_SIZE:
+                    self._windows.set_stream_window(value)
+                case frames.SETTINGS_MAX_FRAME_SIZE:
+                    self._windows.set_frame_bytes(value)
+                case frames.SETTINGS_MAX_CONCURRENT_STREAMS:
+                    self.max_streams = value
+                case frames.SETTINGS_HEADER_TABLE_SIZE if value < frames.DEFAULT_HEADER_TABLE_BYTES:
+                    self._block = _headers(SIZE_UPDATE_TO_ZERO + self._plain_block)
+                    self._later_block = _headers(self._plain_block)
+        # The acknowledgement leaves before any frame that uses the new limits.
+        self.out.append(frames.SETTINGS_ACK)
+        self._whole_limit = min(self._windows.frame_limit, _JOINED_BYTES)
+        self._send_waiting()
+        self._on_event(Event.LIMITS)
+
+    def _on_rst_stream(self, stream_id: int, code: int) -> None:
+        stream = self._streams.get(stream_id)
+        if stream is None:
+            self._check_known(stream_id)
+            return
+        self._windows.forget(stream_id)
+        name = frames.error_name(code)
+        self._finish(
+            stream_id, stream, Failure(FailureKind.STATUS, f"The server reset the stream: {name}.")
+        )
+
+    def _on_goaway(self, last_stream_id: int, code: int, debug: bytes) -> None:
+        self._retire()
+        said = f" ({debug.decode('utf-8', 'replace')})" if debug else ""
+        failure = Failure(
+            FailureKind.CONNECTION,
+            bounded(
+                "The server closes the connection and did not take the request: "
+                f"{frames.error_name(code)}{said}."
+            ),
+        )
+        for stream_id in [name for name in self._streams if name > last_stream_id]:
+            if stream := self._streams.get(stream_id):
+                self._windows.forget(stream_id)
+                self._finish(stream_id, stream, failure)
+
+    def _send_waiting(self) -> None:
+        if pieces := self._windows.take():
+            self.out += pieces
+            self.bulky = True
+
+    def _finish(self, stream_id: int, stream: ReplyStream, failure: Failure | None) -> None:
+        del self._streams[stream_id]
+        self.answered = True
+        if self._windows.waiting and self._windows.forget(stream_id):
+            self.out.append(frames.rst_stream(stream_id, ErrorCode.CANCEL))
+        self._on_reply(stream.token, failure, None if failure else stream.reply())
+
+    def _refuse(self, stream_id: int, stream: ReplyStream, failure: Failure) -> None:
+        """End a stream whose reply is already known to be bad."""
+        self._windows.forget(stream_id)
+        self.out.append(frames.rst_stream(stream_id, ErrorCode.CANCEL))
+        self._finish(stream_id, stream, failure)
+
+    def _retire(self) -> None:
+        if not self.retired:
+            self.retired = True
+            self._on_event(Event.RETIRED)
+
+    def _break(self, code: ErrorCode, message: str) -> None:
+        self.broken = bounded(message)
+        self.out.append(frames.goaway(0, code))
+        self._retire()
+        self._fail_all(Failure(FailureKind.PROTOCOL, self.broken))
+
+    def _fail_all(self, failure: Failure) -> None:
+        self._windows.waiting.clear()
+        streams, self._streams = self._streams, {}
+        for stream in streams.values():
+            self._on_reply(stream.token, failure, None)
+
+    def _check_known(self, stream_id: int) -> None:
+        """Frames of streams that are over are passed over; of others there can be none."""
+        if stream_id % 2 == 0 or stream_id >= self._next_id:
+            raise Http2Error(
+                ErrorCode.PROTOCOL_ERROR, f"A frame came on stream {stream_id}, never opened."
+            )
+
+
+def _headers(block: bytes) -> tuple[bytes, bytes]:
+    """Make what stands before and behind the stream in the HEADERS frame of a request."""
+    return frames.frame_start(len(block), frames.HEADERS, frames.FLAG_END_HEADERS), block

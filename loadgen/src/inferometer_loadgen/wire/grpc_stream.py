@@ -1,0 +1,61 @@
+"""Is the one message of a gRPC reply complete?"""
+
+from inferometer_loadgen.wire.contract import Failure, FailureKind, Reply
+
+_PREFIX_BYTES = 5
+_COMPRESSED = Failure(
+    FailureKind.PROTOCOL, "The reply's message is compressed, which was not asked for."
+)
+_TOO_LONG = Failure(
+    FailureKind.PROTOCOL, "The reply holds more than its one message: bytes follow its end."
+)
+
+
+class ReplyStream:
+    """One outstanding request and what has come of its reply.
+
+    ``opened`` is true once the reply's headers have come, ``left`` the bytes of the message that
+    are still to come: -1 before its length is known.
+    """
+
+    __slots__ = ("_parts", "_prefix", "left", "opened", "token")
+
+    def __init__(self, token: int, keep: bool) -> None:  # noqa: FBT001 - by position: made once per request
+        self.token = token
+        self.opened = False
+        self.left = -1
+        self._prefix = b""
+        self._parts: list[bytes] | None = [] if keep else None
+
+    def take(self, data: bytes, start: int, end: int) -> Failure | None:
+        """Take a part of the body, in whatever pieces it comes."""
+        left = self.left
+        if left < 0:
+            if self._prefix:
+                data = self._prefix + data[start:end]
+                start, end = 0, len(data)
+            if end - start < _PREFIX_BYTES:
+                self._prefix = data[start:end]
+                return None
+            if data[start]:
+                return _COMPRESSED
+            left = int.from_bytes(data[start + 1 : start + 5], "big")
+            start += _PREFIX_BYTES
+        left -= end - start
+        if left < 0:
+            return _TOO_LONG
+        self.left = left
+        if self._parts is not None:
+            self._parts.append(data[start:end])
+        return None
+
+    def missing(self) -> Failure | None:
+        """Say what the message lacks, of a reply that ends here with a good status."""
+        if self.left == 0:
+            return None
+        what = "before its message" if self.left < 0 else f"{self.left} bytes before its message's"
+        return Failure(FailureKind.PROTOCOL, f"The reply ended {what} end, with grpc-status 0.")
+
+    def reply(self) -> Reply | None:
+        """Join the message, if it was to be kept."""
+        return None if self._parts is None else Reply(b"".join(self._parts), None)

@@ -1,0 +1,184 @@
+"""How are header blocks written and read when neither side remembers headers (RFC 7541)?
+
+The decoder is told of no dynamic table because the client allows the server none
+(SETTINGS_HEADER_TABLE_SIZE 0). That makes a block's meaning a function of its bytes alone, which
+is what lets decoded blocks be cached. The encoder does use the server's table: a connection sends
+the same headers again and again, so all but its first request refer to it.
+"""
+
+from dataclasses import dataclass
+
+from inferometer_loadgen.wire import huffman
+
+Field = tuple[bytes, bytes]
+
+# fmt: off
+STATIC_TABLE: tuple[Field, ...] = (
+    (b":authority", b""), (b":method", b"GET"), (b":method", b"POST"), (b":path", b"/"),
+    (b":path", b"/index.html"), (b":scheme", b"http"), (b":scheme", b"https"),
+    (b":status", b"200"), (b":status", b"204"), (b":status", b"206"), (b":status", b"304"),
+    (b":status", b"400"), (b":status", b"404"), (b":status", b"500"), (b"accept-charset", b""),
+    (b"accept-encoding", b"gzip, deflate"), (b"accept-language", b""), (b"accept-ranges", b""),
+    (b"accept", b""), (b"access-control-allow-origin", b""), (b"age", b""), (b"allow", b""),
+    (b"authorization", b""), (b"cache-control", b""), (b"content-disposition", b""),
+    (b"content-encoding", b""), (b"content-language", b""), (b"content-length", b""),
+    (b"content-location", b""), (b"content-range", b""), (b"content-type", b""), (b"cookie", b""),
+    (b"date", b""), (b"etag", b""), (b"expect", b""), (b"expires", b""), (b"from", b""),
+    (b"host", b""), (b"if-match", b""), (b"if-modified-since", b""), (b"if-none-match", b""),
+    (b"if-range", b""), (b"if-unmodified-since", b""), (b"last-modified", b""), (b"link", b""),
+    (b"location", b""), (b"max-forwards", b""), (b"proxy-authenticate", b""),
+    (b"proxy-authorization", b""), (b"range", b""), (b"referer", b""), (b"refresh", b""),
+    (b"retry-after", b""), (b"server", b""), (b"set-cookie", b""),
+    (b"strict-transport-security", b""), (b"transfer-encoding", b""), (b"user-agent", b""),
+    (b"vary", b""), (b"via", b""), (b"www-authenticate", b""),
+)
+# fmt: on
+SIZE_UPDATE_TO_ZERO = b"\x20"
+
+_INDEXED = 0x80
+_WITH_INDEXING = 0x40
+_SIZE_UPDATE = 0x20
+_HUFFMAN = 0x80
+_LARGEST_INTEGER = (1 << 31) - 1
+_BY_FIELD = {field: index for index, field in enumerate(STATIC_TABLE, 1)}
+_BY_NAME = {name: index for index, (name, _) in reversed(list(enumerate(STATIC_TABLE, 1)))}
+
+
+class HpackError(ValueError):
+    """A header block cannot be read; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestBlocks:
+    """The same request headers in three forms.
+
+    ``first`` enters them into the server's table and ``later`` refers to that; ``plain`` does
+    neither, for servers whose table is too small.
+    """
+
+    first: bytes
+    later: bytes
+    plain: bytes
+
+
+def encode_request(fields: list[Field]) -> RequestBlocks:
+    """Encode the headers that every request of a connection has."""
+    first, later, plain = bytearray(), bytearray(), bytearray()
+    entered = [field for field in fields if field not in _BY_FIELD]
+    for field in fields:
+        if (index := _BY_FIELD.get(field)) is not None:
+            reference = encode_integer(index, 7, _INDEXED)
+            first += reference
+            later += reference
+            plain += reference
+            continue
+        first += _literal(field, 6, _WITH_INDEXING)
+        plain += _literal(field, 4, 0)
+        # The newest entry of the dynamic table has the lowest index.
+        age = len(entered) - 1 - entered.index(field)
+        later += encode_integer(len(STATIC_TABLE) + 1 + age, 7, _INDEXED)
+    return RequestBlocks(bytes(first), bytes(later), bytes(plain))
+
+
+def _literal(field: Field, prefix_bits: int, pattern: int) -> bytes:
+    name, value = field
+    index = _BY_NAME.get(name, 0)
+    start = encode_integer(index, prefix_bits, pattern)
+    return start + (b"" if index else _string(name)) + _string(value)
+
+
+def _string(text: bytes) -> bytes:
+    return encode_integer(len(text), 7, 0) + text
+
+
+def encode_integer(value: int, prefix_bits: int, pattern: int) -> bytes:
+    """Encode an integer behind the bits of a pattern (RFC 7541, section 5.1)."""
+    limit = (1 << prefix_bits) - 1
+    if value < limit:
+        return bytes((pattern | value,))
+    coded = bytearray((pattern | limit,))
+    value -= limit
+    while value >= 0x80:
+        coded.append(value & 0x7F | 0x80)
+        value >>= 7
+    coded.append(value)
+    return bytes(coded)
+
+
+def decode(block: bytes, wanted: frozenset[bytes] | None = None) -> list[Field]:
+    """Read the fields of a header block in their order; raises HpackError.
+
+    With ``wanted`` only literals of those names are returned and the values of others are passed
+    over unread: what a proxy writes anew into each reply costs little.
+    """
+    try:
+        return _decode(block, wanted)
+    except IndexError:
+        raise HpackError("A header block ends in the middle of a header.") from None
+    except huffman.HuffmanError as error:
+        raise HpackError(str(error)) from None
+
+
+def _decode(block: bytes, wanted: frozenset[bytes] | None) -> list[Field]:
+    fields: list[Field] = []
+    position, end = 0, len(block)
+    while position < end:
+        first = block[position]
+        if first >= _INDEXED:
+            index, position = decode_integer(block, position, 7)
+            fields.append(_static(index))
+            continue
+        if _SIZE_UPDATE <= first < _WITH_INDEXING:
+            size, position = decode_integer(block, position, 5)
+            if size or fields:
+                raise HpackError(f"A header block sets the table to {size} bytes, 0 are allowed.")
+            continue
+        index, position = decode_integer(block, position, 6 if first >= _WITH_INDEXING else 4)
+        if index:
+            name = _static(index)[0]
+        else:
+            name, position = _read_string(block, position)
+        if wanted is None or name in wanted:
+            value, position = _read_string(block, position)
+            fields.append((name, value))
+        else:
+            position = _string_bounds(block, position)[1]
+    return fields
+
+
+def _static(index: int) -> Field:
+    if not 0 < index <= len(STATIC_TABLE):
+        raise HpackError(f"A header block refers to entry {index}, the table has 1 to 61.")
+    return STATIC_TABLE[index - 1]
+
+
+def _string_bounds(block: bytes, position: int) -> tuple[int, int]:
+    length, start = decode_integer(block, position, 7)
+    if start + length > len(block):
+        raise HpackError("A header block ends in the middle of a string.")
+    return start, start + length
+
+
+def _read_string(block: bytes, position: int) -> tuple[bytes, int]:
+    start, end = _string_bounds(block, position)
+    text = block[start:end]
+    return huffman.decode(text) if block[position] & _HUFFMAN else text, end
+
+
+def decode_integer(block: bytes, position: int, prefix_bits: int) -> tuple[int, int]:
+    """Read an integer and the position behind it; IndexError where the block ends within."""
+    limit = (1 << prefix_bits) - 1
+    value = block[position] & limit
+    position += 1
+    if value < limit:
+        return value, position
+    shift = 0
+    while True:
+        byte = block[position]
+        position += 1
+        value += (byte & 0x7F) << shift
+        if value > _LARGEST_INTEGER or shift > 28:
+            raise HpackError("A header block holds an integer of more than 31 bits.")
+        if byte < 0x80:
+            return value, position
+        shift += 7

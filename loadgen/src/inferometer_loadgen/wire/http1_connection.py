@@ -1,0 +1,185 @@
+"""How does one HTTP/1.1 connection carry one request after another?"""
+
+import asyncio
+from typing import cast
+from urllib.parse import quote
+
+from typing_extensions import override
+
+from inferometer_loadgen.wire.contract import (
+    Connection,
+    EncodedRequest,
+    FailureKind,
+    OnCapacity,
+    OnReply,
+    Prepared,
+    Target,
+)
+from inferometer_loadgen.wire.dialer import Dialer
+from inferometer_loadgen.wire.http1_parser import ReplyParser
+from inferometer_loadgen.wire.sentences import reason_of
+
+# One write of one object is the cheapest; above this, copying the body costs more than it saves.
+_JOINED_BYTES = 65_536
+
+
+def prepare_http1(target: Target, encoded: EncodedRequest) -> Prepared:
+    """Write the request's header block and join it to a small body."""
+    head = _head(target, encoded)
+    if len(encoded.payload) <= _JOINED_BYTES:
+        return Prepared((head + encoded.payload,))
+    return Prepared((head, encoded.payload))
+
+
+def _head(target: Target, encoded: EncodedRequest) -> bytes:
+    path = f"{target.path_prefix}/v2/models/{quote(target.model_name, safe='')}"
+    if target.model_version:
+        path += f"/versions/{quote(target.model_version, safe='')}"
+    binary = encoded.json_length is not None
+    lines = [
+        f"POST {path}/infer HTTP/1.1",
+        f"Host: {authority(target)}",
+        "User-Agent: inferometer",
+        f"Content-Type: application/{'octet-stream' if binary else 'json'}",
+        f"Content-Length: {len(encoded.payload)}",
+    ]
+    if binary:
+        lines.append(f"Inference-Header-Content-Length: {encoded.json_length}")
+    return "\r\n".join([*lines, "", ""]).encode("ascii")
+
+
+def authority(target: Target) -> str:
+    """Host and port as they stand in a URL."""
+    host = f"[{target.host}]" if ":" in target.host else target.host
+    return f"{host}:{target.port}"
+
+
+async def open_http1(
+    target: Target,
+    on_reply: OnReply,
+    on_capacity: OnCapacity,
+    connect_timeout_seconds: float,
+) -> Connection:
+    """Open a connection; raises ConnectionFailedError."""
+    connection = Http1Connection(target, on_reply, on_capacity, connect_timeout_seconds)
+    await connection.open()
+    return connection
+
+
+class Http1Connection(asyncio.Protocol):
+    """One connection with one request outstanding at a time.
+
+    It is the protocol of one transport after the other: a new one is only dialled once the old
+    one is gone.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        on_reply: OnReply,
+        on_capacity: OnCapacity,
+        connect_timeout_seconds: float,
+    ) -> None:
+        self.capacity = 0
+        self.outstanding = 0
+        self.reconnects = 0
+        self._target = target
+        self._on_reply = on_reply
+        self._on_capacity = on_capacity
+        self._parser = ReplyParser()
+        self._token = 0
+        self._answered = False
+        self._transport: asyncio.Transport | None = None
+        self._gone = asyncio.get_running_loop().create_future()
+        self._dialer = Dialer(target, self._connect, self._came_back, connect_timeout_seconds)
+
+    async def open(self) -> None:
+        """Connect for the first time; raises ConnectionFailedError."""
+        await self._dialer.dial()
+        self.capacity = 1
+
+    def send(self, prepared: Prepared, token: int, keep_reply: bool = False) -> None:  # noqa: FBT001, FBT002 - as in the contract
+        """Send one request; only while ``outstanding < capacity``."""
+        transport = cast("asyncio.Transport", self._transport)
+        self.outstanding = 1
+        self._token = token
+        self._parser.start(keep_reply)
+        pieces = prepared.pieces
+        if len(pieces) == 1:
+            transport.write(pieces[0])
+        else:
+            transport.writelines(pieces)
+
+    def cancel(self, token: int) -> None:
+        """Forget the request, and close its connection: its reply could come at any time."""
+        if self.outstanding and self._token == token:
+            self.outstanding = 0
+            self._drop()
+
+    async def close(self) -> None:
+        """Close for good."""
+        self.outstanding = 0
+        await self._dialer.stop()
+        if self._transport is not None:
+            self._drop()
+            await self._gone
+
+    @override
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self._answered = False
+        self._gone = asyncio.get_running_loop().create_future()
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        if not self.outstanding:
+            # A server that gives up an idle connection may say so first (408).
+            self._drop()
+        elif self._parser.feed(data):
+            self._complete()
+
+    @override
+    def eof_received(self) -> bool:
+        self.capacity = 0
+        self._cut_off(None)
+        return False
+
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self.capacity = 0
+        self._gone.set_result(None)
+        self._cut_off(exc)
+        self._dialer.redial(answered=self._answered)
+
+    def _complete(self) -> None:
+        parser = self._parser
+        failure = parser.failure
+        self.outstanding = 0
+        self._answered = True
+        if not parser.reusable:
+            self._answered = failure is None or failure.kind is FailureKind.STATUS
+            self._drop()
+        self._on_reply(self._token, failure, parser.reply)
+
+    def _cut_off(self, error: Exception | None) -> None:
+        if self.outstanding:
+            self._parser.finish(reason_of(error), clean=error is None)
+            self.outstanding = 0
+            self._on_reply(self._token, self._parser.failure, self._parser.reply)
+
+    def _drop(self) -> None:
+        self.capacity = 0
+        if self._transport is not None:
+            self._transport.abort()
+
+    async def _connect(self) -> None:
+        loop = asyncio.get_running_loop()
+        await loop.create_connection(lambda: self, self._target.host, self._target.port)
+        if self._transport is None:
+            raise ConnectionResetError("the server closed it at once.")
+
+    def _came_back(self) -> None:
+        self.reconnects += 1
+        self.capacity = 1
+        self._on_capacity(self)

@@ -1,0 +1,129 @@
+"""What does the header block of an HTTP/1.1 reply say (RFC 9112)?"""
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from http import HTTPStatus
+
+HEAD_LIMIT_BYTES = 65_536
+_STATUS_LINE = re.compile(rb"HTTP/1\.([01]) ([1-5]\d\d)(?: ([^\r\n]*))?")
+_NAME = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_NO_BODY = frozenset((204, 304))
+
+
+class ReplyError(ValueError):
+    """A reply breaks HTTP/1.1; the message is a sentence that says how."""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """A reply's header block, as far as it matters for reading its body and judging it.
+
+    ``length`` is the body's length in bytes: -1 where the body is chunked, and None where it ends
+    with the connection. ``json_length`` is the Inference-Header-Content-Length. ``good`` is true
+    for the plain case: status 200, a body of known length, and a connection that stays.
+    """
+
+    status: int
+    reason: str
+    length: int | None
+    json_length: int | None
+    reusable: bool
+    good: bool
+
+
+CHUNKED = -1
+
+
+# One and the same block comes with every reply until the Date in it changes; the bound matters
+# behind proxies, which write an id of its own into each reply.
+@lru_cache(maxsize=256)
+def parse_head(block: bytes) -> Head:
+    """Parse a header block, given with its empty line; raises ReplyError."""
+    lines = block[:-4].split(b"\r\n")
+    matched = _STATUS_LINE.fullmatch(lines[0])
+    if matched is None:
+        raise ReplyError(
+            f"The reply begins with {lines[0][:80]!r}, which is no HTTP/1 status line."
+        )
+    status = int(matched[2])
+    fields = _fields(lines[1:])
+    _refuse_encodings(fields)
+    length = None if status >= 200 else 0
+    if status in _NO_BODY:
+        length = 0
+    elif status >= 200:
+        length = _body_length(fields)
+    json_length = _one_number(fields, b"inference-header-content-length")
+    if json_length is not None and length is not None and 0 <= length < json_length:
+        raise ReplyError(
+            f"The reply's JSON part should have {json_length} bytes, but its body has {length}."
+        )
+    reusable = length is not None and _stays_open(matched[1], fields)
+    return Head(
+        status=status,
+        reason=_reason(status, matched[3]),
+        length=length,
+        json_length=json_length,
+        reusable=reusable,
+        good=status == HTTPStatus.OK and reusable and length != CHUNKED,
+    )
+
+
+def _fields(lines: list[bytes]) -> dict[bytes, bytes]:
+    """Header values by lower-case name; those of a repeated name are joined by commas."""
+    fields: dict[bytes, bytes] = {}
+    for line in lines:
+        name, colon, value = line.partition(b":")
+        if not colon or _NAME.fullmatch(name) is None:
+            raise ReplyError(f"The reply's header line {line[:80]!r} has no name and value.")
+        name, value = name.lower(), value.strip(b" \t")
+        fields[name] = fields[name] + b"," + value if name in fields else value
+    return fields
+
+
+def _tokens(fields: dict[bytes, bytes], name: bytes) -> list[bytes]:
+    return [token.strip().lower() for token in fields.get(name, b"").split(b",") if token.strip()]
+
+
+def _one_number(fields: dict[bytes, bytes], name: bytes) -> int | None:
+    if name not in fields:
+        return None
+    values = {value.strip() for value in fields[name].split(b",")}
+    text = values.pop()
+    if values or not text.isdigit() or len(text) > 18:
+        raise ReplyError(f"The reply's {name.decode()} is {fields[name][:80]!r}, no one number.")
+    return int(text)
+
+
+def _body_length(fields: dict[bytes, bytes]) -> int | None:
+    codings = _tokens(fields, b"transfer-encoding")
+    if not codings:
+        return _one_number(fields, b"content-length")
+    if codings != [b"chunked"]:
+        raise ReplyError(f"The reply's transfer-encoding is {codings}, only chunked is known.")
+    return CHUNKED
+
+
+def _refuse_encodings(fields: dict[bytes, bytes]) -> None:
+    codings = [coding for coding in _tokens(fields, b"content-encoding") if coding != b"identity"]
+    if codings:
+        raise ReplyError(f"The reply's body is encoded as {codings}, which was not asked for.")
+
+
+def _stays_open(minor_version: bytes, fields: dict[bytes, bytes]) -> bool:
+    if b"transfer-encoding" in fields and b"content-length" in fields:
+        return False  # RFC 9112, section 6.1: someone on the way may have read it otherwise
+    wishes = _tokens(fields, b"connection")
+    if minor_version == b"0":
+        return b"keep-alive" in wishes
+    return b"close" not in wishes
+
+
+def _reason(status: int, phrase: bytes | None) -> str:
+    if phrase:
+        return phrase.decode("latin-1")
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return "without a reason"

@@ -1,0 +1,183 @@
+"""When is the reply on an HTTP/1.1 connection complete, and is it good?
+
+The parser is fed what was read, in whatever pieces, and does no input or output.
+"""
+
+import orjson
+
+from inferometer_loadgen.wire.contract import Failure, FailureKind, Reply
+from inferometer_loadgen.wire.http1_chunks import ChunkReader
+from inferometer_loadgen.wire.http1_head import (
+    CHUNKED,
+    HEAD_LIMIT_BYTES,
+    Head,
+    ReplyError,
+    parse_head,
+)
+from inferometer_loadgen.wire.sentences import bounded
+
+_PREFIX = b"HTTP/1."
+_ERROR_BODY_BYTES = 4_096
+"""How much of an error's body is kept: enough for its message."""
+
+
+class ReplyParser:
+    """Reads one reply after another.
+
+    ``start`` is called for each request; ``feed`` and ``finish`` return True once its reply is
+    complete or can no longer become so. Then ``failure`` tells whether it was good, ``reply``
+    holds its body if that was to be kept, and ``reusable`` whether the connection may go on.
+    """
+
+    __slots__ = (
+        "_chunks",
+        "_head",
+        "_keep",
+        "_kept",
+        "_limit",
+        "_parts",
+        "_received",
+        "_rest",
+        "failure",
+        "reply",
+        "reusable",
+    )
+
+    def __init__(self) -> None:
+        self.start(False)
+
+    def start(self, keep: bool) -> None:  # noqa: FBT001 - by position on the hot path
+        """Expect a new reply, and keep its body if asked to."""
+        self.failure: Failure | None = None
+        self.reply: Reply | None = None
+        self.reusable = True
+        self._keep = keep
+        self._rest = b""
+        self._head: Head | None = None
+
+    def feed(self, data: bytes) -> bool:
+        """Take what was read; True once the reply is over."""
+        try:
+            if self._head is None:
+                return self._feed_head(data)
+            return self._feed_body(self._head, data, 0)
+        except ReplyError as error:
+            return self._fail(FailureKind.PROTOCOL, str(error))
+
+    def finish(self, reason: str, *, clean: bool) -> bool:
+        """End the reply with its connection: cleanly, as some bodies may end, or not."""
+        head = self._head
+        if head is None:
+            began = "before any of it came" if not self._rest else "within its headers"
+            return self._fail(FailureKind.CONNECTION, f"The reply was cut off {began}: {reason}")
+        if clean and head.length is None:
+            return self._end(head)
+        whole = "" if head.length in (None, CHUNKED) else f" of {head.length}"
+        return self._fail(
+            FailureKind.CONNECTION,
+            f"The reply was cut off after {self._received}{whole} bytes of its body: {reason}",
+        )
+
+    def _feed_head(self, data: bytes) -> bool:
+        if self._rest:
+            data = self._rest + data
+        start = 0
+        while True:
+            end = data.find(b"\r\n\r\n", start) + 4
+            if end == 3:
+                return self._keep_partial_head(data[start:])
+            head = parse_head(data[start:end])
+            if head.good and head.length == len(data) - end:
+                if self._keep:
+                    self.reply = Reply(data[end:], head.json_length)
+                return True
+            if head.status >= 200:
+                break
+            if head.status == 101:
+                raise ReplyError("The server switched to another protocol, unasked.")
+            start = end
+        self._head = head
+        self._received = self._kept = 0
+        self._parts: list[bytes] = []
+        self._limit = _ERROR_BODY_BYTES if head.status != 200 else -1 if self._keep else 0
+        self._chunks = ChunkReader() if head.length == CHUNKED else None
+        return self._feed_body(head, data, end)
+
+    def _keep_partial_head(self, rest: bytes) -> bool:
+        if not rest.startswith(_PREFIX[: len(rest)]):
+            raise ReplyError(
+                f"The reply begins with {rest[:40]!r}, which is no HTTP/1 status line."
+            )
+        if len(rest) > HEAD_LIMIT_BYTES:
+            raise ReplyError(f"The reply's headers are longer than {HEAD_LIMIT_BYTES} bytes.")
+        self._rest = rest
+        return False
+
+    def _feed_body(self, head: Head, data: bytes, position: int) -> bool:
+        if self._chunks is not None:
+            spans, position = self._chunks.feed(data, position)
+            for start, end in spans:
+                self._take(data, start, end)
+            if not self._chunks.done:
+                return False
+        elif head.length is None:
+            self._take(data, position, len(data))
+            return False
+        else:
+            end = min(len(data), position + head.length - self._received)
+            self._take(data, position, end)
+            position = end
+            if self._received < head.length:
+                return False
+        if position < len(data):
+            raise ReplyError(f"{len(data) - position} bytes follow the end of the reply.")
+        return self._end(head)
+
+    def _take(self, data: bytes, start: int, end: int) -> None:
+        self._received += end - start
+        limit = self._limit
+        if limit < 0:
+            self._parts.append(data[start:end])
+        elif self._kept < limit:
+            part = data[start : min(end, start + limit - self._kept)]
+            self._kept += len(part)
+            self._parts.append(part)
+
+    def _end(self, head: Head) -> bool:
+        self.reusable = head.reusable
+        if head.status != 200:
+            self.failure = Failure(FailureKind.STATUS, _status_sentence(head, self._body()))
+        elif head.json_length is not None and head.json_length > self._received:
+            return self._fail(
+                FailureKind.PROTOCOL,
+                f"The reply's JSON part should have {head.json_length} bytes, "
+                f"but its body has {self._received}.",
+            )
+        elif self._keep:
+            self.reply = Reply(self._body(), head.json_length)
+        return True
+
+    def _body(self) -> bytes:
+        return self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+
+    def _fail(self, kind: FailureKind, message: str) -> bool:
+        self.failure = Failure(kind, bounded(message))
+        self.reply = None
+        self.reusable = False
+        return True
+
+
+def _status_sentence(head: Head, body: bytes) -> str:
+    """Status and reason, and the protocol's error text or else the body's beginning."""
+    text = _error_text(body)
+    return bounded(f"HTTP status {head.status} {head.reason}" + (f": {text}" if text else ""))
+
+
+def _error_text(body: bytes) -> str:
+    try:
+        document = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return body.decode("utf-8", "replace")
+    if isinstance(document, dict) and isinstance(document.get("error"), str):
+        return str(document["error"])
+    return body.decode("utf-8", "replace")
