@@ -4,12 +4,10 @@ The models judge as a Kubernetes API server does under strict field validation: 
 refused, `null` means absent, `8.0` is the integer 8, and neither `"8"` nor `true` is a number.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import re
 from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -20,20 +18,9 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
+from inferometer_api.rules import Fault, FaultsError, Rule
+
 API_VERSION = "inferometer.dev/v1alpha1"
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """A rule that no single field can state, told to both judges.
-
-    `cel` is what the API server evaluates with `self` (and `oldSelf` on an update) as the object;
-    `holds` is the same rule over the model, None where only an update can break it.
-    """
-
-    cel: str
-    message: str
-    holds: Callable[[Any], bool] | None
 
 
 class Document(BaseModel):
@@ -54,9 +41,13 @@ class Document(BaseModel):
 
     @model_validator(mode="after")
     def _constraints_hold(self) -> Self:
-        broken = [r.message for r in self.constraints if r.holds is not None and not r.holds(self)]
+        broken = tuple(
+            Fault(tuple(rule.field.split(".")) if rule.field else (), rule.message)
+            for rule in self.constraints
+            if rule.holds is not None and not rule.holds(self)
+        )
         if broken:
-            raise ValueError("; ".join(broken))
+            raise FaultsError(broken)
         return self
 
     @model_validator(mode="before")
@@ -77,10 +68,14 @@ def _integral(value: Any) -> Any:
     return value
 
 
-Integer = Annotated[int, BeforeValidator(_integral)]
-"""A whole number; `8.0` is read as 8, as JSON does not tell them apart."""
+Integral = BeforeValidator(_integral)
+"""Annotates an integer: `8.0` is read as 8, as JSON does not tell them apart. It stands last, so
+that bounds before it are the integer's own and reach its schema."""
 
-Count = Annotated[Integer, Field(ge=0, le=2**53 - 1)]
+Integer = Annotated[int, Integral]
+"""A whole number without bounds of its own."""
+
+Count = Annotated[int, Field(ge=0, le=2**53 - 1), Integral]
 
 DnsLabel = Annotated[
     str, StringConstraints(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
@@ -116,11 +111,28 @@ DECIMAL_PATTERN = (
     r"^(0{0,3}[1-9][0-9]{0,6}(\.[0-9]{1,3})?|0{1,3}\.([1-9][0-9]{0,2}|0[1-9][0-9]?|00[1-9]))$"
 )
 DECIMAL_MAXIMUM = 9_999_999
-_DecimalString = Annotated[str, StringConstraints(max_length=16, pattern=DECIMAL_PATTERN)]
-_DecimalInteger = Annotated[Integer, Field(ge=1, le=DECIMAL_MAXIMUM)]
+_DECIMAL = re.compile(DECIMAL_PATTERN.removesuffix("$") + r"\Z", re.ASCII)
+
+
+def _decimal(value: Any) -> Any:
+    """Judge both forms at once, so that a wrong value is told once."""
+    value = _integral(value)
+    if isinstance(value, str) and len(value) <= 16 and _DECIMAL.match(value):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= DECIMAL_MAXIMUM:
+        return value
+    sentence = (
+        "must be a positive number with at most 3 decimals, no more than "
+        f'{DECIMAL_MAXIMUM}: a whole number (200) or, with decimals, a string ("16.5")'
+    )
+    if isinstance(value, float) and _DECIMAL.match(str(value)):
+        sentence = f'has decimals and must be written as a string: "{value}"'
+    raise FaultsError((Fault((), sentence),))
+
 
 Decimal = Annotated[
-    _DecimalInteger | _DecimalString,
+    int | str,
+    BeforeValidator(_decimal),
     WithJsonSchema(
         {
             "x-kubernetes-int-or-string": True,
@@ -139,26 +151,6 @@ def milli(value: int | str) -> int:
     whole, _, fraction = str(value).partition(".")
     return int(whole) * 1000 + int(fraction.ljust(3, "0") or 0)
 
-
-def _unique(values: list[Any]) -> list[Any]:
-    if len(set(values)) != len(values):
-        raise ValueError("each value may stand once")
-    return values
-
-
-def exactly_one(members: tuple[str, ...]) -> Rule:
-    """Return the rule that just one of the members (wire names) is set."""
-    fields = {"".join(f"_{c.lower()}" if c.isupper() else c for c in name) for name in members}
-    listed = ", ".join(f"has(self.{name})" for name in members)
-    return Rule(
-        cel=f"[{listed}].filter(set, set).size() == 1",
-        message=f"set exactly one of {', '.join(members)}",
-        holds=lambda document: sum(getattr(document, f) is not None for f in fields) == 1,
-    )
-
-
-Unique = AfterValidator(_unique)
-"""Annotates a list in which each value may stand once (`x-kubernetes-list-type: set`)."""
 
 NullsAbsent = BeforeValidator(_without_nulls)
 """Annotates a map in which a `null` value means that the key is absent."""

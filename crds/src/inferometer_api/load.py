@@ -4,19 +4,12 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, StringConstraints
 
-from inferometer_api.document import (
-    DnsSubdomain,
-    Document,
-    FilePath,
-    Integer,
-    NullsAbsent,
-    Rule,
-    exactly_one,
-)
+from inferometer_api.document import DnsSubdomain, Document, FilePath, Integral, NullsAbsent
+from inferometer_api.rules import Rule, exactly_one, not_both
 
 Protocol = Literal["HTTP", "GRPC"]
 
-_Dimension = Annotated[Integer, Field(ge=1, le=2**31 - 1)]
+_Dimension = Annotated[int, Field(ge=1, le=2**31 - 1), Integral]
 _Shape = Annotated[list[_Dimension], Field(max_length=16)]
 _TensorName = Annotated[str, Field(min_length=1, max_length=253)]
 
@@ -24,7 +17,7 @@ _TensorName = Annotated[str, Field(min_length=1, max_length=253)]
 class RandomInputs(Document):
     """Seeded random tensors that fit the model's metadata."""
 
-    pool_size: Annotated[Integer, Field(ge=1, le=4096)] = 16
+    pool_size: Annotated[int, Field(ge=1, le=4096), Integral] = 16
     """How many different requests are made; they are encoded once and sent in turn."""
 
     shapes: Annotated[dict[_TensorName, _Shape], NullsAbsent] = Field(
@@ -90,6 +83,8 @@ class Tls(Document):
                 (tls.client_certificate_file is None) == (tls.client_key_file is None)
             ),
         ),
+        not_both("caSecret", "caFile"),
+        not_both("clientSecret", "clientCertificateFile"),
     )
 
 
@@ -99,25 +94,25 @@ class Load(Document):
     protocol: Protocol = "HTTP"
     """HTTP or GRPC, both in the Open Inference Protocol v2."""
 
-    connections: Annotated[Integer, Field(ge=1, le=10_000)] = 8
+    connections: Annotated[int, Field(ge=1, le=10_000), Integral] = 8
     """Connections to each server. The layout changes what is measured: an HTTP connection carries \
 one request at a time, and a query that finds none free waits, which counts as latency. \
 Closed loops with one query outstanding use one of them."""
 
-    streams_per_connection: Annotated[Integer, Field(ge=1, le=10_000)] = 32
+    streams_per_connection: Annotated[int, Field(ge=1, le=10_000), Integral] = 32
     """Requests that may be outstanding on one connection, with GRPC."""
 
-    workers: Annotated[Integer, Field(ge=1, le=1000)] = 1
+    workers: Annotated[int, Field(ge=1, le=1000), Integral] = 1
     """Load generator processes that share one schedule."""
 
-    seed: Annotated[Integer, Field(ge=0, le=2**32 - 1)] = 42
+    seed: Annotated[int, Field(ge=0, le=2**32 - 1), Integral] = 42
     """Seed of the schedule and of random inputs. The same seed gives the same schedule, byte for \
 byte."""
 
     pacing: Literal["Timer", "Spin"] = "Timer"
     """Timer sleeps until a query is due; Spin burns a core to be more punctual."""
 
-    request_timeout_milliseconds: Annotated[Integer, Field(ge=1, le=3_600_000)] = 60_000
+    request_timeout_milliseconds: Annotated[int, Field(ge=1, le=3_600_000), Integral] = 60_000
     """Past it a query counts as an error of kind "timeout"."""
 
     inputs: Inputs = Field(default_factory=lambda: Inputs(random=RandomInputs()))
@@ -131,3 +126,5 @@ byte."""
 
     headers_file: FilePath | None = None
     """Local runs: file of `Name: value` lines, sent as headers of each request."""
+
+    constraints: ClassVar[tuple[Rule, ...]] = (not_both("headersSecret", "headersFile"),)

@@ -4,7 +4,8 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field, StringConstraints
 
-from inferometer_api.document import DnsSubdomain, Document, Rule, Sha256
+from inferometer_api.document import DnsSubdomain, Document, Sha256
+from inferometer_api.rules import Rule
 
 ModelUri = Annotated[
     str,
@@ -48,18 +49,22 @@ inferometer.dev/allow-use=true."""
             cel="!has(self.version) || has(self.name)",
             message="version is only for the name of an External server's model",
             holds=lambda model: model.version is None or model.name is not None,
+            field="version",
         ),
         Rule(
             cel="!has(self.uri) || !self.uri.startsWith('https://') || has(self.sha256)",
-            message="a model from https:// needs its sha256",
+            message="a model from https:// needs its sha256: the 64 hexadecimal digits that "
+            "sha256sum prints",
             holds=lambda model: (
                 model.uri is None or not model.uri.startswith("https://") or bool(model.sha256)
             ),
+            field="sha256",
         ),
         Rule(
             cel="!has(self.sha256) || has(self.uri)",
             message="sha256 is the checksum of uri, which is absent",
             holds=lambda model: model.sha256 is None or model.uri is not None,
+            field="sha256",
         ),
         Rule(
             cel="!has(self.credentialsSecret) || has(self.uri) && self.uri.startsWith('s3://')",
@@ -67,5 +72,6 @@ inferometer.dev/allow-use=true."""
             holds=lambda model: (
                 model.credentials_secret is None or (model.uri or "").startswith("s3://")
             ),
+            field="credentialsSecret",
         ),
     )

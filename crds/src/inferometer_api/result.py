@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from inferometer_api.document import Count, Document, Integer
+from inferometer_api.document import Count, Document, Integer, Integral
 from inferometer_api.run import BenchmarkRun
 from inferometer_api.status import Attribution
 
@@ -243,7 +243,7 @@ class ScenarioResult(Document):
     name: str
     kind: str
     """singleStream, server, batch, ..."""
-    repeat: Annotated[Integer, Field(ge=1)] = 1
+    repeat: Annotated[int, Field(ge=1), Integral] = 1
     seed: Count
     """The seed of its schedule and inputs."""
     steps: list[Step]

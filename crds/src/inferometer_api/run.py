@@ -4,15 +4,10 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from inferometer_api.document import (
-    DnsSubdomain,
-    Document,
-    Integer,
-    NullsAbsent,
-    Rule,
-)
+from inferometer_api.document import DnsSubdomain, Document, Integer, Integral, NullsAbsent
 from inferometer_api.load import Load
 from inferometer_api.model import ModelSource
+from inferometer_api.rules import Rule, Unique, same_order
 from inferometer_api.scenario import Scenario, Validity
 from inferometer_api.server import Server
 from inferometer_api.status import RunStatus
@@ -24,7 +19,7 @@ class Telemetry(Document):
     power: Literal["Auto", "Disabled"] = "Auto"
     """Auto: energy where the node has a source for it, else "unavailable" with the reason."""
 
-    idle_seconds: Annotated[Integer, Field(ge=0, le=3600)] = 5
+    idle_seconds: Annotated[int, Field(ge=0, le=3600), Integral] = 5
     """Seconds without load before warm-up, in which the idle power is measured."""
 
 
@@ -35,7 +30,7 @@ class Retention(Document):
     """When the server and the load generator are deleted: Always at the end, OnSuccess (kept for \
 a look when the run Failed), or Never."""
 
-    ttl_seconds_after_finished: Annotated[Integer, Field(ge=0, le=2**31 - 1)] = 86_400
+    ttl_seconds_after_finished: Annotated[int, Field(ge=0, le=2**31 - 1), Integral] = 86_400
     """Seconds after which the finished run itself is deleted."""
 
 
@@ -63,6 +58,7 @@ def _immutable(field: str) -> Rule:
         cel=f"self.{field} == oldSelf.{field}",
         message=f"{field} is immutable: create a new BenchmarkRun",
         holds=None,
+        field=field,
     )
 
 
@@ -78,7 +74,7 @@ class RunSpec(Document):
     load: Load = Field(default_factory=Load)
     """How requests are sent."""
 
-    scenarios: Annotated[list[Scenario], Field(min_length=1, max_length=32)]
+    scenarios: Annotated[list[Scenario], Field(min_length=1, max_length=32), Unique("name")]
     """Load profiles, run in order against the same server."""
 
     validity: Validity = Field(default_factory=Validity)
@@ -87,7 +83,7 @@ class RunSpec(Document):
     telemetry: Telemetry = Field(default_factory=Telemetry)
     """What is measured beside the requests."""
 
-    active_deadline_seconds: Annotated[Integer, Field(ge=1, le=2_592_000)] = 3600
+    active_deadline_seconds: Annotated[int, Field(ge=1, le=2_592_000), Integral] = 3600
     """The run is Failed past it, counted from its first child made; not while queued or \
 suspended."""
 
@@ -108,9 +104,16 @@ resumes."""
             holds=lambda spec: (spec.model.name is not None) == (spec.server.runtime == "External"),
         ),
         Rule(
-            cel="self.scenarios.all(s, self.scenarios.exists_one(t, t.name == s.name))",
-            message="each scenario needs a name of its own",
-            holds=lambda spec: len({s.name for s in spec.scenarios}) == len(spec.scenarios),
+            cel="!has(self.server.external) || !has(self.server.external.url) || "
+            "self.server.external.url.startsWith('grpc') == (self.load.protocol == 'GRPC')",
+            message="the url's scheme goes with load.protocol: http:// and https:// with HTTP, "
+            "grpc:// and grpcs:// with GRPC",
+            holds=lambda spec: (
+                spec.server.external is None
+                or spec.server.external.url is None
+                or spec.server.external.url.startswith("grpc") == (spec.load.protocol == "GRPC")
+            ),
+            field="load.protocol",
         ),
         Rule(
             cel="!has(self.server.batching) || self.scenarios.all(s, "
@@ -134,10 +137,12 @@ resumes."""
                 "activeDeadlineSeconds",
             ),
         ),
+        same_order("scenarios", key="name"),
         Rule(
             cel="!oldSelf.cancel || self.cancel",
             message="cancel cannot be taken back",
             holds=None,
+            field="cancel",
         ),
     )
 
@@ -166,6 +171,7 @@ class ObjectMeta(Document):
             cel="has(self.name) || has(self.generateName)",
             message="the run needs a metadata.name",
             holds=lambda meta: bool(meta.name or meta.generate_name),
+            field="name",
         ),
     )
 
@@ -174,10 +180,19 @@ class BenchmarkRun(Document):
     """A measurement of how one model is served: which model, on what, under which load."""
 
     api_version: Literal["inferometer.dev/v1alpha1"]
+    """Always inferometer.dev/v1alpha1."""
+
     kind: Literal["BenchmarkRun"]
+    """Always BenchmarkRun."""
+
     metadata: ObjectMeta
+    """The metadata of any Kubernetes object: name, labels, annotations."""
+
     spec: RunSpec
+    """What is measured. Immutable but for suspend, cancel and retention."""
+
     status: RunStatus | None = None
+    """What was found so far. Written by the operator alone."""
 
     @property
     def name(self) -> str:

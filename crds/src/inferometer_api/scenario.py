@@ -4,19 +4,12 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, StringConstraints
 
-from inferometer_api.document import (
-    Decimal,
-    DnsLabel,
-    Document,
-    Integer,
-    Rule,
-    Unique,
-    exactly_one,
-)
+from inferometer_api.document import Decimal, DnsLabel, Document, Integral
+from inferometer_api.rules import Rule, Unique, exactly_one, same_order
 
 Percentile = Literal["P50", "P90", "P95", "P97", "P99", "P99.9"]
-_LatencyBound = Annotated[Integer, Field(ge=1, le=3_600_000_000)]
-_BatchSize = Annotated[Integer, Field(ge=1, le=4096)]
+_LatencyBound = Annotated[int, Field(ge=1, le=3_600_000_000), Integral]
+_BatchSize = Annotated[int, Field(ge=1, le=4096), Integral]
 
 
 def percentile_value(percentile: Percentile) -> float:
@@ -48,9 +41,11 @@ bound."""
 class Batch(Document):
     """One query at a time, of each batch size in turn."""
 
-    batch_sizes: Annotated[list[_BatchSize], Field(min_length=1, max_length=32), Unique]
+    batch_sizes: Annotated[list[_BatchSize], Field(min_length=1, max_length=32), Unique()]
     """Samples per query. Each size gets an equal share of both minimums, and at least 10 \
 queries."""
+
+    constraints: ClassVar[tuple[Rule, ...]] = (same_order("batchSizes"),)
 
 
 class MultiStream(Document):
@@ -63,10 +58,10 @@ class MultiStream(Document):
 class Probe(Document):
     """How long one probe of findPeak may take."""
 
-    min_queries: Annotated[Integer, Field(ge=10, le=100_000_000)] = 1024
+    min_queries: Annotated[int, Field(ge=10, le=100_000_000), Integral] = 1024
     """Queries after which a probe may end."""
 
-    max_seconds: Annotated[Integer, Field(ge=1, le=86_400)] = 60
+    max_seconds: Annotated[int, Field(ge=1, le=86_400), Integral] = 60
     """Seconds after which a probe ends."""
 
 
@@ -87,17 +82,19 @@ class Concurrency(Document):
     """A number of clients, each with one query outstanding, for each number in turn."""
 
     clients: Annotated[
-        list[Annotated[Integer, Field(ge=1, le=100_000)]],
+        list[Annotated[int, Field(ge=1, le=100_000), Integral]],
         Field(min_length=1, max_length=32),
-        Unique,
+        Unique(),
     ]
     """Clients of each step."""
+
+    constraints: ClassVar[tuple[Rule, ...]] = (same_order("clients"),)
 
 
 class Offline(Document):
     """All samples at once, batched: the server's throughput."""
 
-    samples: Annotated[Integer, Field(ge=1, le=1_000_000_000)] = 24_576
+    samples: Annotated[int, Field(ge=1, le=1_000_000_000), Integral] = 24_576
     """Samples, sent once."""
 
     batch_size: _BatchSize = 1
@@ -113,17 +110,19 @@ class Burst(Document):
     burst_qps: Decimal
     """Queries per second within a burst."""
 
-    burst_seconds: Annotated[Integer, Field(ge=1, le=86_400)]
+    burst_seconds: Annotated[int, Field(ge=1, le=86_400), Integral]
     """Length of a burst."""
 
-    period_seconds: Annotated[Integer, Field(ge=1, le=86_400)]
+    period_seconds: Annotated[int, Field(ge=1, le=86_400), Integral]
     """From the start of one burst to the start of the next; longer than a burst."""
 
     constraints: ClassVar[tuple[Rule, ...]] = (
         Rule(
             cel="self.burstSeconds < self.periodSeconds",
-            message="burstSeconds must be less than periodSeconds",
+            message="burstSeconds must be less than periodSeconds: a burst ends before the next "
+            "begins",
             holds=lambda burst: burst.burst_seconds < burst.period_seconds,
+            field="burstSeconds",
         ),
     )
 
@@ -214,25 +213,27 @@ class Validity(Document):
     warm_up: Literal["Fixed", "UntilSteady"] = "Fixed"
     """Fixed: warmUpSeconds; UntilSteady: until three windows differ by less than 10 %."""
 
-    warm_up_seconds: Annotated[Integer, Field(ge=0, le=86_400)] = 5
+    warm_up_seconds: Annotated[int, Field(ge=0, le=86_400), Integral] = 5
     """Seconds of the scenario's own load before the window, not measured."""
 
-    min_duration_seconds: Annotated[Integer, Field(ge=1, le=604_800)] = 60
+    min_duration_seconds: Annotated[int, Field(ge=1, le=604_800), Integral] = 60
     """A scenario is measured at least so long."""
 
-    min_queries: Annotated[Integer, Field(ge=1, le=1_000_000_000)] = 1024
+    min_queries: Annotated[int, Field(ge=1, le=1_000_000_000), Integral] = 1024
     """A scenario has at least so many queries; in batch it counts samples."""
 
-    max_duration_seconds: Annotated[Integer, Field(ge=1, le=604_800)] = 600
+    max_duration_seconds: Annotated[int, Field(ge=1, le=604_800), Integral] = 600
     """Past it a scenario ends, INVALID where a minimum is not reached."""
 
-    repeats: Annotated[Integer, Field(ge=1, le=100)] = 1
+    repeats: Annotated[int, Field(ge=1, le=100), Integral] = 1
     """How often each scenario is measured."""
 
     constraints: ClassVar[tuple[Rule, ...]] = (
         Rule(
             cel="self.minDurationSeconds <= self.maxDurationSeconds",
-            message="minDurationSeconds must not exceed maxDurationSeconds",
+            message="minDurationSeconds must not exceed maxDurationSeconds: lower one or raise the "
+            "other",
             holds=lambda validity: validity.min_duration_seconds <= validity.max_duration_seconds,
+            field="minDurationSeconds",
         ),
     )

@@ -8,12 +8,11 @@ from inferometer_api.document import (
     CpuQuantity,
     DnsLabel,
     Document,
-    Integer,
+    Integral,
     MemoryQuantity,
     NullsAbsent,
-    Rule,
-    exactly_one,
 )
+from inferometer_api.rules import Rule, exactly_one
 
 Runtime = Literal["OnnxRuntime", "Triton", "MLServer", "KServe", "External"]
 Device = Literal["CPU", "GPU"]
@@ -39,17 +38,17 @@ class Gpu(Document):
     """The extended resource to ask for: nvidia.com/gpu, or a MIG slice such as \
 nvidia.com/mig-1g.10gb."""
 
-    count: Annotated[Integer, Field(ge=1, le=16)] = 1
+    count: Annotated[int, Field(ge=1, le=16), Integral] = 1
     """How many of them each replica gets."""
 
 
 class Batching(Document):
     """How the server joins requests into batches. Absent: requests are never joined."""
 
-    max_batch_size: Annotated[Integer, Field(ge=1, le=4096)]
+    max_batch_size: Annotated[int, Field(ge=1, le=4096), Integral]
     """The most samples in a joined batch and in a single request."""
 
-    max_delay_microseconds: Annotated[Integer, Field(ge=0, le=60_000_000)] = 0
+    max_delay_microseconds: Annotated[int, Field(ge=0, le=60_000_000), Integral] = 0
     """How long a request may wait for others to join it."""
 
 
@@ -66,7 +65,7 @@ class Resources(Document):
 class Toleration(Document):
     """A taint that the server pods tolerate, as in a pod's spec."""
 
-    key: Annotated[str, Field(max_length=317)] | None = None
+    key: _QualifiedName | None = None
     """The taint's key; absent with operator Exists: every key."""
 
     operator: Literal["Exists", "Equal"] = "Equal"
@@ -78,8 +77,31 @@ class Toleration(Document):
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
     """The taint's effect; absent: every effect."""
 
-    toleration_seconds: Annotated[Integer, Field(ge=0, le=2**31 - 1)] | None = None
+    toleration_seconds: Annotated[int, Field(ge=0, le=2**31 - 1), Integral] | None = None
     """How long a NoExecute taint is tolerated; absent: for ever."""
+
+    constraints: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel="has(self.key) || self.operator == 'Exists'",
+            message="without a key the operator must be Exists",
+            holds=lambda toleration: toleration.key is not None or toleration.operator == "Exists",
+            field="operator",
+        ),
+        Rule(
+            cel="!has(self.value) || self.operator == 'Equal'",
+            message="value is only for operator Equal",
+            holds=lambda toleration: toleration.value is None or toleration.operator == "Equal",
+            field="value",
+        ),
+        Rule(
+            cel="!has(self.tolerationSeconds) || has(self.effect) && self.effect == 'NoExecute'",
+            message="tolerationSeconds is only for effect NoExecute",
+            holds=lambda toleration: (
+                toleration.toleration_seconds is None or toleration.effect == "NoExecute"
+            ),
+            field="tolerationSeconds",
+        ),
+    )
 
 
 class Placement(Document):
@@ -100,7 +122,7 @@ class ServiceTarget(Document):
     name: DnsLabel
     """Name of the Service."""
 
-    port: Annotated[Integer, Field(ge=1, le=65535)]
+    port: Annotated[int, Field(ge=1, le=65535), Integral]
     """Port of the Service that speaks `load.protocol`."""
 
 
@@ -136,13 +158,13 @@ that already serves."""
     gpu: Gpu | None = None
     """Which GPUs, with device GPU. Absent: one nvidia.com/gpu."""
 
-    replicas: Annotated[Integer, Field(ge=1, le=64)] = 1
+    replicas: Annotated[int, Field(ge=1, le=64), Integral] = 1
     """Server pods. Requests are shared evenly among them. Local runs have one."""
 
-    instances: Annotated[Integer, Field(ge=1, le=64)] = 1
+    instances: Annotated[int, Field(ge=1, le=64), Integral] = 1
     """Model instances (sessions) within one server."""
 
-    threads: Annotated[Integer, Field(ge=1, le=1024)] | None = None
+    threads: Annotated[int, Field(ge=1, le=1024), Integral] | None = None
     """Threads that one inference may use. Absent: whole CPUs of resources.cpu less one, at least \
 one."""
 
@@ -159,7 +181,7 @@ served."""
     external: External | None = None
     """Where the server is, with runtime External."""
 
-    ready_deadline_seconds: Annotated[Integer, Field(ge=1, le=86_400)] = 300
+    ready_deadline_seconds: Annotated[int, Field(ge=1, le=86_400), Integral] = 300
     """How long the server may take from its start until it is ready. Past it the run is Failed."""
 
     constraints: ClassVar[tuple[Rule, ...]] = (
@@ -167,18 +189,26 @@ served."""
             cel="has(self.external) == (self.runtime == 'External')",
             message="external is set just when runtime is External",
             holds=lambda server: (server.external is not None) == (server.runtime == "External"),
+            field="external",
         ),
         Rule(
             cel="!has(self.gpu) || self.device == 'GPU'",
             message="gpu is only for device GPU",
             holds=lambda server: server.gpu is None or server.device == "GPU",
+            field="gpu",
         ),
         Rule(
-            cel="self.runtime != 'External' || !(has(self.threads) || has(self.batching))",
-            message="threads and batching are settings of a server that Inferometer launches; "
-            "an External server keeps its own",
+            cel="self.runtime != 'External' || !has(self.threads) && !has(self.batching) && "
+            "self.device == 'CPU' && self.replicas == 1 && self.instances == 1",
+            message="device, replicas, instances, threads and batching are settings of a server "
+            "that Inferometer launches; an External server keeps its own: leave them out",
             holds=lambda server: (
-                server.runtime != "External" or (server.threads is None and server.batching is None)
+                server.runtime != "External"
+                or (
+                    server.threads is None
+                    and server.batching is None
+                    and (server.device, server.replicas, server.instances) == ("CPU", 1, 1)
+                )
             ),
         ),
     )

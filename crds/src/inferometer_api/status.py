@@ -4,7 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from inferometer_api.document import Count, DnsLabel, DnsSubdomain, Document, Integer, Sha256
+from inferometer_api.document import Count, DnsLabel, DnsSubdomain, Document, Integral, Sha256
+from inferometer_api.rules import Unique
 
 ConditionType = Literal[
     "Accepted", "ServerReady", "Measuring", "Complete", "Valid", "Failed", "Finished"
@@ -135,7 +136,9 @@ class RunStatus(Document):
     phase: Phase | None = None
     """A summary of the conditions."""
 
-    conditions: list[Condition] = Field(default_factory=list, max_length=16)
+    conditions: Annotated[list[Condition], Unique("type")] = Field(
+        default_factory=list, max_length=16
+    )
     """What holds and why; Finished is True at every end."""
 
     start_time: _Time | None = None
@@ -144,7 +147,7 @@ class RunStatus(Document):
     completion_time: _Time | None = None
     """When the run ended."""
 
-    progress_percent: Annotated[Integer, Field(ge=0, le=100)] | None = None
+    progress_percent: Annotated[int, Field(ge=0, le=100), Integral] | None = None
     """How far the measurement is."""
 
     shown: Shown | None = None

@@ -1,0 +1,70 @@
+"""Are the files that are made from the models fresh, and who writes them?
+
+`python -m inferometer_api.publish` writes them into the checkout; with `--check` it only compares.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import yaml
+
+from inferometer_api.definition import NAME, custom_resource_definition
+from inferometer_api.reference import HEADER, benchmarkrun_page, result_page
+from inferometer_api.result_schema import result_schema
+
+CHECKOUT = Path(__file__).resolve().parents[3]
+
+
+def generated_files() -> dict[str, str]:
+    """Return the text of each generated file by its path in the checkout."""
+    definition = custom_resource_definition()
+    schema = result_schema()
+    return {
+        f"crds/{NAME}.yaml": f"# {HEADER}\n"
+        + yaml.safe_dump(definition, sort_keys=False, width=100, allow_unicode=True),
+        "crds/result.schema.json": json.dumps({"$comment": HEADER, **schema}, indent=2) + "\n",
+        "docs/reference/benchmarkrun.md": benchmarkrun_page(definition),
+        "docs/reference/result.md": result_page(schema),
+    }
+
+
+def stale_files(root: Path) -> tuple[str, ...]:
+    """Return a sentence for each generated file that is absent or not what the models say."""
+    sentences = []
+    for name, text in generated_files().items():
+        path = root / name
+        if not path.is_file():
+            sentences.append(f"{name} is missing: run make generate and commit it.")
+        elif path.read_text(encoding="utf-8") != text:
+            sentences.append(
+                f"{name} is not what the models say: run make generate and commit the change."
+            )
+    return tuple(sentences)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write or check the generated files; return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m inferometer_api.publish", description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; 1 if a file is stale")
+    parser.add_argument("--root", type=Path, default=CHECKOUT, help="the checkout")
+    options = parser.parse_args(arguments)
+    root: Path = options.root
+    if not (root / "crds").is_dir():
+        sys.stderr.write(f"{root} is no checkout of Inferometer: it has no crds/.\n")
+        return 2
+    if options.check:
+        sentences = stale_files(root)
+        sys.stderr.writelines(f"{sentence}\n" for sentence in sentences)
+        return 1 if sentences else 0
+    for name, text in generated_files().items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
