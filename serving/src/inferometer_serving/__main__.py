@@ -1,0 +1,26 @@
+"""How is a server process started? `python -m inferometer_serving --model model.onnx`."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from inferometer_serving.options import add_options, serve_options
+from inferometer_serving.serve import serve
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Serve the model that a command line names, and return the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m inferometer_serving",
+        description="Serve one ONNX model over the Open Inference Protocol, HTTP and gRPC.",
+    )
+    parser.add_argument("--model", required=True, type=Path, metavar="PATH", help="An ONNX file.")
+    add_options(parser)
+    values = vars(parser.parse_args(arguments))
+    model = values["model"]
+    return serve(serve_options(model, values, default_name=model.stem))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,35 @@
+"""In which ways does the server say no?"""
+
+from enum import Enum
+
+
+class RefusedError(ValueError):
+    """What was asked of the server cannot be run; the message is a sentence for a person."""
+
+
+class ModelRefusedError(RefusedError):
+    """A model cannot be served: not found, damaged, too large, or not for this runtime."""
+
+
+class Refusal(Enum):
+    """Why a request was not answered, whatever the protocol."""
+
+    INVALID = "invalid"
+    NOT_FOUND = "not found"
+    TOO_LARGE = "too large"
+    UNSUPPORTED = "unsupported"
+    UNAVAILABLE = "unavailable"
+    FAILED = "failed"
+
+
+class RequestRefusedError(Exception):
+    """One request cannot be answered; the message is the sentence that its client gets."""
+
+    def __init__(self, refusal: Refusal, sentence: str) -> None:
+        super().__init__(sentence)
+        self.refusal = refusal
+
+
+def invalid(sentence: str) -> RequestRefusedError:
+    """Return the error for a request that is itself at fault."""
+    return RequestRefusedError(Refusal.INVALID, sentence)

@@ -1,0 +1,149 @@
+"""Is this file an ONNX model that is safe to open, and what does its graph say?"""
+
+import hashlib
+import stat
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path, PurePosixPath, PureWindowsPath
+
+import onnx
+from google.protobuf.message import DecodeError
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto
+
+from inferometer_serving.errors import ModelRefusedError
+
+_CHUNK_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class GraphFile:
+    """An ONNX file whose size, form and external data have been checked."""
+
+    path: Path
+    sha256: str
+    """Of the ONNX file itself."""
+    external_sha256: dict[str, str]
+    """Of each file of external data, by its place beside the model."""
+    size_bytes: int
+    """The ONNX file and its external data together."""
+    model: ModelProto
+    """Without the external data."""
+
+
+def read_graph(path: Path, *, max_bytes: int) -> GraphFile:
+    """Return the checked ONNX file at `path`.
+
+    Raises ModelRefusedError where it is missing, larger than `max_bytes` with its external data,
+    no ONNX model, or has external data outside its own folder.
+    """
+    size_bytes = _size(path, f"The model {path}")
+    _check_size(path, size_bytes, max_bytes)
+    model = _parse(path)
+    external = sorted(set(_external_locations(model)))
+    files = {location: _external_file(path, location) for location in external}
+    for location, file in files.items():
+        size_bytes += _size(file, f"The external data '{location}' of the model {path}")
+    _check_size(path, size_bytes, max_bytes)
+    return GraphFile(
+        path=path,
+        sha256=sha256_of(path),
+        external_sha256={location: sha256_of(file) for location, file in files.items()},
+        size_bytes=size_bytes,
+        model=model,
+    )
+
+
+def sha256_of(path: Path) -> str:
+    """Return the checksum of a file in hexadecimal."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK_BYTES):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _size(path: Path, what: str) -> int:
+    try:
+        found = path.stat()
+    except FileNotFoundError as error:
+        raise ModelRefusedError(f"{what} is not there: check the path.") from error
+    except OSError as error:
+        raise ModelRefusedError(f"{what} cannot be read: {error.strerror or error}.") from error
+    if not stat.S_ISREG(found.st_mode):
+        raise ModelRefusedError(f"{what} is no file: name the file itself.")
+    return found.st_size
+
+
+def _check_size(path: Path, size_bytes: int, max_bytes: int) -> None:
+    if size_bytes > max_bytes:
+        raise ModelRefusedError(
+            f"The model {path} has {size_bytes:,} bytes with its external data, and at most "
+            f"{max_bytes:,} are allowed: raise the limit or take a smaller model."
+        )
+
+
+def _parse(path: Path) -> ModelProto:
+    try:
+        model = onnx.load_model_from_string(path.read_bytes())
+    except DecodeError as error:
+        raise _no_model(path) from error
+    except OSError as error:
+        raise ModelRefusedError(
+            f"The model {path} cannot be read: {error.strerror or error}."
+        ) from error
+    if model.ir_version < 1 or not model.graph.output:
+        raise _no_model(path)
+    return model
+
+
+def _no_model(path: Path) -> ModelRefusedError:
+    return ModelRefusedError(f"The file {path} is not an ONNX model: name an .onnx file.")
+
+
+def _external_locations(model: ModelProto) -> Iterator[str]:
+    nodes = (node for function in model.functions for node in function.node)
+    for tensor in chain(_tensors(model.graph), _node_tensors(nodes)):
+        if tensor.data_location == TensorProto.EXTERNAL:
+            places = [each.value for each in tensor.external_data if each.key == "location"]
+            if not places:
+                raise ModelRefusedError(
+                    f"The tensor '{tensor.name}' has external data without a location: "
+                    "save the model again."
+                )
+            yield places[0]
+
+
+def _tensors(graph: GraphProto) -> Iterator[TensorProto]:
+    """Yield every tensor of a graph, those in attributes and subgraphs included."""
+    yield from graph.initializer
+    for sparse in graph.sparse_initializer:
+        yield from (sparse.values, sparse.indices)
+    yield from _node_tensors(graph.node)
+
+
+def _node_tensors(nodes: Iterable[NodeProto]) -> Iterator[TensorProto]:
+    for attribute in chain.from_iterable(node.attribute for node in nodes):
+        yield attribute.t
+        yield from attribute.tensors
+        for graph in (attribute.g, *attribute.graphs):
+            yield from _tensors(graph)
+
+
+def _external_file(model: Path, location: str) -> Path:
+    """Return the file of external data. Raises ModelRefusedError where it lies elsewhere."""
+    absolute = PurePosixPath(location).is_absolute() or PureWindowsPath(location).is_absolute()
+    folder = model.parent.resolve()
+    try:
+        file = (folder / location).resolve()
+    except (OSError, RuntimeError, ValueError) as error:
+        raise ModelRefusedError(
+            f"The model {model} names external data at {location!r}, which is no usable path "
+            f"({error}): save the model again."
+        ) from error
+    if absolute or not file.is_relative_to(folder):
+        raise ModelRefusedError(
+            f"The model {model} names external data at '{location}', outside its own folder "
+            f"{folder}: put the data beside the model and save it with a relative location."
+        )
+    return file

@@ -1,0 +1,70 @@
+"""How does an answer go onto an HTTP/1.1 connection?"""
+
+from dataclasses import dataclass
+from http import HTTPStatus
+
+import orjson
+
+from inferometer_serving.errors import RequestRefusedError
+from inferometer_serving.http_errors import HttpError, http_status
+from inferometer_serving.tensors import Raw
+
+JSON = b"application/json"
+BINARY = b"application/octet-stream"
+JOIN_UP_TO_BYTES = 65536
+"""Parts that are smaller together go out as one: a copy is cheaper than a longer system call."""
+
+_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n" for status in HTTPStatus}
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One answer, whatever it is about."""
+
+    status: int
+    content_type: bytes
+    body: list[Raw]
+    json_bytes: int | None = None
+    """How much of the body is JSON where tensors follow it."""
+    encoding: str | None = None
+
+
+def json_reply(document: object, status: int = HTTPStatus.OK) -> Reply:
+    """Return an answer of JSON."""
+    return Reply(status, JSON, [orjson.dumps(document)])
+
+
+def error_reply(status: int, sentence: str) -> Reply:
+    """Return the protocol's answer to a request that failed."""
+    return json_reply({"error": sentence}, status)
+
+
+def refusal_reply(error: RequestRefusedError | HttpError) -> Reply:
+    """Return the protocol's answer to a request that is refused."""
+    if isinstance(error, HttpError):
+        return error_reply(error.status, str(error))
+    return error_reply(http_status(error.refusal), str(error))
+
+
+def head_of(reply: Reply, *, keep_alive: bool) -> bytes:
+    """Return the head of an answer, up to its empty line."""
+    size = sum(map(len, reply.body))
+    lines = [
+        _LINES[reply.status].encode(),
+        b"Content-Type: %b\r\nContent-Length: %d\r\n" % (reply.content_type, size),
+    ]
+    if reply.json_bytes is not None:
+        lines.append(b"Inference-Header-Content-Length: %d\r\n" % reply.json_bytes)
+    if reply.encoding is not None:
+        lines.append(b"Content-Encoding: %b\r\n" % reply.encoding.encode())
+    if not keep_alive:
+        lines.append(b"Connection: close\r\n")
+    lines.append(b"\r\n")
+    return b"".join(lines)
+
+
+def on_the_wire(head: bytes, body: list[Raw]) -> list[Raw]:
+    """Return what to send: one piece where it is small, else pieces that are not copied."""
+    if len(head) + sum(map(len, body)) <= JOIN_UP_TO_BYTES:
+        return [b"".join((head, *body))]
+    return [head, *body]

@@ -1,0 +1,171 @@
+"""Which options does a server take, on whichever command line?"""
+
+import argparse
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+
+class Device(StrEnum):
+    """What a model runs on."""
+
+    CPU = "CPU"
+    GPU = "GPU"
+
+
+@dataclass(frozen=True, slots=True)
+class ServeOptions:
+    """All that a server process needs to know."""
+
+    model: Path
+    model_name: str
+    device: Device = Device.CPU
+    threads: int = 1
+    host: str = "127.0.0.1"
+    http_port: int = 0
+    grpc_port: int = 0
+    max_body_bytes: int = 256 << 20
+    max_model_bytes: int = 8 << 30
+    warm_up_batch_sizes: tuple[int, ...] = (1,)
+    warm_up_shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    drain_seconds: float = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option of a server, as `inferometer serve` and the server's own process take it."""
+
+    name: str
+    """The field of ServeOptions."""
+    read: Callable[[str], Any]
+    """Turns what was typed into the field's value; ValueError or ArgumentTypeError says why not."""
+    default: Any
+    help: str
+    metavar: str
+    repeated: bool = False
+    """May be given several times; a dict collects what was read."""
+
+    @property
+    def flag(self) -> str:
+        """Return the option as typed: --http-port; in the singular where it may be repeated."""
+        name = self.name.removesuffix("s") if self.repeated else self.name
+        return "--" + name.replace("_", "-")
+
+
+def _whole(least: int, most: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = least - 1
+        if not least <= value <= most:
+            raise argparse.ArgumentTypeError(f"{text!r} is no whole number from {least} to {most}")
+        return value
+
+    return read
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 86400:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds from 0 to 86400")
+    return value
+
+
+def _device(text: str) -> Device:
+    try:
+        return Device(text.upper())
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no device: CPU or GPU") from error
+
+
+def _sizes(text: str) -> tuple[int, ...]:
+    read = _whole(1, 1 << 20)
+    return tuple(dict.fromkeys(read(each) for each in text.split(",")))
+
+
+def _named_shape(text: str) -> tuple[str, tuple[int, ...]]:
+    name, separator, sizes = text.rpartition("=")
+    if not separator or not name:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no shape of an input: write for instance image=1,3,224,224"
+        )
+    read = _whole(1, 1 << 31)
+    return name, tuple(read(each) for each in sizes.split(","))
+
+
+OPTIONS: tuple[Option, ...] = (
+    Option("model_name", str, "", "Name to serve the model as; default: its file's name.", "NAME"),
+    Option(
+        "device", _device, Device.CPU, "CPU, or GPU (CUDA; refused where it is not there).", "D"
+    ),
+    Option("threads", _whole(1, 1024), 1, "Threads within an operator.", "N"),
+    Option("host", str, "127.0.0.1", "Address to listen on.", "ADDRESS"),
+    Option("http_port", _whole(0, 65535), 0, "Port for HTTP; 0 takes a free one.", "PORT"),
+    Option("grpc_port", _whole(0, 65535), 0, "Port for gRPC; 0 takes a free one.", "PORT"),
+    Option(
+        "max_body_bytes",
+        _whole(1, (1 << 31) - 1),
+        256 << 20,
+        "Largest request taken, and largest it may be once decompressed.",
+        "BYTES",
+    ),
+    Option(
+        "max_model_bytes",
+        _whole(1, 1 << 50),
+        8 << 30,
+        "Largest model taken, external data included.",
+        "BYTES",
+    ),
+    Option(
+        "warm_up_batch_sizes",
+        _sizes,
+        (1,),
+        "Batch sizes to run once before the server is ready, as in 1,8,32.",
+        "SIZES",
+    ),
+    Option(
+        "warm_up_shapes",
+        _named_shape,
+        {},
+        "Whole shape of an input with open axes other than the batch, as in image=1,3,224,224; "
+        "may be given for several inputs.",
+        "NAME=SHAPE",
+        repeated=True,
+    ),
+    Option(
+        "drain_seconds",
+        _seconds,
+        30.0,
+        "How long requests in flight may take to end after SIGTERM.",
+        "SECONDS",
+    ),
+)
+"""Every option but the model itself, which is a path here and an address in `inferometer serve`."""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add every option to a parser."""
+    for option in OPTIONS:
+        parser.add_argument(
+            option.flag,
+            dest=option.name,
+            type=option.read,
+            default=None if option.repeated else option.default,
+            action="append" if option.repeated else "store",
+            help=option.help,
+            metavar=option.metavar,
+        )
+
+
+def serve_options(model: Path, values: dict[str, Any], default_name: str) -> ServeOptions:
+    """Return the options for a model from a parser's namespace as a dict."""
+    known = {option.name: values[option.name] for option in OPTIONS}
+    known["warm_up_shapes"] = dict(known["warm_up_shapes"] or {})
+    known["model_name"] = known["model_name"] or default_name
+    return ServeOptions(model=model, **known)

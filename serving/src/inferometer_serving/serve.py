@@ -1,0 +1,183 @@
+"""How does a server process run, from its options to its exit code?
+
+On standard output it tells a machine what happens, in lines of JSON:
+`{"event": "listening", "httpPort": 8000, "grpcPort": 8001}`, then
+`{"event": "ready", "loadSeconds": 0.4, "warmUpSeconds": 0.1}`, or
+`{"event": "refused" | "failed", "message": "..."}` before it ends. Logs and the sentence for a
+person go to standard error.
+"""
+
+import asyncio
+import gc
+import os
+import signal
+import sys
+import traceback
+from dataclasses import dataclass
+
+import orjson
+import structlog
+import uvloop
+
+from inferometer_serving.engine import Engine, LoadedModel, WarmUp, load, warm_up
+from inferometer_serving.errors import RefusedError
+from inferometer_serving.grpc_server import GrpcServer
+from inferometer_serving.http_server import HttpServer
+from inferometer_serving.options import ServeOptions
+from inferometer_serving.service import Service
+from inferometer_serving.session import Interrupt
+from inferometer_serving.worker import Worker
+
+EXIT_DONE = 0
+EXIT_FAILED = 1
+EXIT_REFUSED = 2
+
+_CLOSE_SECONDS = 1.0
+_STOP_SECONDS = 3.0
+
+
+def serve(options: ServeOptions) -> int:
+    """Serve a model until SIGTERM or SIGINT, and return the exit code.
+
+    0: ended as asked. 2: refused, because of the model, an operator, the device or a port.
+    1: any other fault. The sentence that says why is the last line on standard error.
+    """
+    structlog.configure(
+        processors=[
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.add_log_level,
+            structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"]),
+        ],
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(_Process(options).run())
+    except RefusedError as error:
+        return _end("refused", str(error), EXIT_REFUSED)
+    except Exception as error:  # noqa: BLE001 - the process's last resort
+        traceback.print_exc()
+        return _end("failed", f"The server failed: {error!r}.", EXIT_FAILED)
+    return EXIT_DONE
+
+
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    engine: Engine
+    model: LoadedModel
+    warm: WarmUp
+
+
+class _Process:
+    """One run of a server."""
+
+    def __init__(self, options: ServeOptions) -> None:
+        self._options = options
+        self._interrupt = Interrupt()
+
+    async def run(self) -> None:
+        """Serve until asked to end. Raises RefusedError where that cannot be."""
+        loop = asyncio.get_running_loop()
+        stop = asyncio.Event()
+        hurry = asyncio.Event()
+
+        def on_signal() -> None:
+            (hurry if stop.is_set() else stop).set()
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, on_signal)
+        worker = Worker(loop)
+        try:
+            await self._serve(Service(self._options, worker), stop, hurry)
+        finally:
+            self._interrupt.set()
+            if not worker.stop(_STOP_SECONDS):
+                _leave_behind()
+
+    async def _serve(self, service: Service, stop: asyncio.Event, hurry: asyncio.Event) -> None:
+        options = self._options
+        http = HttpServer(service, asyncio.get_running_loop())
+        grpc = GrpcServer(service)
+        http_port = await http.listen(options.host, options.http_port)
+        grpc_port = await grpc.listen(options.host, options.grpc_port)
+        _tell({"event": "listening", "httpPort": http_port, "grpcPort": grpc_port})
+        log = structlog.get_logger()
+        log.info("listening", host=options.host, http_port=http_port, grpc_port=grpc_port)
+        try:
+            if await self._make_ready(service, stop):
+                await stop.wait()
+            log.info("draining", seconds=options.drain_seconds)
+            service.drain()
+            await self._drain(http, grpc, hurry)
+        finally:
+            self._interrupt.set()
+            service.drain()
+            await grpc.drain(0)
+            await http.close(_CLOSE_SECONDS)
+        log.info("ended")
+
+    async def _make_ready(self, service: Service, stop: asyncio.Event) -> bool:
+        """Load and warm up beside the event loop; say whether that was not stopped."""
+        loading = asyncio.ensure_future(service.worker.call(lambda: self._load(service)))
+        stopping = asyncio.ensure_future(stop.wait())
+        await asyncio.wait((loading, stopping), return_when=asyncio.FIRST_COMPLETED)
+        if not loading.done():
+            loading.cancel()
+            return False
+        stopping.cancel()
+        loaded = loading.result()
+        gc.collect()
+        gc.freeze()  # what is loaded stays: later collections need not look at it
+        service.become_ready(loaded.engine, loaded.warm)
+        load_seconds = round(loaded.model.load_seconds, 6)
+        warm_up_seconds = round(loaded.warm.seconds, 6)
+        _tell({"event": "ready", "loadSeconds": load_seconds, "warmUpSeconds": warm_up_seconds})
+        structlog.get_logger().info(
+            "ready",
+            model=self._options.model_name,
+            sha256=loaded.model.sha256,
+            nodes=loaded.model.session.placement.nodes_by_provider,
+            load_seconds=load_seconds,
+            warm_up_seconds=warm_up_seconds,
+        )
+        return True
+
+    def _load(self, service: Service) -> _Loaded:
+        model = load(self._options, self._interrupt)
+        warm = warm_up(model, self._options)
+        engine = Engine(self._options.model_name, model, service.metrics.compute_seconds)
+        return _Loaded(engine, model, warm)
+
+    async def _drain(self, http: HttpServer, grpc: GrpcServer, hurry: asyncio.Event) -> None:
+        """Let requests in flight end, for as long as they may, or until a second signal."""
+        drained = asyncio.gather(http.drain(), grpc.drain(self._options.drain_seconds))
+        hurried = asyncio.ensure_future(hurry.wait())
+        await asyncio.wait(
+            (drained, hurried),
+            timeout=self._options.drain_seconds,
+            return_when=asyncio.FIRST_COMPLETED,
+        )
+        hurried.cancel()
+        if not drained.done():
+            structlog.get_logger().warning("requests in flight were given up")
+            drained.cancel()
+
+
+def _tell(document: dict[str, object]) -> None:
+    sys.stdout.write(orjson.dumps(document).decode() + "\n")
+    sys.stdout.flush()
+
+
+def _end(event: str, sentence: str, code: int) -> int:
+    _tell({"event": event, "message": sentence})
+    sys.stderr.write(f"{event}: {sentence}\n")
+    sys.stderr.flush()
+    return code
+
+
+def _leave_behind() -> None:
+    """End the process although a thread hangs in ONNX Runtime: ending it gently could crash."""
+    structlog.get_logger().warning("an inference did not end, and was left behind")
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(EXIT_DONE)

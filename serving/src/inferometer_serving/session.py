@@ -1,0 +1,221 @@
+"""How is a checked model opened in ONNX Runtime, and what is true of the session?"""
+
+import contextlib
+import ctypes
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import onnxruntime  # type: ignore[import-untyped]  # ships no types
+from onnx import TensorProto
+
+from inferometer_serving.datatypes import BY_RUNTIME_NAME, DATATYPES
+from inferometer_serving.errors import ModelRefusedError
+from inferometer_serving.graph_file import GraphFile
+from inferometer_serving.options import Device
+from inferometer_serving.placement import AssignedNode, Placement, bookkeeping_nodes, placement
+from inferometer_serving.signature import Signature, TensorSpec
+from inferometer_serving.tensors import Array
+
+_LOG_FATAL_ONLY = 4  # every error reaches us as an exception, whose sentence is enough
+_CPU = "CPUExecutionProvider"
+_CUDA = "CUDAExecutionProvider"
+
+
+class Runner(Protocol):
+    """Runs one inference at a time."""
+
+    def run(self, output_names: list[str], inputs: dict[str, Array]) -> list[Array]:
+        """Return the outputs in the order of their names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A model that ONNX Runtime has opened."""
+
+    runner: Runner
+    signature: Signature
+    providers: tuple[str, ...]
+    placement: Placement
+    runtime_version: str
+
+
+class Interrupt:
+    """Lets another thread end the opening of a model, or the inference now running."""
+
+    def __init__(self) -> None:
+        self.session_options = onnxruntime.SessionOptions()
+        self.run_options = onnxruntime.RunOptions()
+        self.run_options.log_severity_level = _LOG_FATAL_ONLY
+
+    def set(self) -> None:
+        """Make the call into ONNX Runtime that is under way, and every later one, fail."""
+        self.session_options.set_load_cancellation_flag(True)
+        self.run_options.terminate = True
+
+
+def open_session(
+    graph: GraphFile, *, device: Device, threads: int, interrupt: Interrupt
+) -> Session:
+    """Open a model on `device` with `threads` intra-operator threads.
+
+    Raises ModelRefusedError where the device is not there, an operator is not supported, or the
+    model is otherwise not for this runtime.
+    """
+    wanted = _provider(device)
+    options = interrupt.session_options
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = _LOG_FATAL_ONLY
+    options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+    providers = [wanted] if wanted == _CPU else [wanted, _CPU]
+    try:
+        session = onnxruntime.InferenceSession(
+            str(graph.path), options, providers=providers, enable_fallback=0
+        )
+    except Exception as error:
+        raise _refusal(graph, device, error) from error
+    _check_provider(session, wanted)
+    signature = _signature(graph, session)
+    return Session(
+        runner=_runner(session, signature, interrupt.run_options),
+        signature=signature,
+        providers=tuple(session.get_providers()),
+        placement=placement(_assigned(session), wanted, bookkeeping_nodes(graph.model)),
+        runtime_version=str(onnxruntime.__version__),
+    )
+
+
+def _provider(device: Device) -> str:
+    if device is Device.CPU:
+        return _CPU
+    available = onnxruntime.get_available_providers()
+    if _CUDA not in available:
+        raise ModelRefusedError(
+            f"The device GPU was asked for, but ONNX Runtime {onnxruntime.__version__} has only "
+            f"{', '.join(available)} here: install the extra 'gpu' on a machine with an NVIDIA "
+            "GPU, or ask for the device CPU."
+        )
+    with contextlib.redirect_stdout(sys.stderr):  # it prints what it misses
+        onnxruntime.preload_dlls()
+    return _CUDA
+
+
+def _check_provider(session: Any, wanted: str) -> None:
+    """Refuse a session that went without the provider: ONNX Runtime itself only warns."""
+    found = session.get_providers()
+    if wanted not in found:
+        raise ModelRefusedError(
+            f"The device GPU was asked for, but ONNX Runtime could not start {wanted} and fell "
+            f"back to {', '.join(found)}: check the GPU, its driver and the CUDA libraries, or "
+            "ask for the device CPU."
+        )
+
+
+def _assigned(session: Any) -> Iterator[AssignedNode]:
+    for subgraph in session.get_provider_graph_assignment_info():
+        for node in subgraph.get_nodes():
+            yield AssignedNode(node.name, node.op_type, subgraph.ep_name)
+
+
+def _signature(graph: GraphFile, session: Any) -> Signature:
+    return Signature(
+        inputs=tuple(_spec(graph, "input", each) for each in session.get_inputs()),
+        outputs=tuple(_spec(graph, "output", each) for each in session.get_outputs()),
+    )
+
+
+def _spec(graph: GraphFile, kind: str, argument: Any) -> TensorSpec:
+    datatype = BY_RUNTIME_NAME.get(argument.type)
+    if datatype is None:
+        raise ModelRefusedError(
+            f"The {kind} '{argument.name}' of the model {graph.path} is of type {argument.type}, "
+            f"which the Open Inference Protocol lacks: it has tensors of {', '.join(DATATYPES)}."
+        )
+    shape = tuple(
+        each if isinstance(each, int) and each >= 0 else -1 for each in argument.shape or ()
+    )
+    return TensorSpec(argument.name, datatype, shape)
+
+
+def _refusal(graph: GraphFile, device: Device, error: Exception) -> ModelRefusedError:
+    version = onnxruntime.__version__
+    reason = str(error).partition(" : ")[2].strip() or str(error)
+    operator = _missing_operator(reason)
+    if operator is not None:
+        return ModelRefusedError(
+            f"The model {graph.path} uses the operator {operator}, which ONNX Runtime {version} "
+            f"does not have on {device}: use another model or export it without that operator."
+        )
+    brief = " ".join(reason.rpartition(" : ")[2].split())[:400]
+    return ModelRefusedError(
+        f"The model {graph.path} cannot be opened by ONNX Runtime {version}: {brief}"
+    )
+
+
+_MISSING_OPERATOR = (
+    re.compile(r"No Op registered for (?P<name>\S+)"),
+    re.compile(r"Fatal error: (?P<name>\S+?)\(-?\d+\) is not a registered function/op"),
+    re.compile(r"Could not find an implementation for (?P<name>\S+?)\(\d+\)"),
+)
+
+
+def _missing_operator(reason: str) -> str | None:
+    for pattern in _MISSING_OPERATOR:
+        found = pattern.search(reason)
+        if found:
+            return found["name"]
+    return None
+
+
+def _runner(session: Any, signature: Signature, run_options: Any) -> Runner:
+    specs = (*signature.inputs, *signature.outputs)
+    if any(each.datatype.name == "BF16" for each in specs):
+        return _ValueRunner(session, signature, run_options)
+    return _ArrayRunner(session, run_options)
+
+
+class _ArrayRunner:
+    """Hands numpy arrays to ONNX Runtime, which reads them in place."""
+
+    def __init__(self, session: Any, run_options: Any) -> None:
+        self._run = session.run
+        self._options = run_options
+
+    def run(self, output_names: list[str], inputs: dict[str, Array]) -> list[Array]:
+        results: list[Array] = self._run(output_names, inputs, self._options)
+        return results
+
+
+class _ValueRunner:
+    """Hands over OrtValues: numpy has no BF16, and ONNX Runtime takes it in no other form."""
+
+    def __init__(self, session: Any, signature: Signature, run_options: Any) -> None:
+        self._session = session
+        self._signature = signature
+        self._options = run_options
+
+    def run(self, output_names: list[str], inputs: dict[str, Array]) -> list[Array]:
+        values = {name: self._value(name, array) for name, array in inputs.items()}
+        results = self._session.run_with_ort_values(output_names, values, self._options)
+        return [_array(each) for each in results]
+
+    def _value(self, name: str, array: Array) -> Any:
+        code = self._signature.input_by_name[name].datatype.onnx_code
+        if code == TensorProto.BFLOAT16:
+            return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(
+                array.view(np.uint16), code
+            )
+        return onnxruntime.OrtValue.ortvalue_from_numpy(array)
+
+
+def _array(value: Any) -> Array:
+    if value.element_type() != TensorProto.BFLOAT16:
+        array: Array = value.numpy()
+        return array
+    address, size = value.data_ptr(), value.tensor_size_in_bytes()
+    raw = ctypes.string_at(address, size)
+    return np.frombuffer(raw, dtype=DATATYPES["BF16"].dtype).reshape(value.shape())
