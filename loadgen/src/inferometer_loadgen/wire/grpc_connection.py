@@ -36,7 +36,8 @@ def prepare_grpc(encoded: EncodedRequest) -> Prepared:
     )
 
 
-def _request_headers(target: Target) -> list[hpack.Field]:
+def request_headers(target: Target) -> list[hpack.Field]:
+    """Give the headers of every request, in the order they are sent."""
     return [
         (b":method", b"POST"),
         (b":scheme", b"http"),
@@ -161,7 +162,7 @@ class GrpcConnection:
         self.outstanding = 0
         self.reconnects = 0
         self._target = target
-        self._blocks = hpack.encode_request(_request_headers(target))
+        self._blocks = hpack.encode_request(request_headers(target))
         self._on_reply = on_reply
         self._on_capacity = on_capacity
         self._streams = streams

@@ -1,0 +1,282 @@
+"""HTTP/1.1: the same reply from any pieces, and a failure from whatever breaks the rules."""
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from inferometer_loadgen.wire.contract import EncodedRequest, FailureKind, Reply, Target
+from inferometer_loadgen.wire.http1_connection import prepare_http1
+from inferometer_loadgen.wire.http1_parser import ReplyParser
+from support.wire_bytes import pieces_of
+
+OK = b"HTTP/1.1 200 OK\r\n"
+
+
+def read(
+    pieces: list[bytes], *, keep: bool = True, ended: bool | None = None
+) -> ReplyParser | None:
+    """Feed a new parser; None where the reply is not over. ``ended``: how the connection did."""
+    parser = ReplyParser()
+    parser.start(keep)
+    for at, piece in enumerate(pieces, 1):
+        if parser.feed(piece):
+            assert at == len(pieces), "the reply was over before its last piece"
+            return parser
+    if ended is not None:
+        assert parser.finish("it ended.", clean=ended)
+        return parser
+    return None
+
+
+GOOD = {
+    "length": (OK + b"Content-Length: 5\r\n\r\nhello", Reply(b"hello", None)),
+    "empty": (OK + b"Content-Length: 0\r\n\r\n", Reply(b"", None)),
+    "binary": (
+        OK + b"Inference-Header-Content-Length: 2\r\ncontent-length: 6\r\n\r\n{}\x00\r\n\x01",
+        Reply(b"{}\x00\r\n\x01", 2),
+    ),
+    "chunked": (
+        OK + b"Transfer-Encoding: chunked\r\n\r\n3;x=y\r\nhel\r\n002\r\nlo\r\n0\r\nX: y\r\n\r\n",
+        Reply(b"hello", None),
+    ),
+    "chunked, with its JSON's length": (
+        OK + b"Transfer-Encoding: Chunked\r\nInference-Header-Content-Length: 5\r\n\r\n"
+        b"A\r\nhello\r\n\r\n0\r\n0\r\n\r\n",
+        Reply(b"hello\r\n\r\n0", 5),
+    ),
+    "interim replies first": (
+        b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"
+        + OK
+        + b"Content-Length: 2\r\n\r\nok",
+        Reply(b"ok", None),
+    ),
+    "no reason, lengths twice": (
+        b"HTTP/1.1 200\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nok",
+        Reply(b"ok", None),
+    ),
+}
+
+
+@pytest.mark.parametrize(("wire", "reply"), GOOD.values(), ids=GOOD)
+@given(cuts=st.lists(st.integers(min_value=0), max_size=8))
+@example(cuts=list(range(300)))
+def test_any_pieces_give_the_same_reply(wire: bytes, reply: Reply, cuts: list[int]) -> None:
+    """However the bytes come, the reply is good, whole, and over with its last byte."""
+    parser = read(pieces_of(wire, cuts))
+    assert parser is not None
+    assert (parser.failure, parser.reply, parser.reusable) == (None, reply, True)
+
+
+@pytest.mark.parametrize(("wire", "reply"), GOOD.values(), ids=GOOD)
+@given(cut=st.integers(min_value=0))
+def test_a_truncated_reply_is_a_lost_connection(wire: bytes, reply: Reply, cut: int) -> None:
+    """A reply that ends before its last byte waits, and fails when the connection ends."""
+    truncated = wire[: cut % len(wire)]
+    assert read([truncated]) is None
+    parser = read([truncated], ended=True)
+    assert parser is not None
+    assert parser.failure is not None
+    assert parser.failure.kind is FailureKind.CONNECTION
+    assert "it ended." in parser.failure.message
+    assert parser.reply is None
+
+
+@pytest.mark.parametrize(("wire", "reply"), GOOD.values(), ids=GOOD)
+def test_a_reply_that_is_not_kept_is_still_read_whole(wire: bytes, reply: Reply) -> None:
+    """Without keeping, the body is dropped but the reply ends at the same byte."""
+    parser = read([wire[at : at + 1] for at in range(len(wire))], keep=False)
+    assert parser is not None
+    assert (parser.failure, parser.reply) == (None, None)
+
+
+@given(st.lists(st.binary(max_size=60), max_size=6), st.booleans())
+def test_any_bytes_are_a_reply_a_failure_or_a_wait(pieces: list[bytes], keep: bool) -> None:  # noqa: FBT001 - hypothesis calls it
+    """Garbage never raises, and what is not HTTP/1 is refused at once."""
+    parser = ReplyParser()
+    parser.start(keep)
+    read_so_far = b""
+    for piece in pieces:
+        read_so_far += piece
+        if parser.feed(piece):
+            return
+    assert b"HTTP/1.".startswith(read_so_far[:7])
+
+
+@given(st.sampled_from(sorted(GOOD)), st.data())
+def test_a_damaged_reply_never_raises(name: str, data: st.DataObject) -> None:
+    """With any byte of a good reply changed the parser ends, fails or waits for more."""
+    wire = bytearray(GOOD[name][0])
+    wire[data.draw(st.integers(0, len(wire) - 1))] = data.draw(st.integers(0, 255))
+    parser = ReplyParser()
+    parser.start(keep=True)
+    over = parser.feed(bytes(wire)) or parser.finish("it ended.", clean=True)
+    assert over
+    assert (parser.failure is None) == (parser.reply is not None)
+
+
+@pytest.mark.parametrize(
+    ("wire", "message"),
+    [
+        pytest.param(b"\x00\x00\x12\x04\x00\x00", "no HTTP/1 status line", id="HTTP/2"),
+        pytest.param(b"HTTP/2.0 200 OK\r\n\r\n", "no HTTP/1 status line", id="version"),
+        pytest.param(b"HTTP/1.1 2x0 OK\r\n\r\n", "no HTTP/1 status line", id="status"),
+        pytest.param(OK + b"Broken\r\n\r\n", "no name and value", id="no colon"),
+        pytest.param(OK + b"A: b\r\n c\r\n\r\n", "no name and value", id="folded line"),
+        pytest.param(OK + b"Content-Length: -1\r\n\r\n", "no one number", id="negative length"),
+        pytest.param(OK + b"Content-Length: 1,2\r\n\r\n", "no one number", id="two lengths"),
+        pytest.param(OK + b"Transfer-Encoding: gzip\r\n\r\n", "only chunked", id="coding"),
+        pytest.param(
+            OK + b"Content-Encoding: gzip\r\nContent-Length: 1\r\n\r\nx", "not asked", id="gzip"
+        ),
+        pytest.param(
+            OK + b"Content-Length: 2\r\nInference-Header-Content-Length: 3\r\n\r\n{}",
+            "should have 3 bytes",
+            id="JSON longer than the body",
+        ),
+        pytest.param(
+            OK + b"Transfer-Encoding: chunked\r\nInference-Header-Content-Length: 3\r\n\r\n"
+            b"2\r\n{}\r\n0\r\n\r\n",
+            "should have 3 bytes",
+            id="JSON longer than the chunks",
+        ),
+        pytest.param(OK + b"Content-Length: 2\r\n\r\nokk", "1 bytes follow", id="too long"),
+        pytest.param(
+            OK + b"Transfer-Encoding: chunked\r\n\r\nxyz\r\n", "chunk's size", id="chunk size"
+        ),
+        pytest.param(
+            OK + b"Transfer-Encoding: chunked\r\n\r\n2\r\nokk\r\n", "followed by", id="chunk end"
+        ),
+        pytest.param(
+            OK + b"Transfer-Encoding: chunked\r\n\r\n2\nok", "in place of a chunk's size", id="LF"
+        ),
+        pytest.param(
+            OK + b"Transfer-Encoding: chunked\r\n\r\n" + b"1" * 20_000, "never ends", id="long line"
+        ),
+        pytest.param(OK + b"A: " + b"b" * 70_000, "longer than 65536", id="endless headers"),
+        pytest.param(b"HTTP/1.1 101 Switching Protocols\r\n\r\n", "another protocol", id="101"),
+    ],
+)
+def test_a_reply_that_breaks_the_rules_is_refused(wire: bytes, message: str) -> None:
+    """The failure is of the protocol, says what was wrong, and ends the connection."""
+    parser = read([wire])
+    assert parser is not None
+    assert parser.failure is not None
+    assert parser.failure.kind is FailureKind.PROTOCOL
+    assert message in parser.failure.message
+    assert not parser.reusable
+
+
+@pytest.mark.parametrize(
+    ("wire", "message"),
+    [
+        pytest.param(
+            b'HTTP/1.1 400 Bad Request\r\nContent-Length: 23\r\n\r\n{"error":"wrong shape"}',
+            "HTTP status 400 Bad Request: wrong shape",
+            id="protocol's own",
+        ),
+        pytest.param(
+            b"HTTP/1.1 503\r\nContent-Length: 9\r\n\r\nnot\r\nnow\xff",
+            "HTTP status 503 Service Unavailable: not now\N{REPLACEMENT CHARACTER}",
+            id="text",
+        ),
+        pytest.param(
+            b"HTTP/1.1 599 \r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+            "HTTP status 599 without a reason",
+            id="nothing",
+        ),
+        pytest.param(b"HTTP/1.1 204 No Content\r\n\r\n", "HTTP status 204 No Content", id="204"),
+        pytest.param(
+            b"HTTP/1.1 500 Oh\r\nContent-Length: 9000\r\n\r\n" + b"x" * 9000,
+            "HTTP status 500 Oh: " + "x" * 479 + "…",
+            id="bounded",
+        ),
+        pytest.param(
+            b"HTTP/1.1 500 Oh\r\nContent-Length: 4000\r\n\r\n" + b"[" * 4000,
+            "HTTP status 500 Oh: " + "[" * 479 + "…",
+            id="deep JSON",
+        ),
+    ],
+)
+def test_an_error_says_what_the_server_said(wire: bytes, message: str) -> None:
+    """Another status than 200 is a failure with its reason and its error text, in 500 signs."""
+    parser = read([wire], keep=False)
+    assert parser is not None
+    assert parser.failure is not None
+    assert parser.failure.kind is FailureKind.STATUS
+    assert parser.failure.message.startswith(message)
+    assert len(parser.failure.message) <= 500
+
+
+@pytest.mark.parametrize(
+    ("head", "reusable"),
+    [
+        (b"HTTP/1.1 200 OK\r\nConnection: close\r\n", False),
+        (b"HTTP/1.1 200 OK\r\nConnection: x, Close\r\n", False),
+        (b"HTTP/1.0 200 OK\r\n", False),
+        (b"HTTP/1.0 200 OK\r\nConnection: Keep-Alive\r\n", True),
+        (b"HTTP/1.1 200 OK\r\n", True),
+    ],
+)
+def test_the_server_says_whether_the_connection_stays(head: bytes, reusable: bool) -> None:  # noqa: FBT001 - a table
+    """Versions and the Connection header decide on keep-alive; the reply is good either way."""
+    parser = read([head + b"Content-Length: 2\r\n\r\nok"])
+    assert parser is not None
+    assert (parser.failure, parser.reusable) == (None, reusable)
+
+
+def test_a_body_without_length_ends_with_its_connection() -> None:
+    """HTTP/1.0: a clean end completes the reply, a reset does not."""
+    wire = b"HTTP/1.0 200 OK\r\n\r\nsome"
+    good = read([wire, b"thing"], ended=True)
+    assert good is not None
+    assert (good.failure, good.reply, good.reusable) == (None, Reply(b"something", None), False)
+    lost = read([wire], ended=False)
+    assert lost is not None
+    assert lost.failure is not None
+    assert lost.failure.message == "The reply was cut off after 4 bytes of its body: it ended."
+
+
+def test_one_parser_reads_reply_after_reply() -> None:
+    """Nothing of a failed reply is left when the next is expected."""
+    parser = ReplyParser()
+    for _ in range(2):
+        parser.start(keep=True)
+        over = [parser.feed(b"HTTP/1.1 500 Oh\r\nContent-Length: 1\r\n\r\n"), parser.feed(b"x")]
+        assert over == [False, True]
+        verdicts = [parser.failure is not None]
+        parser.start(keep=False)
+        assert parser.feed(OK + b"Content-Length: 2\r\n\r\nok")
+        verdicts.append(parser.failure is not None)
+        assert verdicts == [True, False]
+
+
+def test_the_request_is_as_the_protocol_has_it() -> None:
+    """Golden bytes, with version, prefix, and JSON length behind which binary tensors follow."""
+    target = Target("HTTP", "::1", 8000, "a b/c", "3", "/proxy")
+    assert prepare_http1(target, EncodedRequest(b'{"x":1}\x00\x01', 7)).pieces == (
+        (
+            b"POST /proxy/v2/models/a%20b%2Fc/versions/3/infer HTTP/1.1\r\n"
+            b"Host: [::1]:8000\r\n"
+            b"User-Agent: inferometer\r\n"
+            b"Content-Type: application/octet-stream\r\n"
+            b"Content-Length: 9\r\n"
+            b"Inference-Header-Content-Length: 7\r\n"
+            b'\r\n{"x":1}\x00\x01'
+        ),
+    )
+
+
+def test_a_request_of_json_alone_says_so() -> None:
+    """Without binary tensors there is no header for the JSON's length."""
+    [wire] = prepare_http1(Target("HTTP", "h", 1, "m"), EncodedRequest(b"{}")).pieces
+    assert b"/v2/models/m/infer" in wire
+    assert b"Content-Type: application/json\r\n" in wire
+    assert b"Inference-Header" not in wire
+
+
+def test_a_large_body_is_not_copied() -> None:
+    """Above 64 KiB the body stays the object that was given."""
+    body = b"x" * 65_537
+    head, sent = prepare_http1(Target("HTTP", "h", 1, "m"), EncodedRequest(body)).pieces
+    assert sent is body
+    assert head.endswith(b"\r\n\r\n")
