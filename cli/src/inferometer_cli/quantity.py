@@ -1,0 +1,84 @@
+"""How is a figure written for people: in which unit, with how many digits?"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+DASH = "–"
+"""Stands where there is no figure."""
+
+_TOO_MANY = 10_000
+"""A figure of so many units is written in the next larger unit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A unit and how many of the document's units (nanoseconds, bytes, ...) it has."""
+
+    name: str
+    size: float
+
+    def of(self, value: float) -> float:
+        """Return the value in this unit."""
+        return value / self.size
+
+    def text(self, value: float | None) -> str:
+        """Return the value in this unit with 3 significant digits, without the unit's name."""
+        return DASH if value is None else significant(self.of(value))
+
+    def named(self, value: float | None) -> str:
+        """Return the value in this unit with 3 significant digits and the unit's name."""
+        return DASH if value is None else f"{self.text(value)} {self.name}"
+
+
+_TIMES = (Unit("ns", 1), Unit("µs", 1e3), Unit("ms", 1e6), Unit("s", 1e9))
+_BYTES = (Unit("B", 1), Unit("KiB", 2**10), Unit("MiB", 2**20), Unit("GiB", 2**30))
+_ENERGIES = (Unit("µJ", 1), Unit("mJ", 1e3), Unit("J", 1e6), Unit("kJ", 1e9))
+
+
+def time_unit(nanoseconds: Iterable[float | None]) -> Unit:
+    """Return the one unit in which all these times read well."""
+    return _unit(_TIMES, nanoseconds)
+
+
+def byte_unit(sizes: Iterable[float | None]) -> Unit:
+    """Return the one unit in which all these sizes read well."""
+    return _unit(_BYTES, sizes)
+
+
+def energy_unit(microjoules: Iterable[float | None]) -> Unit:
+    """Return the one unit in which all these energies read well."""
+    return _unit(_ENERGIES, microjoules)
+
+
+def duration(nanoseconds: float | None) -> str:
+    """Return a time in the unit that suits it: 41.2 ms."""
+    return time_unit([nanoseconds]).named(nanoseconds)
+
+
+def size(count: float | None) -> str:
+    """Return a number of bytes in the unit that suits it: 1.46 GiB."""
+    return byte_unit([count]).named(count)
+
+
+def significant(value: float, digits: int = 3) -> str:
+    """Return a number with so many significant digits and thousands separated: 1,230, 0.0457."""
+    if value == 0 or not math.isfinite(value):
+        return "0" if value == 0 else DASH
+    exponent = math.floor(math.log10(abs(value)))
+    rounded = round(value, digits - 1 - exponent)
+    # Rounding may carry: 9.996 is 10.0, not 10.00.
+    exponent = math.floor(math.log10(abs(rounded)))
+    return f"{rounded:,.{max(0, digits - 1 - exponent)}f}"
+
+
+def _unit(units: tuple[Unit, ...], values: Iterable[float | None]) -> Unit:
+    positive = [value for value in values if value is not None and value > 0]
+    if not positive:
+        return units[-2]
+    smallest, largest = min(positive), max(positive)
+    fitting = [unit for unit in units if smallest >= unit.size] or [units[0]]
+    chosen = units.index(fitting[-1])
+    while chosen + 1 < len(units) and largest / units[chosen].size >= _TOO_MANY:
+        chosen += 1
+    return units[chosen]

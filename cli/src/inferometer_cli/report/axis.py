@@ -1,0 +1,118 @@
+"""Where on an axis does a value lie, and which values are written along it?"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+
+_PERCENT_TICKS = (0.0, 50.0, 90.0, 99.0, 99.9, 99.99, 99.999, 99.9999)
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A value written along an axis."""
+
+    value: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A range of values, linear or logarithmic, with its ticks and what it shows."""
+
+    label: str
+    low: float
+    high: float
+    ticks: tuple[Tick, ...]
+    logarithmic: bool = False
+    gridded: bool = True
+
+    def position(self, values: Floats | float) -> Floats:
+        """Return where values lie: 0 at the axis' start, 1 at its end, and bounded to it."""
+        numbers = np.asarray(values, dtype=np.float64)
+        low, high = self.low, self.high
+        if self.logarithmic:
+            numbers = np.log(np.maximum(numbers, self.low))
+            low, high = math.log(low), math.log(high)
+        return np.clip((numbers - low) / (high - low), 0.0, 1.0)
+
+
+def linear_axis(label: str, values: Iterable[float], *, from_zero: bool = True) -> Axis:
+    """Return an axis over all finite values that ends on round numbers."""
+    low, high = _extent(values)
+    low = 0.0 if from_zero else low
+    if high <= low:
+        high = low + (abs(low) or 1.0)
+    step = _round_step((high - low) / 4)
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    ticks = tuple(_tick(index * step) for index in range(first, last + 1))
+    return Axis(label, first * step, last * step, ticks)
+
+
+def span_axis(label: str, low: float, high: float) -> Axis:
+    """Return an axis over just this range, with ticks at the round numbers within."""
+    if high <= low:
+        low, high = low - (abs(low) or 1.0) / 2, high + (abs(high) or 1.0) / 2
+    step = _round_step((high - low) / 5)
+    inner = range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)
+    return Axis(label, low, high, tuple(_tick(index * step) for index in inner))
+
+
+def log_axis(label: str, values: Iterable[float]) -> Axis:
+    """Return a logarithmic axis over all positive values that ends on 1, 2 or 5 of a decade."""
+    low, high = _extent(value for value in values if value > 0)
+    low, high = (low, high) if low > 0 else (1.0, 10.0)
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    grid = [factor * 10.0**decade for decade in decades for factor in (1, 2, 5)]
+    start = max(value for value in [*grid, 10.0 ** decades[0]] if value <= low * (1 + 1e-9))
+    end = min(value for value in [*grid, 10.0 ** (decades[-1] + 1)] if value >= high * (1 - 1e-9))
+    if end <= start:
+        end = start * 10
+    shown = [value for value in grid if start * (1 - 1e-9) <= value <= end * (1 + 1e-9)]
+    if math.log10(end / start) > 2.2:
+        shown = [value for value in shown if _is_decade(value)]
+    return Axis(label, start, end, tuple(_tick(value) for value in shown), logarithmic=True)
+
+
+def percentile_axis(label: str, count: int) -> Axis:
+    """Return the axis 1 / (1 - p) on which each further nine takes the same room."""
+    end = max(4.0, 2.0 * count)
+    ticks = [Tick(1 / (1 - percent / 100), f"{percent:.6g}") for percent in _PERCENT_TICKS]
+    shown = tuple(tick for tick in ticks if tick.value <= end)
+    return Axis(label, 1.0, end, shown, logarithmic=True)
+
+
+def category_axis(label: str, names: list[str]) -> Axis:
+    """Return an axis on which the names stand side by side at 0, 1, 2, ..."""
+    ticks = tuple(Tick(index, name) for index, name in enumerate(names))
+    return Axis(label, -0.5, len(names) - 0.5, ticks, gridded=False)
+
+
+def plain(value: float) -> str:
+    """Return a round number as it is written at a tick."""
+    return f"{value:,.10g}"
+
+
+def _tick(value: float) -> Tick:
+    rounded = float(f"{value:.10g}")
+    return Tick(rounded, plain(rounded))
+
+
+def _round_step(rough: float) -> float:
+    magnitude = 10.0 ** math.floor(math.log10(rough))
+    return next(
+        factor * magnitude for factor in (1, 2, 2.5, 5, 10) if factor * magnitude >= rough * 0.999
+    )
+
+
+def _is_decade(value: float) -> bool:
+    return abs(math.log10(value) - round(math.log10(value))) < 1e-9
+
+
+def _extent(values: Iterable[float]) -> tuple[float, float]:
+    finite = [value for value in values if math.isfinite(value)]
+    return (min(finite), max(finite)) if finite else (0.0, 0.0)

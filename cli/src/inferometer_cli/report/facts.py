@@ -1,0 +1,170 @@
+"""Which facts about a run stand at the end of its report?"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import yaml
+
+from inferometer_api.result import Environment, ResultDocument, ScenarioResult, Tensor
+from inferometer_cli.quantity import DASH, duration, significant, size, time_unit
+from inferometer_cli.report.summary import Figure, bounded
+
+_DISTRIBUTIONS = (
+    ("latency", "latency"),
+    ("service time", "service_time"),
+    ("dispatch lag", "dispatch_lag"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Facts under one heading."""
+
+    title: str
+    facts: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of texts: a heading for each column, and rows of as many figures."""
+
+    headings: tuple[str, ...]
+    rows: tuple[tuple[Figure, ...], ...]
+
+
+def moment(text: str) -> str:
+    """Return an RFC 3339 time as people write it, or the text itself where it is none."""
+    try:
+        time = datetime.fromisoformat(text).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return text
+    return f"{time.day} {time:%B %Y, %H:%M:%S} UTC"
+
+
+def environment_groups(environment: Environment) -> list[Group]:
+    """Return the conditions of the figures: machine, server, model, software."""
+    groups = [
+        Group("Machine", tuple(_machine(environment))),
+        Group("Server", tuple(_server(environment))),
+        Group("Model", tuple(_model(environment))),
+        Group("Software", tuple(sorted(environment.packages.items()))),
+        Group("Images", tuple(sorted(environment.images.items()))),
+    ]
+    return [group for group in groups if group.facts]
+
+
+def spec_yaml(document: ResultDocument) -> str:
+    """Return the resolved run as YAML that can be run again."""
+    run = document.run.model_dump(mode="json", exclude_none=True)
+    return yaml.safe_dump(run, sort_keys=False, allow_unicode=True, width=100)
+
+
+def step_table(result: ScenarioResult) -> Table:
+    """Return what was counted in each step, one row for each."""
+    headings = (
+        "Step",
+        "Started",
+        "Window",
+        "Warm-up",
+        "Scheduled",
+        "Answered",
+        "Failed",
+        "Waited for a connection",
+        "Reconnects",
+        "Replies checked",
+        "Server CPU",
+        "Client CPU",
+    )
+    rows = (
+        (
+            step.label or result.name,
+            moment(step.started_at),
+            duration(step.duration_nanoseconds) + (" (ended early)" if step.ended_early else ""),
+            f"{duration(step.warm_up_nanoseconds)}, {step.warm_up_queries:,} queries",
+            DASH if step.counts.scheduled is None else f"{step.counts.scheduled:,}",
+            f"{step.counts.succeeded:,}",
+            f"{step.counts.failed:,}",
+            f"{step.counts.waited_for_connection:,}",
+            f"{step.counts.reconnects:,}",
+            f"{step.counts.checked_replies:,}",
+            DASH
+            if step.server_cpu_seconds is None
+            else f"{significant(step.server_cpu_seconds)} s",
+            f"{significant(step.client_cpu_seconds)} s",
+        )
+        for step in result.steps
+    )
+    return Table(headings, tuple(tuple(Figure(cell) for cell in row) for row in rows))
+
+
+def percentile_table(result: ScenarioResult) -> Table:
+    """Return every percentile of every distribution of a scenario, with its bounds."""
+    found = [
+        (" ".join(part for part in (step.label, name) if part), getattr(step, field))
+        for step in result.steps
+        for name, field in _DISTRIBUTIONS
+        if getattr(step, field) is not None
+    ]
+    percentiles = list(dict.fromkeys(v.percentile for _, d in found for v in d.percentiles))
+    headings = ("", "Count", "Min", "Mean", *(f"p{p:g}" for p in percentiles), "Max")
+    rows = []
+    for name, summary in found:
+        unit = time_unit([summary.min_nanoseconds, summary.max_nanoseconds])
+        values = {value.percentile: value for value in summary.percentiles}
+        rows.append(
+            (
+                Figure(f"{name} ({unit.name})"),
+                Figure(f"{summary.count:,}"),
+                Figure(unit.text(summary.min_nanoseconds)),
+                Figure(unit.text(summary.mean_nanoseconds)),
+                *(bounded(values.get(percentile), unit) for percentile in percentiles),
+                Figure(unit.text(summary.max_nanoseconds)),
+            )
+        )
+    return Table(headings, tuple(rows))
+
+
+def _machine(environment: Environment) -> Iterator[tuple[str, str]]:
+    node = environment.node
+    yield "Place", environment.place
+    yield "Host", node.hostname
+    yield "CPU", f"{node.cpu_model}, {node.cpu_count} CPUs ({node.architecture})"
+    yield "Memory", size(node.memory_bytes)
+    if node.gpus:
+        yield "GPU", ", ".join(node.gpus)
+    yield "System", node.operating_system
+    yield "Kernel", node.kernel
+    yield "Frequency governor", node.cpu_governor or "not told by the machine"
+
+
+def _server(environment: Environment) -> Iterator[tuple[str, str]]:
+    server = environment.server
+    yield "Server", f"{server.name} {server.version}".strip() or "does not say"
+    yield "Started by", "Inferometer" if server.launched else "others: it already served"
+    yield "Address", server.url
+    for provider, nodes in sorted(server.nodes_by_provider.items()):
+        yield "Graph nodes", f"{nodes:,} on {provider}"
+    if server.compute_nodes_fell_back is not None:
+        yield "Compute nodes that fell back to the CPU", f"{server.compute_nodes_fell_back:,}"
+    yield from sorted(server.settings.items())
+    if server.extensions:
+        yield "Extensions", ", ".join(server.extensions)
+
+
+def _model(environment: Environment) -> Iterator[tuple[str, str]]:
+    model = environment.model
+    yield "Name", f"{model.name} {model.version}".strip()
+    if model.uri:
+        yield "URI", model.uri
+    if model.sha256:
+        yield "SHA-256", model.sha256
+    for tensor in model.inputs:
+        yield "Input", _tensor(tensor)
+    for tensor in model.outputs:
+        yield "Output", _tensor(tensor)
+
+
+def _tensor(tensor: Tensor) -> str:
+    shape = " × ".join("?" if axis < 0 else str(axis) for axis in tensor.shape)
+    return f"{tensor.name}: {tensor.datatype} [{shape}]"

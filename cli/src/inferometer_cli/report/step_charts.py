@@ -1,0 +1,92 @@
+"""How do the steps of a scenario compare: throughput and latency by batch size?"""
+
+import numpy as np
+
+from inferometer_api.result import ScenarioResult, Step
+from inferometer_cli.quantity import significant, time_unit
+from inferometer_cli.report.axis import Axis, category_axis, linear_axis, log_axis
+from inferometer_cli.report.chart import Bars, Chart, Line, Mark, Whiskers, finite
+
+_MOST_WRITTEN = 10
+_SPANS_DECADES = 24.0
+_PERCENTILES = ((50.0, 1), (99.0, 2))
+
+
+def throughput_chart(result: ScenarioResult) -> Chart | None:
+    """Return inferences per second of each step, where there is more than one step."""
+    if len(result.steps) < 2:
+        return None
+    rates = [step.achieved_samples_per_second for step in result.steps]
+    best = int(np.argmax(rates))
+    bars = Bars(
+        heights=np.array(rates),
+        series=1,
+        values=tuple(significant(rate) for rate in rates),
+        written=len(rates) <= _MOST_WRITTEN,
+    )
+    return Chart(
+        key="throughput",
+        title=f"Throughput by {_setting(result)}",
+        caption="Inferences answered per second of the window.",
+        summary=f"Highest: {significant(rates[best])} samples/s at {result.steps[best].label}.",
+        x=_categories(result),
+        y=linear_axis("Throughput (samples/s)", rates),
+        marks=[bars],
+    )
+
+
+def step_latency_chart(result: ScenarioResult) -> Chart | None:
+    """Return median and 99th percentile of the latency of each step, where there are several."""
+    if len(result.steps) < 2:
+        return None
+    found = {p: [_percentile(step, p) for step in result.steps] for p, _ in _PERCENTILES}
+    known = [value for values in found.values() for value in values if value is not None]
+    if not known:
+        return None
+    unit = time_unit(known)
+    x = np.arange(len(result.steps), dtype=np.float64)
+    marks: list[Mark] = []
+    for percentile, series in _PERCENTILES:
+        values = finite(found[percentile])
+        low, high = zip(*(_bounds(step, percentile) for step in result.steps), strict=True)
+        marks.append(Whiskers(x, finite(low) / unit.size, finite(high) / unit.size, series))
+        name = f"p{percentile:g}"
+        words = tuple(f"{name} {unit.named(value)}" for value in found[percentile])
+        marks.append(Line(x, values / unit.size, series, name, words, dots=True))
+    shown = [unit.of(value) for value in known]
+    label = f"Latency of a query ({unit.name}"
+    wide = max(shown) / max(min(shown), 1e-12) >= _SPANS_DECADES
+    return Chart(
+        key="step-latency",
+        title=f"Latency by {_setting(result)}",
+        caption="Median and 99th percentile of a whole query; strokes are 95 % bounds.",
+        summary=f"From {unit.named(min(known))} to {unit.named(max(known))}.",
+        x=_categories(result),
+        y=log_axis(f"{label}, logarithmic)", shown) if wide else linear_axis(f"{label})", shown),
+        marks=marks,
+        positions=tuple(step.label for step in result.steps),
+    )
+
+
+def _setting(result: ScenarioResult) -> str:
+    return "batch size" if result.kind == "batch" else "step"
+
+
+def _categories(result: ScenarioResult) -> Axis:
+    if result.kind == "batch":
+        names = [str(step.batch_size) for step in result.steps]
+        return category_axis("Batch size (samples per query)", names)
+    return category_axis("Step", [step.label for step in result.steps])
+
+
+def _percentile(step: Step, percentile: float) -> int | None:
+    values = step.latency.percentiles if step.latency is not None else []
+    return next((v.nanoseconds for v in values if v.percentile == percentile), None)
+
+
+def _bounds(step: Step, percentile: float) -> tuple[int | None, int | None]:
+    values = step.latency.percentiles if step.latency is not None else []
+    found = next((v for v in values if v.percentile == percentile), None)
+    if found is None or found.low_nanoseconds is None or found.high_nanoseconds is None:
+        return (None, None)
+    return (found.low_nanoseconds, found.high_nanoseconds)

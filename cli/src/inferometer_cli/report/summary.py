@@ -1,0 +1,194 @@
+"""Which figures stand in the report's tables and cards?"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from inferometer_api.result import (
+    Distribution,
+    PercentileValue,
+    ResultDocument,
+    ScenarioResult,
+    Step,
+)
+from inferometer_cli.headline import entry_name, is_open_loop
+from inferometer_cli.quantity import DASH, Unit, energy_unit, significant, time_unit
+from inferometer_cli.report.wording import bound_of, setting
+
+SUMMARY_PERCENTILES = (50.0, 90.0, 99.0, 99.9)
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A figure with its confidence bounds in words."""
+
+    text: str
+    bounds: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One step in the summary table."""
+
+    name: str
+    """Of the scenario; empty in all but the first of its rows."""
+    rows: int
+    """How many rows the scenario has, in the first of them."""
+    anchor: str
+    state: str
+    step: str
+    queries: str
+    failed: str
+    errors: str
+    rate: str
+    scheduled: str
+    samples_per_second: str
+    percentiles: tuple[Figure, ...]
+    largest: str
+    energy: str
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The summary table: one row for each step, its times all in one unit."""
+
+    unit: str
+    rows: tuple[Row, ...]
+    energy_notes: tuple[str, ...]
+    """Why energy is unavailable, each reason once."""
+    shows_energy: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """What a scenario comes down to."""
+
+    name: str
+    anchor: str
+    state: str
+    setting: str
+    figure: str
+    unit: str
+    label: str
+    details: tuple[tuple[str, str], ...]
+
+
+def anchor(index: int) -> str:
+    """Return the id of a scenario's section."""
+    return f"scenario-{index + 1}"
+
+
+def summarise(document: ResultDocument) -> Summary:
+    """Return the summary table of a result."""
+    steps = [step for result in document.scenarios for step in result.steps]
+    unit = time_unit(value for step in steps for value in _times(step.latency))
+    rows = tuple(
+        row
+        for index, result in enumerate(document.scenarios)
+        for row in _rows(result, anchor(index), unit)
+    )
+    unavailable = [step.energy for step in steps if step.energy.attribution == "unavailable"]
+    return Summary(
+        unit=unit.name,
+        rows=rows,
+        energy_notes=tuple(dict.fromkeys(energy.reason for energy in unavailable)),
+        shows_energy=any(step.energy.microjoules_per_inference is not None for step in steps),
+    )
+
+
+def card(document: ResultDocument, index: int) -> Card:
+    """Return the few figures that a scenario is about: throughput, or latency under its load."""
+    result = document.scenarios[index]
+    best = max(result.steps, key=lambda step: step.achieved_samples_per_second, default=None)
+    asked = bound_of(document.run, result.name)
+    if best is None:
+        figure, unit, label, details = DASH, "", "nothing was measured", ()
+    elif len(result.steps) > 1:
+        figure, unit = significant(best.achieved_samples_per_second), "samples/s"
+        label = f"highest throughput, at {best.label}"
+        details = (("p99 there", _named(best, 99.0)), ("steps", str(len(result.steps))))
+    else:
+        percentile = asked.percentile if asked else (99.0 if is_open_loop(best) else 50.0)
+        value = percentile_of(best.latency, percentile)
+        scale = time_unit([value.nanoseconds if value else None])
+        figure = scale.text(value.nanoseconds) if value else DASH
+        unit = scale.name
+        label = "median latency" if percentile == 50 else f"p{percentile:g} latency"
+        if asked:
+            label += f", of at most {time_unit([asked.nanoseconds]).named(asked.nanoseconds)}"
+        other = 50.0 if percentile != 50 else 99.0
+        details = ((f"p{other:g}", _named(best, other)), ("rate", _rate(best)))
+    return Card(
+        name=entry_name(result),
+        anchor=anchor(index),
+        state=result.verdict.state,
+        setting=setting(document.run, result.name, result.kind),
+        figure=figure,
+        unit=unit,
+        label=label,
+        details=details,
+    )
+
+
+def percentile_of(distribution: Distribution | None, percentile: float) -> PercentileValue | None:
+    """Return a percentile's value, None where the distribution has none."""
+    values = distribution.percentiles if distribution is not None else []
+    return next((value for value in values if value.percentile == percentile), None)
+
+
+def bounded(value: PercentileValue | None, unit: Unit) -> Figure:
+    """Return a percentile with its bounds, a question mark where one is not known."""
+    if value is None:
+        return Figure(DASH)
+    low = "?" if value.low_nanoseconds is None else unit.text(value.low_nanoseconds)
+    high = "?" if value.high_nanoseconds is None else unit.text(value.high_nanoseconds)
+    return Figure(unit.text(value.nanoseconds), f"{low}–{high}")
+
+
+def _rows(result: ScenarioResult, section: str, unit: Unit) -> Iterator[Row]:
+    for index, step in enumerate(result.steps):
+        counts = step.counts
+        kinds = ", ".join(f"{kind} {count:,}" for kind, count in sorted(counts.errors.items()))
+        yield Row(
+            name="" if index else entry_name(result),
+            rows=0 if index else len(result.steps),
+            anchor=section,
+            state=result.verdict.state,
+            step=step.label,
+            queries=f"{counts.queries:,}",
+            failed=f"{counts.failed:,}",
+            errors=kinds,
+            rate=significant(step.achieved_qps),
+            scheduled="" if step.scheduled_qps is None else significant(step.scheduled_qps),
+            samples_per_second=significant(step.achieved_samples_per_second),
+            percentiles=tuple(
+                bounded(percentile_of(step.latency, percentile), unit)
+                for percentile in SUMMARY_PERCENTILES
+            ),
+            largest=unit.text(step.latency.max_nanoseconds if step.latency else None),
+            energy=_energy(step),
+        )
+
+
+def _energy(step: Step) -> str:
+    spent = step.energy.microjoules_per_inference
+    if spent is None:
+        return "unavailable"
+    return f"{energy_unit([spent]).named(spent)} ({step.energy.attribution})"
+
+
+def _times(distribution: Distribution | None) -> Iterator[int]:
+    if distribution is not None:
+        shown = (percentile_of(distribution, percentile) for percentile in SUMMARY_PERCENTILES)
+        yield from (value.nanoseconds for value in shown if value is not None)
+        yield distribution.max_nanoseconds
+
+
+def _named(step: Step, percentile: float) -> str:
+    value = percentile_of(step.latency, percentile)
+    return time_unit([value.nanoseconds]).named(value.nanoseconds) if value else DASH
+
+
+def _rate(step: Step) -> str:
+    if step.scheduled_qps is None:
+        return f"{significant(step.achieved_qps)} queries/s"
+    return f"{significant(step.achieved_qps)} of {significant(step.scheduled_qps)} queries/s"
