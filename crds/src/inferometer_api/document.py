@@ -42,7 +42,7 @@ class Document(BaseModel):
     @model_validator(mode="after")
     def _constraints_hold(self) -> Self:
         broken = tuple(
-            Fault(tuple(rule.field.split(".")) if rule.field else (), rule.message)
+            rule.fault(self)
             for rule in self.constraints
             if rule.holds is not None and not rule.holds(self)
         )

@@ -1,5 +1,6 @@
 """Which rules can no single field state, and how is a broken one told?"""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,19 @@ Where = tuple[str | int, ...]
 """Wire names and indices that lead from a document to one of its values."""
 
 
+def spelt(where: Where) -> str:
+    """Return a place as a person writes it: `spec.scenarios[1].server.targetQps`."""
+    text = ""
+    for step in where:
+        if isinstance(step, int):
+            text += f"[{step}]"
+        elif not re.fullmatch(r"[A-Za-z0-9_-]+", step):
+            text += f'["{step}"]'
+        else:
+            text += f".{step}" if text else step
+    return text
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """A rule that no single field can state, told to both judges.
@@ -20,13 +34,20 @@ class Rule:
     `cel` is what the API server evaluates with `self` (and `oldSelf` on an update) as the object;
     `holds` is the same rule over the model, None where only an update can break it. `field` is the
     dotted path, in wire names, of the member that the message speaks of, None where it speaks of
-    the object as a whole.
+    the object as a whole. `found` tells what stands there instead, where the member's own value
+    does not.
     """
 
     cel: str
     message: str
     holds: Callable[[Any], bool] | None
     field: str | None = None
+    found: Callable[[Any], str] | None = None
+
+    def fault(self, document: object) -> "Fault":
+        """Return how the rule is told where the document breaks it."""
+        found = "" if self.found is None else f"; found {self.found(document)}"
+        return Fault(tuple(self.field.split(".")) if self.field else (), self.message + found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +87,9 @@ def exactly_one(members: tuple[str, ...]) -> Rule:
         cel=f"[{listed}].filter(set, set).size() == 1",
         message=f"set exactly one of {', '.join(members)}",
         holds=lambda document: sum(_is_set(document, name) for name in members) == 1,
+        found=lambda document: (
+            " and ".join(name for name in members if _is_set(document, name)) or "none"
+        ),
     )
 
 

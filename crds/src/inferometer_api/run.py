@@ -34,22 +34,12 @@ a look when the run Failed), or Never."""
     """Seconds after which the finished run itself is deleted."""
 
 
-def _largest_requests(scenario: Scenario) -> list[int]:
-    if scenario.batch is not None:
-        return scenario.batch.batch_sizes
-    if scenario.offline is not None:
-        return [scenario.offline.batch_size]
-    if scenario.multi_stream is not None:
-        return [scenario.multi_stream.samples_per_query]
-    return [1]
-
-
 def _fits_max_batch(spec: "RunSpec") -> bool:
     batching = spec.server.batching
     return batching is None or all(
         size <= batching.max_batch_size
         for scenario in spec.scenarios
-        for size in _largest_requests(scenario)
+        for size in scenario.batch_sizes_sent
     )
 
 

@@ -203,6 +203,17 @@ class Scenario(Document):
             if name != "name" and getattr(self, name) is not None
         )
 
+    @property
+    def batch_sizes_sent(self) -> tuple[int, ...]:
+        """How many samples its requests carry: one, unless the member set says otherwise."""
+        if self.batch is not None:
+            return tuple(self.batch.batch_sizes)
+        if self.offline is not None:
+            return (self.offline.batch_size,)
+        if self.multi_stream is not None:
+            return (self.multi_stream.samples_per_query,)
+        return (1,)
+
 
 class Validity(Document):
     """What must hold for each scenario."""
