@@ -48,6 +48,18 @@ def identity(datatype: str = "FP32", shape: Shape = ("batch", 4)) -> ModelProto:
     return _model([node], [_tensor("x", datatype, shape)], [_tensor("y", datatype, shape)])
 
 
+def copies(datatypes: Sequence[str]) -> ModelProto:
+    """Build a model that copies input `in_FP32` to `out_FP32`, and so on for each datatype."""
+    shape = ("batch", 3)
+    nodes = [
+        helper.make_node("Identity", [f"in_{each}"], [f"out_{each}"], name=f"copy_{each}")
+        for each in datatypes
+    ]
+    inputs = [_tensor(f"in_{each}", each, shape) for each in datatypes]
+    outputs = [_tensor(f"out_{each}", each, shape) for each in datatypes]
+    return _model(nodes, inputs, outputs)
+
+
 def add(shape: Shape = ("batch", 4)) -> ModelProto:
     """Build a model `sum = left + right` on FP32."""
     node = helper.make_node("Add", ["left", "right"], ["sum"], name="add")

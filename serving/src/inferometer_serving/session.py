@@ -81,7 +81,7 @@ def open_session(
     _check_provider(session, wanted)
     signature = _signature(graph, session)
     return Session(
-        runner=_runner(session, signature, interrupt.run_options),
+        runner=_runner(graph, session, signature, interrupt.run_options),
         signature=signature,
         providers=tuple(session.get_providers()),
         placement=placement(_assigned(session), wanted, bookkeeping_nodes(graph.model)),
@@ -171,27 +171,35 @@ def _missing_operator(reason: str) -> str | None:
     return None
 
 
-def _runner(session: Any, signature: Signature, run_options: Any) -> Runner:
-    specs = (*signature.inputs, *signature.outputs)
-    if any(each.datatype.name == "BF16" for each in specs):
-        return _ValueRunner(session, signature, run_options)
-    return _ArrayRunner(session, run_options)
+def _runner(graph: GraphFile, session: Any, signature: Signature, run_options: Any) -> Runner:
+    if not any(each.datatype.name == "BF16" for each in signature.outputs):
+        return _ArrayRunner(session, signature, run_options)
+    if any(each.datatype.name == "BYTES" for each in signature.inputs):
+        raise ModelRefusedError(
+            f"The model {graph.path} takes BYTES and gives BF16, which ONNX Runtime cannot do in "
+            "one call from Python: let the model cast its BF16 outputs to FP32."
+        )
+    return _ValueRunner(session, signature, run_options)
 
 
 class _ArrayRunner:
-    """Hands numpy arrays to ONNX Runtime, which reads them in place."""
+    """Hands numpy arrays to ONNX Runtime, which reads them in place, and gets arrays back."""
 
-    def __init__(self, session: Any, run_options: Any) -> None:
+    def __init__(self, session: Any, signature: Signature, run_options: Any) -> None:
         self._run = session.run
         self._options = run_options
+        self._bf16 = [each.name for each in signature.inputs if each.datatype.name == "BF16"]
 
     def run(self, output_names: list[str], inputs: dict[str, Array]) -> list[Array]:
-        results: list[Array] = self._run(output_names, inputs, self._options)
+        given: dict[str, Any] = inputs
+        if self._bf16:
+            given = {**inputs, **{name: _bf16_value(inputs[name]) for name in self._bf16}}
+        results: list[Array] = self._run(output_names, given, self._options)
         return results
 
 
 class _ValueRunner:
-    """Hands over OrtValues: numpy has no BF16, and ONNX Runtime takes it in no other form."""
+    """Gets OrtValues back: ONNX Runtime gives BF16 in no other form, since numpy has no such."""
 
     def __init__(self, session: Any, signature: Signature, run_options: Any) -> None:
         self._session = session
@@ -204,18 +212,20 @@ class _ValueRunner:
         return [_array(each) for each in results]
 
     def _value(self, name: str, array: Array) -> Any:
-        code = self._signature.input_by_name[name].datatype.onnx_code
-        if code == TensorProto.BFLOAT16:
-            return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(
-                array.view(np.uint16), code
-            )
+        if self._signature.input_by_name[name].datatype.name == "BF16":
+            return _bf16_value(array)
         return onnxruntime.OrtValue.ortvalue_from_numpy(array)
+
+
+def _bf16_value(array: Array) -> Any:
+    return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(
+        array.view(np.uint16), TensorProto.BFLOAT16
+    )
 
 
 def _array(value: Any) -> Array:
     if value.element_type() != TensorProto.BFLOAT16:
         array: Array = value.numpy()
         return array
-    address, size = value.data_ptr(), value.tensor_size_in_bytes()
-    raw = ctypes.string_at(address, size)
+    raw = ctypes.string_at(value.data_ptr(), value.tensor_size_in_bytes())
     return np.frombuffer(raw, dtype=DATATYPES["BF16"].dtype).reshape(value.shape())
