@@ -1,0 +1,246 @@
+"""gRPC against a real server: grpc.aio with the protocol's own messages."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import grpc  # type: ignore[import-untyped]  # ships no types
+import pytest
+from tritonclient.grpc.service_pb2 import (  # type: ignore[import-untyped]  # ships no types
+    ModelInferRequest,
+    ModelInferResponse,
+)
+
+from inferometer_loadgen.wire.connection import open_connection
+from inferometer_loadgen.wire.contract import ConnectionFailedError, Failure, FailureKind, Target
+from support.wire_client import Answer, connected, run
+
+REFUSED = Failure(FailureKind.STATUS, "The server reset the stream: REFUSED_STREAM.")
+Infer = Callable[[Any, Any], Awaitable[Any]]
+
+
+async def echo(asked: Any, _context: Any) -> Any:
+    """Answer with the tensor that was sent."""
+    return ModelInferResponse(id=asked.id, raw_output_contents=asked.raw_input_contents)
+
+
+@asynccontextmanager
+async def serving(
+    infer: Infer, *options: tuple[str, int], port: int = 0
+) -> AsyncIterator[tuple[Any, Target]]:
+    """Start a server whose ModelInfer is ``infer``."""
+    server = grpc.aio.server(
+        options=(
+            ("grpc.so_reuseport", 0),
+            ("grpc.max_receive_message_length", -1),
+            ("grpc.max_send_message_length", -1),
+            *options,
+        )
+    )
+    method = grpc.unary_unary_rpc_method_handler(
+        infer,
+        request_deserializer=ModelInferRequest.FromString,
+        response_serializer=ModelInferResponse.SerializeToString,
+    )
+    service = "inference.GRPCInferenceService"
+    server.add_generic_rpc_handlers(
+        (grpc.method_handlers_generic_handler(service, {"ModelInfer": method}),)
+    )
+    port = server.add_insecure_port(f"127.0.0.1:{port}")
+    await server.start()
+    try:
+        yield server, Target("GRPC", "127.0.0.1", port, "m")
+    finally:
+        await server.stop(None)
+
+
+def request(size: int = 4) -> bytes:
+    """Serialize a request with a tensor of that many bytes."""
+    tensor = bytes(index % 251 for index in range(size))
+    serialized: bytes = ModelInferRequest(
+        model_name="m", id="7", raw_input_contents=[tensor]
+    ).SerializeToString()
+    return serialized
+
+
+def check_echo(answer: Answer, size: int) -> None:
+    """Find in the answer the tensor that was sent."""
+    failure, reply = answer
+    assert failure is None
+    assert reply is not None
+    answered = ModelInferResponse.FromString(reply.body)
+    sent = ModelInferRequest.FromString(request(size))
+    assert list(answered.raw_output_contents) == list(sent.raw_input_contents)
+
+
+@pytest.mark.parametrize("streams", [1, 8])
+@pytest.mark.parametrize("size", [1_024, 1_048_576])
+def test_tensors_come_back_whole(size: int, streams: int) -> None:
+    """Bodies beyond every window and frame go both ways, alone and interleaved."""
+
+    async def main() -> None:
+        async with serving(echo) as (_, target), connected(target, streams=streams) as caller:
+            payload = request(size)
+            for answer in await asyncio.gather(*(caller.call(payload) for _ in range(24))):
+                check_echo(answer, size)
+            assert await caller.call(payload, keep=False) == (None, None)
+            assert caller.connection.reconnects == 0
+
+    run(main())
+
+
+def test_an_error_says_what_the_server_said() -> None:
+    """A call that the server aborts fails with its status and text, and the next goes on."""
+
+    async def refuse(asked: Any, context: Any) -> Any:
+        if not asked.raw_input_contents[0]:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "shape [1, 3]: 100 % wrong, ü")
+        return await echo(asked, context)
+
+    async def main() -> None:
+        async with serving(refuse) as (_, target), connected(target) as caller:
+            assert await caller.call(request(0)) == (
+                Failure(
+                    FailureKind.STATUS,
+                    "grpc-status 3 INVALID_ARGUMENT: shape [1, 3]: 100 % wrong, ü",
+                ),
+                None,
+            )
+            check_echo(await caller.call(request()), 4)
+
+    run(main())
+
+
+def test_an_unknown_method_is_an_error() -> None:
+    """A server without the inference service says so itself."""
+
+    async def main() -> None:
+        server = grpc.aio.server()
+        port = server.add_insecure_port("127.0.0.1:0")
+        await server.start()
+        async with connected(Target("GRPC", "127.0.0.1", port, "m")) as caller:
+            failure, _ = await caller.call(request())
+        await server.stop(None)
+        assert failure is not None
+        assert failure.kind is FailureKind.STATUS
+        assert "grpc-status 12 UNIMPLEMENTED" in failure.message
+
+    run(main())
+
+
+def test_the_servers_limit_of_streams_is_kept() -> None:
+    """With 2 streams allowed and 8 wanted, never more than 2 are outstanding."""
+    now, most = 0, 0
+
+    async def main() -> None:
+        both = asyncio.Event()
+
+        async def count(asked: Any, context: Any) -> Any:
+            nonlocal now, most
+            now += 1
+            most = max(most, now)
+            if now == 2:
+                both.set()
+            await both.wait()
+            now -= 1
+            return await echo(asked, context)
+
+        limit = ("grpc.max_concurrent_streams", 2)
+        async with serving(count, limit) as (_, target), connected(target, streams=8) as caller:
+            assert caller.connection.capacity == 2
+            refused = 0
+            for answer in await asyncio.gather(*(caller.call(request()) for _ in range(100))):
+                # grpc-core counts a stream for a moment after its end and then refuses the next,
+                # which an instrument must tell and not try again.
+                if answer == (REFUSED, None):
+                    refused += 1
+                else:
+                    check_echo(answer, 4)
+            assert most == 2
+            assert refused < 98
+
+    run(main())
+
+
+def test_a_cancelled_call_is_cancelled_at_the_server() -> None:
+    """The server sees the reset, nobody is called back, and the connection goes on."""
+
+    async def main() -> None:
+        begun, cancelled = asyncio.Event(), asyncio.Event()
+
+        async def hang(asked: Any, context: Any) -> Any:
+            if asked.raw_input_contents[0]:
+                return await echo(asked, context)
+            begun.set()
+            try:
+                await asyncio.get_running_loop().create_future()
+            finally:
+                cancelled.set()
+
+        async with serving(hang) as (_, target), connected(target, streams=2) as caller:
+            token, answer = caller.start(request(0))
+            await begun.wait()
+            caller.connection.cancel(token)
+            assert caller.connection.outstanding == 0
+            await cancelled.wait()
+            check_echo(await caller.call(request()), 4)
+            assert not answer.done()
+            assert caller.connection.reconnects == 0
+
+    run(main())
+
+
+def test_a_restarted_server_is_found_again() -> None:
+    """What was outstanding fails once, capacity falls to 0 and grows with the new server."""
+
+    async def main() -> None:
+        begun = asyncio.Event()
+
+        async def hang(_asked: Any, _context: Any) -> Any:
+            begun.set()
+            await asyncio.get_running_loop().create_future()
+
+        async with serving(hang) as (server, target), connected(target, streams=4) as caller:
+            answers = [caller.start(request())[1] for _ in range(4)]
+            await begun.wait()
+            await server.stop(None)
+            for failure, reply in await asyncio.gather(*answers):
+                assert failure is not None
+                assert failure.kind in (FailureKind.CONNECTION, FailureKind.STATUS)
+                assert reply is None
+            assert caller.connection.outstanding == 0
+            async with serving(echo, port=target.port):
+                check_echo(await caller.call(request()), 4)
+                assert caller.connection.capacity == 4
+                assert caller.connection.reconnects == caller.capacity_grew == 1
+
+    run(main())
+
+
+def test_connections_of_a_greatest_age_lose_no_request() -> None:
+    """A server that says GOAWAY every 50 ms is followed to new connections without an error."""
+
+    async def main() -> None:
+        age = ("grpc.max_connection_age_ms", 50), ("grpc.max_connection_age_grace_ms", 5_000)
+        async with serving(echo, *age) as (_, target), connected(target, streams=4) as caller:
+
+            async def keep_calling() -> None:
+                while caller.connection.reconnects < 3:
+                    check_echo(await caller.call(request()), 4)
+
+            await asyncio.gather(*(keep_calling() for _ in range(4)))
+
+    run(main())
+
+
+def test_a_closed_port_is_refused_in_a_sentence() -> None:
+    """Host, port and reason are named."""
+
+    async def main() -> None:
+        async with serving(echo) as (_, target):
+            pass
+        await open_connection(target, lambda *_: None, lambda _: None)
+
+    with pytest.raises(ConnectionFailedError, match=r"to 127\.0\.0\.1:\d+ could not be opened: .*"):
+        run(main())

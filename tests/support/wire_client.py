@@ -1,0 +1,98 @@
+"""A driver's side of one connection, for tests: calls that can be awaited."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+import uvloop
+
+from inferometer_loadgen.wire.connection import open_connection, prepare
+from inferometer_loadgen.wire.contract import (
+    Connection,
+    EncodedRequest,
+    Failure,
+    Reply,
+    Target,
+)
+
+DEADLINE_SECONDS = 20.0
+Answer = tuple[Failure | None, Reply | None]
+T = TypeVar("T")
+
+
+def run(main: Coroutine[Any, Any, T]) -> T:
+    """Run a test's coroutine on uvloop, at most DEADLINE_SECONDS long."""
+
+    async def bounded() -> T:
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            return await main
+
+    return uvloop.run(bounded())
+
+
+async def until(true: Callable[[], bool]) -> None:
+    """Wait for what no callback tells of; the deadline is that of ``run``."""
+    while not true():  # noqa: ASYNC110 - there is no event to wait for
+        await asyncio.sleep(0.001)
+
+
+class Caller:
+    """One connection, whose replies are awaited by token."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.connection: Connection
+        self.capacity_grew = 0
+        self._answers: dict[int, asyncio.Future[Answer]] = {}
+        self._room = asyncio.Event()
+        self._next_token = 0
+
+    def start(
+        self, payload: bytes, *, json_length: int | None = None, keep: bool = True
+    ) -> tuple[int, asyncio.Future[Answer]]:
+        """Send a request now; its token and its answer to come."""
+        connection = self.connection
+        assert connection.outstanding < connection.capacity
+        token, self._next_token = self._next_token, self._next_token + 1
+        answer = self._answers[token] = asyncio.get_running_loop().create_future()
+        prepared = prepare(self.target, EncodedRequest(payload, json_length))
+        connection.send(prepared, token, keep)
+        return token, answer
+
+    async def call(
+        self, payload: bytes = b"", *, json_length: int | None = None, keep: bool = True
+    ) -> Answer:
+        """Send a request as soon as there is room, and await its answer."""
+        await self.room()
+        return await self.start(payload, json_length=json_length, keep=keep)[1]
+
+    async def room(self) -> None:
+        """Wait until a request may be sent."""
+        while self.connection.outstanding >= self.connection.capacity:
+            self._room.clear()
+            await self._room.wait()
+
+    def on_reply(self, token: int, failure: Failure | None, reply: Reply | None) -> None:
+        """Take an answer; one that nobody awaits is an error of the connection."""
+        self._answers.pop(token).set_result((failure, reply))
+        self._room.set()
+
+    def on_capacity(self, connection: Connection) -> None:
+        """Count, and wake who waits for room."""
+        assert connection is self.connection
+        self.capacity_grew += 1
+        self._room.set()
+
+
+@asynccontextmanager
+async def connected(target: Target, *, streams: int = 1) -> AsyncIterator[Caller]:
+    """Open a connection and close it at the end."""
+    caller = Caller(target)
+    caller.connection = await open_connection(
+        target, caller.on_reply, caller.on_capacity, streams=streams, connect_timeout_seconds=5
+    )
+    try:
+        yield caller
+    finally:
+        await caller.connection.close()
