@@ -18,6 +18,7 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
+from inferometer_api import patterns
 from inferometer_api.rules import Fault, FaultsError, Rule
 
 API_VERSION = "inferometer.dev/v1alpha1"
@@ -78,40 +79,58 @@ Integer = Annotated[int, Integral]
 Count = Annotated[int, Field(ge=0, le=2**53 - 1), Integral]
 
 DnsLabel = Annotated[
-    str, StringConstraints(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
+    str, StringConstraints(min_length=1, max_length=63, pattern=patterns.DNS_LABEL)
 ]
 """A Kubernetes DNS label (RFC 1123)."""
 
 DnsSubdomain = Annotated[
-    str,
-    StringConstraints(
-        min_length=1,
-        max_length=253,
-        pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$",
-    ),
+    str, StringConstraints(min_length=1, max_length=253, pattern=patterns.DNS_SUBDOMAIN)
 ]
 """A Kubernetes DNS subdomain (RFC 1123), as object names are."""
 
-Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$", max_length=64)]
+Sha256 = Annotated[str, StringConstraints(pattern=patterns.SHA256, max_length=64)]
 
 FilePath = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
 
-_CPU = (
-    r"^([1-9][0-9]{0,5}(\.[0-9]{1,3})?|0\.([1-9][0-9]{0,2}|0[1-9][0-9]?|00[1-9])|[1-9][0-9]{0,8}m)$"
-)
-CpuQuantity = Annotated[str, StringConstraints(max_length=16, pattern=_CPU)]
-"""CPU cores as Kubernetes writes them: "2", "0.5" or "500m"."""
+
+def _integer_or_string(pattern: str, maximum: int, max_length: int) -> WithJsonSchema:
+    return WithJsonSchema(
+        {
+            "x-kubernetes-int-or-string": True,
+            "minimum": 1,
+            "maximum": maximum,
+            "maxLength": max_length,
+            "pattern": pattern,
+        }
+    )
+
+
+def _digits(value: Any) -> Any:
+    """Take a whole number as its digits, as Kubernetes does in a quantity."""
+    value = _integral(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    return value
+
+
+CpuQuantity = Annotated[
+    str,
+    StringConstraints(max_length=16, pattern=patterns.CPU),
+    BeforeValidator(_digits),
+    _integer_or_string(patterns.CPU, maximum=10**6 - 1, max_length=16),
+]
+"""CPU cores as Kubernetes writes them: 2, "0.5" or "500m"; kept as a string."""
 
 MemoryQuantity = Annotated[
-    str, StringConstraints(max_length=20, pattern=r"^[1-9][0-9]{0,14}(k|M|G|T|Ki|Mi|Gi|Ti)?$")
+    str,
+    StringConstraints(max_length=20, pattern=patterns.MEMORY),
+    BeforeValidator(_digits),
+    _integer_or_string(patterns.MEMORY, maximum=10**15 - 1, max_length=20),
 ]
-"""Bytes as Kubernetes writes them: "512Mi", "2Gi", "2000000000"."""
+"""Bytes as Kubernetes writes them: "512Mi", "2Gi", 2000000000; kept as a string."""
 
-DECIMAL_PATTERN = (
-    r"^(0{0,3}[1-9][0-9]{0,6}(\.[0-9]{1,3})?|0{1,3}\.([1-9][0-9]{0,2}|0[1-9][0-9]?|00[1-9]))$"
-)
 DECIMAL_MAXIMUM = 9_999_999
-_DECIMAL = re.compile(DECIMAL_PATTERN.removesuffix("$") + r"\Z", re.ASCII)
+_DECIMAL = re.compile(patterns.DECIMAL.removesuffix("$") + r"\Z", re.ASCII)
 
 
 def _decimal(value: Any) -> Any:
@@ -121,27 +140,13 @@ def _decimal(value: Any) -> Any:
         return value
     if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= DECIMAL_MAXIMUM:
         return value
-    sentence = (
-        "must be a positive number with at most 3 decimals, no more than "
-        f'{DECIMAL_MAXIMUM}: a whole number (200) or, with decimals, a string ("16.5")'
-    )
-    if isinstance(value, float) and _DECIMAL.match(str(value)):
-        sentence = f'has decimals and must be written as a string: "{value}"'
-    raise FaultsError((Fault((), sentence),))
+    raise FaultsError((Fault((), f"must be {patterns.MEANINGS[patterns.DECIMAL]}"),))
 
 
 Decimal = Annotated[
     int | str,
     BeforeValidator(_decimal),
-    WithJsonSchema(
-        {
-            "x-kubernetes-int-or-string": True,
-            "minimum": 1,
-            "maximum": DECIMAL_MAXIMUM,
-            "maxLength": 16,
-            "pattern": DECIMAL_PATTERN,
-        }
-    ),
+    _integer_or_string(patterns.DECIMAL, maximum=DECIMAL_MAXIMUM, max_length=16),
 ]
 """A positive decimal with at most 3 decimals: an integer (`200`) or a string (`"16.5"`)."""
 

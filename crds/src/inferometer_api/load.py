@@ -4,6 +4,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, StringConstraints
 
+from inferometer_api import patterns
 from inferometer_api.document import DnsSubdomain, Document, FilePath, Integral, NullsAbsent
 from inferometer_api.rules import Rule, exactly_one, not_both
 
@@ -35,7 +36,7 @@ class FileInputs(Document):
         StringConstraints(
             min_length=1,
             max_length=2048,
-            pattern=r"^(file:|configmap://|https://|pvc://|s3://)[^ ]+$",
+            pattern=patterns.DATA_URI,
         ),
     ]
     """A .npz file with one array for each input, whose first axis counts the samples: \

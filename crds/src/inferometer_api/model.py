@@ -4,6 +4,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field, StringConstraints
 
+from inferometer_api import patterns
 from inferometer_api.document import DnsSubdomain, Document, Sha256
 from inferometer_api.rules import Rule
 
@@ -12,7 +13,7 @@ ModelUri = Annotated[
     StringConstraints(
         min_length=1,
         max_length=2048,
-        pattern=r"^(zoo://|file:|https://|pvc://|s3://)[^ ]+$",
+        pattern=patterns.MODEL_URI,
     ),
 ]
 

@@ -45,7 +45,8 @@ def _steps(path: str) -> Sequence[str | int]:
     end = 0
     while end < len(path):
         found = _STEP.match(path, end)
-        if found is None or (end == 0) == path[0:1].startswith((".", "[")):
+        begins = end == 0
+        if found is None or (path[end] in ".[") == begins:
             raise OverrideError(
                 f'"{path[end:]}" is no path; write it as in the file: spec.load.connections, '
                 "spec.scenarios[0].server.targetQps"

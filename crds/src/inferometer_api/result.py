@@ -140,7 +140,10 @@ class ErrorExample(Document):
 
 
 class Window(Document):
-    """One second of the measurement (longer in long runs, then all windows are equally long)."""
+    """One second of the measurement (longer in long runs, then all windows are equally long).
+
+    Queries count where they were answered, which for the last ones is after the measurement's end.
+    """
 
     start_milliseconds: Count
     """From the start of the measurement."""
@@ -189,16 +192,20 @@ class Step(Document):
     warm_up_queries: Count = 0
     """Queries before the window, not measured."""
     duration_nanoseconds: Count
-    """The measured window, from its first query's time to its last reply."""
+    """The measured window: in closed loops from its first query to its last reply, in open-loop \
+scenarios the part of the schedule that is measured."""
+    drain_nanoseconds: Count = 0
+    """From the window's end to the last reply, in open-loop scenarios."""
     ended_early: bool = False
     """Whether the step ended before both minimums were reached."""
     counts: Counts
     scheduled_qps: float | None = None
     """The rate of the schedule within the window, in open-loop scenarios."""
     achieved_qps: float
-    """Queries answered per second of the window."""
+    """Queries answered per second of the window. In open-loop scenarios the time goes on past the \
+window's end for as long as replies come later than is usual (the P99 latency of its first half)."""
     achieved_samples_per_second: float
-    """Inferences per second of the window."""
+    """Inferences answered per second, over the same time."""
     latency: Distribution | None = None
     """From the scheduled time in open-loop scenarios, else from the send, to the whole reply. \
 Absent where no query was answered."""

@@ -4,6 +4,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, StringConstraints
 
+from inferometer_api import patterns
 from inferometer_api.document import Decimal, DnsLabel, Document, Integral
 from inferometer_api.rules import Rule, Unique, exactly_one, same_order
 
@@ -135,7 +136,7 @@ class Trace(Document):
         StringConstraints(
             min_length=1,
             max_length=2048,
-            pattern=r"^(file:|configmap://|https://|pvc://|s3://)[^ ]+$",
+            pattern=patterns.DATA_URI,
         ),
     ]
     """A CSV file with one arrival time in seconds a line: `file:PATH` in local runs, or \

@@ -72,12 +72,17 @@ def structural_schema(model: type[BaseModel], *, path: str) -> Schema:
     floats, Any, and on strings, lists, maps and integers without bounds or fields without help.
     """
     try:
-        raw = model.model_json_schema(schema_generator=_Generator, mode="validation")
+        raw = json_schema(model)
     except PydanticInvalidForJsonSchema as error:
         raise NotStructuralError(
             path, f"a type that JSON does not have: {error.message}"
         ) from error
     return _Inliner(raw.get("$defs", {})).schema(raw, path)
+
+
+def json_schema(model: type[BaseModel]) -> Schema:
+    """Return a model's JSON Schema with Kubernetes' own words in it, references and all."""
+    return model.model_json_schema(schema_generator=_Generator, mode="validation")
 
 
 class _Generator(GenerateJsonSchema):

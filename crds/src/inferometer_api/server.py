@@ -4,6 +4,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, StringConstraints
 
+from inferometer_api import patterns
 from inferometer_api.document import (
     CpuQuantity,
     DnsLabel,
@@ -22,12 +23,12 @@ _QualifiedName = Annotated[
     StringConstraints(
         min_length=1,
         max_length=317,
-        pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$",
+        pattern=patterns.QUALIFIED_NAME,
     ),
 ]
 _LabelValue = Annotated[
     str,
-    StringConstraints(max_length=63, pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$"),
+    StringConstraints(max_length=63, pattern=patterns.LABEL_VALUE),
 ]
 
 
@@ -56,7 +57,7 @@ class Resources(Document):
     """What each server pod requests, which is also its limit (QoS class Guaranteed)."""
 
     cpu: CpuQuantity = "1"
-    """CPU cores: "2", "0.5" or "500m"."""
+    """CPU cores: 2, "0.5" or "500m"."""
 
     memory: MemoryQuantity = "2Gi"
     """Memory: "512Mi", "2Gi"."""
@@ -135,7 +136,7 @@ class External(Document):
     url: (
         Annotated[
             str,
-            StringConstraints(max_length=2048, pattern=r"^(https?|grpcs?)://[^/ ?#@]+(/[^ ?#]*)?$"),
+            StringConstraints(max_length=2048, pattern=patterns.SERVER_URL),
         ]
         | None
     ) = None

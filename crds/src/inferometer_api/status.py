@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
+from inferometer_api import patterns
 from inferometer_api.document import Count, DnsLabel, DnsSubdomain, Document, Integral, Sha256
 from inferometer_api.rules import Unique
 
@@ -17,8 +18,7 @@ _Time = Annotated[
     str,
     StringConstraints(
         max_length=40,
-        pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?"
-        r"(Z|[+-][0-9]{2}:[0-9]{2})$",
+        pattern=patterns.TIME,
     ),
 ]
 _Message = Annotated[str, Field(max_length=4096)]
@@ -40,9 +40,7 @@ class Condition(Document):
     last_transition_time: _Time
     """When its status last changed."""
 
-    reason: Annotated[
-        str, StringConstraints(max_length=253, pattern=r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$")
-    ]
+    reason: Annotated[str, StringConstraints(max_length=253, pattern=patterns.REASON)]
     """Why, in one CamelCase word; every one is in the documentation."""
 
     message: _Message = ""

@@ -1,0 +1,51 @@
+"""Which texts does a field take, and how is each kind told to a person?
+
+Rust's, Go's and Kubernetes' regular expressions read these patterns alike: no look-around, no
+back-references, `^` and `$` at both ends.
+"""
+
+_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
+_NAME = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+
+DNS_LABEL = rf"^{_LABEL}$"
+DNS_SUBDOMAIN = rf"^{_SUBDOMAIN}$"
+QUALIFIED_NAME = rf"^({_SUBDOMAIN}/)?{_NAME}$"
+LABEL_VALUE = rf"^({_NAME})?$"
+SHA256 = r"^[0-9a-f]{64}$"
+CPU = (
+    r"^([1-9][0-9]{0,5}(\.[0-9]{1,3})?|0\.([1-9][0-9]{0,2}|0[1-9][0-9]?|00[1-9])|[1-9][0-9]{0,8}m)$"
+)
+MEMORY = r"^[1-9][0-9]{0,14}(k|M|G|T|Ki|Mi|Gi|Ti)?$"
+DECIMAL = r"^(0{0,3}[1-9][0-9]{0,6}(\.[0-9]{1,3})?|0{1,3}\.([1-9][0-9]{0,2}|0[1-9][0-9]?|00[1-9]))$"
+MODEL_URI = r"^(zoo://|file:|https://|pvc://|s3://)[^ ]+$"
+DATA_URI = r"^(file:|configmap://|https://|pvc://|s3://)[^ ]+$"
+SERVER_URL = r"^(https?|grpcs?)://[^/ ?#@]+(/[^ ?#]*)?$"
+TIME = (
+    r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})$"
+)
+REASON = r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"
+
+MEANINGS = {
+    DNS_LABEL: "a name of lower-case letters, digits and hyphens, at most 63 characters, with a "
+    "letter or digit at both ends",
+    DNS_SUBDOMAIN: "a name of lower-case letters, digits, hyphens and dots, at most 253 "
+    "characters, with a letter or digit at both ends",
+    QUALIFIED_NAME: "a name of letters, digits and any of - _ . with a letter or digit at both "
+    "ends, at most 63 characters, with or without a domain before it: nvidia.com/gpu",
+    LABEL_VALUE: "at most 63 letters, digits and any of - _ . with a letter or digit at both ends",
+    SHA256: "64 lower-case hexadecimal digits, as sha256sum prints them",
+    CPU: 'CPU cores, as Kubernetes writes them: 2, "0.5" or 500m',
+    MEMORY: "bytes, as Kubernetes writes them: 512Mi, 2Gi or 2000000000",
+    DECIMAL: "a positive number up to 9999999 with at most 3 decimals: a whole number (200) or, "
+    'with decimals, in quotes ("16.5")',
+    MODEL_URI: "an address without blanks: zoo://TASK/NAME, file:PATH, https://..., "
+    "pvc://CLAIM/PATH or s3://BUCKET/KEY",
+    DATA_URI: "an address without blanks: file:PATH, configmap://NAME/KEY, https://..., "
+    "pvc://CLAIM/PATH or s3://BUCKET/KEY",
+    SERVER_URL: "an address: http://HOST:PORT, https://HOST:PORT, grpc://HOST:PORT or "
+    "grpcs://HOST:PORT",
+    TIME: "a time as RFC 3339 writes it: 2026-01-31T12:00:00Z",
+    REASON: "one word in CamelCase",
+}
+"""What each pattern asks for, behind "must be"."""
