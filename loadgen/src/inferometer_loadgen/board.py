@@ -1,0 +1,103 @@
+"""How far is the work, told about twice a second while it goes on?"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Literal
+
+from inferometer_api.plan import Progress
+from inferometer_loadgen.drive import Driver
+from inferometer_loadgen.recorder import Recorder
+from inferometer_loadgen.report import ReaderGoneError, Reporter
+
+EVERY_SECONDS = 0.5
+_SECOND_NS = 1_000_000_000
+_USUAL_PERCENTILE = 99.0
+
+
+class Board:
+    """Reports how far the work is; `on_gone` is called when nobody reads that any more."""
+
+    def __init__(
+        self, reporter: Reporter, scenario_count: int, on_gone: Callable[[], None]
+    ) -> None:
+        self._reporter = reporter
+        self._scenario_count = scenario_count
+        self._on_gone = on_gone
+        self._loop = asyncio.get_running_loop()
+        self._stage: Literal["WaitingForServer", "Preparing"] = "WaitingForServer"
+        self._scenario, self._step, self._index = "", "", 0
+        self._fraction = 0.0
+        self._began = self._loop.time()
+        self._driven: tuple[Driver, Recorder] | None = None
+        self._timer: asyncio.Handle = self._loop.call_soon(self._tell)
+
+    def waiting(self, fraction: float) -> None:
+        """Show how much of the server's time to get ready is spent."""
+        self._fraction = fraction
+
+    def preparing(self, scenario: str, step: str, index: int) -> None:
+        """Show that a step is being prepared from now on."""
+        self._stage = "Preparing"
+        self._scenario, self._step, self._index = scenario, step, index
+        self._fraction = 0.0
+        self._began = self._loop.time()
+        self._driven = None
+
+    def prepared(self, fraction: float) -> None:
+        """Show how far the preparation is."""
+        self._fraction = fraction
+
+    def driving(self, driver: Driver, recorder: Recorder) -> None:
+        """Show how far a driver is from now on."""
+        self._driven = (driver, recorder)
+
+    def close(self) -> None:
+        """Report no more."""
+        self._timer.cancel()
+
+    def _tell(self) -> None:
+        try:
+            self._reporter.progress(
+                self._standing() if self._driven is None else self._driving(*self._driven)
+            )
+        except ReaderGoneError:
+            self._on_gone()
+            return
+        self._timer = self._loop.call_later(EVERY_SECONDS, self._tell)
+
+    def _standing(self) -> Progress:
+        return Progress(
+            stage=self._stage,
+            scenario=self._scenario,
+            step=self._step,
+            scenario_index=self._index,
+            scenario_count=self._scenario_count,
+            fraction=_bounded(self._fraction),
+            elapsed_seconds=self._loop.time() - self._began,
+        )
+
+    def _driving(self, driver: Driver, recorder: Recorder) -> Progress:
+        now = driver.progress()
+        stage: Literal["WarmUp", "Measuring", "Draining"] = (
+            "Draining" if now.draining else "Measuring" if now.measuring else "WarmUp"
+        )
+        last = recorder.last_second
+        return Progress(
+            stage=stage,
+            scenario=self._scenario,
+            step=self._step,
+            scenario_index=self._index,
+            scenario_count=self._scenario_count,
+            fraction=_bounded(now.fraction),
+            elapsed_seconds=now.elapsed_ns / _SECOND_NS,
+            queries=recorder.answered + recorder.failed,
+            failed=recorder.failed,
+            qps=None if last is None else last.latencies.total / last.seconds,
+            p99_nanoseconds=(
+                None if last is None else last.latencies.at_percentile(_USUAL_PERCENTILE)
+            ),
+        )
+
+
+def _bounded(fraction: float) -> float:
+    return min(1.0, max(0.0, fraction))

@@ -1,0 +1,16 @@
+"""How is a load driven at a server, and when does it end?"""
+
+from inferometer_loadgen.drive.closed_loop import ClosedLoop
+from inferometer_loadgen.drive.driver import Driver, OpenConnection, Progress, Queries, Site
+from inferometer_loadgen.drive.open_loop import OpenLoop, Schedules
+
+__all__ = [
+    "ClosedLoop",
+    "Driver",
+    "OpenConnection",
+    "OpenLoop",
+    "Progress",
+    "Queries",
+    "Schedules",
+    "Site",
+]

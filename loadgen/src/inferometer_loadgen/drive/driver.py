@@ -1,0 +1,378 @@
+"""What do open and closed loops have in common: queries in flight, their deadlines, their end?
+
+This is the hot path: a query in flight is a number, the place of its times in lists that are used
+again and again. Times are nanoseconds of one monotonic clock.
+"""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import cycle
+
+from inferometer_loadgen.pace import Clock, Pacer
+from inferometer_loadgen.recorder import BLOCK, Recorder
+from inferometer_loadgen.replies import EVERY, FIRST
+from inferometer_loadgen.steps import End
+from inferometer_loadgen.wire import (
+    Connection,
+    Failure,
+    FailureKind,
+    OnCapacity,
+    OnReply,
+    Prepared,
+    Reply,
+)
+
+FREE = -1
+NEVER = 1 << 62
+SECOND_NS = 1_000_000_000
+LOST_AFTER_NS = 3 * SECOND_NS
+_WATCH_SECONDS = 0.25
+_CONNECTING_AT_ONCE = 64
+_LEAST_WAIT_SECONDS = 0.001
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where a driver runs: its loop, its clock and what wakes it."""
+
+    loop: asyncio.AbstractEventLoop
+    clock: Clock
+    pacer: Callable[[Callable[[], None]], Pacer]
+
+
+@dataclass(frozen=True, slots=True)
+class Queries:
+    """What a driver sends in turn, and how its answers are taken."""
+
+    requests: Sequence[Prepared]
+    check: Callable[[Reply], str | None]
+    """Returns what is wrong with a reply; asked about one reply in 64 and the first 8."""
+    timeout_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a step is."""
+
+    measuring: bool
+    draining: bool
+    elapsed_ns: int
+    """Since the stage began."""
+    fraction: float
+    """How far the stage is."""
+
+
+OpenConnection = Callable[[OnReply, OnCapacity], Awaitable[Connection]]
+
+
+class Driver(ABC):
+    """Drives one step at a server and tells a recorder what came of each query.
+
+    `on_window` is called when the window begins, `on_second` at the end of each second of it.
+    """
+
+    def __init__(self, site: Site, recorder: Recorder, queries: Queries) -> None:
+        self._loop = site.loop
+        self._clock = site.clock
+        self._recorder = recorder
+        self._requests: Iterator[Prepared] = cycle(queries.requests)
+        self._check = queries.check
+        self._timeout_ns = queries.timeout_ns
+        self.on_window: Callable[[], None] = _nothing
+        self.on_second: Callable[[], None] = _nothing
+
+        self._connections: list[Connection] = []
+        self._places: dict[int, int] = {}
+        self._ready: deque[int] = deque()
+        self._is_ready: list[bool] = []
+
+        # One place in each list for each query in flight.
+        self._since: list[int] = []
+        self._sent: list[int] = []
+        self._carrier: list[int] = []
+        self._free: list[int] = []
+        self._sends = 0
+
+        self._add_latency = recorder.latencies.append
+        self._add_service_time = recorder.service_times.append
+        self._gathered = recorder.latencies.__len__
+
+        self._ended: asyncio.Future[End] = site.loop.create_future()
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._seconds_told = 0
+        self._capacity_seen_ns = 0
+        self._begin_ns = 0
+        self._window_ns = NEVER
+        self._last_reply_ns = 0
+        self._measured = 0
+        self.lost_for_ns = 0
+
+    # -- what a loop decides ---------------------------------------------------------------------
+
+    @abstractmethod
+    def _start(self, now: int) -> None:
+        """Send the first query, or see to it that it will be."""
+
+    @abstractmethod
+    def _go_on(self, now: int) -> None:
+        """Send what there is room for now, and end where all is done."""
+
+    @abstractmethod
+    def _expire(self, now: int) -> int:
+        """Fail what waits unsent past its deadline; return since when the oldest left waits.
+
+        `NEVER` where nothing waits.
+        """
+
+    @abstractmethod
+    def _abandon(self, why: Failure) -> None:
+        """Give up what waits unsent; it counts as failed."""
+
+    @property
+    @abstractmethod
+    def duration_ns(self) -> int:
+        """How long the window was; read when the step is over."""
+
+    @abstractmethod
+    def progress(self) -> Progress:
+        """Tell how far the step is."""
+
+    # -- a step's life ---------------------------------------------------------------------------
+
+    async def connect(self, open_one: OpenConnection, count: int) -> None:
+        """Open the connections; raises ConnectionFailedError where one cannot be."""
+        for first in range(0, count, _CONNECTING_AT_ONCE):
+            opened = await asyncio.gather(
+                *(
+                    open_one(self._on_reply, self._on_capacity)
+                    for _ in range(min(_CONNECTING_AT_ONCE, count - first))
+                ),
+                return_exceptions=True,
+            )
+            faults = []
+            for connection in opened:
+                if isinstance(connection, BaseException):
+                    faults.append(connection)
+                    continue
+                place = len(self._connections)
+                self._connections.append(connection)
+                self._places[id(connection)] = place
+                self._is_ready.append(True)
+                self._ready.append(place)
+            if faults:
+                raise faults[0]
+
+    async def run(self) -> End:
+        """Drive the step to its end and return why it ended."""
+        now = self._clock()
+        self._begin_ns = self._capacity_seen_ns = now
+        self._later("deadline", self._timeout_ns, self._check_deadlines)
+        self._later("watch", int(_WATCH_SECONDS * SECOND_NS), self._watch)
+        try:
+            self._start(now)
+            return await self._ended
+        finally:
+            for timer in self._timers.values():
+                timer.cancel()
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await asyncio.gather(*(connection.close() for connection in self._connections))
+
+    def end(self, why: End) -> None:
+        """End the step now; what is outstanding is forgotten."""
+        if self._ended.done():
+            return
+        if self._window_ns <= self._clock():
+            whole, part = divmod(self._clock() - self._window_ns, SECOND_NS)
+            while self._seconds_told < whole:
+                self._tell_second()
+            self._recorder.end_second(part / SECOND_NS)
+        self._ended.set_result(why)
+
+    @property
+    def reconnects(self) -> int:
+        """How often a connection was lost and opened again."""
+        return sum(connection.reconnects for connection in self._connections)
+
+    @property
+    def begin_ns(self) -> int:
+        """When the step began."""
+        return self._begin_ns
+
+    @property
+    def window_ns(self) -> int:
+        """When the window began; `NEVER` where it did not."""
+        return self._window_ns
+
+    @property
+    def last_reply_ns(self) -> int:
+        """When the last measured query was answered or failed."""
+        return self._last_reply_ns
+
+    @property
+    def outstanding(self) -> int:
+        """Queries sent and not answered."""
+        return len(self._since) - len(self._free)
+
+    # -- sending and its answers -----------------------------------------------------------------
+
+    def _try_send(self, since: int, now: int) -> bool:
+        """Send a query on the connection that is next in turn; False where none has room."""
+        ready = self._ready
+        while ready:
+            place = ready[0]
+            connection = self._connections[place]
+            room = connection.capacity - connection.outstanding
+            if room <= 1:
+                ready.popleft()
+                self._is_ready[place] = False
+                if room <= 0:
+                    continue
+            else:
+                ready.rotate(-1)
+            if self._free:
+                token = self._free.pop()
+                self._since[token] = since
+                self._sent[token] = now
+                self._carrier[token] = place
+            else:
+                token = len(self._since)
+                self._since.append(since)
+                self._sent.append(now)
+                self._carrier.append(place)
+            self._sends = sends = self._sends + 1
+            keep = sends % EVERY == 0 or sends <= FIRST
+            connection.send(next(self._requests), token, keep)
+            return True
+        return False
+
+    def _on_reply(self, token: int, failure: Failure | None, reply: Reply | None) -> None:
+        if self._ended.done():
+            return
+        now = self._clock()
+        since = self._since[token]
+        place = self._carrier[token]
+        self._since[token] = FREE
+        self._free.append(token)
+        if reply is not None and failure is None:
+            failure = self._checked(reply, since)
+        if since < self._window_ns:
+            self._recorder.tallied.warm_up_queries += 1
+        elif failure is None:
+            self._measured += 1
+            self._last_reply_ns = now
+            self._add_latency(now - since)
+            self._add_service_time(now - self._sent[token])
+            if self._gathered() >= BLOCK:
+                self._recorder.flush()
+        else:
+            self._failed(failure, now)
+        if not self._is_ready[place]:
+            self._offer(place)
+        self._go_on(now)
+
+    def _checked(self, reply: Reply, since: int) -> Failure | None:
+        if since >= self._window_ns:
+            self._recorder.tallied.checked_replies += 1
+        fault = self._check(reply)
+        return None if fault is None else Failure(FailureKind.CONTENT, fault)
+
+    def _failed(self, failure: Failure, now: int) -> None:
+        self._measured += 1
+        self._last_reply_ns = now
+        self._recorder.fail(failure.kind, failure.message)
+
+    def _offer(self, place: int) -> None:
+        connection = self._connections[place]
+        if connection.outstanding < connection.capacity:
+            self._is_ready[place] = True
+            self._ready.append(place)
+
+    def _on_capacity(self, connection: Connection) -> None:
+        place = self._places.get(id(connection))
+        if place is None or self._ended.done():
+            return
+        now = self._clock()
+        self._capacity_seen_ns = now
+        if not self._is_ready[place]:
+            self._offer(place)
+        self._go_on(now)
+
+    # -- time ------------------------------------------------------------------------------------
+
+    def _later(self, name: str, delay_ns: int, what: Callable[[], None]) -> None:
+        seconds = max(_LEAST_WAIT_SECONDS, delay_ns / SECOND_NS)
+        self._timers[name] = self._loop.call_later(seconds, what)
+
+    def _check_deadlines(self) -> None:
+        """Fail what is past its deadline, and come back when the oldest that is left will be."""
+        now = self._clock()
+        timeout_ns = self._timeout_ns
+        due = [
+            token
+            for token, since in enumerate(self._since)
+            if since != FREE and since + timeout_ns <= now
+        ]
+        for token in due:
+            self._give_up(token, now)
+        waiting = self._expire(now)
+        if due:
+            self._go_on(now)
+        if self._ended.done():
+            return
+        in_flight = min((since for since in self._since if since != FREE), default=now)
+        wait_ns = min(now, waiting, in_flight) + timeout_ns - now
+        self._later("deadline", wait_ns, self._check_deadlines)
+
+    def _give_up(self, token: int, now: int) -> None:
+        place = self._carrier[token]
+        since = self._since[token]
+        self._since[token] = FREE
+        self._free.append(token)
+        self._connections[place].cancel(token)
+        if since < self._window_ns:
+            self._recorder.tallied.warm_up_queries += 1
+        else:
+            milliseconds = self._timeout_ns / 1_000_000
+            message = f"There was no answer within {milliseconds:g} ms."
+            self._failed(Failure(FailureKind.TIMEOUT, message), now)
+        if not self._is_ready[place]:
+            self._offer(place)
+
+    def _watch(self) -> None:
+        """End the step where no connection has been up for 3 seconds."""
+        now = self._clock()
+        if any(connection.capacity for connection in self._connections):
+            self._capacity_seen_ns = now
+        self.lost_for_ns = now - self._capacity_seen_ns
+        if self.lost_for_ns >= LOST_AFTER_NS:
+            seconds = LOST_AFTER_NS // SECOND_NS
+            message = f"There was no connection to the server for {seconds} s."
+            self._abandon(Failure(FailureKind.CONNECTION, message))
+            self.end(End.SERVER_LOST)
+            return
+        self._later("watch", int(_WATCH_SECONDS * SECOND_NS), self._watch)
+
+    def _await_second(self) -> None:
+        """Wake at the end of the window's current second."""
+        due = self._window_ns + (self._seconds_told + 1) * SECOND_NS
+        self._later("second", due - self._clock(), self._on_tick)
+
+    def _on_tick(self) -> None:
+        # A timer may be early by its rounding; a second that is not over is not told.
+        while self._clock() >= self._window_ns + (self._seconds_told + 1) * SECOND_NS:
+            self._tell_second()
+        self._await_second()
+
+    def _tell_second(self) -> None:
+        self._seconds_told += 1
+        self._recorder.end_second()
+        self.on_second()
+
+
+def _nothing() -> None:
+    """Tell nobody."""

@@ -1,0 +1,70 @@
+"""Which machine does the load generator run on, and of which packages is it made?"""
+
+import os
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import psutil
+
+from inferometer_api.result import Node
+
+_PACKAGES = ("inferometer", "hdrhistogram", "numpy", "tritonclient", "uvloop")
+
+
+def node() -> Node:
+    """Describe this machine; what it does not tell is absent."""
+    return Node(
+        hostname=platform.node(),
+        operating_system=_operating_system(),
+        kernel=platform.release(),
+        architecture=platform.machine(),
+        cpu_model=_cpu_model(),
+        cpu_count=len(os.sched_getaffinity(0)),
+        memory_bytes=psutil.virtual_memory().total,
+        cpu_governor=_read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        gpus=_gpus(),
+    )
+
+
+def packages() -> dict[str, str]:
+    """Return the versions of what a measurement rests on, Python's included."""
+    found = {"python": platform.python_version()}
+    for name in _PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _operating_system() -> str:
+    try:
+        return platform.freedesktop_os_release().get("PRETTY_NAME", platform.system())
+    except OSError:
+        return platform.system()
+
+
+def _cpu_model() -> str:
+    for line in (_read("/proc/cpuinfo") or "").splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() in {"model name", "Model"}:
+            return value.strip()
+    return platform.processor() or platform.machine()
+
+
+def _gpus() -> list[str]:
+    found = []
+    for path in sorted(Path("/proc/driver/nvidia/gpus").glob("*/information")):
+        for line in (_read(str(path)) or "").splitlines():
+            name, _, value = line.partition(":")
+            if name.strip() == "Model":
+                found.append(value.strip())
+    return found
+
+
+def _read(path: str) -> str | None:
+    try:
+        return Path(path).read_text().strip()
+    except (OSError, UnicodeDecodeError):
+        return None

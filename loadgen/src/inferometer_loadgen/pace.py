@@ -1,0 +1,76 @@
+"""How is the driver woken at the moment a query is due?
+
+By an absolute timerfd of CLOCK_MONOTONIC: an event loop's own timers are rounded to a millisecond.
+"""
+
+import asyncio
+import ctypes
+import os
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+_CLOCK_MONOTONIC = time.CLOCK_MONOTONIC
+_TFD_TIMER_ABSTIME = 1
+_TFD_NONBLOCK = os.O_NONBLOCK
+_TFD_CLOEXEC = os.O_CLOEXEC
+_SECOND_NS = 1_000_000_000
+
+Clock = Callable[[], int]
+"""Nanoseconds of one monotonic clock."""
+
+
+class Pacer(Protocol):
+    """Wakes the driver once at each time it is armed for."""
+
+    def arm(self, at_ns: int) -> None:
+        """Wake the driver at this time of the clock, or at once where it has passed.
+
+        Only the last call counts. A driver that was woken must arm the pacer anew or close it.
+        """
+
+    def close(self) -> None:
+        """Wake nobody any more."""
+
+
+class _Timespec(ctypes.Structure):
+    _fields_ = (("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long))
+
+
+class _Itimerspec(ctypes.Structure):
+    _fields_ = (("interval", _Timespec), ("value", _Timespec))
+
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class TimerPacer:
+    """A pacer on the clock of `time.monotonic_ns`.
+
+    The descriptor is never read: arming it anew clears what had expired.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, wake: Callable[[], None]) -> None:
+        self._loop = loop
+        self._descriptor = _libc.timerfd_create(_CLOCK_MONOTONIC, _TFD_NONBLOCK | _TFD_CLOEXEC)
+        if self._descriptor < 0:
+            number = ctypes.get_errno()
+            raise OSError(number, f"A timer could not be made: {os.strerror(number)}.")
+        self._spec = _Itimerspec()
+        self._reference = ctypes.byref(self._spec)
+        self._value = self._spec.value
+        self._settime = _libc.timerfd_settime
+        loop.add_reader(self._descriptor, wake)
+
+    def arm(self, at_ns: int) -> None:
+        """Wake at this time of `time.monotonic_ns`."""
+        # A value of 0 would disarm the timer; 1 ns after the machine's start has passed as well.
+        self._value.seconds, self._value.nanoseconds = divmod(max(1, at_ns), _SECOND_NS)
+        self._settime(self._descriptor, _TFD_TIMER_ABSTIME, self._reference, None)
+
+    def close(self) -> None:
+        """Give the timer back."""
+        if self._descriptor >= 0:
+            self._loop.remove_reader(self._descriptor)
+            os.close(self._descriptor)
+            self._descriptor = -1

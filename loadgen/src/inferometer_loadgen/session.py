@@ -1,0 +1,282 @@
+"""In which order is a plan carried out, and what is reported on the way?"""
+
+import asyncio
+import os
+from collections.abc import Sequence
+from ipaddress import ip_address
+
+from inferometer_api.availability import unavailable
+from inferometer_api.plan import LoadPlan, Measured, Surroundings
+from inferometer_api.result import Energy, Outcome, OutcomeState, ScenarioResult
+from inferometer_api.scenario import Scenario, percentile_value
+from inferometer_loadgen.board import Board
+from inferometer_loadgen.control import (
+    Control,
+    Described,
+    Endpoint,
+    ModelRefusedError,
+    ServerNotReadyError,
+    endpoint_of,
+)
+from inferometer_loadgen.drive import Driver
+from inferometer_loadgen.encode import BINARY_EXTENSION, Encoder
+from inferometer_loadgen.inputs import InputRefusedError, Source
+from inferometer_loadgen.pool import Inputs
+from inferometer_loadgen.report import Reporter
+from inferometer_loadgen.step_run import Bench, run_step
+from inferometer_loadgen.steps import End, StepPlan, steps_of
+from inferometer_loadgen.surroundings import surroundings
+from inferometer_loadgen.trial import NoAnswerError, RequestRefusedError
+from inferometer_loadgen.verdict import Conditions, Measurement, judge
+from inferometer_loadgen.wire import ConnectionFailedError, Target
+
+COMPLETE = Outcome(state="Complete", reason="Measured")
+
+
+class NotAvailableError(ValueError):
+    """The plan asks for what this version does not do; the message says what."""
+
+
+_FAULTS: dict[type[Exception], tuple[OutcomeState, str]] = {
+    NotAvailableError: ("Refused", "NotAvailable"),
+    InputRefusedError: ("Refused", "InputRefused"),
+    ModelRefusedError: ("Refused", "ModelRefused"),
+    RequestRefusedError: ("Refused", "RequestRefused"),
+    ServerNotReadyError: ("Failed", "ServerNotReady"),
+    NoAnswerError: ("Failed", "NoAnswer"),
+    ConnectionFailedError: ("Failed", "ServerLost"),
+}
+"""How a run ends that meets one of these."""
+
+PlannedScenario = tuple[Scenario, list[tuple[StepPlan, Source]]]
+
+
+class Session:
+    """Carries out one plan. `interrupt` ends it at once and keeps what was measured."""
+
+    def __init__(self, plan: LoadPlan, reporter: Reporter) -> None:
+        self._plan = plan
+        self._reporter = reporter
+        self._driver: Driver | None = None
+        self._interrupted = False
+        self._task: asyncio.Task[Outcome] | None = None
+
+    async def run(self) -> Outcome | None:
+        """Measure all scenarios and return how that ended; None where it was interrupted."""
+        self._task = asyncio.create_task(self._outcome())
+        try:
+            outcome = await self._task
+        except asyncio.CancelledError:
+            return None
+        return None if self._interrupted else outcome
+
+    def interrupt(self) -> None:
+        """End the measurement now, or whatever is done before one."""
+        self._interrupted = True
+        if self._driver is not None:
+            self._driver.end(End.INTERRUPTED)
+        elif self._task is not None:
+            self._task.cancel()
+
+    async def _outcome(self) -> Outcome:
+        try:
+            missing = unavailable(self._plan.run, place="Local")
+            if missing:
+                raise NotAvailableError(" ".join(missing))
+            return await self._measure_all()
+        except tuple(_FAULTS) as fault:
+            state, reason = next(_FAULTS[kind] for kind in _FAULTS if isinstance(fault, kind))
+            return Outcome(state=state, reason=reason, message=str(fault))
+
+    async def _measure_all(self) -> Outcome:
+        load = self._plan.run.spec.load
+        endpoint = endpoint_of(self._plan.server_url, load.protocol)
+        board = Board(self._reporter, len(self._plan.run.spec.scenarios), self.interrupt)
+        try:
+            described = await self._described(endpoint, board)
+            scenarios, notes = self._planned(described)
+            environment = surroundings(self._plan, described, notes)
+            self._reporter.tell(Surroundings(environment=environment))
+            bench = self._bench(endpoint, described, board)
+            for index, planned in enumerate(scenarios):
+                end = await self._measure(bench, planned, index, described, endpoint)
+                if end is End.SERVER_LOST:
+                    return _lost(endpoint)
+                if self._interrupted:
+                    break
+            return COMPLETE
+        finally:
+            board.close()
+
+    async def _described(self, endpoint: Endpoint, board: Board) -> Described:
+        deadline = self._plan.run.spec.server.ready_deadline_seconds
+        began = asyncio.get_running_loop().time()
+        control = Control(endpoint, self._plan.model_name, self._plan.model_version)
+
+        def told() -> None:
+            board.waiting((asyncio.get_running_loop().time() - began) / deadline)
+
+        try:
+            await control.wait_until_ready(deadline, told)
+            return await control.describe()
+        finally:
+            await control.close()
+
+    def _planned(self, described: Described) -> tuple[list[PlannedScenario], list[str]]:
+        """Make every step's source of requests, so that what does not fit is refused first."""
+        spec = self._plan.run.spec
+        inputs = Inputs(spec.load, self._plan.inputs_file, described.inputs)
+        notes: dict[str, None] = {}
+        scenarios: list[PlannedScenario] = []
+        for scenario in spec.scenarios:
+            steps = []
+            for step in steps_of(scenario, spec.validity):
+                source = inputs.source(step.batch_size)
+                steps.append((step, source))
+                note = inputs.note(source, step.batch_size)
+                if note is not None:
+                    notes[note] = None
+            scenarios.append((scenario, steps))
+        return scenarios, list(notes)
+
+    def _bench(self, endpoint: Endpoint, described: Described, board: Board) -> Bench:
+        plan = self._plan
+        load = plan.run.spec.load
+        return Bench(
+            load=load,
+            target=Target(
+                protocol=load.protocol,
+                host=endpoint.host,
+                port=endpoint.port,
+                model_name=plan.model_name,
+                model_version=plan.model_version,
+                path_prefix=endpoint.path_prefix,
+            ),
+            encoder=Encoder(
+                load.protocol,
+                plan.model_name,
+                plan.model_version,
+                described.inputs,
+                described.outputs,
+                binary=BINARY_EXTENSION in described.extensions,
+            ),
+            outputs=described.outputs,
+            server_process_ids=plan.server_process_ids,
+            energy=Energy(attribution="unavailable", reason=self._no_energy()),
+            board=board,
+            on_driver=self._hold,
+        )
+
+    def _hold(self, driver: Driver | None) -> None:
+        self._driver = driver
+        if driver is not None and self._interrupted:
+            driver.end(End.INTERRUPTED)
+
+    def _no_energy(self) -> str:
+        if self._plan.run.spec.telemetry.power == "Disabled":
+            return "power measurement is disabled"
+        return "no node agent in this version"
+
+    async def _measure(
+        self,
+        bench: Bench,
+        planned: PlannedScenario,
+        index: int,
+        described: Described,
+        endpoint: Endpoint,
+    ) -> End:
+        """Measure, judge and report one scenario; return why it ended."""
+        scenario, steps = planned
+        measured: list[Measurement] = []
+        end = End.DONE
+        try:
+            for step, source in steps:
+                bench.board.preparing(scenario.name, step.label, index)
+                measurement, end = await run_step(bench, scenario, step, source)
+                if measurement is not None:
+                    measured.append(measurement)
+                if end in {End.SERVER_LOST, End.INTERRUPTED}:
+                    break
+        except asyncio.CancelledError:
+            self._tell(scenario, measured, self._conditions(scenario, described, End.INTERRUPTED))
+            raise
+        except ConnectionFailedError:
+            self._tell(scenario, measured, self._conditions(scenario, described, End.SERVER_LOST))
+            raise
+        cut_short = end if end in {End.SERVER_LOST, End.INTERRUPTED} else None
+        restarted = cut_short is None and await self._is_restarted(described, endpoint)
+        conditions = self._conditions(scenario, described, cut_short, restarted=restarted)
+        self._tell(scenario, measured, conditions)
+        return end
+
+    async def _is_restarted(self, described: Described, endpoint: Endpoint) -> bool:
+        before = described.settings.get("process_id")
+        if before is None:
+            return False
+        control = Control(endpoint, self._plan.model_name, self._plan.model_version)
+        try:
+            return (await control.settings()).get("process_id", before) != before
+        finally:
+            await control.close()
+
+    def _tell(
+        self, scenario: Scenario, measured: Sequence[Measurement], conditions: Conditions
+    ) -> None:
+        if not measured:
+            return
+        self._reporter.tell(
+            Measured(
+                scenario=ScenarioResult(
+                    name=scenario.name,
+                    kind=scenario.kind,
+                    seed=self._plan.run.spec.load.seed,
+                    steps=[measurement.step for measurement in measured],
+                    verdict=judge(measured, conditions),
+                )
+            )
+        )
+
+    def _conditions(
+        self,
+        scenario: Scenario,
+        described: Described,
+        cut_short: End | None,
+        *,
+        restarted: bool = False,
+    ) -> Conditions:
+        plan = self._plan
+        asked = scenario.server
+        bound = None if asked is None else asked.latency_bound_microseconds
+        fell_back = described.settings.get("compute_nodes_fell_back", "")
+        host = endpoint_of(plan.server_url, plan.run.spec.load.protocol).host
+        return Conditions(
+            kind=scenario.kind,
+            bound_ns=None if bound is None else bound * 1000,
+            percentile=99.0 if asked is None else percentile_value(asked.percentile),
+            colocated=bool(plan.server_process_ids) or _is_loopback(host),
+            cpu_count=len(os.sched_getaffinity(0)),
+            compute_nodes_fell_back=int(fell_back) if fell_back.isdecimal() else 0,
+            power_unavailable=(
+                None if plan.run.spec.telemetry.power == "Disabled" else self._no_energy()
+            ),
+            server_restarted=restarted,
+            cut_short=cut_short,
+        )
+
+
+def _lost(endpoint: Endpoint) -> Outcome:
+    return Outcome(
+        state="Failed",
+        reason="ServerLost",
+        message=(
+            f"The server at {endpoint.address} was lost: no connection could be made for 3 s. What "
+            f"was measured until then is kept."
+        ),
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,74 @@
+"""Between which order statistics does a percentile lie?
+
+The bounds are distribution-free: the number of n observations below the true p-quantile is
+binomial with n and p, whatever the distribution (David and Nagaraja, Order Statistics, 7.1).
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+_TAIL = 0.025
+_NORMAL_QUANTILE = 1.959963984540054
+_EXACT_VARIANCE = 10_000.0
+_REACH = 9.0
+"""Standard deviations beyond which a binomial's mass is far below what changes a rank."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ranks:
+    """Ranks among n sorted observations, from 1; None where n is too small to know one."""
+
+    low: int | None
+    high: int | None
+
+
+def rank_of(percentile: float, count: int) -> int:
+    """Return the nearest rank of a percentile in percent: the least that covers so many."""
+    # In whole thousandths of a percent, so that 99.9 % of 1,000 is 999 and not 1,000.
+    return max(1, -(-count * round(percentile * 1000) // 100_000))
+
+
+def confidence_ranks(percentile: float, count: int) -> Ranks:
+    """Return the ranks whose observations bound a percentile with at least 95 % confidence.
+
+    Exact by the binomial's tails (2.5 % each side at most) up to a variance of 10,000, beyond it
+    by the normal quantile with Cornish and Fisher's correction for skew.
+    """
+    share = percentile / 100
+    variance = count * share * (1 - share)
+    if count == 0 or variance <= 0:
+        return Ranks(None, None)
+    if variance <= _EXACT_VARIANCE:
+        low, high = _exact(share, count, math.sqrt(variance))
+    else:
+        low, high = _approximate(share, count, math.sqrt(variance))
+    return Ranks(low if low >= 1 else None, high if high <= count else None)
+
+
+def _exact(share: float, count: int, deviation: float) -> tuple[int, int]:
+    first = max(0, math.floor(count * share - _REACH * deviation) - 20)
+    last = min(count, math.ceil(count * share + _REACH * deviation) + 20)
+    below = np.arange(first, last + 1, dtype=np.float64)
+    at_first = (
+        math.lgamma(count + 1)
+        - math.lgamma(first + 1)
+        - math.lgamma(count - first + 1)
+        + first * math.log(share)
+        + (count - first) * math.log1p(-share)
+    )
+    ratios = np.log((count - below[:-1]) / (below[:-1] + 1) * (share / (1 - share)))
+    cumulated = np.exp(at_first + np.concatenate(([0.0], ratios.cumsum()))).cumsum()
+    # low is the greatest rank l with P(B < l) <= 2.5 %, high the least h with P(B >= h) <= 2.5 %.
+    low = first + int(np.searchsorted(cumulated, _TAIL, side="right"))
+    high = first + int(np.searchsorted(cumulated, 1 - _TAIL, side="left")) + 1
+    return low, high
+
+
+def _approximate(share: float, count: int, deviation: float) -> tuple[int, int]:
+    skew = (1 - 2 * share) * (_NORMAL_QUANTILE**2 - 1) / 6
+    centre = count * share + skew
+    low = math.floor(centre - _NORMAL_QUANTILE * deviation)
+    high = math.ceil(centre + _NORMAL_QUANTILE * deviation) + 1
+    return low, high

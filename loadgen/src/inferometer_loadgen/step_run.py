@@ -1,0 +1,159 @@
+"""How is one step measured, from its requests to its figures?"""
+
+import asyncio
+import gc
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from inferometer_api.document import milli
+from inferometer_api.load import Load
+from inferometer_api.result import Energy, Tensor
+from inferometer_api.scenario import Scenario
+from inferometer_loadgen.board import Board
+from inferometer_loadgen.drive import (
+    ClosedLoop,
+    Driver,
+    OpenConnection,
+    OpenLoop,
+    Queries,
+    Schedules,
+    Site,
+)
+from inferometer_loadgen.encode import Encoder
+from inferometer_loadgen.inputs import Source
+from inferometer_loadgen.pace import TimerPacer
+from inferometer_loadgen.pool import make_pool
+from inferometer_loadgen.recorder import Recorder
+from inferometer_loadgen.replies import Expectation, data_dependent
+from inferometer_loadgen.schedule import Stream, arrivals
+from inferometer_loadgen.steps import End, StepPlan
+from inferometer_loadgen.summary import Span, Used, summarize
+from inferometer_loadgen.trial import Trial, try_requests
+from inferometer_loadgen.usage import Usage
+from inferometer_loadgen.verdict import Measurement
+from inferometer_loadgen.wire import Connection, OnCapacity, OnReply, Prepared, Reply, Target
+from inferometer_loadgen.wire.connection import open_connection
+
+_NS_PER_MS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """What every step of a run has in common."""
+
+    load: Load
+    target: Target
+    encoder: Encoder
+    outputs: list[Tensor]
+    server_process_ids: list[int]
+    energy: Energy
+    board: Board
+    on_driver: Callable[[Driver | None], None]
+    """Told which driver can be ended from outside, and None when there is none."""
+
+
+async def run_step(
+    bench: Bench, scenario: Scenario, plan: StepPlan, source: Source
+) -> tuple[Measurement | None, End]:
+    """Measure one step; return why it ended and its figures, None where its window never began.
+
+    Raises InputRefusedError, RequestRefusedError, NoAnswerError and ConnectionFailedError.
+    """
+    pool = await make_pool(source, bench.encoder, bench.target, bench.board.prepared)
+    trial = await _try(bench, scenario, plan, pool)
+    recorder = Recorder()
+    recorder.tallied.warm_up_queries = trial.sent
+    driver = _driver(bench, scenario, plan, recorder, pool, _check(bench, plan, trial))
+    is_open = isinstance(driver, OpenLoop)
+    streams = bench.load.streams_per_connection if is_open else 1
+    usage = Usage(bench.server_process_ids)
+    started: list[str] = []
+
+    def begin() -> None:
+        started.append(datetime.now(UTC).isoformat(timespec="milliseconds"))
+        usage.begin()
+
+    driver.on_window, driver.on_second = begin, usage.sample
+    try:
+        await driver.connect(
+            _opener(bench.target, streams), bench.load.connections if is_open else 1
+        )
+        end = await _drive(bench, driver, recorder)
+        used = Used(usage.samples, usage.server_cpu_seconds(), usage.client_cpu_seconds())
+    finally:
+        await driver.close()
+    if not started:
+        return None, end
+    span = Span(
+        started_at=started[0],
+        warm_up_ns=driver.window_ns - driver.begin_ns,
+        duration_ns=driver.duration_ns,
+        drain_ns=max(0, driver.last_reply_ns - driver.window_ns - driver.duration_ns),
+    )
+    step = summarize(
+        plan,
+        recorder.tallied,
+        span,
+        used,
+        bench.energy,
+        end=end,
+        reconnects=driver.reconnects,
+        open_loop=is_open,
+    )
+    return Measurement(plan, step, end), end
+
+
+async def _drive(bench: Bench, driver: Driver, recorder: Recorder) -> End:
+    bench.board.driving(driver, recorder)
+    bench.on_driver(driver)
+    # A collection takes tens of milliseconds: once now, over everything, never within the window.
+    gc.collect()
+    gc.freeze()
+    try:
+        return await driver.run()
+    finally:
+        gc.unfreeze()
+        bench.on_driver(None)
+
+
+async def _try(bench: Bench, scenario: Scenario, plan: StepPlan, pool: list[Prepared]) -> Trial:
+    what = f"of {scenario.name!r}" + (f" ({plan.label})" if plan.label else "")
+    timeout_seconds = bench.load.request_timeout_milliseconds / 1000
+    return await try_requests(_opener(bench.target, 1), pool, timeout_seconds, what)
+
+
+def _check(bench: Bench, plan: StepPlan, trial: Trial) -> Callable[[Reply], str | None]:
+    protocol = bench.target.protocol
+    free = data_dependent(protocol, bench.outputs, trial.replies)
+    return Expectation(protocol, bench.outputs, plan.batch_size, free).fault
+
+
+def _opener(target: Target, streams: int) -> OpenConnection:
+    def open_one(on_reply: OnReply, on_capacity: OnCapacity) -> Awaitable[Connection]:
+        return open_connection(target, on_reply, on_capacity, streams=streams)
+
+    return open_one
+
+
+def _driver(
+    bench: Bench,
+    scenario: Scenario,
+    plan: StepPlan,
+    recorder: Recorder,
+    pool: list[Prepared],
+    check: Callable[[Reply], str | None],
+) -> Driver:
+    loop = asyncio.get_running_loop()
+    site = Site(loop, time.monotonic_ns, lambda wake: TimerPacer(loop, wake))
+    queries = Queries(pool, check, bench.load.request_timeout_milliseconds * _NS_PER_MS)
+    asked = scenario.server
+    if asked is None:
+        return ClosedLoop(site, recorder, queries, plan)
+    rate = milli(asked.target_qps)
+    schedules = Schedules(
+        warm_up=arrivals(asked.arrivals, rate, bench.load.seed, Stream.WARM_UP),
+        measured=arrivals(asked.arrivals, rate, bench.load.seed, Stream.MEASURED),
+    )
+    return OpenLoop(site, recorder, queries, plan, schedules)

@@ -1,0 +1,103 @@
+"""What does the result document say of one step?"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from inferometer_api.result import Counts, Energy, ErrorExample, Step, UsageSample
+from inferometer_loadgen.recorder import Tallied
+from inferometer_loadgen.steps import SECOND_NS, End, StepPlan
+
+USUAL_LATENCY_PERCENTILE = 99.0
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """When a step was measured, in nanoseconds."""
+
+    started_at: str
+    warm_up_ns: int
+    duration_ns: int
+    drain_ns: int
+    """From the window's end to the last answer, in open loops."""
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """What server and load generator used within the window."""
+
+    samples: Sequence[UsageSample]
+    server_cpu_seconds: float | None
+    client_cpu_seconds: float
+
+
+def summarize(  # noqa: PLR0913 - one argument for each source of a step's figures
+    plan: StepPlan,
+    tallied: Tallied,
+    span: Span,
+    used: Used,
+    energy: Energy,
+    *,
+    end: End,
+    reconnects: int,
+    open_loop: bool,
+) -> Step:
+    """Put the figures of one step together."""
+    succeeded, failed = tallied.latency.count, tallied.errors.total()
+    seconds = _answering_ns(tallied, span, open_loop=open_loop) / SECOND_NS
+    achieved = succeeded / seconds if seconds > 0 else 0.0
+    window_seconds = span.duration_ns / SECOND_NS
+    return Step(
+        label=plan.label,
+        batch_size=plan.batch_size,
+        started_at=span.started_at,
+        warm_up_nanoseconds=span.warm_up_ns,
+        warm_up_queries=tallied.warm_up_queries,
+        duration_nanoseconds=span.duration_ns,
+        drain_nanoseconds=span.drain_ns,
+        ended_early=end is not End.DONE,
+        counts=Counts(
+            queries=succeeded + failed,
+            samples=succeeded * plan.batch_size,
+            succeeded=succeeded,
+            failed=failed,
+            errors=dict(sorted(tallied.errors.items())),
+            scheduled=tallied.scheduled if open_loop else None,
+            waited_for_connection=tallied.waited_for_connection,
+            checked_replies=tallied.checked_replies,
+            reconnects=reconnects,
+        ),
+        scheduled_qps=_rate(tallied.scheduled, window_seconds) if open_loop else None,
+        achieved_qps=achieved,
+        achieved_samples_per_second=achieved * plan.batch_size,
+        latency=tallied.latency.distribution(),
+        service_time=tallied.service_time.distribution() if open_loop else None,
+        dispatch_lag=tallied.dispatch_lag.distribution() if open_loop else None,
+        windows=tallied.windows.report(open_loop=open_loop),
+        usage=list(used.samples),
+        server_cpu_seconds=used.server_cpu_seconds,
+        client_cpu_seconds=used.client_cpu_seconds,
+        error_examples=[
+            ErrorExample(kind=kind, message=message)
+            for kind, message in sorted(tallied.examples.items())
+        ],
+        energy=energy,
+    )
+
+
+def _rate(count: int, seconds: float) -> float:
+    return count / seconds if seconds > 0 else 0.0
+
+
+def _answering_ns(tallied: Tallied, span: Span, *, open_loop: bool) -> int:
+    """Return the time that the answers took, for the achieved rate.
+
+    In an open loop the answers of a server that keeps up lag behind the schedule by their usual
+    latency, however long they go on; only what comes later than that tells of a rate that is not
+    kept. Usual is the P99 of the window's first half: where a queue grows without end, the last
+    answer comes about twice as late as the half's.
+    """
+    if not open_loop:
+        return span.duration_ns
+    half_seconds = span.duration_ns / SECOND_NS / 2
+    usual = tallied.windows.latencies_before(half_seconds).at_percentile(USUAL_LATENCY_PERCENTILE)
+    return span.duration_ns + max(0, span.drain_ns - (usual or 0))

@@ -1,0 +1,105 @@
+"""Does the server answer a request at all, and which of its outputs carry the batch?
+
+A few requests are sent before the warm-up, so that a request that the server refuses ends the run
+with the server's own words instead of a measurement made of errors.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from inferometer_loadgen.drive import OpenConnection
+from inferometer_loadgen.wire import Connection, Failure, FailureKind, Prepared, Reply
+
+REQUESTS = 3
+
+
+class RequestRefusedError(ValueError):
+    """The server refuses the requests of a scenario; the message is a sentence."""
+
+
+class NoAnswerError(RuntimeError):
+    """The server gives requests no answer that can be read; the message is a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """The replies to the first requests, and how many were sent."""
+
+    replies: list[Reply]
+    sent: int
+
+
+Outcome = tuple[Failure | None, Reply | None]
+
+
+async def try_requests(
+    open_one: OpenConnection, requests: Sequence[Prepared], timeout_seconds: float, what: str
+) -> Trial:
+    """Send the first requests one by one; `what` names them in the sentence of a failure.
+
+    Raises ConnectionFailedError, and RequestRefusedError or NoAnswerError where none is answered
+    well.
+    """
+    pending: dict[int, asyncio.Future[Outcome]] = {}
+
+    def on_reply(token: int, failure: Failure | None, reply: Reply | None) -> None:
+        if not pending[token].done():
+            pending[token].set_result((failure, reply))
+
+    replies: list[Reply] = []
+    last: Failure | None = None
+    came_back = asyncio.Event()
+    connection = await open_one(on_reply, lambda _: came_back.set())
+    try:
+        for token in range(REQUESTS):
+            pending[token] = asyncio.get_running_loop().create_future()
+            failure, reply = await _send(
+                connection,
+                requests[token % len(requests)],
+                token,
+                pending[token],
+                came_back,
+                timeout_seconds,
+            )
+            if failure is None and reply is not None:
+                replies.append(reply)
+            last = failure or last
+    finally:
+        await connection.close()
+    if not replies and last is not None:
+        raise _fault(last, what)
+    return Trial(replies, REQUESTS)
+
+
+async def _send(
+    connection: Connection,
+    request: Prepared,
+    token: int,
+    answer: "asyncio.Future[Outcome]",
+    came_back: asyncio.Event,
+    timeout_seconds: float,
+) -> Outcome:
+    try:
+        async with asyncio.timeout(timeout_seconds):
+            while connection.outstanding >= connection.capacity:
+                came_back.clear()
+                await came_back.wait()
+            connection.send(request, token, keep_reply=True)
+            return await answer
+    except TimeoutError:
+        if connection.outstanding:
+            connection.cancel(token)
+        message = f"There was no answer within {timeout_seconds:g} s."
+        return Failure(FailureKind.TIMEOUT, message), None
+
+
+def _fault(failure: Failure, what: str) -> Exception:
+    if failure.kind is FailureKind.STATUS:
+        return RequestRefusedError(
+            f"The server refused the first {REQUESTS} requests {what}: {failure.message} Check "
+            f"load.inputs against the model."
+        )
+    return NoAnswerError(
+        f"The server answered none of the first {REQUESTS} requests {what}: {failure.message}"
+    )
