@@ -1,13 +1,18 @@
 """What does the header block of an HTTP/1.1 reply say (RFC 9112)?"""
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from http import HTTPStatus
+from typing import NamedTuple
 
 HEAD_LIMIT_BYTES = 65_536
-_STATUS_LINE = re.compile(rb"HTTP/1\.([01]) ([1-5]\d\d)(?: ([^\r\n]*))?")
-_NAME = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_STATUS_LINE = re.compile(rb"HTTP/1\.([01]) ([1-5]\d\d)(?: ([^\r\n]*))?\r\n")
+_LINES = re.compile(rb"(?:[!#$%&'*+\-.^_`|~0-9A-Za-z]++:[^\r\n]*+\r\n)*+")
+# The first letters are looked at first: proxies add many lines that matter to nobody here.
+_WANTED = re.compile(
+    rb"\n(?=[citCIT])(?i:(content-length|connection|content-encoding|transfer-encoding"
+    rb"|inference-header-content-length)):([^\r\n]*)"
+)
 _NO_BODY = frozenset((204, 304))
 
 
@@ -15,8 +20,7 @@ class ReplyError(ValueError):
     """A reply breaks HTTP/1.1; the message is a sentence that says how."""
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(NamedTuple):
     """A reply's header block, as far as it matters for reading its body and judging it.
 
     ``length`` is the body's length in bytes: -1 where the body is chunked, and None where it ends
@@ -40,14 +44,12 @@ CHUNKED = -1
 @lru_cache(maxsize=256)
 def parse_head(block: bytes) -> Head:
     """Parse a header block, given with its empty line; raises ReplyError."""
-    lines = block[:-4].split(b"\r\n")
-    matched = _STATUS_LINE.fullmatch(lines[0])
+    matched = _STATUS_LINE.match(block)
     if matched is None:
-        raise ReplyError(
-            f"The reply begins with {lines[0][:80]!r}, which is no HTTP/1 status line."
-        )
+        line = block.partition(b"\r\n")[0][:80]
+        raise ReplyError(f"The reply begins with {line!r}, which is no HTTP/1 status line.")
     status = int(matched[2])
-    fields = _fields(lines[1:])
+    fields = _fields(block, matched.end())
     _refuse_encodings(fields)
     length = None if status >= 200 else 0
     if status in _NO_BODY:
@@ -70,15 +72,17 @@ def parse_head(block: bytes) -> Head:
     )
 
 
-def _fields(lines: list[bytes]) -> dict[bytes, bytes]:
-    """Header values by lower-case name; those of a repeated name are joined by commas."""
+def _fields(block: bytes, start: int) -> dict[bytes, bytes]:
+    """Values of the headers that matter; those of a repeated name are joined by commas."""
+    lines_end = len(block) - 2
+    if _LINES.fullmatch(block, start, lines_end) is None:
+        lines = block[start : lines_end - 2]
+        broken = next(line for line in lines.split(b"\r\n") if not _LINES.fullmatch(line + b"\r\n"))
+        raise ReplyError(f"The reply's header line {broken[:80]!r} has no name and value.")
     fields: dict[bytes, bytes] = {}
-    for line in lines:
-        name, colon, value = line.partition(b":")
-        if not colon or _NAME.fullmatch(name) is None:
-            raise ReplyError(f"The reply's header line {line[:80]!r} has no name and value.")
-        name, value = name.lower(), value.strip(b" \t")
-        fields[name] = fields[name] + b"," + value if name in fields else value
+    for name, spaced in _WANTED.findall(block, start - 1):
+        key, value = name.lower(), spaced.strip(b" \t")
+        fields[key] = fields[key] + b"," + value if key in fields else value
     return fields
 
 
@@ -89,6 +93,8 @@ def _tokens(fields: dict[bytes, bytes], name: bytes) -> list[bytes]:
 def _one_number(fields: dict[bytes, bytes], name: bytes) -> int | None:
     if name not in fields:
         return None
+    if fields[name].isdigit() and len(fields[name]) <= 18:
+        return int(fields[name])
     values = {value.strip() for value in fields[name].split(b",")}
     text = values.pop()
     if values or not text.isdigit() or len(text) > 18:
