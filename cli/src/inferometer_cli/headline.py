@@ -29,7 +29,7 @@ def headline(document: ResultDocument) -> Headline:
         return Headline("NOTHING MEASURED", "unfinished", "The run holds no scenario.")
     if invalid:
         verb = "is" if len(invalid) == 1 else "are"
-        sentence = f"{len(invalid)} of {_scenarios(total)} {verb} invalid: the reasons follow."
+        sentence = f"{len(invalid)} of {_scenarios(total)} {verb} invalid, for the reasons below."
         return Headline("INVALID", "bad", sentence)
     cautions = sum(len(result.verdict.cautions) for result in document.scenarios)
     which = "The scenario is valid" if total == 1 else f"All {_scenarios(total)} are valid"
@@ -83,6 +83,6 @@ def _kept(document: ResultDocument) -> str:
         return "Nothing was measured."
     asked = len(document.run.spec.scenarios) * document.run.spec.validity.repeats
     return (
-        f"The figures below are what was measured until then: "
+        f"The figures are what was measured until then: "
         f"{len(document.scenarios)} of {_scenarios(asked)}."
     )

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-DASH = "–"
+DASH = "\N{EN DASH}"
 """Stands where there is no figure."""
 
 _TOO_MANY = 10_000

@@ -7,7 +7,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from inferometer_api.result import Distribution, Finding, ResultDocument, ScenarioResult, Step
+from inferometer_api.result import Distribution, ResultDocument, Step
+from inferometer_cli.findings import Told, cautions_of, reasons_of
 from inferometer_cli.headline import Tone, entry_name, headline
 from inferometer_cli.quantity import Unit, significant, time_unit
 
@@ -34,6 +35,7 @@ def print_table(document: ResultDocument, console: Console) -> None:
             console.print(_table(document, rows))
         else:
             _print_plain_table(document, rows, console)
+        console.print()
     for line in _sentences(document):
         if console.is_terminal:
             console.print(line)
@@ -121,16 +123,15 @@ def _sentences(document: ResultDocument) -> Iterator[Text]:
     yield Text.assemble((head.word, _STYLES[head.tone]), ": ", head.sentence)
     if document.outcome.message and document.outcome.state != "Complete":
         yield Text(printable(document.outcome.message))
-    for result in document.scenarios:
-        for reason in result.verdict.reasons:
-            yield _finding("INVALID", "red", result, reason)
-        for caution in result.verdict.cautions:
-            yield _finding("caution", "yellow", result, caution)
+    for told in reasons_of(document):
+        yield _told("INVALID", "red", told)
+    for told in cautions_of(document):
+        yield _told("caution", "yellow", told)
 
 
-def _finding(word: str, style: str, result: ScenarioResult, finding: Finding) -> Text:
-    where = " ".join(part for part in (entry_name(result), finding.step) if part)
-    return Text.assemble((word, style), f" {printable(where)}: {printable(finding.message)}")
+def _told(word: str, style: str, told: Told) -> Text:
+    where = ", ".join(place for _, place in told.places)
+    return Text.assemble((word, style), f" {printable(where)}: {printable(told.finding.message)}")
 
 
 def printable(text: str) -> str:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -41,16 +41,17 @@ class Axis:
         return np.clip((numbers - low) / (high - low), 0.0, 1.0)
 
 
-def linear_axis(label: str, values: Iterable[float], *, from_zero: bool = True) -> Axis:
-    """Return an axis over all finite values that ends on round numbers."""
-    low, high = _extent(values)
-    low = 0.0 if from_zero else low
-    if high <= low:
-        high = low + (abs(low) or 1.0)
-    step = _round_step((high - low) / 4)
-    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
-    ticks = tuple(_tick(index * step) for index in range(first, last + 1))
-    return Axis(label, first * step, last * step, ticks)
+def linear_axis(label: str, values: Iterable[float], *, whole: bool = False) -> Axis:
+    """Return an axis from 0 over all finite values that ends on a round number.
+
+    With `whole` its ticks are whole numbers, as counts are.
+    """
+    high = max(_extent(values)[1], 0.0) or 1.0
+    step = _round_step(high / 4)
+    step = max(1.0, round(step)) if whole else step
+    last = max(1, math.ceil(high / step - 1e-9))
+    ticks = tuple(_tick(index * step) for index in range(last + 1))
+    return Axis(label, 0.0, last * step, ticks)
 
 
 def span_axis(label: str, low: float, high: float) -> Axis:
@@ -76,6 +77,13 @@ def log_axis(label: str, values: Iterable[float]) -> Axis:
     if math.log10(end / start) > 2.2:
         shown = [value for value in shown if _is_decade(value)]
     return Axis(label, start, end, tuple(_tick(value) for value in shown), logarithmic=True)
+
+
+def log_span_axis(label: str, low: float, high: float) -> Axis:
+    """Return a logarithmic axis over just this range, with ticks at 1, 2 and 5 of a decade."""
+    wide = log_axis(label, [low, high])
+    inner = tuple(tick for tick in wide.ticks if low <= tick.value <= high)
+    return replace(wide, low=low, high=high, ticks=inner)
 
 
 def percentile_axis(label: str, count: int) -> Axis:

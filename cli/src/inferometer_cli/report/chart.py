@@ -28,6 +28,8 @@ class Line:
     values: tuple[str, ...] = ()
     """Each point in words, shown beside the pointer."""
     dashed: bool = False
+    dense: bool = False
+    """So many points that the line is drawn thin."""
     dots: bool = False
 
 

@@ -42,6 +42,11 @@ def moment(text: str) -> str:
     return f"{time.day} {time:%B %Y, %H:%M:%S} UTC"
 
 
+def clock_time(text: str) -> str:
+    """Return the time of day of an RFC 3339 time, or the text itself where it is none."""
+    return moment(text).rpartition(", ")[2]
+
+
 def environment_groups(environment: Environment) -> list[Group]:
     """Return the conditions of the figures: machine, server, model, software."""
     groups = [
@@ -56,8 +61,9 @@ def environment_groups(environment: Environment) -> list[Group]:
 
 def spec_yaml(document: ResultDocument) -> str:
     """Return the resolved run as YAML that can be run again."""
-    run = document.run.model_dump(mode="json", exclude_none=True)
-    return yaml.safe_dump(run, sort_keys=False, allow_unicode=True, width=100)
+    run = document.run.model_dump(mode="json", exclude_none=True, exclude={"status"})
+    run["metadata"] = {key: value for key, value in run["metadata"].items() if value}
+    return str(yaml.safe_dump(run, sort_keys=False, allow_unicode=True, width=100))
 
 
 def step_table(result: ScenarioResult) -> Table:
@@ -79,7 +85,7 @@ def step_table(result: ScenarioResult) -> Table:
     rows = (
         (
             step.label or result.name,
-            moment(step.started_at),
+            clock_time(step.started_at),
             duration(step.duration_nanoseconds) + (" (ended early)" if step.ended_early else ""),
             f"{duration(step.warm_up_nanoseconds)}, {step.warm_up_queries:,} queries",
             DASH if step.counts.scheduled is None else f"{step.counts.scheduled:,}",
@@ -166,5 +172,5 @@ def _model(environment: Environment) -> Iterator[tuple[str, str]]:
 
 
 def _tensor(tensor: Tensor) -> str:
-    shape = " × ".join("?" if axis < 0 else str(axis) for axis in tensor.shape)
+    shape = ", ".join("?" if axis < 0 else str(axis) for axis in tensor.shape)
     return f"{tensor.name}: {tensor.datatype} [{shape}]"

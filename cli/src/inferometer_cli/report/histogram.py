@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
-from hdrh.histogram import HdrHistogram
+from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped]  # has no types
 
 from inferometer_cli.report.axis import Floats
 

@@ -29,7 +29,7 @@ for (const svg of document.querySelectorAll("svg.chart")) {
     const texts = lines.map((line, n) => line.values[near[n]]);
     const position = positions[lines[0].indices[near[0]]];
     tip.textContent = (position ? [position] : []).concat(texts).join("\n");
-    cursor.setAttribute("d", `M${at},30V226`);
+    cursor.setAttribute("d", `M${at},40V236`);
     tip.style.visibility = "visible";
     const outer = figure.getBoundingClientRect();
     const left = event.clientX - outer.left + 14;

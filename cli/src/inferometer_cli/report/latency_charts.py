@@ -1,18 +1,19 @@
 """How are the times of a scenario distributed?"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from inferometer_api.result import Distribution, ScenarioResult, Step
-from inferometer_cli.quantity import Unit, significant, time_unit
+from inferometer_cli.quantity import DASH, Unit, significant, time_unit
 from inferometer_cli.report.axis import (
     Axis,
     Floats,
     Tick,
     linear_axis,
     log_axis,
+    log_span_axis,
     percentile_axis,
     span_axis,
 )
@@ -86,27 +87,23 @@ def percentile_chart(result: ScenarioResult, bound: Bound | None) -> Chart | Non
     service = _recorded("service", result.steps[0].service_time) if len(times) == 1 else None
     if service is not None:
         lines[0] = _curve(_Times("latency", times[0].summary, times[0].recorded), 1, unit)
-        lines.append(_curve(service, 2, unit))
+        lines.append(replace(_curve(service, 2, unit), dashed=True))
     marks: list[Mark] = [*(_bounds(each, n, unit) for n, each in enumerate(times, 1)), *lines]
     values = np.concatenate([line.y for line in lines])
-    caption = "Latency that the given share of the answered queries kept; strokes are 95 % bounds."
-    if bound is not None:
-        limit = unit.of(bound.nanoseconds)
-        if limit <= values.max() * _BOUND_IN_SIGHT:
-            marks.append(Reference("y", limit, f"bound {unit.named(bound.nanoseconds)}", "bound"))
-            values = np.append(values, limit)
-            marks.append(Reference("x", 1 / (1 - bound.percentile / 100), "", "bound"))
-        else:
-            caption += f" The bound, {unit.named(bound.nanoseconds)}, is above the chart."
+    references, told = bound_marks(bound, unit, float(values.max()))
+    if bound is not None and references:
+        at = 1 / (1 - bound.percentile / 100)
+        references.append(Reference("x", at, f"p{bound.percentile:g}"))
+        values = np.append(values, unit.of(bound.nanoseconds))
     return Chart(
         key="percentiles",
         title="Latency by percentile",
-        caption=caption,
+        caption="Latency that the given share of the answered queries kept; the pale strokes are "
+        f"95 % bounds.{told}",
         summary=" ".join(_spread(each.summary, unit, each.name) for each in times),
         x=percentile_axis("Percentile of queries (%)", max(t.summary.count for t in times)),
         y=_value_axis("Latency", values, unit),
-        marks=marks,
-        positions=(),
+        marks=[*references, *marks],
     )
 
 
@@ -126,6 +123,17 @@ def lag_chart(result: ScenarioResult) -> Chart | None:
         y=_value_axis("Dispatch lag", line.y, unit),
         marks=[line],
     )
+
+
+def bound_marks(bound: Bound | None, unit: Unit, highest: float) -> tuple[list[Mark], str]:
+    """Return the bound as a mark and what the caption says of it; `highest` is of the chart."""
+    if bound is None:
+        return [], ""
+    if unit.of(bound.nanoseconds) > highest * _BOUND_IN_SIGHT:
+        return [], f" The bound, {unit.named(bound.nanoseconds)}, is above the chart."
+    text = f"\N{LESS-THAN OR EQUAL TO} {unit.named(bound.nanoseconds)}"
+    told = f" The dashed line is the bound of the p{bound.percentile:g}."
+    return [Reference("y", unit.of(bound.nanoseconds), text, "bound")], told
 
 
 def picked(steps: Sequence[Step]) -> list[Step]:
@@ -159,7 +167,8 @@ def _unit(times: Sequence[_Times]) -> Unit:
 
 def _ridges(times: list[_Times]) -> Chart:
     unit = _unit(times)
-    edges = _edges(times, unit)
+    # Each row has a part of the common axis only, so that its bins must be finer.
+    edges = _edges(times, unit, finer=3)
     marks: list[Mark] = []
     for row, each in enumerate(reversed(times)):
         shares = each.recorded.share_between(edges * unit.size) * 100
@@ -174,16 +183,16 @@ def _ridges(times: list[_Times]) -> Chart:
         "height.",
         summary=" ".join(_spread(each.summary, unit, each.name) for each in times),
         x=_time_axis("Latency", edges, unit),
-        y=Axis("", 0.0, float(len(times)), ticks, gridded=False),
+        y=Axis("Step", 0.0, float(len(times)), ticks, gridded=False),
         marks=marks,
     )
 
 
-def _edges(times: Sequence[_Times], unit: Unit) -> Floats:
+def _edges(times: Sequence[_Times], unit: Unit, *, finer: int = 1) -> Floats:
     low = min(float(each.recorded.low[0]) for each in times)
     high = max(float(each.recorded.high[-1]) for each in times)
     count = max(each.recorded.total for each in times)
-    bins = int(np.clip(2 * count ** (1 / 3) * (1 + 0.5 * (len(times) > 1)), 12, 72))
+    bins = finer * int(np.clip(2 * count ** (1 / 3), 12, 72))
     low, high = unit.of(max(low, 1.0)), unit.of(high)
     if high / low >= _SPANS_DECADES:
         return np.geomspace(low, high, bins + 1)
@@ -193,7 +202,7 @@ def _edges(times: Sequence[_Times], unit: Unit) -> Floats:
 def _time_axis(label: str, edges: Floats, unit: Unit) -> Axis:
     low, high = float(edges[0]), float(edges[-1])
     if high / low >= _SPANS_DECADES:
-        return log_axis(f"{label} ({unit.name}, logarithmic)", edges.tolist())
+        return log_span_axis(f"{label} ({unit.name}, logarithmic)", low, high)
     room = 0.02 * (high - low)
     return span_axis(f"{label} ({unit.name})", max(0.0, low - room), high + room)
 
@@ -241,7 +250,7 @@ def _bounds(times: _Times, series: int, unit: Unit) -> Whiskers:
 
 def _bin_words(name: str, edges: Floats, shares: Floats, unit: Unit) -> tuple[str, ...]:
     return tuple(
-        f"{name} {significant(low)}–{significant(high)} {unit.name}: {significant(share)} %"
+        f"{name} {significant(low)}{DASH}{significant(high)} {unit.name}: {significant(share)} %"
         for low, high, share in zip(edges[:-1], edges[1:], shares, strict=True)
     )
 

@@ -9,7 +9,8 @@ from importlib.resources import files
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from inferometer_api.result import Finding, ResultDocument, ScenarioResult
+from inferometer_api.result import ResultDocument, ScenarioResult
+from inferometer_cli.findings import cautions_of, reasons_of
 from inferometer_cli.headline import entry_name, headline, model_of
 from inferometer_cli.report.chart import Chart
 from inferometer_cli.report.facts import (
@@ -25,14 +26,9 @@ from inferometer_cli.report.palette import css_variables
 from inferometer_cli.report.step_charts import step_latency_chart, throughput_chart
 from inferometer_cli.report.summary import SUMMARY_PERCENTILES, anchor, card, summarise
 from inferometer_cli.report.svg import draw
-from inferometer_cli.report.time_charts import (
-    cpu_chart,
-    error_chart,
-    latency_chart,
-    memory_chart,
-    rate_chart,
-)
-from inferometer_cli.report.wording import GENERAL, bound_of, definition, setting
+from inferometer_cli.report.time_charts import error_chart, latency_chart, rate_chart
+from inferometer_cli.report.usage_charts import cpu_chart, memory_chart
+from inferometer_cli.report.wording import GENERAL, bound_of, definitions, setting
 
 _MOST_DRAWN = 16
 """Scenarios past so many have their figures in the tables but no charts: the file stays small."""
@@ -46,20 +42,12 @@ class _Drawn:
 
 
 @dataclass(frozen=True, slots=True)
-class _Caution:
-    finding: Finding
-    sections: tuple[tuple[str, str], ...]
-    """Anchor and name of each scenario that it speaks of."""
-
-
-@dataclass(frozen=True, slots=True)
 class _Section:
     """A scenario's part of the page."""
 
     anchor: str
     name: str
     setting: str
-    definition: str
     result: ScenarioResult
     charts: tuple[_Drawn, ...]
     steps: Table
@@ -85,8 +73,8 @@ def render_report(document: ResultDocument) -> str:
     environment = document.environment
     return templates.get_template("page.html.j2").render(
         document=document,
-        style=Markup(style),
-        script=Markup(script),
+        style=style,
+        script=script,
         policy=_policy(style, script),
         head=headline(document),
         model=model_of(document),
@@ -99,11 +87,12 @@ def render_report(document: ResultDocument) -> str:
         most_drawn=_MOST_DRAWN,
         groups=environment_groups(environment) if environment is not None else [],
         general=GENERAL,
-        definitions=_definitions(document),
-        cautions=_cautions(document),
+        definitions=definitions(document),
+        reasons=reasons_of(document),
+        cautions=cautions_of(document),
         spec=spec_yaml(document),
         moment=moment,
-        entry_name=entry_name,
+        anchor=anchor,
     )
 
 
@@ -115,7 +104,6 @@ def _section(document: ResultDocument, index: int) -> _Section:
         anchor=section,
         name=entry_name(result),
         setting=setting(document.run, result.name, result.kind),
-        definition=definition(result.kind),
         result=result,
         charts=tuple(_Drawn(c.title, c.caption, draw(c, section)) for c in charts),
         steps=step_table(result),
@@ -151,23 +139,6 @@ def _errors(result: ScenarioResult) -> Iterator[tuple[str, str, str]]:
     said = {example.kind: example.message for s in result.steps for example in s.error_examples}
     for kind, count in sorted(totals.items()):
         yield kind, f"{count:,}", said.get(kind, "")
-
-
-def _cautions(document: ResultDocument) -> list[_Caution]:
-    """Return each caution once, with the scenarios that it speaks of."""
-    found: dict[tuple[str, str], _Caution] = {}
-    for index, result in enumerate(document.scenarios):
-        for finding in result.verdict.cautions:
-            words = " · ".join(part for part in (entry_name(result), finding.step) if part)
-            known = found.get((finding.rule, finding.message))
-            sections = (known.sections if known else ()) + ((anchor(index), words),)
-            found[finding.rule, finding.message] = _Caution(finding, sections)
-    return list(found.values())
-
-
-def _definitions(document: ResultDocument) -> list[tuple[str, str]]:
-    kinds = dict.fromkeys(result.kind for result in document.scenarios)
-    return [(kind, definition(kind)) for kind in kinds]
 
 
 def _style() -> str:

@@ -11,7 +11,7 @@ from inferometer_api.result import (
     Step,
 )
 from inferometer_cli.headline import entry_name, is_open_loop
-from inferometer_cli.quantity import DASH, Unit, energy_unit, significant, time_unit
+from inferometer_cli.quantity import DASH, Unit, duration, energy_unit, significant, time_unit
 from inferometer_cli.report.wording import bound_of, setting
 
 SUMMARY_PERCENTILES = (50.0, 90.0, 99.0, 99.9)
@@ -38,7 +38,7 @@ class Row:
     step: str
     queries: str
     failed: str
-    errors: str
+    errors: tuple[str, ...]
     rate: str
     scheduled: str
     samples_per_second: str
@@ -90,7 +90,7 @@ def summarise(document: ResultDocument) -> Summary:
     return Summary(
         unit=unit.name,
         rows=rows,
-        energy_notes=tuple(dict.fromkeys(energy.reason for energy in unavailable)),
+        energy_notes=tuple(dict.fromkeys(energy.reason.rstrip(".") for energy in unavailable)),
         shows_energy=any(step.energy.microjoules_per_inference is not None for step in steps),
     )
 
@@ -98,10 +98,11 @@ def summarise(document: ResultDocument) -> Summary:
 def card(document: ResultDocument, index: int) -> Card:
     """Return the few figures that a scenario is about: throughput, or latency under its load."""
     result = document.scenarios[index]
+    details: tuple[tuple[str, str], ...] = ()
     best = max(result.steps, key=lambda step: step.achieved_samples_per_second, default=None)
     asked = bound_of(document.run, result.name)
     if best is None:
-        figure, unit, label, details = DASH, "", "nothing was measured", ()
+        figure, unit, label = DASH, "", "nothing was measured"
     elif len(result.steps) > 1:
         figure, unit = significant(best.achieved_samples_per_second), "samples/s"
         label = f"highest throughput, at {best.label}"
@@ -114,7 +115,7 @@ def card(document: ResultDocument, index: int) -> Card:
         unit = scale.name
         label = "median latency" if percentile == 50 else f"p{percentile:g} latency"
         if asked:
-            label += f", of at most {time_unit([asked.nanoseconds]).named(asked.nanoseconds)}"
+            label += f" (bound {duration(asked.nanoseconds)})"
         other = 50.0 if percentile != 50 else 99.0
         details = ((f"p{other:g}", _named(best, other)), ("rate", _rate(best)))
     return Card(
@@ -141,13 +142,13 @@ def bounded(value: PercentileValue | None, unit: Unit) -> Figure:
         return Figure(DASH)
     low = "?" if value.low_nanoseconds is None else unit.text(value.low_nanoseconds)
     high = "?" if value.high_nanoseconds is None else unit.text(value.high_nanoseconds)
-    return Figure(unit.text(value.nanoseconds), f"{low}–{high}")
+    return Figure(unit.text(value.nanoseconds), f"{low}{DASH}{high}")
 
 
 def _rows(result: ScenarioResult, section: str, unit: Unit) -> Iterator[Row]:
     for index, step in enumerate(result.steps):
         counts = step.counts
-        kinds = ", ".join(f"{kind} {count:,}" for kind, count in sorted(counts.errors.items()))
+        kinds = tuple(f"{count:,} {kind}" for kind, count in sorted(counts.errors.items()))
         yield Row(
             name="" if index else entry_name(result),
             rows=0 if index else len(result.steps),
@@ -185,7 +186,7 @@ def _times(distribution: Distribution | None) -> Iterator[int]:
 
 def _named(step: Step, percentile: float) -> str:
     value = percentile_of(step.latency, percentile)
-    return time_unit([value.nanoseconds]).named(value.nanoseconds) if value else DASH
+    return duration(value.nanoseconds) if value else DASH
 
 
 def _rate(step: Step) -> str:

@@ -1,6 +1,6 @@
 """How does a chart look as SVG?
 
-Everything is placed in a box of 480 by 270 units which the page scales; colours and text sizes are
+Everything is placed in a box of 480 by 280 units which the page scales; colours and text sizes are
 the page's, by class. Text of the document is escaped by markupsafe.
 """
 
@@ -15,8 +15,8 @@ from inferometer_cli.report.axis import Floats
 from inferometer_cli.report.chart import Area, Bars, Chart, Line, Mark, Reference, Whiskers
 
 _WIDTH = 480.0
-_HEIGHT = 270.0
-_TOP = 30.0
+_HEIGHT = 280.0
+_TOP = 40.0
 _BOTTOM = 44.0
 _CHARACTER = 7.6
 """Room for one character of the largest text that the page uses (on phones)."""
@@ -75,7 +75,7 @@ def draw(chart: Chart, prefix: str) -> Markup:
 
 def _frame(chart: Chart) -> _Frame:
     longest = max((len(tick.text) for tick in chart.y.ticks), default=1)
-    names = [len(mark.name) for mark in chart.marks if isinstance(mark, Line) and mark.name]
+    names = [len(name.text) for name in _names(_Frame(chart, 0.0, _WIDTH))]
     last = len(chart.x.ticks[-1].text) if chart.x.ticks else 1
     room = max(max(names, default=0) * _CHARACTER + 10, last * _CHARACTER / 2 + 2, 12)
     left = min(_MOST_ROOM, longest * _CHARACTER + 10)
@@ -120,6 +120,8 @@ def _mark(frame: _Frame, mark: Mark) -> Iterator[Markup]:
             yield from _bars(frame, mark)
         case Whiskers():
             for x, low, high in zip(mark.x, mark.low, mark.high, strict=True):
+                if not np.isfinite([low, high]).all():
+                    continue
                 at = float(frame.x(x))
                 ends = float(frame.y(low)), float(frame.y(high))
                 yield _stroke(f"whisker s{mark.series}", at, ends[0], at, ends[1])
@@ -137,7 +139,8 @@ def _line(frame: _Frame, line: Line) -> Iterator[Markup]:
         if here:
             steps.append(f"{'L' if pen_down else 'M'}{x:.1f},{y:.1f}")
         pen_down = here
-    style = f"line s{line.series}{' dashed' if line.dashed else ''}"
+    manner = f"{' dashed' if line.dashed else ''}{' dense' if line.dense else ''}"
+    style = f"line s{line.series}{manner}"
     yield _path(style, "".join(steps), line.name, line.values, present)
     if line.dots or int(present.sum()) == 1:
         for x, y in zip(xs[present].tolist(), ys[present].tolist(), strict=True):
@@ -188,13 +191,12 @@ def _reference(frame: _Frame, reference: Reference) -> Iterator[Markup]:
         case "y":
             y = float(frame.y(reference.value))
             yield _stroke(style, frame.left, y, frame.right, y)
-            yield _text(f"note {reference.tone}", frame.left + 6, y - 5, reference.text)
         case _:
             assert_never(reference.axis)
 
 
 def _guide_labels(frame: _Frame) -> Iterator[Markup]:
-    """Write the upright references' texts below one another where they would overlap."""
+    """Write the upright references' texts above the plot, and within it where two would overlap."""
     upright = [m for m in frame.chart.marks if isinstance(m, Reference) and m.axis == "x"]
     ends: list[float] = []
     for mark in sorted(upright, key=lambda mark: mark.value):
@@ -204,24 +206,41 @@ def _guide_labels(frame: _Frame) -> Iterator[Markup]:
         row = next((i for i, end in enumerate(ends) if start >= end), len(ends))
         ends[row : row + 1] = [start + room]
         anchor, shift = (" end", -4) if turned else ("", 4)
-        yield _text(
-            f"note {mark.tone}{anchor}", x + shift, frame.top + 10 + row * _LABEL_GAP, mark.text
-        )
+        if row == 0:
+            shift = 0
+        y = frame.top - 6 if row == 0 else frame.top - 4 + row * _LABEL_GAP
+        yield _text(f"note {mark.tone}{anchor}", x + shift, y, mark.text)
 
 
-def _line_labels(frame: _Frame) -> Iterator[Markup]:
-    """Write each line's name at its end, pushed apart where the ends are close."""
-    ends = []
+@dataclass(frozen=True, slots=True)
+class _Name:
+    text: str
+    style: str
+    x: float
+    y: float
+
+
+def _names(frame: _Frame) -> list[_Name]:
+    """Return what is written beside the plot: the names of lines and of level references."""
+    names = []
     for mark in frame.chart.marks:
         if isinstance(mark, Line) and mark.name:
             present = np.flatnonzero(np.isfinite(mark.y) & np.isfinite(mark.x))
             if len(present):
-                last = present[-1]
-                ends.append((float(frame.y(mark.y[last])), float(frame.x(mark.x[last])), mark))
-    ends.sort(key=lambda end: end[0])
-    heights = _pushed_apart([y for y, _, _ in ends], frame.top + 4, frame.bottom)
-    for (_, x, mark), y in zip(ends, heights, strict=True):
-        yield _text(f"name s{mark.series}", x + 6, y + 4, mark.name)
+                x, y = frame.x(mark.x[present[-1]]), frame.y(mark.y[present[-1]])
+                names.append(_Name(mark.name, f"s{mark.series}", float(x), float(y)))
+        elif isinstance(mark, Reference) and mark.axis == "y":
+            y = frame.y(mark.value)
+            names.append(_Name(mark.text, mark.tone, frame.right, float(y)))
+    return sorted(names, key=lambda name: name.y)
+
+
+def _line_labels(frame: _Frame) -> Iterator[Markup]:
+    """Write each name at the end of its line, pushed apart where the ends are close."""
+    names = _names(frame)
+    heights = _pushed_apart([name.y for name in names], frame.top + 4, frame.bottom)
+    for name, y in zip(names, heights, strict=True):
+        yield _text(f"name {name.style}", name.x + 6, y + 4, name.text)
     for mark in frame.chart.marks:
         if isinstance(mark, Area) and mark.name:
             top = int(np.argmax(mark.heights))
@@ -231,14 +250,18 @@ def _line_labels(frame: _Frame) -> Iterator[Markup]:
 
 
 def _pushed_apart(heights: list[float], top: float, bottom: float) -> list[float]:
-    placed: list[float] = []
-    for height in heights:
-        placed.append(max(height, placed[-1] + _LABEL_GAP if placed else top))
-    ceiling = bottom
-    for index in range(len(placed) - 1, -1, -1):
-        placed[index] = min(placed[index], ceiling)
-        ceiling = placed[index] - _LABEL_GAP
-    return placed
+    """Return ascending heights moved as little as lets each stand clear of the next."""
+    # Isotonic regression by pooling: neighbours too close share the mean of their wishes.
+    pools: list[tuple[float, int]] = []
+    for index, height in enumerate(heights):
+        mean, size = height - index * _LABEL_GAP, 1
+        while pools and pools[-1][0] > mean:
+            other, others = pools.pop()
+            mean, size = (mean * size + other * others) / (size + others), size + others
+        pools.append((mean, size))
+    highest = max(top, bottom - (len(heights) - 1) * _LABEL_GAP)
+    means = [min(max(mean, top), highest) for mean, size in pools for _ in range(size)]
+    return [mean + index * _LABEL_GAP for index, mean in enumerate(means)]
 
 
 def _path(

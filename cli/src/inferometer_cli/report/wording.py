@@ -1,49 +1,43 @@
 """How is each kind of scenario explained, and how exactly was it measured?"""
 
+from inferometer_api.result import ResultDocument
 from inferometer_api.run import BenchmarkRun
 from inferometer_api.scenario import Scenario, percentile_value
 from inferometer_cli.report.latency_charts import Bound
 
 _CLOSED = (
-    "Latency is the time from the moment a query is sent until the whole reply is there. The next "
-    "query goes out as soon as the one before is answered (closed loop), so a slow reply also "
-    "lowers the rate."
+    "The next query goes out as soon as the one before is answered (closed loop). Latency is the "
+    "time from the moment a query is sent until the whole reply is there; with several samples "
+    "in a query it is that of the whole query."
 )
 _OPEN = (
     "Queries are due at times fixed before the run, whether or not the server keeps up (open "
     "loop). Latency counts from the time a query was due until the whole reply is there, so that "
     "waiting, in the server's queue or before a free connection, is part of it. Service time "
-    "counts from the send. Dispatch lag is how late the load generator itself took a query up; "
+    "counts from the send. Dispatch lag is how late the load generator itself took a query up: "
     "late queries are sent late and counted, never dropped."
 )
-_LEADS = {
-    "singleStream": "One query of one sample at a time.",
-    "server": "Queries of one sample at times drawn from the seed.",
-    "batch": "One query at a time, of each batch size in turn. The latency is that of the whole "
-    "query; throughput counts its samples.",
-    "multiStream": "One query of several samples at a time.",
-    "findPeak": "A search for the highest rate whose latency keeps the bound.",
-    "concurrency": "A number of clients, each with one query outstanding, in turn.",
-    "offline": "All samples at once, batched.",
-    "burst": "Queries at a low rate with bursts at a high rate.",
-    "trace": "Queries at recorded times.",
-}
 _OPEN_KINDS = frozenset({"server", "findPeak", "burst", "trace"})
 
 GENERAL = (
     "Each scenario begins with a warm-up under its own load, which is not measured. Percentiles "
     "are of the queries that were answered within the window; failed queries are counted by kind "
-    "and are in no latency. The figures in brackets are 95 % confidence bounds by order "
+    "and are in no latency. The small figures are 95 % confidence bounds by order "
     "statistics; a question mark stands where there are too few queries to know one. Times are "
     "kept in an HdrHistogram with 3 significant digits. Rates are answered queries (or samples) "
     "divided by the length of the window, from its first query to its last reply."
 )
 
 
-def definition(kind: str) -> str:
-    """Return how a scenario of this kind was measured, with what its latency means."""
-    loop = _OPEN if kind in _OPEN_KINDS else _CLOSED
-    return f"{_LEADS.get(kind, '')} {loop}".strip()
+def definitions(document: ResultDocument) -> list[tuple[str, str]]:
+    """Return for each way of measuring the scenarios that used it, and what latency means there."""
+    found: dict[str, list[str]] = {}
+    for result in document.scenarios:
+        text = _OPEN if result.kind in _OPEN_KINDS else _CLOSED
+        names = found.setdefault(text, [])
+        if result.name not in names:
+            names.append(result.name)
+    return [(", ".join(names), text) for text, names in found.items()]
 
 
 def setting(run: BenchmarkRun, name: str, kind: str) -> str:

@@ -1,0 +1,37 @@
+"""Which reasons and cautions does a person read, each once?"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from inferometer_api.result import Finding, ResultDocument, ScenarioResult
+from inferometer_cli.headline import entry_name
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A finding and every place that it speaks of."""
+
+    finding: Finding
+    places: tuple[tuple[int, str], ...]
+    """The index of a scenario in the document, and its name with the step."""
+
+
+def reasons_of(document: ResultDocument) -> list[Told]:
+    """Return why scenarios are INVALID; what is said of several scenarios stands once."""
+    return _once(document.scenarios, [result.verdict.reasons for result in document.scenarios])
+
+
+def cautions_of(document: ResultDocument) -> list[Told]:
+    """Return under which conditions the figures hold; what is said of several stands once."""
+    return _once(document.scenarios, [result.verdict.cautions for result in document.scenarios])
+
+
+def _once(results: Sequence[ScenarioResult], findings: Sequence[Sequence[Finding]]) -> list[Told]:
+    told: dict[tuple[str, str], Told] = {}
+    for index, (result, found) in enumerate(zip(results, findings, strict=True)):
+        for finding in found:
+            place = " ".join(part for part in (entry_name(result), finding.step) if part)
+            key = (finding.rule, finding.message)
+            known = told.get(key, Told(finding, ()))
+            told[key] = Told(known.finding, (*known.places, (index, place)))
+    return list(told.values())
