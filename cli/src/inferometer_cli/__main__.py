@@ -20,12 +20,17 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.command("run")(run.run)
-app.command("validate")(validate.validate)
-app.command("report")(report.report)
-app.command("serve")(serve.serve)
-app.command("models")(models.models)
-app.command("examples")(examples.examples)
+app.command("run", short_help="Measure what a BenchmarkRun file asks for.")(run.run)
+app.command("validate", short_help="Say whether a file can be run here.")(validate.validate)
+app.command("report", short_help="Show a kept result again.")(report.report)
+app.command(
+    "serve",
+    short_help="Serve one ONNX model over HTTP and gRPC.",
+    context_settings=serve.SETTINGS,
+    add_help_option=False,
+)(serve.serve)
+app.command("models", short_help="List the built-in models.")(models.models)
+app.command("examples", short_help="List the examples, or print one.")(examples.examples)
 
 
 def _show_version(wanted: bool) -> None:  # noqa: FBT001 - typer hands the flag over so

@@ -88,8 +88,9 @@ class Child:
     def ask_to_stop(self, number: signal.Signals = signal.SIGTERM) -> None:
         """Send a signal, if the process still runs."""
         if self._process.returncode is None:
+            # Not Process.send_signal: it may reap the child itself, and its exit code is then lost.
             with contextlib.suppress(ProcessLookupError):
-                self._process.send_signal(number)
+                os.kill(self._process.pid, number)
 
     async def stop(self, *, grace_seconds: float) -> None:
         """End the process and all of its session: by request, then by force."""

@@ -14,7 +14,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 from uuid import uuid4
 
 from pydantic import TypeAdapter, ValidationError
@@ -33,6 +33,8 @@ from inferometer_cli.children import Child, describe_exit
 from inferometer_cli.exits import FailedError, RefusedError
 from inferometer_cli.progress import Watch
 from inferometer_cli.version import VERSION
+from inferometer_serving.errors import ModelRefusedError
+from inferometer_serving.fetch import local_path
 
 _REPORT: TypeAdapter[Report] = TypeAdapter(Report)
 _REFUSED_EXIT = 2
@@ -92,9 +94,7 @@ async def run_locally(
     )
 
 
-async def _run(
-    run: BenchmarkRun, base: Path, stopped: End, found: _Found, watch: Watch
-) -> Outcome:
+async def _run(run: BenchmarkRun, base: Path, stopped: End, found: _Found, watch: Watch) -> Outcome:
     deadline = asyncio.create_task(_deadline(run.spec.active_deadline_seconds))
     ends = [stopped, deadline]
     try:
@@ -115,9 +115,7 @@ async def _run(
         deadline.cancel()
 
 
-async def _serve(
-    run: BenchmarkRun, base: Path, stack: AsyncExitStack, watch: Watch
-) -> _Serving:
+async def _serve(run: BenchmarkRun, base: Path, stack: AsyncExitStack, watch: Watch) -> _Serving:
     """Return the server to load, which listens but may not be ready yet."""
     external = run.spec.server.external
     if external is not None:
@@ -133,7 +131,9 @@ async def _serve(
     server = await _start("server", command, stack)
     ports = json.loads(await _first_line(server))
     http = run.spec.load.protocol == "HTTP"
-    url = f"http://127.0.0.1:{ports['httpPort']}" if http else f"grpc://127.0.0.1:{ports['grpcPort']}"
+    url = (
+        f"http://127.0.0.1:{ports['httpPort']}" if http else f"grpc://127.0.0.1:{ports['grpcPort']}"
+    )
     return _Serving(url=url, process=server, model_sha256=model["sha256"])
 
 
@@ -144,10 +144,20 @@ def _plan(run: BenchmarkRun, base: Path, serving: _Serving) -> LoadPlan:
         place="Local",
         server_url=serving.url,
         model_sha256=serving.model_sha256,
-        inputs_file=None if inputs is None else str(local_path(inputs.uri, base)),
+        inputs_file=None if inputs is None else _inputs_file(inputs.uri, base),
         server_process_ids=[] if serving.process is None else [serving.process.process_id],
         notes=local_notes(run),
     )
+
+
+def _inputs_file(uri: str, base: Path) -> str:
+    try:
+        path = local_path(uri, base)
+    except ModelRefusedError as error:
+        raise RefusedError(str(error)) from error
+    if not path.is_file():
+        raise RefusedError(f"The inputs {uri} were asked for, but there is no file {path}.")
+    return str(path)
 
 
 async def _load(
@@ -242,7 +252,8 @@ async def _deadline(seconds: int) -> Outcome:
 async def _unless(ends: list[End], work: Coroutine[None, None, T]) -> T | Outcome:
     """Return what the work returns, or the outcome of the end that comes before it."""
     task = asyncio.create_task(work)
-    await asyncio.wait([task, *ends], return_when=asyncio.FIRST_COMPLETED)
+    either: list[asyncio.Future[Any]] = [task, *ends]
+    await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
     if task.done():
         return task.result()
     task.cancel()

@@ -3,10 +3,10 @@
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from inferometer_models import zoo
+
+_HEADER = ("NAME", "INPUT", "OUTPUT", "OPERATORS")
 
 
 def models(
@@ -20,15 +20,20 @@ def models(
     if not entries:
         tasks = ", ".join(sorted({entry.task for entry in zoo.entries()}))
         raise typer.BadParameter(f"there is no task {task}; the tasks are {tasks}")
-    table = Table("NAME", "INPUT", "OUTPUT", "OPERATORS", box=None, pad_edge=False)
-    for entry in entries:
-        table.add_row(
-            entry.name,
-            f"{entry.input_datatype} {_shape(entry.input_shape)}",
-            f"{entry.output_datatype} {_shape(entry.output_shape)}",
-            str(entry.operators),
-        )
-    Console(soft_wrap=True).print(table, markup=False)
+    rows = [_HEADER, *map(_row, entries)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADER))]
+    for row in rows:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        typer.echo("  ".join(cells).rstrip())
+
+
+def _row(entry: zoo.ZooEntry) -> tuple[str, ...]:
+    return (
+        entry.name,
+        f"{entry.input_datatype} {_shape(entry.input_shape)}",
+        f"{entry.output_datatype} {_shape(entry.output_shape)}",
+        str(entry.operators),
+    )
 
 
 def _shape(shape: zoo.Shape) -> str:

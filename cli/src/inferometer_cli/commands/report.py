@@ -1,6 +1,5 @@
 """`inferometer report`: draws a kept result again."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -37,7 +36,7 @@ def report(
         keep_report(document, path)
     except OSError as error:
         raise FailedError(f"{path} could not be written: {error.strerror}.") from error
-    Console(file=sys.stderr).print(f"\nreport  {path}", markup=False, highlight=False)
+    typer.echo(f"\nreport  {path}", err=True)
 
 
 def _read(path: Path) -> ResultDocument:

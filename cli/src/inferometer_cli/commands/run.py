@@ -91,9 +91,8 @@ def _show(document: ResultDocument, paths: tuple[Path, Path] | None, *, json: bo
         typer.echo(document.model_dump_json(indent=2, exclude_none=True))
     elif document.scenarios:
         print_table(document, Console())
-    words = Console(file=sys.stderr)
     if document.outcome.state != "Complete":
-        words.print(f"inferometer: {document.outcome.message}", markup=False, highlight=False)
+        typer.echo(f"inferometer: {document.outcome.message}", err=True)
     if paths is not None:
         result, report = paths
-        words.print(f"\nresult  {result}\nreport  {report}", markup=False, highlight=False)
+        typer.echo(f"\nresult  {result}\nreport  {report}", err=True)

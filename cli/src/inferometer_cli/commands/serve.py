@@ -1,0 +1,62 @@
+"""`inferometer serve`: serves one model alone, until it is told to stop."""
+
+import argparse
+import tempfile
+from pathlib import Path
+
+import typer
+
+from inferometer_cli.exits import RefusedError
+from inferometer_serving.options import ServeOptions, add_options, serve_options
+
+DEFAULT_HTTP_PORT, DEFAULT_GRPC_PORT = 8000, 8001
+
+SETTINGS = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+"""The command takes every word as it stands: its options are the server's own, told once there."""
+
+
+def serve(context: typer.Context) -> None:
+    """Serve one ONNX model over the Open Inference Protocol v2, HTTP and gRPC."""
+    asked = _parser().parse_args(context.args)
+    with tempfile.TemporaryDirectory(prefix="inferometer-") as folder:
+        options = _fetched(asked, Path(folder))
+        from inferometer_serving.serve import serve as serve_until_told
+
+        raise typer.Exit(serve_until_told(options))
+
+
+def _fetched(asked: argparse.Namespace, folder: Path) -> ServeOptions:
+    from inferometer_serving.errors import ModelRefusedError
+    from inferometer_serving.fetch import fetch
+
+    try:
+        model = fetch(
+            asked.model_uri,
+            folder,
+            relative_to=Path(),
+            sha256=asked.sha256,
+            max_bytes=asked.max_model_bytes,
+        )
+    except ModelRefusedError as refusal:
+        raise RefusedError(str(refusal)) from refusal
+    return serve_options(model.path, vars(asked), model.name)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="inferometer serve",
+        description="Serve one ONNX model over the Open Inference Protocol v2, HTTP and gRPC. "
+        "Ends on Ctrl-C or SIGTERM, after the requests in flight.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    parser.add_argument(
+        "model_uri",
+        metavar="MODEL_URI",
+        help="zoo://NAME (inferometer models lists them), file:PATH, or https://... with --sha256",
+    )
+    parser.add_argument(
+        "--sha256", default=argparse.SUPPRESS, help="Checksum of the model; needed with https://."
+    )
+    add_options(parser)
+    parser.set_defaults(http_port=DEFAULT_HTTP_PORT, grpc_port=DEFAULT_GRPC_PORT, sha256=None)
+    return parser
