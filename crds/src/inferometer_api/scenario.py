@@ -111,10 +111,10 @@ class Burst(Document):
     burst_qps: Decimal
     """Queries per second within a burst."""
 
-    burst_seconds: Annotated[int, Field(ge=1, le=86_400), Integral]
+    burst_seconds: Annotated[int, Field(ge=1, le=86_399), Integral]
     """Length of a burst."""
 
-    period_seconds: Annotated[int, Field(ge=1, le=86_400), Integral]
+    period_seconds: Annotated[int, Field(ge=2, le=86_400), Integral]
     """From the start of one burst to the start of the next; longer than a burst."""
 
     constraints: ClassVar[tuple[Rule, ...]] = (

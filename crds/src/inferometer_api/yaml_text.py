@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
+from typing_extensions import override
 
 from inferometer_api.rules import Where
 
@@ -35,9 +36,13 @@ _INTEGERS = (
     (re.compile(r"[-+]?0[oO]?[0-7]+"), 8),
     (re.compile(r"[-+]?(0|[1-9][0-9]*)"), 10),
 )
-_TAGS = {f"tag:yaml.org,2002:{name}" for name in ("null", "bool", "int", "float", "timestamp")}
+_PLAIN_TAG = "plain"
 _STRING_TAG = "tag:yaml.org,2002:str"
-_PLAIN_TAGS = {*_TAGS, _STRING_TAG, "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"}
+_SCALAR_TAGS = {
+    _PLAIN_TAG,
+    *(f"tag:yaml.org,2002:{name}" for name in ("null", "bool", "int", "float", "timestamp")),
+}
+_COLLECTION_TAGS = {"tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"}
 
 
 class UnreadableTextError(ValueError):
@@ -96,13 +101,26 @@ def read_value(text: str) -> Any:
     return value
 
 
+class _Loader(yaml.SafeLoader):
+    """Composes nodes, and leaves it to us what a plain scalar is."""
+
+    @override
+    def resolve(self, kind: type[yaml.Node], value: Any, implicit: Any) -> str:
+        if kind is yaml.ScalarNode:
+            return _PLAIN_TAG if implicit[0] else _STRING_TAG
+        found: str = super().resolve(  # type: ignore[no-untyped-call] # PyYAML's stubs
+            kind, value, implicit
+        )
+        return found
+
+
 def _documents(text: str) -> Iterator[yaml.Node]:
-    nodes: Iterator[yaml.Node] = yaml.compose_all(text, Loader=yaml.SafeLoader)
+    nodes: Iterator[yaml.Node] = yaml.compose_all(text, Loader=_Loader)
     return nodes
 
 
 def _is_empty(node: yaml.Node) -> bool:
-    return isinstance(node, yaml.ScalarNode) and node.value == "" and node.style is None
+    return isinstance(node, yaml.ScalarNode) and node.value == "" and node.tag == _PLAIN_TAG
 
 
 def _explained(fact: str) -> str:
@@ -154,7 +172,7 @@ class _Builder:
         self.lines.setdefault(where, node.start_mark.line + 1)
         if isinstance(node, yaml.ScalarNode):
             return scalar(node)
-        if node.tag not in _PLAIN_TAGS:
+        if node.tag not in _COLLECTION_TAGS:
             raise UnreadableTextError(f"the tag {node.tag} is unknown", node.start_mark)
         self._open.add(id(node))
         found: Any
@@ -195,7 +213,7 @@ class _Builder:
 
 
 def _is_merge(node: yaml.Node) -> bool:
-    return isinstance(node, yaml.ScalarNode) and node.value == "<<" and node.style is None
+    return isinstance(node, yaml.ScalarNode) and node.value == "<<" and node.tag == _PLAIN_TAG
 
 
 def _key(node: yaml.Node) -> str:
@@ -215,12 +233,11 @@ def _key(node: yaml.Node) -> str:
 def scalar(node: yaml.ScalarNode) -> str | bool | int | float | None:
     """Return the value of a scalar as go-yaml resolves it."""
     text: str = node.value
-    if node.tag not in _PLAIN_TAGS and node.tag != "tag:yaml.org,2002:value":
-        raise UnreadableTextError(f"the tag {node.tag} is unknown", node.start_mark)
-    # Without a style the scalar is plain; PyYAML's own idea of a plain one's type is not kept.
-    if node.style is None or node.tag in _TAGS:
+    if node.tag == _STRING_TAG:
+        return text
+    if node.tag in _SCALAR_TAGS:
         return _plain(text)
-    return text
+    raise UnreadableTextError(f"the tag {node.tag} is unknown", node.start_mark)
 
 
 def _plain(text: str) -> str | bool | int | float | None:
@@ -234,6 +251,7 @@ def _plain(text: str) -> str | bool | int | float | None:
         return text
     digits = text.replace("_", "")
     for pattern, base in _INTEGERS:
-        if text[0] != "." and pattern.fullmatch(digits):
+        if len(digits) < 100 and text[0] != "." and pattern.fullmatch(digits):
             return int(digits.lower().replace("0o", "0", 1) if base == 8 else digits, base)
-    return float(digits) if _FLOAT.fullmatch(digits) else text
+    number = float(digits) if _FLOAT.fullmatch(digits) else math.inf
+    return number if math.isfinite(number) else text

@@ -1,0 +1,338 @@
+"""Which runs are valid and which are not, whoever judges?
+
+One table for two judges: pydantic, and an API server under strict field validation. A row is a
+whole object, sent as JSON. Rows with `before` are updates: only transition rules, which an API
+server alone can hold, judge them, so that they are not for pydantic.
+"""
+
+from typing import Any
+
+from support.run_bounds import bound_rows
+from support.runs import Row, Run, a_run, a_scenario, an_external_run, with_value
+
+
+def _whole() -> Run:
+    """Return a run that says every member that can stand beside the others."""
+    return a_run(
+        model={"uri": "https://host/model.onnx", "sha256": "0" * 64},
+        server={
+            "runtime": "OnnxRuntime",
+            "device": "GPU",
+            "gpu": {"resource": "nvidia.com/mig-1g.10gb", "count": 2},
+            "replicas": 2,
+            "instances": 2,
+            "threads": 4,
+            "batching": {"maxBatchSize": 32, "maxDelayMicroseconds": 500},
+            "resources": {"cpu": "2500m", "memory": "4Gi"},
+            "placement": {
+                "nodeSelector": {"kubernetes.io/arch": "amd64", "empty": ""},
+                "tolerations": [
+                    {"key": "a/b", "value": "c", "effect": "NoExecute", "tolerationSeconds": 5},
+                    {"operator": "Exists"},
+                ],
+            },
+            "readyDeadlineSeconds": 60,
+        },
+        load={
+            "protocol": "GRPC",
+            "connections": 2,
+            "streamsPerConnection": 4,
+            "workers": 2,
+            "seed": 7,
+            "pacing": "Spin",
+            "requestTimeoutMilliseconds": 100,
+            "inputs": {"random": {"poolSize": 4, "shapes": {"input": [1, 3, 48, 192], "n": []}}},
+            "tls": {"caSecret": "ca", "clientSecret": "client", "serverName": "host"},
+            "headersSecret": "headers",
+        },
+        scenarios=[
+            {"name": "latency", "singleStream": {}},
+            {"name": "traffic", "server": {"targetQps": "12.5", "latencyBoundMicroseconds": 200}},
+            {"name": "throughput", "batch": {"batchSizes": [1, 8, 32]}},
+            {"name": "streams", "multiStream": {"samplesPerQuery": 8}},
+            {"name": "capacity", "findPeak": {"latencyBoundMicroseconds": 200, "probe": {}}},
+            {"name": "clients", "concurrency": {"clients": [1, 2, 4]}},
+            {"name": "offline", "offline": {"samples": 24576, "batchSize": 32}},
+            {
+                "name": "burst",
+                "burst": {"baseQps": 5, "burstQps": 40, "burstSeconds": 2, "periodSeconds": 10},
+            },
+            {"name": "replay", "trace": {"uri": "configmap://times/a.csv", "timeScale": "0.5"}},
+        ],
+        validity={"rules": "MLPerf", "warmUp": "UntilSteady", "warmUpSeconds": 0, "repeats": 3},
+        telemetry={"power": "Disabled", "idleSeconds": 0},
+        activeDeadlineSeconds=60,
+        retention={"cleanup": "Never", "ttlSecondsAfterFinished": 0},
+        suspend=True,
+        cancel=True,
+    )
+
+
+_ALL_NULL = {
+    "model": {"uri": "zoo://a/b", "sha256": None, "name": None},
+    "server": {"gpu": None, "threads": None, "runtime": None, "resources": None},
+    "load": {"inputs": {"random": {"shapes": {"a": None}}, "file": None}, "tls": None},
+    "scenarios": [{"name": "one", "singleStream": {}, "server": None, "batch": None}],
+    "validity": None,
+    "suspend": None,
+}
+
+VALID = (
+    Row("the smallest run", a_run()),
+    Row("every member", _whole()),
+    Row("nulls in optional places", a_run(**_ALL_NULL)),
+    Row("status is null", {**a_run(), "status": None}),
+    Row("labels and annotations", with_value(a_run(), ("metadata", "labels"), {"a": "b"})),
+    Row("an external url", an_external_run()),
+    Row(
+        "an external gRPC url",
+        an_external_run(
+            server={"runtime": "External", "external": {"url": "grpc://h:1"}},
+            load={"protocol": "GRPC"},
+        ),
+    ),
+    Row(
+        "an external Service",
+        an_external_run(
+            server={"runtime": "External", "external": {"service": {"name": "s", "port": 80}}}
+        ),
+    ),
+    Row("a rate as a string", a_scenario(server={"targetQps": "16.5"})),
+    Row("a rate with an integral fraction", a_scenario(server={"targetQps": 8.0})),
+    Row("the smallest rate", a_scenario(server={"targetQps": "0.001"})),
+    Row("CPU as a number", a_run(server={"resources": {"cpu": 2, "memory": 2000000000}})),
+    Row("CPU with decimals", a_run(server={"resources": {"cpu": "0.5"}})),
+    Row("an empty server", a_run(server={})),
+    Row(
+        "bounds that are equal", a_run(validity={"minDurationSeconds": 9, "maxDurationSeconds": 9})
+    ),
+    Row(
+        "a batch as large as the server's",
+        a_run(
+            server={"batching": {"maxBatchSize": 8}},
+            scenarios=[{"name": "a", "batch": {"batchSizes": [8]}}],
+        ),
+    ),
+)
+
+_NO_BATCH = {"batching": {"maxBatchSize": 8}}
+
+BROKEN_RULES = (
+    Row("neither uri nor name", a_run(model={}), "spec.model"),
+    Row("uri and name", a_run(model={"uri": "zoo://a/b", "name": "c"}), "spec.model"),
+    Row("version without name", a_run(model={"uri": "zoo://a/b", "version": "1"}), "spec.model"),
+    Row("https without sha256", a_run(model={"uri": "https://h/m"}), "spec.model"),
+    Row(
+        "sha256 of nothing", an_external_run(model={"name": "m", "sha256": "0" * 64}), "spec.model"
+    ),
+    Row(
+        "a Secret for file:", a_run(model={"uri": "file:m", "credentialsSecret": "s"}), "spec.model"
+    ),
+    Row("name without External", a_run(model={"name": "m"}), "spec"),
+    Row("External without name", an_external_run(model={"uri": "zoo://a/b"}), "spec"),
+    Row("External without a place", an_external_run(server={"runtime": "External"}), "spec.server"),
+    Row("a place without External", a_run(server={"external": {"url": "http://h"}}), "spec.server"),
+    Row("gpu on a CPU", a_run(server={"gpu": {}}), "spec.server"),
+    *(
+        Row(
+            f"External with {name}",
+            with_value(an_external_run(), ("spec", "server", name), value),
+            "spec.server",
+        )
+        for name, value in {
+            "threads": 1,
+            "batching": {"maxBatchSize": 1},
+            "device": "GPU",
+            "replicas": 2,
+            "instances": 2,
+        }.items()
+    ),
+    Row("the url of another protocol", an_external_run(load={"protocol": "GRPC"}), "spec"),
+    Row(
+        "no external member",
+        an_external_run(server={"runtime": "External", "external": {}}),
+        "spec.server.external",
+    ),
+    Row(
+        "two external members",
+        with_value(
+            an_external_run(), ("spec", "server", "external", "service"), {"name": "s", "port": 1}
+        ),
+        "spec.server.external",
+    ),
+    *(
+        Row(
+            name,
+            a_run(server={"placement": {"tolerations": [toleration]}}),
+            "spec.server.placement.tolerations[0]",
+        )
+        for name, toleration in {
+            "a toleration of nothing": {},
+            "a value that Exists": {"key": "a", "operator": "Exists", "value": "b"},
+            "seconds of no effect": {"key": "a", "tolerationSeconds": 1},
+        }.items()
+    ),
+    Row("no inputs", a_run(load={"inputs": {}}), "spec.load.inputs"),
+    Row("nulls for inputs", a_run(load={"inputs": {"random": None}}), "spec.load.inputs"),
+    Row(
+        "two inputs",
+        a_run(load={"inputs": {"random": {}, "file": {"uri": "file:a"}}}),
+        "spec.load.inputs",
+    ),
+    Row("a certificate without key", a_run(load={"tls": {"clientKeyFile": "k"}}), "spec.load.tls"),
+    Row("two authorities", a_run(load={"tls": {"caFile": "c", "caSecret": "c"}}), "spec.load.tls"),
+    Row(
+        "two certificates",
+        a_run(
+            load={"tls": {"clientSecret": "c", "clientCertificateFile": "c", "clientKeyFile": "k"}}
+        ),
+        "spec.load.tls",
+    ),
+    Row("two sets of headers", a_run(load={"headersSecret": "h", "headersFile": "h"}), "spec.load"),
+    Row("a scenario without member", a_scenario(), "spec.scenarios[0]"),
+    Row("a scenario with a null", a_scenario(singleStream=None), "spec.scenarios[0]"),
+    Row(
+        "a scenario with two members",
+        a_scenario(singleStream={}, batch={"batchSizes": [1]}),
+        "spec.scenarios[0]",
+    ),
+    Row(
+        "a burst longer than its period",
+        a_scenario(burst={"baseQps": 1, "burstQps": 2, "burstSeconds": 5, "periodSeconds": 5}),
+        "spec.scenarios[0].burst",
+    ),
+    Row("the least above the most", a_run(validity={"minDurationSeconds": 601}), "spec.validity"),
+    *(
+        Row(
+            f"{kind} larger than the server's batch",
+            a_run(server=_NO_BATCH, scenarios=[{"name": "a", kind: member}]),
+            "spec",
+        )
+        for kind, member in {
+            "batch": {"batchSizes": [1, 9]},
+            "offline": {"batchSize": 9},
+            "multiStream": {"samplesPerQuery": 9},
+        }.items()
+    ),
+    Row(
+        "two scenarios of one name",
+        a_run(scenarios=[{"name": "a", "singleStream": {}}, {"name": "a", "offline": {}}]),
+        "spec.scenarios[1]",
+    ),
+    Row(
+        "a batch size twice",
+        a_scenario(batch={"batchSizes": [1, 8, 1]}),
+        "spec.scenarios[0].batch.batchSizes[2]",
+    ),
+)
+
+_SELECTOR = "spec.server.placement.nodeSelector"
+
+_WRONG_RATES: tuple[object, ...] = (
+    *(16.5, "16.5555", "-1", "1e3", "0", "0.000", "", " 5", "5\n"),
+    *(True, [], {}),
+)
+
+MISFITS = (
+    Row("a misspelt top field", {**a_run(), "sepc": {}}, "sepc"),
+    Row(
+        "a misspelt metadata field", with_value(a_run(), ("metadata", "nmae"), "a"), "metadata.nmae"
+    ),
+    Row("no spec", {k: v for k, v in a_run().items() if k != "spec"}, "spec"),
+    Row("spec is null", {**a_run(), "spec": None}, "spec"),
+    Row("no name", {**a_run(), "metadata": {}}, "metadata.name"),
+    Row("a name in capitals", {**a_run(), "metadata": {"name": "A"}}, "metadata.name"),
+    Row("a null scenario", a_run(scenarios=[None]), "spec.scenarios[0]"),
+    Row(
+        "a null batch size",
+        a_scenario(batch={"batchSizes": [1, None]}),
+        "spec.scenarios[0].batch.batchSizes[1]",
+    ),
+    Row(
+        "a batch size as text",
+        a_scenario(batch={"batchSizes": ["8"]}),
+        "spec.scenarios[0].batch.batchSizes[0]",
+    ),
+    *(
+        Row(
+            f"a rate of {rate!r}",
+            a_scenario(server={"targetQps": rate}),
+            "spec.scenarios[0].server.targetQps",
+        )
+        for rate in _WRONG_RATES
+    ),
+    *(
+        Row(
+            f"CPU of {cpu!r}",
+            a_run(server={"resources": {"cpu": cpu}}),
+            "spec.server.resources.cpu",
+        )
+        for cpu in (0, 0.5, "0", "0m", "1Gi", "1.0000", True)
+    ),
+    Row(
+        "a node label with a blank",
+        a_run(server={"placement": {"nodeSelector": {"a b": "c"}}}),
+        _SELECTOR,
+    ),
+    Row(
+        "a node label of a number",
+        a_run(server={"placement": {"nodeSelector": {"a": 1}}}),
+        _SELECTOR,
+    ),
+    Row(
+        "a shape without a name",
+        a_run(load={"inputs": {"random": {"shapes": {"": [1]}}}}),
+        "spec.load.inputs.random.shapes",
+    ),
+)
+
+_STEPS = a_run(
+    scenarios=[
+        {"name": "sizes", "batch": {"batchSizes": [1, 8]}},
+        {"name": "clients", "concurrency": {"clients": [1, 8]}},
+    ]
+)
+
+
+def _update(name: str, place: tuple[str | int, ...], value: Any, path: str | None = None) -> Row:
+    return Row(f"update: {name}", with_value(_STEPS, ("spec", *place), value), path, before=_STEPS)
+
+
+UPDATES = (
+    _update("suspend", ("suspend",), value=True),
+    _update("cancel", ("cancel",), value=True),
+    _update("retention", ("retention",), {"cleanup": "Never"}),
+    _update("a default that is said", ("validity", "minQueries"), 1024),
+    _update("model", ("model", "uri"), "zoo://text/bert_base", "spec.model"),
+    _update("server", ("server", "threads"), 2, "spec.server"),
+    _update("load", ("load", "seed"), 43, "spec.load"),
+    _update("a scenario's name", ("scenarios", 0, "name"), "other", "spec.scenarios"),
+    _update("scenarios", ("scenarios", 0, "batch", "batchSizes"), [1], "spec.scenarios"),
+    _update("validity", ("validity", "minQueries"), 5, "spec.validity"),
+    _update("telemetry", ("telemetry", "idleSeconds"), 6, "spec.telemetry"),
+    _update("deadline", ("activeDeadlineSeconds",), 6, "spec.activeDeadlineSeconds"),
+    _update(
+        "the order of scenarios",
+        ("scenarios",),
+        [*reversed(_STEPS["spec"]["scenarios"])],
+        "spec.scenarios",
+    ),
+    _update(
+        "the order of sizes", ("scenarios", 0, "batch", "batchSizes"), [8, 1], "spec.scenarios"
+    ),
+    _update(
+        "the order of clients", ("scenarios", 1, "concurrency", "clients"), [8, 1], "spec.scenarios"
+    ),
+    Row(
+        "update: cancel taken back",
+        _STEPS,
+        "spec.cancel",
+        before=with_value(_STEPS, ("spec", "cancel"), value=True),
+    ),
+)
+"""Rows that only a judge who knows the object before can judge."""
+
+
+def rows() -> tuple[Row, ...]:
+    """Return every row that a judge of new objects can judge."""
+    return (*VALID, *BROKEN_RULES, *MISFITS, *bound_rows())
