@@ -14,7 +14,7 @@ from tritonclient.grpc.service_pb2 import (  # type: ignore[import-untyped]  # s
 
 from inferometer_loadgen.wire.connection import open_connection
 from inferometer_loadgen.wire.contract import ConnectionFailedError, Failure, FailureKind, Target
-from support.wire_client import Answer, connected, run
+from support.wire_client import Answer, connected, run, until
 
 REFUSED = Failure(FailureKind.STATUS, "The server reset the stream: REFUSED_STREAM.")
 Infer = Callable[[Any, Any], Awaitable[Any]]
@@ -230,6 +230,34 @@ def test_connections_of_a_greatest_age_lose_no_request() -> None:
                     check_echo(await caller.call(request()), 4)
 
             await asyncio.gather(*(keep_calling() for _ in range(4)))
+
+    run(main())
+
+
+def test_a_call_can_be_cancelled_on_a_connection_that_is_going_away() -> None:
+    """It stays outstanding beside the new connection until it is cancelled."""
+
+    async def main() -> None:
+        cancelled = asyncio.Event()
+
+        async def hang(asked: Any, context: Any) -> Any:
+            if asked.raw_input_contents[0]:
+                return await echo(asked, context)
+            try:
+                await asyncio.get_running_loop().create_future()
+            finally:
+                cancelled.set()
+
+        age = ("grpc.max_connection_age_ms", 50), ("grpc.max_connection_age_grace_ms", 20_000)
+        async with serving(hang, *age) as (_, target), connected(target, streams=2) as caller:
+            token, answer = caller.start(request(0))
+            await until(lambda: caller.connection.reconnects > 0)
+            assert caller.connection.outstanding == 1
+            check_echo(await caller.call(request()), 4)
+            caller.connection.cancel(token)
+            assert caller.connection.outstanding == 0
+            await cancelled.wait()
+            assert not answer.done()
 
     run(main())
 

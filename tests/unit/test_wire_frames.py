@@ -80,6 +80,7 @@ WIRE = b"".join(
         frame(0xFA, PADDED, 7, b"unknown"),
         frame(WINDOW_UPDATE, 0, 0, b"\x00\x00\x00\x05"),
         frame(DATA, PADDED | END_STREAM, 1, b"\x00"),
+        frame(DATA, END_STREAM, 5, b"end"),
         frame(HEADERS, END_HEADERS | END_STREAM, 3, b""),
     )
 )
@@ -91,6 +92,7 @@ SEEN: Seen = [
     ("headers", 3, b"onetwothree", 0),
     (WINDOW_UPDATE, 0, 0, b"\x00\x00\x00\x05"),
     ("data", 1, b"", 1),
+    ("data", 5, b"end", 1),
     ("headers", 3, b"", 1),
 ]
 

@@ -65,6 +65,14 @@ def test_the_connections_window_is_served_first_come_first_served() -> None:
     assert data_frames(peer) == [(5, 5, 1)]
 
 
+def test_small_bodies_draw_on_the_connections_window_too() -> None:
+    """What leaves at once, with its headers, is counted like what had to wait."""
+    peer = Peer((4, 1 << 20))
+    for _ in range(10):
+        peer.send(bytes(10_000))
+    assert sum(size for _, size, _ in data_frames(peer)) == 65_535
+
+
 def test_a_smaller_window_makes_those_of_open_streams_negative() -> None:
     """After SETTINGS took more than was left, a stream waits until it is above zero again."""
     peer = Peer((4, 10))

@@ -1,0 +1,161 @@
+"""Connections and their transports: how often is written, and what a driver may do in a reply."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+from typing_extensions import override
+
+from inferometer_loadgen.wire.connection import prepare
+from inferometer_loadgen.wire.contract import (
+    EncodedRequest,
+    Failure,
+    OnReply,
+    Prepared,
+    Reply,
+    Target,
+)
+from inferometer_loadgen.wire.grpc_connection import GrpcConnection
+from inferometer_loadgen.wire.http1_connection import Http1Connection
+from support.wire_bytes import frame, goaway, reply, settings, split_frames
+from support.wire_client import until
+
+GRPC = Target("GRPC", "host", 1, "m")
+HTTP = Target("HTTP", "host", 1, "m")
+GOOD = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+
+class Wire(asyncio.Transport):
+    """A transport that keeps what is written, and loses its connection when told to."""
+
+    def __init__(self, protocol: asyncio.Protocol) -> None:
+        super().__init__()
+        self.writes: list[bytes] = []
+        self.open = True
+        self.protocol = protocol
+
+    @override
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Keep it."""
+        self.writes.append(bytes(data))
+
+    @override
+    def close(self) -> None:
+        """Lose the connection in the next turn of the loop, as real transports do."""
+        if self.open:
+            self.open = False
+            asyncio.get_running_loop().call_soon(self.protocol.connection_lost, None)
+
+    @override
+    def abort(self) -> None:
+        """Close."""
+        self.close()
+
+
+def connecting_to(
+    monkeypatch: pytest.MonkeyPatch, loop: asyncio.AbstractEventLoop, *hello: bytes
+) -> list[Wire]:
+    """Let the loop connect to nothing: the transports it makes, each greeted with ``hello``."""
+    made: list[Wire] = []
+
+    async def create_connection(
+        factory: Callable[[], asyncio.Protocol], _host: str, _port: int
+    ) -> tuple[Wire, asyncio.Protocol]:
+        protocol = factory()
+        wire = Wire(protocol)
+        made.append(wire)
+        protocol.connection_made(wire)
+        for data in hello:
+            protocol.data_received(data)
+        wire.writes.clear()
+        return wire, protocol
+
+    monkeypatch.setattr(loop, "create_connection", create_connection)
+    return made
+
+
+class Resender:
+    """Sends the next request from within each reply, as a closed loop does."""
+
+    def __init__(self, target: Target) -> None:
+        self.prepared: Prepared = prepare(target, EncodedRequest(b"{}", 2))
+        self.failures: list[Failure | None] = []
+        self.connection: GrpcConnection | Http1Connection
+
+    def on_reply(self, token: int, failure: Failure | None, _reply: Reply | None) -> None:
+        """Send again while there is room."""
+        self.failures.append(failure)
+        if self.connection.outstanding < self.connection.capacity:
+            self.connection.send(self.prepared, token)
+
+
+def grpc_connection(on_reply: OnReply, streams: int) -> GrpcConnection:
+    """Make one that nobody watches."""
+    return GrpcConnection(GRPC, on_reply, lambda _: None, streams=streams, timeout_seconds=1)
+
+
+def test_what_replies_send_leaves_in_one_write_per_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three replies in one read, each answered with a request, and a PING: one write."""
+
+    async def main() -> None:
+        made = connecting_to(monkeypatch, asyncio.get_running_loop(), settings())
+        driver = Resender(GRPC)
+        driver.connection = connection = grpc_connection(driver.on_reply, 3)
+        await connection.open()
+        [wire] = made
+        for token in range(3):
+            connection.send(driver.prepared, token)
+        assert len(wire.writes) == 3
+        wire.protocol.data_received(
+            reply(1) + frame(6, 0, 0, b"12345678") + reply(3) + reply(5) + reply(7)[:20]
+        )
+        assert len(wire.writes) == 4
+        assert [kind for kind, _, _, _ in split_frames(wire.writes[3])] == [1, 0, 6, 1, 0, 1, 0]
+        assert connection.outstanding == 3
+        await connection.close()
+
+    asyncio.run(main())
+
+
+def test_nothing_is_sent_on_a_connection_that_goes_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the replies behind a GOAWAY there is no capacity; the new connection has it."""
+
+    async def main() -> None:
+        made = connecting_to(monkeypatch, asyncio.get_running_loop(), settings())
+        driver = Resender(GRPC)
+        driver.connection = connection = grpc_connection(driver.on_reply, 2)
+        await connection.open()
+        for token in range(2):
+            connection.send(driver.prepared, token)
+        made[0].protocol.data_received(reply(1) + goaway(5) + reply(3))
+        assert (connection.capacity, connection.outstanding) == (0, 1)
+        made[0].protocol.data_received(reply(5))
+        assert driver.failures == [None, None, None]
+        assert not made[0].open
+        await until(lambda: connection.capacity > 0)
+        assert (connection.capacity, connection.outstanding, connection.reconnects) == (2, 0, 1)
+        assert len(made) == 2
+        await connection.close()
+        assert not made[1].open
+
+    asyncio.run(main())
+
+
+def test_an_http_reply_is_followed_by_the_next_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The connection is free again by the time the driver hears of a reply."""
+
+    async def main() -> None:
+        made = connecting_to(monkeypatch, asyncio.get_running_loop())
+        driver = Resender(HTTP)
+        driver.connection = connection = Http1Connection(HTTP, driver.on_reply, lambda _: None, 1)
+        await connection.open()
+        connection.send(driver.prepared, 0)
+        for _ in range(3):
+            made[0].protocol.data_received(GOOD)
+        assert driver.failures == [None] * 3
+        assert len(made[0].writes) == 4
+        await connection.close()
+        assert not made[0].open
+        assert connection.capacity == 0
+
+    asyncio.run(main())
