@@ -202,8 +202,7 @@ scenarios the part of the schedule that is measured."""
     scheduled_qps: float | None = None
     """The rate of the schedule within the window, in open-loop scenarios."""
     achieved_qps: float
-    """Queries answered per second of the window. In open-loop scenarios the time goes on past the \
-window's end for as long as replies come later than is usual (the P99 latency of its first half)."""
+    """Queries answered per second of the window and, in open-loop scenarios, of its drain."""
     achieved_samples_per_second: float
     """Inferences answered per second, over the same time."""
     latency: Distribution | None = None

@@ -66,11 +66,16 @@ class Recorder:
         self.tallied.examples.setdefault(kind, message)
         self._second.fail()
 
-    def end_second(self, seconds: float = 1.0) -> None:
-        """Close the current second; the last one may be shorter."""
+    def end_second(self) -> None:
+        """Close the current second."""
         self.flush()
-        self.last_second = self._second.close(seconds)
+        self.last_second = self._second.close(1.0)
         self.tallied.windows.add(self.last_second)
+
+    def end(self, seconds: float) -> None:
+        """Close the last second, of which only a part is over."""
+        self.flush()
+        self.tallied.windows.add_last(self._second.close(seconds))
 
     @property
     def answered(self) -> int:

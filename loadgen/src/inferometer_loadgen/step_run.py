@@ -29,7 +29,7 @@ from inferometer_loadgen.recorder import Recorder
 from inferometer_loadgen.replies import Expectation, data_dependent
 from inferometer_loadgen.schedule import Stream, arrivals
 from inferometer_loadgen.steps import End, StepPlan
-from inferometer_loadgen.summary import Span, Used, summarize
+from inferometer_loadgen.summary import Span, Used, late_ns, summarize
 from inferometer_loadgen.trial import Trial, try_requests
 from inferometer_loadgen.usage import Usage
 from inferometer_loadgen.verdict import Measurement
@@ -102,7 +102,7 @@ async def run_step(
         reconnects=driver.reconnects,
         open_loop=is_open,
     )
-    return Measurement(plan, step, end), end
+    return Measurement(plan, step, end, late_ns(recorder.tallied, span)), end
 
 
 async def _drive(bench: Bench, driver: Driver, recorder: Recorder) -> End:

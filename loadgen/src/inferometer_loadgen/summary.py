@@ -43,8 +43,7 @@ def summarize(  # noqa: PLR0913 - one argument for each source of a step's figur
 ) -> Step:
     """Put the figures of one step together."""
     succeeded, failed = tallied.latency.count, tallied.errors.total()
-    seconds = _answering_ns(tallied, span, open_loop=open_loop) / SECOND_NS
-    achieved = succeeded / seconds if seconds > 0 else 0.0
+    achieved = _rate(succeeded, (span.duration_ns + span.drain_ns) / SECOND_NS)
     window_seconds = span.duration_ns / SECOND_NS
     return Step(
         label=plan.label,
@@ -88,16 +87,14 @@ def _rate(count: int, seconds: float) -> float:
     return count / seconds if seconds > 0 else 0.0
 
 
-def _answering_ns(tallied: Tallied, span: Span, *, open_loop: bool) -> int:
-    """Return the time that the answers took, for the achieved rate.
+def late_ns(tallied: Tallied, span: Span) -> int:
+    """Return by how much the last answer of an open loop came later than is usual.
 
-    In an open loop the answers of a server that keeps up lag behind the schedule by their usual
-    latency, however long they go on; only what comes later than that tells of a rate that is not
-    kept. Usual is the P99 of the window's first half: where a queue grows without end, the last
-    answer comes about twice as late as the half's.
+    The answers of a server that keeps up lag behind the schedule by their usual latency, however
+    long they go on; only what comes later than that tells of a rate that is not kept. Usual is the
+    P99 of the window's first half: where a queue grows without end, the last answer comes about
+    twice as late.
     """
-    if not open_loop:
-        return span.duration_ns
     half_seconds = span.duration_ns / SECOND_NS / 2
     usual = tallied.windows.latencies_before(half_seconds).at_percentile(USUAL_LATENCY_PERCENTILE)
-    return span.duration_ns + max(0, span.drain_ns - (usual or 0))
+    return max(0, span.drain_ns - (usual or 0))

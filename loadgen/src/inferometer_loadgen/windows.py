@@ -9,6 +9,7 @@ from inferometer_api.result import Window
 from inferometer_loadgen.record import BUCKETS, EMPTY, HOUR_NS, Integers, Sparse, bucket_of
 
 MOST_WINDOWS = 600
+_SHORTEST_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ class Windows:
     """A series of equally long windows: one second each until there are more than 600 of them.
 
     Then neighbours are joined and each window is twice as long, as often as needed. Only the last
-    may be shorter.
+    may have another length.
     """
 
     def __init__(self) -> None:
@@ -85,7 +86,7 @@ class Windows:
         self._seconds_each = 1
 
     def add(self, tally: Tally) -> None:
-        """Append what happened within the next second (or less, at the very end)."""
+        """Append what happened within the next second."""
         if len(self._done) == MOST_WINDOWS and not self._open:
             self._done = [
                 left.joined(right)
@@ -96,6 +97,14 @@ class Windows:
         if len(self._open) == self._seconds_each:
             self._done.append(_joined(self._open))
             self._open = []
+
+    def add_last(self, tally: Tally) -> None:
+        """Append what happened after the last whole second; a short rest joins that second."""
+        last = self._open or self._done
+        if last and tally.seconds < _SHORTEST_SECONDS:
+            last[-1] = last[-1].joined(tally)
+        else:
+            self.add(tally)
 
     def tallies(self) -> list[Tally]:
         """Return all windows, the one that is not full included."""

@@ -190,7 +190,7 @@ class Driver(ABC):
             whole, part = divmod(self._clock() - self._window_ns, SECOND_NS)
             while self._seconds_told < whole:
                 self._tell_second()
-            self._recorder.end_second(part / SECOND_NS)
+            self._recorder.end(part / SECOND_NS)
         self._ended.set_result(why)
 
     @property

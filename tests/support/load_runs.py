@@ -1,0 +1,131 @@
+"""How does a test run the load generator as a process, and read what it reports?"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from inferometer_api.launch import load_plan
+from inferometer_api.plan import (
+    Ended,
+    LoadPlan,
+    Measured,
+    Progress,
+    Report,
+    Surroundings,
+)
+from inferometer_api.result import Environment, Outcome, ScenarioResult
+from inferometer_api.run import BenchmarkRun
+
+COMMAND = (sys.executable, "-m", "inferometer_loadgen")
+_REPORT: TypeAdapter[Report] = TypeAdapter(Report)
+_ENDS_WITHIN_SECONDS = 60.0
+
+SHORT = {"warmUpSeconds": 0, "minDurationSeconds": 1, "minQueries": 1, "maxDurationSeconds": 20}
+"""The shortest run that the API allows."""
+
+
+def a_plan(
+    url: str,
+    *scenarios: Mapping[str, Any],
+    model: str = "oracle",
+    load: Mapping[str, Any] | None = None,
+    validity: Mapping[str, Any] | None = None,
+    spec: Mapping[str, Any] | None = None,
+    inputs_file: str | None = None,
+    server_process_ids: tuple[int, ...] = (),
+) -> LoadPlan:
+    """Build the plan of a short run against something that already serves at `url`."""
+    protocol = "GRPC" if url.startswith("grpc") else "HTTP"
+    document = {
+        "apiVersion": "inferometer.dev/v1alpha1",
+        "kind": "BenchmarkRun",
+        "metadata": {"name": "test"},
+        "spec": {
+            "model": {"name": model},
+            "server": {
+                "runtime": "External",
+                "external": {"url": url},
+                "readyDeadlineSeconds": 20,
+            },
+            "load": {"protocol": protocol, **(load or {})},
+            "scenarios": [{"name": f"s{i}", **each} for i, each in enumerate(scenarios)],
+            "validity": {**SHORT, **(validity or {})},
+            **(spec or {}),
+        },
+    }
+    run = BenchmarkRun.model_validate_json(json.dumps(document))
+    return load_plan(
+        run,
+        place="Local",
+        server_url=url,
+        inputs_file=inputs_file,
+        server_process_ids=server_process_ids,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LoadRun:
+    """What a load generator reported until its end."""
+
+    exit_code: int
+    progress: list[Progress]
+    environment: Environment | None
+    scenarios: list[ScenarioResult]
+    outcome: Outcome
+    stderr: str
+
+
+def measure(plan: LoadPlan) -> LoadRun:
+    """Run the load generator to its end."""
+    with started(plan) as process:
+        return finished(process)
+
+
+@contextmanager
+def started(plan: LoadPlan) -> Iterator["subprocess.Popen[str]"]:
+    """Start the load generator; it is killed at the block's end if it still runs."""
+    with subprocess.Popen(
+        COMMAND,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            if process.stdin is not None:
+                process.stdin.write(plan.model_dump_json(exclude_none=True))
+                process.stdin.close()
+                process.stdin = None
+            yield process
+        finally:
+            process.kill()
+
+
+def reports(process: "subprocess.Popen[str]") -> Iterator[Report]:
+    """Yield the reports of a process as they come."""
+    for line in process.stdout or ():
+        yield _REPORT.validate_json(line)
+
+
+def finished(process: "subprocess.Popen[str]", *before: Report) -> LoadRun:
+    """Wait for the end of a process; `before` are reports that were read already."""
+    stdout, stderr = process.communicate(timeout=_ENDS_WITHIN_SECONDS)
+    found = [*before, *(_REPORT.validate_json(line) for line in stdout.splitlines())]
+    ended = [report for report in found if isinstance(report, Ended)]
+    if len(ended) != 1 or found[-1] is not ended[0]:
+        raise AssertionError(f"The reports do not end with one end: {found[-3:]}\n{stderr}")
+    surroundings = [report for report in found if isinstance(report, Surroundings)]
+    return LoadRun(
+        exit_code=process.returncode,
+        progress=[report for report in found if isinstance(report, Progress)],
+        environment=surroundings[0].environment if surroundings else None,
+        scenarios=[report.scenario for report in found if isinstance(report, Measured)],
+        outcome=ended[0].outcome,
+        stderr=stderr,
+    )
