@@ -145,6 +145,40 @@ def busy(trips: int = 1000, width: int = 64) -> ModelProto:
     )
 
 
+def open_trips() -> ModelProto:
+    """Build a model that counts to its INT64 input `trips` [1]: as slow as a request asks.
+
+    A million trips take about a second and a half; none take none.
+    """
+    body = helper.make_graph(
+        [
+            helper.make_node("Identity", ["go_in"], ["go_out"], name="go"),
+            helper.make_node("Add", ["state", "one"], ["next"], name="count"),
+        ],
+        "body",
+        [
+            helper.make_tensor_value_info("trip", TensorProto.INT64, []),
+            helper.make_tensor_value_info("go_in", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("state", TensorProto.INT64, [1]),
+        ],
+        [
+            helper.make_tensor_value_info("go_out", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("next", TensorProto.INT64, [1]),
+        ],
+    )
+    nodes = [
+        helper.make_node("Squeeze", ["trips"], ["limit"], name="squeeze"),
+        helper.make_node("Loop", ["limit", "go", "zero"], ["count"], name="loop", body=body),
+    ]
+    weights = [
+        numpy_helper.from_array(np.array([1], dtype=np.int64), "one"),
+        numpy_helper.from_array(np.array([0], dtype=np.int64), "zero"),
+        numpy_helper.from_array(np.array(True), "go"),
+    ]
+    inputs = [_tensor("trips", "INT64", (1,))]
+    return _model(nodes, inputs, [_tensor("count", "INT64", (1,))], weights=weights)
+
+
 def write_with_external_data(folder: Path, location: str = "weights.bin") -> Path:
     """Write a model `y = x + [1, 2, 3, 4]` whose weights lie in a file beside it.
 

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -55,6 +55,13 @@ class ServerProcess:
             self.http_port, self.grpc_port = told["httpPort"], told["grpcPort"]
         return told
 
+    def last_event(self) -> dict[str, Any]:
+        """Return the last thing told by a server that has ended."""
+        stdout = self._process.stdout
+        rest = self._pending + (stdout.read() if stdout is not None else b"")
+        told: dict[str, Any] = json.loads(rest.splitlines()[-1])
+        return told
+
     def signal(self, number: signal.Signals) -> None:
         """Send a signal."""
         self._process.send_signal(number)
@@ -92,6 +99,14 @@ class ServerProcess:
                 self._pending += piece
         line, _, self._pending = self._pending.partition(b"\n")
         return line
+
+
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    """Wait for a condition; fail past the deadline."""
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{what} never came")
 
 
 @contextmanager

@@ -86,7 +86,7 @@ def warm_up(model: LoadedModel, options: ServeOptions) -> WarmUp:
         inputs = warm_up_inputs(model.session.signature, batch_size, options.warm_up_shapes)
         longest_seconds = max(longest_seconds, _run_warm(model, names, inputs))
         largest_bytes = max(largest_bytes, sum(each.nbytes for each in inputs.values()))
-    is_tiny = longest_seconds < _TINY_SECONDS
+    is_tiny = longest_seconds < _TINY_SECONDS and not model.session.work_depends_on_values
     return WarmUp(
         batch_sizes=options.warm_up_batch_sizes,
         seconds=perf_counter() - started,

@@ -68,7 +68,7 @@ def fetch(
         case "zoo":
             path, name = _from_zoo(uri, rest, destination)
         case "file":
-            path = _local_path(uri, rest, relative_to)
+            path = local_path(uri, relative_to)
             name = path.stem
         case "https":
             path = _from_web(uri, destination, sha256, max_bytes)
@@ -116,8 +116,9 @@ def _from_zoo(uri: str, rest: str, destination: Path) -> tuple[Path, str]:
     return _write(destination / f"{bare}.onnx", iter((content,))), bare
 
 
-def _local_path(uri: str, rest: str, relative_to: Path) -> Path:
-    """Return the path of file:relative, file:/abs or file:///abs."""
+def local_path(uri: str, relative_to: Path) -> Path:
+    """Return the path of file:relative, file:/abs or file:///abs; raises ModelRefusedError."""
+    rest = uri.partition(":")[2]
     if rest.startswith("//"):
         host, _, absolute = rest[2:].partition("/")
         if host not in ("", "localhost"):

@@ -1,23 +1,24 @@
-"""`python -m inferometer_serving.fetcher`: brings a model to this machine before a server starts.
+"""How is a model fetched by a process of its own? `python -m inferometer_serving.fetcher`.
 
-A process of its own, so that it can be ended at any moment and, in a cluster, be a pod's init
-container. It prints one JSON line: path, sha256 and name of the model.
+It prints one line of JSON: `{"path": ..., "sha256": ..., "name": ..., "sizeBytes": ...}`, and ends
+0; or it ends 2 with a sentence on standard error where the model is refused.
 """
 
 import argparse
-import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
+import orjson
+
 from inferometer_serving.errors import ModelRefusedError
+from inferometer_serving.exits import EXIT_DONE, EXIT_REFUSED
 from inferometer_serving.fetch import MAX_MODEL_BYTES, fetch
 
-FAILED, REFUSED = 1, 2
 
-
-def main() -> int:
-    """Fetch what the command line asks for; return the exit code."""
-    asked = _parser().parse_args()
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Fetch the model that a command line names, and return the exit code."""
+    asked = _parser().parse_args(arguments)
     try:
         model = fetch(
             asked.uri,
@@ -26,28 +27,47 @@ def main() -> int:
             sha256=asked.sha256,
             max_bytes=asked.max_model_bytes,
         )
-    except ModelRefusedError as refusal:
-        print(refusal, file=sys.stderr)  # noqa: T201 - a sentence for whoever started it
-        return REFUSED
-    except OSError as error:
-        reason = error.strerror or error
-        print(  # noqa: T201 - a sentence for whoever started it
-            f"The model {asked.uri} could not be written to {asked.destination}: {reason}.",
-            file=sys.stderr,
-        )
-        return FAILED
-    found = {"path": str(model.path), "sha256": model.sha256, "name": model.name}
-    print(json.dumps(found), flush=True)  # noqa: T201 - the answer is a line of output
-    return 0
+    except ModelRefusedError as error:
+        sys.stderr.write(f"refused: {error}\n")
+        return EXIT_REFUSED
+    told = {
+        "path": str(model.path),
+        "sha256": model.sha256,
+        "name": model.name,
+        "sizeBytes": model.size_bytes,
+    }
+    sys.stdout.write(orjson.dumps(told).decode() + "\n")
+    return EXIT_DONE
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m inferometer_serving.fetcher")
-    parser.add_argument("--uri", required=True, help="Address of the model.")
-    parser.add_argument("--sha256", help="Checksum that the file must have.")
-    parser.add_argument("--destination", type=Path, required=True, help="Folder it is written to.")
-    parser.add_argument("--relative-to", type=Path, default=Path(), help="Where file: begins.")
-    parser.add_argument("--max-model-bytes", type=int, default=MAX_MODEL_BYTES)
+    parser = argparse.ArgumentParser(
+        prog="python -m inferometer_serving.fetcher",
+        description="Fetch a model, bound it and check it, before a server is handed its path.",
+    )
+    parser.add_argument("--uri", required=True, help="zoo://NAME, file:PATH or https://...")
+    parser.add_argument("--sha256", help="Checksum of the model; needed with https://.")
+    parser.add_argument(
+        "--destination",
+        required=True,
+        type=Path,
+        metavar="FOLDER",
+        help="Where models that are not files on this machine are written.",
+    )
+    parser.add_argument(
+        "--relative-to",
+        default=Path(),
+        type=Path,
+        metavar="FOLDER",
+        help="Where a relative file: path begins.",
+    )
+    parser.add_argument(
+        "--max-model-bytes",
+        default=MAX_MODEL_BYTES,
+        type=int,
+        metavar="BYTES",
+        help="Largest model taken, external data included.",
+    )
     return parser
 
 

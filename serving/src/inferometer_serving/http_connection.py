@@ -72,7 +72,6 @@ class HttpConnection(asyncio.Protocol):
         self._missing_bytes = 0
         self._chunked: ChunkedBody | None = None
         self._may_write = True
-        self._has_ended = False
         self.waiting_since: float | None = None
         """When the last piece of an unfinished request came, by the loop's clock."""
 
@@ -106,12 +105,6 @@ class HttpConnection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.resume_reading()
         self._serve()
-
-    @override
-    def eof_received(self) -> bool:
-        """Keep a half-closed connection until its request is answered."""
-        self._has_ended = True
-        return self._stage is Stage.WORKER
 
     @override
     def data_received(self, data: bytes) -> None:
@@ -280,7 +273,7 @@ class HttpConnection(asyncio.Protocol):
     def _send(self, head: Head, endpoint: str, status: int, parts: list[Raw]) -> None:
         self._service.metrics.count("http", endpoint, str(int(status)))
         self._write(parts)
-        if not head.keep_alive or self._has_ended or self._service.phase is Phase.DRAINING:
+        if not head.keep_alive or self._service.phase is Phase.DRAINING:
             self._end()
 
     def _write(self, parts: list[Raw]) -> None:

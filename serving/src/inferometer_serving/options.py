@@ -77,6 +77,12 @@ def _seconds(text: str) -> float:
     return value
 
 
+def _model_name(text: str) -> str:
+    if not text or "/" in text or not text.isprintable():
+        raise argparse.ArgumentTypeError(f"{text!r} is no name: it stands in URLs, between slashes")
+    return text
+
+
 def _device(text: str) -> Device:
     try:
         return Device(text.upper())
@@ -100,7 +106,13 @@ def _named_shape(text: str) -> tuple[str, tuple[int, ...]]:
 
 
 OPTIONS: tuple[Option, ...] = (
-    Option("model_name", str, "", "Name to serve the model as; default: its file's name.", "NAME"),
+    Option(
+        "model_name",
+        _model_name,
+        None,
+        "Name to serve the model as; default: its file's name.",
+        "NAME",
+    ),
     Option(
         "device", _device, Device.CPU, "CPU, or GPU (CUDA; refused where it is not there).", "D"
     ),

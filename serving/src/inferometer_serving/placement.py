@@ -9,9 +9,20 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from onnx import ModelProto
+from onnx import GraphProto, ModelProto, NodeProto
 
 _SHAPE_OPERATORS = frozenset({"Shape", "Size"})
+_SIZE_INPUTS = {
+    "ConstantOfShape": (0,),
+    "Expand": (1,),
+    "OneHot": (1,),
+    "Pad": (1,),
+    "Range": (0, 1, 2),
+    "Resize": (1, 2, 3),
+    "Tile": (1,),
+    "Upsample": (1,),
+}
+"""Which inputs of an operator set how large its output is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +59,43 @@ def placement(
 def bookkeeping_nodes(model: ModelProto) -> frozenset[str]:
     """Return the names of nodes that handle shapes and constants only, not the inputs' data.
 
-    ONNX Runtime keeps such nodes on the CPU on purpose, which is no loss. A node handles data where
-    any of its inputs depends on an input of the graph otherwise than through Shape or Size. Nodes
-    with subgraphs count as handling data.
+    ONNX Runtime keeps such nodes on the CPU on purpose, which is no loss. Nodes with subgraphs
+    count as handling data.
     """
-    with_data = {each.name for each in model.graph.input}
-    names: set[str] = set()
-    for node in model.graph.node:  # in topological order, as ONNX demands
-        has_subgraph = any(each.HasField("g") or each.graphs for each in node.attribute)
-        sees_data = has_subgraph or any(each in with_data for each in node.input)
+    data = _data_tensors(model.graph)
+    return frozenset(
+        node.name
+        for node in model.graph.node
+        if node.name and not any(each in data for each in node.output)
+    )
+
+
+def work_depends_on_values(model: ModelProto) -> bool:
+    """Say whether the values of a request, and not only its shapes, can set how long it takes.
+
+    So it is where a graph has loops or branches, or where the size of a tensor comes from data.
+    """
+    data = _data_tensors(model.graph)
+    for node in model.graph.node:
+        if _has_subgraph(node):
+            return True
+        sizes = (
+            node.input[at] for at in _SIZE_INPUTS.get(node.op_type, ()) if at < len(node.input)
+        )
+        if any(each in data for each in sizes):
+            return True
+    return False
+
+
+def _data_tensors(graph: GraphProto) -> frozenset[str]:
+    """Return the tensors that depend on an input otherwise than through Shape or Size."""
+    data = {each.name for each in graph.input}
+    for node in graph.node:  # in topological order, as ONNX demands
+        sees_data = _has_subgraph(node) or any(each in data for each in node.input)
         if sees_data and node.op_type not in _SHAPE_OPERATORS:
-            with_data.update(node.output)
-        elif node.name:
-            names.add(node.name)
-    return frozenset(names)
+            data.update(each for each in node.output if each)
+    return frozenset(data)
+
+
+def _has_subgraph(node: NodeProto) -> bool:
+    return any(each.HasField("g") or each.graphs for each in node.attribute)

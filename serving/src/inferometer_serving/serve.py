@@ -21,16 +21,13 @@ import uvloop
 
 from inferometer_serving.engine import Engine, LoadedModel, WarmUp, load, warm_up
 from inferometer_serving.errors import RefusedError
+from inferometer_serving.exits import EXIT_DONE, EXIT_FAILED, EXIT_REFUSED
 from inferometer_serving.grpc_server import GrpcServer
 from inferometer_serving.http_server import HttpServer
 from inferometer_serving.options import ServeOptions
 from inferometer_serving.service import Service
 from inferometer_serving.session import Interrupt
 from inferometer_serving.worker import Worker
-
-EXIT_DONE = 0
-EXIT_FAILED = 1
-EXIT_REFUSED = 2
 
 _CLOSE_SECONDS = 1.0
 _STOP_SECONDS = 3.0

@@ -16,7 +16,13 @@ from inferometer_serving.datatypes import BY_RUNTIME_NAME, DATATYPES
 from inferometer_serving.errors import ModelRefusedError
 from inferometer_serving.graph_file import GraphFile
 from inferometer_serving.options import Device
-from inferometer_serving.placement import AssignedNode, Placement, bookkeeping_nodes, placement
+from inferometer_serving.placement import (
+    AssignedNode,
+    Placement,
+    bookkeeping_nodes,
+    placement,
+    work_depends_on_values,
+)
 from inferometer_serving.signature import Signature, TensorSpec
 from inferometer_serving.tensors import Array
 
@@ -40,6 +46,8 @@ class Session:
     signature: Signature
     providers: tuple[str, ...]
     placement: Placement
+    work_depends_on_values: bool
+    """How long an inference takes is then not known from its shapes."""
     runtime_version: str
 
 
@@ -85,6 +93,7 @@ def open_session(
         signature=signature,
         providers=tuple(session.get_providers()),
         placement=placement(_assigned(session), wanted, bookkeeping_nodes(graph.model)),
+        work_depends_on_values=work_depends_on_values(graph.model),
         runtime_version=str(onnxruntime.__version__),
     )
 

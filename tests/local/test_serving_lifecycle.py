@@ -1,0 +1,317 @@
+"""When is a server ready, what does it refuse, and how does it end?"""
+
+import json
+import queue
+import signal
+import socket
+import threading
+from contextlib import ExitStack, closing
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tritonclient.grpc as over_grpc  # type: ignore[import-untyped]  # ships no types
+import tritonclient.http as over_http  # type: ignore[import-untyped]  # ships no types
+
+from support import onnx_models
+from support.serving_process import DEADLINE_SECONDS, ServerProcess, serving, started, wait_until
+
+SLOW_TRIPS = 70_000
+"""Of the busy model: about half a second an inference."""
+
+
+def _status(server: ServerProcess, path: str) -> tuple[int, dict[str, object]]:
+    connection = _connected(server)
+    try:
+        return _asked(connection, path)
+    finally:
+        connection.close()
+
+
+def _connected(server: ServerProcess) -> HTTPConnection:
+    connection = HTTPConnection("127.0.0.1", server.http_port, timeout=DEADLINE_SECONDS)
+    connection.connect()
+    return connection
+
+
+def _asked(connection: HTTPConnection, path: str) -> tuple[int, dict[str, object]]:
+    connection.request("GET", path)
+    reply = connection.getresponse()
+    return reply.status, json.loads(reply.read())
+
+
+def _count(connection: HTTPConnection, trips: int) -> None:
+    """Send a request that keeps the counting model busy for so many trips."""
+    tensor = {"name": "trips", "datatype": "INT64", "shape": [1], "data": [trips]}
+    connection.request("POST", "/v2/models/count/infer", json.dumps({"inputs": [tensor]}))
+
+
+def _pending(server: ServerProcess) -> float:
+    connection = HTTPConnection("127.0.0.1", server.http_port, timeout=DEADLINE_SECONDS)
+    connection.request("GET", "/metrics")
+    text = connection.getresponse().read().decode()
+    connection.close()
+    (line,) = (
+        each
+        for each in text.splitlines()
+        if each.startswith("inferometer_server_pending_inferences")
+    )
+    return float(line.split()[-1])
+
+
+def _await_pending(server: ServerProcess, count: int) -> None:
+    wait_until(lambda: _pending(server) >= count, f"{count} pending inferences")
+
+
+@pytest.fixture
+def counting(tmp_path: Path) -> Path:
+    """Return a model that takes as long as a request asks."""
+    return onnx_models.save(onnx_models.open_trips(), tmp_path / "count.onnx")
+
+
+@pytest.fixture
+def busy(tmp_path: Path) -> Path:
+    """Return a model that takes about half a second."""
+    return onnx_models.save(onnx_models.busy(SLOW_TRIPS), tmp_path / "busy.onnx")
+
+
+def test_live_before_ready(busy: Path) -> None:
+    """A server answers that it is live, and not ready, while it warms up; then it is ready."""
+    with started(busy, "--warm-up-batch-sizes", "1,2") as server:
+        server.event("listening")
+        assert _status(server, "/v2/health/live") == (200, {"live": True})
+        status, told = _status(server, "/v2/health/ready")
+        assert (status, told["ready"]) == (503, False)
+        assert told["error"] == "The server is loading its model."
+        assert _status(server, "/v2/models/busy/ready")[0] == 503
+        assert _status(server, "/v2/models/busy")[0] == 503
+        with over_grpc.InferenceServerClient(server.grpc_url) as client:
+            assert client.is_server_live()
+            assert not client.is_server_ready()
+            assert not client.is_model_ready("busy")
+        ready = server.event("ready")
+        assert ready["warmUpSeconds"] > ready["loadSeconds"] > 0
+        assert _status(server, "/v2/health/ready") == (200, {"ready": True})
+        facts = _status(server, "/v2/models/busy/config")[1]["parameters"]
+        assert isinstance(facts, dict)
+        assert facts["inferometer.warm_up_batch_sizes"] == {"string_value": "1,2"}
+
+
+def test_health_answers_while_the_model_computes(counting: Path) -> None:
+    """A slow inference does not hold up health checks."""
+    with serving(counting) as server:
+        connection = _connected(server)
+        _count(connection, 2_000_000)
+        _await_pending(server, 1)
+        assert _status(server, "/v2/health/live")[0] == 200
+        assert _status(server, "/v2/health/ready")[0] == 200
+        assert _pending(server) == 1, "the inference ended before health was asked: too fast"
+        assert connection.getresponse().status == 200
+        connection.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_drains_on_a_signal(counting: Path, number: signal.Signals) -> None:
+    """On SIGTERM or SIGINT what is in flight is answered, nothing new is taken, and the exit is 0.
+
+    In flight: one inference running and one waiting over HTTP, and one waiting over gRPC.
+    """
+    heard: queue.Queue[tuple[Any, Any]] = queue.Queue()
+    with (
+        serving(counting) as server,
+        over_grpc.InferenceServerClient(server.grpc_url) as client,
+        ExitStack() as stack,
+    ):
+        first, second, asks_ready, asks_infer = (
+            stack.enter_context(closing(_connected(server))) for _ in range(4)
+        )
+        _count(first, 1_000_000)
+        _await_pending(server, 1)
+        _count(second, 2)
+        tensor = over_grpc.InferInput("trips", [1], "INT64")
+        tensor.set_data_from_numpy(np.array([3]))
+        client.async_infer("count", [tensor], lambda result, error: heard.put((result, error)))
+        _await_pending(server, 3)
+        server.signal(number)
+        wait_until(lambda: "event=draining" in server.errors(), "the drain")
+        status, told = _asked(asks_ready, "/v2/health/ready")
+        assert (status, told["ready"]) == (503, False)
+        _count(asks_infer, 1)
+        assert asks_infer.getresponse().status == 503
+        with pytest.raises(ConnectionRefusedError):
+            _connected(server)
+        for connection, count in ((first, 1_000_000), (second, 2)):
+            reply = connection.getresponse()
+            assert json.loads(reply.read())["outputs"][0]["data"] == [count]
+        result, error = heard.get(timeout=DEADLINE_SECONDS)
+        assert error is None
+        assert result.as_numpy("count") == [3]
+        assert server.exit_code() == 0
+
+
+def test_gives_up_what_does_not_end_in_time(counting: Path) -> None:
+    """An inference that outlasts --drain-seconds is broken off, and the exit is still 0."""
+    with serving(counting, "--drain-seconds", "0.2") as server:
+        connection = _connected(server)
+        _count(connection, 10**12)
+        _await_pending(server, 1)
+        server.signal(signal.SIGTERM)
+        assert server.exit_code() == 0
+        connection.close()
+        assert "requests in flight were given up" in server.errors()
+
+
+def test_a_second_signal_ends_the_drain(counting: Path) -> None:
+    """A second signal breaks off what is in flight, and the exit is still 0."""
+    with serving(counting, "--drain-seconds", "3000") as server:
+        connection = _connected(server)
+        _count(connection, 10**12)
+        _await_pending(server, 1)
+        server.signal(signal.SIGINT)
+        wait_until(lambda: "event=draining" in server.errors(), "the drain")
+        server.signal(signal.SIGINT)
+        assert server.exit_code() == 0
+        connection.close()
+
+
+def test_a_request_whose_client_left_is_not_computed(counting: Path) -> None:
+    """What waits for a client that has gone is dropped, and the next client is answered."""
+    with serving(counting) as server, ExitStack() as stack:
+        first = stack.enter_context(closing(_connected(server)))
+        _count(first, 500_000)
+        _await_pending(server, 1)
+        gone = _connected(server)
+        _count(gone, 10**12)
+        _await_pending(server, 2)
+        gone.close()
+        last = stack.enter_context(closing(_connected(server)))
+        _count(last, 1)
+        for connection in (first, last):
+            assert connection.getresponse().status == 200
+
+
+def test_ends_at_once_while_loading(busy: Path) -> None:
+    """A signal during load or warm-up ends the server with 0."""
+    with started(busy, "--warm-up-batch-sizes", "1,2,3,4,5,6,7,8") as server:
+        server.event("listening")
+        server.signal(signal.SIGTERM)
+        assert server.exit_code() == 0
+
+
+def test_an_open_stream_does_not_hold_up_the_end(tmp_path: Path) -> None:
+    """A gRPC stream on which nothing is asked is ended when the server drains."""
+    model = onnx_models.save(onnx_models.identity(), tmp_path / "copy.onnx")
+    with serving(model, "--drain-seconds", "300") as server:
+        heard = threading.Event()
+        errors: list[object] = []
+
+        def hear(result: object, error: object) -> None:
+            errors.append(error)
+            heard.set()
+
+        with over_grpc.InferenceServerClient(server.grpc_url) as client:
+            tensor = over_grpc.InferInput("x", [1, 4], "FP32")
+            tensor.set_data_from_numpy(np.ones((1, 4), np.float32))
+            client.start_stream(hear)
+            client.async_stream_infer("copy", [tensor])
+            assert heard.wait(DEADLINE_SECONDS)
+            assert errors == [None]
+            heard.clear()
+            server.signal(signal.SIGTERM)
+            assert server.exit_code() == 0
+            assert heard.wait(DEADLINE_SECONDS)
+            assert "draining" in str(errors[1])
+
+
+def _refused(model: Path, *options: str) -> str:
+    """Return the sentence with which a server refuses to run."""
+    with started(model, *options) as server:
+        code = server.exit_code()
+        told = server.last_event()
+        errors = server.errors()
+    assert code == 2, errors
+    assert told["event"] == "refused"
+    assert errors.splitlines()[-1] == f"refused: {told['message']}"
+    assert "Traceback" not in errors
+    return str(told["message"])
+
+
+def test_refuses_a_missing_model(tmp_path: Path) -> None:
+    """A model that is not there is refused by a sentence and exit code 2."""
+    assert "is not there" in _refused(tmp_path / "missing.onnx")
+
+
+def test_refuses_an_unsupported_operator(tmp_path: Path) -> None:
+    """A model with an operator that the runtime lacks is refused, and the operator named."""
+    model = onnx_models.save(onnx_models.unsupported_operator(), tmp_path / "odd.onnx")
+    assert "uses the operator com.example:Frobnicate" in _refused(model)
+
+
+def test_refuses_a_gpu_that_is_not_there(tmp_path: Path) -> None:
+    """The device GPU is refused where CUDA is not there, instead of falling back in silence."""
+    model = onnx_models.save(onnx_models.identity(), tmp_path / "copy.onnx")
+    assert "The device GPU was asked for" in _refused(model, "--device", "GPU")
+
+
+def test_refuses_open_axes_without_a_shape(tmp_path: Path) -> None:
+    """A model with open axes beside the batch is refused until their shape is given."""
+    image = onnx_models.save(onnx_models.open_axes(), tmp_path / "image.onnx")
+    assert "--warm-up-shape image=1,3,8,8" in _refused(image)
+
+
+@pytest.mark.parametrize("flag", ["--http-port", "--grpc-port"])
+def test_refuses_a_port_in_use(tmp_path: Path, flag: str) -> None:
+    """A port that something else listens on is refused, and named."""
+    model = onnx_models.save(onnx_models.identity(), tmp_path / "copy.onnx")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        sentence = _refused(model, flag, str(port))
+    assert f"Port {port} on 127.0.0.1" in sentence
+    assert "ddress already in use" in sentence
+
+
+def test_serves_a_fixed_batch(tmp_path: Path) -> None:
+    """A model whose batch is fixed is served at that batch, and refuses another."""
+    model = onnx_models.save(onnx_models.fixed_batch(2), tmp_path / "fixed.onnx")
+    with (
+        serving(model) as server,
+        over_http.InferenceServerClient(server.http_url) as client,
+    ):
+        sent = np.arange(6, dtype=np.float32).reshape(2, 3)
+        tensor = over_http.InferInput("x", [2, 3], "FP32").set_data_from_numpy(sent)
+        np.testing.assert_array_equal(client.infer("fixed", [tensor]).as_numpy("y"), -sent)
+        odd = over_http.InferInput("x", [1, 3], "FP32").set_data_from_numpy(sent[:1])
+        with pytest.raises(Exception, match=r"takes \[2, 3\]"):
+            client.infer("fixed", [odd])
+
+
+def test_serves_open_axes_and_batches(tmp_path: Path) -> None:
+    """A model with open axes is warmed with the shape given, and takes any shape that fits."""
+    model = onnx_models.save(onnx_models.open_axes(), tmp_path / "image.onnx")
+    options = ("--warm-up-shape", "image=1,3,8,8", "--warm-up-batch-sizes", "1,4")
+    with (
+        serving(model, *options) as server,
+        over_http.InferenceServerClient(server.http_url) as client,
+    ):
+        for shape in ((1, 3, 2, 2), (7, 3, 40, 30)):
+            sent = np.ones(shape, np.float32)
+            tensor = over_http.InferInput("image", shape, "FP32").set_data_from_numpy(sent)
+            found = client.infer("image", [tensor]).as_numpy("mean")
+            np.testing.assert_allclose(found, np.ones((shape[0], 3, 1, 1)))
+
+
+def test_serves_external_data(tmp_path: Path) -> None:
+    """A model whose weights lie in a file beside it is served, and tells that file's checksum."""
+    model = onnx_models.write_with_external_data(tmp_path)
+    with (
+        serving(model, "--model-name", "weighty") as server,
+        over_http.InferenceServerClient(server.http_url) as client,
+    ):
+        zeros = np.zeros((1, 4), np.float32)
+        tensor = over_http.InferInput("x", [1, 4], "FP32").set_data_from_numpy(zeros)
+        found = client.infer("weighty", [tensor]).as_numpy("y")
+        np.testing.assert_array_equal(found, [[1, 2, 3, 4]])
+        facts = client.get_model_config("weighty")["parameters"]
+    assert "weights.bin" in facts["inferometer.external_data_sha256"]["string_value"]
