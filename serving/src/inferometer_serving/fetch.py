@@ -145,7 +145,10 @@ def _from_web(uri: str, destination: Path, sha256: str | None, max_bytes: int) -
         with _open(uri) as response:
             _write(target, _bounded(uri, response, max_bytes, digest))
     except (urllib.error.URLError, HTTPException, TimeoutError, ssl.SSLError, OSError) as error:
-        reason = getattr(error, "reason", None) or error
+        reason: object = getattr(error, "reason", None) or error
+        if isinstance(error, urllib.error.HTTPError):
+            reason = error  # its text tells the status too
+            error.close()
         raise ModelRefusedError(
             f"The model {uri} cannot be fetched: {reason}. Check the address and the network."
         ) from error
@@ -168,6 +171,9 @@ def _bounded(
             )
         digest.update(chunk)
         yield chunk
+    missing = getattr(response, "length", None)  # http.client itself takes a short body for whole
+    if missing:
+        raise HTTPException(f"it ended {missing:,} bytes early")
 
 
 class _SecureRedirects(urllib.request.HTTPRedirectHandler):
@@ -184,6 +190,7 @@ class _SecureRedirects(urllib.request.HTTPRedirectHandler):
         newurl: str,
     ) -> urllib.request.Request | None:
         if not newurl.lower().startswith("https://"):
+            fp.close()
             raise urllib.error.URLError(f"it redirects to {newurl}, which is not https")
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 

@@ -1,0 +1,118 @@
+"""Are models fetched over https, bounded and checked?"""
+
+import hashlib
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+from typing_extensions import override
+
+from inferometer_serving.errors import ModelRefusedError
+from inferometer_serving.fetch import fetch
+from support import onnx_models
+from support.loopback_tls import certificate_file, server_context
+
+MODEL = onnx_models.identity().SerializeToString()
+SHA256 = hashlib.sha256(MODEL).hexdigest()
+
+
+class _Host(BaseHTTPRequestHandler):
+    """A host of one model, by several addresses."""
+
+    redirects: ClassVar[dict[str, str]] = {
+        "/moved.onnx": "/copy.onnx",
+        "/insecure.onnx": "http://127.0.0.1:1/copy.onnx",
+        "/local.onnx": "file:///etc/hostname",
+    }
+
+    def do_GET(self) -> None:
+        if self.path in self.redirects:
+            self.send_response(302)
+            self.send_header("Location", self.redirects[self.path])
+            self.end_headers()
+        elif self.path.startswith("/copy.onnx"):
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(MODEL)
+        elif self.path == "/short.onnx":
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(MODEL) + 1))
+            self.end_headers()
+            self.wfile.write(MODEL)
+        else:
+            self.send_error(404)
+
+    @override
+    def log_message(self, format: str, *args: object) -> None:
+        """Keep quiet."""
+
+
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Serve the model over https on loopback, trusted by this test."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate_file(tmp_path)))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Host)
+    server.socket = server_context(tmp_path).wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield f"https://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def _fetch(uri: str, folder: Path, sha256: str = SHA256, max_bytes: int = 1 << 20) -> Path:
+    fetched = folder / "fetched"
+    return fetch(uri, fetched, relative_to=folder, sha256=sha256, max_bytes=max_bytes).path
+
+
+@pytest.mark.parametrize("path", ["copy.onnx", "copy.onnx?version=3", "moved.onnx"])
+def test_a_model_is_fetched(host: str, tmp_path: Path, path: str) -> None:
+    """A model of the checksum given is fetched, over redirects to https too."""
+    found = _fetch(f"{host}/{path}", tmp_path)
+    assert found.read_bytes() == MODEL
+    assert found.name == path.partition("?")[0]
+
+
+@pytest.mark.parametrize(
+    ("path", "sentence"),
+    [
+        ("nope.onnx", "404"),
+        ("insecure.onnx", "is not https"),
+        ("local.onnx", "not allowed"),
+        ("short.onnx", "ended 1 bytes early"),
+    ],
+)
+def test_what_cannot_be_fetched_is_refused(
+    host: str, tmp_path: Path, path: str, sentence: str
+) -> None:
+    """A missing file, a redirect away from https and a transfer cut short are refused."""
+    with pytest.raises(ModelRefusedError, match=sentence):
+        _fetch(f"{host}/{path}", tmp_path)
+    assert not list((tmp_path / "fetched").glob("*"))
+
+
+def test_another_checksum_is_refused(host: str, tmp_path: Path) -> None:
+    """A file of another checksum is refused, and does not stay."""
+    with pytest.raises(ModelRefusedError, match="should have the sha256"):
+        _fetch(f"{host}/copy.onnx", tmp_path, sha256="0" * 64)
+    assert not list((tmp_path / "fetched").glob("*"))
+
+
+def test_a_large_file_is_refused(host: str, tmp_path: Path) -> None:
+    """A file over the limit is refused while it comes in, and does not stay."""
+    with pytest.raises(ModelRefusedError, match="larger than the 10 bytes"):
+        _fetch(f"{host}/copy.onnx", tmp_path, max_bytes=10)
+    assert not list((tmp_path / "fetched").glob("*"))
+
+
+def test_an_untrusted_host_is_refused(
+    host: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A host whose certificate nobody trusts is refused."""
+    monkeypatch.delenv("SSL_CERT_FILE")
+    with pytest.raises(ModelRefusedError, match="certificate"):
+        _fetch(f"{host}/copy.onnx", tmp_path)

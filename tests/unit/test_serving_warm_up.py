@@ -1,0 +1,59 @@
+"""Are the inputs of the warm-up those that were asked for?"""
+
+import pytest
+
+from inferometer_serving.datatypes import DATATYPES
+from inferometer_serving.errors import ModelRefusedError
+from inferometer_serving.signature import Shape, Signature, TensorSpec
+from inferometer_serving.warm_up import warm_up_inputs
+
+
+def _signature(*shapes: Shape, datatype: str = "FP32") -> Signature:
+    specs = (TensorSpec(f"x{at}", DATATYPES[datatype], shape) for at, shape in enumerate(shapes))
+    return Signature(inputs=tuple(specs), outputs=())
+
+
+def _shapes(signature: Signature, batch: int, **given: Shape) -> list[Shape]:
+    return [each.shape for each in warm_up_inputs(signature, batch, given).values()]
+
+
+def test_the_batch_takes_every_open_first_axis() -> None:
+    """Every open first axis becomes the batch size; fixed inputs beside them stay as they are."""
+    assert _shapes(_signature((-1, 4), (-1,), (3, 2), ()), 8) == [(8, 4), (8,), (3, 2), ()]
+
+
+def test_a_given_shape_fills_open_axes_but_not_the_batch() -> None:
+    """A whole shape fills the open axes; its first number gives way to the batch size."""
+    assert _shapes(_signature((-1, 3, -1, -1)), 4, x0=(1, 3, 8, 9)) == [(4, 3, 8, 9)]
+
+
+def test_one_stands_for_a_fixed_batch() -> None:
+    """A model whose batch is fixed is warmed at that batch, asked for by its number or by 1."""
+    assert _shapes(_signature((6, 4)), 1) == [(6, 4)]
+    assert _shapes(_signature((6, 4)), 6) == [(6, 4)]
+
+
+@pytest.mark.parametrize(
+    ("shape", "batch", "given", "sentence"),
+    [
+        ((6, 4), 2, {}, "ask for a batch of 6"),
+        ((-1, -1), 1, {}, "--warm-up-shape x0=1,8"),
+        ((-1, 4), 1, {"x0": (1, 5)}, "where -1 is any size"),
+        ((-1, 4), 1, {"x0": (1, 4, 4)}, "where -1 is any size"),
+        ((-1, 4), 1, {"z": (1, 4)}, "the model's inputs are x0"),
+    ],
+)
+def test_what_does_not_fit_is_refused(
+    shape: Shape, batch: int, given: dict[str, Shape], sentence: str
+) -> None:
+    """A batch, a shape or a name that the model lacks is refused by a sentence."""
+    with pytest.raises(ModelRefusedError, match=sentence):
+        warm_up_inputs(_signature(shape), batch, given)
+
+
+def test_every_datatype_has_a_warm_up() -> None:
+    """Inputs of every datatype can be made, strings as empty ones."""
+    for name, datatype in DATATYPES.items():
+        (array,) = warm_up_inputs(_signature((-1, 2), datatype=name), 1, {}).values()
+        assert array.dtype == datatype.dtype
+    assert array.tolist() == [["", ""]]
