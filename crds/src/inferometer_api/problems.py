@@ -56,7 +56,8 @@ def told(error: ValidationError, data: Any) -> Iterator[tuple[Where, str]]:
 def nearest(name: str, names: list[str]) -> str | None:
     """Return which of the names someone may have meant, None where none is near."""
     by_plain = {_plain(each): each for each in names}
-    near = difflib.get_close_matches(_plain(name), by_plain, n=1, cutoff=0.6)
+    begun = [each for each in by_plain if len(name) > 2 and each.startswith(_plain(name))]
+    near = begun or difflib.get_close_matches(_plain(name), by_plain, n=1, cutoff=0.6)
     return by_plain[near[0]] if near else None
 
 

@@ -1,20 +1,21 @@
 """What does a run mean where it leaves something out, and what of it does not apply locally?"""
 
 from inferometer_api.run import BenchmarkRun, Retention, RunSpec
-from inferometer_api.server import Gpu, Placement, Server
+from inferometer_api.server import MAXIMUM_THREADS, Gpu, Placement, Server
 
 
 def resolved(run: BenchmarkRun) -> BenchmarkRun:
     """Return the run with every computed default filled in; a resolved run stays as it is.
 
     Plain defaults stand in the models already. Computed are `threads` (whole CPUs of the limit
-    less one, at least 1) and `gpu` (one nvidia.com/gpu with device GPU). An External server has
-    settings of its own, so that nothing is filled in there.
+    less one, from 1 to 1024) and `gpu` (one nvidia.com/gpu with device GPU). An External server
+    has settings of its own, so that nothing is filled in there.
     """
     server = run.spec.server
     if not launched(run.spec):
         return run
-    threads = server.threads or max(1, whole_cpus(server.resources.cpu) - 1)
+    spare = whole_cpus(server.resources.cpu) - 1
+    threads = server.threads or min(max(1, spare), MAXIMUM_THREADS)
     gpu = Gpu() if server.device == "GPU" and server.gpu is None else server.gpu
     filled = server.model_copy(update={"threads": threads, "gpu": gpu})
     return run.model_copy(update={"spec": run.spec.model_copy(update={"server": filled})})

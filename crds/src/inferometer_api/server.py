@@ -18,6 +18,8 @@ from inferometer_api.rules import Rule, exactly_one
 Runtime = Literal["OnnxRuntime", "Triton", "MLServer", "KServe", "External"]
 Device = Literal["CPU", "GPU"]
 
+MAXIMUM_THREADS = 1024
+
 _QualifiedName = Annotated[
     str,
     StringConstraints(
@@ -165,7 +167,7 @@ that already serves."""
     instances: Annotated[int, Field(ge=1, le=64), Integral] = 1
     """Model instances (sessions) within one server."""
 
-    threads: Annotated[int, Field(ge=1, le=1024), Integral] | None = None
+    threads: Annotated[int, Field(ge=1, le=MAXIMUM_THREADS), Integral] | None = None
     """Threads that one inference may use. Absent: whole CPUs of resources.cpu less one, at least \
 one."""
 

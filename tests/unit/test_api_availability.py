@@ -1,0 +1,146 @@
+"""What this version cannot do is refused by name, never left out in silence."""
+
+from typing import Any
+
+import pytest
+
+from inferometer_api.availability import unavailable
+from inferometer_api.run import BenchmarkRun
+from support.run_bounds import fields, run_schema
+from support.runs import Run, a_run, a_scenario, an_external_run, with_value
+
+
+def said(run: Run) -> tuple[str, ...]:
+    """Return what is not available of a valid run."""
+    return unavailable(BenchmarkRun.model_validate(run), place="Local")
+
+
+def _set(*place: str, to: Any) -> Run:
+    return with_value(a_run(), ("spec", *place), to)
+
+
+_URL = ("server", "external")
+
+AVAILABLE: dict[str, Run] = {
+    "the smallest run": a_run(),
+    "a GPU": _set("server", to={"device": "GPU", "gpu": {"count": 1}}),
+    "gRPC": _set("load", to={"protocol": "GRPC", "streamsPerConnection": 4, "connections": 2}),
+    "a file of inputs": _set("load", "inputs", to={"file": {"uri": "file:a.npz"}}),
+    "a file as model": _set("model", to={"uri": "file:model.onnx"}),
+    "a model from https": _set("model", to={"uri": "https://h/m", "sha256": "0" * 64}),
+    "Poisson": a_scenario(server={"targetQps": 1}),
+    "constant": a_scenario(server={"targetQps": 1, "arrivals": "Constant"}),
+    "batch": a_scenario(batch={"batchSizes": [1]}),
+    "no power": _set("telemetry", to={"power": "Disabled"}),
+    "placement": _set("server", "placement", to={"nodeSelector": {"a": "b"}}),
+    "an external url": an_external_run(),
+    "an external gRPC url": an_external_run(
+        server={"runtime": "External", "external": {"url": "grpc://h:1"}},
+        load={"protocol": "GRPC"},
+    ),
+}
+
+_NO = "is not available in this version"
+
+UNAVAILABLE: tuple[tuple[Run, str], ...] = (
+    *(
+        (
+            _set("server", "runtime", to=runtime),
+            f"spec.server.runtime: {runtime} {_NO}; available: OnnxRuntime, External.",
+        )
+        for runtime in ("Triton", "MLServer", "KServe")
+    ),
+    (_set("server", "replicas", to=2), "spec.server.replicas: 2 servers were asked for"),
+    (_set("server", "instances", to=2), f"spec.server.instances: 2 {_NO}; available: 1."),
+    (
+        _set("server", to={"device": "GPU", "gpu": {"count": 2}}),
+        f"spec.server.gpu.count: 2 {_NO}; available: 1.",
+    ),
+    (_set("server", "batching", to={"maxBatchSize": 8}), "spec.server.batching: dynamic batching"),
+    (
+        an_external_run(
+            server={"runtime": "External", "external": {"service": {"name": "s", "port": 1}}}
+        ),
+        "spec.server.external.service: a local run has no Services",
+    ),
+    (
+        an_external_run(server={"runtime": "External", "external": {"url": "https://h"}}),
+        f"spec.server.external.url: https:// (TLS) {_NO}; available: http://, grpc://.",
+    ),
+    (_set("load", "workers", to=2), f"spec.load.workers: 2 {_NO}; available: 1."),
+    (_set("load", "pacing", to="Spin"), f"spec.load.pacing: Spin {_NO}; available: Timer."),
+    (_set("load", "tls", to={"caFile": "c"}), f"spec.load.tls: TLS {_NO}"),
+    (_set("load", "headersSecret", to="h"), "spec.load.headersSecret: a local run has no Secrets"),
+    (_set("load", "headersFile", to="h"), f"spec.load.headersFile: sending headers {_NO}"),
+    *(
+        (
+            _set("load", "inputs", to={"file": {"uri": f"{scheme}a/b"}}),
+            f"spec.load.inputs.file.uri: a local run reads file: only, not {scheme};",
+        )
+        for scheme in ("configmap://", "https://", "pvc://", "s3://")
+    ),
+    *(
+        (_set("model", "uri", to=f"{scheme}a/b"), f"spec.model.uri: {scheme} needs a cluster")
+        for scheme in ("pvc://", "s3://")
+    ),
+    *(
+        (a_scenario(**{kind: member}), f"spec.scenarios[0].{kind}: the scenario one is of a kind")
+        for kind, member in {
+            "multiStream": {},
+            "findPeak": {"latencyBoundMicroseconds": 1},
+            "concurrency": {"clients": [1]},
+            "offline": {},
+            "burst": {"baseQps": 1, "burstQps": 2, "burstSeconds": 1, "periodSeconds": 2},
+            "trace": {"uri": "file:a"},
+        }.items()
+    ),
+    (_set("validity", "rules", to="MLPerf"), f"spec.validity.rules: MLPerf {_NO}"),
+    (_set("validity", "warmUp", to="UntilSteady"), f"spec.validity.warmUp: UntilSteady {_NO}"),
+    (_set("validity", "repeats", to=2), f"spec.validity.repeats: 2 {_NO}; available: 1."),
+    (_set("suspend", to=True), "spec.suspend: a local run cannot be suspended"),
+    (_set("cancel", to=True), "spec.cancel: a local run is cancelled by Ctrl-C"),
+)
+
+
+@pytest.mark.parametrize("run", AVAILABLE.values(), ids=AVAILABLE)
+def test_what_a_local_run_can_do_is_not_refused(run: Run) -> None:
+    """Nothing is said of a run that can be tried."""
+    assert said(run) == ()
+
+
+@pytest.mark.parametrize(("run", "expected"), UNAVAILABLE)
+def test_what_cannot_be_done_is_one_sentence_with_its_path(run: Run, expected: str) -> None:
+    """Just the one thing that cannot be done is told, beginning with its path."""
+    sentences = said(run)
+    assert len(sentences) == 1
+    assert sentences[0].startswith(expected)
+    assert sentences[0].endswith(".")
+
+
+def test_everything_is_told_at_once() -> None:
+    """A run that asks for several such things gets a sentence for each."""
+    run = _set("server", to={"runtime": "Triton", "replicas": 2})
+    run = with_value(run, ("spec", "scenarios", 0), {"name": "a", "offline": {}})
+    assert len(said(run)) == 3
+
+
+def test_every_choice_of_the_api_is_decided() -> None:
+    """Each value of each enum of the spec is either available or refused by its path."""
+    decided = {sentence.partition(":")[0] for run, _ in UNAVAILABLE for sentence in said(run)}
+    free = {
+        "spec.server.device",
+        "spec.server.placement.tolerations[].operator",
+        "spec.server.placement.tolerations[].effect",
+        "spec.load.protocol",
+        "spec.scenarios[].server.arrivals",
+        "spec.scenarios[].server.percentile",
+        "spec.scenarios[].findPeak.percentile",
+        "spec.telemetry.power",
+        "spec.retention.cleanup",
+    }
+    enums = {
+        path
+        for path, schema in fields(run_schema()["properties"]["spec"], "spec")
+        if "enum" in schema
+    }
+    assert enums - free <= decided

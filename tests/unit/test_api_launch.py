@@ -1,0 +1,212 @@
+"""A run becomes what it means, and the command lines that do it."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inferometer_api.document import milli
+from inferometer_api.launch import (
+    fetch_command,
+    load_command,
+    load_plan,
+    request_batch_sizes,
+    server_command,
+    server_model_name,
+)
+from inferometer_api.plan import LoadPlan
+from inferometer_api.resolve import local_notes, resolved, whole_cpus
+from inferometer_api.run import BenchmarkRun
+from support.run_table import rows
+from support.runs import Run, a_run, a_scenario, an_external_run, with_value
+
+
+def read(run: Run) -> BenchmarkRun:
+    """Return a valid run, resolved."""
+    return resolved(BenchmarkRun.model_validate(run))
+
+
+def options(command: tuple[str, ...]) -> dict[str, str]:
+    """Return the options of a command line; its first three words start the module."""
+    return dict(zip(command[3::2], command[4::2], strict=True))
+
+
+@pytest.mark.parametrize(
+    ("cpu", "threads"),
+    [("1", 1), ("2", 1), ("4", 3), ("500m", 1), ("0.5", 1), ("2500m", 1), ("3.9", 2), (16, 15)],
+)
+def test_threads_are_whole_cpus_less_one(cpu: object, threads: int) -> None:
+    """The default of threads leaves one CPU for the protocol, and is at least one."""
+    assert read(a_run(server={"resources": {"cpu": cpu}})).spec.server.threads == threads
+
+
+@given(st.integers(1, 999_999))
+def test_cpus_are_read_alike_in_every_spelling(cpus: int) -> None:
+    """A number of CPUs is the same written whole, with decimals, or in thousandths."""
+    assert whole_cpus(str(cpus)) == whole_cpus(f"{cpus}.999") == whole_cpus(f"{cpus}500m") == cpus
+
+
+def test_what_is_said_is_kept() -> None:
+    """Resolving changes nothing that a person wrote, and nothing twice."""
+    run = read(a_run(server={"threads": 5, "device": "GPU", "gpu": {"resource": "a/b"}}))
+    assert run.spec.server.threads == 5
+    assert run.spec.server.gpu is not None
+    assert run.spec.server.gpu.resource == "a/b"
+    assert resolved(run) == run
+
+
+def test_a_gpu_is_filled_in() -> None:
+    """Device GPU without more means one nvidia.com/gpu."""
+    gpu = read(a_run(server={"device": "GPU"})).spec.server.gpu
+    assert gpu is not None
+    assert (gpu.resource, gpu.count) == ("nvidia.com/gpu", 1)
+
+
+def test_an_external_server_has_settings_of_its_own() -> None:
+    """Nothing is filled in for a server that Inferometer does not start."""
+    assert read(an_external_run()).spec.server.threads is None
+
+
+def test_every_valid_run_stays_valid_once_resolved() -> None:
+    """A resolved run can be written and read again, as a plan and a result do."""
+    for row in rows():
+        if row.valid:
+            run = read(row.run)
+            text = run.model_dump_json(exclude_none=True)
+            assert BenchmarkRun.model_validate_json(text, by_name=False) == run, row.name
+
+
+def test_a_local_run_says_what_it_does_not_enforce() -> None:
+    """Resources always, placement and retention where they were asked."""
+    assert [note.partition(" ")[0] for note in local_notes(read(a_run()))] == [
+        "spec.server.resources"
+    ]
+    asked = read(
+        a_run(
+            server={
+                "placement": {"nodeSelector": {"a": "b"}},
+                "device": "GPU",
+                "gpu": {"resource": "nvidia.com/mig-1g.10gb"},
+            },
+            retention={"cleanup": "Never"},
+        )
+    )
+    assert [note.partition(" ")[0] for note in local_notes(asked)] == [
+        "spec.server.resources",
+        "spec.server.placement",
+        "spec.server.gpu.resource",
+        "spec.retention",
+    ]
+    assert local_notes(read(an_external_run())) == ()
+
+
+@pytest.mark.parametrize(
+    ("uri", "name"),
+    [
+        ("zoo://classification/resnet50", "resnet50"),
+        ("zoo://resnet50", "resnet50"),
+        ("file:model.onnx", "model"),
+        ("file:a/b/my%20model.onnx", "my-model"),
+        ("file:///abs/net.v2.onnx", "net.v2"),
+        ("file:/abs/dir/", "dir"),
+        ("file:..", "model"),
+        ("https://host/a/m.onnx?token=x/y.z", "m"),
+    ],
+)
+def test_a_served_model_is_called_by_its_file(uri: str, name: str) -> None:
+    """The server's name for a model is the last part of its address, safe in a URL."""
+    model = {"uri": uri, "sha256": "0" * 64} if uri.startswith("https") else {"uri": uri}
+    assert server_model_name(read(a_run(model=model))) == name
+
+
+def test_an_external_model_is_called_as_it_was_named() -> None:
+    """With an External server the name is the one that was asked."""
+    assert server_model_name(read(an_external_run(model={"name": "my model"}))) == "my model"
+
+
+def test_batch_sizes_are_those_that_the_scenarios_send() -> None:
+    """The server is warmed up for each batch size that will be sent, and no other."""
+    run = a_run(
+        scenarios=[
+            {"name": "a", "batch": {"batchSizes": [32, 8]}},
+            {"name": "b", "multiStream": {"samplesPerQuery": 4}},
+            {"name": "c", "offline": {"batchSize": 64}},
+            {"name": "d", "server": {"targetQps": 1}},
+        ]
+    )
+    assert request_batch_sizes(read(run)) == (1, 4, 8, 32, 64)
+    assert request_batch_sizes(read(a_scenario(batch={"batchSizes": [8]}))) == (8,)
+
+
+def test_the_server_is_started_as_the_run_says() -> None:
+    """The server's command line has the model, the device, the threads and the warm-up."""
+    run = read(
+        a_run(
+            server={"threads": 3, "device": "GPU"},
+            load={"inputs": {"random": {"shapes": {"a=b": [1, 3, 8], "scalar": []}}}},
+            scenarios=[{"name": "a", "batch": {"batchSizes": [8, 1]}}],
+        )
+    )
+    command = server_command(run, model_path="/m.onnx", python="py")
+    assert command[:3] == ("py", "-m", "inferometer_serving")
+    assert options(command) == {
+        "--model": "/m.onnx",
+        "--model-name": "resnet50",
+        "--device": "GPU",
+        "--threads": "3",
+        "--http-port": "0",
+        "--grpc-port": "0",
+        "--warm-up-batch-sizes": "1,8",
+        "--warm-up-shape": "a=b=1,3,8",
+    }
+
+
+def test_shapes_of_a_file_warm_the_server_up() -> None:
+    """A caller that sends a file's tensors gives their shapes."""
+    run = read(a_run(load={"inputs": {"file": {"uri": "file:a.npz"}}}))
+    assert "--warm-up-shape" not in server_command(run, model_path="m", python="py")
+    command = server_command(run, model_path="m", python="py", shapes={"x": (1, 5)})
+    assert options(command)["--warm-up-shape"] == "x=1,5"
+
+
+def test_only_a_launched_server_has_a_command() -> None:
+    """An External server is neither fetched for nor started."""
+    run = read(an_external_run())
+    with pytest.raises(ValueError, match="not External"):
+        server_command(run, model_path="m", python="py")
+    with pytest.raises(ValueError, match="nothing is fetched"):
+        fetch_command(run, base=".", destination=".", python="py")
+
+
+def test_the_model_is_fetched_with_its_checksum() -> None:
+    """The fetcher is given the address, the folder that it begins in, and the checksum."""
+    model = {"uri": "https://h/m.onnx", "sha256": "0" * 64}
+    run = read(a_run(model=model))
+    command = fetch_command(run, base="/here", destination="/there", python="py")
+    assert command[:3] == ("py", "-m", "inferometer_serving.fetcher")
+    assert options(command) == {
+        "--uri": model["uri"],
+        "--sha256": model["sha256"],
+        "--relative-to": "/here",
+        "--destination": "/there",
+    }
+    unchecked = fetch_command(read(a_run()), base="/h", destination="/t", python="py")
+    assert "--sha256" not in unchecked
+
+
+def test_the_load_generator_reads_its_plan() -> None:
+    """A plan survives being written to the load generator's standard input."""
+    run = read(with_value(an_external_run(), ("spec", "model", "version"), "3"))
+    plan = load_plan(
+        run, place="Local", server_url="http://127.0.0.1:1", server_process_ids=[7], notes=["a"]
+    )
+    assert load_command("py") == ("py", "-m", "inferometer_loadgen")
+    assert LoadPlan.model_validate_json(plan.model_dump_json(exclude_none=True)) == plan
+    assert (plan.launched, plan.model_name, plan.model_version) == (False, "resnet", "3")
+    assert load_plan(read(a_run()), place="Local", server_url="http://a").launched
+
+
+@given(st.integers(0, 9_999_999), st.integers(0, 999))
+def test_a_rate_is_exact_in_thousandths(whole: int, thousandths: int) -> None:
+    """A decimal is the same number in thousandths, whatever its spelling."""
+    assert milli(f"{whole}.{thousandths:03}") == whole * 1000 + thousandths
+    assert milli(whole) == whole * 1000

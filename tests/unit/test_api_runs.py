@@ -1,0 +1,56 @@
+"""pydantic judges every row of the table as it says."""
+
+from collections.abc import Iterable
+
+import pytest
+
+from inferometer_api.reading import InvalidRunError, parse_run
+from support.run_table import BROKEN_RULES, MISFITS, UPDATES, VALID, rows
+from support.runs import Row
+
+
+def _paths_told(row: Row) -> list[str] | None:
+    """Return the paths that are named as wrong, None where the run is taken."""
+    try:
+        parse_run(row.text, source="row")
+    except InvalidRunError as error:
+        return [problem.path for problem in error.problems]
+    return None
+
+
+def _misjudged(table: Iterable[Row]) -> list[str]:
+    found = []
+    for row in table:
+        told = _paths_told(row)
+        if row.path is None:
+            if told is not None:
+                found.append(f"{row.name}: refused for {told}")
+        elif told is None:
+            found.append(f"{row.name}: taken, and {row.path} is wrong")
+        elif not any(path.startswith(row.path) for path in told):
+            found.append(f"{row.name}: refused for {told}, not {row.path}")
+    return found
+
+
+@pytest.mark.parametrize("row", [*VALID, *BROKEN_RULES, *MISFITS], ids=lambda row: row.name)
+def test_a_run_is_judged_as_the_table_says(row: Row) -> None:
+    """A valid run is taken; an invalid one is refused, and the field at fault is named."""
+    assert _misjudged([row]) == []
+
+
+def test_every_bound_and_type_is_judged_as_published() -> None:
+    """A run at a bound of the published schema is taken; past it, or of a wrong type, refused."""
+    table = rows()
+    assert len(table) > 800
+    assert _misjudged(table) == []
+
+
+def test_an_update_is_a_valid_run_by_itself() -> None:
+    """What only a transition rule refuses is valid as a new object: those rows are not for us."""
+    assert [row.name for row in UPDATES if _paths_told(row) is not None] == []
+
+
+def test_names_of_rows_are_unique() -> None:
+    """No two rows have one name, so that a judge's report says which row it means."""
+    names = [row.name for row in (*rows(), *UPDATES)]
+    assert len(set(names)) == len(names)

@@ -1,0 +1,89 @@
+"""YAML is read as kubectl reads it."""
+
+import pytest
+
+from inferometer_api.yaml_text import UnreadableTextError, read_yaml
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("8", 8),
+        ("8.0", 8.0),
+        ("1e3", 1000.0),
+        (".5", 0.5),
+        ("0x10", 16),
+        ("-0x10", -16),
+        ("0b11", 3),
+        ("010", 8),
+        ("0o10", 8),
+        ("08", 8.0),
+        ("1_000", 1000),
+        ("18446744073709551616", 2**64),
+        ("1e400", "1e400"),
+        ("yes", True),
+        ("on", True),
+        ("y", True),
+        ("Off", False),
+        ("yEs", "yEs"),
+        ("~", None),
+        ("", None),
+        ("Null", None),
+        ("2001-01-01", "2001-01-01"),
+        ("2001-12-14T21:59:43Z", "2001-12-14T21:59:43Z"),
+        ("1:30", "1:30"),
+        ("190:20:30", "190:20:30"),
+        ("1.2.3", "1.2.3"),
+        ("500m", "500m"),
+        ("-", [None]),
+        ("'8'", "8"),
+        ('"yes"', "yes"),
+        ("!!str 8", "8"),
+        ("!!int '8'", 8),
+        ("|\n  8\n", "8\n"),
+        ("=", "="),
+    ],
+)
+def test_a_scalar_is_what_go_yaml_makes_of_it(text: str, value: object) -> None:
+    """A value has the type that kubectl sends; the table was compared with sigs.k8s.io/yaml."""
+    found = read_yaml(f"key: {text}" if text != "-" else "key:\n-").data["key"]
+    assert found == value
+    assert type(found) is type(value)
+
+
+def test_keys_are_strings() -> None:
+    """A key of another type becomes the text that JSON has for it."""
+    assert read_yaml("{1: a, true: b, 1.5: c}").data == {"1": "a", "true": "b", "1.5": "c"}
+
+
+def test_a_merge_key_brings_in_what_is_not_said() -> None:
+    """`<<` brings in the members of other mappings; what stands beside it wins."""
+    text = "a: &a {x: 1, w: 2}\nb: {<<: *a, w: 3}\nc: {<<: [{z: 4}, *a]}"
+    data = read_yaml(text).data
+    assert data["b"] == {"x": 1, "w": 3}
+    assert data["c"] == {"x": 1, "w": 2, "z": 4}
+
+
+def test_every_value_has_its_line() -> None:
+    """The line of each key and each item is known."""
+    lines = read_yaml("a:\n  b: 1\n  c:\n  - 2\n  - d: 3\n").lines
+    assert lines == {
+        (): 1,
+        ("a",): 1,
+        ("a", "b"): 2,
+        ("a", "c"): 3,
+        ("a", "c", 0): 4,
+        ("a", "c", 1): 5,
+        ("a", "c", 1, "d"): 5,
+    }
+
+
+def test_json_is_read_as_json() -> None:
+    """JSON may be indented by tabs, and keeps 8.0 apart from 8."""
+    assert read_yaml('{\n\t"a": [8.0, "\\u00e9"]\n}').data == {"a": [8.0, "é"]}
+
+
+def test_json_has_no_constants() -> None:
+    """NaN is refused where a text is JSON."""
+    with pytest.raises(UnreadableTextError, match="NaN is no number in JSON"):
+        read_yaml('{"a": NaN}')
