@@ -1,0 +1,384 @@
+"""Does the driver send, time and account for every query, in virtual time?"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from inferometer_loadgen.drive import ClosedLoop, Driver, OpenLoop, Queries, Schedules
+from inferometer_loadgen.recorder import Recorder, Tallied
+from inferometer_loadgen.schedule import Constant, Poisson, Stream, generator
+from inferometer_loadgen.steps import End, StepPlan
+from inferometer_loadgen.wire import Failure, FailureKind, Prepared, Reply
+from support.simulated import (
+    MILLISECOND,
+    SECOND,
+    Answer,
+    Answering,
+    SimulatedLoop,
+    SimulatedServer,
+    a_site,
+    drive,
+)
+
+A_STEP = StepPlan(
+    label="",
+    batch_size=1,
+    warm_up_ns=0,
+    min_duration_ns=10 * SECOND,
+    max_duration_ns=100 * SECOND,
+    min_queries=1,
+)
+CUT = Failure(FailureKind.CONNECTION, "It was cut.")
+BAD = Failure(FailureKind.STATUS, "It was refused.")
+
+
+def after(delay_ns: int) -> Answering:
+    """Answer every request well after the same time."""
+    return lambda _index, _now: Answer(delay_ns)
+
+
+@dataclass(slots=True)
+class Drill:
+    """A step of a driver at a simulated server, and what came of it."""
+
+    answering: Answering
+    step: StepPlan = A_STEP
+    milli_qps: int | None = 100_000
+    """The rate of an open loop with equal gaps; None: a closed loop."""
+    connections: int = 1
+    capacity: int = 1
+    timeout_ns: int = 60 * SECOND
+    check: Callable[[Reply], str | None] = lambda _: None
+    lateness: Callable[[int], int] = lambda _: 0
+    poisson: bool = False
+
+    def run(self, at: dict[int, Callable[["Drill"], None]] | None = None) -> Tallied:
+        """Drive the step; `at` are things that happen at virtual times."""
+        self.loop = SimulatedLoop()
+        self.recorder = Recorder()
+        self.server = SimulatedServer(self.loop, self.answering, self.capacity)
+        self.driver = self._driver()
+        for when, what in (at or {}).items():
+            self.loop.call_at_ns(when, lambda what=what: what(self))  # type: ignore[misc]  # bound now
+        self.end = drive(self.loop, self.driver, self.server, self.connections)
+        return self.recorder.tallied
+
+    def _driver(self) -> Driver:
+        site = a_site(self.loop, self.lateness)
+        queries = Queries([Prepared((b"",))], self.check, self.timeout_ns)
+        if self.milli_qps is None:
+            return ClosedLoop(site, self.recorder, queries, self.step)
+        schedules = Schedules(
+            warm_up=Constant(self.milli_qps),
+            measured=(
+                Poisson(self.milli_qps, generator(1, Stream.MEASURED))
+                if self.poisson
+                else Constant(self.milli_qps)
+            ),
+        )
+        return OpenLoop(site, self.recorder, queries, self.step, schedules)
+
+    loop: SimulatedLoop = None  # type: ignore[assignment]  # set by run
+    recorder: Recorder = None  # type: ignore[assignment]  # set by run
+    server: SimulatedServer = None  # type: ignore[assignment]  # set by run
+    driver: Driver = None  # type: ignore[assignment]  # set by run
+    end: End = End.INTERRUPTED
+
+
+def test_open_loop_sends_the_schedule() -> None:
+    """Each query of the window is sent at its time, and its latency is the server's delay."""
+    drill = Drill(after(3 * MILLISECOND))
+    tallied = drill.run()
+    assert drill.end is End.DONE
+    assert [sent.at_ns for sent in drill.server.sent] == list(range(0, 10 * SECOND, 10_000_000))
+    assert tallied.scheduled == tallied.latency.count == 1000
+    assert tallied.latency.min_ns == tallied.latency.max_ns == 3 * MILLISECOND
+    assert tallied.service_time.max_ns == 3 * MILLISECOND
+    assert tallied.dispatch_lag.max_ns == 0
+    assert drill.driver.duration_ns == 10 * SECOND
+    assert tallied.waited_for_connection == 0
+
+
+def test_a_stall_is_in_the_latency_of_all_that_were_due() -> None:
+    """A server that stalls for a second once shows it in the latency from the schedule (CO)."""
+
+    def stalling(_index: int, now: int) -> Answer:
+        return Answer(6 * SECOND - now if 5 * SECOND <= now < 6 * SECOND else MILLISECOND)
+
+    tallied = Drill(stalling, milli_qps=200_000).run()
+    assert tallied.latency.count == 2000
+    p99, service_p99 = tallied.latency.at_percentile(99), tallied.service_time.at_percentile(99)
+    assert p99 is not None
+    assert service_p99 is not None
+    # 200 of 2,000 queries were due within the stall: the 20th slowest still waited 0.9 s.
+    assert p99 > 890 * MILLISECOND
+    assert service_p99 == pytest.approx(MILLISECOND, rel=0.001)
+    assert tallied.waited_for_connection >= 199
+
+
+def test_waiting_for_a_connection_is_latency() -> None:
+    """With one connection and a slow server each wait follows Lindley's recursion."""
+    drill = Drill(after(12 * MILLISECOND), timeout_ns=3600 * SECOND)
+    tallied = drill.run()
+    departure, latencies = 0, []
+    for due in range(0, 10 * SECOND, 10 * MILLISECOND):
+        departure = max(due, departure) + 12 * MILLISECOND
+        latencies.append(departure - due)
+    assert tallied.latency.sum_ns == sum(latencies)
+    assert tallied.latency.max_ns == max(latencies)
+    assert tallied.waited_for_connection == 999
+    assert tallied.dispatch_lag.max_ns == 0
+    assert drill.driver.last_reply_ns == departure
+
+
+def test_late_queries_are_sent_and_their_lag_is_told() -> None:
+    """An instrument that was held up sends what it missed, and the lag is in the latency."""
+
+    def held_up(at_ns: int) -> int:
+        return 500 * MILLISECOND if at_ns == 2 * SECOND else 0
+
+    tallied = Drill(after(MILLISECOND), lateness=held_up, connections=100).run()
+    assert tallied.latency.count == tallied.scheduled == 1000
+    assert tallied.dispatch_lag.max_ns == 500 * MILLISECOND
+    assert tallied.latency.max_ns == 501 * MILLISECOND
+    assert tallied.service_time.max_ns == MILLISECOND
+
+
+def test_warm_up_is_not_measured() -> None:
+    """Queries before the window are counted apart, however late they are answered."""
+    slow_first = Drill(
+        lambda index, _: Answer(5 * SECOND if index == 0 else MILLISECOND),
+        replace(A_STEP, warm_up_ns=2 * SECOND),
+        connections=2,
+    )
+    tallied = slow_first.run()
+    assert tallied.warm_up_queries == 200
+    assert tallied.latency.count == 1000
+    assert tallied.latency.max_ns == MILLISECOND
+    assert slow_first.driver.window_ns == 2 * SECOND
+
+
+def test_the_window_is_as_long_as_both_minimums_ask() -> None:
+    """Without enough queries in the least duration the window ends with the last one needed."""
+    drill = Drill(after(MILLISECOND), replace(A_STEP, min_queries=1500))
+    assert drill.run().latency.count == 1500
+    assert drill.end is End.DONE
+    assert drill.driver.duration_ns == 1499 * 10 * MILLISECOND
+
+
+def test_the_maximum_duration_ends_an_open_loop_early() -> None:
+    """Past the maximum the schedule is cut, and the end says that a minimum is missing."""
+    drill = Drill(after(MILLISECOND), replace(A_STEP, min_queries=10**6))
+    assert drill.run().latency.count == 10_000
+    assert drill.end is End.MAX_DURATION
+    assert drill.driver.duration_ns == 100 * SECOND
+
+
+def test_the_last_slow_query_is_waited_for() -> None:
+    """No slow query is lost to the window's end."""
+    drill = Drill(lambda index, _: Answer(30 * SECOND if index == 999 else 0), connections=2)
+    assert drill.run().latency.max_ns == 30 * SECOND
+    assert drill.loop.now_ns() == pytest.approx(39.99 * SECOND, abs=SECOND)
+
+
+@pytest.mark.parametrize("milli_qps", [None, 10_000])
+def test_a_query_without_an_answer_times_out(milli_qps: int | None) -> None:
+    """Past its timeout a query is cancelled on the wire and fails as a timeout, exactly then."""
+    drill = Drill(
+        lambda index, _: Answer(None if index % 10 == 3 else MILLISECOND),
+        replace(A_STEP, min_queries=100, min_duration_ns=1),
+        milli_qps,
+        connections=5,
+        timeout_ns=250 * MILLISECOND,
+    )
+    tallied = drill.run()
+    assert tallied.errors == {"timeout": 10}
+    assert tallied.latency.count == 90
+    cancelled = [sent for sent in drill.server.sent if sent.cancelled]
+    assert len(cancelled) == 10
+    assert "250 ms" in tallied.examples["timeout"]
+    if milli_qps is None:
+        following = [
+            b.at_ns - a.at_ns
+            for a, b in zip(drill.server.sent, drill.server.sent[1:], strict=False)
+            if a.cancelled
+        ]
+        assert all(gap == 250 * MILLISECOND for gap in following)
+
+
+def test_queries_that_wait_in_vain_time_out_unsent() -> None:
+    """With the only connection stuck, what is due meanwhile fails from its scheduled time on."""
+    drill = Drill(lambda index, _: Answer(None if index == 0 else MILLISECOND), timeout_ns=SECOND)
+    tallied = drill.run()
+    assert tallied.errors["timeout"] >= 1
+    assert tallied.latency.count + tallied.errors.total() == tallied.scheduled == 1000
+    assert tallied.latency.max_ns <= SECOND
+
+
+def test_closed_loop_keeps_one_query_outstanding() -> None:
+    """The next query is sent when the last is answered, until both minimums hold."""
+    drill = Drill(after(30 * MILLISECOND), replace(A_STEP, min_queries=100), None)
+    tallied = drill.run()
+    sent = [sent.at_ns for sent in drill.server.sent]
+    assert sent == [30 * MILLISECOND * i for i in range(len(sent))]
+    assert tallied.latency.count == len(sent) == 334
+    assert tallied.latency.min_ns == tallied.latency.max_ns == 30 * MILLISECOND
+    assert drill.driver.duration_ns == 334 * 30 * MILLISECOND
+
+
+def test_closed_loop_sends_enough_queries() -> None:
+    """A window goes on past the least duration until there are enough queries."""
+    drill = Drill(after(SECOND), replace(A_STEP, min_queries=20), None)
+    assert drill.run().latency.count == 20
+    assert drill.end is End.DONE
+
+
+def test_the_maximum_duration_ends_a_closed_loop() -> None:
+    """Past the maximum the loop ends with the answer that is outstanding."""
+    drill = Drill(after(40 * SECOND), replace(A_STEP, min_queries=20), None)
+    assert drill.run().latency.count == 3
+    assert drill.end is End.MAX_DURATION
+
+
+def test_closed_loop_warm_up_ends_between_two_queries() -> None:
+    """The query outstanding when the warm-up is over is not measured."""
+    drill = Drill(after(300 * MILLISECOND), replace(A_STEP, warm_up_ns=SECOND), None)
+    tallied = drill.run()
+    assert tallied.warm_up_queries == 4
+    assert drill.driver.window_ns == 1200 * MILLISECOND
+
+
+@pytest.mark.parametrize("milli_qps", [None, 100_000])
+def test_a_lost_server_ends_the_step(milli_qps: int | None) -> None:
+    """Without any connection for 3 s a step ends, and what was due by then has failed."""
+    drill = Drill(after(5 * MILLISECOND), milli_qps=milli_qps)
+    tallied = drill.run({2 * SECOND + 1: lambda d: d.server.lose(CUT)})
+    assert drill.end is End.SERVER_LOST
+    assert 5 * SECOND <= drill.loop.now_ns() <= 5.5 * SECOND
+    assert set(tallied.errors) == {"connection"}
+    assert tallied.latency.count in {200, 400}
+    if milli_qps is not None:
+        assert tallied.latency.count + tallied.errors.total() == tallied.scheduled
+
+
+@pytest.mark.parametrize("milli_qps", [None, 100_000])
+def test_a_server_that_comes_back_is_measured_on(milli_qps: int | None) -> None:
+    """A connection that was away for 2 s costs its outstanding query and shows as latency."""
+    drill = Drill(after(5 * MILLISECOND), milli_qps=milli_qps)
+    tallied = drill.run(
+        {
+            2 * SECOND + 1: lambda d: d.server.lose(CUT),
+            4 * SECOND + 1: lambda d: d.server.come_back(),
+        }
+    )
+    assert drill.end is End.DONE
+    assert tallied.errors == {"connection": 1}
+    assert drill.driver.reconnects == 1
+    if milli_qps is not None:
+        assert tallied.latency.count == 999
+        assert tallied.latency.max_ns > 1900 * MILLISECOND
+
+
+@pytest.mark.parametrize("milli_qps", [None, 100_000])
+def test_an_end_from_outside_keeps_what_was_measured(milli_qps: int | None) -> None:
+    """A step that is interrupted ends at once; what is outstanding then is forgotten."""
+    drill = Drill(after(4 * MILLISECOND), milli_qps=milli_qps)
+    tallied = drill.run({3 * SECOND + 1: lambda d: d.driver.end(End.INTERRUPTED)})
+    assert drill.end is End.INTERRUPTED
+    assert drill.driver.duration_ns == 3 * SECOND + 1
+    assert tallied.latency.count == (300 if milli_qps else 750)
+    assert not tallied.errors
+
+
+def test_replies_are_checked_by_sample() -> None:
+    """The first 8 replies and one in 64 are kept and checked; what does not fit is an error."""
+    drill = Drill(
+        lambda index, _: Answer(0, body=b"bad" if index == 127 else b""),
+        check=lambda reply: "It is bad." if reply.body else None,
+    )
+    tallied = drill.run()
+    kept = [index for index, sent in enumerate(drill.server.sent) if sent.kept]
+    assert kept == [*range(8), *range(63, 1000, 64)]
+    assert tallied.checked_replies == len(kept)
+    assert tallied.errors == {"content": 1}
+    assert tallied.examples == {"content": "It is bad."}
+
+
+def test_errors_are_not_in_the_latencies() -> None:
+    """A failed query counts by its kind with the first message, and in no distribution."""
+    drill = Drill(lambda i, _: Answer(50 * MILLISECOND if i % 2 else 0, BAD if i % 2 else None))
+    tallied = drill.run()
+    assert tallied.errors == {"status": 500}
+    assert tallied.examples == {"status": BAD.message}
+    assert tallied.service_time.max_ns == 0
+    assert tallied.latency.count == tallied.service_time.count == 500
+
+
+def test_queries_are_spread_evenly_and_places_are_used_again() -> None:
+    """Connections take turns, and memory for queries in flight does not grow with their number."""
+    drill = Drill(after(25 * MILLISECOND), connections=4, capacity=2)
+    drill.run()
+    per_connection = [0] * 4
+    for sent in drill.server.sent:
+        per_connection[sent.connection] += 1
+    assert per_connection == [250] * 4
+    assert len(drill.driver._since) == 3
+
+
+def test_windows_tell_each_second() -> None:
+    """A second's window has the queries that were due and those that were answered in it."""
+    windows = Drill(after(5 * MILLISECOND)).run().windows.report(open_loop=True)
+    assert [window.duration_milliseconds for window in windows] == [1000] * 10
+    assert [window.scheduled for window in windows] == [100] * 10
+    assert [window.succeeded for window in windows] == [100] * 10
+    assert {window.max_nanoseconds for window in windows} == {5 * MILLISECOND}
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 2**16),
+    connections=st.integers(1, 4),
+    capacity=st.integers(1, 3),
+    timeout_ms=st.integers(5, 200),
+    open_loop=st.booleans(),
+)
+def test_every_query_is_accounted_for_once(
+    seed: int, connections: int, capacity: int, timeout_ms: int, *, open_loop: bool
+) -> None:
+    """Whatever the server does, each query is answered or failed once, none twice."""
+    random = generator(seed, Stream.INPUTS)
+
+    def any_answer(_index: int, _now: int) -> Answer:
+        fate = random.random()
+        if fate < 0.05:
+            return Answer(None)
+        delay = int(random.exponential(30 * MILLISECOND))
+        return Answer(delay, BAD if fate < 0.2 else None)
+
+    drill = Drill(
+        any_answer,
+        replace(A_STEP, warm_up_ns=SECOND, min_duration_ns=3 * SECOND),
+        200_000 if open_loop else None,
+        connections,
+        capacity,
+        timeout_ms * MILLISECOND,
+        poisson=True,
+    )
+    tallied = drill.run(
+        {
+            2 * SECOND: lambda d: d.server.lose(CUT),
+            2 * SECOND + 300 * MILLISECOND: lambda d: d.server.come_back(),
+        }
+    )
+    total = tallied.latency.count + tallied.errors.total()
+    assert drill.end is End.DONE
+    if open_loop:
+        assert total == tallied.scheduled
+    else:
+        assert total + tallied.warm_up_queries == len(drill.server.sent)
+    assert tallied.latency.max_ns <= timeout_ms * MILLISECOND + MILLISECOND
+    answered = sum(window.succeeded for window in tallied.windows.report(open_loop=open_loop))
+    assert answered == tallied.latency.count
