@@ -1,11 +1,10 @@
-"""gRPC over HTTP/2: what is written, what replies amount to, and what ends streams."""
+"""gRPC over HTTP/2: what is written, and what replies amount to."""
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from inferometer_loadgen.wire.contract import Failure, FailureKind, Reply
-from inferometer_loadgen.wire.grpc_engine import Event, GrpcEngine
 from inferometer_loadgen.wire.hpack import decode
 from support.wire_bytes import (
     ACK,
@@ -13,30 +12,25 @@ from support.wire_bytes import (
     DATA,
     END_HEADERS,
     END_STREAM,
-    GOAWAY,
     HEADERS,
     OPENING,
     PADDED,
-    PING,
     PRIORITISED,
     PRIORITY,
-    PUSH_PROMISE,
     RST_STREAM,
     SETTINGS,
     TRAILERS,
     WINDOW_UPDATE,
     failed_reply,
     frame,
-    goaway,
     literal,
     message,
     pieces_of,
     reply,
     settings,
     split_frames,
-    window_update,
 )
-from support.wire_peer import Peer, request
+from support.wire_peer import Peer
 
 GOOD = Reply(b"fine", None)
 
@@ -332,140 +326,3 @@ def test_a_refused_reply_resets_its_stream() -> None:
     peer.written()
     failure_of(peer, frame(HEADERS, END_HEADERS, 1, b"\x8d"))
     assert peer.written() == frame(RST_STREAM, 0, 1, b"\x00\x00\x00\x08")
-
-
-@pytest.mark.parametrize(
-    ("wire", "code", "sentence"),
-    [
-        pytest.param(reply(5), 1, "stream 5, never opened", id="a stream never opened"),
-        pytest.param(frame(DATA, 0, 2, b"x"), 1, "stream 2", id="a stream of the server"),
-        pytest.param(frame(RST_STREAM, 0, 9, bytes(4)), 1, "stream 9", id="reset, never opened"),
-        pytest.param(frame(RST_STREAM, 0, 1, bytes(3)), 6, "3 bytes long", id="short reset"),
-        pytest.param(frame(PING, 0, 0, b"short"), 6, "5 bytes long in place of 8", id="short PING"),
-        pytest.param(frame(PING, 0, 1, bytes(8)), 1, "came on stream 1", id="PING on a stream"),
-        pytest.param(frame(GOAWAY, 0, 0, b"1234"), 6, "GOAWAY", id="short GOAWAY"),
-        pytest.param(frame(SETTINGS, 0, 0, b"12345"), 6, "no multiple of 6", id="short SETTINGS"),
-        pytest.param(frame(SETTINGS, ACK, 0, b"123456"), 6, "holds settings", id="full ACK"),
-        pytest.param(settings((4, 2**31)), 3, "2147483648", id="a window too large"),
-        pytest.param(settings((5, 1)), 1, "MAX_FRAME_SIZE is 1", id="frames too small"),
-        pytest.param(window_update(0, 0), 1, "0 bytes", id="a window that does not grow"),
-        pytest.param(window_update(0, 2**31 - 1), 3, "past 2147483647", id="a window too wide"),
-        pytest.param(frame(PUSH_PROMISE, 4, 1, bytes(8)), 1, "pushed", id="push"),
-        pytest.param(frame(HEADERS, 4, 1, b"\xbe"), 9, "entry 62", id="a header table"),
-    ],
-)
-def test_a_broken_connection_fails_all_and_says_goodbye(
-    wire: bytes, code: int, sentence: str
-) -> None:
-    """Each request fails with the reason, GOAWAY carries the standard's code, nothing follows."""
-    peer = Peer()
-    peer.send()
-    peer.send(token=1)
-    peer.written()
-    answers = peer.receive(wire)
-    assert [token for token, _, _ in answers] == [0, 1]
-    for _, failure, _ in answers:
-        assert failure is not None
-        assert failure.kind is FailureKind.PROTOCOL
-        assert sentence in failure.message
-    assert peer.frames()[-1] == (GOAWAY, 0, 0, bytes(4) + code.to_bytes(4, "big"))
-    assert peer.finished()
-    assert peer.events == [Event.LIMITS, Event.RETIRED]
-    assert peer.receive(wire, reply(1)) == []
-    assert peer.written() == b""
-
-
-def test_pings_are_answered_with_the_next_write() -> None:
-    """The answer and the next request leave together, in order; an answer is not answered."""
-    peer = Peer()
-    engine = peer.engine
-    engine._on_reply = lambda token, _failure, _reply: engine.send(request(b"next"), token, False)
-    peer.send()
-    peer.written()
-    peer.receive(
-        frame(PING, 0, 0, b"12345678") + reply(1) + frame(PING, ACK, 0, b"abcdefgh"),
-    )
-    assert [item[:3] for item in peer.frames()] == [
-        (PING, ACK, 0),
-        (HEADERS, END_HEADERS, 3),
-        (DATA, END_STREAM, 3),
-    ]
-
-
-def test_a_cancelled_request_is_reset_and_never_answered() -> None:
-    """Its late reply is passed over; others go on; nobody is found twice."""
-    peer = Peer()
-    peer.send(token=5)
-    peer.send(token=6)
-    peer.written()
-    assert peer.engine.cancel(5)
-    assert not peer.engine.cancel(5)
-    assert peer.written() == frame(RST_STREAM, 0, 1, b"\x00\x00\x00\x08")
-    assert peer.receive(reply(1) + reply(3)) == [(6, None, GOOD)]
-
-
-def test_goaway_comes_twice() -> None:
-    """The first ends new streams only; the second fails what the server did not take."""
-    peer = Peer()
-    for token in range(3):
-        peer.send(token=token)
-    peer.written()
-    assert peer.receive(goaway(2**31 - 1) + frame(PING, 0, 0, b"draining")) == []
-    assert peer.written() == frame(PING, ACK, 0, b"draining")
-    assert peer.retired()
-    assert peer.events == [Event.LIMITS, Event.RETIRED]
-    [(token, failure, _)] = peer.receive(goaway(3, 11, b"too_many_pings"))
-    assert token == 2
-    assert failure is not None
-    assert failure.kind is FailureKind.CONNECTION
-    assert "did not take the request: ENHANCE_YOUR_CALM (too_many_pings)" in failure.message
-    assert peer.receive(reply(3)) == [(1, None, GOOD)]
-    assert not peer.finished()
-    assert peer.receive(reply(1)) == [(0, None, GOOD)]
-    assert peer.finished()
-    assert peer.events == [Event.LIMITS, Event.RETIRED]
-
-
-def test_the_last_stream_id_retires_the_connection() -> None:
-    """The request on it is still answered."""
-    peer = Peer(last_stream_id=3)
-    peer.send()
-    assert not peer.retired()
-    peer.send(token=1)
-    assert peer.retired()
-    assert peer.receive(reply(1) + reply(3)) == [(0, None, GOOD), (1, None, GOOD)]
-    assert peer.finished()
-
-
-def test_the_limit_of_streams_follows_the_server() -> None:
-    """Each SETTINGS is told to the owner with the limit in force."""
-    peer = Peer((3, 2))
-    assert (peer.engine.max_streams, peer.events) == (2, [Event.LIMITS])
-    peer.receive(settings((3, 8)))
-    assert (peer.engine.max_streams, peer.events) == (8, [Event.LIMITS, Event.LIMITS])
-
-
-def test_the_receive_window_is_given_back() -> None:
-    """Once half of it is used, padding and abandoned streams included, the server gets it back."""
-    peer = Peer()
-    peer.send()
-    peer.engine.cancel(0)
-    peer.written()
-    part = frame(DATA, PADDED, 1, b"\xff" + bytes(1 << 20)[:-1])
-    granted = 0
-    for _ in range(1100):
-        peer.receive(part)
-        for kind, _, stream_id, payload in peer.frames():
-            assert (kind, stream_id) == (WINDOW_UPDATE, 0)
-            granted += int.from_bytes(payload, "big")
-    assert granted == 2**30
-
-
-def test_an_engine_ends_quietly_when_its_requests_are_forgotten() -> None:
-    """After closing for good nobody is called."""
-    peer = Peer()
-    peer.send()
-    peer.engine.forget()
-    peer.engine.lost("It was lost.")
-    assert peer.answers == []
-    assert isinstance(peer.engine, GrpcEngine)

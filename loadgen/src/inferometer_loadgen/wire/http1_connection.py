@@ -8,6 +8,7 @@ from typing_extensions import override
 
 from inferometer_loadgen.wire.contract import (
     Connection,
+    ConnectionFailedError,
     EncodedRequest,
     FailureKind,
     OnCapacity,
@@ -95,7 +96,11 @@ class Http1Connection(asyncio.Protocol):
 
     async def open(self) -> None:
         """Connect for the first time; raises ConnectionFailedError."""
-        await self._dialer.dial()
+        try:
+            await self._dialer.dial()
+        except ConnectionFailedError:
+            await self.close()  # a transport made just too late must not be dialled again
+            raise
         self.capacity = 1
 
     def send(self, prepared: Prepared, token: int, keep_reply: bool = False) -> None:  # noqa: FBT001, FBT002 - as in the contract

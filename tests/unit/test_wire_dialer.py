@@ -1,0 +1,88 @@
+"""Dialling again: at once after an answer, ever more slowly where there is none."""
+
+import asyncio
+
+import pytest
+
+from inferometer_loadgen.wire.contract import ConnectionFailedError, Target
+from inferometer_loadgen.wire.dialer import Dialer
+
+TARGET = Target("HTTP", "host", 80, "m")
+sleep = asyncio.sleep
+
+
+class Server:
+    """Refuses a number of attempts, and writes down the delays before each."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, refusals: int) -> None:
+        self.refusals = refusals
+        self.delays: list[float] = []
+        self.back = asyncio.Event()
+        self.dialer = Dialer(TARGET, self._connect, self.back.set, 1)
+        monkeypatch.setattr(asyncio, "sleep", self._sleep)
+
+    async def _sleep(self, seconds: float) -> None:
+        self.delays.append(seconds)
+        await sleep(0)
+
+    async def _connect(self) -> None:
+        if self.refusals:
+            self.refusals -= 1
+            raise ConnectionRefusedError(111, "Connection refused")
+
+    async def redialled(self, *, answered: bool) -> list[float]:
+        """Lose the connection, and return the delays until it is back."""
+        self.delays.clear()
+        self.back.clear()
+        self.dialer.redial(answered=answered)
+        self.dialer.redial(answered=answered)
+        await self.back.wait()
+        return self.delays[:]
+
+
+def test_delays_double_up_to_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Attempts at a server that is away neither storm it nor come too late."""
+
+    async def main() -> None:
+        server = Server(monkeypatch, refusals=9)
+        delays = await server.redialled(answered=True)
+        assert delays == [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.0, 1.0]
+
+    asyncio.run(main())
+
+
+def test_a_server_that_only_accepts_is_dialled_slowly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection lost without an answer does not reset the delay; one with an answer does."""
+
+    async def main() -> None:
+        server = Server(monkeypatch, refusals=0)
+        assert [await server.redialled(answered=False) for _ in range(3)] == [[], [0.01], [0.02]]
+        assert await server.redialled(answered=True) == []
+
+    asyncio.run(main())
+
+
+def test_a_failed_attempt_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where, and why."""
+
+    async def main() -> None:
+        await Server(monkeypatch, refusals=1).dialer.dial()
+
+    with pytest.raises(ConnectionFailedError, match=r"to host:80 could not be opened: .*refused"):
+        asyncio.run(main())
+
+
+def test_after_stop_nothing_is_dialled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An attempt under way is given up, a later loss is ignored."""
+
+    async def main() -> None:
+        server = Server(monkeypatch, refusals=1_000_000)
+        server.dialer.redial(answered=True)
+        await sleep(0)
+        await server.dialer.stop()
+        left = server.refusals
+        server.dialer.redial(answered=True)
+        await sleep(0)
+        assert server.refusals == left
+
+    asyncio.run(main())
