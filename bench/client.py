@@ -1,0 +1,209 @@
+"""What does a client cost that keeps a number of requests outstanding?
+
+    python -m bench.client wire --protocol HTTP --port 8000 --model tiny --connections 8
+
+For each line {"seconds": 3} or {"requests": 10} on standard input it answers with a line that
+tells requests, wall and CPU seconds of the window, and the median latency. Each client sends a
+request whose bytes were made before, and checks status and framing of each reply and the outputs
+of one in 64, as the load generator does.
+"""
+
+import argparse
+import asyncio
+import json
+import sys
+from array import array
+from dataclasses import dataclass
+from statistics import median
+from time import perf_counter, process_time
+
+import grpc  # type: ignore[import-untyped]  # ships no types
+import uvloop
+from bench.model_files import MEASURANDS, Measurand
+from bench.traffic import Protocol, expectation, request_of, target_of
+
+from inferometer_loadgen.replies import EVERY
+from inferometer_loadgen.wire import Connection, EncodedRequest, Failure, Reply
+from inferometer_loadgen.wire.connection import open_connection, prepare
+
+_METHOD = "/inference.GRPCInferenceService/ModelInfer"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the command line asks for."""
+
+    client: str
+    protocol: Protocol
+    port: int
+    measurand: Measurand
+    connections: int
+    streams: int
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """How long to send: for a time, or for a number of requests."""
+
+    seconds: float = 0.0
+    requests: int = 0
+
+    def is_over(self, elapsed_seconds: float, answered: int) -> bool:
+        """Say whether nothing more is to be sent."""
+        return elapsed_seconds >= self.seconds and answered >= self.requests
+
+
+class FaultyReplyError(RuntimeError):
+    """A reply that is not what it must be: nothing that follows is worth a figure."""
+
+
+class WireLoop:
+    """Our own wire protocols: the next request leaves in the loop turn that read the reply."""
+
+    def __init__(self, asked: Asked) -> None:
+        self._asked = asked
+        self._target = target_of(asked.measurand, asked.protocol, asked.port)
+        encoded = request_of(asked.measurand, asked.protocol)
+        self._prepared = prepare(self._target, encoded)
+        self._fault = expectation(asked.measurand, asked.protocol).fault
+        self._carriers: list[Connection] = []
+        self._sent: list[float] = []
+        self._latencies = array("d")
+        self._window = Window()
+        self._began = 0.0
+        self._sends = 0
+        self._outstanding = 0
+        self._done: asyncio.Future[None] | None = None
+
+    async def open(self) -> None:
+        """Open all connections."""
+        asked = self._asked
+        for _ in range(asked.connections):
+            connection = await open_connection(
+                self._target, self._on_reply, lambda _: None, streams=asked.streams
+            )
+            self._carriers += [connection] * asked.streams
+        self._sent = [0.0] * len(self._carriers)
+
+    async def run(self, window: Window) -> "array[float]":
+        """Return the latencies of a window, in seconds."""
+        self._window = window
+        self._latencies = array("d")
+        self._done = asyncio.get_running_loop().create_future()
+        self._began = perf_counter()
+        self._outstanding = len(self._carriers)
+        for token in range(len(self._carriers)):
+            self._send(token, self._began)
+        await self._done
+        return self._latencies
+
+    def _send(self, token: int, now: float) -> None:
+        self._sent[token] = now
+        self._sends += 1
+        self._carriers[token].send(self._prepared, token, self._sends % EVERY == 0)
+
+    def _on_reply(self, token: int, failure: Failure | None, reply: Reply | None) -> None:
+        now = perf_counter()
+        self._latencies.append(now - self._sent[token])
+        fault = failure or (self._fault(reply) if reply is not None else None)
+        if fault is not None and self._done is not None and not self._done.done():
+            self._done.set_exception(FaultyReplyError(str(fault)))
+        elif not self._window.is_over(now - self._began, len(self._latencies)):
+            self._send(token, now)
+        else:
+            self._outstanding -= 1
+            if not self._outstanding and self._done is not None:
+                self._done.set_result(None)
+
+
+class AioLoop:
+    """grpc.aio with a request encoded once: as cheap as that client can be used."""
+
+    def __init__(self, asked: Asked) -> None:
+        self._asked = asked
+        encoded: EncodedRequest = request_of(asked.measurand, asked.protocol)
+        self._payload = encoded.payload
+        self._fault = expectation(asked.measurand, asked.protocol).fault
+        self._channels: list[grpc.aio.Channel] = []
+        self._latencies = array("d")
+        self._sends = 0
+
+    async def open(self) -> None:
+        """Open all channels."""
+        address = f"127.0.0.1:{self._asked.port}"
+        for number in range(self._asked.connections):
+            # Channels of one process share connections unless something tells them apart.
+            channel = grpc.aio.insecure_channel(address, [("bench.number", number)])
+            await channel.channel_ready()
+            self._channels.append(channel)
+
+    async def run(self, window: Window) -> "array[float]":
+        """Return the latencies of a window, in seconds."""
+        self._latencies = array("d")
+        began = perf_counter()
+        await asyncio.gather(
+            *(
+                self._stream(channel, window, began)
+                for channel in self._channels
+                for _ in range(self._asked.streams)
+            )
+        )
+        return self._latencies
+
+    async def _stream(self, channel: grpc.aio.Channel, window: Window, began: float) -> None:
+        call = channel.unary_unary(_METHOD)
+        now = began
+        while not window.is_over(now - began, len(self._latencies)):
+            sent = now
+            self._sends += 1
+            body: bytes = await call(self._payload)
+            if self._sends % EVERY == 0 and (fault := self._fault(Reply(body, None))):
+                raise FaultyReplyError(fault)
+            now = perf_counter()
+            self._latencies.append(now - sent)
+
+
+async def _serve(asked: Asked) -> None:
+    loop = WireLoop(asked) if asked.client == "wire" else AioLoop(asked)
+    await loop.open()
+    while line := await asyncio.to_thread(sys.stdin.readline):
+        window = Window(**json.loads(line))
+        wall, cpu = perf_counter(), process_time()
+        latencies = await loop.run(window)
+        cpu, wall = process_time() - cpu, perf_counter() - wall
+        told = {
+            "requests": len(latencies),
+            "wallSeconds": wall,
+            "cpuSeconds": cpu,
+            "medianSeconds": median(latencies),
+        }
+        sys.stdout.write(json.dumps(told) + "\n")
+        sys.stdout.flush()
+
+
+def main() -> None:
+    """Answer until standard input ends."""
+    parser = argparse.ArgumentParser(description="Keep requests outstanding, and tell the cost.")
+    parser.add_argument("client", choices=["wire", "grpc.aio"])
+    parser.add_argument("--protocol", choices=["HTTP", "GRPC"], default="HTTP")
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--model", choices=sorted(MEASURANDS), default="tiny")
+    parser.add_argument("--connections", type=int, default=1)
+    parser.add_argument("--streams", type=int, default=1)
+    asked = parser.parse_args()
+    uvloop.run(
+        _serve(
+            Asked(
+                client=asked.client,
+                protocol=asked.protocol,
+                port=asked.port,
+                measurand=MEASURANDS[asked.model],
+                connections=asked.connections,
+                streams=asked.streams,
+            )
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()

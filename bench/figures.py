@@ -1,0 +1,73 @@
+"""What do repeated figures amount to, and do they reach a goal?
+
+Pure arithmetic: nothing is measured here.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Literal, assert_never
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What repeats of one figure amount to."""
+
+    median: float
+    least: float
+    most: float
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """One way to reach a goal: a limit of the figure itself, or of its ratio to the peer's."""
+
+    of: Literal["figure", "ratio"]
+    sense: Literal["at most", "at least"]
+    limit: float
+
+    def holds(self, value: float) -> bool:
+        """Say whether a value keeps the limit, which itself is within."""
+        match self.sense:
+            case "at most":
+                return value <= self.limit
+            case "at least":
+                return value >= self.limit
+            case _:
+                assert_never(self.sense)
+
+
+Goal = tuple[Bound, ...]
+"""Reached where any of its bounds holds; no goal where there is none."""
+
+
+def summary(values: Sequence[float]) -> Summary:
+    """Return the median of the repeats, the least and the most. Raises ValueError without any."""
+    if not values:
+        raise ValueError("There is no repeat to summarise: measure at least once.")
+    return Summary(median(values), min(values), max(values))
+
+
+def ratio(ours: Sequence[float], peers: Sequence[float]) -> Summary:
+    """Return the ratio of the medians, with the least and the most of the repeats' own ratios.
+
+    A repeat's own ratio is of two figures taken one after the other, so that their spread is
+    what is left once both were equally disturbed. Raises ValueError where the repeats do not pair.
+    """
+    pairs = [own / peer for own, peer in zip(ours, peers, strict=True)]
+    return Summary(summary(ours).median / summary(peers).median, min(pairs), max(pairs))
+
+
+def is_reached(goal: Goal, figure: Summary, to_peer: Summary | None) -> bool | None:
+    """Say whether any bound of a goal holds for the medians.
+
+    None: that is not known, since the peer was not run and no bound that needs none holds.
+    """
+    judged = [
+        None if value is None else bound.holds(value.median)
+        for bound in goal
+        for value in [figure if bound.of == "figure" else to_peer]
+    ]
+    if True in judged:
+        return True
+    return None if None in judged else False

@@ -1,0 +1,49 @@
+"""How long does session.run take in a process of its own?
+
+    python -m bench.in_process --model resnet50.onnx --threads 1
+
+For each line {"inferences": 10} on standard input it answers with the median
+latency and the CPU time of one: {"medianSeconds": 0.04, "cpuSeconds": 0.04}.
+"""
+
+import argparse
+import json
+import sys
+from statistics import median
+from time import perf_counter, process_time
+
+import onnxruntime  # type: ignore[import-untyped]  # ships no types
+from bench.model_files import RESNET50
+
+WARM_RUNS = 3
+
+
+def main() -> None:
+    """Answer until standard input ends."""
+    parser = argparse.ArgumentParser(description="Time session.run on resnet50's input.")
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--threads", type=int, default=1)
+    asked = parser.parse_args()
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = asked.threads
+    options.inter_op_num_threads = 1
+    session = onnxruntime.InferenceSession(asked.model, options, providers=["CPUExecutionProvider"])
+    inputs = {RESNET50.input.name: RESNET50.array()}
+    outputs = [RESNET50.output.name]
+    for _ in range(WARM_RUNS):
+        session.run(outputs, inputs)
+    for line in sys.stdin:
+        seconds = []
+        cpu = process_time()
+        for _ in range(json.loads(line)["inferences"]):
+            started = perf_counter()
+            session.run(outputs, inputs)
+            seconds.append(perf_counter() - started)
+        cpu = process_time() - cpu
+        told = {"medianSeconds": median(seconds), "cpuSeconds": cpu / len(seconds)}
+        sys.stdout.write(json.dumps(told) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,12 @@
+"""How is Inferometer measured next to its peers? `python bench/run.py`."""
+
+import sys
+from pathlib import Path
+
+# bench/ is a folder of scripts beside the packages, and no package that is installed
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from bench.suite import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,154 @@
+"""How are the servers started that are measured?"""
+
+import http.client
+import json
+import os
+import socket
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from bench.case import PeerMissingError, Place
+from bench.model_files import TINY, TINY_WEIGHTS, Measurand
+from bench.processes import BenchError, Child, started, wait_for_http
+
+_TRITON_MODEL = Path(__file__).with_name("triton_model")
+_STUB = "triton_python_backend_stub"
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server that is ready."""
+
+    process: Child
+    http_port: int
+    grpc_port: int
+
+
+@contextmanager
+def inferometer_server(place: Place, measurand: Measurand) -> Iterator[Server]:
+    """Run our own server on its core, one thread within an operator."""
+    command = [
+        *(sys.executable, "-m", "inferometer_serving"),
+        *("--model", str(measurand.write(place.folder))),
+        *("--threads", "1"),
+    ]
+    with started(
+        "Inferometer's server", command, core=place.server_core, folder=place.folder
+    ) as process:
+        ports = process.read()
+        ready = process.read()
+        if ready.get("event") != "ready":
+            raise BenchError(f"Inferometer's server was never ready: {ready}.")
+        yield Server(process, ports["httpPort"], ports["grpcPort"])
+
+
+def triton_home() -> Path:
+    """Return where bench/install-tools --with-triton puts Triton."""
+    caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(caches) / "inferometer" / "bench" / "triton"
+
+
+def require_triton() -> None:
+    """Raise PeerMissingError unless Triton and its Python backend can be run here."""
+    if not _triton_folder().is_dir():
+        raise PeerMissingError(
+            "Triton's server is not installed: run bench/install-tools --with-triton, which "
+            "takes it from the wheel nvidia-pytriton (55 MB) into a folder of its own."
+        )
+    if not _stub().is_file():
+        raise PeerMissingError(
+            f"The installed Triton has no Python backend for Python {_python()}: run the "
+            "benchmarks with a Python of 3.9 to 3.12."
+        )
+    linked = subprocess.run(
+        ["ldd", str(_stub())], capture_output=True, text=True, check=False, env=_library_path()
+    )
+    absent = [line.split()[0] for line in linked.stdout.splitlines() if "not found" in line]
+    if absent:
+        raise PeerMissingError(
+            f"Triton's Python backend misses {', '.join(absent)}: install it (on Debian "
+            f"libpython{_python()}) and run bench/install-tools --with-triton again."
+        )
+
+
+@contextmanager
+def triton_server(place: Place) -> Iterator[Server]:
+    """Run Triton with its Python backend on the server's core; its model is numpy's addition."""
+    port = _free_port()
+    with started(
+        "Triton",
+        triton_command(place.folder, port),
+        core=place.server_core,
+        folder=place.folder,
+        environment={**_library_path(), "PYTHONPATH": str(triton_home() / "packages")},
+    ) as process:
+        wait_for_http(process, port, "/v2/health/ready")
+        yield Server(process, port, 0)
+
+
+def triton_command(folder: Path, port: int) -> list[str]:
+    """Return Triton's command line, and lay out in `folder` the backend that it names."""
+    # The backend runs the stub beside it: the one for this Python's version.
+    backend = folder / "backends" / "python"
+    backend.mkdir(parents=True, exist_ok=True)
+    installed = _triton_folder() / "backends" / "python"
+    for file in (*installed.iterdir(), _stub()):
+        if not (backend / file.name).exists():
+            (backend / file.name).symlink_to(file)
+    return [
+        str(_triton_folder() / "bin" / "tritonserver"),
+        f"--model-repository={_TRITON_MODEL}",
+        f"--backend-directory={backend.parent}",
+        f"--http-port={port}",
+        "--http-address=127.0.0.1",
+        "--http-thread-count=2",
+        "--allow-grpc=false",
+        "--allow-metrics=false",
+    ]
+
+
+def check_tiny(server: Server) -> None:
+    """Raise BenchError unless a server adds the tiny model's weights to four numbers."""
+    numbers = np.array([1, 2, 3, 4], dtype=np.float32)
+    tensor = {"name": "x", "shape": [1, 4], "datatype": "FP32", "data": numbers.tolist()}
+    connection = http.client.HTTPConnection("127.0.0.1", server.http_port, timeout=10)
+    try:
+        body = json.dumps({"inputs": [tensor]})
+        connection.request("POST", f"/v2/models/{TINY.name}/infer", body)
+        answer = json.loads(connection.getresponse().read())
+    finally:
+        connection.close()
+    found = answer.get("outputs", [{}])[0].get("data")
+    if found != (numbers + TINY_WEIGHTS).tolist():
+        raise BenchError(f"{server.process.name} answered {answer}, which is not the sum.")
+
+
+def _triton_folder() -> Path:
+    return triton_home() / "packages" / "pytriton" / "tritonserver"
+
+
+def _stub() -> Path:
+    return _triton_folder() / "python_backend_stubs" / _python() / _STUB
+
+
+def _python() -> str:
+    return f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+def _library_path() -> dict[str, str]:
+    """Return where the stub finds the shared library of this Python, if it has one."""
+    places = [sysconfig.get_config_var("LIBDIR"), os.environ.get("LD_LIBRARY_PATH")]
+    return {"LD_LIBRARY_PATH": ":".join(place for place in places if place)}
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

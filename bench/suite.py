@@ -1,0 +1,104 @@
+"""How are the cases measured and told: all of them, or one?"""
+
+import argparse
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from bench.case import Case, Place
+from bench.case_client import CLIENT_COST
+from bench.case_overhead import SERVER_OVERHEAD
+from bench.case_tiny import TINY_UNDER_WRK
+from bench.machine import Moment, disturbance, machine, today
+from bench.measure import measure
+from bench.page import PageError, render, replaced
+from bench.processes import ROOT, BenchError, on_core, usable_cores
+
+CASES: tuple[Case, ...] = (SERVER_OVERHEAD, TINY_UNDER_WRK, CLIENT_COST)
+PAGE = ROOT / "docs" / "performance.md"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure what the command line asks for, and return the exit code.
+
+    0: all was measured and told, whatever came out; 1: a case could not be, and keeps its section.
+    """
+    asked = _parser().parse_args(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # ends the children on the way out
+    cases = [case for case in CASES if not asked.case or case.name in asked.case]
+    failed = False
+    for number, case in enumerate(cases):
+        title = f"[{number + 1}/{len(cases)} {case.name}]"
+        try:
+            section = _section(case, asked.repeats, asked.seconds, title)
+            print(section, end="\n\n", flush=True)
+            if not asked.dry:
+                _write(case.name, section)
+        except (BenchError, PageError, OSError) as error:
+            print(f"bench: {case.name} could not be measured: {error}", file=sys.stderr)
+            failed = True
+        except KeyboardInterrupt:
+            return 130
+    return 1 if failed else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        description="Measure Inferometer beside its peers, and write docs/performance.md."
+    )
+    names = [case.name for case in CASES]
+    parser.add_argument(
+        "--case", action="append", choices=names, help="only this one; may be given several times"
+    )
+    parser.add_argument("--repeats", type=_positive, default=5, help="default: 5")
+    parser.add_argument(
+        "--seconds",
+        type=_positive,
+        default=3,
+        help="how long a turn lasts that is measured by time; default: 3",
+    )
+    parser.add_argument("--dry", action="store_true", help="leave docs/performance.md as it is")
+    return parser
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1 on")
+    return int(text)
+
+
+def _section(case: Case, repeats: int, seconds: float, title: str) -> str:
+    cores = usable_cores()
+    server_core, client_core = (cores[0], cores[1]) if len(cores) > 1 else (None, None)
+    began = time.monotonic()
+
+    def tell(what: str) -> None:
+        print(f"{time.monotonic() - began:6.1f} s {title} {what}", file=sys.stderr, flush=True)
+
+    with TemporaryDirectory(prefix="inferometer-bench-") as folder, on_core(client_core):
+        place = Place(server_core, client_core, Path(folder), seconds)
+        before = Moment.now()
+        measured = measure(case, place, repeats, tell)
+        after = Moment.now()
+    pinned = (
+        "cores could not be chosen"
+        if server_core is None
+        else f"server on core {server_core}, client on core {client_core}"
+    )
+    conditions = [
+        f"{today()}; repeats: {repeats}; {pinned}. {machine()}",
+        disturbance(before, after, os.cpu_count() or 1),
+    ]
+    return render(case, measured.taken, measured.missing, conditions)
+
+
+def _write(name: str, section: str) -> None:
+    """Put a case's section into the page: written beside and renamed."""
+    page = replaced(PAGE.read_text(encoding="utf-8"), name, section)
+    beside = PAGE.with_suffix(".md.new")
+    beside.write_text(page, encoding="utf-8")
+    beside.replace(PAGE)
