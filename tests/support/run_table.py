@@ -101,6 +101,7 @@ VALID = (
     Row("a rate with an integral fraction", a_scenario(server={"targetQps": 8.0})),
     Row("the smallest rate", a_scenario(server={"targetQps": "0.001"})),
     Row("CPU as a number", a_run(server={"resources": {"cpu": 2, "memory": 2000000000}})),
+    Row("CPU with an integral fraction", a_run(server={"resources": {"cpu": 2.0}})),
     Row("CPU with decimals", a_run(server={"resources": {"cpu": "0.5"}})),
     Row("an empty server", a_run(server={})),
     Row(

@@ -47,7 +47,12 @@ def local_notes(run: BenchmarkRun) -> tuple[str, ...]:
 def _launched_notes(server: Server) -> list[str]:
     resources = server.resources
     asked = f"cpu {resources.cpu}, memory {resources.memory}"
-    notes = [f"spec.server.resources ({asked}) is not enforced: only threads takes its default."]
+    notes = [
+        (
+            f"spec.server.resources ({asked}) is not enforced in a local run; only the default of "
+            "threads comes from it."
+        )
+    ]
     if server.placement != Placement():
         notes.append(
             "spec.server.placement is not used in a local run: the server runs on this machine."

@@ -76,6 +76,10 @@ def read_yaml(text: str) -> YamlText:
     except yaml.MarkedYAMLError as error:
         fact = " ".join(part for part in (error.problem, error.note) if part) or "a syntax error"
         raise UnreadableTextError(_explained(fact), error.problem_mark) from error
+    except yaml.reader.ReaderError as error:
+        raise UnreadableTextError(
+            f"the character U+{error.character:04X} at position {error.position} is not allowed"
+        ) from error
     except yaml.YAMLError as error:
         raise UnreadableTextError(f"the text is no YAML: {error}") from error
     except RecursionError as error:
