@@ -5,6 +5,8 @@ SHELL := /bin/bash
 PYTHON ?= python3
 UV_VERSION := 0.13.8
 UV := .venv/bin/uv
+# Trust the certificates that this machine trusts: many sit behind a proxy of their own.
+export UV_SYSTEM_CERTS := true
 BIN := .venv/bin
 
 .PHONY: help install demo test check generate bench clean
