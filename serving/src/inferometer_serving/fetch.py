@@ -5,7 +5,6 @@ Only this module reaches beyond the machine. The server itself is handed a path.
 
 import hashlib
 import os
-import ssl
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -20,6 +19,7 @@ from typing_extensions import override
 from inferometer_models import zoo
 from inferometer_serving.errors import ModelRefusedError
 from inferometer_serving.graph_file import GraphFile, read_graph
+from inferometer_serving.graph_inputs import GraphInput, graph_inputs
 
 MAX_MODEL_BYTES = 8 << 30
 """The largest model taken by default, external data included."""
@@ -46,6 +46,8 @@ class FetchedModel:
     """What to serve it as: the last part of its address without ".onnx"."""
     external_sha256: dict[str, str]
     """Of each file of external data, by its place beside the model."""
+    inputs: tuple[GraphInput, ...] | None
+    """What a request must carry; None where the file alone does not tell."""
 
 
 def fetch(
@@ -61,7 +63,8 @@ def fetch(
     Models of the zoo and of https:// are written into the folder `destination`; file: models stay
     where they are, a relative one being looked up from the folder `relative_to`. Raises
     ModelRefusedError where the address is of no known kind, the model is missing, larger than
-    `max_bytes`, not ONNX, of another `sha256` than asked, or has external data outside its folder.
+    `max_bytes`, not ONNX, of another `sha256` than asked, or has external data outside its folder;
+    OSError where `destination` cannot take it.
     """
     scheme, separator, rest = uri.partition(":")
     match scheme.lower() if separator else "":
@@ -95,6 +98,7 @@ def _checked(uri: str, graph: GraphFile, name: str, sha256: str | None) -> Fetch
         size_bytes=graph.size_bytes,
         name=name,
         external_sha256=graph.external_sha256,
+        inputs=graph_inputs(graph.model.graph),
     )
 
 
@@ -141,17 +145,8 @@ def _from_web(uri: str, destination: Path, sha256: str | None, max_bytes: int) -
     name = Path(urllib.parse.unquote(urllib.parse.urlsplit(uri).path)).name
     target = destination / (name or "model.onnx")
     digest = hashlib.sha256()
-    try:
-        with _open(uri) as response:
-            _write(target, _bounded(uri, response, max_bytes, digest))
-    except (urllib.error.URLError, HTTPException, TimeoutError, ssl.SSLError, OSError) as error:
-        reason: object = getattr(error, "reason", None) or error
-        if isinstance(error, urllib.error.HTTPError):
-            reason = error  # its text tells the status too
-            error.close()
-        raise ModelRefusedError(
-            f"The model {uri} cannot be fetched: {reason}. Check the address and the network."
-        ) from error
+    with _open(uri) as response:
+        _write(target, _bounded(uri, response, max_bytes, digest))
     if digest.hexdigest() != sha256.lower():
         target.unlink()
         raise _other_checksum(uri, sha256, digest.hexdigest())
@@ -162,7 +157,7 @@ def _bounded(
     uri: str, response: IO[bytes], max_bytes: int, digest: "hashlib._Hash"
 ) -> Iterator[bytes]:
     total = 0
-    while chunk := response.read(_CHUNK_BYTES):
+    while chunk := _read(uri, response):
         total += len(chunk)
         if total > max_bytes:
             raise ModelRefusedError(
@@ -173,7 +168,7 @@ def _bounded(
         yield chunk
     missing = getattr(response, "length", None)  # http.client itself takes a short body for whole
     if missing:
-        raise HTTPException(f"it ended {missing:,} bytes early")
+        raise _unreachable(uri, f"it ended {missing:,} bytes early")
 
 
 class _SecureRedirects(urllib.request.HTTPRedirectHandler):
@@ -197,8 +192,27 @@ class _SecureRedirects(urllib.request.HTTPRedirectHandler):
 
 def _open(uri: str) -> IO[bytes]:
     opener = urllib.request.build_opener(_SecureRedirects())
-    response: IO[bytes] = opener.open(uri, timeout=_STALL_SECONDS)
+    try:
+        response: IO[bytes] = opener.open(uri, timeout=_STALL_SECONDS)
+    except urllib.error.HTTPError as error:
+        error.close()
+        raise _unreachable(uri, error) from error  # its text tells the status too
+    except (HTTPException, OSError) as error:
+        raise _unreachable(uri, getattr(error, "reason", None) or error) from error
     return response
+
+
+def _read(uri: str, response: IO[bytes]) -> bytes:
+    try:
+        return response.read(_CHUNK_BYTES)
+    except (HTTPException, OSError) as error:
+        raise _unreachable(uri, error) from error
+
+
+def _unreachable(uri: str, reason: object) -> ModelRefusedError:
+    return ModelRefusedError(
+        f"The model {uri} cannot be fetched: {reason}. Check the address and the network."
+    )
 
 
 def _write(path: Path, chunks: Iterator[bytes]) -> Path:

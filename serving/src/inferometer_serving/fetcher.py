@@ -1,7 +1,9 @@
 """How is a model fetched by a process of its own? `python -m inferometer_serving.fetcher`.
 
-It prints one line of JSON: `{"path": ..., "sha256": ..., "name": ..., "sizeBytes": ...}`, and ends
-0; or it ends 2 with a sentence on standard error where the model is refused.
+It prints one line of JSON: `{"path": ..., "sha256": ..., "name": ..., "sizeBytes": ...,
+"inputs": [{"name": ..., "datatype": ..., "shape": [...]}]}`, and ends 0; `inputs` is null where the
+file alone does not tell them. Else a sentence on standard error says why not: it ends 2 where the
+model is refused, and 1 where the folder cannot take it.
 """
 
 import argparse
@@ -12,7 +14,7 @@ from pathlib import Path
 import orjson
 
 from inferometer_serving.errors import ModelRefusedError
-from inferometer_serving.exits import EXIT_DONE, EXIT_REFUSED
+from inferometer_serving.exits import EXIT_DONE, EXIT_FAILED, EXIT_REFUSED
 from inferometer_serving.fetch import MAX_MODEL_BYTES, fetch
 
 
@@ -30,11 +32,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ModelRefusedError as error:
         sys.stderr.write(f"refused: {error}\n")
         return EXIT_REFUSED
+    except OSError as error:
+        sys.stderr.write(
+            f"failed: The model {asked.uri} could not be written to {asked.destination}: "
+            f"{error.strerror or error}.\n"
+        )
+        return EXIT_FAILED
     told = {
         "path": str(model.path),
         "sha256": model.sha256,
         "name": model.name,
         "sizeBytes": model.size_bytes,
+        "inputs": model.inputs,
     }
     sys.stdout.write(orjson.dumps(told).decode() + "\n")
     return EXIT_DONE

@@ -1,0 +1,33 @@
+"""What does an ONNX file tell of its inputs before anything opens it?"""
+
+from onnx import TensorProto, helper
+from support.onnx_models import add, identity, open_axes
+
+from inferometer_serving.graph_inputs import GraphInput, graph_inputs
+
+
+def test_inputs_are_told_in_order_with_open_axes() -> None:
+    """Named and unnamed axes are open, and the order is the graph's."""
+    assert graph_inputs(add().graph) == (
+        GraphInput("left", "FP32", (-1, 4)),
+        GraphInput("right", "FP32", (-1, 4)),
+    )
+    assert graph_inputs(open_axes().graph) == (GraphInput("image", "FP32", (-1, 3, -1, -1)),)
+
+
+def test_weights_are_no_inputs() -> None:
+    """An input that has a value in the file needs none from a request."""
+    graph = identity("INT64", (2,)).graph
+    graph.initializer.append(helper.make_tensor("w", TensorProto.FLOAT, [1], [0.0]))
+    graph.input.append(helper.make_tensor_value_info("w", TensorProto.FLOAT, [1]))
+    assert graph_inputs(graph) == (GraphInput("x", "INT64", (2,)),)
+
+
+def test_what_the_file_does_not_tell_is_not_guessed() -> None:
+    """An open rank and an element type that the protocol lacks are left to the runtime."""
+    graph = identity().graph
+    graph.input[0].type.tensor_type.ClearField("shape")
+    assert graph_inputs(graph) is None
+    graph = identity().graph
+    graph.input[0].type.tensor_type.elem_type = TensorProto.COMPLEX64
+    assert graph_inputs(graph) is None
