@@ -62,7 +62,9 @@ class ClosedLoop(Driver):
             if elapsed >= self._step.max_duration_ns:
                 self.end(End.DONE if enough else End.MAX_DURATION)
                 return
-        self._try_send(now, now)
+        # Counting the last answer took a moment, which is none of the next query's latency.
+        sent = self._clock()
+        self._try_send(sent, sent)
 
     def _open_window(self, now: int) -> None:
         self.on_window()
