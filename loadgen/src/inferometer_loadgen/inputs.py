@@ -279,14 +279,16 @@ class FileSource:
 def read_npz(path: Path) -> dict[str, Array]:
     """Return the arrays of a .npz file; raises InputRefusedError where it cannot be read."""
     try:
-        with np.load(path, allow_pickle=False) as file:
-            if not isinstance(file, np.lib.npyio.NpzFile):
-                raise InputRefusedError(f"{path} is one array, not a .npz file: use numpy.savez.")
-            return {name: file[name] for name in file.files}
+        # numpy leaves a file open that it opened itself and cannot read.
+        with path.open("rb") as opened:
+            file = np.load(opened, allow_pickle=False)
+            if isinstance(file, np.lib.npyio.NpzFile):
+                return {name: file[name] for name in file.files}
     except FileNotFoundError:
         raise InputRefusedError(f"The inputs file {path} does not exist.") from None
     except (OSError, ValueError, BadZipFile, EOFError) as error:
         raise InputRefusedError(f"The inputs file {path} cannot be read: {error}.") from error
+    raise InputRefusedError(f"{path} is one array, not a .npz file: use numpy.savez.")
 
 
 def _as_bytes(array: Array) -> Array:

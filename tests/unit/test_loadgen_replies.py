@@ -1,0 +1,141 @@
+"""Is a reply whose outputs are not the model's found out?"""
+
+import json
+import re
+from typing import Any, Literal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tritonclient.grpc.service_pb2 import (  # type: ignore[import-untyped]  # has no types
+    ModelInferResponse,
+)
+
+from inferometer_api.result import Tensor
+from inferometer_loadgen.replies import Expectation, data_dependent
+from inferometer_loadgen.wire import Reply
+
+Protocol = Literal["HTTP", "GRPC"]
+PROMISED = [
+    Tensor(name="scores", datatype="FP32", shape=[-1, 2]),
+    Tensor(name="label", datatype="BYTES", shape=[1]),
+]
+GOOD = {"scores": ("FP32", [3, 2], 24), "label": ("BYTES", [1], 9)}
+
+
+def a_reply(protocol: Protocol, outputs: dict[str, tuple[str, list[int], int]]) -> Reply:
+    """Build a reply with outputs of these types, shapes and lengths in bytes."""
+    if protocol == "GRPC":
+        message: Any = ModelInferResponse()
+        for name, (datatype, shape, size) in outputs.items():
+            message.outputs.add(name=name, datatype=datatype, shape=shape)
+            message.raw_output_contents.append(bytes(size))
+        return Reply(message.SerializeToString(), None)
+    head = {
+        "outputs": [
+            {
+                "name": name,
+                "datatype": datatype,
+                "shape": shape,
+                "parameters": {"binary_data_size": size},
+            }
+            for name, (datatype, shape, size) in outputs.items()
+        ]
+    }
+    text = json.dumps(head).encode()
+    return Reply(text + bytes(sum(size for *_, size in outputs.values())), len(text))
+
+
+@pytest.mark.parametrize("protocol", ["HTTP", "GRPC"])
+def test_a_reply_that_fits_is_good(protocol: Protocol) -> None:
+    """Names, types, shapes and lengths that are as promised make no fault, in any order."""
+    expected = Expectation(protocol, PROMISED, 3)
+    assert expected.fault(a_reply(protocol, GOOD)) is None
+    assert expected.fault(a_reply(protocol, dict(reversed(GOOD.items())))) is None
+
+
+@pytest.mark.parametrize("protocol", ["HTTP", "GRPC"])
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"scores": ("FP16", [3, 2], 12)}, "type FP16"),
+        ({"scores": ("FP32", [2, 2], 16)}, r"\[2, 2\], \[3, 2\] was due"),
+        ({"scores": ("FP32", [3, 3], 36)}, r"\[3, 3\]"),
+        ({"scores": ("FP32", [6], 24)}, r"\[6\]"),
+        ({"scores": ("FP32", [3, 2], 20)}, "20 bytes"),
+        ({"more": ("FP32", [1], 4)}, "more"),
+    ],
+)
+def test_a_reply_that_does_not_fit_is_a_fault(
+    protocol: Protocol, changed: dict[str, tuple[str, list[int], int]], words: str
+) -> None:
+    """A wrong name, type, shape or length is told in a sentence."""
+    fault = Expectation(protocol, PROMISED, 3).fault(a_reply(protocol, {**GOOD, **changed}))
+    assert fault is not None
+    assert re.search(words, fault)
+
+
+def test_a_missing_output_is_a_fault() -> None:
+    """An output that the model promises must be there."""
+    fault = Expectation("HTTP", PROMISED, 3).fault(a_reply("HTTP", {"scores": GOOD["scores"]}))
+    assert fault is not None
+    assert "label" in fault
+
+
+def test_json_tensors_are_counted() -> None:
+    """A tensor in JSON needs as many elements as its shape says, nested or flat."""
+    promised = [Tensor(name="y", datatype="FP32", shape=[-1, 2])]
+    expected = Expectation("HTTP", promised, 2)
+
+    def told(data: Any) -> str | None:
+        output = {"name": "y", "datatype": "FP32", "shape": [2, 2], "data": data}
+        return expected.fault(Reply(json.dumps({"outputs": [output]}).encode(), None))
+
+    assert told([1, 2, 3, 4]) is None
+    assert told([[1, 2], [3, 4]]) is None
+    assert "3 elements" in (told([1, 2, 3]) or "")
+
+
+@settings(deadline=None)
+@given(body=st.binary(max_size=60), protocol=st.sampled_from(["HTTP", "GRPC"]), split=st.booleans())
+def test_any_bytes_make_a_fault_and_no_crash(
+    body: bytes, protocol: Protocol, *, split: bool
+) -> None:
+    """Whatever a server sends as outputs, the check ends in a sentence."""
+    reply = Reply(body, len(body) // 2 if split else None)
+    assert Expectation(protocol, PROMISED, 3).fault(reply)
+
+
+@settings(deadline=None)
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(["outputs", "name", "datatype", "shape", "parameters", "data"]),
+                inner,
+                max_size=4,
+            )
+        ),
+    )
+)
+def test_any_json_makes_a_fault_and_no_crash(document: Any) -> None:
+    """JSON of any other form is a fault too."""
+    assert Expectation("HTTP", PROMISED, 3).fault(Reply(json.dumps(document).encode(), None))
+
+
+def test_a_first_axis_that_follows_the_data_is_no_batch() -> None:
+    """An output is free where its first axis is empty or differs among requests of one batch."""
+    boxes = [Tensor(name="boxes", datatype="FP32", shape=[-1, 4])]
+
+    def seen(*firsts: int) -> frozenset[str]:
+        outputs = [{"boxes": ("FP32", [first, 4], 16 * first)} for first in firsts]
+        return data_dependent("HTTP", boxes, [a_reply("HTTP", each) for each in outputs])
+
+    assert seen(2, 2, 2) == frozenset()
+    assert seen(2, 3, 2) == {"boxes"}
+    assert seen(0, 0) == {"boxes"}
+    free = Expectation("HTTP", boxes, 2, seen(0))
+    assert free.fault(a_reply("HTTP", {"boxes": ("FP32", [7, 4], 112)})) is None
+    assert free.fault(a_reply("HTTP", {"boxes": ("FP32", [7, 5], 140)})) is not None
