@@ -82,6 +82,8 @@ def log_axis(label: str, values: Iterable[float]) -> Axis:
 def log_span_axis(label: str, low: float, high: float) -> Axis:
     """Return a logarithmic axis over just this range, with ticks at 1, 2 and 5 of a decade."""
     wide = log_axis(label, [low, high])
+    if high <= low:
+        return wide
     inner = tuple(tick for tick in wide.ticks if low <= tick.value <= high)
     return replace(wide, low=low, high=high, ticks=inner)
 

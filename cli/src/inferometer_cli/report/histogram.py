@@ -27,13 +27,15 @@ class Recorded:
     def share_between(self, edges: Floats) -> Floats:
         """Return which share of the times lies between each edge (ns) and the next.
 
-        A bucket's times are taken as spread evenly over it, so that bins finer than the
-        histogram's 3 significant digits show no comb.
+        What lies outside counts to the first and the last bin. A bucket's times are taken as
+        spread evenly over it, so that bins finer than the histogram's 3 significant digits show
+        no comb.
         """
         ends = np.cumsum(self.counts)
         bounds = np.column_stack([self.low, self.high]).ravel()
-        below = np.column_stack([ends - self.counts, ends]).ravel()
-        return np.asarray(np.diff(np.interp(edges, bounds, below)) / ends[-1], dtype=np.float64)
+        below = np.interp(edges, bounds, np.column_stack([ends - self.counts, ends]).ravel())
+        below[0], below[-1] = 0.0, ends[-1]
+        return np.asarray(np.diff(below) / ends[-1], dtype=np.float64)
 
     def at_shares(self, shares: Floats) -> Floats:
         """Return the time (ns) at each share of the queries: the smallest that so many keep."""

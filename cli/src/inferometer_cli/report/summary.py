@@ -29,12 +29,6 @@ class Figure:
 class Row:
     """One step in the summary table."""
 
-    name: str
-    """Of the scenario; empty in all but the first of its rows."""
-    rows: int
-    """How many rows the scenario has, in the first of them."""
-    anchor: str
-    state: str
     step: str
     queries: str
     failed: str
@@ -48,11 +42,21 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
+class Entry:
+    """One scenario in the summary table, with a row for each of its steps."""
+
+    name: str
+    anchor: str
+    state: str
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Summary:
-    """The summary table: one row for each step, its times all in one unit."""
+    """The summary table, its times all in one unit."""
 
     unit: str
-    rows: tuple[Row, ...]
+    entries: tuple[Entry, ...]
     energy_notes: tuple[str, ...]
     """Why energy is unavailable, each reason once."""
     shows_energy: bool
@@ -81,15 +85,14 @@ def summarise(document: ResultDocument) -> Summary:
     """Return the summary table of a result."""
     steps = [step for result in document.scenarios for step in result.steps]
     unit = time_unit(value for step in steps for value in _times(step.latency))
-    rows = tuple(
-        row
+    entries = tuple(
+        Entry(entry_name(result), anchor(index), result.verdict.state, tuple(_rows(result, unit)))
         for index, result in enumerate(document.scenarios)
-        for row in _rows(result, anchor(index), unit)
     )
     unavailable = [step.energy for step in steps if step.energy.attribution == "unavailable"]
     return Summary(
         unit=unit.name,
-        rows=rows,
+        entries=entries,
         energy_notes=tuple(dict.fromkeys(energy.reason.rstrip(".") for energy in unavailable)),
         shows_energy=any(step.energy.microjoules_per_inference is not None for step in steps),
     )
@@ -145,15 +148,11 @@ def bounded(value: PercentileValue | None, unit: Unit) -> Figure:
     return Figure(unit.text(value.nanoseconds), f"{low}{DASH}{high}")
 
 
-def _rows(result: ScenarioResult, section: str, unit: Unit) -> Iterator[Row]:
-    for index, step in enumerate(result.steps):
+def _rows(result: ScenarioResult, unit: Unit) -> Iterator[Row]:
+    for step in result.steps:
         counts = step.counts
         kinds = tuple(f"{count:,} {kind}" for kind, count in sorted(counts.errors.items()))
         yield Row(
-            name="" if index else entry_name(result),
-            rows=0 if index else len(result.steps),
-            anchor=section,
-            state=result.verdict.state,
             step=step.label,
             queries=f"{counts.queries:,}",
             failed=f"{counts.failed:,}",

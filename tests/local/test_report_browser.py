@@ -1,0 +1,238 @@
+"""report.html in a real browser: it asks for nothing, shows everything, light, dark and small."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from inferometer_api.result import Finding, ResultDocument, Verdict
+from inferometer_cli.report import render_report
+from support.browser import Page, Theme, browsing, find_chromium
+from support.results import (
+    a_long_result,
+    a_refused_result,
+    a_result,
+    a_valid_result,
+    an_unfinished_result,
+)
+
+_WIDTHS = (400, 820, 1280)
+
+_LOOK = """(() => {
+  const box = (e) => { const b = e.getBoundingClientRect(); return [b.width, b.height]; };
+  const text = (t) => {
+    const b = t.getBoundingClientRect();
+    return [b.left, b.right, b.top, b.bottom];
+  };
+  const names = (svg) => [...svg.querySelectorAll("text.name")].map(text);
+  const style = (e) => getComputedStyle(e);
+  return {
+    overflow: document.documentElement.scrollWidth - document.documentElement.clientWidth,
+    background: style(document.body).backgroundColor,
+    card: style(document.querySelector("section.verdict")).backgroundColor,
+    charts: [...document.querySelectorAll("svg.chart")].map(box),
+    outside: [...document.querySelectorAll("svg.chart text")].filter((t) => {
+      const [inner, outer] = [text(t), t.closest("figure").getBoundingClientRect()];
+      return inner[0] < outer.left || inner[1] > outer.right || inner[3] > outer.bottom;
+    }).map((t) => t.textContent),
+    names: [...document.querySelectorAll("svg.chart")].map(names),
+    small: Math.min(...[...document.querySelectorAll("svg.chart text")].map((t) => {
+      const svg = t.closest("svg");
+      return parseFloat(style(t).fontSize) * svg.getBoundingClientRect().width / 480;
+    })),
+    heading: document.querySelector("#verdict").textContent,
+  };
+})()"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What one page looked like at one width in one theme."""
+
+    look: dict[str, Any]
+    requests: tuple[str, ...]
+    complaints: tuple[str, ...]
+
+
+def _hostile_result() -> ResultDocument:
+    document = a_valid_result()
+    attack = (
+        "<img src=http://127.0.0.1:9/x onerror=alert(1)><script>document.title='taken'</script>"
+    )
+    finding = Finding(rule="x" * 300, message=attack, figure=attack, limit=attack)
+    verdict = Verdict(state="INVALID", reasons=[finding])
+    scenario = document.scenarios[0].model_copy(update={"verdict": verdict, "name": attack})
+    return document.model_copy(update={"scenarios": [scenario]})
+
+
+_DOCUMENTS: dict[str, Callable[[], ResultDocument]] = {
+    "three": a_result,
+    "valid": a_valid_result,
+    "long": a_long_result,
+    "interrupted": an_unfinished_result,
+    "refused": a_refused_result,
+    "hostile": _hostile_result,
+}
+
+
+@pytest.fixture(scope="module")
+def chromium() -> str:
+    """Return the path of the browser."""
+    found = find_chromium()
+    if found is None:
+        pytest.skip("no Chromium is installed: `apt-get install chromium` lets this test look")
+    return found
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with every page."""
+    folder = tmp_path_factory.mktemp("reports")
+    for name, document in _DOCUMENTS.items():
+        (folder / f"{name}.html").write_text(render_report(document()), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def seen(chromium: str, folder: Path) -> dict[tuple[str, int, Theme], _Seen]:
+    """Return how each page looked, at each width and in each theme, all in one browser."""
+
+    async def look() -> dict[tuple[str, int, Theme], _Seen]:
+        found: dict[tuple[str, int, Theme], _Seen] = {}
+        async with browsing(chromium) as page:
+            for name in _DOCUMENTS:
+                for theme in get_args(Theme):
+                    await page.emulate(theme=theme)
+                    await page.open((folder / f"{name}.html").as_uri())
+                    for width in _WIDTHS:
+                        await page.emulate(width=width, theme=theme)
+                        looks = await page.evaluate(_LOOK)
+                        found[name, width, theme] = _taken(page, looks)
+                    page.requests.clear()
+                    page.complaints.clear()
+        return found
+
+    return asyncio.run(look())
+
+
+def _taken(page: Page, look: dict[str, Any]) -> _Seen:
+    return _Seen(look, tuple(page.requests), tuple(page.complaints))
+
+
+def test_nothing_is_requested_but_the_page(seen: dict[tuple[str, int, Theme], _Seen]) -> None:
+    """The browser asks for the file itself and for nothing else, even where a text would."""
+    for (name, _, _), each in seen.items():
+        assert [url.rpartition("/")[2] for url in each.requests] == [f"{name}.html"]
+
+
+def test_nothing_is_complained_of(seen: dict[tuple[str, int, Theme], _Seen]) -> None:
+    """No script fails, no markup is refused, no policy is broken."""
+    assert {complaint for each in seen.values() for complaint in each.complaints} == set()
+
+
+def test_every_chart_is_seen(seen: dict[tuple[str, int, Theme], _Seen]) -> None:
+    """Charts have a size at every width, and their texts are readable and within their card."""
+    for (name, width, _), each in seen.items():
+        assert (name == "refused") == (each.look["charts"] == [])
+        for chart_width, chart_height in each.look["charts"]:
+            assert chart_width > 250
+            assert chart_height > 140
+        assert each.look["outside"] == [], (name, width)
+        if each.look["charts"]:
+            assert each.look["small"] > 9
+
+
+def test_names_of_lines_do_not_overlap(seen: dict[tuple[str, int, Theme], _Seen]) -> None:
+    """The names at the ends of lines stand clear of each other."""
+    for (name, width, _), each in seen.items():
+        for texts in each.look["names"]:
+            for index, (left, right, top, bottom) in enumerate(texts):
+                for other in texts[index + 1 :]:
+                    apart = other[0] >= right or other[1] <= left
+                    # Boxes of text have room above and below the letters: a third may be shared.
+                    clear = abs(other[2] - top) > 0.6 * (bottom - top)
+                    assert apart or clear, (name, width)
+
+
+def test_dark_mode_changes_the_page(seen: dict[tuple[str, int, Theme], _Seen]) -> None:
+    """A person who prefers dark gets dark paper, and the same charts."""
+    for name in _DOCUMENTS:
+        light, dark = (seen[name, 1280, theme].look for theme in get_args(Theme))
+        assert _brightness(light["background"]) > 0.9
+        assert _brightness(dark["background"]) < 0.15
+        assert light["charts"] == dark["charts"]
+
+
+def test_a_phone_scrolls_down_only(seen: dict[tuple[str, int, Theme], _Seen]) -> None:
+    """Nothing is wider than the window, down to 400 pixels, however long a word is."""
+    assert {key: each.look["overflow"] for key, each in seen.items() if each.look["overflow"]} == {}
+
+
+def test_the_verdict_is_the_heading(seen: dict[tuple[str, int, Theme], _Seen]) -> None:
+    """Each page's verdict is what the run ended with."""
+    headings = {name: seen[name, 1280, "light"].look["heading"] for name in _DOCUMENTS}
+    assert headings == {
+        "three": "INVALID",
+        "valid": "VALID",
+        "long": "VALID",
+        "interrupted": "INTERRUPTED",
+        "refused": "REFUSED",
+        "hostile": "INVALID",
+    }
+
+
+def test_a_pointer_shows_values(chromium: str, folder: Path) -> None:
+    """Over a chart the values beside the pointer appear; away from it they go."""
+
+    async def point() -> tuple[str, str, str]:
+        async with browsing(chromium) as page:
+            await page.open((folder / "three.html").as_uri())
+            await page.evaluate("document.querySelectorAll('svg.chart')[2].scrollIntoView()")
+            left, top, width, height = await page.evaluate(
+                "(() => { const b = document.querySelectorAll('svg.chart')[2]"
+                ".getBoundingClientRect(); return [b.left, b.top, b.width, b.height]; })()"
+            )
+            await page.move_pointer(left + width / 2, top + height / 2)
+            tip = "document.querySelectorAll('figure')[2].querySelector('.tip')"
+            shown = await page.evaluate(f"{tip}.textContent")
+            visible = await page.evaluate(f"getComputedStyle({tip}).visibility")
+            await page.move_pointer(1, 1)
+            hidden = await page.evaluate(f"getComputedStyle({tip}).visibility")
+            return shown, visible, hidden
+
+    shown, visible, hidden = asyncio.run(point())
+    lines = shown.split("\n")
+    assert lines[0].endswith(" s")
+    assert [line.rsplit(" ", 2)[0] for line in lines[1:]] == ["p99 = max", "p50"]
+    assert (visible, hidden) == ("visible", "hidden")
+
+
+def test_it_prints_on_white_paper(chromium: str, folder: Path) -> None:
+    """Printed from a dark screen it is light, and all its figures are unfolded."""
+
+    async def print_page() -> tuple[bytes, str, float]:
+        async with browsing(chromium) as page:
+            await page.emulate(theme="dark")
+            await page.open((folder / "three.html").as_uri())
+            printed = await page.pdf()
+            await page.emulate(theme="dark", media="print")
+            background = await page.evaluate("getComputedStyle(document.body).backgroundColor")
+            unfolded = await page.evaluate(
+                "document.querySelector('details table').getBoundingClientRect().height"
+            )
+            return printed, background, unfolded
+
+    printed, background, unfolded = asyncio.run(print_page())
+    assert printed.startswith(b"%PDF-")
+    assert 5 <= printed.count(b"/Type /Page\n") <= 16
+    assert _brightness(background) == 1
+    assert unfolded > 20
+
+
+def _brightness(css: str) -> float:
+    """Return the mean of an rgb(...) colour's channels, from 0 to 1."""
+    channels = css.removeprefix("rgb(").removesuffix(")").split(",")
+    return sum(float(channel) for channel in channels) / 3 / 255

@@ -1,0 +1,148 @@
+"""Which result documents may there be at all?
+
+A strategy for documents that hold to their schema and to nothing else: no windows, no replies,
+zeros, huge figures, any text wherever the document may have one.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+from hypothesis import strategies as st
+
+from inferometer_api.result import (
+    Counts,
+    Energy,
+    ErrorExample,
+    Finding,
+    Outcome,
+    ResultDocument,
+    ScenarioResult,
+    Step,
+    UsageSample,
+    Verdict,
+    Window,
+)
+from support.results import a_result, a_run, an_environment
+from support.steps import a_distribution
+
+Made = TypeVar("Made")
+
+TEXTS = st.sampled_from(
+    [
+        "",
+        "plain",
+        "<script>alert(1)</script>",
+        '"><img src=x>',
+        "{{ 1234567 * 7 }}",
+        "a|b",
+        "\x1b[2J",
+        "é漢",
+    ]
+)
+
+
+def _made(make: Callable[..., Made], **fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Made]:
+    """Return what `make` makes of these fields; st.builds would read pydantic's wire names."""
+    return st.fixed_dictionaries(fields).map(lambda values: make(**values))
+
+
+_COUNTS = st.integers(min_value=0, max_value=2**53 - 1)
+_FEW = st.integers(min_value=0, max_value=5_000)
+_RATES = st.floats(min_value=0, max_value=1e9)
+_KINDS = st.sampled_from(["singleStream", "server", "batch", "concurrency", "offline"])
+
+_TIMES = st.lists(st.integers(min_value=0, max_value=3_600_000_000_000), min_size=1, max_size=8)
+_DISTRIBUTIONS = st.none() | _TIMES.map(lambda times: a_distribution(np.array(times)))
+_DAMAGED = _TIMES.map(
+    lambda times: a_distribution(np.array(times)).model_copy(update={"histogram": "damaged"})
+)
+
+_WINDOWS = _made(
+    Window,
+    start_milliseconds=_FEW,
+    duration_milliseconds=_FEW,
+    scheduled=st.none() | _FEW,
+    succeeded=_FEW,
+    failed=_FEW,
+    p50_nanoseconds=st.none() | _COUNTS,
+    p99_nanoseconds=st.none() | _COUNTS,
+    max_nanoseconds=st.none() | _COUNTS,
+)
+_USAGES = _made(
+    UsageSample,
+    at_milliseconds=_FEW,
+    server_cpu_cores=st.none() | _RATES,
+    server_memory_bytes=st.none() | _COUNTS,
+    client_cpu_cores=_RATES,
+    client_memory_bytes=_COUNTS,
+)
+_COUNTED = _made(
+    Counts,
+    queries=_COUNTS,
+    samples=_COUNTS,
+    succeeded=_COUNTS,
+    failed=_COUNTS,
+    errors=st.dictionaries(TEXTS, _COUNTS, max_size=2),
+    scheduled=st.none() | _COUNTS,
+)
+_ENERGIES = _made(
+    Energy,
+    attribution=st.sampled_from(["unavailable", "dedicated", "shared"]),
+    reason=TEXTS,
+    microjoules_per_inference=st.none() | _COUNTS,
+)
+_STEPS = _made(
+    Step,
+    label=TEXTS,
+    batch_size=st.integers(min_value=0, max_value=4096),
+    started_at=TEXTS | st.just("2026-03-12T14:03:31Z"),
+    warm_up_nanoseconds=_COUNTS,
+    duration_nanoseconds=_COUNTS,
+    ended_early=st.booleans(),
+    counts=_COUNTED,
+    scheduled_qps=st.none() | _RATES,
+    achieved_qps=_RATES,
+    achieved_samples_per_second=_RATES,
+    latency=_DISTRIBUTIONS | _DAMAGED,
+    service_time=_DISTRIBUTIONS,
+    dispatch_lag=_DISTRIBUTIONS,
+    windows=st.lists(_WINDOWS, max_size=3),
+    usage=st.lists(_USAGES, max_size=3),
+    error_examples=st.lists(_made(ErrorExample, kind=TEXTS, message=TEXTS), max_size=2),
+    energy=_ENERGIES,
+)
+_FINDINGS = st.lists(
+    _made(Finding, rule=TEXTS, message=TEXTS, figure=TEXTS, limit=TEXTS, step=TEXTS), max_size=2
+)
+_VERDICTS = _made(
+    Verdict, state=st.sampled_from(["VALID", "INVALID"]), reasons=_FINDINGS, cautions=_FINDINGS
+)
+_SCENARIOS = _made(
+    ScenarioResult,
+    name=TEXTS | st.just("traffic"),
+    kind=_KINDS | TEXTS,
+    repeat=st.integers(min_value=1, max_value=3),
+    seed=_COUNTS,
+    steps=st.lists(_STEPS, max_size=3),
+    verdict=_VERDICTS,
+)
+_OUTCOMES = _made(
+    Outcome,
+    state=st.sampled_from(["Complete", "Failed", "Refused", "Interrupted", "Terminated"]),
+    reason=TEXTS,
+    message=TEXTS | st.just("It ended.\nits last line"),
+)
+
+
+def any_results() -> st.SearchStrategy[ResultDocument]:
+    """Return the strategy for any document that holds to the schema."""
+    return _made(
+        a_result,
+        outcome=_OUTCOMES,
+        run=st.just(a_run()),
+        environment=st.none() | _made(an_environment, notes=st.lists(TEXTS, max_size=2)),
+        scenarios=st.lists(_SCENARIOS, max_size=2),
+        started_at=TEXTS,
+        run_id=TEXTS,
+    )

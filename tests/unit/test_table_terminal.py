@@ -1,0 +1,100 @@
+"""The end table reads well in a terminal of 80 characters, and in a log."""
+
+import io
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from rich.console import Console
+
+from inferometer_api.result import ResultDocument
+from inferometer_cli.table import print_table
+from support.any_results import any_results
+from support.results import (
+    a_refused_result,
+    a_result,
+    a_valid_result,
+    an_unfinished_result,
+)
+
+
+def _printed(document: ResultDocument, *, terminal: bool, width: int = 80) -> str:
+    console = Console(file=io.StringIO(), width=width, force_terminal=terminal, no_color=True)
+    print_table(document, console)
+    file = console.file
+    assert isinstance(file, io.StringIO)
+    return file.getvalue()
+
+
+def test_a_log_gets_plain_lines() -> None:
+    """Without a terminal there is no colour, no box, no wrapping: each sentence is a line."""
+    printed = _printed(a_result(), terminal=False)
+    assert "\x1b" not in printed
+    lines = printed.splitlines()
+    assert lines[0].split() == ["scenario", "queries", "qps", "samples/s"] + [
+        word for percentile in (50, 90, 99, 99.9) for word in (f"p{percentile}", "ms")
+    ] + ["errors"]
+    assert [line.split()[0] for line in lines[1:4]] == ["VALID", "INVALID", "VALID"]
+    assert "caution latency, traffic, throughput: Server and load generator shared" in printed
+    assert all(not line.endswith(" ") for line in lines)
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_every_step_has_its_row(terminal: bool) -> None:  # noqa: FBT001 - a case of the test
+    """A scenario with steps has one row for each, below its name."""
+    document = a_result()
+    lines = _printed(document, terminal=terminal).splitlines()
+    for step in document.scenarios[2].steps:
+        row = next(line.split() for line in lines if f" {step.label} " in line)
+        assert str(step.counts.queries) in row
+        assert row[-1] == "0"
+
+
+def test_a_table_fits_in_80_characters() -> None:
+    """On a terminal of 80 characters no line is longer and no figure is cut."""
+    long_name = a_result()
+    renamed = long_name.scenarios[1].model_copy(update={"name": "a-very-long-name-" * 3 + "x"})
+    document = long_name.model_copy(update={"scenarios": [long_name.scenarios[0], renamed]})
+    for each in (a_result(), document):
+        printed = _printed(each, terminal=True)
+        table = printed.replace("\x1b[1m", "").replace("\x1b[2m", "").replace("\x1b[0m", "")
+        assert max(len(line) for line in table.splitlines()) <= 80
+        assert "…" not in table
+        assert "a-very-long-name" not in printed or "208" in table
+
+
+def test_reasons_are_told_in_full() -> None:
+    """Every reason and caution is printed as the sentence that it is, below the verdict."""
+    document = a_result()
+    printed = _printed(document, terminal=False)
+    assert "INVALID: 1 of 3 scenarios is invalid" in printed
+    for result in document.scenarios:
+        for finding in (*result.verdict.reasons, *result.verdict.cautions):
+            assert f": {finding.message}\n" in printed
+
+
+def test_a_valid_run_says_so() -> None:
+    """A valid run ends with one sentence that says it."""
+    assert _printed(a_valid_result(), terminal=False).endswith("VALID: The scenario is valid.\n")
+
+
+def test_an_unfinished_run_says_how_it_ended() -> None:
+    """An unfinished run shows what was measured, how it ended and the server's last lines."""
+    printed = _printed(an_unfinished_result("Failed"), terminal=False)
+    assert "FAILED: The run failed before it was complete." in printed
+    assert "2 of 3 scenarios" in printed
+    assert "fatal segmentation fault in session.run" in printed
+
+
+def test_a_refused_run_has_no_table() -> None:
+    """Where nothing was measured there is no row, but the sentence that says why."""
+    printed = _printed(a_refused_result(), terminal=False)
+    assert printed.startswith("REFUSED: What was asked cannot be run. Nothing was measured.\n")
+    assert "queries" not in printed
+
+
+@given(any_results())
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_any_document_prints_and_commands_no_terminal(document: ResultDocument) -> None:
+    """Whatever a document holds, it prints, and its texts never reach the terminal as commands."""
+    assert "\x1b[2J" not in _printed(document, terminal=True)
+    assert "\x1b" not in _printed(document, terminal=False)
