@@ -107,7 +107,6 @@ def triton_command(folder: Path, port: int) -> list[str]:
         f"--backend-directory={backend.parent}",
         f"--http-port={port}",
         "--http-address=127.0.0.1",
-        "--http-thread-count=2",
         "--allow-grpc=false",
         "--allow-metrics=false",
     ]

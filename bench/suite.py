@@ -91,7 +91,7 @@ def _section(case: Case, repeats: int, seconds: float, title: str) -> str:
     )
     conditions = [
         f"{today()}; repeats: {repeats}; {pinned}. {machine()}",
-        disturbance(before, after, os.cpu_count() or 1),
+        *([disturbance(before, after, os.cpu_count() or 1)] if measured.taken else []),
     ]
     return render(case, measured.taken, measured.missing, conditions)
 
