@@ -1,6 +1,7 @@
 """Does every client get its own answer when many ask at once?"""
 
 import asyncio
+import socket
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -90,6 +91,33 @@ def test_a_client_that_reads_slowly_gets_everything(server: ServerProcess) -> No
             await ask()
 
     asyncio.run(bounded())
+
+
+def test_answers_wait_for_a_client_that_does_not_read(tmp_path: Path) -> None:
+    """Small requests sent at once, whose answers overflow the socket, are all answered."""
+    count, width = 200, 65536
+    path = onnx_models.save(onnx_models.spread(width), tmp_path / "spread.onnx")
+    requests = b"".join(
+        b"POST /v2/models/spread/infer HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n"
+        b"Inference-Header-Content-Length: 0\r\n\r\n" + struct.pack("<f", number)
+        for number in range(count)
+    )
+    with (
+        serving(path) as process,
+        socket.create_connection(("127.0.0.1", process.http_port), DEADLINE_SECONDS) as link,
+        link.makefile("rb") as answers,
+    ):
+        link.sendall(requests)
+        for number in range(count):
+            assert answers.readline() == b"HTTP/1.1 200 OK\r\n"
+            sizes = {}
+            while line := answers.readline().strip():
+                name, _, value = line.partition(b": ")
+                sizes[name] = value
+            body = answers.read(int(sizes[b"Content-Length"]))
+            assert body[int(sizes[b"Inference-Header-Content-Length"]) :] == (
+                struct.pack("<f", number) * width
+            )
 
 
 def test_metrics_count_what_was_served(tmp_path: Path) -> None:

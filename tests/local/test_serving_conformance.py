@@ -406,6 +406,34 @@ def test_requested_outputs(pairs: ServerProcess) -> None:
     assert [each.name for each in message.outputs] == ["difference"]
 
 
+@pytest.mark.parametrize(("source", "target"), [("BF16", "FP32"), ("FP32", "BF16")])
+def test_bf16_goes_with_other_datatypes(tmp_path: Path, source: str, target: str) -> None:
+    """A model may take BF16 and give something else, and the other way round."""
+    path = onnx_models.save(onnx_models.cast(source, target), tmp_path / "cast.onnx")
+    sent = np.array([[-1.5, 0.25, 3]])
+    with (
+        serving(path) as process,
+        over_grpc.InferenceServerClient(process.grpc_url) as client,
+    ):
+        tensor = _tensor(over_grpc, "x", sent.astype(TENSORS[source].dtype))
+        found = client.infer("cast", [tensor]).as_numpy("y")
+    assert found.dtype == TENSORS[target].dtype
+    np.testing.assert_array_equal(found.astype(np.float64), sent)
+
+
+def test_outputs_may_differ_in_shape_from_call_to_call(tmp_path: Path) -> None:
+    """Requests that are alike but for their values get answers of the shape that these have."""
+    path = onnx_models.save(onnx_models.non_zero(), tmp_path / "places.onnx")
+    values = ([0, 1, 0, 1], [1, 1, 1, 0], [0, 0, 0, 0], [0, 1, 0, 1])
+    with serving(path) as process:
+        for flavour, url in ((over_http, process.http_url), (over_grpc, process.grpc_url)):
+            with flavour.InferenceServerClient(url) as client:
+                for each in values:
+                    array = np.array(each, dtype=np.float32)
+                    found = client.infer("places", [_tensor(flavour, "x", array)])
+                    np.testing.assert_array_equal(found.as_numpy("places"), [np.flatnonzero(array)])
+
+
 _NOT_HERE: dict[str, tuple[Any, ...]] = {
     "get_inference_statistics": (),
     "get_model_repository_index": (),

@@ -145,6 +145,29 @@ def busy(trips: int = 1000, width: int = 64) -> ModelProto:
     )
 
 
+def cast(source: str, target: str) -> ModelProto:
+    """Build a model that casts input `x` [batch, 3] of one datatype to `y` of another."""
+    code = type_of_datatype[target]
+    node = helper.make_node("Cast", ["x"], ["y"], name="cast", to=code)
+    shape = ("batch", 3)
+    return _model([node], [_tensor("x", source, shape)], [_tensor("y", target, shape)])
+
+
+def spread(width: int = 65536) -> ModelProto:
+    """Build a model that repeats the one FP32 number of `x` [1] to `y` [width]."""
+    node = helper.make_node("Expand", ["x", "shape"], ["y"], name="expand")
+    weights = [numpy_helper.from_array(np.array([width], dtype=np.int64), "shape")]
+    return _model(
+        [node], [_tensor("x", "FP32", (1,))], [_tensor("y", "FP32", (width,))], weights=weights
+    )
+
+
+def non_zero() -> ModelProto:
+    """Build a model that gives the places [1, n] where its FP32 input `x` [4] is not zero."""
+    node = helper.make_node("NonZero", ["x"], ["places"], name="places")
+    return _model([node], [_tensor("x", "FP32", (4,))], [_tensor("places", "INT64", (1, None))])
+
+
 def open_trips() -> ModelProto:
     """Build a model that counts to its INT64 input `trips` [1]: as slow as a request asks.
 

@@ -267,7 +267,8 @@ class HttpConnection(asyncio.Protocol):
         self._request_seconds.observe(perf_counter() - started)
 
     def _send_reply(self, head: Head, endpoint: str, reply: Reply) -> None:
-        parts: list[Raw] = [head_of(reply, keep_alive=head.keep_alive), *reply.body]
+        keep_alive = head.keep_alive and self._service.phase is not Phase.DRAINING
+        parts: list[Raw] = [head_of(reply, keep_alive=keep_alive), *reply.body]
         self._send(head, endpoint, reply.status, parts)
 
     def _send(self, head: Head, endpoint: str, status: int, parts: list[Raw]) -> None:

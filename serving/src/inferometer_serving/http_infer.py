@@ -66,19 +66,25 @@ def _answer(
 def _full_answer(
     engine: Engine, head: Head, plan: InferencePlan, results: list[Array]
 ) -> list[Raw]:
-    made = answer(engine.model_name, MODEL_VERSION, plan, results)
-    body: list[Raw] = [made.document, *made.raw]
-    json_bytes = len(made.document) if made.raw else None
+    document, raw = answer(engine.model_name, MODEL_VERSION, plan, results)
+    body: list[Raw] = [document, *raw]
     encoding = head.reply_encoding
-    if encoding is not None and sum(map(len, body)) >= _COMPRESS_FROM_BYTES:
-        body = [compress(b"".join(body), encoding)]
-    else:
-        encoding = None
-    reply = Reply(HTTPStatus.OK, BINARY if made.raw else JSON, body, json_bytes, encoding)
+    if encoding is not None:
+        if sum(map(len, body)) >= _COMPRESS_FROM_BYTES:
+            body = [compress(b"".join(body), encoding)]
+        else:
+            encoding = None
+    reply = Reply(
+        status=HTTPStatus.OK,
+        content_type=BINARY if raw else JSON,
+        body=body,
+        json_bytes=len(document) if raw else None,
+        encoding=encoding,
+    )
     head_bytes = head_of(reply, keep_alive=head.keep_alive)
-    if encoding is None and head.keep_alive and _has_fixed_head(plan):
+    if encoding is None and head.keep_alive and raw and _has_fixed_head(plan):
         plan.last_key = tuple([array.shape for array in results])
-        plan.last_head = head_bytes + made.document
+        plan.last_head = head_bytes + document
     return on_the_wire(head_bytes, body)
 
 

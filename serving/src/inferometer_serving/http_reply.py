@@ -14,7 +14,9 @@ BINARY = b"application/octet-stream"
 JOIN_UP_TO_BYTES = 65536
 """Parts that are smaller together go out as one: a copy is cheaper than a longer system call."""
 
-_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n" for status in HTTPStatus}
+_LINES = {
+    status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,19 +50,16 @@ def refusal_reply(error: RequestRefusedError | HttpError) -> Reply:
 
 def head_of(reply: Reply, *, keep_alive: bool) -> bytes:
     """Return the head of an answer, up to its empty line."""
-    size = sum(map(len, reply.body))
-    lines = [
-        _LINES[reply.status].encode(),
-        b"Content-Type: %b\r\nContent-Length: %d\r\n" % (reply.content_type, size),
-    ]
+    head = b"%bContent-Type: %b\r\nContent-Length: %d\r\n" % (
+        _LINES[reply.status],
+        reply.content_type,
+        sum(map(len, reply.body)),
+    )
     if reply.json_bytes is not None:
-        lines.append(b"Inference-Header-Content-Length: %d\r\n" % reply.json_bytes)
+        head += b"Inference-Header-Content-Length: %d\r\n" % reply.json_bytes
     if reply.encoding is not None:
-        lines.append(b"Content-Encoding: %b\r\n" % reply.encoding.encode())
-    if not keep_alive:
-        lines.append(b"Connection: close\r\n")
-    lines.append(b"\r\n")
-    return b"".join(lines)
+        head += b"Content-Encoding: %b\r\n" % reply.encoding.encode()
+    return head + (b"\r\n" if keep_alive else b"Connection: close\r\n\r\n")
 
 
 def on_the_wire(head: bytes, body: list[Raw]) -> list[Raw]:

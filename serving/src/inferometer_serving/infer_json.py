@@ -75,19 +75,15 @@ class InferencePlan:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """The outputs of one inference as a JSON document and the binary data behind it."""
-
-    document: bytes
-    raw: list[Raw]
-
-
 class PlanReader:
     """Reads requests for one model."""
 
     def __init__(self, signature: Signature) -> None:
         self._signature = signature
+        self._all_outputs = {
+            binary: tuple(PlannedOutput(each, binary) for each in signature.outputs)
+            for binary in (False, True)
+        }
         self._kept: dict[bytes, InferencePlan] = {}
 
     def read(self, document: bytes) -> InferencePlan:
@@ -95,7 +91,7 @@ class PlanReader:
         kept = self._kept.get(document)
         if kept is not None:
             return kept
-        plan = read_plan(self._signature, document)
+        plan = self._read(document)
         if len(document) <= _LONGEST_PLAN_KEPT_BYTES and all(
             each.tensor is None for each in plan.inputs
         ):
@@ -104,21 +100,23 @@ class PlanReader:
             self._kept[document] = plan
         return plan
 
-
-def read_plan(signature: Signature, document: bytes) -> InferencePlan:
-    """Return what the JSON `document` asks of a model. Raises RequestRefusedError."""
-    try:
-        request = orjson.loads(document)
-    except orjson.JSONDecodeError as error:
-        raise invalid(f"The request's JSON cannot be read: {error}.") from error
-    members = _object("The request", request)
-    request_id = members.get("id")
-    if request_id is not None and not isinstance(request_id, str):
-        raise invalid('The request\'s "id" is no string: send a string, or none.')
-    default_binary = _flag(_parameters("The request", members), "binary_data_output")
-    inputs, binary_bytes = _inputs(signature, members.get("inputs"))
-    outputs = _outputs(signature, members.get("outputs"), default_binary=default_binary)
-    return InferencePlan(request_id, inputs, outputs, binary_bytes)
+    def _read(self, document: bytes) -> InferencePlan:
+        try:
+            request = orjson.loads(document)
+        except orjson.JSONDecodeError as error:
+            raise invalid(f"The request's JSON cannot be read: {error}.") from error
+        members = _object("The request", "", request)
+        request_id = members.get("id")
+        if request_id is not None and not isinstance(request_id, str):
+            raise invalid('The request\'s "id" is no string: send a string, or none.')
+        default_binary = _flag(_parameters("The request", "", members), "binary_data_output")
+        inputs, binary_bytes = _inputs(self._signature, members.get("inputs"))
+        asked = members.get("outputs")
+        if asked is None or asked == []:
+            outputs = self._all_outputs[default_binary]
+        else:
+            outputs = _outputs(self._signature, asked, default_binary=default_binary)
+        return InferencePlan(request_id, inputs, outputs, binary_bytes)
 
 
 def raw_plan(signature: Signature, size: int) -> InferencePlan:
@@ -127,9 +125,9 @@ def raw_plan(signature: Signature, size: int) -> InferencePlan:
     Raises RequestRefusedError where the model has several inputs, or the shape does not follow
     from `size`.
     """
-    spec = signature.inputs[0]
-    item = spec.datatype.item_bytes
-    if len(signature.inputs) != 1 or item is None or spec.shape.count(-1) > 1:
+    spec = signature.inputs[0] if len(signature.inputs) == 1 else None
+    item = None if spec is None else spec.datatype.item_bytes
+    if spec is None or item is None or spec.shape.count(-1) > 1:
         raise invalid(
             "A request without JSON (Inference-Header-Content-Length: 0) needs a model with one "
             "input of a numeric datatype and one open axis at most: send JSON."
@@ -144,8 +142,11 @@ def raw_plan(signature: Signature, size: int) -> InferencePlan:
 
 def answer(
     model_name: str, model_version: str, plan: InferencePlan, results: list[Array]
-) -> Answer:
-    """Return the answer to `plan`. Raises RequestRefusedError where JSON cannot carry an output."""
+) -> tuple[bytes, list[Raw]]:
+    """Return the outputs as a JSON document and the binary data behind it.
+
+    Raises RequestRefusedError where JSON cannot carry an output.
+    """
     reply: dict[str, object] = {"model_name": model_name, "model_version": model_version}
     if plan.request_id is not None:
         reply["id"] = plan.request_id
@@ -166,7 +167,7 @@ def answer(
             output["data"] = to_json(spec.name, spec.datatype, array)
         outputs.append(output)
     reply["outputs"] = outputs
-    return Answer(orjson.dumps(reply, option=orjson.OPT_SERIALIZE_NUMPY), raw)
+    return orjson.dumps(reply, option=orjson.OPT_SERIALIZE_NUMPY), raw
 
 
 def _inputs(signature: Signature, asked: object) -> tuple[tuple[PlannedInput, ...], int]:
@@ -175,7 +176,7 @@ def _inputs(signature: Signature, asked: object) -> tuple[tuple[PlannedInput, ..
     position = 0
     planned: list[PlannedInput] = []
     for each in asked:
-        made = _input(signature, _object("An input", each), position)
+        made = _input(signature, _object("An input", "", each), position)
         position = made.stop
         planned.append(made)
     signature.check_complete([each.spec.name for each in planned])
@@ -186,8 +187,8 @@ def _input(signature: Signature, members: dict[str, Any], position: int) -> Plan
     name, datatype = members.get("name"), members.get("datatype")
     if not isinstance(name, str) or not isinstance(datatype, str):
         raise invalid('An input lacks its "name" or "datatype": send both as strings.')
-    parameters = _parameters(f"Input '{name}'", members)
-    _refuse_shared_memory(f"Input '{name}'", parameters)
+    parameters = _parameters("Input", name, members)
+    _refuse_shared_memory("Input", name, parameters)
     shape = _shape(name, members.get("shape"))
     spec = signature.input(name, datatype, shape)
     size = parameters.get("binary_data_size")
@@ -208,12 +209,10 @@ def _input(signature: Signature, members: dict[str, Any], position: int) -> Plan
 def _outputs(
     signature: Signature, asked: object, *, default_binary: bool
 ) -> tuple[PlannedOutput, ...]:
-    if asked is None or asked == []:
-        return tuple(PlannedOutput(each, default_binary) for each in signature.outputs)
     if not isinstance(asked, list):
         raise invalid('The request\'s "outputs" is no list: send a list of names, or none.')
     planned = [
-        _output(signature, _object("An output", each), default_binary=default_binary)
+        _output(signature, _object("An output", "", each), default_binary=default_binary)
         for each in asked
     ]
     names = [each.spec.name for each in planned]
@@ -228,8 +227,8 @@ def _output(
     name = members.get("name")
     if not isinstance(name, str):
         raise invalid('An output lacks its "name": send it as a string.')
-    parameters = _parameters(f"Output '{name}'", members)
-    _refuse_shared_memory(f"Output '{name}'", parameters)
+    parameters = _parameters("Output", name, members)
+    _refuse_shared_memory("Output", name, parameters)
     if "classification" in parameters:
         raise invalid(
             f"Output '{name}' was asked for as a classification, which this server does not "
@@ -241,15 +240,22 @@ def _output(
     return PlannedOutput(signature.output(name), binary)
 
 
-def _object(what: str, value: object) -> dict[str, Any]:
+# What is checked is named in two parts, joined only where there is a fault to tell: this is hot.
+
+
+def _object(kind: str, name: str, value: object) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise invalid(f"{what} is no JSON object: send an object.")
+        raise invalid(f"{_named(kind, name)} is no JSON object: send an object.")
     return value
 
 
-def _parameters(what: str, members: dict[str, Any]) -> dict[str, Any]:
+def _parameters(kind: str, name: str, members: dict[str, Any]) -> dict[str, Any]:
     value = members.get("parameters")
-    return {} if value is None else _object(f'{what}\'s "parameters"', value)
+    return {} if value is None else _object("The parameters of", name or kind, value)
+
+
+def _named(kind: str, name: str) -> str:
+    return f"{kind} '{name}'" if name else kind
 
 
 def _flag(parameters: dict[str, Any], name: str) -> bool:
@@ -259,10 +265,10 @@ def _flag(parameters: dict[str, Any], name: str) -> bool:
     return value
 
 
-def _refuse_shared_memory(what: str, parameters: dict[str, Any]) -> None:
+def _refuse_shared_memory(kind: str, name: str, parameters: dict[str, Any]) -> None:
     if "shared_memory_region" in parameters:
         raise invalid(
-            f"{what} is to lie in shared memory, which this server does not have: "
+            f"{_named(kind, name)} is to lie in shared memory, which this server does not have: "
             "send and receive tensors in the messages."
         )
 

@@ -177,4 +177,4 @@ def _leave_behind() -> None:
     structlog.get_logger().warning("an inference did not end, and was left behind")
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(EXIT_DONE)
+    os._exit(EXIT_DONE if sys.exception() is None else EXIT_FAILED)

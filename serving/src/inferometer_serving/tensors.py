@@ -95,9 +95,12 @@ def from_values(
         return _strings(name, shape, values)
     _check_count(name, shape, len(values))
     try:
-        with np.errstate(over="raise"):
-            array: Array = np.array(values, dtype=datatype.dtype)
-            return array.reshape(shape)
+        if datatype.dtype.kind == "f":
+            with np.errstate(over="raise"):  # else what is too large would become infinite
+                array: Array = np.array(values, dtype=datatype.dtype)
+        else:
+            array = np.array(values, dtype=datatype.dtype)
+        return array.reshape(shape)
     except (OverflowError, FloatingPointError, ValueError, TypeError) as error:
         raise invalid(
             f"Input '{name}' holds a value that {datatype.name} cannot hold: {error}."
