@@ -1,13 +1,16 @@
 """How does a test run the load generator as a process, and read what it reports?"""
 
 import json
+import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import uvloop
 from pydantic import TypeAdapter
 
 from inferometer_api.launch import load_plan
@@ -21,6 +24,8 @@ from inferometer_api.plan import (
 )
 from inferometer_api.result import Environment, Outcome, ScenarioResult
 from inferometer_api.run import BenchmarkRun
+from inferometer_loadgen.__main__ import carry_out, exit_code
+from inferometer_loadgen.report import Reporter
 
 COMMAND = (sys.executable, "-m", "inferometer_loadgen")
 _REPORT: TypeAdapter[Report] = TypeAdapter(Report)
@@ -78,13 +83,18 @@ class LoadRun:
     environment: Environment | None
     scenarios: list[ScenarioResult]
     outcome: Outcome
-    stderr: str
 
 
 def measure(plan: LoadPlan) -> LoadRun:
-    """Run the load generator to its end."""
-    with started(plan) as process:
-        return finished(process)
+    """Run the load generator to its end, in this process."""
+    reading, writing = os.pipe()
+    with ThreadPoolExecutor(1) as pool, os.fdopen(reading) as reader:
+        text = pool.submit(reader.read)
+        try:
+            outcome = uvloop.run(carry_out(plan, Reporter(writing)))
+        finally:
+            os.close(writing)
+        return _run_of(_read(text.result()), outcome, exit_code(outcome))
 
 
 @contextmanager
@@ -116,16 +126,23 @@ def reports(process: "subprocess.Popen[str]") -> Iterator[Report]:
 def finished(process: "subprocess.Popen[str]", *before: Report) -> LoadRun:
     """Wait for the end of a process; `before` are reports that were read already."""
     stdout, stderr = process.communicate(timeout=_ENDS_WITHIN_SECONDS)
-    found = [*before, *(_REPORT.validate_json(line) for line in stdout.splitlines())]
+    found = [*before, *_read(stdout)]
     ended = [report for report in found if isinstance(report, Ended)]
     if len(ended) != 1 or found[-1] is not ended[0]:
         raise AssertionError(f"The reports do not end with one end: {found[-3:]}\n{stderr}")
+    return _run_of(found, ended[0].outcome, process.returncode)
+
+
+def _read(text: str) -> list[Report]:
+    return [_REPORT.validate_json(line) for line in text.splitlines()]
+
+
+def _run_of(found: Sequence[Report], outcome: Outcome, code: int) -> LoadRun:
     surroundings = [report for report in found if isinstance(report, Surroundings)]
     return LoadRun(
-        exit_code=process.returncode,
+        exit_code=code,
         progress=[report for report in found if isinstance(report, Progress)],
         environment=surroundings[0].environment if surroundings else None,
         scenarios=[report.scenario for report in found if isinstance(report, Measured)],
-        outcome=ended[0].outcome,
-        stderr=stderr,
+        outcome=outcome,
     )

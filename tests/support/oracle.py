@@ -103,6 +103,7 @@ class Oracle:
     http_port: int = 0
     grpc_port: int = 0
     answered: list[Answered] = field(default_factory=list)
+    over: asyncio.Event = field(default_factory=asyncio.Event)
     stop: Callable[[], None] = lambda: None
     """End the server at once, as if it had died."""
 
@@ -151,7 +152,6 @@ def serving(oracle: Oracle) -> Iterator[Oracle]:
 
 async def _serve(oracle: Oracle, started: threading.Event) -> None:
     loop = asyncio.get_running_loop()
-    over = asyncio.Event()
     runner = web.AppRunner(_http(oracle), access_log=None, shutdown_timeout=0)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
@@ -164,11 +164,11 @@ async def _serve(oracle: Oracle, started: threading.Event) -> None:
 
     def stop() -> None:
         with suppress(RuntimeError):
-            loop.call_soon_threadsafe(over.set)
+            loop.call_soon_threadsafe(oracle.over.set)
 
     oracle.stop = stop
     started.set()
-    await over.wait()
+    await oracle.over.wait()
     await server.stop(0)
     await runner.cleanup()
 
@@ -235,7 +235,7 @@ async def _infer_http(oracle: Oracle, request: web.Request) -> web.StreamRespons
     query, delay = oracle.receive(samples)
     await _wait(query, delay)
     if query.fault == "silence":
-        await asyncio.sleep(_STARTS_WITHIN_SECONDS)
+        await oracle.over.wait()
     if query.fault in {"cut", "garbage"} and request.transport is not None:
         if query.fault == "garbage":
             request.transport.write(b"What is this?\r\n\r\n")
@@ -308,7 +308,7 @@ class _Servicer(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore[
         query, delay = self._oracle.receive(samples)
         await _wait(query, delay)
         if query.fault == "silence":
-            await asyncio.sleep(_STARTS_WITHIN_SECONDS)
+            await self._oracle.over.wait()
         query.sent_ns = time.monotonic_ns()
         if query.fault == "status":
             await context.abort(grpc.StatusCode.INTERNAL, "it was asked to fail")

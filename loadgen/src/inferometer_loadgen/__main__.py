@@ -26,7 +26,7 @@ def main() -> int:
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     try:
         plan = _plan(arguments.plan)
-        outcome = plan if isinstance(plan, Outcome) else uvloop.run(_carry_out(plan, reporter))
+        outcome = plan if isinstance(plan, Outcome) else uvloop.run(carry_out(plan, reporter))
         reporter.tell(Ended(outcome=outcome))
     except ReaderGoneError:
         sys.stderr.write("Nobody reads the reports any more: the load generator ends.\n")
@@ -74,7 +74,8 @@ def _plan(path: Path | None) -> LoadPlan | Outcome:
     return Outcome(state="Refused", reason="InvalidPlan", message=message)
 
 
-async def _carry_out(plan: LoadPlan, reporter: Reporter) -> Outcome:
+async def carry_out(plan: LoadPlan, reporter: Reporter) -> Outcome:
+    """Carry a plan out, heeding signals; return how it ended. Raises ReaderGoneError."""
     session = Session(plan, reporter)
     stopped: list[Outcome] = []
 
