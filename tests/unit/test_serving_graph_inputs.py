@@ -1,9 +1,9 @@
 """What does an ONNX file tell of its inputs before anything opens it?"""
 
 from onnx import TensorProto, helper
-from support.onnx_models import add, identity, open_axes
 
 from inferometer_serving.graph_inputs import GraphInput, graph_inputs
+from support.onnx_models import add, identity, open_axes
 
 
 def test_inputs_are_told_in_order_with_open_axes() -> None:

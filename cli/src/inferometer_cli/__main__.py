@@ -7,7 +7,9 @@ from typing import Annotated
 import typer
 
 from inferometer_cli.commands import examples, models, report, run, serve, validate
+from inferometer_cli.ending import EndedError, end_when_asked
 from inferometer_cli.exits import Exit, FailedError, RefusedError
+from inferometer_cli.terminal import tell
 
 app = typer.Typer(
     name="inferometer",
@@ -54,18 +56,18 @@ def _options(
 
 def main() -> None:
     """Run the command line; every fault is one sentence and an exit code."""
+    end_when_asked()
     try:
         app()
+    except EndedError as ended:
+        _say("interrupted." if ended.code == Exit.INTERRUPTED else "terminated.")
+        raise
     except RefusedError as refusal:
         _say(str(refusal))
         sys.exit(Exit.REFUSED)
     except FailedError as fault:
         _say(str(fault))
         sys.exit(Exit.FAILED)
-    except BrokenPipeError:
-        # The reader (`| head`) has seen enough. Python would complain once more at its exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(Exit.VALID)
     except Exception as error:
         if os.environ.get("INFEROMETER_DEBUG"):
             raise
@@ -77,7 +79,7 @@ def main() -> None:
 
 
 def _say(sentence: str) -> None:
-    print(f"inferometer: {sentence}", file=sys.stderr)  # noqa: T201 - a command line speaks
+    tell(f"inferometer: {sentence}")
 
 
 if __name__ == "__main__":

@@ -7,19 +7,25 @@ import os
 import signal
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
+from functools import partial
 from typing import Self
 
 _PR_SET_PDEATHSIG = 1
 _LINE_LIMIT = 64 * 2**20
 """The longest line read from a child: a whole scenario with its histograms and windows."""
 _TAIL_LINES = 12
+_LAST_WORDS_SECONDS = 0.5
+_SECOND_GRACE_SECONDS = 0.2
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def _die_with_parent() -> None:
-    # The kernel ends the child should its parent vanish without a word, as by SIGKILL.
-    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+def _die_with(parent: int) -> None:
+    # The kernel ends the child should its parent vanish without a word, as by SIGKILL; and so
+    # that a frozen child ends too, not by a signal that it must take up itself.
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 class Child:
@@ -30,6 +36,7 @@ class Child:
         self._process = process
         self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
         self._reading = asyncio.create_task(self._read_errors())
+        self._asked_to_stop = False
 
     @classmethod
     async def start(
@@ -43,13 +50,12 @@ class Child:
             stderr=asyncio.subprocess.PIPE,
             limit=_LINE_LIMIT,
             start_new_session=True,
-            preexec_fn=_die_with_parent,
+            preexec_fn=partial(_die_with, os.getpid()),
             env={**os.environ, "PYTHONUNBUFFERED": "1"},
         )
         if standard_input is not None and process.stdin is not None:
-            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-                process.stdin.write(standard_input)
-                await process.stdin.drain()
+            process.stdin.write(standard_input)
+            # Closing sends what is written; a child that has died already is noticed by its end.
             process.stdin.close()
         return cls(name, process)
 
@@ -57,11 +63,6 @@ class Child:
     def process_id(self) -> int:
         """The process's id."""
         return self._process.pid
-
-    @property
-    def exit_code(self) -> int | None:
-        """The exit code; negative the signal that ended it, None while it runs."""
-        return self._process.returncode
 
     async def lines(self) -> AsyncIterator[bytes]:
         """Yield each line of the standard output until it closes."""
@@ -74,7 +75,7 @@ class Child:
         code = await self._process.wait()
         # A grandchild may hold the pipe open; what was said until now is enough.
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(asyncio.shield(self._reading), timeout=0.5)
+            await asyncio.wait_for(asyncio.shield(self._reading), timeout=_LAST_WORDS_SECONDS)
         return code
 
     def last_lines(self) -> str:
@@ -85,15 +86,18 @@ class Child:
         """Return the last line of the standard error that says something."""
         return next((line for line in reversed(self._tail) if line), "")
 
-    def ask_to_stop(self, number: signal.Signals = signal.SIGTERM) -> None:
-        """Send a signal, if the process still runs."""
+    def ask_to_stop(self) -> None:
+        """Send SIGTERM, if the process still runs."""
+        self._asked_to_stop = True
         if self._process.returncode is None:
             # Not Process.send_signal: it may reap the child itself, and its exit code is then lost.
             with contextlib.suppress(ProcessLookupError):
-                os.kill(self._process.pid, number)
+                os.kill(self._process.pid, signal.SIGTERM)
 
     async def stop(self, *, grace_seconds: float) -> None:
         """End the process and all of its session: by request, then by force."""
+        if self._asked_to_stop:
+            grace_seconds = _SECOND_GRACE_SECONDS
         self.ask_to_stop()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._process.wait(), timeout=grace_seconds)
@@ -117,6 +121,9 @@ class Child:
 
 def describe_exit(code: int) -> str:
     """Say in words how a process ended: "exit code 1", "signal SIGKILL"."""
-    if code < 0:
+    if code >= 0:
+        return f"exit code {code}"
+    try:
         return f"signal {signal.Signals(-code).name}"
-    return f"exit code {code}"
+    except ValueError:
+        return f"signal {-code}"

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from inferometer_api.result import Finding, ResultDocument, ScenarioResult
-from inferometer_cli.headline import entry_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +13,11 @@ class Told:
     finding: Finding
     places: tuple[tuple[int, str], ...]
     """The index of a scenario in the document, and its name with the step."""
+
+
+def entry_name(result: ScenarioResult) -> str:
+    """Return a scenario's name, with the number of its repeat where it has one."""
+    return result.name if result.repeat == 1 else f"{result.name} (repeat {result.repeat})"
 
 
 def reasons_of(document: ResultDocument) -> list[Told]:

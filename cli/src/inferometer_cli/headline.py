@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal, assert_never
 
-from inferometer_api.result import OutcomeState, ResultDocument, ScenarioResult, Step
+from inferometer_api.result import OutcomeState, ResultDocument, Step
+from inferometer_cli.findings import cautions_of
 
 Tone = Literal["good", "bad", "unfinished"]
 
@@ -31,7 +32,7 @@ def headline(document: ResultDocument) -> Headline:
         verb = "is" if len(invalid) == 1 else "are"
         sentence = f"{len(invalid)} of {_scenarios(total)} {verb} invalid, for the reasons below."
         return Headline("INVALID", "bad", sentence)
-    cautions = sum(len(result.verdict.cautions) for result in document.scenarios)
+    cautions = len(cautions_of(document))
     which = "The scenario is valid" if total == 1 else f"All {_scenarios(total)} are valid"
     match cautions:
         case 0:
@@ -46,11 +47,6 @@ def model_of(document: ResultDocument) -> str:
     """Return what was measured: the model's URI, or its name on an external server."""
     model = document.run.spec.model
     return model.uri or model.name or ""
-
-
-def entry_name(result: ScenarioResult) -> str:
-    """Return a scenario's name, with the number of its repeat where it has one."""
-    return result.name if result.repeat == 1 else f"{result.name} (repeat {result.repeat})"
 
 
 def is_open_loop(step: Step) -> bool:

@@ -6,10 +6,10 @@ processes on loopback (`inferometer_api.launch` makes the command lines of both)
 
 import asyncio
 import contextlib
-import json
+import os
 import sys
-import tempfile
-from collections.abc import Coroutine, Sequence
+import traceback
+from collections.abc import Coroutine
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -19,30 +19,25 @@ from uuid import uuid4
 
 from pydantic import TypeAdapter, ValidationError
 
-from inferometer_api.launch import (
-    fetch_command,
-    load_command,
-    load_plan,
-    server_command,
-)
+from inferometer_api.launch import load_command, load_plan
 from inferometer_api.plan import Ended, LoadPlan, Measured, Progress, Report, Surroundings
 from inferometer_api.resolve import local_notes
 from inferometer_api.result import Environment, Outcome, ResultDocument, ScenarioResult
 from inferometer_api.run import BenchmarkRun
 from inferometer_cli.children import Child, describe_exit
 from inferometer_cli.exits import FailedError, RefusedError
+from inferometer_cli.local_inputs import inputs_file
+from inferometer_cli.local_server import Server, death, lateness, serve, start, with_last_lines
 from inferometer_cli.progress import Watch
 from inferometer_cli.version import VERSION
-from inferometer_serving.errors import ModelRefusedError
-from inferometer_serving.fetch import local_path
 
 _REPORT: TypeAdapter[Report] = TypeAdapter(Report)
-_REFUSED_EXIT = 2
-_LAST_WORDS_SECONDS = 2.5
+_LAST_WORDS_SECONDS = 2.0
 """How long the load generator may take to hand over what it measured, once asked to stop."""
-_GRACE_SECONDS = 1.0
-"""How long a child may take to end by itself, once asked to."""
-
+_DEATH_SECONDS = 0.5
+"""How long a server that was lost may take to be seen dead."""
+_SERVER_FAULTS = {"ServerLost", "ServerNotReady", "NoAnswer"}
+"""Ends that the load generator tells of, and whose cause the server's last lines may tell."""
 
 T = TypeVar("T")
 End = asyncio.Future[Outcome]
@@ -58,15 +53,6 @@ class _Found:
     outcome: Outcome | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Serving:
-    """A server to load: ours, with its process, or one that already serves."""
-
-    url: str
-    process: Child | None
-    model_sha256: str | None
-
-
 async def run_locally(
     run: BenchmarkRun, *, base: Path, stopped: End, watch: Watch
 ) -> ResultDocument:
@@ -78,7 +64,7 @@ async def run_locally(
     """
     started_at = _now()
     found = _Found()
-    outcome = await _run(run, base, stopped, found, watch)
+    outcome = await _outcome(run, base, stopped, found, watch)
     return ResultDocument(
         api_version="inferometer.dev/v1alpha1",
         kind="BenchmarkResult",
@@ -94,16 +80,11 @@ async def run_locally(
     )
 
 
-async def _run(run: BenchmarkRun, base: Path, stopped: End, found: _Found, watch: Watch) -> Outcome:
-    deadline = asyncio.create_task(_deadline(run.spec.active_deadline_seconds))
-    ends = [stopped, deadline]
+async def _outcome(
+    run: BenchmarkRun, base: Path, stopped: End, found: _Found, watch: Watch
+) -> Outcome:
     try:
-        async with AsyncExitStack() as stack:
-            serving = await _unless(ends, _serve(run, base, stack, watch))
-            if isinstance(serving, Outcome):
-                return serving
-            plan = _plan(run, base, serving)
-            return await _load(plan, serving.process, ends, stack, found, watch)
+        return await _run(run, base, stopped, found, watch)
     except RefusedError as refusal:
         return Outcome(state="Refused", reason="CannotBeRun", message=str(refusal))
     except FailedError as fault:
@@ -111,58 +92,42 @@ async def _run(run: BenchmarkRun, base: Path, stopped: End, found: _Found, watch
     except OSError as error:
         message = f"The run could not go on: {error.strerror or error}."
         return Outcome(state="Failed", reason="SystemError", message=message)
+    except Exception as error:  # noqa: BLE001 - what was measured is kept whatever happens
+        if os.environ.get("INFEROMETER_DEBUG"):
+            traceback.print_exc()
+        message = (
+            f"The run ended by a fault of Inferometer's own, {type(error).__name__}: {error}. "
+            "Set INFEROMETER_DEBUG=1 to see where, and please report it."
+        )
+        return Outcome(state="Failed", reason="InternalError", message=message)
+
+
+async def _run(run: BenchmarkRun, base: Path, stopped: End, found: _Found, watch: Watch) -> Outcome:
+    file = inputs_file(run, base)
+    deadline = asyncio.create_task(_deadline(run.spec.active_deadline_seconds))
+    ends = [stopped, deadline]
+    try:
+        async with AsyncExitStack() as stack:
+            server = await _unless(ends, serve(run, base, file, stack, watch))
+            if isinstance(server, Outcome):
+                return server
+            plan = load_plan(
+                run,
+                place="Local",
+                server_url=server.url,
+                model_sha256=server.model_sha256,
+                inputs_file=None if file is None else str(file),
+                server_process_ids=[] if server.process is None else [server.process.process_id],
+                notes=local_notes(run),
+            )
+            return await _load(plan, server, ends, stack, found, watch)
     finally:
         deadline.cancel()
 
 
-async def _serve(run: BenchmarkRun, base: Path, stack: AsyncExitStack, watch: Watch) -> _Serving:
-    """Return the server to load, which listens but may not be ready yet."""
-    external = run.spec.server.external
-    if external is not None:
-        return _Serving(url=external.url or "", process=None, model_sha256=None)
-    folder = stack.enter_context(
-        tempfile.TemporaryDirectory(prefix="inferometer-", ignore_cleanup_errors=True)
-    )
-    watch(f"fetching {run.spec.model.uri}")
-    command = fetch_command(run, base=str(base), destination=folder, python=sys.executable)
-    model = json.loads(await _first_line(await _start("model fetcher", command, stack)))
-    watch("starting the server")
-    command = server_command(run, model_path=model["path"], python=sys.executable)
-    server = await _start("server", command, stack)
-    ports = json.loads(await _first_line(server))
-    http = run.spec.load.protocol == "HTTP"
-    url = (
-        f"http://127.0.0.1:{ports['httpPort']}" if http else f"grpc://127.0.0.1:{ports['grpcPort']}"
-    )
-    return _Serving(url=url, process=server, model_sha256=model["sha256"])
-
-
-def _plan(run: BenchmarkRun, base: Path, serving: _Serving) -> LoadPlan:
-    inputs = run.spec.load.inputs.file
-    return load_plan(
-        run,
-        place="Local",
-        server_url=serving.url,
-        model_sha256=serving.model_sha256,
-        inputs_file=None if inputs is None else _inputs_file(inputs.uri, base),
-        server_process_ids=[] if serving.process is None else [serving.process.process_id],
-        notes=local_notes(run),
-    )
-
-
-def _inputs_file(uri: str, base: Path) -> str:
-    try:
-        path = local_path(uri, base)
-    except ModelRefusedError as error:
-        raise RefusedError(str(error)) from error
-    if not path.is_file():
-        raise RefusedError(f"The inputs {uri} were asked for, but there is no file {path}.")
-    return str(path)
-
-
 async def _load(
     plan: LoadPlan,
-    server: Child | None,
+    server: Server,
     ends: list[End],
     stack: AsyncExitStack,
     found: _Found,
@@ -170,18 +135,45 @@ async def _load(
 ) -> Outcome:
     """Run the load generator until it, the server, a deadline or a person ends the run."""
     words = plan.model_dump_json(exclude_none=True).encode()
-    load = await _start("load generator", load_command(sys.executable), stack, words)
+    load = await start("load generator", load_command(sys.executable), stack, words)
     reading = asyncio.create_task(_read_reports(load, found, watch))
-    faults = [*ends] if server is None else [*ends, asyncio.create_task(_death(server))]
-    await asyncio.wait([reading, *faults], return_when=asyncio.FIRST_COMPLETED)
-    fault = next((end for end in faults if end.done()), None)
-    if fault is None or (found.outcome is not None and found.outcome.state == "Complete"):
-        return reading.result()
-    watch("stopping")
-    load.ask_to_stop()
-    await asyncio.wait([reading], timeout=_LAST_WORDS_SECONDS)
-    reading.cancel()
-    return fault.result()
+    faults = [] if server.process is None else _server_faults(plan.run, server, server.process)
+    try:
+        await asyncio.wait([reading, *ends, *faults], return_when=asyncio.FIRST_COMPLETED)
+        if found.outcome is not None and found.outcome.state == "Complete":
+            return found.outcome
+        if any(end.done() for end in ends):
+            watch("stopping")
+        load.ask_to_stop()
+        await asyncio.wait([reading], timeout=_LAST_WORDS_SECONDS)
+        fault = next((end.result() for end in (*ends, *faults) if end.done()), None)
+        return fault or await _explained(reading.result(), server.process)
+    finally:
+        for task in (reading, *faults):
+            task.cancel()
+
+
+def _server_faults(
+    run: BenchmarkRun, server: Server, process: Child
+) -> list[asyncio.Task[Outcome]]:
+    return [
+        asyncio.create_task(death(process)),
+        asyncio.create_task(lateness(process, run, server.ready_by)),
+    ]
+
+
+async def _explained(outcome: Outcome, process: Child | None) -> Outcome:
+    """Return the outcome that the load generator told, with what the server has to say to it."""
+    if outcome.state in {"Interrupted", "Terminated"}:
+        # Nobody asked this run to end, so it did not end as one that was.
+        message = "The load generator was stopped by someone else, before it was done."
+        return Outcome(state="Failed", reason="LoadGeneratorStopped", message=message)
+    if process is None or outcome.reason not in _SERVER_FAULTS:
+        return outcome
+    with contextlib.suppress(TimeoutError):
+        return await asyncio.wait_for(death(process), timeout=_DEATH_SECONDS)
+    message = with_last_lines(outcome.message, process)
+    return outcome.model_copy(update={"message": message})
 
 
 async def _read_reports(load: Child, found: _Found, watch: Watch) -> Outcome:
@@ -207,36 +199,8 @@ async def _read_reports(load: Child, found: _Found, watch: Watch) -> Outcome:
     return Outcome(
         state="Failed",
         reason="LoadGeneratorDied",
-        message=_with_last_lines(f"The load generator ended by {ended} before it was done.", load),
+        message=with_last_lines(f"The load generator ended by {ended} before it was done.", load),
     )
-
-
-async def _start(
-    name: str, command: Sequence[str], stack: AsyncExitStack, words: bytes | None = None
-) -> Child:
-    child = await Child.start(name, command, standard_input=words)
-    stack.push_async_callback(child.stop, grace_seconds=_GRACE_SECONDS)
-    return child
-
-
-async def _first_line(child: Child) -> bytes:
-    """Return the first line that a child says; raises the sentence it ended with instead."""
-    async for line in child.lines():
-        return line
-    code = await child.ended()
-    if code == _REFUSED_EXIT:
-        raise RefusedError(child.last_line())
-    raise FailedError(
-        _with_last_lines(f"The {child.name} ended by {describe_exit(code)} at its start.", child)
-    )
-
-
-async def _death(server: Child) -> Outcome:
-    code = await server.ended()
-    if code == _REFUSED_EXIT:
-        return Outcome(state="Refused", reason="ServerRefused", message=server.last_line())
-    sentence = f"The server died while it was needed ({describe_exit(code)})."
-    return Outcome(state="Failed", reason="ServerDied", message=_with_last_lines(sentence, server))
 
 
 async def _deadline(seconds: int) -> Outcome:
@@ -244,7 +208,7 @@ async def _deadline(seconds: int) -> Outcome:
     return Outcome(
         state="Failed",
         reason="DeadlineExceeded",
-        message=f"The run was not done after activeDeadlineSeconds ({seconds} s): "
+        message=f"The run was not done after {seconds} s (spec.activeDeadlineSeconds): "
         "raise it, or ask for shorter scenarios.",
     )
 
@@ -260,11 +224,6 @@ async def _unless(ends: list[End], work: Coroutine[None, None, T]) -> T | Outcom
     with contextlib.suppress(asyncio.CancelledError):
         await task
     return next(end.result() for end in ends if end.done())
-
-
-def _with_last_lines(sentence: str, child: Child) -> str:
-    lines = child.last_lines()
-    return f"{sentence} Its last lines:\n{lines}" if lines else f"{sentence} It said nothing."
 
 
 def _now() -> str:

@@ -8,8 +8,8 @@ from rich.table import Table
 from rich.text import Text
 
 from inferometer_api.result import Distribution, ResultDocument, Step
-from inferometer_cli.findings import Told, cautions_of, reasons_of
-from inferometer_cli.headline import Tone, entry_name, headline
+from inferometer_cli.findings import Told, cautions_of, entry_name, reasons_of
+from inferometer_cli.headline import Tone, headline
 from inferometer_cli.quantity import Unit, significant, time_unit
 
 _PERCENTILES = (50.0, 90.0, 99.0, 99.9)
@@ -136,4 +136,4 @@ def _told(word: str, style: str, told: Told) -> Text:
 
 def printable(text: str) -> str:
     """Return the text without control characters, which could command the terminal."""
-    return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
+    return "".join(c if c or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from inferometer_cli.exits import RefusedError
+from inferometer_cli.terminal import say
 
 _FOLDER = resources.files("inferometer_cli") / "examples"
 
@@ -22,13 +23,13 @@ def examples(
         if file.name.endswith(".yaml")
     }
     if name is None:
-        for each in sorted(texts):
-            typer.echo(f"{each:<28}  {_purpose(texts[each])}")
+        width = max(map(len, texts))
+        say("\n".join(f"{each:<{width}}  {_purpose(texts[each])}" for each in sorted(texts)))
         return
     wanted = name.removesuffix(".yaml")
     if wanted not in texts:
         raise RefusedError(f'There is no example "{name}"; there are: {", ".join(sorted(texts))}.')
-    typer.echo(texts[wanted], nl=False)
+    say(texts[wanted], end="")
 
 
 def _purpose(text: str) -> str:

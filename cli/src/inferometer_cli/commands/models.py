@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from inferometer_cli.terminal import say
 from inferometer_models import zoo
 
 _HEADER = ("NAME", "INPUT", "OUTPUT", "OPERATORS")
@@ -22,9 +23,11 @@ def models(
         raise typer.BadParameter(f"there is no task {task}; the tasks are {tasks}")
     rows = [_HEADER, *map(_row, entries)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADER))]
-    for row in rows:
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        typer.echo("  ".join(cells).rstrip())
+    lines = (
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    )
+    say("\n".join(lines))
 
 
 def _row(entry: zoo.ZooEntry) -> tuple[str, ...]:

@@ -5,10 +5,11 @@ from typing import Annotated
 
 import typer
 from pydantic import ValidationError
-from rich.console import Console
 
 from inferometer_api.result import ResultDocument
 from inferometer_cli.exits import FailedError, RefusedError
+from inferometer_cli.terminal import output as standard_output
+from inferometer_cli.terminal import tell, written_out
 
 
 def report(
@@ -30,13 +31,19 @@ def report(
     from inferometer_cli.storage import REPORT_NAME, keep_report
     from inferometer_cli.table import print_table
 
-    print_table(document, Console())
     path = output or result.with_name(REPORT_NAME)
+    if path.is_dir() or not path.parent.is_dir():
+        raise RefusedError(
+            f"The report should go to {path}, which is no file in a directory that is there: "
+            "name another with --output."
+        )
+    with written_out():
+        print_table(document, standard_output())
     try:
         keep_report(document, path)
     except OSError as error:
         raise FailedError(f"{path} could not be written: {error.strerror}.") from error
-    typer.echo(f"\nreport  {path}", err=True)
+    tell(f"\nreport  {path}")
 
 
 def _read(path: Path) -> ResultDocument:

@@ -2,19 +2,20 @@
 
 import asyncio
 import signal
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from inferometer_api.result import Outcome, ResultDocument
 from inferometer_api.run import BenchmarkRun
-from inferometer_cli.exits import exit_of
+from inferometer_cli.ending import Ending, ending_heard, exit_for
+from inferometer_cli.exits import Exit, exit_of
 from inferometer_cli.progress import watching
 from inferometer_cli.run_file import RunFile, SetOption, read_run_file
+from inferometer_cli.terminal import output as standard_output
+from inferometer_cli.terminal import progress, say, tell, written_out
 
 
 def run(
@@ -42,57 +43,60 @@ def run(
     now = datetime.now(tz=UTC)
     directory = output or Path("results") / f"{asked.name}-{now:%Y%m%dT%H%M%SZ}"
     # The pages and tables are heavy to import: not before the file is known to be good.
-    from inferometer_cli.storage import check_room, keep
+    from inferometer_cli.storage import check_room
 
     check_room(directory)
-    document = _measure(asked, file.parent.resolve())
-    paths = None
-    try:
-        if document.scenarios:
-            paths = keep(document, directory)
-    finally:
-        _show(document, paths, json=json)
+    with ending_heard() as ending:
+        document = _measure(asked, file.parent.resolve(), ending)
+        _keep_and_show(document, directory, json=json)
+    if document.outcome.state == "Complete" and ending.exit is not None:
+        tell("inferometer: The run was asked to end when all was measured; its result is whole.")
+        raise typer.Exit(ending.exit)
     raise typer.Exit(exit_of(document))
 
 
-def _measure(asked: BenchmarkRun, base: Path) -> ResultDocument:
+def _measure(asked: BenchmarkRun, base: Path, ending: Ending) -> ResultDocument:
     from inferometer_cli.local_run import run_locally
 
     async def measure() -> ResultDocument:
         loop = asyncio.get_running_loop()
         stopped: asyncio.Future[Outcome] = loop.create_future()
-        for number, outcome in _STOPS.items():
-            loop.add_signal_handler(number, _stop, stopped, outcome)
-        with watching(Console(file=sys.stderr)) as watch:
+
+        def end(number: signal.Signals) -> None:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(stopped.set_result, _outcome_of(number))
+
+        ending.tell(end)
+        with watching(progress()) as watch:
             return await run_locally(asked, base=base, stopped=stopped, watch=watch)
 
     return asyncio.run(measure())
 
 
-_STOPS = {
-    signal.SIGINT: Outcome(
-        state="Interrupted", reason="Interrupted", message="The run was interrupted (SIGINT)."
-    ),
-    signal.SIGTERM: Outcome(
-        state="Terminated", reason="Terminated", message="The run was terminated (SIGTERM)."
-    ),
-}
+def _outcome_of(number: signal.Signals) -> Outcome:
+    if exit_for(number) is Exit.INTERRUPTED:
+        message = f"The run was interrupted ({number.name})."
+        return Outcome(state="Interrupted", reason="Interrupted", message=message)
+    message = f"The run was terminated ({number.name})."
+    return Outcome(state="Terminated", reason="Terminated", message=message)
 
 
-def _stop(stopped: "asyncio.Future[Outcome]", outcome: Outcome) -> None:
-    if not stopped.done():
-        stopped.set_result(outcome)
-
-
-def _show(document: ResultDocument, paths: tuple[Path, Path] | None, *, json: bool) -> None:
+def _keep_and_show(document: ResultDocument, directory: Path, *, json: bool) -> None:
+    from inferometer_cli.storage import keep
     from inferometer_cli.table import print_table
 
-    if json:
-        typer.echo(document.model_dump_json(indent=2, exclude_none=True))
-    elif document.scenarios:
-        print_table(document, Console())
-    if document.outcome.state != "Complete":
-        typer.echo(f"inferometer: {document.outcome.message}", err=True)
+    try:
+        paths = keep(document, directory) if document.scenarios else None
+    finally:
+        if json:
+            say(document.model_dump_json(indent=2, exclude_none=True))
+        elif document.scenarios:
+            with written_out():
+                print_table(document, standard_output())
+        if document.outcome.state != "Complete":
+            tell(f"inferometer: {document.outcome.message}")
     if paths is not None:
         result, report = paths
-        typer.echo(f"\nresult  {result}\nreport  {report}", err=True)
+        tell(f"\nresult  {result}\nreport  {report}")
+    elif document.outcome.state not in {"Complete", "Refused"}:
+        tell("Nothing was measured, so there is no result to keep.")

@@ -5,8 +5,9 @@ import tempfile
 from pathlib import Path
 
 import typer
+from typing_extensions import override
 
-from inferometer_cli.exits import RefusedError
+from inferometer_cli.exits import FailedError, RefusedError
 from inferometer_serving.options import ServeOptions, add_options, serve_options
 
 DEFAULT_HTTP_PORT, DEFAULT_GRPC_PORT = 8000, 8001
@@ -39,7 +40,25 @@ def _fetched(asked: argparse.Namespace, folder: Path) -> ServeOptions:
         )
     except ModelRefusedError as refusal:
         raise RefusedError(str(refusal)) from refusal
+    except OSError as error:
+        raise FailedError(
+            f"The model {asked.model_uri} could not be written to {folder}: {error.strerror}."
+        ) from error
     return serve_options(model.path, vars(asked), model.name)
+
+
+class _Help(argparse.ArgumentDefaultsHelpFormatter):
+    """Tells a default where there is one, as it would be typed."""
+
+    @override
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        match action.default:
+            case None:
+                return action.help
+            case tuple() as values:
+                return f"{action.help} (default: {','.join(map(str, values))})"
+            case _:
+                return super()._get_help_string(action)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -47,7 +66,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="inferometer serve",
         description="Serve one ONNX model over the Open Inference Protocol v2, HTTP and gRPC. "
         "Ends on Ctrl-C or SIGTERM, after the requests in flight.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        formatter_class=_Help,
     )
     parser.add_argument(
         "model_uri",

@@ -1,0 +1,65 @@
+"""Do the inputs that a run asks for fit its model, and how is each request shaped?
+
+Asked before the server starts, with the load generator's own rules, so that what does not fit is
+refused at once and the server can warm up with the very shapes that will be sent.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from inferometer_api.launch import request_batch_sizes
+from inferometer_api.result import Tensor
+from inferometer_api.run import BenchmarkRun
+from inferometer_cli.exits import RefusedError
+from inferometer_loadgen.inputs import FileSource, InputRefusedError, fit_shapes, read_npz
+from inferometer_serving.errors import ModelRefusedError
+from inferometer_serving.fetch import local_path
+
+Shapes = dict[str, tuple[int, ...]]
+
+
+def inputs_file(run: BenchmarkRun, base: Path) -> Path | None:
+    """Return the .npz file of a run, None for random inputs; raises RefusedError.
+
+    A relative path begins in the folder `base`.
+    """
+    asked = run.spec.load.inputs.file
+    if asked is None:
+        return None
+    try:
+        path = local_path(asked.uri, base)
+    except ModelRefusedError as error:
+        raise RefusedError(str(error)) from error
+    if not path.is_file():
+        raise RefusedError(f"The inputs {asked.uri} were asked for, but there is no file {path}.")
+    return path
+
+
+def request_shapes(
+    run: BenchmarkRun, file: Path | None, told: Sequence[dict[str, Any]] | None
+) -> Shapes | None:
+    """Return the whole shape of each input with an open axis, as the server is to be warmed up.
+
+    `told` is what the fetcher said of the model's inputs; None, which leaves all to the server,
+    where it could not know. Raises RefusedError where the inputs do not fit the model.
+    """
+    if told is None:
+        return None
+    tensors = [Tensor.model_validate(each) for each in told]
+    try:
+        shapes = [_shapes(run, file, tensors, size) for size in request_batch_sizes(run)]
+    except InputRefusedError as refusal:
+        raise RefusedError(str(refusal)) from refusal
+    is_open = {tensor.name: any(axis < 0 for axis in tensor.shape) for tensor in tensors}
+    return {name: shape for name, shape in shapes[0].items() if is_open[name] and shape}
+
+
+def _shapes(
+    run: BenchmarkRun, file: Path | None, tensors: Sequence[Tensor], batch_size: int
+) -> Shapes:
+    if file is not None:
+        request = FileSource(file, read_npz(file), tensors, batch_size).request(0)
+        return {name: array.shape for name, array in request.items()}
+    random = run.spec.load.inputs.random
+    return fit_shapes(tensors, {} if random is None else random.shapes, batch_size)
