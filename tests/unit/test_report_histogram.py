@@ -46,6 +46,15 @@ def test_shares_of_all_bins_make_the_whole() -> None:
     assert recorded.share_between(edges).sum() == pytest.approx(1.0)
 
 
+def test_what_lies_outside_the_bins_is_not_lost() -> None:
+    """Times below the first edge count to the first bin, times above the last to the last."""
+    recorded = decode(a_distribution(np.array([0, 0, 0, 50, 900])).histogram)
+    assert recorded is not None
+    assert recorded.share_between(np.array([1.0, 10.0, 100.0])).tolist() == pytest.approx(
+        [0.6, 0.4]
+    )
+
+
 @pytest.mark.parametrize(
     "text", ["", "not base64", base64.b64encode(b"\x1c\x84\x93\x14 damaged").decode(), "AAAA"]
 )

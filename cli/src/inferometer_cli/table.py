@@ -136,4 +136,4 @@ def _told(word: str, style: str, told: Told) -> Text:
 
 def printable(text: str) -> str:
     """Return the text without control characters, which could command the terminal."""
-    return "".join(c if c or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
+    return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)

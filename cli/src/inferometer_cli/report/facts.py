@@ -53,6 +53,7 @@ def environment_groups(environment: Environment) -> list[Group]:
         Group("Machine", tuple(_machine(environment))),
         Group("Server", tuple(_server(environment))),
         Group("Model", tuple(_model(environment))),
+        Group("Server settings", tuple(_settings(environment))),
         Group("Software", tuple(sorted(environment.packages.items()))),
         Group("Images", tuple(sorted(environment.images.items()))),
     ]
@@ -151,11 +152,18 @@ def _server(environment: Environment) -> Iterator[tuple[str, str]]:
     yield "Address", server.url
     for provider, nodes in sorted(server.nodes_by_provider.items()):
         yield "Graph nodes", f"{nodes:,} on {provider}"
-    if server.compute_nodes_fell_back is not None:
+    if server.compute_nodes_fell_back:
         yield "Compute nodes that fell back to the CPU", f"{server.compute_nodes_fell_back:,}"
-    yield from sorted(server.settings.items())
     if server.extensions:
         yield "Extensions", ", ".join(server.extensions)
+
+
+def _settings(environment: Environment) -> Iterator[tuple[str, str]]:
+    """Yield what the server says of its model's configuration and nothing else on the page says."""
+    told = {"nodes_by_provider", "compute_nodes_fell_back", "model_sha256"}
+    for name, value in sorted(environment.server.settings.items()):
+        if name not in told and value not in {"", "{}", "[]"}:
+            yield name, value
 
 
 def _model(environment: Environment) -> Iterator[tuple[str, str]]:

@@ -10,8 +10,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from inferometer_api.result import ResultDocument, ScenarioResult
-from inferometer_cli.findings import cautions_of, reasons_of
-from inferometer_cli.headline import entry_name, headline, model_of
+from inferometer_cli.findings import cautions_of, entry_name, reasons_of
+from inferometer_cli.headline import headline, model_of
 from inferometer_cli.report.chart import Chart
 from inferometer_cli.report.facts import (
     Table,

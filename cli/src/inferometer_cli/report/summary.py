@@ -10,7 +10,8 @@ from inferometer_api.result import (
     ScenarioResult,
     Step,
 )
-from inferometer_cli.headline import entry_name, is_open_loop
+from inferometer_cli.findings import entry_name
+from inferometer_cli.headline import is_open_loop
 from inferometer_cli.quantity import DASH, Unit, duration, energy_unit, significant, time_unit
 from inferometer_cli.report.wording import bound_of, setting
 

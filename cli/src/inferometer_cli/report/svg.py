@@ -9,10 +9,13 @@ from dataclasses import dataclass
 from typing import assert_never
 
 import numpy as np
+import numpy.typing as npt
 from markupsafe import Markup, escape
 
 from inferometer_cli.report.axis import Floats
 from inferometer_cli.report.chart import Area, Bars, Chart, Line, Mark, Reference, Whiskers
+
+Truths = npt.NDArray[np.bool_]
 
 _WIDTH = 480.0
 _HEIGHT = 280.0
@@ -142,11 +145,18 @@ def _line(frame: _Frame, line: Line) -> Iterator[Markup]:
     manner = f"{' dashed' if line.dashed else ''}{' dense' if line.dense else ''}"
     style = f"line s{line.series}{manner}"
     yield _path(style, "".join(steps), line.name, line.values, present)
-    if line.dots or int(present.sum()) == 1:
-        for x, y in zip(xs[present].tolist(), ys[present].tolist(), strict=True):
-            yield Markup('<circle class="dot s{}" cx="{:.1f}" cy="{:.1f}" r="3"/>').format(
-                line.series, x, y
-            )
+    dotted = present if line.dots else present & ~_joined(present)
+    radius = 3 if line.dots else 1.6
+    for x, y in zip(xs[dotted].tolist(), ys[dotted].tolist(), strict=True):
+        yield Markup('<circle class="dot s{}" cx="{:.1f}" cy="{:.1f}" r="{}"/>').format(
+            line.series, x, y, radius
+        )
+
+
+def _joined(present: Truths) -> Truths:
+    """Return which points have a neighbour, so that a line goes through them."""
+    padded = np.pad(present, 1)
+    return np.asarray(padded[:-2] | padded[2:])
 
 
 def _area(frame: _Frame, area: Area) -> Iterator[Markup]:
@@ -264,9 +274,7 @@ def _pushed_apart(heights: list[float], top: float, bottom: float) -> list[float
     return [mean + index * _LABEL_GAP for index, mean in enumerate(means)]
 
 
-def _path(
-    style: str, steps: str, name: str, values: tuple[str, ...], present: np.typing.NDArray[np.bool_]
-) -> Markup:
+def _path(style: str, steps: str, name: str, values: tuple[str, ...], present: Truths) -> Markup:
     hover = Markup("")
     if values:
         indices = "" if present.all() else ",".join(map(str, np.flatnonzero(present).tolist()))

@@ -5,6 +5,7 @@ The steps stand one after another as they were measured; their warm-ups are left
 
 import itertools
 import math
+import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -76,9 +77,9 @@ class Timeline:
 
     def window_length(self) -> str:
         """Return how long a window is, in words."""
-        windows = [moment.window for moment in self.moments if moment.window is not None]
-        longest = max((window.duration_milliseconds for window in windows), default=0)
-        return f"in windows of {longest / 1000:g} s"
+        lengths = [m.window.duration_milliseconds for m in self.moments if m.window is not None]
+        # The last window of a step may be shorter or a little longer than all others.
+        return f"in windows of {statistics.median_low(lengths or [0]) / 1000:.3g} s"
 
     def chart(self, words: Words, y: Axis, marks: Sequence[Mark]) -> Chart:
         """Return a chart over this time."""
