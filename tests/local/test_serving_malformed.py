@@ -310,6 +310,16 @@ def test_pipelined_requests_are_answered_in_order(server: ServerProcess) -> None
     assert received == b""
 
 
+def test_many_pipelined_chunked_requests_are_answered(server: ServerProcess) -> None:
+    """As many chunked requests as fit into one read are answered, one after another."""
+    head = b"POST /v2/models/other/infer HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n"
+    one = head + b"\r\n0\r\n\r\n"
+    last = head + b"Connection: close\r\n\r\n0\r\n\r\n"
+    received = _exchange(server, one * 600 + last, half_close=False)
+    assert received.count(b"HTTP/1.1 404 ") == 601
+    _check_healthy(server)
+
+
 def test_old_clients_are_served(server: ServerProcess) -> None:
     """An HTTP/1.0 client gets its answer and the connection's end."""
     received = _exchange(server, b"GET /v2/health/live HTTP/1.0\r\n\r\n", half_close=False)

@@ -2,6 +2,7 @@
 
 import zlib
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +11,7 @@ from inferometer_serving.errors import RequestRefusedError
 from inferometer_serving.http_body import ChunkedBody, compress, decompress
 from inferometer_serving.http_errors import HttpError
 from inferometer_serving.http_infer import split
+from inferometer_serving.http_sized_body import SizedBody
 
 
 @given(
@@ -57,13 +59,38 @@ def test_compression_is_bounded() -> None:
         decompress(zlib.compress(b" " * 1_000_000), "deflate", 10)
 
 
-@given(st.binary(min_size=1, max_size=60), st.integers(0, 60), st.integers(1, 20))
-def test_bodies_are_split(body: bytes, json_bytes: int, step: int) -> None:
-    """JSON and binary data are parted however the body came; too short a body is refused."""
-    chunks = [body[at : at + step] for at in range(0, len(body), step)]
+@given(st.binary(max_size=60), st.integers(0, 60), st.booleans())
+def test_bodies_are_split(body: bytes, json_bytes: int, as_view: bool) -> None:  # noqa: FBT001 - drawn
+    """JSON and binary data are parted, be it bytes or a view; too short a body is refused."""
+    given_body = memoryview(body) if as_view else body
     if json_bytes > len(body):
         with pytest.raises(RequestRefusedError):
-            split(chunks, json_bytes)
+            split(given_body, json_bytes)
     else:
-        assert split(chunks, json_bytes) == (body[:json_bytes], body[json_bytes:])
-    assert split(chunks, None) == (body, b"")
+        assert split(given_body, json_bytes) == (body[:json_bytes], body[json_bytes:])
+    assert split(given_body, None) == (body, b"")
+
+
+@given(
+    st.lists(
+        st.tuples(st.binary(min_size=1, max_size=200), st.integers(0, 200), st.integers(1, 99)),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_sized_bodies_come_in_aligned(bodies: list[tuple[bytes, int, int]]) -> None:
+    """Bodies fill the connection's memory piece by piece, with their tensors aligned."""
+    sized = SizedBody()
+    for content, json_bytes, step in bodies:
+        sized.begin(len(content), json_bytes, content[: step - 1][:-1])
+        at = len(content[: step - 1][:-1])
+        while at < len(content):
+            count = min(step, len(sized.space))
+            sized.space[:count] = content[at : at + count]
+            at += count
+            assert sized.fill(count) == (at == len(content))
+        body = sized.take()
+        assert body == content
+        if json_bytes < len(content):
+            tensor = np.frombuffer(body[json_bytes:], np.uint8)
+            assert tensor.ctypes.data % 64 == 0

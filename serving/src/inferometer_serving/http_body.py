@@ -7,6 +7,7 @@ from http import HTTPStatus
 
 from inferometer_serving.errors import Refusal, RequestRefusedError, invalid
 from inferometer_serving.http_errors import HttpError
+from inferometer_serving.tensors import Raw
 
 _SIZE_LINE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n]*)?")
 _LONGEST_LINE_BYTES = 4096
@@ -96,7 +97,7 @@ class ChunkedBody:
         return data
 
 
-def decompress(body: bytes, encoding: str, limit_bytes: int) -> bytes:
+def decompress(body: Raw, encoding: str, limit_bytes: int) -> bytes:
     """Return the decompressed body. Raises RequestRefusedError where it is damaged or too large."""
     # 47: zlib finds out whether there is a gzip or a zlib header
     machine = zlib.decompressobj(47)

@@ -20,6 +20,7 @@ from inferometer_serving.http_infer import answer_infer
 from inferometer_serving.http_pages import page
 from inferometer_serving.http_reply import Reply, head_of, refusal_reply
 from inferometer_serving.http_routes import Endpoint, Route
+from inferometer_serving.http_sized_body import SizedBody
 from inferometer_serving.metrics import Exposition
 from inferometer_serving.service import Phase, Service
 from inferometer_serving.tensors import Raw
@@ -46,6 +47,8 @@ class Owner(Protocol):
     exposition: Exposition
     heads: dict[bytes, Head]
     loop: asyncio.AbstractEventLoop
+    receive_buffer: memoryview
+    """Where all but large bodies arrive; its content is taken before control goes back."""
 
     def keep_head(self, raw_head: bytes, head: Head) -> None:
         """Remember a head: clients send the same one again and again."""
@@ -57,7 +60,7 @@ class Owner(Protocol):
         """Learn that a connection is gone."""
 
 
-class HttpConnection(asyncio.Protocol):
+class HttpConnection(asyncio.BufferedProtocol):
     """One client's connection."""
 
     def __init__(self, owner: Owner) -> None:
@@ -68,8 +71,7 @@ class HttpConnection(asyncio.Protocol):
         self._stage = Stage.HEAD
         self._buffer = b""
         self._head: Head | None = None
-        self._chunks: list[bytes] = []
-        self._missing_bytes = 0
+        self._sized = SizedBody()
         self._chunked: ChunkedBody | None = None
         self._may_write = True
         self.waiting_since: float | None = None
@@ -90,7 +92,6 @@ class HttpConnection(asyncio.Protocol):
         self._transport = None
         self._stage = Stage.END
         self._buffer = b""
-        self._chunks = []
         self._owner.closed(self)
 
     @override
@@ -107,20 +108,32 @@ class HttpConnection(asyncio.Protocol):
         self._serve()
 
     @override
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._sized.space if self._stage is Stage.BODY else self._owner.receive_buffer
+
+    @override
+    def buffer_updated(self, nbytes: int) -> None:
+        if self._stage is Stage.BODY:
+            self.waiting_since = self._owner.loop.time()
+            if self._sized.fill(nbytes):
+                self._end_body(self._sized.take(), b"")
+                self._serve()
+        else:
+            self._receive(bytes(self._owner.receive_buffer[:nbytes]))
+
+    def _receive(self, data: bytes) -> None:
         match self._stage:
             case Stage.HEAD:
                 self._buffer = self._buffer + data if self._buffer else data
                 self._serve()
-            case Stage.BODY:
-                self._take_body(data)
             case Stage.CHUNKS:
                 self._take_chunks(data)
+                self._serve()
             case Stage.WORKER:
                 self._buffer += data
                 if len(self._buffer) > _READ_AHEAD_BYTES and self._transport is not None:
                     self._transport.pause_reading()
-            case Stage.END:
+            case Stage.BODY | Stage.END:
                 pass
 
     def _serve(self) -> None:
@@ -140,9 +153,9 @@ class HttpConnection(asyncio.Protocol):
             if len(buffer) < whole or head.is_chunked:
                 self._buffer = b""
                 self._begin_body(head, buffer[end:])
-                return
-            self._buffer = buffer[whole:]
-            self._answer(head, [buffer[end:whole]])
+            else:
+                self._buffer = buffer[whole:]
+                self._answer(head, buffer[end:whole])
 
     def _await_head(self, buffer: bytes) -> bool:
         """Say whether the buffer, now without leading line ends, is worth another look."""
@@ -178,23 +191,8 @@ class HttpConnection(asyncio.Protocol):
             self._take_chunks(data)
         else:
             self._stage = Stage.BODY
-            self._chunks = []
-            self._missing_bytes = head.content_length
-            self._take_body(data)
-
-    def _take_body(self, data: bytes) -> None:
-        self.waiting_since = self._owner.loop.time()
-        missing = self._missing_bytes
-        if len(data) < missing:
-            if data:
-                self._chunks.append(data)
-                self._missing_bytes = missing - len(data)
-            return
-        rest = b""
-        if len(data) > missing:
-            data, rest = data[:missing], data[missing:]
-        self._chunks.append(data)
-        self._end_body(self._chunks, rest)
+            self.waiting_since = self._owner.loop.time()
+            self._sized.begin(head.content_length, head.json_bytes or 0, data)
 
     def _take_chunks(self, data: bytes) -> None:
         self.waiting_since = self._owner.loop.time()
@@ -207,30 +205,28 @@ class HttpConnection(asyncio.Protocol):
             self._refuse(error)
             return
         if rest is not None:
-            self._end_body([chunked.body], rest)
+            self._end_body(chunked.body, rest)
 
-    def _end_body(self, chunks: list[bytes], rest: bytes) -> None:
+    def _end_body(self, body: Raw, rest: bytes) -> None:
         head, self._head = self._head, None
-        self._chunks, self._chunked = [], None
+        self._chunked = None
         self._stage = Stage.HEAD
-        self.waiting_since = None
         self._buffer = rest
         if head is not None:
-            self._answer(head, chunks)
-        self._serve()
+            self._answer(head, body)
 
-    def _answer(self, head: Head, chunks: list[bytes]) -> None:
+    def _answer(self, head: Head, body: Raw) -> None:
         self.waiting_since = None
         route = head.route
         if isinstance(route, HttpError):
             self._send_reply(head, "none", refusal_reply(route))
         elif route.endpoint is Endpoint.INFER:
-            self._infer(head, route, chunks)
+            self._infer(head, route, body)
         else:
             reply = page(self._service, self._owner.exposition, route)
             self._send_reply(head, route.endpoint.value, reply)
 
-    def _infer(self, head: Head, route: Route, chunks: list[bytes]) -> None:
+    def _infer(self, head: Head, route: Route, body: Raw) -> None:
         started = perf_counter()
         service = self._service
         limit_bytes = service.options.max_body_bytes
@@ -240,8 +236,8 @@ class HttpConnection(asyncio.Protocol):
         except RequestRefusedError as error:
             self._send_reply(head, Endpoint.INFER.value, refusal_reply(error))
             return
-        if head.body_encoding is None and service.runs_inline(sum(map(len, chunks))):
-            status, parts = answer_infer(engine, plans, head, chunks, limit_bytes)
+        if head.body_encoding is None and service.runs_inline(len(body)):
+            status, parts = answer_infer(engine, plans, head, body, limit_bytes)
             self._sent(head, started, status, parts)
             return
         self._stage = Stage.WORKER
@@ -249,7 +245,7 @@ class HttpConnection(asyncio.Protocol):
         def call() -> tuple[int, list[Raw]]:
             if self._transport is None:  # nobody is left to hear the answer
                 return 499, []
-            return answer_infer(engine, plans, head, chunks, limit_bytes)
+            return answer_infer(engine, plans, head, body, limit_bytes)
 
         def done(result: tuple[int, list[Raw]] | None, error: BaseException | None) -> None:
             if result is None:
@@ -298,7 +294,7 @@ class HttpConnection(asyncio.Protocol):
         """
         self._stage = Stage.END
         self._buffer = b""
-        self._chunks, self._chunked = [], None
+        self._chunked = None
         self.waiting_since = None
         reply = refusal_reply(error)
         self._service.metrics.count("http", "none", str(reply.status))

@@ -26,11 +26,11 @@ _COMPRESS_FROM_BYTES = 1024
 
 
 def answer_infer(
-    engine: Engine, plans: PlanReader, head: Head, chunks: list[bytes], max_body_bytes: int
+    engine: Engine, plans: PlanReader, head: Head, body: Raw, max_body_bytes: int
 ) -> tuple[int, list[Raw]]:
     """Return the status and the bytes that answer a request; errors become answers too."""
     try:
-        return HTTPStatus.OK, _answer(engine, plans, head, chunks, max_body_bytes)
+        return HTTPStatus.OK, _answer(engine, plans, head, body, max_body_bytes)
     except RequestRefusedError as error:
         reply = refusal_reply(error)
     except Exception as error:  # noqa: BLE001 - one request's fault must not end the server
@@ -42,11 +42,11 @@ def answer_infer(
 
 
 def _answer(
-    engine: Engine, plans: PlanReader, head: Head, chunks: list[bytes], max_body_bytes: int
+    engine: Engine, plans: PlanReader, head: Head, body: Raw, max_body_bytes: int
 ) -> list[Raw]:
     if head.body_encoding is not None:
-        chunks = [decompress(b"".join(chunks), head.body_encoding, max_body_bytes)]
-    document, raw = split(chunks, head.json_bytes)
+        body = decompress(body, head.body_encoding, max_body_bytes)
+    document, raw = split(body, head.json_bytes)
     is_raw = head.json_bytes == 0
     plan = raw_plan(engine.signature, len(raw)) if is_raw else plans.read(document)
     results = engine.infer(plan.output_names, plan.tensors(raw))
@@ -67,17 +67,17 @@ def _full_answer(
     engine: Engine, head: Head, plan: InferencePlan, results: list[Array]
 ) -> list[Raw]:
     document, raw = answer(engine.model_name, MODEL_VERSION, plan, results)
-    body: list[Raw] = [document, *raw]
+    parts: list[Raw] = [document, *raw]
     encoding = head.reply_encoding
     if encoding is not None:
-        if sum(map(len, body)) >= _COMPRESS_FROM_BYTES:
-            body = [compress(b"".join(body), encoding)]
+        if sum(map(len, parts)) >= _COMPRESS_FROM_BYTES:
+            parts = [compress(b"".join(parts), encoding)]
         else:
             encoding = None
     reply = Reply(
         status=HTTPStatus.OK,
         content_type=BINARY if raw else JSON,
-        body=body,
+        body=parts,
         json_bytes=len(document) if raw else None,
         encoding=encoding,
     )
@@ -85,7 +85,7 @@ def _full_answer(
     if encoding is None and head.keep_alive and raw and _has_fixed_head(plan):
         plan.last_key = tuple([array.shape for array in results])
         plan.last_head = head_bytes + document
-    return on_the_wire(head_bytes, body)
+    return on_the_wire(head_bytes, parts)
 
 
 def _has_fixed_head(plan: InferencePlan) -> bool:
@@ -93,22 +93,17 @@ def _has_fixed_head(plan: InferencePlan) -> bool:
     return all(each.binary and each.spec.datatype.item_bytes is not None for each in plan.outputs)
 
 
-def split(chunks: list[bytes], json_bytes: int | None) -> tuple[bytes, bytes]:
-    """Return a body's JSON and the binary data behind it, which is copied once at most.
+def split(body: Raw, json_bytes: int | None) -> tuple[bytes, Raw]:
+    """Return a body's JSON and the binary data behind it.
 
-    Binary data comes out at the start of an object, so that numbers are aligned as they were in
-    the client. Raises RequestRefusedError where there is less than `json_bytes`.
+    Binary data comes out aligned: at the start of an object of its own, or, where the body is a
+    view, not copied at all. Raises RequestRefusedError where there is less than `json_bytes`.
     """
     if json_bytes is None:
-        return (chunks[0] if len(chunks) == 1 else b"".join(chunks)), b""
-    if len(chunks) > 1 and len(chunks[0]) < json_bytes:
-        chunks = [b"".join(chunks)]
-    first = chunks[0]
-    if len(first) < json_bytes:
+        return bytes(body), b""
+    if len(body) < json_bytes:
         raise invalid(
             f"Inference-Header-Content-Length is {json_bytes}, but the body has only "
-            f"{len(first)} bytes: send the number of bytes of its JSON."
+            f"{len(body)} bytes: send the number of bytes of its JSON."
         )
-    if len(chunks) == 1:
-        return first[:json_bytes], first[json_bytes:]
-    return first[:json_bytes], b"".join([memoryview(first)[json_bytes:], *chunks[1:]])
+    return bytes(body[:json_bytes]), body[json_bytes:]

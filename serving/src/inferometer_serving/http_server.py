@@ -13,6 +13,7 @@ from inferometer_serving.metrics import Exposition
 from inferometer_serving.service import Phase, Service
 
 _HEADS_KEPT = 1024
+_RECEIVE_BYTES = 65536
 _SWEEP_SECONDS = 5.0
 _UNFINISHED_SECONDS = 60.0
 _BACKLOG = 1024
@@ -26,6 +27,7 @@ class HttpServer(Owner):
         self.exposition = Exposition(service.metrics)
         self.heads: dict[bytes, Head] = {}
         self.loop = loop
+        self.receive_buffer = memoryview(bytearray(_RECEIVE_BYTES))
         self._connections: set[HttpConnection] = set()
         self._server: asyncio.Server | None = None
         self._drained = asyncio.Event()
