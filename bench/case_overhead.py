@@ -19,7 +19,7 @@ _HTTP = "server over HTTP"
 _GRPC = "server over gRPC"
 _LATENCY = "median latency in seconds"
 _CPU = "CPU seconds for each inference"
-_INFERENCES = 10
+_INFERENCES = 5
 _WARM_REQUESTS = 3
 _MILLISECONDS = Unit(" ms", 2, scale=1000)
 _GOAL = (Bound("ratio", "at most", 1.02),)
@@ -88,7 +88,7 @@ request is sent until after the last byte of the reply is read, next to `session
 bytes in a process without any server. The model is zoo://classification/resnet50, the input
 `[1, 3, 224, 224]` FP32 (602 kB) as a binary tensor. Both sides open the same file with one thread
 within an operator, one between operators, the CPU provider and ONNX Runtime's defaults for all
-else, memory arena included. Both compute on the same core, and take turns of ten inferences, so
+else, memory arena included. Both compute on the same core, and take turns of five inferences, so
 that neither a faster core nor a busy minute favours one; the client has the other core and sends
 one request after another on one kept connection: a plain blocking socket for HTTP, our own wire
 protocol for gRPC. Each repeat starts all processes anew, since two processes with equal code differ
@@ -108,5 +108,5 @@ which waiting and other load on the machine distort less.""",
         _row("CPU time of the server's process, gRPC", _GRPC, _CPU),
         _row("CPU time without any server, in a second process", _AGAIN, _CPU),
     ),
-    rounds=5,
+    rounds=10,
 )

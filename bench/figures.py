@@ -48,25 +48,24 @@ def summary(values: Sequence[float]) -> Summary:
     return Summary(median(values), min(values), max(values))
 
 
-def ratio(ours: Sequence[float], peers: Sequence[float]) -> Summary:
-    """Return the ratio of the medians, with the least and the most of the repeats' own ratios.
+def ratios(ours: Sequence[float], peers: Sequence[float]) -> list[float]:
+    """Return each repeat's own ratio to the peer.
 
-    A repeat's own ratio is of two figures taken one after the other, so that their spread is
-    what is left once both were equally disturbed. Raises ValueError where the repeats do not pair.
+    Its two figures were taken one after the other, so that both were disturbed alike by what else
+    the machine did. Raises ValueError where the repeats do not pair.
     """
-    pairs = [own / peer for own, peer in zip(ours, peers, strict=True)]
-    return Summary(summary(ours).median / summary(peers).median, min(pairs), max(pairs))
+    return [own / peer for own, peer in zip(ours, peers, strict=True)]
 
 
-def is_reached(goal: Goal, figure: Summary, to_peer: Summary | None) -> bool | None:
-    """Say whether any bound of a goal holds for the medians.
+def is_reached(goal: Goal, figure: float, ratio: float | None) -> bool | None:
+    """Say whether any bound of a goal holds.
 
     None: that is not known, since the peer was not run and no bound that needs none holds.
     """
     judged = [
-        None if value is None else bound.holds(value.median)
+        None if value is None else bound.holds(value)
         for bound in goal
-        for value in [figure if bound.of == "figure" else to_peer]
+        for value in [figure if bound.of == "figure" else ratio]
     ]
     if True in judged:
         return True

@@ -6,7 +6,7 @@ Each case has a section between two marks; the rest of the page belongs to peopl
 from collections.abc import Mapping, Sequence
 
 from bench.case import Case, Row, Taken, Unit
-from bench.figures import Bound, Goal, Summary, is_reached, ratio, summary
+from bench.figures import Bound, Goal, is_reached, ratios, summary
 
 _HEADER = ("Measured", "Inferometer", "Peer", "Ratio", "Goal", "Reached")
 
@@ -46,29 +46,24 @@ def _table(rows: Sequence[Row], taken: Taken) -> list[str]:
 
 
 def _cells(row: Row, taken: Taken) -> list[str]:
-    ours = taken.get(row.ours)
-    peers = taken.get(row.peer) if row.peer else None
-    figure = summary(ours) if ours else None
-    to_peer = ratio(ours, peers) if ours and peers else None
+    ours = taken.get(row.ours, ())
+    peers = taken.get(row.peer, ()) if row.peer else ()
+    each_ratio = ratios(ours, peers) if ours and peers else []
     return [
         row.what,
-        _figure(figure, row.unit),
-        "-" if row.peer is None else f"{row.peer.side}: {_figure(_some(peers), row.unit)}",
-        "-" if to_peer is None else _spread(to_peer, Unit("", 3)),
+        _figure(ours, row.unit),
+        "-" if row.peer is None else f"{row.peer.side}: {_figure(peers, row.unit)}",
+        _figure(each_ratio, Unit("", 3)) if each_ratio else "-",
         _goal(row.goal, row.unit),
-        _reached(row.goal, figure, to_peer),
+        _reached(row.goal, ours, each_ratio) if row.goal and ours else "-",
     ]
 
 
-def _some(values: Sequence[float] | None) -> Summary | None:
-    return summary(values) if values else None
-
-
-def _figure(found: Summary | None, unit: Unit) -> str:
-    return "not run" if found is None else _spread(found, unit)
-
-
-def _spread(found: Summary, unit: Unit) -> str:
+def _figure(values: Sequence[float], unit: Unit) -> str:
+    """Write the median, and the least and the most of the repeats."""
+    if not values:
+        return "not run"
+    found = summary(values)
     middle, least, most = (
         f"{value * unit.scale:,.{unit.digits}f}"
         for value in (found.median, found.least, found.most)
@@ -87,16 +82,20 @@ def _bound(bound: Bound, unit: Unit) -> str:
     return f"{sign} {bound.limit * unit.scale:,.{unit.digits}f}{unit.suffix}"
 
 
-def _reached(goal: Goal, figure: Summary | None, to_peer: Summary | None) -> str:
-    if not goal:
-        return "-"
-    match is_reached(goal, figure, to_peer) if figure else None:
-        case True:
-            return "yes"
-        case False:
-            return "**no**"
-        case None:
-            return "not known"
+def _reached(goal: Goal, ours: Sequence[float], each_ratio: Sequence[float]) -> str:
+    """Judge the medians, and tell in how many repeats the goal was reached where not in all alike.
+
+    Repeats that disagree mean that the machine was too busy to tell, or that it is a near thing.
+    """
+    ratio = summary(each_ratio).median if each_ratio else None
+    verdict = is_reached(goal, summary(ours).median, ratio)
+    if verdict is None:
+        return "not known"
+    own_ratios: Sequence[float | None] = each_ratio or [None] * len(ours)
+    pairs = zip(ours, own_ratios, strict=True)
+    times = sum(is_reached(goal, figure, own) is True for figure, own in pairs)
+    word = "yes" if verdict else "**no**"
+    return word if times == (len(ours) if verdict else 0) else f"{word} ({times} of {len(ours)})"
 
 
 def _line(cells: Sequence[str]) -> str:

@@ -83,7 +83,7 @@ def test_a_missing_peer_is_named_and_the_rest_measured(tmp_path: Path) -> None:
     assert "Not run: theirs. It is not installed: install it." in section
 
 
-@pytest.mark.parametrize(("peer", "reached"), [(1.7e-5, "yes"), (1.5e-5, "**no**")])
+@pytest.mark.parametrize(("peer", "reached"), [(2.5e-5, "yes"), (0.7e-5, "**no**")])
 def test_a_table_tells_figure_peer_ratio_and_goal(peer: float, reached: str) -> None:
     """A goal that was missed stands in the table as plainly as one that was reached."""
     taken = {OURS: (2e-5, 1e-5, 3e-5), THEIRS: (peer, peer, peer)}
@@ -94,6 +94,14 @@ def test_a_table_tells_figure_peer_ratio_and_goal(peer: float, reached: str) -> 
     assert f"**{2e-5 / peer:.3f}** ({1e-5 / peer:.3f} to {3e-5 / peer:.3f})" in row
     assert row.endswith(f"| ≤ 1.25 x peer | {reached} |")
     assert "On a Monday." in section
+
+
+def test_repeats_that_disagree_are_told() -> None:
+    """A goal that was reached in some repeats only says in how many."""
+    taken = {OURS: (1.0, 1.2, 1.3, 1.4, 1.1), THEIRS: (1.0,) * 5}
+    assert "| yes (3 of 5) |" in render(case({}), taken, {}, [])
+    taken[OURS] = (1.0, 1.2, 1.3, 1.4, 1.5)
+    assert "| **no** (2 of 5) |" in render(case({}), taken, {}, [])
 
 
 def test_a_section_takes_its_own_place_and_no_more() -> None:
