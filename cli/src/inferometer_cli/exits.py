@@ -2,8 +2,6 @@
 
 from enum import IntEnum
 
-from inferometer_api.result import OutcomeState, ResultDocument
-
 
 class Exit(IntEnum):
     """Exit codes, the same for every command; docs/reference/exit-codes.md explains each."""
@@ -20,21 +18,6 @@ class Exit(IntEnum):
     """Ended by Ctrl-C (SIGINT)."""
     TERMINATED = 143
     """Ended by SIGTERM."""
-
-
-_BY_STATE: dict[OutcomeState, Exit] = {
-    "Failed": Exit.FAILED,
-    "Refused": Exit.REFUSED,
-    "Interrupted": Exit.INTERRUPTED,
-    "Terminated": Exit.TERMINATED,
-}
-
-
-def exit_of(document: ResultDocument) -> Exit:
-    """Return the exit code that a result stands for."""
-    if document.outcome.state != "Complete":
-        return _BY_STATE[document.outcome.state]
-    return Exit.VALID if document.valid else Exit.INVALID
 
 
 class RefusedError(Exception):

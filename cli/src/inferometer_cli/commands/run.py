@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -11,8 +12,9 @@ import typer
 from inferometer_api.result import Outcome, ResultDocument
 from inferometer_api.run import BenchmarkRun
 from inferometer_cli.ending import Ending, ending_heard, exit_for
-from inferometer_cli.exits import Exit, exit_of
+from inferometer_cli.exits import Exit
 from inferometer_cli.progress import watching
+from inferometer_cli.run_exit import exit_of
 from inferometer_cli.run_file import RunFile, SetOption, read_run_file
 from inferometer_cli.terminal import output as standard_output
 from inferometer_cli.terminal import progress, say, tell, written_out
@@ -93,7 +95,9 @@ def _keep_and_show(document: ResultDocument, directory: Path, *, json: bool) -> 
         elif document.scenarios:
             with written_out():
                 print_table(document, standard_output())
-        if document.outcome.state != "Complete":
+        # The table says it too, and a person at a terminal reads both.
+        is_read = document.scenarios and not json and sys.stdout.isatty()
+        if document.outcome.state != "Complete" and not is_read:
             tell(f"inferometer: {document.outcome.message}")
     if paths is not None:
         result, report = paths
