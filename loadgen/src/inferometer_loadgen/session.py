@@ -10,6 +10,7 @@ from inferometer_api.plan import LoadPlan, Measured, Surroundings
 from inferometer_api.result import Energy, Outcome, OutcomeState, ScenarioResult
 from inferometer_api.scenario import Scenario, percentile_value
 from inferometer_loadgen.board import Board
+from inferometer_loadgen.breaches import Conditions, Measurement
 from inferometer_loadgen.control import (
     Control,
     Described,
@@ -27,7 +28,7 @@ from inferometer_loadgen.step_run import Bench, run_step
 from inferometer_loadgen.steps import End, StepPlan, steps_of
 from inferometer_loadgen.surroundings import surroundings
 from inferometer_loadgen.trial import NoAnswerError, RequestRefusedError
-from inferometer_loadgen.verdict import Conditions, Measurement, judge
+from inferometer_loadgen.verdict import judge
 from inferometer_loadgen.wire import ConnectionFailedError, Target
 
 COMPLETE = Outcome(state="Complete", reason="Measured")
@@ -71,7 +72,9 @@ class Session:
         return None if self._interrupted else outcome
 
     def interrupt(self) -> None:
-        """End the measurement now, or whatever is done before one."""
+        """End the measurement now, or whatever is done before one; only the first call counts."""
+        if self._interrupted:
+            return
         self._interrupted = True
         if self._driver is not None:
             self._driver.end(End.INTERRUPTED)
@@ -204,9 +207,12 @@ class Session:
             self._tell(scenario, measured, self._conditions(scenario, described, End.SERVER_LOST))
             raise
         cut_short = end if end in {End.SERVER_LOST, End.INTERRUPTED} else None
-        restarted = cut_short is None and await self._is_restarted(described, endpoint)
-        conditions = self._conditions(scenario, described, cut_short, restarted=restarted)
-        self._tell(scenario, measured, conditions)
+        restarted = False
+        try:
+            restarted = cut_short is None and await self._is_restarted(described, endpoint)
+        finally:
+            conditions = self._conditions(scenario, described, cut_short, restarted=restarted)
+            self._tell(scenario, measured, conditions)
         return end
 
     async def _is_restarted(self, described: Described, endpoint: Endpoint) -> bool:
