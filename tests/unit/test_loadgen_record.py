@@ -18,7 +18,7 @@ from inferometer_loadgen.record import (
     bucket_of,
     highest_of,
 )
-from inferometer_loadgen.statistics import confidence_ranks, rank_of
+from inferometer_loadgen.statistics import confidence_ranks, least_count, rank_of
 
 TIMES = st.one_of(
     st.integers(0, HOUR_NS),
@@ -164,3 +164,14 @@ def test_bounds_cover_the_truth_as_often_as_they_say() -> None:
     samples = np.sort(random.exponential(1e6, (2000, 200)), axis=1)
     covered = (samples[:, ranks.low - 1] <= truth) & (truth <= samples[:, ranks.high - 1])
     assert covered.mean() > 0.945
+
+
+@pytest.mark.parametrize("percentile", [50.0, 90.0, 95.0, 97.0, 99.0, 99.9, 99.99])
+def test_the_least_count_is_the_first_that_bounds_a_percentile_on_both_sides(
+    percentile: float,
+) -> None:
+    """With the least count both confidence bounds are known, and with one fewer they are not."""
+    enough = confidence_ranks(percentile, least_count(percentile))
+    too_few = confidence_ranks(percentile, least_count(percentile) - 1)
+    assert None not in (enough.low, enough.high)
+    assert None in (too_few.low, too_few.high)

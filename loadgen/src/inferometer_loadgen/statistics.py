@@ -47,6 +47,13 @@ def confidence_ranks(percentile: float, count: int) -> Ranks:
     return Ranks(low if low >= 1 else None, high if high <= count else None)
 
 
+def least_count(percentile: float) -> int:
+    """Return the fewest observations whose order statistics bound a percentile on both sides."""
+    # The outermost order statistics bound it as soon as both tails beyond them are small enough.
+    rarer = min(percentile, 100 - percentile) / 100
+    return math.ceil(math.log(_TAIL) / math.log1p(-rarer))
+
+
 def _exact(share: float, count: int, deviation: float) -> tuple[int, int]:
     first = max(0, math.floor(count * share - _REACH * deviation) - 20)
     last = min(count, math.ceil(count * share + _REACH * deviation) + 20)
