@@ -193,6 +193,21 @@ def test_an_interrupted_step_is_not_blamed_on_the_server() -> None:
     assert names(judged) == ["EndedEarly"]
 
 
+def test_rules_look_at_the_percentile_that_is_asked() -> None:
+    """Asked for P90, neither bound nor lag are judged at P99."""
+
+    def at(percentile: float, nanoseconds: int) -> PercentileValue:
+        return PercentileValue(percentile=percentile, nanoseconds=nanoseconds)
+
+    base = times(0)
+    latency = base.model_copy(update={"percentiles": [at(90, 50 * MS), at(99, 500 * MS)]})
+    lag = base.model_copy(update={"percentiles": [at(90, 2 * MS), at(99, 400 * MS)]})
+    step = a_step(latency=latency, dispatch_lag=lag)
+    rules = {"LatencyBound", "DispatchLag"}
+    assert not rules & set(names(verdict(step, bound_ns=60 * MS, percentile=90.0)))
+    assert rules <= set(names(verdict(step, bound_ns=60 * MS)))
+
+
 def test_batch_is_not_judged_by_its_percentile() -> None:
     """Throughput by batch size needs no bounds of P99."""
     assert names(verdict(a_step(latency=times(MS, bounded=False)), kind="batch")) == []

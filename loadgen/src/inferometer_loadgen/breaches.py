@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from inferometer_api.result import Step
+from inferometer_api.result import Distribution, Step
 from inferometer_loadgen.statistics import least_count
 from inferometer_loadgen.steps import End, StepPlan
 
@@ -125,7 +125,7 @@ def error_rate(measurement: Measurement, _: Conditions) -> Broken:
 
 def latency_bound(measurement: Measurement, conditions: Conditions) -> Broken:
     """Yield where the asked percentile of the latency is beyond its bound."""
-    found = _percentile(measurement.step, conditions.percentile)
+    found = _percentile(measurement.step.latency, conditions.percentile)
     bound = conditions.bound_ns
     if bound is not None and found is not None and found > bound:
         yield Breach(
@@ -136,17 +136,18 @@ def latency_bound(measurement: Measurement, conditions: Conditions) -> Broken:
         )
 
 
-def dispatch_lag(measurement: Measurement, _: Conditions) -> Broken:
+def dispatch_lag(measurement: Measurement, conditions: Conditions) -> Broken:
     """Yield where the load generator was late at its own schedule."""
-    latency = _percentile(measurement.step, 99.0)
-    lag = _lag_p99(measurement.step)
+    latency = _percentile(measurement.step.latency, conditions.percentile)
+    lag = _percentile(measurement.step.dispatch_lag, conditions.percentile)
     if latency is None or lag is None:
         return
     limit = max(LAG_LEAST_NS, LAG_SHARE_LIMIT * latency)
     if lag > limit:
+        name = f"P{conditions.percentile:g}"
         yield Breach(
-            f"The load generator itself was late: the P99 of its dispatch lag is {_ms(lag)}, at "
-            f"most {_ms(limit)} is allowed beside a P99 latency of {_ms(latency)}.",
+            f"The load generator itself was late: the {name} of its dispatch lag is {_ms(lag)}, at "
+            f"most {_ms(limit)} is allowed beside a {name} latency of {_ms(latency)}.",
             _ms(lag),
             _ms(limit),
         )
@@ -248,18 +249,11 @@ def energy(conditions: Conditions) -> Broken:
         )
 
 
-def _percentile(step: Step, percentile: float) -> int | None:
-    if step.latency is None:
+def _percentile(times: Distribution | None, percentile: float) -> int | None:
+    if times is None:
         return None
-    found = (p for p in step.latency.percentiles if p.percentile == percentile)
-    return next((p.nanoseconds for p in found), None)
-
-
-def _lag_p99(step: Step) -> int | None:
-    if step.dispatch_lag is None:
-        return None
-    found = (p for p in step.dispatch_lag.percentiles if p.percentile == 99.0)
-    return next((p.nanoseconds for p in found), None)
+    found = (value for value in times.percentiles if value.percentile == percentile)
+    return next((value.nanoseconds for value in found), None)
 
 
 def _seconds(nanoseconds: int) -> str:
