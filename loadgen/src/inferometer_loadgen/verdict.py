@@ -112,8 +112,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         name="DispatchLag",
         effect="reason",
-        limit="at the percentile that is asked (P99 where none is) the dispatch lag is within 5 % of "
-        "the latency, or 1 ms where that is more",
+        limit="at the percentile that is asked (P99 where none is) the dispatch lag is within 5 % "
+        "of the latency, or 1 ms where that is more",
         remedy="Give the load generator a core of its own.",
         per_step=breaches.dispatch_lag,
     ),
