@@ -46,7 +46,7 @@ test: check ## Pass every check and every test
 	@tests/install-tools
 	$(BIN)/pytest
 
-bench: .venv/.installed ## Measure against peers and write docs/performance.md (half an hour)
+bench: .venv/.installed ## Measure against peers and write docs/performance.md (ten minutes)
 	@bench/install-tools
 	$(BIN)/python bench/run.py
 

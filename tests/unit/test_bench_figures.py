@@ -1,11 +1,5 @@
 """Repeated figures become medians, spreads, ratios and verdicts on goals."""
 
-import sys
-from pathlib import Path
-
-# bench/ is a folder of scripts beside the packages, and no package that is installed
-sys.path.append(str(Path(__file__).parents[2]))
-
 import pytest
 from bench.figures import Bound, is_reached, ratios, summary
 from bench.machine import Moment, disturbance

@@ -1,12 +1,8 @@
 """What was measured is told on a page, whatever comes out."""
 
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-
-# bench/ is a folder of scripts beside the packages, and no package that is installed
-sys.path.append(str(Path(__file__).parents[2]))
 
 import pytest
 from bench.case import Case, Figures, PeerMissingError, Place, Row, Side, Source, Turn, Unit
