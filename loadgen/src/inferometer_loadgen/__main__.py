@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import os
+import resource
 import signal
 import sys
 import traceback
@@ -24,6 +25,9 @@ def main() -> int:
     # Libraries that print must not break the reports: they get standard error.
     reporter = Reporter(os.dup(sys.stdout.fileno()))
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    # Thousands of connections are more than the soft limit that most shells begin with.
+    _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most_files, most_files))
     try:
         plan = _plan(arguments.plan)
         outcome = plan if isinstance(plan, Outcome) else uvloop.run(carry_out(plan, reporter))

@@ -1,0 +1,179 @@
+"""Do the load generator's edges keep their promises: reports, timer, addresses, surroundings?"""
+
+import asyncio
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvloop
+
+from inferometer_api.plan import Ended, Progress
+from inferometer_api.result import Outcome
+from inferometer_loadgen.__main__ import exit_code
+from inferometer_loadgen.control import Described, Endpoint, endpoint_of
+from inferometer_loadgen.inputs import InputRefusedError
+from inferometer_loadgen.node import node, packages
+from inferometer_loadgen.pace import TimerPacer
+from inferometer_loadgen.report import ReaderGoneError, Reporter
+from inferometer_loadgen.surroundings import surroundings
+from inferometer_loadgen.usage import MOST_SAMPLES, Usage
+from support.load_runs import a_plan
+
+A_PROGRESS = Progress(stage="Measuring", scenario="s")
+THE_END = Ended(outcome=Outcome(state="Complete", reason="Measured"))
+
+
+def test_progress_is_dropped_when_nobody_keeps_up() -> None:
+    """A reader that does not read must not hold up the measurement; the rest still fits."""
+    reading, writing = os.pipe()
+    reporter = Reporter(writing)
+    for _ in range(5000):
+        reporter.progress(A_PROGRESS)
+    os.close(writing)
+    with os.fdopen(reading) as reader:
+        lines = reader.read().splitlines()
+    assert 0 < len(lines) < 5000
+    assert {Progress.model_validate_json(line) for line in lines[:3]} == {A_PROGRESS}
+    assert Progress.model_validate_json(lines[-1]) == A_PROGRESS
+
+
+def test_a_reader_that_has_gone_is_noticed() -> None:
+    """Writing to nobody raises, for progress and for what must arrive."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    reporter = Reporter(writing)
+    with pytest.raises(ReaderGoneError):
+        reporter.progress(A_PROGRESS)
+    with pytest.raises(ReaderGoneError):
+        reporter.tell(THE_END)
+    os.close(writing)
+
+
+@pytest.mark.parametrize("runner", [asyncio.run, uvloop.run])
+def test_the_timer_never_wakes_early(runner: Any) -> None:
+    """Armed again and again the timer wakes once for each time, none before it is due."""
+
+    async def wake_often() -> list[int]:
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[None] = loop.create_future()
+        dues = [time.monotonic_ns() + offset for offset in (-5, 0, 300_000, 2_000_000, 2_100_000)]
+        lags: list[int] = []
+
+        def wake() -> None:
+            lags.append(time.monotonic_ns() - dues[len(lags)])
+            if len(lags) == len(dues):
+                pacer.close()
+                pacer.close()
+                done.set_result(None)
+            else:
+                pacer.arm(dues[len(lags)])
+
+        pacer = TimerPacer(loop, wake)
+        pacer.arm(dues[0] + 10**12)
+        pacer.arm(dues[0])
+        async with asyncio.timeout(10):
+            await done
+        return lags
+
+    lags = runner(wake_often())
+    assert len(lags) == 5
+    assert min(lags) >= 0
+
+
+@pytest.mark.parametrize(
+    ("url", "protocol", "expected"),
+    [
+        ("http://10.0.0.1:8000", "HTTP", Endpoint("HTTP", "10.0.0.1", 8000, "")),
+        ("http://host/some/where/", "HTTP", Endpoint("HTTP", "host", 80, "/some/where")),
+        ("grpc://host:9", "GRPC", Endpoint("GRPC", "host", 9, "")),
+        ("http://[::1]:8000", "HTTP", Endpoint("HTTP", "::1", 8000, "")),
+    ],
+)
+def test_a_url_is_taken_apart(url: str, protocol: Any, expected: Endpoint) -> None:
+    """Host, port and path come from the URL."""
+    assert endpoint_of(url, protocol) == expected
+    assert expected.address in url.removesuffix("/").replace("http://host/", "http://host:80/")
+
+
+@pytest.mark.parametrize(
+    ("url", "protocol", "words"),
+    [
+        ("grpc://host:1", "HTTP", "http://"),
+        ("http://host:1", "GRPC", "grpc://"),
+        ("http://host:99999", "HTTP", "no host and port"),
+    ],
+)
+def test_a_url_that_does_not_fit_is_refused(url: str, protocol: Any, words: str) -> None:
+    """A URL of another protocol or without a usable port is refused in a sentence."""
+    with pytest.raises(InputRefusedError, match=words):
+        endpoint_of(url, protocol)
+
+
+@pytest.mark.parametrize(
+    ("told", "nodes", "fell_back"),
+    [
+        ({}, {}, None),
+        ({"nodes_by_provider": '{"CUDA": 3}', "compute_nodes_fell_back": "2"}, {"CUDA": 3}, 2),
+        ({"nodes_by_provider": "[1", "compute_nodes_fell_back": "?"}, {}, None),
+        ({"nodes_by_provider": '["CUDA"]'}, {}, None),
+    ],
+)
+def test_facts_that_nobody_told_are_absent(
+    told: dict[str, str], nodes: dict[str, int], fell_back: int | None
+) -> None:
+    """What the server tells of itself is taken over; what it does not is absent, not invented."""
+    plan = a_plan("http://127.0.0.1:8000", {"singleStream": {}})
+    described = Described("", "", [], ["7"], [], [], told)
+    found = surroundings(plan, described, ["A note."])
+    assert found.server.nodes_by_provider == nodes
+    assert found.server.compute_nodes_fell_back == fell_back
+    assert found.server.settings == told
+    assert found.model.version == "7"
+    assert found.model.sha256 is None
+    assert found.notes == ["A note."]
+
+
+def test_this_machine_is_described() -> None:
+    """The node has CPUs and memory, and packages their versions."""
+    here = node()
+    assert here.cpu_count >= 1
+    assert here.memory_bytes > 2**20
+    assert here.kernel == os.uname().release
+    assert {"python", "numpy", "uvloop"} <= set(packages())
+
+
+def test_usage_of_a_process_is_sampled() -> None:
+    """Samples have CPU and memory of the server's processes, and stay few."""
+    usage = Usage([os.getpid()])
+    for _ in range(3 * MOST_SAMPLES):
+        usage.sample()
+    assert len(usage.samples) <= MOST_SAMPLES
+    last = usage.samples[-1]
+    assert last.server_memory_bytes is not None
+    assert last.server_memory_bytes > 2**20
+    assert last.client_memory_bytes > 2**20
+    seconds = usage.server_cpu_seconds()
+    assert seconds is not None
+    assert seconds >= 0
+    assert usage.client_cpu_seconds() >= 0
+
+
+def test_a_server_elsewhere_has_no_usage() -> None:
+    """Without processes of the server its CPU is absent, not zero; gone ones do no harm."""
+    usage = Usage([])
+    usage.sample()
+    assert usage.samples[0].server_cpu_cores is None
+    assert usage.server_cpu_seconds() is None
+    highest = int(Path("/proc/sys/kernel/pid_max").read_text())
+    assert Usage([highest]).server_cpu_seconds() is None
+
+
+@pytest.mark.parametrize(
+    ("state", "code"),
+    [("Complete", 0), ("Failed", 1), ("Refused", 2), ("Interrupted", 130), ("Terminated", 143)],
+)
+def test_exit_codes(state: Any, code: int) -> None:
+    """Each way to end has its exit code."""
+    assert exit_code(Outcome(state=state, reason="Any")) == code
