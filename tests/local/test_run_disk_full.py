@@ -1,0 +1,90 @@
+"""What happens to a run when the disk is full?"""
+
+import errno
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.inferometer_process import Inferometer, result_in
+from support.local_runs import done
+
+SINGLE: dict[str, Any] = {"singleStream": {}}
+
+
+@contextmanager
+def _disk(folder: Path, size: str) -> Iterator[Path]:
+    """Yield a folder that holds only `size`; skip where none can be mounted."""
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
+    try:
+        subprocess.run(command, check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"no small disk can be mounted here: {error}")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def _fill(folder: Path) -> None:
+    with (folder / "filler").open("wb") as file:
+        try:
+            while True:
+                file.write(bytes(1 << 20))
+                file.flush()
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+    with suppress(OSError):
+        (folder / "last").write_bytes(bytes(4096))
+
+
+def test_a_disk_without_room_is_noticed_before_anything_is_measured(tmp_path: Path) -> None:
+    """A directory without room for a result ends the run with 1 at once."""
+    with _disk(tmp_path / "disk", "2m"):
+        run = done(tmp_path, SINGLE, output="disk")
+    assert run.ended.code == 1
+    assert run.ended.sentence == (
+        "The result should go to disk, but its disk has only 2.0 MiB free: free 16 MiB, or choose "
+        "another directory with --output."
+    )
+    assert "fetching" not in run.ended.stderr
+
+
+def test_a_disk_that_fills_while_measuring_loses_no_result(tmp_path: Path) -> None:
+    """The result is kept in a temporary folder, the sentence says where, and the code is 1."""
+    with _disk(tmp_path / "disk", "24m") as disk:
+
+        def fill(process: Inferometer) -> None:
+            process.wait_for("measuring")
+            _fill(disk)
+
+        run = done(tmp_path, SINGLE, act=fill, output="disk")
+    assert run.ended.code == 1
+    assert set(run.kept) <= {"filler", "last"}
+    assert run.ended.sentence.startswith(
+        "The result could not be written to disk: No space left on device. It was kept in "
+    )
+    assert "s0" in run.ended.stdout
+    (refuge,) = run.temporary
+    assert result_in(tmp_path / "temporary" / refuge).outcome.state == "Complete"
+    assert run.left_behind == []
+
+
+def test_a_full_disk_where_the_model_should_go_is_said(tmp_path: Path) -> None:
+    """A model that cannot be written for want of room is a failure in one sentence."""
+    with _disk(tmp_path / "temporary", "8k"):
+        run = done(tmp_path, SINGLE, spec={"model": {"uri": "zoo://classification/squeezenet1_1"}})
+    assert run.ended.code == 1
+    assert "No space left on device" in run.ended.sentence
+    assert (
+        "\n"
+        not in run.ended.sentence.removesuffix(
+            "Nothing was measured, so there is no result to keep."
+        ).strip()
+    )
+    assert "Traceback" not in run.ended.stderr
