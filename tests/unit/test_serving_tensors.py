@@ -41,7 +41,7 @@ def test_numbers_survive_raw_bytes(drawn: tuple[str, np.ndarray[Any, Any]]) -> N
 def test_numbers_survive_json(drawn: tuple[str, np.ndarray[Any, Any]]) -> None:
     """Numbers come back from their JSON as they were, 64-bit integers included."""
     name, array = drawn
-    written = orjson.dumps(to_json("y", DATATYPES[name], array), option=orjson.OPT_SERIALIZE_NUMPY)
+    written = to_json("y", DATATYPES[name], array)
     found = from_json("x", DATATYPES[name], array.shape, orjson.loads(written))
     assert found.dtype == array.dtype
     np.testing.assert_array_equal(found, array)
@@ -82,7 +82,15 @@ def test_misaligned_numbers_are_aligned() -> None:
 
 @pytest.mark.parametrize(
     ("datatype", "values"),
-    [("UINT8", [256]), ("INT8", [-129]), ("FP16", [70000.0]), ("FP32", [1e39]), ("INT64", [2**63])],
+    [
+        ("UINT8", [256]),
+        ("INT8", [-129]),
+        ("UINT32", [-1]),
+        ("INT64", [2**63]),
+        ("FP16", [70000.0]),
+        ("BF16", [1e39]),
+        ("FP32", [1e39]),
+    ],
 )
 def test_values_out_of_bounds_are_refused(datatype: str, values: list[object]) -> None:
     """A value that the datatype cannot hold is refused rather than wrapped or made infinite."""
@@ -123,8 +131,14 @@ def test_json_nested_otherwise_is_refused(data: list[object]) -> None:
         from_json("x", DATATYPES["INT32"], (2, 2), data)
 
 
+@pytest.mark.parametrize("datatype", ["FP16", "BF16", "FP32", "FP64"])
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_json_has_no_word_for_nan(value: float) -> None:
+def test_json_has_no_word_for_nan(datatype: str, value: float) -> None:
     """An output with NaN or infinity is refused in JSON instead of becoming null."""
     with pytest.raises(RequestRefusedError, match="binary_data"):
-        to_json("y", DATATYPES["FP32"], np.array([value], np.float32))
+        to_json("y", DATATYPES[datatype], np.array([1, value], DATATYPES[datatype].dtype))
+
+
+def test_json_carries_the_word_null_in_strings() -> None:
+    """An output of strings may hold the word that stands for NaN elsewhere."""
+    assert to_json("y", DATATYPES["BYTES"], np.array(["null"], np.object_)) == b'["null"]'

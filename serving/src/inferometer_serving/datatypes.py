@@ -21,6 +21,8 @@ class Datatype:
     """onnx.TensorProto.DataType."""
     dtype: np.dtype[np.generic]
     """How elements lie in memory; objects (str) for BYTES."""
+    struct_code: str | None
+    """The letter for it in Python's struct; None for BF16 and BYTES, which struct lacks."""
     json_types: frozenset[type]
     """The Python types that an element may have once its JSON is read."""
     contents_field: str | None
@@ -34,6 +36,20 @@ class Datatype:
 
 _WHOLE = frozenset({int})
 _REAL = frozenset({int, float})
+_STRUCT_CODES = {
+    "b1": "?",
+    "f2": "e",
+    "f4": "f",
+    "f8": "d",
+    "u1": "B",
+    "u2": "H",
+    "u4": "I",
+    "u8": "Q",
+    "i1": "b",
+    "i2": "h",
+    "i4": "i",
+    "i8": "q",
+}
 
 
 def _table() -> Mapping[str, Datatype]:
@@ -60,6 +76,7 @@ def _table() -> Mapping[str, Datatype]:
                 runtime_name=f"tensor({runtime_name})",
                 onnx_code=int(code),
                 dtype=np.dtype(dtype),
+                struct_code=_STRUCT_CODES.get(np.dtype(dtype).str[1:]),
                 json_types=json_types,
                 contents_field=field,
             )

@@ -232,12 +232,12 @@ class HttpConnection(asyncio.BufferedProtocol):
         limit_bytes = service.options.max_body_bytes
         try:
             service.check_model(route.model_name, route.model_version)
-            engine, plans = service.engine()
+            engine, reader = service.engine()
         except RequestRefusedError as error:
             self._send_reply(head, Endpoint.INFER.value, refusal_reply(error))
             return
         if head.body_encoding is None and service.runs_inline(len(body)):
-            status, parts = answer_infer(engine, plans, head, body, limit_bytes)
+            status, parts = answer_infer(engine, reader, head, body, limit_bytes)
             self._sent(head, started, status, parts)
             return
         self._stage = Stage.WORKER
@@ -245,7 +245,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         def call() -> tuple[int, list[Raw]]:
             if self._transport is None:  # nobody is left to hear the answer
                 return 499, []
-            return answer_infer(engine, plans, head, body, limit_bytes)
+            return answer_infer(engine, reader, head, body, limit_bytes)
 
         def done(result: tuple[int, list[Raw]] | None, error: BaseException | None) -> None:
             if result is None:

@@ -26,9 +26,6 @@ class Reply:
     status: int
     content_type: bytes
     body: list[Raw]
-    json_bytes: int | None = None
-    """How much of the body is JSON where tensors follow it."""
-    encoding: str | None = None
 
 
 def json_reply(document: object, status: int = HTTPStatus.OK) -> Reply:
@@ -50,15 +47,30 @@ def refusal_reply(error: RequestRefusedError | HttpError) -> Reply:
 
 def head_of(reply: Reply, *, keep_alive: bool) -> bytes:
     """Return the head of an answer, up to its empty line."""
-    head = b"%bContent-Type: %b\r\nContent-Length: %d\r\n" % (
-        _LINES[reply.status],
-        reply.content_type,
-        sum(map(len, reply.body)),
+    return head_for(
+        reply.status, reply.content_type, sum(map(len, reply.body)), keep_alive=keep_alive
     )
-    if reply.json_bytes is not None:
-        head += b"Inference-Header-Content-Length: %d\r\n" % reply.json_bytes
-    if reply.encoding is not None:
-        head += b"Content-Encoding: %b\r\n" % reply.encoding.encode()
+
+
+def head_for(
+    status: int,
+    content_type: bytes,
+    body_bytes: int,
+    *,
+    keep_alive: bool,
+    json_bytes: int | None = None,
+    encoding: str | None = None,
+) -> bytes:
+    """Return the head of an answer; `json_bytes` of its body are JSON where tensors follow it."""
+    head = b"%bContent-Type: %b\r\nContent-Length: %d\r\n" % (
+        _LINES[status],
+        content_type,
+        body_bytes,
+    )
+    if json_bytes is not None:
+        head += b"Inference-Header-Content-Length: %d\r\n" % json_bytes
+    if encoding is not None:
+        head += b"Content-Encoding: %b\r\n" % encoding.encode()
     return head + (b"\r\n" if keep_alive else b"Connection: close\r\n\r\n")
 
 

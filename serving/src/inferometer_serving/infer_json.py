@@ -1,176 +1,104 @@
-"""What does an inference request in JSON ask for, and how is it answered?
+"""What does an inference request in JSON ask for?
 
-The JSON of a request whose tensors are all binary says only how they lie in the bytes that follow.
-Such a plan is the same for many requests, so it is kept by the bytes it was read from, together
-with the head of its last answer. Tensor data is read anew for every request.
+Requests of one client differ in little but their tensors and ids. What is left without those is
+their form, and what a form asks for is read once and kept. Tensors and ids are never kept, but with
+a request that is kept whole because its tensors are all behind the JSON.
 """
 
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
 from inferometer_serving.errors import invalid
-from inferometer_serving.json_tensors import from_json, to_json
-from inferometer_serving.signature import Shape, Signature, TensorSpec
-from inferometer_serving.tensors import Array, Raw, from_raw, to_raw
+from inferometer_serving.infer_plan import (
+    InferencePlan,
+    InferenceRequest,
+    PlannedInput,
+    PlannedOutput,
+    planned_outputs,
+)
+from inferometer_serving.signature import Shape, Signature
 
-_PLANS_KEPT = 1024
-_LONGEST_PLAN_KEPT_BYTES = 4096
+T = TypeVar("T")
 
-
-@dataclass(frozen=True, slots=True)
-class PlannedInput:
-    """One input of a request: its tensor, or where in the binary data it lies."""
-
-    spec: TensorSpec
-    shape: Shape
-    start: int
-    stop: int
-    tensor: Array | None
+_KEPT = 1024
+_LONGEST_KEPT_BYTES = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedOutput:
-    """One output that the request wants, and in which form."""
-
-    spec: TensorSpec
-    binary: bool
-
-
-@dataclass(slots=True)
-class InferencePlan:
-    """All that a request's JSON says."""
-
-    request_id: str | None
-    inputs: tuple[PlannedInput, ...]
-    outputs: tuple[PlannedOutput, ...]
-    binary_bytes: int
-    output_names: list[str] = field(init=False)
-    last_key: tuple[Any, ...] | None = field(init=False, default=None)
-    """Shapes and sizes of the outputs that `last_head` announces."""
-    last_head: bytes = field(init=False, default=b"")
-
-    def __post_init__(self) -> None:
-        self.output_names = [each.spec.name for each in self.outputs]
-
-    def tensors(self, raw: Raw) -> dict[str, Array]:
-        """Return the inputs by name. Raises RequestRefusedError where `raw` does not fit."""
-        if len(raw) != self.binary_bytes:
-            raise invalid(
-                f"The request has {len(raw)} bytes after its JSON, but its binary_data_size "
-                f"members add up to {self.binary_bytes}: make them agree."
-            )
-        if len(self.inputs) == 1 and self.inputs[0].tensor is None:
-            only = self.inputs[0]
-            return {only.spec.name: from_raw(only.spec.name, only.spec.datatype, only.shape, raw)}
-        view = memoryview(raw)
-        return {
-            each.spec.name: from_raw(
-                each.spec.name, each.spec.datatype, each.shape, view[each.start : each.stop]
-            )
-            if each.tensor is None
-            else each.tensor
-            for each in self.inputs
-        }
-
-
-class PlanReader:
+class RequestReader:
     """Reads requests for one model."""
 
     def __init__(self, signature: Signature) -> None:
         self._signature = signature
         self._all_outputs = {
-            binary: tuple(PlannedOutput(each, binary) for each in signature.outputs)
-            for binary in (False, True)
+            is_binary: planned_outputs(signature.outputs, is_binary=is_binary)
+            for is_binary in (False, True)
         }
-        self._kept: dict[bytes, InferencePlan] = {}
+        self._whole: dict[bytes, InferenceRequest] = {}
+        self._plans: dict[bytes, InferencePlan] = {}
 
-    def read(self, document: bytes) -> InferencePlan:
+    def read(self, document: bytes) -> InferenceRequest:
         """Return what the JSON `document` asks for. Raises RequestRefusedError."""
-        kept = self._kept.get(document)
+        kept = self._whole.get(document)
         if kept is not None:
             return kept
-        plan = self._read(document)
-        if len(document) <= _LONGEST_PLAN_KEPT_BYTES and all(
-            each.tensor is None for each in plan.inputs
-        ):
-            if len(self._kept) >= _PLANS_KEPT:
-                self._kept.clear()
-            self._kept[document] = plan
-        return plan
-
-    def _read(self, document: bytes) -> InferencePlan:
         try:
-            request = orjson.loads(document)
+            members = _object("The request", "", orjson.loads(document))
         except orjson.JSONDecodeError as error:
             raise invalid(f"The request's JSON cannot be read: {error}.") from error
-        members = _object("The request", "", request)
-        request_id = members.get("id")
+        request_id = members.pop("id", None)
         if request_id is not None and not isinstance(request_id, str):
             raise invalid('The request\'s "id" is no string: send a string, or none.')
-        default_binary = _flag(_parameters("The request", "", members), "binary_data_output")
-        inputs, binary_bytes = _inputs(self._signature, members.get("inputs"))
+        data = _take_data(members)
+        plan = self._plan_of(members)
+        request = InferenceRequest(plan, request_id, data)
+        if plan.is_binary:
+            _keep(self._whole, document, request)
+        return request
+
+    def _plan_of(self, members: dict[str, Any]) -> InferencePlan:
+        try:
+            form = orjson.dumps(members)
+        except orjson.JSONEncodeError:  # nested deeper than it writes
+            return self._plan(members)
+        plan = self._plans.get(form)
+        if plan is None:
+            plan = self._plan(members)
+            _keep(self._plans, form, plan)
+        return plan
+
+    def _plan(self, members: dict[str, Any]) -> InferencePlan:
+        wants_binary = _flag(_parameters("The request", "", members), "binary_data_output")
+        inputs = _inputs(self._signature, members.get("inputs"))
         asked = members.get("outputs")
         if asked is None or asked == []:
-            outputs = self._all_outputs[default_binary]
-        else:
-            outputs = _outputs(self._signature, asked, default_binary=default_binary)
-        return InferencePlan(request_id, inputs, outputs, binary_bytes)
+            return InferencePlan(inputs, self._all_outputs[wants_binary])
+        return InferencePlan(inputs, _outputs(self._signature, asked, default_binary=wants_binary))
 
 
-def raw_plan(signature: Signature, size: int) -> InferencePlan:
-    """Return the plan of a request that is nothing but its one input's bytes.
-
-    Raises RequestRefusedError where the model has several inputs, or the shape does not follow
-    from `size`.
-    """
-    spec = signature.inputs[0] if len(signature.inputs) == 1 else None
-    item = None if spec is None else spec.datatype.item_bytes
-    if spec is None or item is None or spec.shape.count(-1) > 1:
-        raise invalid(
-            "A request without JSON (Inference-Header-Content-Length: 0) needs a model with one "
-            "input of a numeric datatype and one open axis at most: send JSON."
-        )
-    fixed = item
-    for extent in spec.shape:
-        fixed *= 1 if extent == -1 else extent
-    shape = tuple(size // fixed if extent == -1 and fixed else extent for extent in spec.shape)
-    outputs = tuple(PlannedOutput(each, binary=True) for each in signature.outputs)
-    return InferencePlan(None, (PlannedInput(spec, shape, 0, size, None),), outputs, size)
+def _keep(kept: dict[bytes, T], key: bytes, value: T) -> None:
+    """Keep what was read, within bounds: few clients need more, and none can fill the memory."""
+    if len(key) <= _LONGEST_KEPT_BYTES:
+        if len(kept) >= _KEPT:
+            kept.clear()
+        kept[key] = value
 
 
-def answer(
-    model_name: str, model_version: str, plan: InferencePlan, results: list[Array]
-) -> tuple[bytes, list[Raw]]:
-    """Return the outputs as a JSON document and the binary data behind it.
-
-    Raises RequestRefusedError where JSON cannot carry an output.
-    """
-    reply: dict[str, object] = {"model_name": model_name, "model_version": model_version}
-    if plan.request_id is not None:
-        reply["id"] = plan.request_id
-    raw: list[Raw] = []
-    outputs: list[dict[str, object]] = []
-    for planned, array in zip(plan.outputs, results, strict=True):
-        spec = planned.spec
-        output: dict[str, object] = {
-            "name": spec.name,
-            "datatype": spec.datatype.name,
-            "shape": array.shape,
-        }
-        if planned.binary:
-            data = to_raw(spec.datatype, array)
-            output["parameters"] = {"binary_data_size": len(data)}
-            raw.append(data)
-        else:
-            output["data"] = to_json(spec.name, spec.datatype, array)
-        outputs.append(output)
-    reply["outputs"] = outputs
-    return orjson.dumps(reply, option=orjson.OPT_SERIALIZE_NUMPY), raw
+def _take_data(members: dict[str, Any]) -> list[object]:
+    """Return each input's "data", or None, and put null in its place."""
+    inputs = members.get("inputs")
+    taken: list[object] = []
+    if isinstance(inputs, list):
+        for each in inputs:
+            if isinstance(each, dict) and "data" in each:
+                taken.append(each["data"])
+                each["data"] = None
+            else:
+                taken.append(None)
+    return taken
 
 
-def _inputs(signature: Signature, asked: object) -> tuple[tuple[PlannedInput, ...], int]:
+def _inputs(signature: Signature, asked: object) -> tuple[PlannedInput, ...]:
     if not isinstance(asked, list) or not asked:
         raise invalid('The request has no list "inputs": send one member for each input.')
     position = 0
@@ -180,7 +108,7 @@ def _inputs(signature: Signature, asked: object) -> tuple[tuple[PlannedInput, ..
         position = made.stop
         planned.append(made)
     signature.check_complete([each.spec.name for each in planned])
-    return tuple(planned), position
+    return tuple(planned)
 
 
 def _input(signature: Signature, members: dict[str, Any], position: int) -> PlannedInput:
@@ -197,13 +125,12 @@ def _input(signature: Signature, members: dict[str, Any], position: int) -> Plan
             raise invalid(
                 f"Input '{name}' has neither \"data\" nor a binary_data_size: send one of them."
             )
-        tensor = from_json(name, spec.datatype, shape, members["data"])
-        return PlannedInput(spec, shape, position, position, tensor)
+        return PlannedInput(spec, shape, is_json=True, start=position, stop=position)
     if type(size) is not int or size < 0:
         raise invalid(f"Input '{name}' has a binary_data_size that is no size: send an integer.")
     if "data" in members:
         raise invalid(f"Input '{name}' has both \"data\" and a binary_data_size: send one of them.")
-    return PlannedInput(spec, shape, position, position + size, None)
+    return PlannedInput(spec, shape, is_json=False, start=position, stop=position + size)
 
 
 def _outputs(
@@ -238,9 +165,6 @@ def _output(
     if "binary_data" in parameters:
         binary = _flag(parameters, "binary_data")
     return PlannedOutput(signature.output(name), binary)
-
-
-# What is checked is named in two parts, joined only where there is a fault to tell: this is hot.
 
 
 def _object(kind: str, name: str, value: object) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from inferometer_serving.engine import Engine, WarmUp
 from inferometer_serving.errors import Refusal, RequestRefusedError
-from inferometer_serving.infer_json import PlanReader
+from inferometer_serving.infer_json import RequestReader
 from inferometer_serving.metrics import Metrics
 from inferometer_serving.options import Device, ServeOptions
 from inferometer_serving.signature import TensorSpec
@@ -39,13 +39,13 @@ class Service:
         self.phase = Phase.LOADING
         self.inline_body_bytes = 0
         self._engine: Engine | None = None
-        self._plans: PlanReader | None = None
+        self._reader: RequestReader | None = None
         self._config: dict[str, Any] | None = None
 
     def become_ready(self, engine: Engine, warm: WarmUp) -> None:
         """Serve inferences from now on, unless the server is already draining."""
         self._engine = engine
-        self._plans = PlanReader(engine.signature)
+        self._reader = RequestReader(engine.signature)
         self._config = model_config(self.options, engine, warm, self.version)
         self.inline_body_bytes = warm.inline_body_bytes
         if self.phase is Phase.LOADING:
@@ -62,11 +62,11 @@ class Service:
         """Say whether inferences are served."""
         return self.phase is Phase.READY
 
-    def engine(self) -> tuple[Engine, PlanReader]:
+    def engine(self) -> tuple[Engine, RequestReader]:
         """Return what serves inferences. Raises RequestRefusedError unless the server is ready."""
-        if self._engine is None or self._plans is None or self.phase is not Phase.READY:
+        if self._engine is None or self._reader is None or self.phase is not Phase.READY:
             raise self.unavailable()
-        return self._engine, self._plans
+        return self._engine, self._reader
 
     def unavailable(self) -> RequestRefusedError:
         """Return the error for a request that comes too early or too late."""

@@ -4,6 +4,7 @@ import struct
 from collections.abc import Sequence
 from math import prod
 
+import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
@@ -95,16 +96,22 @@ def from_values(
         return _strings(name, shape, values)
     _check_count(name, shape, len(values))
     try:
-        if datatype.dtype.kind == "f":
-            with np.errstate(over="raise"):  # else what is too large would become infinite
-                array: Array = np.array(values, dtype=datatype.dtype)
-        else:
-            array = np.array(values, dtype=datatype.dtype)
-        return array.reshape(shape)
-    except (OverflowError, FloatingPointError, ValueError, TypeError) as error:
+        if datatype.struct_code is None:
+            return _brain_floats(shape, values)
+        # faster than numpy, which also makes infinite what is too large
+        packed = struct.pack(f"<{len(values)}{datatype.struct_code}", *values)
+        return np.ndarray(shape, datatype.dtype, packed)
+    except (OverflowError, ValueError, TypeError, struct.error) as error:
         raise invalid(
             f"Input '{name}' holds a value that {datatype.name} cannot hold: {error}."
         ) from error
+
+
+def _brain_floats(shape: tuple[int, ...], values: Sequence[object]) -> Array:
+    array: Array = np.array(values, dtype=ml_dtypes.bfloat16)
+    if np.isinf(array).any():
+        raise OverflowError("float too large")
+    return array.reshape(shape)
 
 
 def _strings(name: str, shape: tuple[int, ...], values: Sequence[object]) -> Array:
