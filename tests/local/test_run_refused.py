@@ -15,7 +15,7 @@ import pytest
 
 from support.inferometer_process import started
 from support.local_runs import Done, done, together
-from support.onnx_models import fixed_batch, identity, open_axes, save, unsupported_operator
+from support.onnx_models import identity, open_axes, save, unsupported_operator
 
 SINGLE: dict[str, Any] = {"singleStream": {}}
 
@@ -34,9 +34,6 @@ def refused(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Futu
         "missing": lambda: done(
             folder / "missing", SINGLE, spec={"model": {"uri": "file:nowhere.onnx"}}
         ),
-        "unknown": lambda: done(
-            folder / "unknown", SINGLE, spec={"model": {"uri": "zoo://text/minilm"}}
-        ),
         "text": lambda: done(text, SINGLE),
         "checksum": lambda: done(
             folder / "checksum",
@@ -44,10 +41,6 @@ def refused(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Futu
             spec={"model": {"uri": "file:model.onnx", "sha256": "0" * 64}},
         ),
         "operator": lambda: done(folder / "operator", SINGLE, model=unsupported_operator()),
-        "batch": lambda: done(
-            folder / "batch", {"batch": {"batchSizes": [3]}}, model=fixed_batch()
-        ),
-        "open axes": lambda: done(folder / "open axes", SINGLE, model=open_axes()),
         "shape": lambda: done(
             folder / "shape",
             SINGLE,
@@ -67,12 +60,9 @@ def refused(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Futu
     ("name", "sentences"),
     [
         ("missing", ("nowhere.onnx is not there: check the path.",)),
-        ("unknown", ("The model zoo://text/minilm was asked for.", "text/minilm_l6")),
         ("text", ("model.onnx is not an ONNX model: name an .onnx file.",)),
         ("checksum", (f"should have the sha256 {'0' * 64}, but has ", "correct the checksum")),
         ("operator", ("uses the operator com.example:Frobnicate, which ONNX Runtime ",)),
-        ("batch", ("A batch of 3 was asked", "[2, 3]")),
-        ("open axes", ("[-1, 3, -1, -1]", "load.inputs.random.shapes: {image: [1, 3, 1, 1]}")),
         (
             "shape",
             ("load.inputs.random.shapes gives 'image' the shape [1, 4, 8, 8]", "axis 1 is 3"),

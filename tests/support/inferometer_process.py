@@ -73,6 +73,8 @@ class Inferometer:
                 **os.environ,
                 "TMPDIR": str(self.temporary),
                 "COLUMNS": "100",
+                # As on a person's machine: whoever forbids it has every start twice as slow.
+                "PYTHONDONTWRITEBYTECODE": "",
                 **(env or {}),
                 _MARK: self._mark,
             },
@@ -109,6 +111,10 @@ class Inferometer:
         if not came or text not in self._text("stderr"):
             raise AssertionError(f"{text!r} was not said:\n{self._text('stderr')}")
         return self
+
+    def stdout(self) -> str:
+        """Return what it has written to standard output so far."""
+        return self._text("stdout")
 
     def child(self, role: Role) -> int:
         """Wait for a child and return its process id."""

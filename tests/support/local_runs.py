@@ -65,17 +65,19 @@ def done(
     env: Mapping[str, str] | None = None,
     within_seconds: float = DEADLINE_SECONDS,
     output: str = "out",
+    file: Path | None = None,
 ) -> Done:
     """Run scenarios against a tiny model of one's own, do something to it, and wait for the end.
 
-    `within_seconds` is how long the end may take after `act`.
+    `within_seconds` is how long the end may take after `act`; `file` a run file to take instead.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    if not (folder / "model.onnx").exists():
-        save(model or identity(), folder / "model.onnx")
-    run_file(folder, *scenarios, spec=spec, validity=validity)
+    if file is None:
+        if not (folder / "model.onnx").exists():
+            save(model or identity(), folder / "model.onnx")
+        file = run_file(folder, *scenarios, spec=spec, validity=validity)
     directory = folder / output
-    with started(folder, "run", "run.yaml", "--output", output, *words, env=env) as process:
+    with started(folder, "run", str(file), "--output", output, *words, env=env) as process:
         act(process)
         ended = process.ended(within_seconds)
         left_behind = process.left_behind()

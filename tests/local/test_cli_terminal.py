@@ -1,0 +1,128 @@
+"""What does a person see while a run works, and what does a program read?"""
+
+import os
+import pty
+import subprocess
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inferometer_api.result import ResultDocument
+from support.inferometer_process import COMMAND, Inferometer, run_file
+from support.local_runs import Done, done, together
+from support.onnx_models import identity, save
+
+SINGLE: dict[str, Any] = {"singleStream": {}}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Future[Done]]]:
+    """Run one scenario without a terminal, with the table and as JSON."""
+    folder = tmp_path_factory.mktemp("plain")
+    with together(
+        {
+            "plain": lambda: done(folder / "plain", SINGLE),
+            "json": lambda: done(folder / "json", SINGLE, words=("--json",)),
+        },
+        at_once=2,
+    ) as futures:
+        yield futures
+
+
+def test_a_program_reads_one_document(runs: dict[str, Future[Done]]) -> None:
+    """With --json standard output is the kept document and nothing else."""
+    run = runs["json"].result()
+    assert ResultDocument.model_validate_json(run.ended.stdout) == run.result
+    assert run.ended.stdout == (run.directory / "result.json").read_text()
+
+
+def test_a_log_has_a_line_for_each_stage(runs: dict[str, Future[Done]]) -> None:
+    """Without a terminal progress is plain lines on standard error, apart from the table."""
+    run = runs["plain"].result()
+    assert run.ended.stderr.splitlines() == [
+        "fetching file:model.onnx",
+        "starting the server",
+        "waiting for the server",
+        "s0 (1/1): measuring",
+        "",
+        "result  out/result.json",
+        "report  out/report.html",
+    ]
+    assert "p99" in run.ended.stdout.splitlines()[0]
+    assert "\x1b" not in run.ended.stdout + run.ended.stderr
+
+
+def test_a_terminal_shows_progress_that_moves(tmp_path: Path) -> None:
+    """On a terminal one line tells stage, rate and p99 and is wiped before the table."""
+    save(identity(), tmp_path / "model.onnx")
+    run_file(tmp_path, SINGLE, validity={"minDurationSeconds": 2})
+    ours, theirs = pty.openpty()
+    process = Inferometer(
+        tmp_path,
+        *("run", "run.yaml", "--output", "out"),
+        env={"TERM": "xterm-256color", "NO_COLOR": ""},
+        terminal=theirs,
+    )
+    os.close(theirs)
+    seen = bytearray()
+    reader = threading.Thread(target=_read_all, args=(ours, seen))
+    reader.start()
+    try:
+        ended = process.ended()
+    finally:
+        process.close()
+        reader.join()
+        os.close(ours)
+    text = seen.decode()
+    assert ended.code in {0, 3}, text
+    assert "s0 (1/1): measuring" in text
+    assert "queries/s" in text
+    assert "\x1b[2K" in text
+    assert text.count("starting the server") >= 1
+    assert "report  out/report.html" in text
+
+
+def _read_all(descriptor: int, into: bytearray) -> None:
+    while True:
+        try:
+            piece = os.read(descriptor, 65536)
+        except OSError:  # what a terminal says when its other end is closed
+            return
+        if not piece:
+            return
+        into += piece
+
+
+@pytest.mark.parametrize("words", ["models", "examples 01-resnet50-cpu"])
+def test_a_reader_that_has_seen_enough_is_no_fault(words: str) -> None:
+    """`inferometer models | head -1` ends 0 and complains of nothing."""
+    ended = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {COMMAND} {words} | head -1"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0
+    assert len(ended.stdout.splitlines()) == 1
+    assert ended.stderr == ""
+
+
+def test_a_run_goes_on_without_a_reader(tmp_path: Path) -> None:
+    """Whoever reads only the first line of a run's words still gets its result and its code."""
+    save(identity(), tmp_path / "model.onnx")
+    run_file(tmp_path, SINGLE)
+    ended = subprocess.run(
+        ["bash", "-c", f"{COMMAND} run run.yaml -o out 2>&1 | head -1; exit ${{PIPESTATUS[0]}}"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.stdout == "fetching file:model.onnx\n"
+    assert ended.stderr == ""
+    result = ResultDocument.model_validate_json((tmp_path / "out" / "result.json").read_bytes())
+    assert ended.returncode == (0 if result.valid else 3)

@@ -1,0 +1,93 @@
+"""Does every example do what its first lines say?
+
+With shorter windows than they have, so that all of them take seconds.
+"""
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import Future
+from functools import partial
+from itertools import takewhile
+from pathlib import Path
+
+import pytest
+
+from support.inferometer_process import started
+from support.local_runs import Done, done, together
+
+FOLDER = Path(__file__).parents[2] / "examples"
+NAMES = sorted(path.stem for path in FOLDER.glob("*.yaml"))
+SHORTER: dict[str, object] = {
+    "spec.validity.warmUpSeconds": 0,
+    "spec.validity.minDurationSeconds": 1,
+    "spec.validity.minQueries": 1,
+}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Future[Done]]]:
+    """Every example, two at a time, beside the server that one of them asks for."""
+    folder = tmp_path_factory.mktemp("examples")
+    words = ("serve", "zoo://classification/squeezenet1_1", "--http-port", "0", "--grpc-port", "0")
+    with started(folder, *words) as server:
+        ports = json.loads(server.wait_for("event=listening").stdout().partition("\n")[0])
+        address: dict[str, object] = {
+            "spec.server.external.url": f"http://127.0.0.1:{ports['httpPort']}"
+        }
+        with together(
+            {
+                name: partial(
+                    done,
+                    folder / name,
+                    file=FOLDER / f"{name}.yaml",
+                    words=_set(SHORTER | (address if name == "03-external-server" else {})),
+                )
+                for name in NAMES
+            },
+            at_once=3,
+        ) as futures:
+            yield futures
+
+
+def _set(values: dict[str, object]) -> tuple[str, ...]:
+    return tuple(word for path, value in values.items() for word in ("--set", f"{path}={value}"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_example_runs_to_its_report(runs: dict[str, Future[Done]], name: str) -> None:
+    """Each is measured without an error and leaves result and report, VALID or with reasons."""
+    run = runs[name].result()
+    assert run.result is not None, run.ended.stderr
+    assert run.outcome == ("Complete", "Measured")
+    assert run.kept == ["report.html", "result.json"]
+    assert [len(scenario.steps) > 0 for scenario in run.result.scenarios]
+    assert all(
+        step.counts.failed == 0 for scenario in run.result.scenarios for step in scenario.steps
+    )
+    assert run.ended.code == (0 if run.result.valid else 3)
+    assert run.left_behind == []
+
+
+def test_the_overloaded_server_is_found_out(runs: dict[str, Future[Done]]) -> None:
+    """The example that asks for too much ends 3, since the rate and the bound were not kept."""
+    run = runs["05-overloaded"].result()
+    assert run.ended.code == 3
+    assert run.result is not None
+    reasons = {reason.rule for reason in run.result.scenarios[0].verdict.reasons}
+    assert {"LatencyBound", "AchievedRate"} <= reasons
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_example_says_what_it_is(name: str) -> None:
+    """Its first line is a question, and its comment has the command, the time and the end."""
+    lines = (FOLDER / f"{name}.yaml").read_text().splitlines()
+    comment = " ".join(line.removeprefix("#").strip() for line in takewhile(_is_comment, lines))
+    assert lines[0].startswith("# ")
+    assert lines[0].endswith("?")
+    assert f"inferometer run {'' if name == '04-own-model' else 'examples/'}{name}.yaml" in comment
+    assert "takes about " in comment.lower()
+    assert max(map(len, lines)) <= 100
+
+
+def _is_comment(line: str) -> bool:
+    return line.startswith("#")

@@ -1,0 +1,43 @@
+"""How do tests run a command of `inferometer` within their own process, as `main` would?"""
+
+import signal
+import sys
+from dataclasses import dataclass
+
+import pytest
+
+from inferometer_cli.__main__ import main
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """How a command ended and what it wrote."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """Runs commands; what it writes is taken from the test's own streams."""
+
+    patch: pytest.MonkeyPatch
+    capture: pytest.CaptureFixture[str]
+
+    def __call__(self, *words: str) -> Said:
+        """Run `inferometer` with these words and return how it ended."""
+        self.capture.readouterr()
+        self.patch.setattr(sys, "argv", ["inferometer", *words])
+        numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        handlers = {number: signal.getsignal(number) for number in numbers}
+        try:
+            main()
+            code = 0
+        except SystemExit as end:
+            code = int(end.code or 0)
+        finally:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+        said = self.capture.readouterr()
+        return Said(code, said.out, said.err)

@@ -1,0 +1,205 @@
+"""What does each command answer, and how does it refuse?"""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from inferometer_api.result import ResultDocument
+from support.command import Command
+from support.inferometer_process import run_file
+from support.results import a_result, an_unfinished_result
+
+COMMANDS = ("run", "validate", "report", "serve", "models", "examples")
+
+
+@pytest.fixture
+def inferometer(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Run a command of `inferometer` in this process."""
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("TERM", "dumb")
+    return Command(monkeypatch, capsys)
+
+
+def test_a_bare_command_prints_help(inferometer: Command) -> None:
+    """Without words the help of all commands is shown, with the exit codes."""
+    said = inferometer()
+    for command in COMMANDS:
+        assert f"  {command} " in said.stdout + said.stderr
+    assert "130 interrupted" in said.stdout + said.stderr
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(inferometer: Command, command: str) -> None:
+    """--help tells what a command is for and ends 0."""
+    said = inferometer(command, "--help")
+    assert said.code == 0
+    assert f"inferometer {command}" in said.stdout
+    assert "None" not in said.stdout
+    assert "(1,)" not in said.stdout
+
+
+def test_the_version_is_told(inferometer: Command) -> None:
+    """--version prints name and version."""
+    assert inferometer("--version").stdout.startswith("inferometer 0.")
+
+
+def test_every_model_is_listed(inferometer: Command) -> None:
+    """`models` has a line for each of the 70, and --task picks some."""
+    assert len(inferometer("models").stdout.splitlines()) == 1 + 70
+    picked = inferometer("models", "--task", "audio").stdout.splitlines()[1:]
+    assert [line.split()[0] for line in picked] == ["audio/wav2vec2_base"]
+    unknown = inferometer("models", "--task", "speech")
+    assert unknown.code == 2
+    assert "the tasks are audio, classification, " in unknown.stderr
+
+
+def test_every_example_is_listed_with_what_it_shows(inferometer: Command) -> None:
+    """`examples` has a line for each file, which ends with its first comment."""
+    folder = Path(__file__).parents[2] / "examples"
+    lines = inferometer("examples").stdout.splitlines()
+    assert [line.split()[0] for line in lines] == sorted(
+        path.stem for path in folder.glob("*.yaml")
+    )
+    assert all(line.endswith("?") for line in lines)
+
+
+def test_an_example_is_printed_as_it_is(inferometer: Command) -> None:
+    """`examples NAME` prints the file, byte for byte."""
+    path = Path(__file__).parents[2] / "examples" / "01-resnet50-cpu.yaml"
+    assert inferometer("examples", path.stem).stdout == path.read_text()
+    assert inferometer("examples", path.name).stdout == path.read_text()
+    unknown = inferometer("examples", "resnet")
+    assert unknown.code == 2
+    assert 'There is no example "resnet"; there are: 01-resnet50-cpu, ' in unknown.stderr
+
+
+def test_an_example_is_written_with_its_files(inferometer: Command, tmp_path: Path) -> None:
+    """`examples NAME --output DIR` writes what it needs, and overwrites nothing."""
+    said = inferometer("examples", "04-own-model", "--output", str(tmp_path / "new"))
+    assert sorted(said.stdout.splitlines()) == sorted(
+        str(path) for path in (tmp_path / "new").rglob("*") if path.is_file()
+    )
+    assert (tmp_path / "new" / "04-own-model" / "inputs.npz").is_file()
+    assert inferometer("examples", "04-own-model", "-o", str(tmp_path / "new")).code == 0
+    (tmp_path / "new" / "04-own-model.yaml").write_text("mine")
+    again = inferometer("examples", "04-own-model", "-o", str(tmp_path / "new"))
+    assert again.code == 2
+    assert "is there already and differs" in again.stderr
+    assert (tmp_path / "new" / "04-own-model.yaml").read_text() == "mine"
+
+
+def test_a_valid_file_is_said_to_be_one(inferometer: Command, tmp_path: Path) -> None:
+    """`validate` ends 0 and names the scenarios."""
+    path = run_file(tmp_path, {"singleStream": {}}, {"batch": {"batchSizes": [2]}})
+    said = inferometer("validate", str(path))
+    assert said.code == 0
+    assert said.stdout == (
+        f"{path} is a valid BenchmarkRun: test, scenarios s0 (singleStream), s1 (batch)\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--set", "spec.load.protocl=GRPC"), "did you mean protocol? It was set on the command"),
+        (("--set", "spec.load.connections=0"), "spec.load.connections: "),
+        (("--set", "spec.scenarios[x].server.targetQps=2"), "no item named x"),
+        (("--set", "nonsense"), '--set takes PATH=VALUE, and "nonsense" has no "="'),
+        (("--set", "spec.server.replicas=2"), "2 servers were asked for, but a local run has one"),
+        (("--set", "spec.server.runtime=Triton"), "Triton is not available in this version"),
+        (
+            ("--set", "spec.model.uri=pvc://claim/model.onnx"),
+            "pvc:// needs a cluster, and is not available in this version",
+        ),
+        (("--set", "spec.suspend=true"), "a local run cannot be suspended"),
+    ],
+)
+@pytest.mark.parametrize("command", ["validate", "run"])
+def test_what_cannot_be_run_is_refused(
+    inferometer: Command, tmp_path: Path, command: str, words: tuple[str, ...], sentence: str
+) -> None:
+    """`run` and `validate` refuse the same with 2 and a sentence, before anything is started."""
+    said = inferometer(command, str(run_file(tmp_path, {"singleStream": {}})), *words)
+    assert said.code == 2
+    assert said.stderr.startswith("inferometer: ")
+    assert sentence in said.stderr
+    assert said.stdout == ""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (),
+        ("measure",),
+        ("run",),
+        ("run", "nowhere.yaml"),
+        ("run", "nowhere.yaml", "--jsn"),
+        ("validate", "/"),
+        ("report", "nowhere.json"),
+        ("serve",),
+        ("serve", "nowhere"),
+        ("serve", "file:nowhere.onnx"),
+        ("serve", "file:nowhere.onnx", "--threads", "0"),
+    ],
+)
+def test_what_cannot_be_understood_is_refused(inferometer: Command, words: tuple[str, ...]) -> None:
+    """A command line or a file that is wrong ends 2, and says so on standard error."""
+    said = inferometer(*words)
+    assert said.code == 2
+    assert "Traceback" not in said.stderr
+
+
+def test_a_directory_that_cannot_take_the_result_is_refused(
+    inferometer: Command, tmp_path: Path
+) -> None:
+    """--output that is a file, below a file or not writable ends 2 before anything is started."""
+    path = str(run_file(tmp_path, {"singleStream": {}}))
+    for output, found in (
+        (path, "is a file"),
+        (f"{path}/deeper", "is a file"),
+        ("/proc/results", "cannot be written"),
+    ):
+        said = inferometer("run", path, "--output", output)
+        assert said.code == 2, said.stderr
+        assert said.stderr.startswith(f"inferometer: The result should go to {output}, ")
+        assert found in said.stderr
+
+
+def test_a_kept_result_is_shown_again(inferometer: Command, tmp_path: Path) -> None:
+    """`report` prints the table and draws the page anew beside the result, or where asked."""
+    result = _kept(tmp_path, a_result())
+    said = inferometer("report", str(result))
+    assert said.code == 0
+    assert "throughput" in said.stdout
+    assert said.stderr.strip() == f"report  {tmp_path / 'report.html'}"
+    elsewhere = tmp_path / "elsewhere.html"
+    assert inferometer("report", str(result), "--output", str(elsewhere)).code == 0
+    assert elsewhere.read_text() == (tmp_path / "report.html").read_text()
+
+
+def test_a_report_needs_a_place(inferometer: Command, tmp_path: Path) -> None:
+    """`report --output` to a directory, or into none, ends 2."""
+    result = str(_kept(tmp_path, an_unfinished_result()))
+    for place in (tmp_path, tmp_path / "nowhere" / "report.html"):
+        said = inferometer("report", result, "--output", str(place))
+        assert said.code == 2
+        assert "name another with --output" in said.stderr
+        assert said.stdout == ""
+
+
+@pytest.mark.parametrize("text", ["", "no JSON", "{}", '{"schemaVersion": 99}'])
+def test_what_is_no_result_is_refused(inferometer: Command, tmp_path: Path, text: str) -> None:
+    """`report` of something else ends 2 and says what it wants."""
+    path = tmp_path / "result.json"
+    path.write_text(text)
+    said = inferometer("report", str(path))
+    assert said.code == 2
+    assert "give a result.json that `inferometer run` wrote" in said.stderr
+    assert not (tmp_path / "report.html").exists()
+
+
+def _kept(folder: Path, document: ResultDocument) -> Path:
+    path = folder / "result.json"
+    path.write_text(json.dumps(document.model_dump(mode="json", exclude_none=True)))
+    return path

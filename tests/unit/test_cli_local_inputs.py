@@ -1,0 +1,74 @@
+"""Which inputs of a run are refused before its server starts, and how is it warmed up?"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from inferometer_api.run import BenchmarkRun
+from inferometer_cli.exits import RefusedError
+from inferometer_cli.local_inputs import inputs_file, request_shapes
+from support.results import a_run
+
+IMAGE = {"name": "image", "datatype": "FP32", "shape": [-1, 3, -1, -1]}
+ROW = {"name": "x", "datatype": "FP32", "shape": [-1, 4]}
+SINGLE = {"name": "one", "singleStream": {}}
+BATCHES = {"name": "many", "batch": {"batchSizes": [2, 3]}}
+
+
+def _run(inputs: dict[str, Any], *scenarios: dict[str, Any]) -> BenchmarkRun:
+    run = a_run(list(scenarios) or [SINGLE])
+    load = run.spec.load.model_dump(mode="json", exclude_none=True) | {"inputs": inputs}
+    spec = run.spec.model_dump(mode="json", exclude_none=True) | {"load": load}
+    return BenchmarkRun.model_validate(
+        run.model_dump(mode="json", exclude_none=True) | {"spec": spec}
+    )
+
+
+def test_only_inputs_with_open_axes_need_shapes() -> None:
+    """A server knows closed shapes itself, and of open ones it is told the whole shape."""
+    run = _run({"random": {"shapes": {"image": [1, 3, 8, 9]}}}, BATCHES)
+    closed = {"name": "scale", "datatype": "FP32", "shape": [1]}
+    assert request_shapes(run, None, [IMAGE, closed]) == {"image": (2, 3, 8, 9)}
+    assert request_shapes(_run({"random": {}}), None, [closed]) == {}
+
+
+def test_what_the_file_of_a_model_does_not_tell_is_left_to_the_server() -> None:
+    """Without knowledge of the inputs nothing is refused and nothing invented."""
+    assert request_shapes(_run({"random": {}}), None, None) is None
+
+
+@pytest.mark.parametrize(
+    ("inputs", "told", "sentence"),
+    [
+        ({"random": {}}, IMAGE, "give the whole shape, as load.inputs.random.shapes"),
+        ({"random": {"shapes": {"y": [1, 4]}}}, ROW, "names the input 'y'"),
+        ({"random": {"shapes": {"x": [1, 5]}}}, ROW, "axis 1 is 4"),
+        ({"random": {}}, {**ROW, "shape": [5, 4]}, "A batch of 2 was asked"),
+    ],
+)
+def test_what_does_not_fit_is_refused(
+    inputs: dict[str, Any], told: dict[str, Any], sentence: str
+) -> None:
+    """Names, ranks, axes and batches that the model does not have end in the load's sentence."""
+    with pytest.raises(RefusedError, match=sentence):
+        request_shapes(_run(inputs, BATCHES), None, [told])
+
+
+def test_the_arrays_of_a_file_are_what_a_server_is_warmed_up_with(tmp_path: Path) -> None:
+    """The whole shape of a request comes from the array, whose first axis counts samples."""
+    np.savez(tmp_path / "inputs.npz", image=np.zeros((5, 3, 6, 7), np.float32))
+    run = _run({"file": {"uri": "file:inputs.npz"}}, BATCHES)
+    file = inputs_file(run, tmp_path)
+    assert file == tmp_path / "inputs.npz"
+    assert request_shapes(run, file, [IMAGE]) == {"image": (2, 3, 6, 7)}
+    with pytest.raises(RefusedError, match="has no array for the model's input 'x'"):
+        request_shapes(run, file, [ROW])
+
+
+def test_a_file_of_inputs_must_be_there(tmp_path: Path) -> None:
+    """A .npz file that is missing is refused before the model is even fetched."""
+    with pytest.raises(RefusedError, match="there is no file"):
+        inputs_file(_run({"file": {"uri": "file:nowhere.npz"}}), tmp_path)
+    assert inputs_file(_run({"random": {}}), tmp_path) is None

@@ -1,0 +1,102 @@
+"""Is a result kept whole or not at all, and never at the cost of another?"""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from inferometer_api.result import ResultDocument
+from inferometer_cli import storage
+from inferometer_cli.exits import FailedError, RefusedError
+from support.results import a_result, a_valid_result
+
+
+def test_result_and_report_are_ordinary_files(tmp_path: Path) -> None:
+    """Both are written into a directory that may not be there yet, readable as umask says."""
+    result, report = storage.keep(a_result(), tmp_path / "deep" / "er")
+    assert ResultDocument.model_validate_json(result.read_bytes()) == a_result()
+    assert report.read_text().startswith("<!DOCTYPE html>") or "<html" in report.read_text()
+    mask = os.umask(0)
+    os.umask(mask)
+    for path in (result, report):
+        assert path.stat().st_mode & 0o777 == 0o666 & ~mask
+    assert sorted(path.name for path in result.parent.iterdir()) == ["report.html", "result.json"]
+
+
+def test_an_earlier_result_is_kept_under_the_time_it_was_written(tmp_path: Path) -> None:
+    """A second result in the same place renames both files of the first alike."""
+    first, _ = storage.keep(a_result(), tmp_path)
+    os.utime(first, (1_800_000_000.5, 1_800_000_000.5))
+    storage.keep(a_valid_result(), tmp_path)
+    stamp = "20270115T080000.500000Z"
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        f"report-{stamp}.html",
+        "report.html",
+        f"result-{stamp}.json",
+        "result.json",
+    ]
+    kept = (tmp_path / f"result-{stamp}.json").read_bytes()
+    assert ResultDocument.model_validate_json(kept) == a_result()
+
+
+def _full_for(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """Have the disk be full for every file whose path has `text`."""
+    whole = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        if text in str(Path(f"/proc/self/fd/{descriptor}").readlink()):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        whole(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+
+
+def test_a_full_disk_leaves_the_earlier_result_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What cannot be written goes to a temporary folder; what was there stays as it was."""
+    refuge = tmp_path / "refuge"
+    refuge.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(refuge))
+    directory = tmp_path / "results"
+    storage.keep(a_result(), directory)
+    before = {path.name: path.read_bytes() for path in directory.iterdir()}
+    _full_for(monkeypatch, "/results/")
+    with pytest.raises(FailedError, match=r"No space left on device. It was kept in .+ instead"):
+        storage.keep(a_valid_result(), directory)
+    assert {path.name: path.read_bytes() for path in directory.iterdir()} == before
+    (kept,) = refuge.glob("*/result.json")
+    assert ResultDocument.model_validate_json(kept.read_bytes()) == a_valid_result()
+
+
+def test_where_no_disk_takes_it_the_loss_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without room anywhere nothing is left, half or whole."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    _full_for(monkeypatch, str(tmp_path))
+    with pytest.raises(FailedError, match="it is lost"):
+        storage.keep(a_result(), tmp_path / "results")
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_a_report_that_cannot_be_written_costs_no_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The result stays, and the sentence says how to draw the report later."""
+    _full_for(monkeypatch, "report.html")
+    with pytest.raises(FailedError, match="draw it by: inferometer report "):
+        storage.keep(a_result(), tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
+
+
+def test_room_is_looked_for_in_advance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A directory that is there or can be made is taken; a file, or one below it, is not."""
+    storage.check_room(tmp_path)
+    storage.check_room(tmp_path / "new" / "er")
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "file").touch()
+    for place in ("file", "file/below"):
+        with pytest.raises(RefusedError, match="is a file: choose another directory"):
+            storage.check_room(tmp_path / place)
