@@ -1,7 +1,7 @@
 """Which datatypes do the Open Inference Protocol and ONNX Runtime share?"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 import ml_dtypes
@@ -28,10 +28,12 @@ class Datatype:
     contents_field: str | None
     """The field of a gRPC request's typed contents; None where only raw contents can carry it."""
 
-    @property
-    def item_bytes(self) -> int | None:
-        """Return the bytes per element; None for BYTES, whose elements differ in size."""
-        return None if self.dtype.kind == "O" else self.dtype.itemsize
+    item_bytes: int | None = field(init=False)
+    """The bytes per element; None for BYTES, whose elements differ in size."""
+
+    def __post_init__(self) -> None:
+        size = None if self.dtype.kind == "O" else self.dtype.itemsize
+        object.__setattr__(self, "item_bytes", size)
 
 
 _WHOLE = frozenset({int})

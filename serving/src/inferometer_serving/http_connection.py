@@ -17,6 +17,7 @@ from inferometer_serving.http_body import ChunkedBody
 from inferometer_serving.http_errors import HttpError
 from inferometer_serving.http_head import HEAD_END, MAX_HEAD_BYTES, Head, head_too_large, parse_head
 from inferometer_serving.http_infer import answer_infer
+from inferometer_serving.http_outbox import Outbox
 from inferometer_serving.http_pages import page
 from inferometer_serving.http_reply import Reply, head_of, refusal_reply
 from inferometer_serving.http_routes import Endpoint, Route
@@ -47,6 +48,7 @@ class Owner(Protocol):
     exposition: Exposition
     heads: dict[bytes, Head]
     loop: asyncio.AbstractEventLoop
+    outbox: Outbox
     receive_buffer: memoryview
     """Where all but large bodies arrive; its content is taken before control goes back."""
 
@@ -268,21 +270,19 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._send(head, endpoint, reply.status, parts)
 
     def _send(self, head: Head, endpoint: str, status: int, parts: list[Raw]) -> None:
-        self._service.metrics.count("http", endpoint, str(int(status)))
+        self._service.metrics.count("http", endpoint, str(status))
         self._write(parts)
         if not head.keep_alive or self._service.phase is Phase.DRAINING:
             self._end()
 
     def _write(self, parts: list[Raw]) -> None:
         if self._transport is not None:
-            if len(parts) == 1:
-                self._transport.write(parts[0])
-            else:
-                self._transport.writelines(parts)
+            self._owner.outbox.put(self._transport, parts)
 
     def _end(self) -> None:
         self._stage = Stage.END
         self._buffer = b""
+        self._owner.outbox.flush()
         if self._transport is not None:
             self._transport.close()
 
@@ -299,6 +299,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         reply = refusal_reply(error)
         self._service.metrics.count("http", "none", str(reply.status))
         self._write([head_of(reply, keep_alive=False), *reply.body])
+        self._owner.outbox.flush()
         if self._transport is not None:
             self._transport.write_eof()
             self._owner.loop.call_later(_LINGER_SECONDS, self.abort)

@@ -11,8 +11,6 @@ from inferometer_serving.tensors import Raw
 
 JSON = b"application/json"
 BINARY = b"application/octet-stream"
-JOIN_UP_TO_BYTES = 65536
-"""Parts that are smaller together go out as one: a copy is cheaper than a longer system call."""
 
 _LINES = {
     status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus
@@ -72,10 +70,3 @@ def head_for(
     if encoding is not None:
         head += b"Content-Encoding: %b\r\n" % encoding.encode()
     return head + (b"\r\n" if keep_alive else b"Connection: close\r\n\r\n")
-
-
-def on_the_wire(head: bytes, body: list[Raw]) -> list[Raw]:
-    """Return what to send: one piece where it is small, else pieces that are not copied."""
-    if len(head) + sum(map(len, body)) <= JOIN_UP_TO_BYTES:
-        return [b"".join((head, *body))]
-    return [head, *body]

@@ -9,6 +9,7 @@ from typing_extensions import override
 from inferometer_serving.errors import RefusedError
 from inferometer_serving.http_connection import HttpConnection, Owner
 from inferometer_serving.http_head import Head
+from inferometer_serving.http_outbox import Outbox
 from inferometer_serving.metrics import Exposition
 from inferometer_serving.service import Phase, Service
 
@@ -27,6 +28,7 @@ class HttpServer(Owner):
         self.exposition = Exposition(service.metrics)
         self.heads: dict[bytes, Head] = {}
         self.loop = loop
+        self.outbox = Outbox(loop)
         self.receive_buffer = memoryview(bytearray(_RECEIVE_BYTES))
         self._connections: set[HttpConnection] = set()
         self._server: asyncio.Server | None = None

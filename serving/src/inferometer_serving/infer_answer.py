@@ -1,45 +1,74 @@
 """How is the answer to an inference request written?"""
 
 from collections.abc import Sequence
-from functools import lru_cache
+from dataclasses import dataclass
+from math import prod
 
 import orjson
 
-from inferometer_serving.infer_plan import PlannedOutput
 from inferometer_serving.json_tensors import to_json
+from inferometer_serving.signature import Shape, TensorSpec
 from inferometer_serving.tensors import Array, Raw, to_raw
 
 
-def answer(
-    model: tuple[str, str],
-    request_id: str | None,
-    outputs: Sequence[PlannedOutput],
-    results: Sequence[Array],
-) -> tuple[bytes, list[Raw]]:
-    """Return the outputs as a JSON document and the binary data behind it.
+@dataclass(frozen=True, slots=True)
+class PlannedOutput:
+    """One output that a request wants, and in which form."""
 
-    `model` is its name and version.
-    Raises RequestRefusedError where JSON cannot carry an output.
-    """
-    texts = [_opening(*model)]
-    if request_id is not None:
-        texts += (b',"id":', orjson.dumps(request_id))
-    raw: list[Raw] = []
-    separator = b',"outputs":['
-    for planned, array in zip(outputs, results, strict=True):
-        spec = planned.spec
-        texts += (separator, planned.opening, orjson.dumps(array.shape))
-        if planned.is_binary:
-            data = to_raw(spec.datatype, array)
-            raw.append(data)
-            texts.append(b',"parameters":{"binary_data_size":%d}}' % len(data))
-        else:
-            texts += (b',"data":', to_json(spec.name, spec.datatype, array), b"}")
-        separator = b","
-    texts.append(b"]}")
-    return b"".join(texts), raw
+    spec: TensorSpec
+    is_binary: bool
 
 
-@lru_cache(maxsize=4)
-def _opening(model_name: str, model_version: str) -> bytes:
-    return orjson.dumps({"model_name": model_name, "model_version": model_version})[:-1]
+@dataclass(frozen=True, slots=True)
+class AnswerForm:
+    """The JSON of answers with the same outputs in the same shapes, without what differs."""
+
+    outputs: tuple[PlannedOutput, ...]
+    shapes: tuple[Shape, ...]
+    template: bytes
+    """With a gap for the id, and one for each output whose text follows from its elements."""
+
+    def fill(self, request_id: str | None, results: Sequence[Array]) -> tuple[bytes, list[Raw]]:
+        """Return the JSON of one answer and the binary data behind it.
+
+        Raises RequestRefusedError where JSON cannot carry an output.
+        """
+        gaps = [b"" if request_id is None else b',"id":' + orjson.dumps(request_id)]
+        raw: list[Raw] = []
+        for planned, array in zip(self.outputs, results, strict=True):
+            datatype = planned.spec.datatype
+            if planned.is_binary:
+                data = to_raw(datatype, array)
+                raw.append(data)
+                if datatype.item_bytes is None:
+                    gaps.append(b"%d" % len(data))
+            else:
+                gaps.append(to_json(planned.spec.name, datatype, array))
+        return self.template % tuple(gaps), raw
+
+
+def answer_form(
+    model_name: str,
+    model_version: str,
+    outputs: tuple[PlannedOutput, ...],
+    shapes: tuple[Shape, ...],
+) -> AnswerForm:
+    """Return the form of answers that tell of `outputs` with these `shapes`."""
+    model = _members({"model_name": model_name, "model_version": model_version})
+    told = [_template(planned, shape) for planned, shape in zip(outputs, shapes, strict=True)]
+    template = b'{%b%%b,"outputs":[%b]}' % (model, b",".join(told))
+    return AnswerForm(outputs, shapes, template)
+
+
+def _template(planned: PlannedOutput, shape: Shape) -> bytes:
+    datatype = planned.spec.datatype
+    named = _members({"name": planned.spec.name, "datatype": datatype.name, "shape": shape})
+    if not planned.is_binary:
+        return b'{%b,"data":%%b}' % named
+    size = b"%b" if datatype.item_bytes is None else b"%d" % (prod(shape) * datatype.item_bytes)
+    return b'{%b,"parameters":{"binary_data_size":%b}}' % (named, size)
+
+
+def _members(document: dict[str, object]) -> bytes:
+    """Return the members of a JSON object as they stand in a template."""
+    return orjson.dumps(document)[1:-1].replace(b"%", b"%%")

@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 import orjson
 
 from inferometer_serving.errors import invalid
+from inferometer_serving.infer_answer import PlannedOutput
 from inferometer_serving.infer_plan import (
     InferencePlan,
     InferenceRequest,
     PlannedInput,
-    PlannedOutput,
     planned_outputs,
 )
 from inferometer_serving.signature import Shape, Signature

@@ -8,9 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-import orjson
-
 from inferometer_serving.errors import invalid
+from inferometer_serving.infer_answer import AnswerForm, PlannedOutput, answer_form
 from inferometer_serving.json_tensors import from_json
 from inferometer_serving.signature import Shape, Signature, TensorSpec
 from inferometer_serving.tensors import Array, Raw, from_raw
@@ -37,21 +36,7 @@ class PlannedInput:
         return from_raw(spec.name, spec.datatype, self.shape, raw[self.start : self.stop])
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedOutput:
-    """One output that a request wants, and in which form."""
-
-    spec: TensorSpec
-    is_binary: bool
-    opening: bytes = field(init=False)
-    """The JSON that tells of it, up to its shape."""
-
-    def __post_init__(self) -> None:
-        named = orjson.dumps({"name": self.spec.name, "datatype": self.spec.datatype.name})
-        object.__setattr__(self, "opening", named[:-1] + b',"shape":')
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class InferencePlan:
     """All that requests alike but for their tensors and ids ask for."""
 
@@ -61,11 +46,13 @@ class InferencePlan:
     binary_bytes: int = field(init=False)
     is_binary: bool = field(init=False)
     """Whether no input is in the JSON."""
+    last_form: AnswerForm | None = field(init=False, default=None)
+    """That of the last answer, which the next one is likely to have too."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "output_names", [each.spec.name for each in self.outputs])
-        object.__setattr__(self, "binary_bytes", self.inputs[-1].stop)
-        object.__setattr__(self, "is_binary", not any(each.is_json for each in self.inputs))
+        self.output_names = [each.spec.name for each in self.outputs]
+        self.binary_bytes = self.inputs[-1].stop
+        self.is_binary = not any(each.is_json for each in self.inputs)
 
     def tensors(self, data: Sequence[object], raw: Raw) -> dict[str, Array]:
         """Return the inputs by name, from each one's "data" member and the binary data.
@@ -82,6 +69,17 @@ class InferencePlan:
             planned.spec.name: planned.tensor(view, each)
             for planned, each in zip(self.inputs, data, strict=True)
         }
+
+    def answer_form(
+        self, model_name: str, model_version: str, results: Sequence[Array]
+    ) -> AnswerForm:
+        """Return the form of the answer that tells of `results`."""
+        shapes = tuple([each.shape for each in results])
+        form = self.last_form
+        if form is None or form.shapes != shapes:
+            form = answer_form(model_name, model_version, self.outputs, shapes)
+            self.last_form = form
+        return form
 
 
 class InferenceRequest(NamedTuple):

@@ -98,7 +98,7 @@ class Metrics(Collector):
         yield requests
         durations = HistogramMetricFamily(
             "inferometer_server_request_duration_seconds",
-            "From the last byte of an inference request to its answer being sent.",
+            "From the last byte of an inference request to its answer being ready to be sent.",
             labels=["protocol"],
         )
         for protocol, histogram in self.request_seconds.items():

@@ -39,22 +39,23 @@ class Service:
         self.phase = Phase.LOADING
         self.inline_body_bytes = 0
         self._engine: Engine | None = None
-        self._reader: RequestReader | None = None
+        self._serving: tuple[Engine, RequestReader] | None = None
         self._config: dict[str, Any] | None = None
 
     def become_ready(self, engine: Engine, warm: WarmUp) -> None:
         """Serve inferences from now on, unless the server is already draining."""
         self._engine = engine
-        self._reader = RequestReader(engine.signature)
         self._config = model_config(self.options, engine, warm, self.version)
         self.inline_body_bytes = warm.inline_body_bytes
         if self.phase is Phase.LOADING:
             self.phase = Phase.READY
+            self._serving = engine, RequestReader(engine.signature)
             self.metrics.is_ready = True
 
     def drain(self) -> None:
         """Take no new inferences from now on."""
         self.phase = Phase.DRAINING
+        self._serving = None
         self.metrics.is_ready = False
 
     @property
@@ -64,9 +65,9 @@ class Service:
 
     def engine(self) -> tuple[Engine, RequestReader]:
         """Return what serves inferences. Raises RequestRefusedError unless the server is ready."""
-        if self._engine is None or self._reader is None or self.phase is not Phase.READY:
+        if self._serving is None:
             raise self.unavailable()
-        return self._engine, self._reader
+        return self._serving
 
     def unavailable(self) -> RequestRefusedError:
         """Return the error for a request that comes too early or too late."""

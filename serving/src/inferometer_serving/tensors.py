@@ -32,7 +32,7 @@ def from_raw(name: str, datatype: Datatype, shape: tuple[int, ...], raw: Raw) ->
             f"Input '{name}' has {len(raw)} bytes of data, but shape {list(shape)} of "
             f"{datatype.name} takes {expected}: send that many."
         )
-    array: Array = np.frombuffer(raw, dtype=datatype.dtype).reshape(shape)
+    array: Array = np.ndarray(shape, datatype.dtype, raw)
     return array if array.flags.aligned else array.copy()
 
 

@@ -1,0 +1,169 @@
+"""Does what is kept of one inference request ever show in another?"""
+
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inferometer_serving import infer_json
+from inferometer_serving.datatypes import DATATYPES
+from inferometer_serving.errors import RequestRefusedError
+from inferometer_serving.infer_json import RequestReader
+from inferometer_serving.infer_plan import InferenceRequest
+from inferometer_serving.signature import Signature, TensorSpec
+from inferometer_serving.tensors import Array
+
+NAMES = ("x", "100%b ü")
+SIGNATURE = Signature(
+    inputs=tuple(TensorSpec(name, DATATYPES["FP32"], (-1, 2)) for name in NAMES),
+    outputs=tuple(TensorSpec(name, DATATYPES["FP32"], (-1, 2)) for name in NAMES),
+)
+READER = RequestReader(SIGNATURE)
+"""One for all examples, so that each meets what all before it left."""
+
+
+@st.composite
+def requests(draw: st.DrawFn) -> tuple[dict[str, Any], bytes, dict[str, Array]]:
+    """Draw a request's JSON, the binary data behind it, and the tensors that both hold."""
+    document: dict[str, Any] = {"inputs": []}
+    if draw(st.booleans()):
+        document["id"] = draw(st.text(max_size=3))
+    raw = b""
+    tensors: dict[str, Array] = {}
+    for name in draw(st.permutations(NAMES)):
+        rows = draw(st.integers(0, 2))
+        numbers = draw(st.lists(st.integers(-3, 3), min_size=2 * rows, max_size=2 * rows))
+        tensors[name] = np.array(numbers, np.float32).reshape(rows, 2)
+        member: dict[str, Any] = {"name": name, "datatype": "FP32", "shape": [rows, 2]}
+        if draw(st.booleans()):
+            member["parameters"] = {"binary_data_size": tensors[name].nbytes}
+            raw += tensors[name].tobytes()
+        else:
+            member["data"] = tensors[name].tolist() if draw(st.booleans()) else numbers
+        document["inputs"].append(member)
+    if draw(st.booleans()):
+        names = draw(st.lists(st.sampled_from(NAMES), unique=True))
+        document["outputs"] = [
+            {"name": each, "parameters": {"binary_data": draw(st.booleans())}} for each in names
+        ]
+    return document, raw, tensors
+
+
+def _answer(request: InferenceRequest, results: list[Array]) -> tuple[dict[str, Any], bytes]:
+    form = request.plan.answer_form("model", "1", results)
+    written, raw = form.fill(request.request_id, results)
+    return orjson.loads(written), b"".join(map(bytes, raw))
+
+
+@given(requests())
+def test_a_request_is_read_and_answered_as_if_it_were_the_first(
+    drawn: tuple[dict[str, Any], bytes, dict[str, Array]],
+) -> None:
+    """Tensors, id, outputs and their forms are a request's own, whatever was asked before."""
+    document, raw, tensors = drawn
+    request = READER.read(orjson.dumps(document))
+    found = request.plan.tensors(request.data, raw)
+    assert list(found) == [each["name"] for each in document["inputs"]]
+    for name, array in tensors.items():
+        np.testing.assert_array_equal(found[name], array, strict=True)
+    asked = document.get("outputs") or [{"name": each} for each in NAMES]
+    assert request.plan.output_names == [each["name"] for each in asked]
+    answered, binary = _answer(request, [tensors[each["name"]] for each in asked])
+    assert answered["model_name"] == "model"
+    assert answered["model_version"] == "1"
+    assert answered.get("id") == document.get("id")
+    assert len(answered["outputs"]) == len(asked)
+    for told, wanted in zip(answered["outputs"], asked, strict=True):
+        array = tensors[wanted["name"]]
+        assert (told["name"], told["datatype"]) == (wanted["name"], "FP32")
+        assert tuple(told["shape"]) == array.shape
+        if wanted.get("parameters", {}).get("binary_data"):
+            assert told["parameters"] == {"binary_data_size": array.nbytes}
+            assert binary.startswith(array.tobytes())
+            binary = binary[array.nbytes :]
+        else:
+            assert told["data"] == array.ravel().tolist()
+    assert binary == b""
+
+
+def _document(**members: object) -> bytes:
+    numbers = {"datatype": "FP32", "shape": [1, 2], "data": [1, 2]}
+    inputs: list[dict[str, Any]] = [{"name": each, **numbers} for each in NAMES]
+    return orjson.dumps({"inputs": inputs, **members})
+
+
+@pytest.mark.parametrize(
+    ("member", "value", "sentence"),
+    [
+        ("data", [1, "2"], "holds string"),
+        ("data", [1, 2, 3], "has 3 elements"),
+        ("data", None, "no list"),
+        ("data", [1, 1e39], "cannot hold"),
+        ("shape", [2, 2], "has 2 elements"),
+        ("datatype", "FP64", "sent as FP64"),
+    ],
+)
+def test_a_request_is_refused_although_one_like_it_was_fine(
+    member: str, value: object, sentence: str
+) -> None:
+    """What was found right for one request is not taken as right for the next."""
+    reader = RequestReader(SIGNATURE)
+    document = orjson.loads(_document())
+    reader.read(orjson.dumps(document))
+    document["inputs"][0][member] = value
+    with pytest.raises(RequestRefusedError, match=sentence):
+        _tensors(reader.read(orjson.dumps(document)))
+
+
+def _tensors(request: InferenceRequest) -> dict[str, Array]:
+    return request.plan.tensors(request.data, b"")
+
+
+def test_requests_alike_share_a_plan() -> None:
+    """Requests that differ in tensors and id alone are planned once."""
+    reader = RequestReader(SIGNATURE)
+    plans = {id(reader.read(_document(id=each)).plan) for each in ("a", "b")}
+    assert len(plans) == 1
+    assert reader.read(_document(id="a")).request_id == "a"
+
+
+def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither ever new requests nor huge ones fill the memory, and all are answered."""
+    monkeypatch.setattr(infer_json, "_KEPT", 8)
+    reader = RequestReader(SIGNATURE)
+    for number in range(50):
+        size = {"binary_data_size": 8}
+        binary = [
+            {"name": each, "datatype": "FP32", "shape": [1, 2], "parameters": size}
+            for each in NAMES
+        ]
+        for each in (
+            _document(note=number),
+            _document(note="x" * 5000),
+            _document(inputs=binary, id=str(number)),
+        ):
+            assert reader.read(each).plan.output_names == list(NAMES)
+    assert 0 < len(reader._plans) <= 8
+    assert 0 < len(reader._whole) <= 8
+    assert max(map(len, (*reader._plans, *reader._whole))) <= 4096
+
+
+def test_requests_nested_deeper_than_orjson_writes_are_read() -> None:
+    """A member that means nothing may be nested as deep as JSON is read."""
+    deep = b"[" * 600 + b"]" * 600
+    document = _document()[:-1] + b',"note":' + deep + b"}"
+    assert READER.read(document).plan.output_names == list(NAMES)
+
+
+def test_sizes_of_strings_are_told_anew() -> None:
+    """Outputs of strings in one shape differ in their bytes, and each answer tells its own."""
+    spec = TensorSpec("y", DATATYPES["BYTES"], (1,))
+    reader = RequestReader(Signature(inputs=SIGNATURE.inputs, outputs=(spec,)))
+    request = reader.read(_document(parameters={"binary_data_output": True}))
+    for word in ("a", "longer"):
+        answered, raw = _answer(request, [np.array([word], np.object_)])
+        assert answered["outputs"][0]["parameters"] == {"binary_data_size": len(raw)}
+        assert raw == len(word).to_bytes(4, "little") + word.encode()
