@@ -167,3 +167,12 @@ def test_sizes_of_strings_are_told_anew() -> None:
         answered, raw = _answer(request, [np.array([word], np.object_)])
         assert answered["outputs"][0]["parameters"] == {"binary_data_size": len(raw)}
         assert raw == len(word).to_bytes(4, "little") + word.encode()
+
+
+def test_shapes_of_outputs_are_told_anew() -> None:
+    """Requests of one plan whose outputs differ in shape are each told their own."""
+    request = READER.read(_document())
+    for rows in (1, 2, 1):
+        result = np.zeros((rows, 2), np.float32)
+        answered, _ = _answer(request, [result, result])
+        assert [each["shape"] for each in answered["outputs"]] == [[rows, 2]] * 2
