@@ -16,7 +16,8 @@ from support.inferometer_process import COMMAND, Inferometer, run_file
 from support.local_runs import Done, done, together
 from support.onnx_models import identity, save
 
-SINGLE: dict[str, Any] = {"singleStream": {}}
+CALM: dict[str, Any] = {"server": {"targetQps": 20}}
+"""A scenario that leaves the cores to the runs beside it."""
 
 
 @pytest.fixture(scope="module")
@@ -25,8 +26,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Future[
     folder = tmp_path_factory.mktemp("plain")
     with together(
         {
-            "plain": lambda: done(folder / "plain", SINGLE),
-            "json": lambda: done(folder / "json", SINGLE, words=("--json",)),
+            "plain": lambda: done(folder / "plain", CALM),
+            "json": lambda: done(folder / "json", CALM, words=("--json",)),
         },
         at_once=2,
     ) as futures:
@@ -59,7 +60,7 @@ def test_a_log_has_a_line_for_each_stage(runs: dict[str, Future[Done]]) -> None:
 def test_a_terminal_shows_progress_that_moves(tmp_path: Path) -> None:
     """On a terminal one line tells stage, rate and p99 and is wiped before the table."""
     save(identity(), tmp_path / "model.onnx")
-    run_file(tmp_path, SINGLE, validity={"minDurationSeconds": 2})
+    run_file(tmp_path, CALM, validity={"minDurationSeconds": 2})
     ours, theirs = pty.openpty()
     process = Inferometer(
         tmp_path,
@@ -114,7 +115,7 @@ def test_a_reader_that_has_seen_enough_is_no_fault(words: str) -> None:
 def test_a_run_goes_on_without_a_reader(tmp_path: Path) -> None:
     """Whoever reads only the first line of a run's words still gets its result and its code."""
     save(identity(), tmp_path / "model.onnx")
-    run_file(tmp_path, SINGLE)
+    run_file(tmp_path, CALM)
     ended = subprocess.run(
         ["bash", "-c", f"{COMMAND} run run.yaml -o out 2>&1 | head -1; exit ${{PIPESTATUS[0]}}"],
         cwd=tmp_path,

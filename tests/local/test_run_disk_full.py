@@ -12,7 +12,8 @@ import pytest
 from support.inferometer_process import Inferometer, result_in
 from support.local_runs import done
 
-SINGLE: dict[str, Any] = {"singleStream": {}}
+CALM: dict[str, Any] = {"server": {"targetQps": 20}}
+"""A scenario that leaves the cores to the runs beside it."""
 
 
 @contextmanager
@@ -46,7 +47,7 @@ def _fill(folder: Path) -> None:
 def test_a_disk_without_room_is_noticed_before_anything_is_measured(tmp_path: Path) -> None:
     """A directory without room for a result ends the run with 1 at once."""
     with _disk(tmp_path / "disk", "2m"):
-        run = done(tmp_path, SINGLE, output="disk")
+        run = done(tmp_path, CALM, output="disk")
     assert run.ended.code == 1
     assert run.ended.sentence == (
         "The result should go to disk, but its disk has only 2.0 MiB free: free 16 MiB, or choose "
@@ -63,7 +64,7 @@ def test_a_disk_that_fills_while_measuring_loses_no_result(tmp_path: Path) -> No
             process.wait_for("measuring")
             _fill(disk)
 
-        run = done(tmp_path, SINGLE, act=fill, output="disk")
+        run = done(tmp_path, CALM, act=fill, output="disk")
     assert run.ended.code == 1
     assert set(run.kept) <= {"filler", "last"}
     assert run.ended.sentence.startswith(
@@ -78,7 +79,7 @@ def test_a_disk_that_fills_while_measuring_loses_no_result(tmp_path: Path) -> No
 def test_a_full_disk_where_the_model_should_go_is_said(tmp_path: Path) -> None:
     """A model that cannot be written for want of room is a failure in one sentence."""
     with _disk(tmp_path / "temporary", "8k"):
-        run = done(tmp_path, SINGLE, spec={"model": {"uri": "zoo://classification/squeezenet1_1"}})
+        run = done(tmp_path, CALM, spec={"model": {"uri": "zoo://classification/squeezenet1_1"}})
     assert run.ended.code == 1
     assert "No space left on device" in run.ended.sentence
     assert (

@@ -31,8 +31,11 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Future[
     words = ("serve", "zoo://classification/squeezenet1_1", "--http-port", "0", "--grpc-port", "0")
     with started(folder, *words) as server:
         ports = json.loads(server.wait_for("event=listening").stdout().partition("\n")[0])
-        address: dict[str, object] = {
-            "spec.server.external.url": f"http://127.0.0.1:{ports['httpPort']}"
+        own: dict[str, dict[str, object]] = {
+            "01-resnet50-cpu": {"spec.scenarios[throughput].batch.batchSizes": [1, 2]},
+            "03-external-server": {
+                "spec.server.external.url": f"http://127.0.0.1:{ports['httpPort']}"
+            },
         }
         with together(
             {
@@ -40,7 +43,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Future[
                     done,
                     folder / name,
                     file=FOLDER / f"{name}.yaml",
-                    words=_set(SHORTER | (address if name == "03-external-server" else {})),
+                    words=_set(SHORTER | own.get(name, {})),
                 )
                 for name in NAMES
             },

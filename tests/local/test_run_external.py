@@ -13,7 +13,8 @@ from support.inferometer_process import started
 from support.local_runs import Done, done, together
 from support.onnx_models import identity, save
 
-SINGLE: dict[str, Any] = {"singleStream": {}}
+CALM: dict[str, Any] = {"server": {"targetQps": 20}}
+"""A scenario that leaves the cores to the runs beside it."""
 
 
 def _external(url: str, name: str, version: str | None = None) -> dict[str, Any]:
@@ -47,7 +48,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Future[
             "nothing": _external(f"http://127.0.0.1:{closed.getsockname()[1]}", "tiny"),
         }
         with together(
-            {name: partial(done, folder / name, SINGLE, spec=spec) for name, spec in asked.items()},
+            {name: partial(done, folder / name, CALM, spec=spec) for name, spec in asked.items()},
             at_once=3,
         ) as futures:
             yield futures

@@ -123,7 +123,7 @@ def _runs(folder: Path) -> Mapping[str, Callable[[], Done]]:
         ),
         "ctrl-c while writing": lambda: done(
             folder / "writing",
-            SINGLE,
+            {"server": {"targetQps": 20}},
             act=interrupt_while_writing,
             env={"PYTHONPATH": str(held)},
             within_seconds=END_SECONDS,

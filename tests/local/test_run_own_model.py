@@ -27,7 +27,8 @@ from support.onnx_models import (
     write_with_external_data,
 )
 
-SINGLE: dict[str, Any] = {"singleStream": {}}
+CALM: dict[str, Any] = {"server": {"targetQps": 20}}
+"""A scenario that leaves the cores to the runs beside it."""
 
 
 @contextmanager
@@ -83,10 +84,10 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Future[
         with together(
             {
                 "external data": lambda: done(
-                    external, SINGLE, spec={"model": {"uri": "file:models/model.onnx"}}
+                    external, CALM, spec={"model": {"uri": "file:models/model.onnx"}}
                 ),
                 "fixed batch": lambda: done(
-                    folder / "fixed", SINGLE, {"batch": {"batchSizes": [2]}}, model=fixed_batch()
+                    folder / "fixed", CALM, {"batch": {"batchSizes": [2]}}, model=fixed_batch()
                 ),
                 "open axes": lambda: done(
                     folder / "open",
@@ -95,10 +96,10 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Future[
                     spec={"load": {"inputs": {"random": {"shapes": {"image": [1, 3, 5, 9]}}}}},
                 ),
                 "npz": lambda: done(npz, {"batch": {"batchSizes": [2]}}, spec=of_file),
-                "two inputs": lambda: done(two, SINGLE, spec=of_file),
-                "https": lambda: done(folder / "https", SINGLE, spec={"model": web}, env=trust),
+                "two inputs": lambda: done(two, CALM, spec=of_file),
+                "https": lambda: done(folder / "https", CALM, spec={"model": web}, env=trust),
                 "https, wrong checksum": lambda: done(
-                    folder / "wrong", SINGLE, spec={"model": wrong}, env=trust
+                    folder / "wrong", CALM, spec={"model": wrong}, env=trust
                 ),
             },
             at_once=3,
