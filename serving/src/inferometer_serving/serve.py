@@ -22,6 +22,7 @@ import uvloop
 from inferometer_serving.engine import Engine, LoadedModel, WarmUp, load, warm_up
 from inferometer_serving.errors import RefusedError
 from inferometer_serving.exits import EXIT_DONE, EXIT_FAILED, EXIT_REFUSED
+from inferometer_serving.freed_memory import keep_freed_memory
 from inferometer_serving.grpc_server import GrpcServer
 from inferometer_serving.http_server import HttpServer
 from inferometer_serving.options import ServeOptions
@@ -47,6 +48,7 @@ def serve(options: ServeOptions) -> int:
         ],
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
+    keep_freed_memory()
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_Process(options).run())
