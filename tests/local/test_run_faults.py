@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from support.inferometer_process import END_SECONDS, Inferometer, Role, wait_until
+from support.inferometer_process import END_SECONDS, Inferometer, Role, started, wait_until
 from support.local_runs import Act, Done, done, nothing, together
 from support.onnx_models import busy
 
@@ -315,3 +315,20 @@ def test_a_frozen_server_is_measured_as_such(faults: dict[str, Future[Done]]) ->
     assert "ErrorRate" in {reason.rule for reason in scenario.verdict.reasons}
     assert run.left_behind == []
     assert run.temporary == []
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "sentence"),
+    [(signal.SIGINT, 130, "interrupted."), (signal.SIGTERM, 143, "terminated.")],
+)
+def test_a_signal_before_the_run_begins_ends_the_command(
+    tmp_path: Path, number: signal.Signals, code: int, sentence: str
+) -> None:
+    """While the run file is being read, a signal ends with its code and without a traceback."""
+    pipe = tmp_path / "run.yaml"
+    os.mkfifo(pipe)
+    with started(tmp_path, "run", "run.yaml") as process:
+        with pipe.open("w"):  # opens once it is opened for reading
+            ended = process.signal(number).ended(END_SECONDS)
+        assert ended.code == code
+        assert ended.stderr == f"inferometer: {sentence}\n"
