@@ -48,7 +48,6 @@ def serve(options: ServeOptions) -> int:
         ],
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
-    keep_freed_memory()
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_Process(options).run())
@@ -127,6 +126,7 @@ class _Process:
         loaded = loading.result()
         gc.collect()
         gc.freeze()  # what is loaded stays: later collections need not look at it
+        keep_freed_memory()
         service.become_ready(loaded.engine, loaded.warm)
         load_seconds = round(loaded.model.load_seconds, 6)
         warm_up_seconds = round(loaded.warm.seconds, 6)
