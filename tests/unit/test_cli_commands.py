@@ -203,3 +203,22 @@ def _kept(folder: Path, document: ResultDocument) -> Path:
     path = folder / "result.json"
     path.write_text(json.dumps(document.model_dump(mode="json", exclude_none=True)))
     return path
+
+
+@pytest.mark.parametrize("command", ["run", "validate", "serve"])
+def test_a_missing_runtime_is_said(
+    inferometer: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: str
+) -> None:
+    """Installed without [cpu] or [gpu], whatever needs a server of ours says which to install."""
+    monkeypatch.setattr("inferometer_cli.runtime.find_spec", lambda _: None)
+    path = run_file(tmp_path, {"singleStream": {}})
+    said = inferometer(command, "file:model.onnx" if command == "serve" else str(path))
+    assert said.code == 2
+    assert "install inferometer[cpu], or inferometer[gpu]" in said.stderr
+    external = (
+        "server.runtime=External",
+        "server.external.url=http://127.0.0.1:8000",
+        "model={name: x}",
+    )
+    sets = [word for each in external for word in ("--set", f"spec.{each}")]
+    assert inferometer("validate", str(path), *sets).code == 0

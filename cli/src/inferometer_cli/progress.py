@@ -8,6 +8,7 @@ from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 
 from inferometer_api.plan import Progress
+from inferometer_cli.quantity import significant, time_unit
 
 Watch = Callable[[Progress | str], None]
 """Takes the load generator's progress, or a sentence about a stage before it."""
@@ -98,9 +99,10 @@ def _where(event: Progress) -> str:
 def _figures(event: Progress) -> str:
     figures = []
     if event.qps is not None:
-        figures.append(f"{event.qps:,.1f} queries/s")
+        figures.append(f"{significant(event.qps)} queries/s")
     if event.p99_nanoseconds is not None:
-        figures.append(f"p99 {event.p99_nanoseconds / 1e6:,.2f} ms")
+        p99 = event.p99_nanoseconds
+        figures.append(f"p99 {time_unit([p99]).named(p99)}")
     if event.failed:
         figures.append(f"{event.failed:,} failed")
     return "  ".join(figures)

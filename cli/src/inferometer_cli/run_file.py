@@ -7,9 +7,10 @@ import typer
 
 from inferometer_api.availability import unavailable
 from inferometer_api.reading import InvalidRunError, parse_run
-from inferometer_api.resolve import resolved
+from inferometer_api.resolve import launched, resolved
 from inferometer_api.run import BenchmarkRun
 from inferometer_cli.exits import RefusedError
+from inferometer_cli.runtime import check_runtime
 
 RunFile = Annotated[
     Path, typer.Argument(metavar="FILE", help="A BenchmarkRun in YAML or JSON.", show_default=False)
@@ -42,6 +43,8 @@ def read_run_file(file: Path, settings: list[str]) -> BenchmarkRun:
         raise RefusedError(str(error)) from error
     if problems := unavailable(run, place="Local"):
         raise RefusedError("\n".join((f"{file} asks for what cannot be done here:", *problems)))
+    if launched(run.spec):
+        check_runtime()
     return resolved(run)
 
 
