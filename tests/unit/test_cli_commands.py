@@ -8,6 +8,7 @@ import pytest
 from inferometer_api.result import ResultDocument
 from support.command import Command
 from support.inferometer_process import run_file
+from support.onnx_models import identity, save
 from support.results import a_result, an_unfinished_result
 
 COMMANDS = ("run", "validate", "report", "serve", "models", "examples")
@@ -91,12 +92,34 @@ def test_an_example_is_written_with_its_files(inferometer: Command, tmp_path: Pa
 
 def test_a_valid_file_is_said_to_be_one(inferometer: Command, tmp_path: Path) -> None:
     """`validate` ends 0 and names the scenarios."""
+    save(identity(), tmp_path / "model.onnx")
     path = run_file(tmp_path, {"singleStream": {}}, {"batch": {"batchSizes": [2]}})
     said = inferometer("validate", str(path))
-    assert said.code == 0
     assert said.stdout == (
         f"{path} is a valid BenchmarkRun: test, scenarios s0 (singleStream), s1 (batch)\n"
     )
+    assert said.code == 0
+
+
+@pytest.mark.parametrize(
+    ("setting", "sentence"),
+    [
+        ("spec.model.uri=zoo://text/minilm", "The nearest names are text/minilm_l6"),
+        ("spec.model.uri=file:nowhere.onnx", "nowhere.onnx is not there"),
+        ("spec.model.sha256=" + 64 * "a", "should have the sha256 aaaa"),
+        ("spec.load.inputs={file: {uri: 'file:nowhere.npz'}}", "there is no file"),
+        ("spec.load.inputs={random: {shapes: {nope: [1, 2]}}}", "names the input 'nope'"),
+    ],
+)
+def test_what_a_file_names_is_looked_up(
+    inferometer: Command, tmp_path: Path, setting: str, sentence: str
+) -> None:
+    """`validate` refuses a model or inputs that are not there or do not fit."""
+    save(identity(), tmp_path / "model.onnx")
+    path = run_file(tmp_path, {"singleStream": {}})
+    said = inferometer("validate", str(path), "--set", setting)
+    assert said.code == 2
+    assert sentence in said.stderr
 
 
 @pytest.mark.parametrize(
@@ -173,19 +196,30 @@ def test_a_kept_result_is_shown_again(inferometer: Command, tmp_path: Path) -> N
     assert said.code == 0
     assert "throughput" in said.stdout
     assert said.stderr.strip() == f"report  {tmp_path / 'report.html'}"
-    elsewhere = tmp_path / "elsewhere.html"
+    elsewhere = tmp_path / "new" / "elsewhere"
     assert inferometer("report", str(result), "--output", str(elsewhere)).code == 0
-    assert elsewhere.read_text() == (tmp_path / "report.html").read_text()
+    assert (elsewhere / "report.html").read_text() == (tmp_path / "report.html").read_text()
 
 
 def test_a_report_needs_a_place(inferometer: Command, tmp_path: Path) -> None:
-    """`report --output` to a directory, or into none, ends 2."""
-    result = str(_kept(tmp_path, an_unfinished_result()))
-    for place in (tmp_path, tmp_path / "nowhere" / "report.html"):
-        said = inferometer("report", result, "--output", str(place))
-        assert said.code == 2
-        assert "name another with --output" in said.stderr
-        assert said.stdout == ""
+    """`report --output` to a file ends 2, and the file stays as it is."""
+    result = _kept(tmp_path, an_unfinished_result())
+    before = result.read_bytes()
+    said = inferometer("report", str(result), "--output", str(result))
+    assert said.code == 2
+    assert "choose another directory with --output" in said.stderr
+    assert said.stdout == ""
+    assert result.read_bytes() == before
+
+
+def test_a_result_of_another_version_is_told_as_such(inferometer: Command, tmp_path: Path) -> None:
+    """`report` of a later schema names both versions and who wrote it."""
+    path = _kept(tmp_path, a_result())
+    told = json.loads(path.read_text()) | {"schemaVersion": 2, "inferometerVersion": "9.9"}
+    path.write_text(json.dumps(told))
+    said = inferometer("report", str(path))
+    assert said.code == 2
+    assert "schema version 2 (Inferometer 9.9 wrote it)" in said.stderr
 
 
 @pytest.mark.parametrize("text", ["", "no JSON", "{}", '{"schemaVersion": 99}'])

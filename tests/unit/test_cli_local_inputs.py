@@ -42,7 +42,7 @@ def test_what_the_file_of_a_model_does_not_tell_is_left_to_the_server() -> None:
 @pytest.mark.parametrize(
     ("inputs", "told", "sentence"),
     [
-        ({"random": {}}, IMAGE, "give the whole shape, as load.inputs.random.shapes"),
+        ({"random": {}}, IMAGE, "give the whole shape, as spec.load.inputs.random.shapes"),
         ({"random": {"shapes": {"y": [1, 4]}}}, ROW, "names the input 'y'"),
         ({"random": {"shapes": {"x": [1, 5]}}}, ROW, "axis 1 is 4"),
         ({"random": {}}, {**ROW, "shape": [5, 4]}, "A batch of 2 was asked"),

@@ -21,6 +21,8 @@ _STAGES = {
     "Draining": "waiting for the last replies",
 }
 _PLAIN_EVERY_SECONDS = 10.0
+_DETAIL_AFTER_SECONDS = 2.0
+"""A server that is still starting is no news; one that is waited for longer may be."""
 
 
 @contextmanager
@@ -89,6 +91,8 @@ class _PlainLines:
 
 def _where(event: Progress) -> str:
     stage = _STAGES[event.stage]
+    if event.detail and event.elapsed_seconds >= _DETAIL_AFTER_SECONDS:
+        return f"{stage}: {event.detail}"
     if not event.scenario:
         return stage
     number = f"{event.scenario_index + 1}/{event.scenario_count}"

@@ -40,7 +40,8 @@ class FileInputs(Document):
         ),
     ]
     """A .npz file with one array for each input, whose first axis counts the samples: \
-`file:PATH` in local runs, `configmap://NAME/KEY`, `pvc://CLAIM/PATH` or `s3://BUCKET/KEY`."""
+`file:PATH` in local runs, `configmap://NAME/KEY`, `pvc://CLAIM/PATH`, `s3://BUCKET/KEY` or \
+`https://...`. ConfigMaps and claims must carry the label inferometer.dev/allow-use=true."""
 
 
 class Inputs(Document):
@@ -59,7 +60,8 @@ class Tls(Document):
     """Certificates for a server that speaks TLS: Secrets in a cluster, files in local runs."""
 
     ca_secret: DnsSubdomain | None = None
-    """Secret whose ca.crt signs the server's certificate."""
+    """Secret whose ca.crt signs the server's certificate. It must carry the label \
+inferometer.dev/allow-use=true."""
 
     client_secret: DnsSubdomain | None = None
     """Secret with tls.crt and tls.key of the client."""
@@ -123,7 +125,8 @@ byte."""
     """Certificates, where the server speaks TLS."""
 
     headers_secret: DnsSubdomain | None = None
-    """Secret whose entries are sent as headers (metadata with GRPC) of each request."""
+    """Secret whose entries are sent as headers (metadata with GRPC) of each request. It must \
+carry the label inferometer.dev/allow-use=true."""
 
     headers_file: FilePath | None = None
     """Local runs: file of `Name: value` lines, sent as headers of each request."""

@@ -39,10 +39,10 @@ MEANINGS = {
     MEMORY: "bytes, as Kubernetes writes them: 512Mi, 2Gi or 2000000000",
     DECIMAL: "a positive number up to 9999999 with at most 3 decimals: a whole number (200) or, "
     'with decimals, in quotes ("16.5")',
-    MODEL_URI: "an address without blanks: zoo://TASK/NAME, file:PATH, https://..., "
-    "pvc://CLAIM/PATH or s3://BUCKET/KEY",
-    DATA_URI: "an address without blanks: file:PATH, configmap://NAME/KEY, https://..., "
-    "pvc://CLAIM/PATH or s3://BUCKET/KEY",
+    MODEL_URI: "an address without blanks (a blank is written %20): zoo://TASK/NAME, file:PATH, "
+    "https://..., pvc://CLAIM/PATH or s3://BUCKET/KEY",
+    DATA_URI: "an address without blanks (a blank is written %20): file:PATH, "
+    "configmap://NAME/KEY, https://..., pvc://CLAIM/PATH or s3://BUCKET/KEY",
     SERVER_URL: "an address: http://HOST:PORT, https://HOST:PORT, grpc://HOST:PORT or "
     "grpcs://HOST:PORT",
     TIME: "a time as RFC 3339 writes it: 2026-01-31T12:00:00Z",

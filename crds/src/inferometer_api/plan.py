@@ -47,6 +47,8 @@ class Progress(Document):
     """How far the stage is."""
     elapsed_seconds: float = 0.0
     """Since the stage began."""
+    detail: str = ""
+    """Why the stage goes on: what a server that is waited for last said."""
     queries: Count = 0
     failed: Count = 0
     qps: float | None = None

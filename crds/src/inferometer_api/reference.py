@@ -11,6 +11,17 @@ _PREFACE = (
     "field without a default that is not required is absent unless it is set. Unknown fields "
     "are refused, `null` means absent."
 )
+_NOT_YET = """\
+The API is whole; this version does a part of it, in local runs only. It refuses the rest by name,
+with "not available in this version" and exit code 2:
+
+* `server`: runtimes other than OnnxRuntime and External, `instances` above 1, `batching`,
+  `gpu.count` above 1; in a local run also `replicas` above 1 and `external.service`;
+* `scenarios`: kinds other than `singleStream`, `server` and `batch`;
+* `load`: `workers` above 1, pacing `Spin`, `tls`, headers; inputs other than `random` and `file:`;
+* `model.uri`: addresses other than `zoo://`, `file:` and `https://`;
+* `validity`: rules `MLPerf`, warm-up `UntilSteady`, `repeats` above 1;
+* `suspend` and `cancel`, which are for clusters. Energy is always "unavailable"."""
 _RANGES = (
     ("minimum", "maximum", ""),
     ("minLength", "maxLength", " characters"),
@@ -31,6 +42,10 @@ def benchmarkrun_page(definition: Schema) -> str:
         f"`apiVersion: {group}/{version['name']}`, `kind: BenchmarkRun`. {root['description']}",
         "",
         _PREFACE,
+        "",
+        "## What this version does",
+        "",
+        _NOT_YET,
     ]
     for name in ("spec", "status"):
         section = root["properties"][name]

@@ -1,6 +1,6 @@
 """What does a run mean where it leaves something out, and what of it does not apply locally?"""
 
-from inferometer_api.run import BenchmarkRun, Retention, RunSpec
+from inferometer_api.run import BenchmarkRun, Retention, RunSpec, Telemetry
 from inferometer_api.server import MAXIMUM_THREADS, Gpu, Placement, Server
 
 
@@ -40,6 +40,10 @@ def local_notes(run: BenchmarkRun) -> tuple[str, ...]:
         notes.append(
             "spec.retention is for clusters: a local run always ends its processes and keeps its "
             "result until you delete it."
+        )
+    if run.spec.telemetry.idle_seconds != Telemetry().idle_seconds:
+        notes.append(
+            "spec.telemetry.idleSeconds is not waited for: this version measures no energy."
         )
     return tuple(notes)
 

@@ -23,7 +23,7 @@ class SingleStream(Document):
 
 
 class ServerLoad(Document):
-    """Queries of one sample at random times, whether or not the server keeps up (open loop)."""
+    """Queries of one sample by a schedule, whether or not the server keeps up (open loop)."""
 
     target_qps: Decimal
     """Queries per second, on average: 200 or "16.5", with at most 3 decimals."""
@@ -139,8 +139,9 @@ class Trace(Document):
             pattern=patterns.DATA_URI,
         ),
     ]
-    """A CSV file with one arrival time in seconds a line: `file:PATH` in local runs, or \
-`configmap://NAME/KEY`."""
+    """A CSV file with one arrival time in seconds a line: `file:PATH` in local runs, \
+`configmap://NAME/KEY`, `pvc://CLAIM/PATH`, `s3://BUCKET/KEY` or `https://...`. ConfigMaps and \
+claims must carry the label inferometer.dev/allow-use=true."""
 
     time_scale: Decimal = "1"
     """Times are multiplied by it: "0.5" replays twice as fast."""
@@ -170,7 +171,7 @@ class Scenario(Document):
     """One query of one sample at a time: latency."""
 
     server: ServerLoad | None = None
-    """Queries at random times at a rate: latency under load."""
+    """Queries by a schedule, at a rate: latency under load."""
 
     batch: Batch | None = None
     """One query at a time, of each batch size in turn: throughput by batch size."""

@@ -27,17 +27,20 @@ class Board:
         self._stage: Literal["WaitingForServer", "Preparing"] = "WaitingForServer"
         self._scenario, self._step, self._index = "", "", 0
         self._fraction = 0.0
+        self._detail = ""
         self._began = self._loop.time()
         self._driven: tuple[Driver, Recorder] | None = None
         self._timer: asyncio.Handle = self._loop.call_soon(self._tell)
 
-    def waiting(self, fraction: float) -> None:
-        """Show how much of the server's time to get ready is spent."""
+    def waiting(self, fraction: float, detail: str) -> None:
+        """Show how much of the server's time to get ready is spent, and why it is not."""
         self._fraction = fraction
+        self._detail = detail
 
     def preparing(self, scenario: str, step: str, index: int) -> None:
         """Show that a step is being prepared from now on."""
         self._stage = "Preparing"
+        self._detail = ""
         self._scenario, self._step, self._index = scenario, step, index
         self._fraction = 0.0
         self._began = self._loop.time()
@@ -74,6 +77,7 @@ class Board:
             scenario_count=self._scenario_count,
             fraction=_bounded(self._fraction),
             elapsed_seconds=self._loop.time() - self._began,
+            detail=self._detail,
         )
 
     def _driving(self, driver: Driver, recorder: Recorder) -> Progress:

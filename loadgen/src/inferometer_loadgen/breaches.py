@@ -166,7 +166,7 @@ def achieved_rate(measurement: Measurement, _: Conditions) -> Broken:
         share = f"{100 * achieved / scheduled:.1f} %"
         yield Breach(
             f"The server worked off {achieved:.5g} queries a second of the {scheduled:.5g} that "
-            f"were scheduled ({share}), at least 99 % are needed.",
+            f"this schedule had ({share}), at least 99 % are needed.",
             share,
             "99 %",
         )
@@ -261,4 +261,6 @@ def _seconds(nanoseconds: int) -> str:
 
 
 def _ms(nanoseconds: float) -> str:
-    return f"{nanoseconds / 1_000_000:.4g} ms"
+    milliseconds = nanoseconds / 1_000_000
+    # Three significant digits below a second; above it no power of ten either.
+    return f"{milliseconds:,.0f} ms" if milliseconds >= 1000 else f"{milliseconds:.4g} ms"

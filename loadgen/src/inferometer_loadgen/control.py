@@ -104,9 +104,9 @@ class Control:
         )
 
     async def wait_until_ready(
-        self, deadline_seconds: float, told: Callable[[], None] = lambda: None
+        self, deadline_seconds: float, told: Callable[[str], None] = lambda _: None
     ) -> None:
-        """Wait for the server, then for the model; `told` is called before each attempt.
+        """Wait for the server, then for the model; `told` hears why the last attempt was in vain.
 
         Raises ServerNotReadyError past the deadline, ModelRefusedError where the server knows no
         such model.
@@ -159,12 +159,12 @@ class Control:
         deadline: float,
         deadline_seconds: float,
         what: str,
-        told: Callable[[], None],
+        told: Callable[[str], None],
     ) -> None:
         loop = asyncio.get_running_loop()
-        last = "it answered that it is not ready"
+        last = ""
         while True:
-            told()
+            told(last)
             try:
                 left = max(0.1, deadline - loop.time())
                 async with asyncio.timeout(min(_ATTEMPT_SECONDS, left)):
@@ -233,5 +233,13 @@ def _tensor(told: dict[str, Any]) -> Tensor:
 def _said(fault: BaseException) -> str:
     if isinstance(fault, TimeoutError):
         return f"it did not answer within {_ATTEMPT_SECONDS:g} s"
+    if isinstance(fault, aiohttp.ClientConnectorError):
+        return f"there is no connection to it ({fault.os_error.strerror or fault.os_error})"
+    if isinstance(fault, (aiohttp.ClientConnectionError, ConnectionError)):
+        return (
+            "it closed the connection without an answer in HTTP; is this its gRPC port (grpc://)?"
+        )
     words = fault.message() if isinstance(fault, InferenceServerException) else str(fault)
+    if "Failed parsing HTTP/2" in (words or ""):
+        return "it does not answer in gRPC; is this its HTTP port (http://)?"
     return (words or type(fault).__name__).strip().rstrip(".")

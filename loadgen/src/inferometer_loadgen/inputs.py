@@ -74,8 +74,8 @@ def fit_shapes(
     for name in given:
         if name not in names:
             raise InputRefusedError(
-                f"load.inputs.random.shapes names the input {name!r}, but the model's inputs are "
-                f"{_listed(names)}: use one of these names."
+                f"spec.load.inputs.random.shapes names the input {name!r}, but the model's inputs "
+                f"are {_listed(names)}: use one of these names."
             )
     _check_batch(tensors, batch_size)
     return {tensor.name: _fit(tensor, given.get(tensor.name), batch_size) for tensor in tensors}
@@ -104,20 +104,20 @@ def _fit(tensor: Tensor, given: Sequence[int] | None, batch_size: int) -> tuple[
         if any(axis < 0 for axis in tensor.shape[1:]):
             raise InputRefusedError(
                 f"The input {tensor.name!r} has the shape {tensor.shape}, in which -1 is open: "
-                f"give the whole shape, as load.inputs.random.shapes: "
+                f"give the whole shape, as spec.load.inputs.random.shapes: "
                 f"{{{tensor.name}: {[abs(axis) for axis in tensor.shape]}}}."
             )
     if len(given) != len(tensor.shape):
         raise InputRefusedError(
-            f"load.inputs.random.shapes gives {tensor.name!r} the shape {list(given)} of rank "
+            f"spec.load.inputs.random.shapes gives {tensor.name!r} the shape {list(given)} of rank "
             f"{len(given)}, but the model's input has rank {len(tensor.shape)}: {tensor.shape}. "
             f"Give the whole shape, batch axis included."
         )
     for axis, (asked, own) in enumerate(zip(given, tensor.shape, strict=True)):
         if own not in {-1, asked}:
             raise InputRefusedError(
-                f"load.inputs.random.shapes gives {tensor.name!r} the shape {list(given)}, but its "
-                f"axis {axis} is {own} in the model's {tensor.shape}: only axes of -1 are free."
+                f"spec.load.inputs.random.shapes gives {tensor.name!r} the shape {list(given)}, "
+                f"but its axis {axis} is {own} in the model's {tensor.shape}: only -1 is free."
             )
     return (batch_size, *given[1:]) if has_batch_axis(tensor) else tuple(given)
 
@@ -286,8 +286,12 @@ def read_npz(path: Path) -> dict[str, Array]:
                 return {name: file[name] for name in file.files}
     except FileNotFoundError:
         raise InputRefusedError(f"The inputs file {path} does not exist.") from None
-    except (OSError, ValueError, BadZipFile, EOFError) as error:
+    except OSError as error:
         raise InputRefusedError(f"The inputs file {path} cannot be read: {error}.") from error
+    except (ValueError, BadZipFile, EOFError) as error:
+        raise InputRefusedError(
+            f"{path} is no .npz file of plain arrays: make one by numpy.savez(PATH, NAME=array)."
+        ) from error
     raise InputRefusedError(f"{path} is one array, not a .npz file: use numpy.savez.")
 
 

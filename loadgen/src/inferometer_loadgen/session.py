@@ -116,8 +116,8 @@ class Session:
         began = asyncio.get_running_loop().time()
         control = Control(endpoint, self._plan.model_name, self._plan.model_version)
 
-        def told() -> None:
-            board.waiting((asyncio.get_running_loop().time() - began) / deadline)
+        def told(last: str) -> None:
+            board.waiting((asyncio.get_running_loop().time() - began) / deadline, last)
 
         try:
             await control.wait_until_ready(deadline, told)

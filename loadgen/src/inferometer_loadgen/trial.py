@@ -98,7 +98,7 @@ def _fault(failure: Failure, what: str) -> Exception:
     if failure.kind is FailureKind.STATUS:
         return RequestRefusedError(
             f"The server refused the first {REQUESTS} requests {what}: {failure.message} Check "
-            f"load.inputs against the model."
+            f"spec.load.inputs against the model."
         )
     return NoAnswerError(
         f"The server answered none of the first {REQUESTS} requests {what}: {failure.message}"

@@ -1,15 +1,17 @@
 """`inferometer report`: draws a kept result again."""
 
+import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from pydantic import ValidationError
 
-from inferometer_api.result import ResultDocument
+from inferometer_api.result import SCHEMA_VERSION, ResultDocument
 from inferometer_cli.exits import FailedError, RefusedError
 from inferometer_cli.terminal import output as standard_output
 from inferometer_cli.terminal import tell, written_out
+from inferometer_cli.version import VERSION
 
 
 def report(
@@ -21,25 +23,23 @@ def report(
         typer.Option(
             "--output",
             "-o",
-            metavar="FILE",
-            help="Where the page goes. [default: report.html beside the result]",
+            metavar="DIR",
+            help="Where report.html goes. [default: beside the result]",
         ),
     ] = None,
 ) -> None:
     """Print the table of a kept result and draw its report.html again."""
     document = _read(result)
-    from inferometer_cli.storage import REPORT_NAME, keep_report
+    from inferometer_cli.storage import REPORT_NAME, check_room, keep_report
     from inferometer_cli.table import print_table
 
-    path = output or result.with_name(REPORT_NAME)
-    if path.is_dir() or not path.parent.is_dir():
-        raise RefusedError(
-            f"The report should go to {path}, which is no file in a directory that is there: "
-            "name another with --output."
-        )
+    directory = result.parent if output is None else output
+    check_room(directory)
+    path = directory / REPORT_NAME
     with written_out():
         print_table(document, standard_output())
     try:
+        directory.mkdir(parents=True, exist_ok=True)
         keep_report(document, path)
     except OSError as error:
         raise FailedError(f"{path} could not be written: {error.strerror}.") from error
@@ -54,9 +54,24 @@ def _read(path: Path) -> ResultDocument:
     try:
         return ResultDocument.model_validate_json(text)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the document"
-        raise RefusedError(
-            f"{path} is no result document of this version of Inferometer ({where}: "
-            f"{first['msg']}): give a result.json that `inferometer run` wrote."
-        ) from error
+        raise RefusedError(_why_unreadable(path, text, error)) from error
+
+
+def _why_unreadable(path: Path, text: bytes, error: ValidationError) -> str:
+    try:
+        told = json.loads(text)
+    except ValueError:
+        return f"{path} is no JSON: give a result.json that `inferometer run` wrote."
+    if not isinstance(told, dict) or told.get("kind") != "BenchmarkResult":
+        return f"{path} is no result document: give a result.json that `inferometer run` wrote."
+    if told.get("schemaVersion") != SCHEMA_VERSION:
+        return (
+            f"{path} has schema version {told.get('schemaVersion')} (Inferometer "
+            f"{told.get('inferometerVersion')} wrote it), but this is Inferometer {VERSION}, which "
+            f"reads version {SCHEMA_VERSION}: use the Inferometer that wrote it."
+        )
+    where = ".".join(str(part) for part in error.errors()[0]["loc"])
+    return (
+        f"{path} is damaged at {where}, or another version than Inferometer {VERSION} wrote it "
+        f"({told.get('inferometerVersion')}): use that one, or measure again."
+    )

@@ -1,11 +1,43 @@
 """`inferometer validate`: would this file be run?"""
 
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+
+from inferometer_api.resolve import launched
+from inferometer_api.run import BenchmarkRun
+from inferometer_cli.exits import RefusedError
 from inferometer_cli.run_file import RunFile, SetOption, read_run_file
 from inferometer_cli.terminal import say
 
 
 def validate(file: RunFile, set_: SetOption = None) -> None:
-    """Say whether a file is a BenchmarkRun that can be run here, or everything that is wrong."""
+    """Say whether a file is a BenchmarkRun that can be run here, or what is wrong.
+
+    A model of the zoo or of this machine is read, and the inputs are held against it. What only a
+    run can tell is left to it: a model from https://, an External server, a GPU.
+    """
     run = read_run_file(file, set_ or [])
+    _check_files(run, file.absolute().parent)
     names = ", ".join(f"{scenario.name} ({scenario.kind})" for scenario in run.spec.scenarios)
     say(f"{file} is a valid BenchmarkRun: {run.name}, scenarios {names}")
+
+
+def _check_files(run: BenchmarkRun, base: Path) -> None:
+    from inferometer_cli.local_inputs import inputs_file, request_shapes
+    from inferometer_serving.errors import ModelRefusedError
+    from inferometer_serving.fetch import fetch
+
+    file = inputs_file(run, base)
+    uri = run.spec.model.uri
+    if not launched(run.spec) or uri is None or uri.startswith("https:"):
+        return
+    with tempfile.TemporaryDirectory(prefix="inferometer-") as folder:
+        try:
+            model = fetch(uri, Path(folder), relative_to=base, sha256=run.spec.model.sha256)
+        except ModelRefusedError as refusal:
+            raise RefusedError(str(refusal)) from refusal
+    # As the fetcher tells them to a run, in JSON: lists, no tuples.
+    inputs = model.inputs
+    told = None if inputs is None else [asdict(each) | {"shape": [*each.shape]} for each in inputs]
+    request_shapes(run, file, told)

@@ -21,11 +21,13 @@ _OPEN_KINDS = frozenset({"server", "findPeak", "burst", "trace"})
 
 GENERAL = (
     "Each scenario begins with a warm-up under its own load, which is not measured. Percentiles "
-    "are of the queries that were answered within the window; failed queries are counted by kind "
-    "and are in no latency. The small figures are 95 % confidence bounds by order "
+    "are of the answered queries that were due (open loop) or sent (closed loop) within the "
+    "window, however late their answer came; failed queries are counted by kind and are in no "
+    "latency. The small figures are 95 % confidence bounds by order "
     "statistics; a question mark stands where there are too few queries to know one. Times are "
     "kept in an HdrHistogram with 3 significant digits. Rates are answered queries (or samples) "
-    "divided by the length of the window, from its first query to its last reply."
+    "divided by the time from the window's start to its last answer, which in an open loop may "
+    "come after the window's end."
 )
 
 

@@ -94,6 +94,7 @@ class Driver(ABC):
         self._sent: list[int] = []
         self._carrier: list[int] = []
         self._free: list[int] = []
+        # Since the stage began: the first replies of the warm-up are checked, and of the window.
         self._sends = 0
 
         self._add_latency = recorder.latencies.append

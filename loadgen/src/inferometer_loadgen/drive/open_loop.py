@@ -94,6 +94,7 @@ class OpenLoop(Driver):
             if begin + offset >= window:
                 break
             yield begin + offset
+        self._sends = 0
         for offset in self._arrivals:
             yield window + offset
         self._all_sent = True
