@@ -23,7 +23,7 @@ help: ## Show this help
 	$(BIN)/pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 
 .venv/.installed: pyproject.toml uv.lock | .venv/bin/uv
-	$(UV) sync --quiet --locked --inexact --extra cpu --group dev
+	$(UV) sync --quiet --locked --inexact --compile-bytecode --extra cpu --group dev
 	@touch $@
 
 install: .venv/.installed ## Install Inferometer and all its tools into .venv
