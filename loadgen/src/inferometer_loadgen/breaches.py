@@ -166,7 +166,7 @@ def achieved_rate(measurement: Measurement, _: Conditions) -> Broken:
         share = f"{100 * achieved / scheduled:.1f} %"
         yield Breach(
             f"The server worked off {achieved:.5g} queries a second of the {scheduled:.5g} that "
-            f"this schedule had ({share}), at least 99 % are needed.",
+            f"were scheduled in this window ({share}), at least 99 % are needed.",
             share,
             "99 %",
         )
