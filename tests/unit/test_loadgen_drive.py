@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import accumulate, islice
 
 import pytest
 from hypothesis import given, settings
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from inferometer_loadgen.drive import ClosedLoop, Driver, OpenLoop, Queries, Schedules
 from inferometer_loadgen.recorder import Recorder, Tallied
+from inferometer_loadgen.replies import gaps
 from inferometer_loadgen.schedule import Constant, Poisson, Stream, generator
 from inferometer_loadgen.steps import End, StepPlan
 from inferometer_loadgen.wire import Failure, FailureKind, Prepared, Reply
@@ -296,15 +298,39 @@ def test_an_end_from_outside_keeps_what_was_measured(milli_qps: int | None) -> N
 def test_replies_are_checked_by_sample() -> None:
     """The first 8 replies and one in 64 are kept and checked; what does not fit is an error."""
     drill = Drill(
-        lambda index, _: Answer(0, body=b"bad" if index == 127 else b""),
+        lambda index, _: Answer(0, body=b"bad" if index in {3, 40} else b""),
         check=lambda reply: "It is bad." if reply.body else None,
     )
     tallied = drill.run()
     kept = [index for index, sent in enumerate(drill.server.sent) if sent.kept]
-    assert kept == [*range(8), *range(63, 1000, 64)]
+    assert kept[:8] == [*range(8)]
+    assert 1000 / 96 <= len(kept) - 8 <= 1000 / 32
     assert tallied.checked_replies == len(kept)
-    assert tallied.errors == {"content": 1}
+    assert tallied.errors == {"content": 1 + (40 in kept)}
     assert tallied.examples == {"content": "It is bad."}
+
+
+@pytest.mark.parametrize("pool_size", [2, 16, 61, 64, 100])
+def test_every_request_of_a_pool_has_its_replies_checked(pool_size: int) -> None:
+    """Whatever the pool's size, no place in it escapes the sample."""
+    places = set(accumulate(islice(gaps(), 40 * pool_size)))
+    assert {place % pool_size for place in places} == set(range(pool_size))
+
+
+def test_the_window_has_checks_of_its_own() -> None:
+    """The first 8 queries of the window are checked again, after those of the warm-up."""
+    drill = Drill(after(0), step=replace(A_STEP, warm_up_ns=SECOND, min_duration_ns=SECOND // 10))
+    tallied = drill.run()
+    assert tallied.warm_up_queries > 0
+    assert tallied.checked_replies >= 8
+
+
+def test_a_timeout_at_the_end_is_no_drain() -> None:
+    """The window's drain lasts to the last answer, not to the time-out of one that never came."""
+    slow = 70 * SECOND  # beyond the time-out
+    drill = Drill(lambda index, _: Answer(slow if index == 999 else MILLISECOND), connections=9)
+    assert drill.run().errors == {"timeout": 1}
+    assert drill.driver.last_reply_ns < drill.driver.window_ns + 11 * SECOND
 
 
 def test_errors_are_not_in_the_latencies() -> None:

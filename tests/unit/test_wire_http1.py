@@ -89,6 +89,23 @@ def test_a_reply_that_is_not_kept_is_still_read_whole(wire: bytes, reply: Reply)
     assert (parser.failure, parser.reply) == (None, None)
 
 
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize("pieces", [1, 7])
+@pytest.mark.parametrize("body", [b'{"error": "out of memory"}', b'{"outputs": [], "error": "x"}'])
+def test_an_error_under_the_status_200_is_a_failure(body: bytes, pieces: int, keep: bool) -> None:  # noqa: FBT001 - pytest calls it
+    """A body that is an error and no outputs fails by its status, kept or not."""
+    wire = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+    step = -(-len(wire) // pieces)
+    parser = read([wire[at : at + step] for at in range(0, len(wire), step)], keep=keep)
+    assert parser is not None
+    if b"outputs" in body:
+        assert parser.failure is None
+    else:
+        assert parser.failure is not None
+        assert parser.failure.kind is FailureKind.STATUS
+        assert parser.failure.message == "HTTP status 200 with an error: out of memory"
+
+
 @given(st.lists(st.binary(max_size=60), max_size=6), st.booleans())
 def test_any_bytes_are_a_reply_a_failure_or_a_wait(pieces: list[bytes], keep: bool) -> None:  # noqa: FBT001 - hypothesis calls it
     """Garbage never raises, and what is not HTTP/1 is refused at once."""

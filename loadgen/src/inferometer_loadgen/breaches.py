@@ -161,8 +161,7 @@ def achieved_rate(measurement: Measurement, _: Conditions) -> Broken:
         return
     usual_seconds = (step.duration_nanoseconds + measurement.late_ns) / _SECOND_NS
     if step.counts.queries < ACHIEVED_LIMIT * scheduled * usual_seconds:
-        seconds = (step.duration_nanoseconds + step.drain_nanoseconds) / _SECOND_NS
-        achieved = step.counts.queries / seconds
+        achieved = step.counts.queries / usual_seconds
         share = f"{100 * achieved / scheduled:.1f} %"
         yield Breach(
             f"The server worked off {achieved:.5g} queries a second of the {scheduled:.5g} that "

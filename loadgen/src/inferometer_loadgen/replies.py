@@ -1,9 +1,10 @@
 """Are a reply's outputs those that the model promises?"""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
+from random import Random
 from typing import Any, Literal
 
 from google.protobuf.message import DecodeError
@@ -19,6 +20,16 @@ EVERY = 64
 """One reply in so many is checked, and each of the first `FIRST`."""
 
 FIRST = 8
+
+
+def gaps() -> Iterator[int]:
+    """Yield how far it is from one reply that is checked to the next: 32 to 96, `EVERY` on average.
+
+    An even step would meet the same few requests of a pool again and again. The same each time.
+    """
+    chance = Random(EVERY)  # noqa: S311 - a sample keeps no secret
+    while True:
+        yield chance.randint(EVERY // 2, EVERY * 3 // 2)
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,9 +92,10 @@ def late_ns(tallied: Tallied, span: Span) -> int:
 
     The answers of a server that keeps up lag behind the schedule by their usual latency, however
     long they go on; only what comes later than that tells of a rate that is not kept. Usual is the
-    P99 of the window's first half: where a queue grows without end, the last answer comes about
-    twice as late.
+    P99 of the window's first half, or the median of all where that is more (as where few answers
+    came so early): where a queue grows without end, the last answer comes about twice as late.
     """
     half_seconds = span.duration_ns / SECOND_NS / 2
     usual = tallied.windows.latencies_before(half_seconds).at_percentile(USUAL_LATENCY_PERCENTILE)
-    return max(0, span.drain_ns - (usual or 0))
+    median = tallied.latency.at_percentile(50.0)
+    return max(0, span.drain_ns - max(usual or 0, median or 0))

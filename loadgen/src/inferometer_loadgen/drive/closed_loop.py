@@ -69,7 +69,7 @@ class ClosedLoop(Driver):
     def _open_window(self, now: int) -> None:
         self.on_window()
         self._window_ns = now
-        self._sends = 0
+        self._check_anew()
         self._await_second()
         self._later("maximum", self._step.max_duration_ns, self._on_maximum)
 

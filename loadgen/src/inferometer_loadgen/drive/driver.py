@@ -13,7 +13,7 @@ from itertools import cycle
 
 from inferometer_loadgen.pace import Clock, Pacer
 from inferometer_loadgen.recorder import BLOCK, Recorder
-from inferometer_loadgen.replies import EVERY, FIRST
+from inferometer_loadgen.replies import FIRST, gaps
 from inferometer_loadgen.steps import End
 from inferometer_loadgen.wire import (
     Connection,
@@ -94,8 +94,9 @@ class Driver(ABC):
         self._sent: list[int] = []
         self._carrier: list[int] = []
         self._free: list[int] = []
-        # Since the stage began: the first replies of the warm-up are checked, and of the window.
         self._sends = 0
+        self._next_kept = 1
+        self._gaps = gaps()
 
         self._add_latency = recorder.latencies.append
         self._add_service_time = recorder.service_times.append
@@ -211,7 +212,7 @@ class Driver(ABC):
 
     @property
     def last_reply_ns(self) -> int:
-        """When the last measured query was answered or failed."""
+        """When the last measured query was answered well."""
         return self._last_reply_ns
 
     @property
@@ -246,7 +247,9 @@ class Driver(ABC):
                 self._sent.append(now)
                 self._carrier.append(place)
             self._sends = sends = self._sends + 1
-            keep = sends % EVERY == 0 or sends <= FIRST
+            keep = sends >= self._next_kept
+            if keep:
+                self._next_kept = sends + (1 if sends < FIRST else next(self._gaps))
             connection.send(next(self._requests), token, keep)
             return True
         return False
@@ -271,7 +274,7 @@ class Driver(ABC):
             if self._gathered() >= BLOCK:
                 self._recorder.flush()
         else:
-            self._failed(failure, now)
+            self._failed(failure)
         if not self._is_ready[place]:
             self._offer(place)
         self._go_on(now)
@@ -282,9 +285,8 @@ class Driver(ABC):
         fault = self._check(reply)
         return None if fault is None else Failure(FailureKind.CONTENT, fault)
 
-    def _failed(self, failure: Failure, now: int) -> None:
+    def _failed(self, failure: Failure) -> None:
         self._measured += 1
-        self._last_reply_ns = now
         self._recorder.fail(failure.kind, failure.message)
 
     def _offer(self, place: int) -> None:
@@ -303,6 +305,10 @@ class Driver(ABC):
             self._offer(place)
         self._go_on(now)
 
+    def _check_anew(self) -> None:
+        """Check the first replies again: the window's own, after those of the warm-up."""
+        self._sends, self._next_kept = 0, 1
+
     # -- time ------------------------------------------------------------------------------------
 
     def _later(self, name: str, delay_ns: int, what: Callable[[], None]) -> None:
@@ -319,7 +325,7 @@ class Driver(ABC):
             if since != FREE and since + timeout_ns <= now
         ]
         for token in due:
-            self._give_up(token, now)
+            self._give_up(token)
         waiting = self._expire(now)
         if due:
             self._go_on(now)
@@ -329,7 +335,7 @@ class Driver(ABC):
         wait_ns = min(now, waiting, in_flight) + timeout_ns - now
         self._later("deadline", wait_ns, self._check_deadlines)
 
-    def _give_up(self, token: int, now: int) -> None:
+    def _give_up(self, token: int) -> None:
         place = self._carrier[token]
         since = self._since[token]
         self._since[token] = FREE
@@ -340,7 +346,7 @@ class Driver(ABC):
         else:
             milliseconds = self._timeout_ns / 1_000_000
             message = f"There was no answer within {milliseconds:g} ms."
-            self._failed(Failure(FailureKind.TIMEOUT, message), now)
+            self._failed(Failure(FailureKind.TIMEOUT, message))
         if not self._is_ready[place]:
             self._offer(place)
 

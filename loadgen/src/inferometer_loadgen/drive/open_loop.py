@@ -94,7 +94,7 @@ class OpenLoop(Driver):
             if begin + offset >= window:
                 break
             yield begin + offset
-        self._sends = 0
+        self._check_anew()
         for offset in self._arrivals:
             yield window + offset
         self._all_sent = True
@@ -148,20 +148,18 @@ class OpenLoop(Driver):
                 Failure(
                     FailureKind.TIMEOUT,
                     f"No connection had room for the query within {milliseconds:g} ms.",
-                ),
-                now,
+                )
             )
         return waiting[0] if waiting else NEVER
 
     @override
     def _abandon(self, why: Failure) -> None:
-        now = self._clock()
         while self._waiting:
-            self._fail_waiting(why, now)
+            self._fail_waiting(why)
 
-    def _fail_waiting(self, failure: Failure, now: int) -> None:
+    def _fail_waiting(self, failure: Failure) -> None:
         if self._waiting.popleft() >= self._window_ns:
-            self._failed(failure, now)
+            self._failed(failure)
         else:
             self._recorder.tallied.warm_up_queries += 1
 

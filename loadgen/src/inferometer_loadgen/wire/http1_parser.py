@@ -88,7 +88,9 @@ class ReplyParser:
                 return self._keep_partial_head(data[start:])
             head = parse_head(data[start:end])
             if head.good and head.length == len(data) - end:
-                if self._keep:
+                if head.json_length is None:
+                    self.failure = _hidden_error(data[end:])
+                if self._keep and self.failure is None:
                     self.reply = Reply(data[end:], head.json_length)
                 return True
             if head.status >= 200:
@@ -99,7 +101,8 @@ class ReplyParser:
         self._head = head
         self._received = self._kept = 0
         self._parts: list[bytes] = []
-        self._limit = _ERROR_BODY_BYTES if head.status != 200 else -1 if self._keep else 0
+        may_be_error = head.status != 200 or head.json_length is None
+        self._limit = -1 if self._keep and head.status == 200 else may_be_error * _ERROR_BODY_BYTES
         self._chunks = ChunkReader() if head.length == CHUNKED else None
         return self._feed_body(head, data, end)
 
@@ -153,6 +156,8 @@ class ReplyParser:
                 f"The reply's JSON part should have {head.json_length} bytes, "
                 f"but its body has {self._received}.",
             )
+        elif head.json_length is None and (hidden := _hidden_error(self._body())):
+            self.failure = hidden
         elif self._keep:
             self.reply = Reply(self._body(), head.json_length)
         return True
@@ -171,6 +176,20 @@ def _status_sentence(head: Head, body: bytes) -> str:
     """Status and reason, and the protocol's error text or else the body's beginning."""
     text = _error_text(body)
     return bounded(f"HTTP status {head.status} {head.reason}" + (f": {text}" if text else ""))
+
+
+def _hidden_error(body: bytes) -> Failure | None:
+    """Return the failure that some servers hide under the status 200: {"error": ...}."""
+    if len(body) > _ERROR_BODY_BYTES or b'"error"' not in body:
+        return None
+    try:
+        document = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return None
+    if not isinstance(document, dict) or "error" not in document or "outputs" in document:
+        return None
+    sentence = bounded(f"HTTP status 200 with an error: {document['error']}")
+    return Failure(FailureKind.STATUS, sentence)
 
 
 def _error_text(body: bytes) -> str:
