@@ -13,11 +13,10 @@ from inferometer_api.launch import fetch_command, server_command
 from inferometer_api.result import Outcome
 from inferometer_api.run import BenchmarkRun
 from inferometer_cli.children import Child, describe_exit
-from inferometer_cli.exits import FailedError, RefusedError
+from inferometer_cli.exits import Exit, FailedError, RefusedError
 from inferometer_cli.local_inputs import request_shapes
 from inferometer_cli.progress import Watch
 
-_REFUSED_EXIT, _FAILED_EXIT = 2, 1
 _REFUSED, _FAILED = "refused: ", "failed: "
 """What begins the sentence in which a process says why it ended so."""
 _GRACE_SECONDS = 1.0
@@ -77,7 +76,7 @@ async def start(
 async def death(process: Child) -> Outcome:
     """Wait for the end of the server; return what it means for a run that needs it."""
     code = await process.ended()
-    if code == _REFUSED_EXIT:
+    if code == Exit.REFUSED:
         return Outcome(
             state="Refused",
             reason="ServerRefused",
@@ -111,9 +110,9 @@ async def _first_line(child: Child) -> bytes:
     async for line in child.lines():
         return line
     code = await child.ended()
-    if code == _REFUSED_EXIT:
+    if code == Exit.REFUSED:
         raise RefusedError(child.last_line().removeprefix(_REFUSED))
-    if code == _FAILED_EXIT and child.last_line().startswith(_FAILED):
+    if code == Exit.FAILED and child.last_line().startswith(_FAILED):
         raise FailedError(child.last_line().removeprefix(_FAILED))
     raise FailedError(
         with_last_lines(f"The {child.name} ended by {describe_exit(code)} at its start.", child)

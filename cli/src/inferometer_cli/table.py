@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from inferometer_api.result import Distribution, ResultDocument, Step
+from inferometer_api.result import ResultDocument, Step, nanoseconds_at
 from inferometer_cli.findings import Told, cautions_of, entry_name, reasons_of
 from inferometer_cli.headline import Tone, headline
 from inferometer_cli.quantity import Unit, significant, time_unit
@@ -61,7 +61,7 @@ def _figures(step: Step, unit: Unit) -> tuple[str, ...]:
         str(step.counts.queries),
         significant(step.achieved_qps),
         significant(step.achieved_samples_per_second),
-        *(unit.text(_percentile(step.latency, percentile)) for percentile in _PERCENTILES),
+        *(unit.text(nanoseconds_at(step.latency, percentile)) for percentile in _PERCENTILES),
         str(step.counts.failed),
     )
 
@@ -74,16 +74,11 @@ def _header(document: ResultDocument) -> tuple[str, ...]:
 
 def _latency_unit(document: ResultDocument) -> Unit:
     return time_unit(
-        _percentile(step.latency, percentile)
+        nanoseconds_at(step.latency, percentile)
         for result in document.scenarios
         for step in result.steps
         for percentile in _PERCENTILES
     )
-
-
-def _percentile(distribution: Distribution | None, percentile: float) -> int | None:
-    values = distribution.percentiles if distribution is not None else []
-    return next((v.nanoseconds for v in values if v.percentile == percentile), None)
 
 
 def _table(document: ResultDocument, rows: list[_Row]) -> Table:

@@ -111,6 +111,18 @@ class Distribution(Document):
     """The HdrHistogram of nanoseconds in its V2 encoding, compressed, base64."""
 
 
+def percentile_of(distribution: Distribution | None, percentile: float) -> PercentileValue | None:
+    """Return a percentile (in percent) with its bounds; None where the distribution has none."""
+    values = distribution.percentiles if distribution is not None else []
+    return next((value for value in values if value.percentile == percentile), None)
+
+
+def nanoseconds_at(distribution: Distribution | None, percentile: float) -> int | None:
+    """Return a percentile (in percent) in nanoseconds; None where the distribution has none."""
+    value = percentile_of(distribution, percentile)
+    return None if value is None else value.nanoseconds
+
+
 class Counts(Document):
     """How many of what."""
 

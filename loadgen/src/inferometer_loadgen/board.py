@@ -8,9 +8,9 @@ from inferometer_api.plan import Progress
 from inferometer_loadgen.drive import Driver
 from inferometer_loadgen.recorder import Recorder
 from inferometer_loadgen.report import ReaderGoneError, Reporter
+from inferometer_loadgen.steps import SECOND_NS
 
 EVERY_SECONDS = 0.5
-_SECOND_NS = 1_000_000_000
 _USUAL_PERCENTILE = 99.0
 
 
@@ -93,7 +93,7 @@ class Board:
             scenario_index=self._index,
             scenario_count=self._scenario_count,
             fraction=_bounded(now.fraction),
-            elapsed_seconds=now.elapsed_ns / _SECOND_NS,
+            elapsed_seconds=now.elapsed_ns / SECOND_NS,
             queries=recorder.answered + recorder.failed,
             failed=recorder.failed,
             qps=None if last is None else last.latencies.total / last.seconds,

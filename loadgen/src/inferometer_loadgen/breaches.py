@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from inferometer_api.result import Distribution, Step
+from inferometer_api.result import Step, nanoseconds_at
 from inferometer_loadgen.statistics import least_count
-from inferometer_loadgen.steps import End, StepPlan
+from inferometer_loadgen.steps import SECOND_NS, End, StepPlan
 
 ERROR_RATE_LIMIT = 0.001
 ACHIEVED_LIMIT = 0.99
@@ -19,8 +19,6 @@ CONNECTION_WAIT_LIMIT = 0.01
 CLIENT_CPU_LIMIT = 0.9
 USUAL_PERCENTILE = 99.0
 """The percentile that a scenario without one of its own is read by."""
-
-_SECOND_NS = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +123,7 @@ def error_rate(measurement: Measurement, _: Conditions) -> Broken:
 
 def latency_bound(measurement: Measurement, conditions: Conditions) -> Broken:
     """Yield where the asked percentile of the latency is beyond its bound."""
-    found = _percentile(measurement.step.latency, conditions.percentile)
+    found = nanoseconds_at(measurement.step.latency, conditions.percentile)
     bound = conditions.bound_ns
     if bound is not None and found is not None and found > bound:
         yield Breach(
@@ -138,8 +136,8 @@ def latency_bound(measurement: Measurement, conditions: Conditions) -> Broken:
 
 def dispatch_lag(measurement: Measurement, conditions: Conditions) -> Broken:
     """Yield where the load generator was late at its own schedule."""
-    latency = _percentile(measurement.step.latency, conditions.percentile)
-    lag = _percentile(measurement.step.dispatch_lag, conditions.percentile)
+    latency = nanoseconds_at(measurement.step.latency, conditions.percentile)
+    lag = nanoseconds_at(measurement.step.dispatch_lag, conditions.percentile)
     if latency is None or lag is None:
         return
     limit = max(LAG_LEAST_NS, LAG_SHARE_LIMIT * latency)
@@ -159,7 +157,7 @@ def achieved_rate(measurement: Measurement, _: Conditions) -> Broken:
     scheduled = step.scheduled_qps
     if not scheduled or measurement.end in {End.INTERRUPTED, End.SERVER_LOST}:
         return
-    usual_seconds = (step.duration_nanoseconds + measurement.late_ns) / _SECOND_NS
+    usual_seconds = (step.duration_nanoseconds + measurement.late_ns) / SECOND_NS
     if step.counts.queries < ACHIEVED_LIMIT * scheduled * usual_seconds:
         achieved = step.counts.queries / usual_seconds
         share = f"{100 * achieved / scheduled:.1f} %"
@@ -211,7 +209,7 @@ def connection_wait(measurement: Measurement, _: Conditions) -> Broken:
 def client_cpu(measurement: Measurement, _: Conditions) -> Broken:
     """Yield where the load generator comes near the one core that it can use."""
     step = measurement.step
-    seconds = (step.duration_nanoseconds + step.drain_nanoseconds) / _SECOND_NS
+    seconds = (step.duration_nanoseconds + step.drain_nanoseconds) / SECOND_NS
     cores = step.client_cpu_seconds / seconds if seconds else 0.0
     if cores > CLIENT_CPU_LIMIT:
         yield Breach(
@@ -248,15 +246,8 @@ def energy(conditions: Conditions) -> Broken:
         )
 
 
-def _percentile(times: Distribution | None, percentile: float) -> int | None:
-    if times is None:
-        return None
-    found = (value for value in times.percentiles if value.percentile == percentile)
-    return next((value.nanoseconds for value in found), None)
-
-
 def _seconds(nanoseconds: int) -> str:
-    return f"{nanoseconds / _SECOND_NS:.4g} s"
+    return f"{nanoseconds / SECOND_NS:.4g} s"
 
 
 def _ms(nanoseconds: float) -> str:

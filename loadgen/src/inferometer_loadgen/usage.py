@@ -9,10 +9,10 @@ from pathlib import Path
 import psutil
 
 from inferometer_api.result import UsageSample
+from inferometer_loadgen.steps import SECOND_NS
 
 MOST_SAMPLES = 600
 
-_SECOND_NS = 1_000_000_000
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -42,7 +42,7 @@ class Usage:
         if self._calls % self._every:
             return
         now, client, server = time.monotonic_ns(), time.process_time(), self._server_cpu()
-        passed = max(1, now - self._last_ns) / _SECOND_NS
+        passed = max(1, now - self._last_ns) / SECOND_NS
         self._samples.append(
             UsageSample(
                 at_milliseconds=(now - self._begin_ns) // 1_000_000,

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from inferometer_api.result import ScenarioResult, Step
+from inferometer_api.result import ScenarioResult, Step, nanoseconds_at, percentile_of
 from inferometer_cli.quantity import significant, time_unit
 from inferometer_cli.report.axis import Axis, category_axis, linear_axis, log_axis
 from inferometer_cli.report.chart import Bars, Chart, Line, Mark, Whiskers, finite
@@ -39,7 +39,7 @@ def step_latency_chart(result: ScenarioResult) -> Chart | None:
     """Return median and 99th percentile of the latency of each step, where there are several."""
     if len(result.steps) < 2:
         return None
-    found = {p: [_percentile(step, p) for step in result.steps] for p, _ in _PERCENTILES}
+    found = {p: [nanoseconds_at(step.latency, p) for step in result.steps] for p, _ in _PERCENTILES}
     known = [value for values in found.values() for value in values if value is not None]
     if not known:
         return None
@@ -79,14 +79,8 @@ def _categories(result: ScenarioResult) -> Axis:
     return category_axis("Step", [step.label for step in result.steps])
 
 
-def _percentile(step: Step, percentile: float) -> int | None:
-    values = step.latency.percentiles if step.latency is not None else []
-    return next((v.nanoseconds for v in values if v.percentile == percentile), None)
-
-
 def _bounds(step: Step, percentile: float) -> tuple[int | None, int | None]:
-    values = step.latency.percentiles if step.latency is not None else []
-    found = next((v for v in values if v.percentile == percentile), None)
+    found = percentile_of(step.latency, percentile)
     if found is None or found.low_nanoseconds is None or found.high_nanoseconds is None:
         return (None, None)
     return (found.low_nanoseconds, found.high_nanoseconds)

@@ -9,6 +9,7 @@ from inferometer_api.result import (
     ResultDocument,
     ScenarioResult,
     Step,
+    percentile_of,
 )
 from inferometer_cli.findings import entry_name
 from inferometer_cli.headline import is_open_loop
@@ -132,12 +133,6 @@ def card(document: ResultDocument, index: int) -> Card:
         label=label,
         details=details,
     )
-
-
-def percentile_of(distribution: Distribution | None, percentile: float) -> PercentileValue | None:
-    """Return a percentile's value, None where the distribution has none."""
-    values = distribution.percentiles if distribution is not None else []
-    return next((value for value in values if value.percentile == percentile), None)
 
 
 def bounded(value: PercentileValue | None, unit: Unit) -> Figure:

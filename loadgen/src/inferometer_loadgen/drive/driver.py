@@ -14,7 +14,7 @@ from itertools import cycle
 from inferometer_loadgen.pace import Clock, Pacer
 from inferometer_loadgen.recorder import BLOCK, Recorder
 from inferometer_loadgen.replies import FIRST, gaps
-from inferometer_loadgen.steps import End
+from inferometer_loadgen.steps import SECOND_NS, End
 from inferometer_loadgen.wire import (
     Connection,
     Failure,
@@ -27,7 +27,6 @@ from inferometer_loadgen.wire import (
 
 FREE = -1
 NEVER = 1 << 62
-SECOND_NS = 1_000_000_000
 LOST_AFTER_NS = 3 * SECOND_NS
 _WATCH_SECONDS = 0.25
 _CONNECTING_AT_ONCE = 64
