@@ -1,0 +1,64 @@
+"""What are the objects of a run called in a cluster, and how are they told from others?"""
+
+import hashlib
+
+GROUP = "inferometer.dev"
+ALLOW_USE_LABEL = f"{GROUP}/allow-use"
+"""A Secret, ConfigMap or claim must carry it with the value "true", else no run can name it."""
+RUN_UID_LABEL = f"{GROUP}/run-uid"
+"""The UID of the run that an object was made for."""
+RUN_LABEL = f"{GROUP}/run"
+"""The run's name, shortened to a label value."""
+COMPONENT_LABEL = "app.kubernetes.io/component"
+SERVER, LOADGEN, RESULT = "server", "loadgen", "result"
+"""Values of the component label of a run's pods and ConfigMaps."""
+MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
+MANAGER = "inferometer-operator"
+
+HTTP_PORT, GRPC_PORT = 8000, 8001
+"""Where a launched server listens in a cluster, as the Open Inference Protocol's servers do."""
+LOADGEN_PORT = 8080
+"""Where a load generator answers /progress, /metrics and /stop."""
+
+_LONGEST = 52
+"""The longest name of a child's stem: Job pods add a dash and five letters to a label of 63."""
+
+
+def _stem(run_name: str) -> str:
+    """Return a DNS label that is the run's name where it can be, else its beginning and a hash."""
+    plain = run_name.replace(".", "-")
+    if plain == run_name and len(plain) <= _LONGEST - len("-server"):
+        return plain
+    digest = hashlib.sha256(run_name.encode()).hexdigest()[:8]
+    return f"{plain[: _LONGEST - len('-server') - 9].rstrip('-')}-{digest}"
+
+
+def server_name(run_name: str) -> str:
+    """Return the name of the run's server Deployment."""
+    return f"{_stem(run_name)}-server"
+
+
+def load_name(run_name: str) -> str:
+    """Return the name of the run's load Job, and of the ConfigMap with its plan."""
+    return f"{_stem(run_name)}-load"
+
+
+def result_name(run_name: str, part: int) -> str:
+    """Return the name of the ConfigMap that holds one part of the result, counted from 0."""
+    return f"{_stem(run_name)}-result-{part}"
+
+
+def labels(run_name: str, run_uid: str, component: str) -> dict[str, str]:
+    """Return the labels of an object of a run."""
+    return {
+        "app.kubernetes.io/name": "inferometer",
+        COMPONENT_LABEL: component,
+        MANAGED_BY_LABEL: MANAGER,
+        RUN_LABEL: _stem(run_name),
+        RUN_UID_LABEL: run_uid,
+    }
+
+
+def selector(run_uid: str) -> str:
+    """Return the label selector of everything that was made for a run."""
+    return f"{RUN_UID_LABEL}={run_uid}"

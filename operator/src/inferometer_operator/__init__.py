@@ -1,0 +1,1 @@
+"""The operator: it carries out BenchmarkRuns on a Kubernetes cluster."""

@@ -1,0 +1,1 @@
+"""What wakes the operator? The only place that knows kopf."""

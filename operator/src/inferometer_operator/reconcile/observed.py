@@ -1,0 +1,72 @@
+"""What does the cluster say of one run?
+
+Raw objects of the API as the cluster gave them, and nothing remembered: a restarted operator
+observes the same.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from inferometer_api.handover import LoadReport
+from inferometer_api.result import ResultDocument
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """The run's place among those that wait for their turn."""
+
+    admitted: bool
+    """Whether it may begin (or has begun)."""
+    position: int = 0
+    """1 for the next, where it waits."""
+    ahead: str = ""
+    """NAMESPACE/NAME of a run that holds it up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """An object that the spec names; it must carry the label inferometer.dev/allow-use=true."""
+
+    kind: Literal["Secret", "ConfigMap", "PersistentVolumeClaim"]
+    name: str
+    path: str
+    """Where the spec names it: "spec.model.credentialsSecret"."""
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """What the load pod's log gave."""
+
+    document: ResultDocument | None
+    fault: str = ""
+    """Why there is no document: a gap, a wrong sum, no log, too large. A sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """All that the cluster says of one run. None: it is not there, or was not asked for."""
+
+    turn: Turn
+    deployment: Json | None = None
+    job: Json | None = None
+    plan_map: Json | None = None
+    """The ConfigMap with the load generator's plan."""
+    pods: tuple[Json, ...] = ()
+    """Pods that carry the run's labels, of server and load, those being deleted too."""
+    result_maps: tuple[Json, ...] = ()
+    """ConfigMaps of the result, by name."""
+    events: tuple[Json, ...] = ()
+    """Warnings about the run's Deployment, ReplicaSet, Job and pods, the newest last."""
+    references: Mapping[Reference, Json | None] = field(default_factory=dict)
+    """The metadata of what the spec names; None: it does not exist."""
+    service: Json | None = None
+    """The Service of an External server."""
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """What the API server said when a child could not be made, by KIND/NAME."""
+    report: LoadReport | None = None
+    """The load generator's last answer, or its termination message once it has ended."""
+    collected: Collected | None = None
+    """The result, once it was asked for."""

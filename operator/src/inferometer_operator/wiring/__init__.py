@@ -1,0 +1,1 @@
+"""How do decisions, cluster and clock come together?"""
