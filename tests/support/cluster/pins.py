@@ -1,0 +1,91 @@
+"""Which binaries make a Kubernetes here, from which Go modules, and when must one be rebuilt?
+
+Each product is a Go module of its own below `modules/`, since their dependencies do not resolve
+together; `go.mod` and `go.sum` there are the pins.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+MODULES = Path(__file__).with_name("modules")
+KUBERNETES_VERSION = "v1.34.4"
+HELM_VERSION = "v3.22.0"
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """One binary: its name, its module, the Go package of its command and what the linker sets."""
+
+    name: str
+    module: str
+    package: str
+    about_seconds: int
+    """How long it takes to build on 2 cores where nothing is cached, rounded up."""
+    variables: tuple[str, ...] = ()
+
+
+def _kubernetes(name: str, about_seconds: int) -> Pin:
+    _, minor, _ = KUBERNETES_VERSION.split(".")
+    variables = tuple(
+        f"{package}/version.{variable}"
+        for package in ("k8s.io/component-base", "k8s.io/client-go/pkg")
+        for variable in (
+            f"gitVersion={KUBERNETES_VERSION}",
+            "gitMajor=1",
+            f"gitMinor={minor}",
+            "gitTreeState=clean",
+            "gitCommit=unknown",
+        )
+    )
+    return Pin(name, "kubernetes", f"k8s.io/kubernetes/cmd/{name}", about_seconds, variables)
+
+
+# Without these, Helm believes that the oldest Kubernetes it knows is the one it renders for.
+_HELM = (
+    f"helm.sh/helm/v3/internal/version.version={HELM_VERSION}",
+    "helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor=1",
+    "helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor=34",
+    "helm.sh/helm/v3/pkg/lint/rules.k8sVersionMajor=1",
+    "helm.sh/helm/v3/pkg/lint/rules.k8sVersionMinor=34",
+)
+
+_ALL = (
+    _kubernetes("kubectl", 130),
+    _kubernetes("kube-apiserver", 260),
+    _kubernetes("kube-controller-manager", 110),
+    Pin("etcd", "etcd", "go.etcd.io/etcd/server/v3", 50),
+    _kubernetes("kube-scheduler", 15),
+    _kubernetes("kubelet", 40),
+    _kubernetes("kube-proxy", 15),
+    Pin("pause", "pause", "inferometer.dev/tests/pause", 5),
+    Pin("coredns", "coredns", "github.com/coredns/coredns", 200),
+    Pin("helm", "helm", "helm.sh/helm/v3/cmd/helm", 150, _HELM),
+    Pin("kind", "kind", "sigs.k8s.io/kind", 30),
+    Pin("decode-kind-config", "kind", "inferometer.dev/tests/kind/decode", 30),
+)
+PINS = {pin.name: pin for pin in _ALL}
+
+API = ("etcd", "kube-apiserver", "kube-controller-manager", "kubectl")
+"""What a control plane without nodes is made of."""
+NODES = (*API, "kube-scheduler", "kubelet", "kube-proxy", "pause", "coredns")
+"""What a cluster with nodes is made of."""
+EVERYTHING = (*NODES, "helm", "decode-kind-config")
+"""What the tests use; kind itself is built only where Docker works."""
+
+
+def linker_flags(pin: Pin) -> str:
+    """Return the value of `go build -ldflags` for this binary: small, and with its version."""
+    return " ".join(("-s", "-w", *(f"-X {variable}" for variable in pin.variables)))
+
+
+def key(pin: Pin) -> str:
+    """Return a hash of all that decides what the binary is: pins, own sources, command, flags."""
+    told = hashlib.sha256()
+    folder = MODULES / pin.module
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            told.update(f"{path.relative_to(folder)}\n".encode())
+            told.update(path.read_bytes())
+    told.update(f"{pin.package}\n{linker_flags(pin)}\n".encode())
+    return told.hexdigest()[:16]
