@@ -13,6 +13,7 @@ from bench.servers import Server
 from bench.traffic import Protocol
 
 from inferometer_api.launch import load_command, load_plan
+from inferometer_api.plan import PlannedServer
 from inferometer_api.resolve import resolved
 from inferometer_api.run import BenchmarkRun
 
@@ -40,7 +41,7 @@ def measured_load(
     plan = load_plan(
         resolved(_run(url, protocol, scenario, connections, place.turn_seconds)),
         place="Local",
-        server_url=url,
+        servers=[PlannedServer(url=url)],
     )
     with on_core(place.client_core):
         done = subprocess.run(

@@ -18,6 +18,7 @@ from inferometer_api.plan import (
     Ended,
     LoadPlan,
     Measured,
+    PlannedServer,
     Progress,
     Report,
     Surroundings,
@@ -68,7 +69,7 @@ def a_plan(
     return load_plan(
         run,
         place="Local",
-        server_url=url,
+        servers=[PlannedServer(url=url)],
         inputs_file=inputs_file,
         server_process_ids=server_process_ids,
     )

@@ -13,7 +13,7 @@ from inferometer_api.launch import (
     server_command,
     server_model_name,
 )
-from inferometer_api.plan import LoadPlan
+from inferometer_api.plan import LoadPlan, PlannedServer
 from inferometer_api.resolve import local_notes, resolved, whole_cpus
 from inferometer_api.run import BenchmarkRun
 from support.run_table import rows
@@ -198,12 +198,16 @@ def test_the_load_generator_reads_its_plan() -> None:
     """A plan survives being written to the load generator's standard input."""
     run = read(with_value(an_external_run(), ("spec", "model", "version"), "3"))
     plan = load_plan(
-        run, place="Local", server_url="http://127.0.0.1:1", server_process_ids=[7], notes=["a"]
+        run,
+        place="Local",
+        servers=[PlannedServer(url="http://127.0.0.1:1")],
+        server_process_ids=[7],
+        notes=["a"],
     )
     assert load_command("py") == ("py", "-m", "inferometer_loadgen")
     assert LoadPlan.model_validate_json(plan.model_dump_json(exclude_none=True)) == plan
     assert (plan.launched, plan.model_name, plan.model_version) == (False, "resnet", "3")
-    assert load_plan(read(a_run()), place="Local", server_url="http://a").launched
+    assert load_plan(read(a_run()), place="Local", servers=[PlannedServer(url="http://a")]).launched
 
 
 @settings(deadline=None)  # a busy machine is no fault

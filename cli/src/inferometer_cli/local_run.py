@@ -20,7 +20,15 @@ from uuid import uuid4
 from pydantic import TypeAdapter, ValidationError
 
 from inferometer_api.launch import load_command, load_plan
-from inferometer_api.plan import Ended, LoadPlan, Measured, Progress, Report, Surroundings
+from inferometer_api.plan import (
+    Ended,
+    LoadPlan,
+    Measured,
+    PlannedServer,
+    Progress,
+    Report,
+    Surroundings,
+)
 from inferometer_api.resolve import local_notes
 from inferometer_api.result import Environment, Outcome, ResultDocument, ScenarioResult
 from inferometer_api.run import BenchmarkRun
@@ -46,8 +54,9 @@ End = asyncio.Future[Outcome]
 
 @dataclass(slots=True)
 class _Found:
-    """What the load generator has reported so far."""
+    """What the load generator has reported so far, of which execution."""
 
+    run_id: str
     environment: Environment | None = None
     scenarios: list[ScenarioResult] = field(default_factory=list)
     outcome: Outcome | None = None
@@ -63,13 +72,13 @@ async def run_locally(
     until then is in the document.
     """
     started_at = _now()
-    found = _Found()
+    found = _Found(run_id=str(uuid4()))
     outcome = await _outcome(run, base, stopped, found, watch)
     return ResultDocument(
         api_version="inferometer.dev/v1alpha1",
         kind="BenchmarkResult",
         schema_version=1,
-        run_id=str(uuid4()),
+        run_id=found.run_id,
         inferometer_version=VERSION,
         started_at=started_at,
         finished_at=_now(),
@@ -114,11 +123,12 @@ async def _run(run: BenchmarkRun, base: Path, stopped: End, found: _Found, watch
             plan = load_plan(
                 run,
                 place="Local",
-                server_url=server.url,
+                servers=[PlannedServer(url=server.url)],
                 model_sha256=server.model_sha256,
                 inputs_file=None if file is None else str(file),
                 server_process_ids=[] if server.process is None else [server.process.process_id],
                 notes=local_notes(run),
+                run_id=found.run_id,
             )
             return await _load(plan, server, ends, stack, found, watch)
     finally:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 from urllib.parse import unquote
 
-from inferometer_api.plan import LoadPlan
+from inferometer_api.plan import LoadPlan, PlannedServer
 from inferometer_api.resolve import launched
 from inferometer_api.run import BenchmarkRun
 
@@ -102,26 +102,30 @@ def load_plan(  # noqa: PLR0913 - each is one fact of the plan, and named
     run: BenchmarkRun,
     *,
     place: Literal["Local", "Cluster"],
-    server_url: str,
+    servers: Sequence[PlannedServer],
     model_sha256: str | None = None,
     inputs_file: str | None = None,
     server_process_ids: Sequence[int] = (),
     notes: Sequence[str] = (),
+    run_id: str = "",
+    stop_token: str = "",
 ) -> LoadPlan:
     """Return what the load generator of a resolved run is started with.
 
-    `server_url` is http:// or grpc://, as load.protocol asks; `inputs_file` the path of the .npz
-    file where inputs come from one.
+    The URLs of `servers` are http:// or grpc://, as load.protocol asks; `inputs_file` is the path
+    of the .npz file where inputs come from one.
     """
     return LoadPlan(
         run=run,
         place=place,
         launched=launched(run.spec),
-        server_url=server_url,
+        servers=list(servers),
         model_name=server_model_name(run),
         model_version=run.spec.model.version or "",
         model_sha256=model_sha256,
         inputs_file=inputs_file,
         server_process_ids=list(server_process_ids),
         notes=list(notes),
+        run_id=run_id,
+        stop_token=stop_token,
     )

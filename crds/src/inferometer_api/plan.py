@@ -12,6 +12,20 @@ from inferometer_api.result import Environment, Outcome, ScenarioResult
 from inferometer_api.run import BenchmarkRun
 
 
+class PlannedServer(Document):
+    """One server, and what is known of the pod it runs in."""
+
+    url: str
+    """http:// or grpc://, host, port and an optional path."""
+    pod: str = ""
+    """The pod's name; empty where it runs in none that is known."""
+    pod_uid: str = ""
+    node: str = ""
+    """The name of the pod's node."""
+    quality_of_service: str = ""
+    """The pod's class: Guaranteed, Burstable or BestEffort; empty where it is not known."""
+
+
 class LoadPlan(Document):
     """Everything a load generator needs to know."""
 
@@ -20,8 +34,8 @@ class LoadPlan(Document):
     place: Literal["Local", "Cluster"]
     launched: bool
     """Whether the server was started for this run."""
-    server_url: str
-    """http:// or grpc://, host, port and an optional path."""
+    servers: list[PlannedServer] = Field(min_length=1)
+    """Servers of the same model, among which requests are shared evenly."""
     model_name: str
     model_version: str = ""
     model_sha256: str | None = None
@@ -31,6 +45,10 @@ class LoadPlan(Document):
     """Processes whose CPU and memory count as the server's, where they run on this machine."""
     notes: list[str] = Field(default_factory=list)
     """What was asked and does not apply here; goes into the result."""
+    run_id: str = ""
+    """Unique for each execution: in a cluster the UID of the BenchmarkRun."""
+    stop_token: str = ""
+    """Who knows it may end the load generator by POST /stop; empty: nobody may."""
 
 
 class Progress(Document):

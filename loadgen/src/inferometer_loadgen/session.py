@@ -93,7 +93,7 @@ class Session:
 
     async def _measure_all(self) -> Outcome:
         load = self._plan.run.spec.load
-        endpoint = endpoint_of(self._plan.server_url, load.protocol)
+        endpoint = endpoint_of(self._plan.servers[0].url, load.protocol)
         board = Board(self._reporter, len(self._plan.run.spec.scenarios), self.interrupt)
         try:
             described = await self._described(endpoint, board)
@@ -254,7 +254,7 @@ class Session:
         asked = scenario.server
         bound = None if asked is None else asked.latency_bound_microseconds
         fell_back = described.settings.get("compute_nodes_fell_back", "")
-        host = endpoint_of(plan.server_url, plan.run.spec.load.protocol).host
+        host = endpoint_of(plan.servers[0].url, plan.run.spec.load.protocol).host
         return Conditions(
             kind=scenario.kind,
             bound_ns=None if bound is None else bound * 1000,

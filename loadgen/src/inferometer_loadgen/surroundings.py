@@ -26,7 +26,7 @@ def _server(plan: LoadPlan, described: Described) -> ServerFacts:
     fell_back = settings.get("compute_nodes_fell_back", "")
     return ServerFacts(
         launched=plan.launched,
-        url=plan.server_url,
+        url=plan.servers[0].url,
         name=described.server_name,
         version=described.server_version,
         extensions=described.extensions,
