@@ -6,6 +6,7 @@ observes the same.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Literal
 
 from inferometer_api.handover import LoadReport
@@ -42,7 +43,21 @@ class Collected:
 
     document: ResultDocument | None
     fault: str = ""
-    """Why there is no document: a gap, a wrong sum, no log, too large. A sentence."""
+    """Why there is no document, as a sentence."""
+    reason: Literal["ResultIncomplete", "ResultTooLarge", "ResultLost"] = "ResultIncomplete"
+    """Which kind of fault: a gap or a wrong sum; more than may be read; no log at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """What the API server said when a child could not be made."""
+
+    at: datetime
+    """When it last said so; another attempt is planned some seconds later."""
+    code: int
+    """Its HTTP status. 409 stands for an object of that name that is not the run's: the edge has
+    looked, and a 409 by the run's own object is no refusal."""
+    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +66,7 @@ class Observed:
 
     turn: Turn
     deployment: Json | None = None
+    """The Deployment of the server's name, the run's own or a foreign one."""
     job: Json | None = None
     plan_map: Json | None = None
     """The ConfigMap with the load generator's plan."""
@@ -64,8 +80,9 @@ class Observed:
     """The metadata of what the spec names; None: it does not exist."""
     service: Json | None = None
     """The Service of an External server."""
-    refused: Mapping[str, str] = field(default_factory=dict)
-    """What the API server said when a child could not be made, by KIND/NAME."""
+    refused: Mapping[str, Refusal] = field(default_factory=dict)
+    """What the API server said when a child could not be made, by KIND/NAME ("Job/a-run-load").
+    An entry goes when the child was made; a restarted operator has none and tries again."""
     report: LoadReport | None = None
     """The load generator's last answer, or its termination message once it has ended."""
     collected: Collected | None = None
