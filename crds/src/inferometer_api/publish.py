@@ -22,9 +22,13 @@ def generated_files() -> dict[str, str]:
     """Return the text of each generated file by its path in the checkout."""
     definition = custom_resource_definition()
     schema = result_schema()
+    manifest = f"# {HEADER}\n" + yaml.safe_dump(
+        definition, sort_keys=False, width=100, allow_unicode=True
+    )
     return {
-        f"crds/{NAME}.yaml": f"# {HEADER}\n"
-        + yaml.safe_dump(definition, sort_keys=False, width=100, allow_unicode=True),
+        f"crds/{NAME}.yaml": manifest,
+        # A copy: a packed chart holds nothing from outside its folder.
+        f"helm/inferometer/files/{NAME}.yaml": manifest,
         "crds/result.schema.json": json.dumps({"$comment": HEADER, **schema}, indent=2) + "\n",
         "docs/reference/benchmarkrun.md": benchmarkrun_page(definition),
         "docs/reference/result.md": result_page(schema),

@@ -1,0 +1,42 @@
+{{- /* What the operator may do where runs are: inferometer_api.rights says the same and why. */ -}}
+{{- define "inferometer.runRules" -}}
+- apiGroups: [inferometer.dev]
+  resources: [benchmarkruns]
+  verbs: [get, list, watch, delete]
+- apiGroups: [inferometer.dev]
+  resources: [benchmarkruns/status]
+  verbs: [patch]
+- apiGroups: [apps]
+  resources: [deployments]
+  verbs: [get, list, watch, create, delete]
+- apiGroups: [batch]
+  resources: [jobs]
+  verbs: [get, list, watch, create, delete]
+- apiGroups: [""]
+  resources: [configmaps]
+  verbs: [get, create, delete]
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [get, list, watch]
+- apiGroups: [""]
+  resources: [pods/log]
+  verbs: [get]
+- apiGroups: [""]
+  resources: [events]
+  verbs: [list, watch, create]
+- apiGroups: [""]
+  resources: [persistentvolumeclaims, services]
+  verbs: [get]
+{{- if .Values.allowSecrets }}
+- apiGroups: [""]
+  resources: [secrets]
+  verbs: [get]
+{{- end }}
+{{- end -}}
+
+{{- /* What it may do beside itself: its Lease. */ -}}
+{{- define "inferometer.leaseRules" -}}
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  verbs: [get, create, update, patch]
+{{- end -}}

@@ -1,0 +1,28 @@
+{{- /* What the operator reads at its start: inferometer_operator.settings.Settings. */ -}}
+{{- define "inferometer.settings" -}}
+{{- with include "inferometer.servedNamespace" . -}}
+namespace: {{ . }}
+{{ end -}}
+maxConcurrentRuns: {{ .Values.maxConcurrentRuns }}
+images:
+  serving: {{ include "inferometer.image" (list . "serving") | quote }}
+  servingGpu: {{ include "inferometer.image" (list . "servingGpu") | quote }}
+  loadgen: {{ include "inferometer.image" (list . "loadgen") | quote }}
+  pullPolicy: {{ .Values.images.pullPolicy }}
+  pullSecrets: {{ toJson .Values.images.pullSecrets }}
+gpu:
+  {{- with .Values.gpu.runtimeClass }}
+  runtimeClass: {{ . | quote }}
+  {{- end }}
+  tolerations: {{ toJson .Values.gpu.tolerations }}
+load:
+  resources: {{ toJson .Values.load.resources }}
+  nodeSelector: {{ toJson .Values.load.nodeSelector }}
+  tolerations: {{ toJson .Values.load.tolerations }}
+{{- with .Values.runPriorityClass }}
+priorityClass: {{ . | quote }}
+{{- end }}
+externalAllowList: {{ toJson .Values.externalAllowList }}
+allowSecrets: {{ .Values.allowSecrets }}
+modelStorage: {{ .Values.modelStorage | quote }}
+{{- end -}}
