@@ -43,6 +43,20 @@ class Node(Document):
     """The GPUs' names."""
 
 
+class ServerReplica(Document):
+    """One of the servers among which requests are shared, and where it runs."""
+
+    url: str
+    pod: str = ""
+    """The pod's name; empty where it runs in none that is known."""
+    node: str = ""
+    """The name of the pod's node."""
+    quality_of_service: str = ""
+    """The pod's class: Guaranteed, Burstable or BestEffort."""
+    settings: dict[str, str] = Field(default_factory=dict)
+    """Parameters of its model configuration that differ from those of the first."""
+
+
 class ServerFacts(Document):
     """What the server says of itself, and how it was started."""
 
@@ -56,6 +70,8 @@ class ServerFacts(Document):
     """The parameters of its model configuration: runtime version, threads, providers, ..."""
     nodes_by_provider: dict[str, Count] = Field(default_factory=dict)
     """How many graph nodes ran on which execution provider."""
+    replicas: list[ServerReplica] = Field(default_factory=list)
+    """Every server, in a cluster or where there are several; what stands above is of the first."""
     compute_nodes_fell_back: Count | None = None
     """Compute nodes that a GPU was asked for and that ran on the CPU."""
 
@@ -290,6 +306,8 @@ class ResultDocument(Document):
     started_at: str
     """RFC 3339, in UTC."""
     finished_at: str
+    first_query_at: str | None = None
+    """When the first query was sent, warm-up included: RFC 3339, in UTC. Absent where none was."""
     outcome: Outcome
     run: BenchmarkRun
     """What was asked, with every default filled in."""

@@ -81,6 +81,10 @@ class ScenarioSummary(Document):
     cautions: list[_Message] = Field(default_factory=list, max_length=16)
     """Under which conditions the figures hold: one sentence each."""
 
+    step: _Shown = ""
+    """Which of several steps the rates, latencies and energy are of: that with the most samples \
+per second. Empty where there is one step."""
+
     queries: Count = 0
     """Queries measured."""
 

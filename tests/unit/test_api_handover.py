@@ -1,0 +1,258 @@
+"""A result gets from a pod's log to whoever keeps it whole, or is said to be incomplete."""
+
+import string
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from inferometer_api.handover import (
+    DOCUMENT_BYTES,
+    LINE_BYTES,
+    LOG_BYTES,
+    PART_BYTES,
+    IncompleteError,
+    LoadReport,
+    TooLargeError,
+    compressed,
+    decompressed,
+    joined,
+    packed,
+    parts,
+    report_within,
+    summary_of,
+    unpacked,
+)
+from inferometer_api.plan import Progress
+from inferometer_api.result import Finding, Outcome, ScenarioResult, Verdict
+from inferometer_api.status import ScenarioSummary
+from inferometer_loadgen.schedule import Stream, generator
+from support.results import a_result
+from support.steps import Load, a_step
+
+NOISE = generator(7, Stream.INPUTS).bytes(40_000)
+"""Bytes that cannot be compressed: seven lines of a log."""
+
+FOREIGN = st.text(alphabet=string.printable, max_size=60).filter(
+    lambda text: not text.startswith("inferometer-result ")
+)
+
+
+@settings(deadline=None)  # a busy machine is no fault
+@given(st.binary(max_size=20_000), st.lists(st.tuples(st.integers(0, 20), FOREIGN), max_size=5))
+def test_a_log_gives_back_what_was_packed(document: bytes, foreign: list[tuple[int, str]]) -> None:
+    """A document comes back from a log, whatever other lines stand between its own."""
+    lines = packed(document)
+    for at, line in foreign:
+        lines.insert(at, line)
+    assert unpacked(lines) == document
+    assert unpacked(f"{line}\r\n" for line in lines) == document
+
+
+@settings(deadline=None)
+@given(st.integers(0, 8))
+def test_a_lost_line_is_told(lost: int) -> None:
+    """A log that lacks any one line of a document gives none, and the error says so."""
+    lines = packed(NOISE)
+    assert len(lines) == 9
+    del lines[lost]
+    with pytest.raises(IncompleteError, match=r"\.$"):
+        unpacked(lines)
+
+
+@pytest.mark.parametrize("kept", range(9))
+def test_a_cut_log_is_told(kept: int) -> None:
+    """A log that ends before the document does gives none."""
+    with pytest.raises(IncompleteError, match=r"no result document|The log ends after"):
+        unpacked(packed(NOISE)[:kept])
+
+
+def test_lines_out_of_order_are_told() -> None:
+    """Lines that change places make no document, and neither does one that comes twice."""
+    lines = packed(NOISE)
+    with pytest.raises(IncompleteError, match="Line 2 of the 7 lines"):
+        unpacked([*lines[:2], lines[3], lines[2], *lines[4:]])
+    with pytest.raises(IncompleteError, match="Line 3 of the 7 lines"):
+        unpacked([*lines[:3], lines[2], *lines[3:]])
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.data())
+def test_a_garbled_line_is_told(data: st.DataObject) -> None:
+    """No character that is another one makes another document of it."""
+    document = data.draw(st.binary(max_size=200))
+    lines = packed(document)
+    row = data.draw(st.integers(0, len(lines) - 1))
+    column = data.draw(st.integers(0, len(lines[row]) - 1))
+    other = data.draw(st.sampled_from(sorted(set(string.printable) - {lines[row][column]})))
+    lines[row] = lines[row][:column] + other + lines[row][column + 1 :]
+    try:
+        # gzip's head has bytes that say nothing of the document.
+        assert unpacked(lines) == document
+    except IncompleteError:
+        return
+    assert row == 1
+
+
+def test_a_second_document_replaces_one_that_was_cut() -> None:
+    """Where a document begins anew, the whole one counts."""
+    assert unpacked([*packed(NOISE)[:4], *packed(b"whole")]) == b"whole"
+
+
+def test_lines_are_short_and_a_log_is_bounded() -> None:
+    """No line is longer than 8 KiB, and what would fill a log beyond its limit is refused."""
+    lines = packed(NOISE)
+    assert max(map(len, lines)) < LINE_BYTES
+    size = sum(len(line) + 1 for line in lines)
+    assert packed(NOISE, limit_bytes=size) == lines
+    with pytest.raises(TooLargeError, match=f"{size} bytes when it is packed"):
+        packed(NOISE, limit_bytes=size - 1)
+
+
+def test_a_document_that_no_reader_takes_is_refused() -> None:
+    """A document is bounded unpacked as well: it cannot fill the memory of who reads it."""
+    bomb = bytes(DOCUMENT_BYTES + 1)
+    with pytest.raises(TooLargeError):
+        packed(bomb)
+    with pytest.raises(IncompleteError, match="larger than"):
+        decompressed(compressed(bomb))
+    with pytest.raises(IncompleteError, match="cannot be decompressed"):
+        decompressed(b"no gzip")
+    with pytest.raises(IncompleteError, match="cut"):
+        decompressed(compressed(NOISE)[:-3])
+    with pytest.raises(IncompleteError, match="behind it"):
+        decompressed(compressed(NOISE) + b"x")
+
+
+@pytest.mark.parametrize("size", [0, 1, PART_BYTES, PART_BYTES + 1, LOG_BYTES])
+def test_parts_fit_into_config_maps(size: int) -> None:
+    """Parts have at most 900 KiB, are never none, and make the whole again."""
+    whole = NOISE * (size // len(NOISE) + 1)
+    cut = parts(whole[:size])
+    assert joined(cut) == whole[:size]
+    assert all(len(part) <= PART_BYTES for part in cut)
+    assert len(cut) == max(1, -(-size // PART_BYTES))
+    assert len(cut) <= 16
+
+
+MESSAGES = st.text(max_size=40).map(lambda text: text * 90)
+COUNTS = st.integers(0, 2**53 - 1)
+OUTCOMES = MESSAGES.map(lambda text: Outcome(state="Failed", reason="ServerLost", message=text))
+
+
+@st.composite
+def summaries(draw: st.DrawFn) -> ScenarioSummary:
+    """Return any summary with a long name."""
+    return ScenarioSummary(
+        name="a" * 63,
+        verdict="INVALID",
+        reasons=draw(st.lists(MESSAGES, max_size=3)),
+        cautions=draw(st.lists(MESSAGES, max_size=3)),
+        queries=draw(COUNTS),
+        achieved_milli_qps=draw(COUNTS),
+        p50_microseconds=draw(COUNTS),
+        p99_microseconds=draw(COUNTS),
+    )
+
+
+@st.composite
+def reports(draw: st.DrawFn) -> LoadReport:
+    """Return any report, most of them far too long."""
+    progress = Progress(stage="Measuring", detail="y" * 300)
+    return LoadReport(
+        progress=draw(st.none() | st.just(progress)),
+        scenarios=draw(st.lists(summaries(), max_size=4)) * 20,
+        outcome=draw(st.none() | OUTCOMES),
+        document_sha256="0" * 64,
+        document_bytes=draw(COUNTS),
+        undelivered=draw(st.just("") | MESSAGES),
+    )
+
+
+@settings(deadline=None)
+@given(reports(), st.integers(2048, 4096))
+def test_a_report_fits_into_a_termination_message(report: LoadReport, limit: int) -> None:
+    """A report is never longer than asked, is always one, and says what it left out."""
+    told = report_within(report, limit)
+    assert len(told) <= limit
+    found = LoadReport.model_validate_json(told)
+    assert found.document_sha256 == report.document_sha256
+    assert (found == report) == (not found.omitted)
+    assert (found.outcome is None) == (report.outcome is None)
+    for kept, whole in zip(found.scenarios, report.scenarios, strict=False):
+        assert kept.p99_microseconds == whole.p99_microseconds
+    if "scenarios" not in found.omitted:
+        assert len(found.scenarios) == len(report.scenarios)
+
+
+def _summary(
+    *, queries: int = 0, reasons: Sequence[str] = (), cautions: Sequence[str] = ()
+) -> ScenarioSummary:
+    return ScenarioSummary(
+        name="latency",
+        verdict="VALID",
+        p99_microseconds=5,
+        queries=queries,
+        reasons=list(reasons),
+        cautions=list(cautions),
+    )
+
+
+def test_what_matters_least_is_left_out_first() -> None:
+    """Cautions go before reasons, and these before any scenario."""
+    long = "A sentence. " * 200
+    two = LoadReport(scenarios=[_summary(reasons=["short"], cautions=[long, long])])
+    found = LoadReport.model_validate_json(report_within(two))
+    assert found.omitted == ["cautions"]
+    assert found.scenarios == [_summary(reasons=["short"])]
+    both = LoadReport(scenarios=[_summary(reasons=[long, long], cautions=["short"])])
+    assert LoadReport.model_validate_json(report_within(both)).omitted == ["cautions", "reasons"]
+    many = LoadReport(scenarios=[_summary(queries=1)] * 100)
+    cut = LoadReport.model_validate_json(report_within(many))
+    assert "scenarios" in cut.omitted
+    assert 40 < len(cut.scenarios) < 100
+
+
+def test_a_summary_has_the_units_of_its_names() -> None:
+    """Rates become queries per 1,000 s, nanoseconds microseconds."""
+    result = a_result().scenarios[1]
+    step = result.steps[0]
+    found = summary_of(result)
+    assert step.latency is not None
+    by_percentile = {value.percentile: value.nanoseconds for value in step.latency.percentiles}
+    assert (found.name, found.verdict, found.step) == ("traffic", "INVALID", "")
+    assert found.achieved_milli_qps == round(step.achieved_qps * 1000)
+    assert found.scheduled_milli_qps == round((step.scheduled_qps or 0) * 1000) > 0
+    assert (found.queries, found.errors) == (step.counts.queries, step.counts.failed)
+    assert found.p50_microseconds == round(by_percentile[50] / 1000)
+    assert found.p90_microseconds == round(by_percentile[90] / 1000)
+    assert found.p99_microseconds == round(by_percentile[99] / 1000)
+    assert found.p999_microseconds == round(by_percentile[99.9] / 1000)
+    assert found.reasons == [finding.message for finding in result.verdict.reasons]
+    assert found.cautions == [finding.message for finding in result.verdict.cautions]
+    assert found.energy_attribution == "unavailable"
+    assert ScenarioSummary.model_validate_json(found.model_dump_json(exclude_none=True)) == found
+
+
+def test_a_summary_shows_the_best_of_several_steps() -> None:
+    """A batch is shown by the size with the most samples per second; queries are those of all."""
+    result = a_result().scenarios[2]
+    best = max(result.steps, key=lambda step: step.achieved_samples_per_second)
+    found = summary_of(result)
+    assert found.step == best.label != ""
+    assert found.achieved_milli_qps == round(best.achieved_qps * 1000)
+    assert found.queries == sum(step.counts.queries for step in result.steps)
+
+
+def test_a_summary_holds_what_a_status_may() -> None:
+    """Of more than 16 reasons, or a very long one, the status tells what it can hold."""
+    finding = Finding(rule="ErrorRate", message="x" * 5000, figure="", limit="")
+    verdict = Verdict(state="INVALID", reasons=[finding] * 40)
+    result = ScenarioResult(name="a", kind="batch", seed=1, steps=[], verdict=verdict)
+    found = summary_of(result)
+    assert len(found.reasons) == 16
+    assert found.reasons[-1] == "25 more stand in the result document."
+    assert len(found.reasons[0]) == 4096
+    assert found.p99_microseconds is None
+    assert summary_of(result.model_copy(update={"steps": [a_step(Load())]})).p99_microseconds
