@@ -154,6 +154,7 @@ def test_the_server_is_started_as_the_run_says() -> None:
         "--model-name": "resnet50",
         "--device": "GPU",
         "--threads": "3",
+        "--host": "127.0.0.1",
         "--http-port": "0",
         "--grpc-port": "0",
         "--warm-up-batch-sizes": "1,8",

@@ -6,12 +6,19 @@ process is started here.
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import unquote
 
+from inferometer_api.address import address
 from inferometer_api.plan import LoadPlan, PlannedServer
 from inferometer_api.resolve import launched
 from inferometer_api.run import BenchmarkRun
+
+MODEL_FILE, INPUTS_FILE = "model.onnx", "inputs.npz"
+"""What a pod's fetched files are called in their folder."""
+
+_FETCHER = "inferometer_serving.fetcher"
 
 
 def server_model_name(run: BenchmarkRun) -> str:
@@ -34,39 +41,111 @@ def request_batch_sizes(run: BenchmarkRun) -> tuple[int, ...]:
     return tuple(sorted(sizes))
 
 
+def pod_model_path(run: BenchmarkRun, *, destination: str, sources: str) -> str:
+    """Return where a pod finds the model of a launched server, known before it is fetched.
+
+    A model on a claim is served where it lies, below the folder `sources`; every other one is
+    written into the folder `destination`. Raises AddressError.
+    """
+    found = address(run.spec.model.uri or "")
+    file = None if found is None else found.file
+    return f"{destination}/{MODEL_FILE}" if file is None else f"{sources}/{file}"
+
+
+@dataclass(frozen=True, slots=True)
+class FetchingPod:
+    """What a pod has for fetching."""
+
+    sources: str
+    """The folder of mounted claims and ConfigMaps."""
+    max_model_bytes: int
+    max_written_bytes: int
+
+
 def fetch_command(
-    run: BenchmarkRun, *, base: str, destination: str, python: str
+    run: BenchmarkRun,
+    *,
+    destination: str,
+    python: str,
+    base: str | None = None,
+    pod: FetchingPod | None = None,
 ) -> tuple[str, ...]:
     """Return the command line that fetches and checks the model of a launched server.
 
-    `base` is the folder that a relative `file:` begins in; `destination` a folder for what has to
-    be written. It prints one line of JSON: path, sha256, name.
+    `destination` is the folder for what has to be written. Locally `base` is the folder that a
+    relative `file:` begins in. In a `pod` the model is where `pod_model_path` says, and the .npz
+    file of inputs that come from one is fetched too. It prints one line of JSON: path, sha256,
+    name.
     """
-    model = run.spec.model
+    model, file = run.spec.model, run.spec.load.inputs.file
     if model.uri is None:
         raise ValueError("An External server has its model already: nothing is fetched for it.")
-    checksum = ("--sha256", model.sha256) if model.sha256 else ()
+    in_pod: tuple[str, ...] = ()
+    if pod is not None:
+        in_pod = (
+            *("--file-name", MODEL_FILE),
+            *("--max-model-bytes", str(pod.max_model_bytes)),
+            *_option("--inputs-uri", None if file is None else file.uri),
+            *_sources(pod),
+        )
     return (
         python,
-        *("-m", "inferometer_serving.fetcher"),
+        *("-m", _FETCHER),
         *("--uri", model.uri),
         *("--destination", destination),
-        *("--relative-to", base),
-        *checksum,
+        *_option("--relative-to", base),
+        *_option("--sha256", model.sha256),
+        *in_pod,
     )
 
 
-def server_command(
+def fetch_inputs_command(
+    run: BenchmarkRun, *, destination: str, python: str, pod: FetchingPod
+) -> tuple[str, ...]:
+    """Return the command line that fetches the .npz file of a run's inputs in a pod.
+
+    It is written as INPUTS_FILE into the folder `destination`.
+    """
+    file = run.spec.load.inputs.file
+    if file is None:
+        raise ValueError("Random inputs are made: nothing is fetched for them.")
+    return (
+        python,
+        *("-m", _FETCHER),
+        *("--inputs-uri", file.uri),
+        *("--destination", destination),
+        *_sources(pod),
+    )
+
+
+def _sources(pod: FetchingPod) -> tuple[str, ...]:
+    return ("--sources", pod.sources, "--max-written-bytes", str(pod.max_written_bytes))
+
+
+@dataclass(frozen=True, slots=True)
+class Listen:
+    """Where a server listens; port 0 is a free one of its own choice."""
+
+    host: str = "127.0.0.1"
+    http_port: int = 0
+    grpc_port: int = 0
+
+
+def server_command(  # noqa: PLR0913 - each is one fact of the place, and named
     run: BenchmarkRun,
     *,
     model_path: str,
     python: str,
     shapes: Mapping[str, Sequence[int]] | None = None,
+    inputs_file: str | None = None,
+    listen: Listen = Listen(),
+    max_model_bytes: int | None = None,
 ) -> tuple[str, ...]:
-    """Return the command line of the server of a resolved run, on ports that it chooses itself.
+    """Return the command line of the server of a resolved run.
 
-    `shapes` are the whole shapes of inputs with open axes; None takes those of random inputs. A
-    caller that sends a file's tensors knows theirs.
+    `shapes` are the whole shapes of inputs with open axes; None takes those of random inputs.
+    Where a file's tensors are sent, either the caller knows their shapes, or the server reads them
+    from `inputs_file`.
     """
     server = run.spec.server
     if not launched(run.spec) or server.threads is None:
@@ -86,16 +165,34 @@ def server_command(
         *("--model-name", server_model_name(run)),
         *("--device", server.device),
         *("--threads", str(server.threads)),
-        *("--http-port", "0"),
-        *("--grpc-port", "0"),
+        *("--host", listen.host),
+        *("--http-port", str(listen.http_port)),
+        *("--grpc-port", str(listen.grpc_port)),
         *("--warm-up-batch-sizes", ",".join(map(str, request_batch_sizes(run)))),
+        *_option("--warm-up-inputs", inputs_file),
+        *_option("--max-model-bytes", max_model_bytes),
         *(word for pair in warm_up for word in pair),
     )
 
 
-def load_command(python: str) -> tuple[str, ...]:
-    """Return the command line of a load generator, which reads a LoadPlan from standard input."""
-    return (python, "-m", "inferometer_loadgen")
+def _option(flag: str, value: str | int | None) -> tuple[str, ...]:
+    return () if value is None else (flag, str(value))
+
+
+def load_command(
+    python: str, *, plan_path: str | None = None, port: int | None = None
+) -> tuple[str, ...]:
+    """Return the command line of a load generator.
+
+    It reads a LoadPlan from standard input or from the file `plan_path`, and reports on standard
+    output or, in a pod, to whoever asks at `port`.
+    """
+    return (
+        python,
+        *("-m", "inferometer_loadgen"),
+        *_option("--plan", plan_path),
+        *_option("--listen", port),
+    )
 
 
 def load_plan(  # noqa: PLR0913 - each is one fact of the plan, and named

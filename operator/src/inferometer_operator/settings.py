@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from inferometer_api.document import Document, Integral
+from inferometer_api.document import Document, Integral, MemoryQuantity
 from inferometer_api.server import Resources, Toleration
 
 
@@ -58,5 +58,5 @@ class Settings(Document):
     "HOST" for every port, "*.SUFFIX" for every name below it."""
     allow_secrets: bool = False
     """Whether runs may name Secrets; the operator then may read them, to see their label."""
-    model_storage: str = "10Gi"
+    model_storage: MemoryQuantity = "10Gi"
     """The most that a model may take on a node's disk."""

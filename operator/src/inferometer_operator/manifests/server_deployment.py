@@ -1,0 +1,129 @@
+"""Which Deployment runs the server under test?"""
+
+from inferometer_api.children import (
+    COMPONENT_LABEL,
+    GRPC_PORT,
+    HTTP_PORT,
+    RUN_UID_LABEL,
+    SERVER,
+    labels,
+    server_name,
+)
+from inferometer_api.launch import (
+    INPUTS_FILE,
+    Listen,
+    fetch_command,
+    pod_model_path,
+    server_command,
+)
+from inferometer_api.run import BenchmarkRun
+from inferometer_api.server import Server
+from inferometer_operator.manifests.owner import Manifest, Owner, child_metadata
+from inferometer_operator.manifests.restricted import PYTHON, container, mounted, pod_spec
+from inferometer_operator.manifests.sources import (
+    SOURCES,
+    addresses,
+    fetch_container,
+    fetching_pod,
+    mount_all,
+    volumes,
+)
+from inferometer_operator.settings import Settings
+
+_MODEL_FOLDER = "/model"
+_MODEL_VOLUME = "model"
+_GRACE_SECONDS = 5
+_PROBE_MARGIN_SECONDS = 60
+"""How much longer than the ready deadline the kubelet waits: the operator ends the run first."""
+
+
+def server_deployment(run: BenchmarkRun, owner: Owner, settings: Settings) -> Manifest:
+    """Return the Deployment of a resolved run whose server is not External.
+
+    Its pods are of the QoS class Guaranteed: every container requests just what it may use.
+    Raises AddressError where an address of the run leads nowhere.
+    """
+    identity = {RUN_UID_LABEL: owner.uid, COMPONENT_LABEL: SERVER}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": child_metadata(owner, server_name(owner.name), SERVER),
+        "spec": {
+            "replicas": run.spec.server.replicas,
+            "revisionHistoryLimit": 0,
+            "selector": {"matchLabels": identity},
+            "strategy": {"type": "Recreate"},
+            "template": {
+                "metadata": {"labels": labels(owner.name, owner.uid, SERVER)},
+                "spec": _pod(run, settings),
+            },
+        },
+    }
+
+
+def _pod(run: BenchmarkRun, settings: Settings) -> Manifest:
+    server, file = run.spec.server, run.spec.load.inputs.file
+    places = addresses(run.spec.model.uri, None if file is None else file.uri)
+    spec = pod_spec(settings, grace_seconds=_GRACE_SECONDS)
+    spec["volumes"] += [
+        {"name": _MODEL_VOLUME, "emptyDir": {"sizeLimit": settings.model_storage}},
+        *volumes(places),
+    ]
+    fetch = fetch_command(
+        run, destination=_MODEL_FOLDER, python=PYTHON, pod=fetching_pod(run, settings)
+    )
+    # The GPU is the server's alone, but what is asked of CPU and memory stands in both.
+    fetcher = fetch_container(run, fetch, places, _resources(server, gpu=False), settings)
+    mounted(fetcher, _MODEL_VOLUME, _MODEL_FOLDER, read_only=False)
+    serving = _container(run, settings)
+    mount_all(serving, addresses(run.spec.model.uri))
+    mounted(serving, _MODEL_VOLUME, _MODEL_FOLDER, read_only=True)
+    spec["initContainers"] = [fetcher]
+    spec["containers"] = [serving]
+    _place(spec, server, settings)
+    return spec
+
+
+def _container(run: BenchmarkRun, settings: Settings) -> Manifest:
+    server, images = run.spec.server, settings.images
+    command = server_command(
+        run,
+        model_path=pod_model_path(run, destination=_MODEL_FOLDER, sources=SOURCES),
+        python=PYTHON,
+        inputs_file=None if run.spec.load.inputs.file is None else f"{_MODEL_FOLDER}/{INPUTS_FILE}",
+        listen=Listen("0.0.0.0", HTTP_PORT, GRPC_PORT),  # noqa: S104 - the pod's own addresses
+        max_model_bytes=fetching_pod(run, settings).max_model_bytes,
+    )
+    image = images.serving_gpu if server.device == "GPU" else images.serving
+    made = container(SERVER, image, images, command, _resources(server, gpu=True))
+    made["ports"] = [
+        {"name": "http", "containerPort": HTTP_PORT, "protocol": "TCP"},
+        {"name": "grpc", "containerPort": GRPC_PORT, "protocol": "TCP"},
+    ]
+    # No other probe: once it is ready nobody disturbs the server.
+    made["startupProbe"] = {
+        "httpGet": {"path": "/v2/health/ready", "port": "http"},
+        "periodSeconds": 1,
+        "timeoutSeconds": 5,
+        "failureThreshold": server.ready_deadline_seconds + _PROBE_MARGIN_SECONDS,
+    }
+    return made
+
+
+def _resources(server: Server, *, gpu: bool) -> Manifest:
+    asked = {"cpu": server.resources.cpu, "memory": server.resources.memory}
+    if gpu and server.gpu is not None:
+        asked[server.gpu.resource] = str(server.gpu.count)
+    return {"requests": dict(asked), "limits": dict(asked)}
+
+
+def _place(spec: Manifest, server: Server, settings: Settings) -> None:
+    """Add on which nodes the pod may run, and with which runtime."""
+    tolerations = list(server.placement.tolerations)
+    if server.device == "GPU":
+        tolerations += settings.gpu.tolerations
+        if settings.gpu.runtime_class is not None:
+            spec["runtimeClassName"] = settings.gpu.runtime_class
+    spec["tolerations"] += [each.model_dump(mode="json", exclude_none=True) for each in tolerations]
+    if server.placement.node_selector:
+        spec["nodeSelector"] = dict(server.placement.node_selector)
