@@ -9,6 +9,7 @@ import sys
 
 from inferometer_cli.ending import EndedError, end_when_asked
 from inferometer_cli.exits import Exit, FailedError, RefusedError
+from inferometer_cli.invocation import program
 
 
 def main() -> None:
@@ -17,7 +18,7 @@ def main() -> None:
     try:
         from inferometer_cli.command_line import app
 
-        app()
+        app(prog_name=program())
     except EndedError as ended:
         _say("interrupted." if ended.code == Exit.INTERRUPTED else "terminated.")
         raise

@@ -4,7 +4,17 @@ from typing import Annotated
 
 import typer
 
-from inferometer_cli.commands import examples, models, report, run, serve, validate
+from inferometer_cli.commands import (
+    cancel,
+    examples,
+    models,
+    report,
+    result,
+    run,
+    serve,
+    status,
+    validate,
+)
 
 app = typer.Typer(
     name="inferometer",
@@ -19,7 +29,7 @@ app = typer.Typer(
 )
 app.command("run", short_help="Measure what a BenchmarkRun file asks for.")(run.run)
 app.command("validate", short_help="Say whether a file can be run here.")(validate.validate)
-app.command("report", short_help="Show a kept result again.")(report.report)
+app.command("report", short_help="Show a result again, from a file or a cluster.")(report.report)
 app.command(
     "serve",
     short_help="Serve one ONNX model over HTTP and gRPC.",
@@ -28,6 +38,9 @@ app.command(
 )(serve.serve)
 app.command("models", short_help="List the built-in models.")(models.models)
 app.command("examples", short_help="List the examples, or print one.")(examples.examples)
+app.command("status", short_help="In a cluster: show how a run stands.")(status.status)
+app.command("result", short_help="In a cluster: take out a run's result.")(result.result)
+app.command("cancel", short_help="In a cluster: end a run, keep what it measured.")(cancel.cancel)
 
 
 def _show_version(wanted: bool) -> None:  # noqa: FBT001 - typer hands the flag over so

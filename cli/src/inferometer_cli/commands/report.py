@@ -1,22 +1,33 @@
-"""`inferometer report`: draws a kept result again."""
+"""`inferometer report`: draws a kept result again, from a file or from a cluster."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from pydantic import ValidationError
 
-from inferometer_api.result import SCHEMA_VERSION, ResultDocument
+from inferometer_api.result import ResultDocument
+from inferometer_cli.cluster.options import (
+    ContextOption,
+    KubeconfigOption,
+    NamespaceOption,
+    Where,
+)
 from inferometer_cli.exits import FailedError, RefusedError
+from inferometer_cli.kept import parse_result
 from inferometer_cli.terminal import output as standard_output
 from inferometer_cli.terminal import tell, written_out
-from inferometer_cli.version import VERSION
+
+_PAGE = ".html"
 
 
 def report(
     result: Annotated[
-        Path, typer.Argument(metavar="RESULT", help="A result.json.", show_default=False)
+        str,
+        typer.Argument(
+            metavar="RESULT",
+            help="A result.json, or the name of a run in a cluster.",
+            show_default=False,
+        ),
     ],
     output: Annotated[
         Path | None,
@@ -24,18 +35,35 @@ def report(
             "--output",
             "-o",
             metavar="DIR",
-            help="Where report.html goes. [default: beside the result]",
+            help="Where report.html goes; or a file, NAME.html. [default: beside the result; of a "
+            "run in a cluster results/NAME-TIME]",
         ),
     ] = None,
+    namespace: NamespaceOption = None,
+    context: ContextOption = None,
+    kubeconfig: KubeconfigOption = None,
 ) -> None:
-    """Print the table of a kept result and draw its report.html again."""
-    document = _read(result)
+    """Print the table of a kept result and draw its report.html again.
+
+    A path (an existing file, or with a slash or .json at its end) is a file; every other RESULT,
+    and every one beside --namespace, --context or --kubeconfig, a run in a cluster.
+    """
+    where = Where(namespace, context, kubeconfig)
+    if where.is_said or not _is_file(result):
+        document = _read_run(result, where)
+        beside = Path("results") / f"{result}-{_compact(document.started_at)}"
+    else:
+        document = _read_file(Path(result))
+        beside = Path(result).parent
     from inferometer_cli.storage import REPORT_NAME, check_room, keep_report
     from inferometer_cli.table import print_table
 
-    directory = result.parent if output is None else output
+    if output is not None and output.suffix == _PAGE and not output.is_dir():
+        directory, name = output.parent, output.name
+    else:
+        directory, name = output or beside, REPORT_NAME
     check_room(directory)
-    path = directory / REPORT_NAME
+    path = directory / name
     with written_out():
         print_table(document, standard_output())
     try:
@@ -46,32 +74,31 @@ def report(
     tell(f"\nreport  {path}")
 
 
-def _read(path: Path) -> ResultDocument:
+def _is_file(asked: str) -> bool:
+    return "/" in asked or asked.endswith(".json") or Path(asked).exists()
+
+
+def _read_file(path: Path) -> ResultDocument:
     try:
         text = path.read_bytes()
     except OSError as error:
         raise RefusedError(f"{path} cannot be read: {error.strerror}.") from error
-    try:
-        return ResultDocument.model_validate_json(text)
-    except ValidationError as error:
-        raise RefusedError(_why_unreadable(path, text, error)) from error
+    return parse_result(text, source=str(path))
 
 
-def _why_unreadable(path: Path, text: bytes, error: ValidationError) -> str:
-    try:
-        told = json.loads(text)
-    except ValueError:
-        return f"{path} is no JSON: give a result.json that `inferometer run` wrote."
-    if not isinstance(told, dict) or told.get("kind") != "BenchmarkResult":
-        return f"{path} is no result document: give a result.json that `inferometer run` wrote."
-    if told.get("schemaVersion") != SCHEMA_VERSION:
-        return (
-            f"{path} has schema version {told.get('schemaVersion')} (Inferometer "
-            f"{told.get('inferometerVersion')} wrote it), but this is Inferometer {VERSION}, which "
-            f"reads version {SCHEMA_VERSION}: use the Inferometer that wrote it."
-        )
-    where = ".".join(str(part) for part in error.errors()[0]["loc"])
-    return (
-        f"{path} is damaged at {where}, or another version than Inferometer {VERSION} wrote it "
-        f"({told.get('inferometerVersion')}): use that one, or measure again."
+def _read_run(name: str, where: Where) -> ResultDocument:
+    from inferometer_cli.cluster.api import connected
+    from inferometer_cli.cluster.results import read_result
+    from inferometer_cli.cluster.runs import read_run
+
+    cluster = connected(where)
+    run = read_run(cluster, name)
+    return parse_result(
+        read_result(cluster, run), source=f"The result of {run.namespace}/{run.name}"
     )
+
+
+def _compact(time: str) -> str:
+    """Return a time as it stands in the names of local runs' folders: 20260131T120000Z."""
+    seconds = time.partition(".")[0].removesuffix("Z")
+    return f"{seconds.replace('-', '').replace(':', '')}Z"

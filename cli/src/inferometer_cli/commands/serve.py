@@ -8,6 +8,7 @@ import typer
 from typing_extensions import override
 
 from inferometer_cli.exits import FailedError, RefusedError
+from inferometer_cli.invocation import program
 from inferometer_cli.runtime import check_runtime
 from inferometer_serving.options import ServeOptions, add_options, serve_options
 
@@ -65,7 +66,7 @@ class _Help(argparse.ArgumentDefaultsHelpFormatter):
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="inferometer serve",
+        prog=f"{program()} serve",
         description="Serve one ONNX model over the Open Inference Protocol v2, HTTP and gRPC. "
         "Ends on Ctrl-C or SIGTERM, after the requests in flight.",
         formatter_class=_Help,

@@ -1,0 +1,48 @@
+"""Which cluster and namespace does a command speak of? The options are named as kubectl's."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+NamespaceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--namespace",
+        "-n",
+        metavar="NAMESPACE",
+        help="The namespace. [default: that of the context]",
+    ),
+]
+ContextOption = Annotated[
+    str | None,
+    typer.Option(
+        "--context", metavar="CONTEXT", help="A context of the kubeconfig. [default: the current]"
+    ),
+]
+KubeconfigOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--kubeconfig",
+        metavar="FILE",
+        help="The kubeconfig. [default: $KUBECONFIG, else ~/.kube/config]",
+    ),
+]
+RunName = Annotated[
+    str, typer.Argument(metavar="NAME", help="A BenchmarkRun's name.", show_default=False)
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """What a command line says of the cluster that it means; None: kubectl's default."""
+
+    namespace: str | None = None
+    context: str | None = None
+    kubeconfig: Path | None = None
+
+    @property
+    def is_said(self) -> bool:
+        """Whether anything was said, so that a cluster is meant."""
+        return any(part is not None for part in (self.namespace, self.context, self.kubeconfig))

@@ -1,0 +1,190 @@
+"""What is a run of a cluster about, in a few lines: its state, how far it is, how it ended?"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from rich.text import Text
+
+from inferometer_api.reasons import ReasonName
+from inferometer_api.status import Condition, RunStatus
+from inferometer_cli.cluster.runs import SeenRun
+from inferometer_cli.exits import Exit
+from inferometer_cli.grid import STYLES, printable
+from inferometer_cli.headline import Headline
+
+REFUSED_REASONS: frozenset[ReasonName] = frozenset(
+    {
+        "GpuUnavailable",
+        "InputRefused",
+        "InvalidPlan",
+        "ModelRefused",
+        "RequestRefused",
+        "ServerRefused",
+    }
+)
+"""Ends at which what was asked cannot be run, though it was accepted: code 2, as locally."""
+_LAST_EVENTS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class EventLine:
+    """Something that the cluster tells of a run."""
+
+    at: str
+    """RFC 3339."""
+    type: str
+    reason: str
+    message: str
+    count: int = 1
+
+
+def exit_of(run: SeenRun) -> Exit:
+    """Return the exit code that a run's state stands for; 0 while it has not ended."""
+    failed = run.condition("Failed")
+    if failed is not None and failed.status == "True":
+        accepted = run.condition("Accepted")
+        refused = accepted is not None and accepted.status == "False"
+        return Exit.REFUSED if refused or failed.reason in REFUSED_REASONS else Exit.FAILED
+    if run.holds("Complete") and not run.holds("Valid"):
+        return Exit.INVALID
+    return Exit.VALID
+
+
+def headline(run: SeenRun) -> Headline:
+    """Return how a run stands or ended, as the end of a local run is told."""
+    scenarios = run.status.scenarios
+    total = len(run.spec.get("scenarios", ())) or len(scenarios)
+    failed = run.condition("Failed")
+    if failed is not None and failed.status == "True":
+        word = "REFUSED" if exit_of(run) is Exit.REFUSED else "FAILED"
+        kept = f" {len(scenarios)} of {_scenarios(total)} measured." if scenarios else ""
+        return Headline(word, "unfinished", f"{_sentence(failed)}{kept}")
+    if not run.holds("Complete"):
+        return Headline(_phase(run.status).upper(), "unfinished", _going_on(run, total))
+    invalid = sum(summary.verdict == "INVALID" for summary in scenarios)
+    if not run.holds("Valid"):
+        verb = "is" if invalid == 1 else "are"
+        return Headline("INVALID", "bad", f"{invalid} of {_scenarios(total)} {verb} invalid.")
+    cautions = len({caution for summary in scenarios for caution in summary.cautions})
+    held = {0: "", 1: ", with one caution"}.get(cautions, f", with {cautions} cautions")
+    which = "The scenario is valid" if total == 1 else f"All {_scenarios(total)} are valid"
+    return Headline("VALID", "good", f"{which}{held}.")
+
+
+def head_lines(run: SeenRun, now: datetime) -> Iterator[str]:
+    """Yield the lines that say which run it is, where it stands and since when."""
+    status = run.status
+    yield f"run       {run.namespace}/{run.name}"
+    progress = status.progress_percent
+    # What has ended has no progress to tell, and what waits has none yet.
+    far = "" if progress is None or run.has_ended else f", {progress} % measured"
+    yield f"phase     {_phase(status)}{far}"
+    if status.shown is not None and status.shown.scenario:
+        figures = [status.shown.qps and f"{status.shown.qps} queries/s"]
+        figures.append(status.shown.p99 and f"p99 {status.shown.p99}")
+        told = "  ".join(printable(figure) for figure in figures if figure)
+        yield f"scenario  {printable(status.shown.scenario)}  {told}".rstrip()
+    times = (("created", run.created_at), ("started", status.start_time))
+    for word, at in (*times, ("ended", status.completion_time), ("deleted", run.deleted_at)):
+        if at:
+            yield f"{word:<8}  {at}{_ago(at, now)}"
+
+
+def condition_lines(run: SeenRun) -> Iterator[str]:
+    """Yield a line for each condition: what holds, why, since when."""
+    conditions = run.status.conditions
+    if not conditions:
+        yield "No condition is written yet: no operator has taken the run up."
+        return
+    types = max(len(condition.type) for condition in conditions)
+    reasons = max(len(condition.reason) for condition in conditions)
+    for each in conditions:
+        head = f"{each.type:<{types}}  {each.status:<7}  {each.reason:<{reasons}}"
+        # A message may have several lines: the server's last words.
+        message = printable(each.message).replace("\n", "\n" + " " * (len(head) + 2))
+        yield f"{head}  {message}".rstrip()
+
+
+def event_lines(events: list[EventLine], now: datetime) -> Iterator[str]:
+    """Yield the last events, the newest last."""
+    for event in sorted(events, key=lambda each: each.at)[-_LAST_EVENTS:]:
+        times = f" ({event.count} times)" if event.count > 1 else ""
+        message = printable(event.message).replace("\n", " ")
+        yield f"{_age(event.at, now):>9}  {event.type:<7}  {event.reason}: {message}{times}"
+
+
+def event_of(raw: Mapping[str, Any]) -> EventLine:
+    """Return an event from its object, old or new in kind."""
+    series = raw.get("series") or {}
+    at = (
+        series.get("lastObservedTime")
+        or raw.get("lastTimestamp")
+        or raw.get("eventTime")
+        or raw.get("firstTimestamp")
+        or raw.get("metadata", {}).get("creationTimestamp")
+    )
+    return EventLine(
+        at=str(at or ""),
+        type=raw.get("type") or "Normal",
+        reason=raw.get("reason") or "",
+        message=raw.get("message") or "",
+        count=series.get("count") or raw.get("count") or 1,
+    )
+
+
+def verdict_line(run: SeenRun) -> Text:
+    """Return the headline as a coloured sentence."""
+    head = headline(run)
+    return Text.assemble((head.word, STYLES[head.tone]), ": ", printable(head.sentence))
+
+
+def _going_on(run: SeenRun, total: int) -> str:
+    accepted, ready = run.condition("Accepted"), run.condition("ServerReady")
+    match run.status.phase:
+        case None:
+            return "No operator has taken the run up yet."
+        case "Queued" | "Suspended" if accepted is not None:
+            return _sentence(accepted)
+        case "Measuring":
+            return f"{len(run.status.scenarios)} of {_scenarios(total)} measured."
+        case _ if ready is not None and ready.status != "True":
+            return _sentence(ready)
+        case _:
+            return "The run is being prepared."
+
+
+def _sentence(condition: Condition) -> str:
+    """Return what a condition says, without the last lines of a server that may follow."""
+    told = condition.message.strip().partition("\n")[0]
+    message = told or f"{condition.type} is {condition.status}"
+    return message if message.endswith((".", "!", "?", ":")) else f"{message}."
+
+
+def _phase(status: RunStatus) -> str:
+    return status.phase or "not taken up"
+
+
+def _scenarios(count: int) -> str:
+    return "1 scenario" if count == 1 else f"{count} scenarios"
+
+
+def _ago(at: str, now: datetime) -> str:
+    age = _age(at, now)
+    return f"  ({age})" if age else ""
+
+
+def _age(at: str, now: datetime) -> str:
+    """Return how long ago a time was; empty where it cannot be read or lies ahead."""
+    try:
+        then = datetime.fromisoformat(at)
+    except ValueError:
+        return ""
+    seconds = int((now - then.replace(tzinfo=then.tzinfo or UTC)).total_seconds())
+    if seconds < 0:
+        return ""
+    for unit, name in ((86_400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * unit:
+            return f"{seconds // unit} {name} ago"
+    return f"{seconds} s ago"

@@ -1,0 +1,50 @@
+"""`inferometer cancel`: ends a run in a cluster and keeps what it measured."""
+
+from typing import Annotated
+
+import typer
+
+from inferometer_cli.cluster.options import (
+    ContextOption,
+    KubeconfigOption,
+    NamespaceOption,
+    RunName,
+    Where,
+)
+from inferometer_cli.exits import FailedError
+from inferometer_cli.terminal import say
+
+
+def cancel(
+    name: RunName,
+    namespace: NamespaceOption = None,
+    context: ContextOption = None,
+    kubeconfig: KubeconfigOption = None,
+    *,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Follow the run until it is finished.")
+    ] = False,
+    timeout: Annotated[
+        int, typer.Option("--timeout", min=1, metavar="SECONDS", help="How long --wait waits.")
+    ] = 300,
+) -> None:
+    """End a run; what it has measured until now is kept. It cannot be taken back."""
+    from inferometer_cli.cluster.api import connected
+    from inferometer_cli.cluster.cancelling import cancelled
+    from inferometer_cli.cluster.follow import follow
+    from inferometer_cli.cluster.runs import read_run
+    from inferometer_cli.cluster.summary import headline
+
+    cluster = connected(Where(namespace, context, kubeconfig))
+    run, told = cancelled(cluster, read_run(cluster, name))
+    say(told)
+    if not wait:
+        return
+    run = follow(cluster, run, until_seconds=timeout)
+    if not run.holds("Finished"):
+        raise FailedError(
+            f"{run.namespace}/{run.name} was not finished {timeout} s later: see whether an "
+            "operator serves its namespace."
+        )
+    head = headline(run)
+    say(f"{head.word}: {head.sentence}")

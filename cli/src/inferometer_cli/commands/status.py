@@ -1,0 +1,42 @@
+"""`inferometer status`: how does a run of a cluster stand?"""
+
+from typing import Annotated
+
+import typer
+
+from inferometer_cli.cluster.options import (
+    ContextOption,
+    KubeconfigOption,
+    NamespaceOption,
+    RunName,
+    Where,
+)
+
+
+def status(
+    name: RunName,
+    namespace: NamespaceOption = None,
+    context: ContextOption = None,
+    kubeconfig: KubeconfigOption = None,
+    *,
+    watch: Annotated[
+        bool, typer.Option("--watch", "-w", help="Follow the run until it is finished.")
+    ] = False,
+) -> None:
+    """Show a run's conditions, progress and figures.
+
+    Ends as `inferometer run` would: 0 VALID, 3 INVALID, 1 failed, 2 refused; and 0 for a run that
+    has not ended.
+    """
+    from inferometer_cli.cluster.api import connected
+    from inferometer_cli.cluster.follow import follow
+    from inferometer_cli.cluster.runs import read_run
+    from inferometer_cli.cluster.show import show_run
+    from inferometer_cli.cluster.summary import exit_of
+
+    cluster = connected(Where(namespace, context, kubeconfig))
+    run = read_run(cluster, name)
+    if watch:
+        run = follow(cluster, run)
+    show_run(cluster, run)
+    raise typer.Exit(exit_of(run))

@@ -1,0 +1,81 @@
+"""How are rows of figures printed: coloured on a terminal, plain columns in a log?"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from inferometer_cli.headline import Tone
+from inferometer_cli.quantity import Unit
+
+PERCENTILES = (50.0, 90.0, 99.0, 99.9)
+STYLES: dict[Tone, str] = {"good": "bold green", "bad": "bold red", "unfinished": "bold yellow"}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A scenario or one of its steps, with a cell for each figure."""
+
+    verdict: str
+    name: str
+    figures: tuple[str, ...]
+
+
+def latency_headings(unit: Unit) -> list[str]:
+    """Return the headings of the percentiles that every table shows."""
+    return [f"p{percentile:g} {unit.name}" for percentile in PERCENTILES]
+
+
+def print_rows(header: Sequence[str], rows: Sequence[Row], console: Console) -> None:
+    """Print a heading and its rows; of the columns the first two stand left, figures right."""
+    if console.is_terminal:
+        console.print(_table(header, rows))
+    else:
+        _print_plain(header, rows, console)
+
+
+def print_sentences(sentences: Iterable[Text], console: Console) -> None:
+    """Print sentences: wrapped on a terminal, each on one line of its own elsewhere."""
+    for line in sentences:
+        if console.is_terminal:
+            console.print(line)
+        else:
+            console.out(line.plain, highlight=False)
+
+
+def printable(text: str) -> str:
+    """Return the text without control characters, which could command the terminal."""
+    return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+def _table(header: Sequence[str], rows: Sequence[Row]) -> Table:
+    # The columns fit in 80 characters: a heading may take two lines, its figure one.
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for index, heading in enumerate(header):
+        match index:
+            case 0:
+                table.add_column(heading, no_wrap=True)
+            case 1:
+                table.add_column(heading, overflow="fold", max_width=24)
+            case _:
+                table.add_column(heading.replace(" ", "\n"), justify="right", no_wrap=True)
+    for row in rows:
+        style = STYLES["good" if row.verdict == "VALID" else "bad"]
+        table.add_row(Text(row.verdict, style), Text(row.name), *row.figures)
+    return table
+
+
+def _print_plain(header: Sequence[str], rows: Sequence[Row], console: Console) -> None:
+    lines = [tuple(header), *((row.verdict, row.name, *row.figures) for row in rows)]
+    widths = [
+        max(len(line[column]) for line in lines if column < len(line))
+        for column in range(len(header))
+    ]
+    for line in lines:
+        cells = [
+            cell.ljust(width) if column < 2 else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(line, widths, strict=False))
+        ]
+        console.out("  ".join(cells).rstrip(), highlight=False)
