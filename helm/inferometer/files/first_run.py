@@ -1,3 +1,4 @@
+# ruff: noqa: INP001 - a script that stands in no package
 """Does a run that is made now end as it should? `helm test` runs this in a pod.
 
 python3 -c THIS NAMESPACE TIMEOUT_SECONDS RUN_AS_JSON: 0 once the run is Complete; else 1, and why.
@@ -7,24 +8,39 @@ import json
 import ssl
 import sys
 import time
-import urllib.error
-import urllib.request
+from http.client import HTTPSConnection
 from pathlib import Path
 from typing import Any
 
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-API = "https://kubernetes.default.svc/apis/inferometer.dev/v1alpha1/namespaces"
+HOST = "kubernetes.default.svc"
 
 
-def call(method: str, path: str, body: bytes | None = None) -> dict[str, Any]:
+class RefusedError(Exception):
+    """The API server did not do what it was asked."""
+
+
+def call(method: str, path: str, body: str | None = None) -> dict[str, Any]:
     """Ask the API server; return the object that it answers with."""
     token = (ACCOUNT / "token").read_text(encoding="utf-8")
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-    request = urllib.request.Request(f"{API}/{path}", body, headers, method=method)
     trust = ssl.create_default_context(cafile=str(ACCOUNT / "ca.crt"))
-    with urllib.request.urlopen(request, timeout=10, context=trust) as answer:
-        found: dict[str, Any] = json.load(answer)
+    connection = HTTPSConnection(HOST, timeout=10, context=trust)
+    connection.request(
+        method, f"/apis/inferometer.dev/v1alpha1/namespaces/{path}", body=body, headers=headers
+    )
+    answer = connection.getresponse()
+    text = answer.read().decode(errors="replace")
+    if not 200 <= answer.status < 300:
+        raise RefusedError(f"{method} {path} was answered with {answer.status}: {text}")
+    found: dict[str, Any] = json.loads(text)
     return found
+
+
+def say(line: str) -> None:
+    """Write a line at once."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 def conditions(run: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -32,44 +48,49 @@ def conditions(run: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {one["type"]: one for one in run.get("status", {}).get("conditions", [])}
 
 
-def wait(path: str, timeout_seconds: float) -> dict[str, Any]:
+def holds(run: dict[str, Any], condition: str) -> bool:
+    """Return whether this condition is True."""
+    return conditions(run).get(condition, {}).get("status") == "True"
+
+
+def awaited(path: str, timeout_seconds: float) -> dict[str, Any]:
     """Return the run once it is Finished, or as it is when the time is over; tell its phases."""
     deadline = time.monotonic() + timeout_seconds
-    phase = None
+    told = None
     while True:
         run = call("GET", path)
-        if (now := run.get("status", {}).get("phase")) != phase:
-            phase = now
-            print(f"  {phase}", flush=True)
-        finished = conditions(run).get("Finished", {}).get("status") == "True"
-        if finished or time.monotonic() > deadline:
+        phase = run.get("status", {}).get("phase")
+        if phase != told:
+            told = phase
+            say(f"  {phase}")
+        if holds(run, "Finished") or time.monotonic() > deadline:
             return run
         time.sleep(1)
 
 
-def main(namespace: str, timeout_seconds: float, run: bytes) -> int:
+def main(namespace: str, timeout_seconds: float, run: str) -> int:
     """Make the run, wait for its end, and delete it if it ended as it should."""
-    try:
-        name = call("POST", f"{namespace}/benchmarkruns", run)["metadata"]["name"]
-        path = f"{namespace}/benchmarkruns/{name}"
-        print(f"BenchmarkRun {name} in namespace {namespace}:", flush=True)
-        run_now = wait(path, timeout_seconds)
-        found = conditions(run_now)
-        if found.get("Complete", {}).get("status") == "True" and "Finished" in found:
-            print(f"It is Complete: {found['Complete']['message']}")
-            call("DELETE", path)
-            return 0
-    except urllib.error.HTTPError as error:
-        print(f"The API server refused: {error} {error.read().decode(errors='replace')}")
-        return 1
-    print(f"It was not Complete within {timeout_seconds:.0f} s. It is kept:")
-    print(f"  kubectl describe benchmarkrun {name} --namespace {namespace}")
-    for kind, one in found.items():
-        print(f"  {kind}={one['status']} {one['reason']}: {one['message']}")
-    if not found:
-        print("  It has no conditions: does an operator serve this namespace, and does one lead?")
+    made = call("POST", f"{namespace}/benchmarkruns", run)
+    name = made["metadata"]["name"]
+    path = f"{namespace}/benchmarkruns/{name}"
+    say(f"BenchmarkRun {name} in namespace {namespace}:")
+    ended = awaited(path, timeout_seconds)
+    if holds(ended, "Finished") and holds(ended, "Complete"):
+        say(f"It is Complete: {conditions(ended)['Complete']['message']}")
+        call("DELETE", path)
+        return 0
+    say(f"It was not Complete within {timeout_seconds:.0f} s. It is kept; look at it with")
+    say(f"  kubectl describe benchmarkrun {name} --namespace {namespace}")
+    for kind, one in conditions(ended).items():
+        say(f"  {kind}={one['status']} {one['reason']}: {one['message']}")
+    if not conditions(ended):
+        say("  It has no conditions: does an operator serve this namespace, and does one lead?")
     return 1
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], float(sys.argv[2]), sys.argv[3].encode()))
+    try:
+        sys.exit(main(sys.argv[1], float(sys.argv[2]), sys.argv[3]))
+    except (RefusedError, OSError) as error:
+        say(f"The run could not be followed: {error}")
+        sys.exit(1)

@@ -1,0 +1,105 @@
+"""Values that the chart does not know, or that cannot be right, are refused by their name."""
+
+import json
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from inferometer_api.definition import NAME
+from inferometer_api.publish import CHECKOUT
+from support.chart import CHART, Json, helm, refusal
+
+REFUSED: list[tuple[Json, str, str]] = [
+    ({"replicas": 3}, "", "replicas"),
+    ({"operator": {"replica": 3}}, "/operator", "replica"),
+    ({"images": {"serving": {"name": "x"}}}, "/images/serving", "name"),
+    ({"mode": "cluster"}, "/mode", "'Namespaced', 'Cluster'"),
+    ({"crds": {"install": "false"}}, "/crds/install", "boolean"),
+    ({"images": {"pullPolicy": "Sometimes"}}, "/images/pullPolicy", "'Always'"),
+    ({"images": {"loadgen": {"digest": "sha256:short"}}}, "/images/loadgen/digest", "pattern"),
+    ({"images": {"tag": "two words"}}, "/images/tag", "pattern"),
+    ({"images": {"pullSecrets": ["Mine"]}}, "/images/pullSecrets/0", "pattern"),
+    ({"maxConcurrentRuns": 0}, "/maxConcurrentRuns", "minimum"),
+    ({"maxConcurrentRuns": "2"}, "/maxConcurrentRuns", "integer"),
+    ({"externalAllowList": "models.example.com"}, "/externalAllowList", "array"),
+    ({"allowSecrets": "yes"}, "/allowSecrets", "boolean"),
+    ({"modelStorage": "ten gigabytes"}, "/modelStorage", "pattern"),
+    ({"modelStorage": 10737418240}, "/modelStorage", "string"),
+    ({"load": {"resources": {"cpus": 1}}}, "/load/resources", "cpus"),
+    ({"load": {"tolerations": [{"effect": "No"}]}}, "/load/tolerations/0/effect", "'NoSchedule'"),
+    ({"gpu": {"runtimeClass": "a b"}}, "/gpu/runtimeClass", "pattern"),
+    ({"operator": {"replicas": 0}}, "/operator/replicas", "minimum"),
+    ({"networkPolicies": {"apiServerPorts": [70000]}}, "/networkPolicies/apiServerPorts/0", "max"),
+    ({"test": {"timeoutSeconds": 1}}, "/test/timeoutSeconds", "minimum"),
+]
+
+
+@pytest.mark.parametrize(("values", "place", "word"), REFUSED)
+def test_a_wrong_value_is_refused_by_its_name(values: Json, place: str, word: str) -> None:
+    """Helm names the place of a value that cannot be right, and what is wrong."""
+    (line,) = (each for each in refusal(values).splitlines() if each.startswith("- at"))
+    assert f"- at '{place}':" in line
+    assert word in line
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        (
+            {"mode": "Cluster", "watchNamespace": "mine"},
+            'watchNamespace is "mine", but with mode Cluster every namespace is served',
+        ),
+        (
+            {"serviceAccount": {"create": False}},
+            "serviceAccount.create is false: name the account that exists",
+        ),
+    ],
+)
+def test_values_that_contradict_each_other_are_refused(values: Json, sentence: str) -> None:
+    """What no schema can say is told in a sentence."""
+    assert sentence in refusal(values)
+
+
+def test_the_schema_knows_every_value_and_no_other() -> None:
+    """values.yaml names each value that the schema takes, down to the last, and nothing else."""
+    schema = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
+    values = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
+
+    def compare(part: Any, known: Json, path: str) -> None:
+        if "$ref" in known:
+            known = schema["definitions"][known["$ref"].rpartition("/")[2]]
+        if "properties" not in known:
+            return
+        assert known["additionalProperties"] is False, path
+        if path == "operator.resources":
+            return
+        assert set(part) == set(known["properties"]) - {"global"}, path
+        for name, value in part.items():
+            compare(value, known["properties"][name], f"{path}.{name}".lstrip("."))
+
+    compare(values, schema, "")
+
+
+def test_a_packed_chart_is_whole(tmp_path: Path) -> None:
+    """`helm package` takes along the definition, the test's script and the schema, as files."""
+    assert helm("package", CHART, "--destination", tmp_path).returncode == 0
+    (archive,) = tmp_path.glob("*.tgz")
+    with tarfile.open(archive) as packed:
+        held = {member.name: member for member in packed.getmembers()}
+        definition = packed.extractfile(held[f"inferometer/files/{NAME}.yaml"])
+        assert definition is not None
+        published = CHECKOUT / "crds" / f"{NAME}.yaml"
+        assert definition.read() == published.read_bytes()
+    assert all(member.isfile() for member in held.values())
+    assert {"inferometer/files/first_run.py", "inferometer/values.schema.json"} <= set(held)
+
+
+def test_chart_and_distribution_have_one_version() -> None:
+    """Chart, appVersion and the Python distribution carry the same version."""
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
+    pyproject = (CHECKOUT / "pyproject.toml").read_text(encoding="utf-8")
+    assert f'\nversion = "{chart["version"]}"\n' in pyproject
+    assert chart["appVersion"] == chart["version"]

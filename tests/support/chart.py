@@ -1,0 +1,89 @@
+"""What does the chart make of these values?"""
+
+import json
+import shutil
+import subprocess
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from inferometer_api.publish import CHECKOUT
+from support.cluster.binaries import binary
+
+CHART = CHECKOUT / "helm" / "inferometer"
+RELEASE, NAMESPACE = "inferometer", "bench"
+
+Json = dict[str, Any]
+
+
+def helm(*words: str | Path, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+    """Run this helm command, whether it succeeds or not."""
+    return subprocess.run(
+        [binary("helm"), *words], input=stdin, capture_output=True, text=True, check=False
+    )
+
+
+def rendered(values: Json | None = None, *, release: str = RELEASE) -> list[Json]:
+    """Return the objects that the chart makes without a cluster; an error of helm's is raised."""
+    done = _rendered(values, release)
+    if done.returncode != 0:
+        raise ValueError(done.stderr)
+    return [made for made in yaml.safe_load_all(done.stdout) if made]
+
+
+def refusal(values: Json) -> str:
+    """Return what helm says of values that the chart refuses."""
+    done = _rendered(values, RELEASE)
+    assert done.returncode != 0, f"{values} were taken"
+    return done.stderr
+
+
+def _rendered(
+    values: Json | None, release: str, *more: str, chart: Path = CHART
+) -> subprocess.CompletedProcess[str]:
+    words = ("template", release, chart, "--namespace", NAMESPACE, "--values", "-")
+    return helm(*words, *more, stdin=json.dumps(values or {}))
+
+
+def notes(values: Json, folder: Path) -> str:
+    """Return what an installation with these values says at its end.
+
+    helm renders NOTES.txt only with a cluster, so a copy of the chart in `folder` makes it an
+    object.
+    """
+    chart = Path(shutil.copytree(CHART, folder / "inferometer"))
+    text = (chart / "templates" / "NOTES.txt").read_text(encoding="utf-8")
+    (chart / "templates" / "notes.yaml").write_text(
+        f'{{{{- define "notes" -}}}}{text}{{{{- end -}}}}\n'
+        'notes: {{ include "notes" . | toJson }}\n',
+        encoding="utf-8",
+    )
+    done = _rendered(values, RELEASE, "--show-only", "templates/notes.yaml", chart=chart)
+    assert done.returncode == 0, done.stderr
+    return str(yaml.safe_load(done.stdout)["notes"])
+
+
+def of_kind(objects: Iterable[Json], kind: str) -> list[Json]:
+    """Return the objects of this kind."""
+    return [each for each in objects if each["kind"] == kind]
+
+
+def pod_specs(objects: Iterable[Json]) -> Iterator[Json]:
+    """Yield the spec of every pod that these objects are or make."""
+    for each in objects:
+        if each["kind"] == "Pod":
+            yield each["spec"]
+        elif each["kind"] == "Deployment":
+            yield each["spec"]["template"]["spec"]
+
+
+def settings_text(objects: Iterable[Json]) -> str:
+    """Return the settings file that the operator is started with."""
+    (text,) = (
+        each["data"]["settings.yaml"]
+        for each in of_kind(objects, "ConfigMap")
+        if "settings.yaml" in each["data"]
+    )
+    return str(text)
