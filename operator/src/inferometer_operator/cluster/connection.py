@@ -1,0 +1,177 @@
+"""How is one request made to the API server?
+
+By the official client, whose configuration knows every way to log in, but with plain JSON: objects
+pass through the operator as the cluster gave them.
+"""
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+import aiohttp
+from kubernetes.aio import config
+from kubernetes.aio.client import ApiClient, Configuration
+
+from inferometer_operator.cluster.errors import UnreachableError, refusal
+
+JSON: Final = "application/json"
+APPLY: Final = "application/apply-patch+yaml"
+MERGE: Final = "application/merge-patch+json"
+METADATA_ONLY: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+"""Only an object's name, labels and the like travel: no Secret's content, no pod's spec."""
+_TIMEOUT_SECONDS = 15.0
+_AUTHENTICATION = ["BearerToken"]
+
+Query = Mapping[str, str]
+
+
+class ConfigurationError(Exception):
+    """There is no way to the cluster: no kubeconfig, no service account. A sentence."""
+
+
+async def configuration(kubeconfig: Path | None) -> Configuration:
+    """Return how to reach the cluster: by this file, else by the pod's own service account."""
+    found = Configuration()
+    try:
+        if kubeconfig is None:
+            config.load_incluster_config(found)  # type: ignore[no-untyped-call]  # the library's own
+        else:
+            await config.load_kube_config(  # type: ignore[no-untyped-call]  # the library's own
+                str(kubeconfig), client_configuration=found
+            )
+    except (config.ConfigException, OSError) as error:
+        where = "this pod's service account" if kubeconfig is None else f"the file {kubeconfig}"
+        raise ConfigurationError(
+            f"The cluster cannot be reached by {where}: {error} Outside of a cluster, name a "
+            "kubeconfig: --kubeconfig FILE."
+        ) from error
+    # A retry is decided by whoever knows what the request was for.
+    found.retries = None
+    return found
+
+
+class Connection:
+    """A way to the API server; an async context manager that closes it."""
+
+    def __init__(self, settled: Configuration) -> None:
+        self._settled = settled
+        self._client = ApiClient(settled)
+
+    async def __aenter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close every connection."""
+        await self._client.close()  # type: ignore[no-untyped-call]  # the library's own
+
+    @property
+    def server(self) -> str:
+        """Return the API server's address."""
+        return str(self._settled.host)
+
+    def session(self, trace: aiohttp.TraceConfig) -> aiohttp.ClientSession:
+        """Return a session that logs in as this connection does, for another library's use."""
+
+        async def logged_in(
+            request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+        ) -> aiohttp.ClientResponse:
+            # Asked each time: a service account's token changes while the operator runs.
+            logged_in_by: Any = await self._settled.auth_settings()
+            for each in logged_in_by.values():
+                request.headers[each["key"]] = each["value"]
+            return await handler(request)
+
+        tls = self._client.rest_client.ssl_context
+        return aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(ssl=tls),
+            trace_configs=[trace],
+            middlewares=(logged_in,),
+        )
+
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query | None = None,
+        body: Any = None,
+        content_type: str = JSON,
+        accept: str = JSON,
+    ) -> Any:
+        """Return the JSON that this request is answered with.
+
+        Raises RefusedError for an answer with an error, UnreachableError where none came.
+        """
+        async with self._answered(
+            method,
+            path,
+            query=query,
+            body=body,
+            headers={"Content-Type": content_type, "Accept": accept},
+            limits=aiohttp.ClientTimeout(total=_TIMEOUT_SECONDS),
+        ) as answer:
+            return json.loads(await answer.read() or b"null")
+
+    @asynccontextmanager
+    async def streamed(
+        self, path: str, *, query: Query, accept: str, silence_seconds: float
+    ) -> AsyncIterator[aiohttp.StreamReader]:
+        """Yield what this GET is answered with, as it comes; fails when nothing comes for long."""
+        async with self._answered(
+            "GET",
+            path,
+            query=query,
+            headers={"Accept": accept},
+            limits=aiohttp.ClientTimeout(
+                total=None, sock_connect=_TIMEOUT_SECONDS, sock_read=silence_seconds
+            ),
+        ) as answer:
+            yield answer.content
+
+    @asynccontextmanager
+    async def _answered(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query | None,
+        headers: dict[str, str],
+        limits: aiohttp.ClientTimeout,
+        body: Any = None,
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        what = f"{method} {path}"
+        try:
+            request = await self._client.param_serialize(
+                method,
+                path,
+                query_params=list((query or {}).items()),
+                header_params=headers,
+                body=body,
+                auth_settings=_AUTHENTICATION,
+            )
+            answer = (await self._client.call_api(*request, _request_timeout=limits)).response
+            async with answer:
+                if answer.status >= 400:
+                    raise await _refusal(answer, what)
+                yield answer
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            told = str(error) or type(error).__name__
+            raise UnreachableError(f"{what}: no answer came: {told}") from error
+
+
+async def _refusal(answer: aiohttp.ClientResponse, what: str) -> Exception:
+    text = await answer.text(errors="replace")
+    try:
+        body = json.loads(text)
+    except ValueError:  # a proxy's page
+        body = None
+    return refusal(answer.status, body, answer.headers, what=what, text=text)

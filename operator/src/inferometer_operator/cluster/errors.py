@@ -1,0 +1,52 @@
+"""What can go wrong between the operator and the API server?"""
+
+from collections.abc import Mapping
+from typing import Any
+
+_MAY_PASS = frozenset({408, 409, 429, 500, 502, 503, 504})
+
+
+class UnreachableError(Exception):
+    """No answer came: the connection was refused, cut or silent for too long."""
+
+
+class RefusedError(Exception):
+    """The API server answered with an error."""
+
+    def __init__(
+        self,
+        code: int,
+        reason: str,
+        message: str,
+        *,
+        what: str = "",
+        retry_after_seconds: float | None = None,
+    ) -> None:
+        super().__init__(f"{what}: {message}" if what else message)
+        self.code = code
+        self.reason = reason
+        """One CamelCase word of the API's: AlreadyExists, Forbidden, NotFound."""
+        self.message = message
+        self.retry_after_seconds = retry_after_seconds
+
+    @property
+    def passing(self) -> bool:
+        """Whether the same request may be answered otherwise in a while."""
+        return self.code in _MAY_PASS or self.retry_after_seconds is not None
+
+
+def refusal(
+    code: int, body: Any, headers: Mapping[str, str], *, what: str, text: str = ""
+) -> RefusedError:
+    """Return what an answer with an error says; `body` is its JSON, or None."""
+    status = body if isinstance(body, dict) else {}
+    details = status.get("details")
+    asked = details.get("retryAfterSeconds") if isinstance(details, dict) else None
+    after = headers.get("Retry-After") or asked
+    try:
+        seconds = None if after is None else float(after)
+    except ValueError:  # a date, which no API server sends
+        seconds = None
+    message = str(status.get("message") or text.strip()[:500] or f"HTTP status {code}")
+    reason = str(status.get("reason") or "")
+    return RefusedError(code, reason, message, what=what, retry_after_seconds=seconds)

@@ -1,0 +1,168 @@
+"""Which of several operators leads?
+
+The one that holds a Lease of coordination.k8s.io. The client library's own election writes local
+time as if it were UTC, and ends on a broken connection; this one compares only its own clock.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import structlog
+
+from inferometer_operator.cluster.connection import Connection
+from inferometer_operator.cluster.errors import RefusedError, UnreachableError
+from inferometer_operator.cluster.places import path
+
+_log = structlog.get_logger()
+
+
+class LostError(Exception):
+    """The Lease could not be renewed in time, or another operator holds it: work must end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Which Lease, in whose name, for how long."""
+
+    name: str
+    namespace: str
+    identity: str
+    seconds: float = 15.0
+    """How long after its last renewal another operator takes it."""
+
+    @property
+    def renew_every_seconds(self) -> float:
+        """Return how often the holder renews it."""
+        return self.seconds / 5
+
+    @property
+    def give_up_seconds(self) -> float:
+        """Return how long after its last renewal the holder stops work: before others begin."""
+        return self.seconds * 2 / 3
+
+
+class Lease:
+    """One operator's part in the election."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        terms: Terms,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._connection = connection
+        self._terms = terms
+        self._clock = clock
+        self._seen: Any = None
+        self._seen_at = 0.0
+        self._renewed_at = 0.0
+
+    async def won(self) -> None:
+        """Return once this operator holds the Lease."""
+        while True:
+            try:
+                if await self._tried():
+                    _log.info("lease_won", lease=self._terms.name, identity=self._terms.identity)
+                    return
+            except (RefusedError, UnreachableError) as error:
+                _log.warning("lease_not_reached", error=str(error))
+            await asyncio.sleep(self._terms.renew_every_seconds)
+
+    async def kept(self) -> None:
+        """Renew for ever; raises LostError when that was not possible in time."""
+        while True:
+            await asyncio.sleep(self._terms.renew_every_seconds)
+            left = self._terms.give_up_seconds - (self._clock() - self._renewed_at)
+            try:
+                async with asyncio.timeout(max(left, 0.0)):
+                    if not await self._tried():
+                        raise LostError(f"Another operator holds the Lease {self._terms.name}.")
+            except (RefusedError, UnreachableError, TimeoutError) as error:
+                _log.warning("lease_not_renewed", error=str(error))
+                if self._clock() - self._renewed_at >= self._terms.give_up_seconds:
+                    raise LostError(
+                        f"The Lease {self._terms.name} could not be renewed for "
+                        f"{self._terms.give_up_seconds:g} s: {error}"
+                    ) from error
+
+    async def released(self) -> None:
+        """Let another operator take the Lease at once."""
+        try:
+            lease = await self._connection.ask("GET", self._path)
+            if lease["spec"].get("holderIdentity") == self._terms.identity:
+                await self._put(lease, holder="", seconds=1)
+        except (RefusedError, UnreachableError) as error:
+            _log.warning("lease_not_released", error=str(error))
+
+    async def _tried(self) -> bool:
+        """Take or renew it where that is allowed; return whether it is held now."""
+        asked_at = self._clock()
+        try:
+            lease = await self._connection.ask("GET", self._path)
+        except RefusedError as error:
+            if error.code != 404:
+                raise
+            return await self._created(asked_at)
+        spec = lease.get("spec") or {}
+        if spec != self._seen:
+            self._seen, self._seen_at = spec, asked_at
+        if self._held_by_another(spec):
+            return False
+        try:
+            self._seen = (await self._put(lease, self._terms.identity, self._terms.seconds))["spec"]
+        except RefusedError as error:
+            if error.code == 409:  # another one was faster
+                return False
+            raise
+        self._renewed_at = self._seen_at = asked_at
+        return True
+
+    def _held_by_another(self, spec: dict[str, Any]) -> bool:
+        holder = spec.get("holderIdentity")
+        if not holder or holder == self._terms.identity:
+            return False
+        held_for = float(spec.get("leaseDurationSeconds") or self._terms.seconds)
+        return self._clock() - self._seen_at < held_for
+
+    async def _created(self, asked_at: float) -> bool:
+        body = {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": self._terms.name, "namespace": self._terms.namespace},
+            "spec": self._spec({}, self._terms.identity, self._terms.seconds),
+        }
+        try:
+            made = await self._connection.ask(
+                "POST", path("Lease", self._terms.namespace), body=body
+            )
+        except RefusedError as error:
+            if error.code == 409:
+                return False
+            raise
+        self._seen = made["spec"]
+        self._renewed_at = self._seen_at = asked_at
+        return True
+
+    async def _put(self, lease: dict[str, Any], holder: str, seconds: float) -> Any:
+        spec = self._spec(lease.get("spec") or {}, holder, seconds)
+        # With its resourceVersion: of two who write, one is refused.
+        return await self._connection.ask("PUT", self._path, body={**lease, "spec": spec})
+
+    def _spec(self, before: dict[str, Any], holder: str, seconds: float) -> dict[str, Any]:
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        same = before.get("holderIdentity") == holder
+        return {
+            "holderIdentity": holder,
+            "leaseDurationSeconds": max(1, round(seconds)),
+            "acquireTime": before.get("acquireTime", now) if same else now,
+            "renewTime": now,
+            "leaseTransitions": int(before.get("leaseTransitions") or 0) + (not same),
+        }
+
+    @property
+    def _path(self) -> str:
+        return path("Lease", self._terms.namespace, self._terms.name)

@@ -1,0 +1,113 @@
+"""What does the cluster say of a run and its children?"""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+
+from inferometer_api.children import COMPONENT_LABEL, RESULT, selector
+from inferometer_operator.cluster.connection import JSON, METADATA_ONLY, Connection
+from inferometer_operator.cluster.errors import RefusedError, UnreachableError
+from inferometer_operator.cluster.places import path
+from inferometer_operator.reconcile.observed import Json
+
+_LOG_LIMIT_BYTES = 24 << 20
+"""More than a load generator may write: its document has 8 MiB at most."""
+_LOG_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Reads that each give what the API server holds now, never a copy of before."""
+
+    connection: Connection
+
+    async def runs(self, namespace: str | None) -> list[Json]:
+        """Return every run."""
+        told = await self.connection.ask("GET", path("BenchmarkRun", namespace))
+        return list(told["items"])
+
+    async def found(self, kind: str, namespace: str, name: str, *, accept: str = JSON) -> Any:
+        """Return an object; None where there is none of that name."""
+        try:
+            return await self.connection.ask("GET", path(kind, namespace, name), accept=accept)
+        except RefusedError as error:
+            if error.code == 404:
+                return None
+            raise
+
+    async def child(self, kind: str, namespace: str, name: str, run_uid: str) -> Json | None:
+        """Return a child of the run; None where there is none, or a foreign object of its name."""
+        told = await self.found(kind, namespace, name)
+        return told if told is not None and _made_for(told, run_uid) else None
+
+    async def metadata(self, kind: str, namespace: str, name: str) -> Json | None:
+        """Return an object's metadata, and nothing of what it holds; None where there is none."""
+        told = await self.found(kind, namespace, name, accept=METADATA_ONLY)
+        return None if told is None else told["metadata"]
+
+    async def pods(self, namespace: str, run_uid: str) -> tuple[Json, ...]:
+        """Return the run's pods, by name."""
+        return await self._selected("Pod", namespace, selector(run_uid))
+
+    async def result_maps(self, namespace: str, run_uid: str) -> tuple[Json, ...]:
+        """Return the ConfigMaps that hold the run's result, by name."""
+        labels = f"{selector(run_uid)},{COMPONENT_LABEL}={RESULT}"
+        return await self._selected("ConfigMap", namespace, labels)
+
+    async def warnings(self, namespace: str, uids: frozenset[str], prefix: str) -> tuple[Json, ...]:
+        """Return warnings about objects of these UIDs or of names that begin so, newest last.
+
+        A ReplicaSet is known by the name of its Deployment alone.
+        """
+        told = await self.connection.ask(
+            "GET", path("Event", namespace), query={"fieldSelector": "type=Warning"}
+        )
+        ours = [
+            event
+            for event in told["items"]
+            if event["involvedObject"].get("uid") in uids
+            or (prefix and str(event["involvedObject"].get("name")).startswith(prefix))
+        ]
+        return tuple(sorted(ours, key=_told_at))
+
+    async def log(self, namespace: str, pod: str, container: str) -> list[str]:
+        """Return the lines of a container's log.
+
+        Raises RefusedError where the API server cannot give it, UnreachableError where it does not
+        come to its end.
+        """
+        try:
+            async with (
+                asyncio.timeout(_LOG_SECONDS),
+                self.connection.streamed(
+                    path("Pod", namespace, pod, "log"),
+                    query={"container": container, "limitBytes": str(_LOG_LIMIT_BYTES)},
+                    accept="*/*",
+                    silence_seconds=_LOG_SECONDS,
+                ) as stream,
+            ):
+                text = await stream.read()
+        except (TimeoutError, aiohttp.ClientError) as error:
+            raise UnreachableError(f"The log of pod {pod} did not come to its end.") from error
+        return text.decode(errors="replace").splitlines()
+
+    async def _selected(self, kind: str, namespace: str, labels: str) -> tuple[Json, ...]:
+        told = await self.connection.ask(
+            "GET", path(kind, namespace), query={"labelSelector": labels}
+        )
+        return tuple(sorted(told["items"], key=lambda each: str(each["metadata"]["name"])))
+
+
+def _made_for(child: Json, run_uid: str) -> bool:
+    owners = child["metadata"].get("ownerReferences") or []
+    return any(each.get("controller") and each.get("uid") == run_uid for each in owners)
+
+
+def _told_at(event: Json) -> str:
+    return str(
+        event.get("lastTimestamp")
+        or event.get("eventTime")
+        or event["metadata"].get("creationTimestamp", "")
+    )

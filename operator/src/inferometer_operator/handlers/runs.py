@@ -1,0 +1,83 @@
+"""Which BenchmarkRuns come, change and go?
+
+kopf watches them, standalone: without peers, finalizers, annotations or posts of its own, so that
+nothing but an event's arrival depends on it.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import aiohttp
+import kopf
+
+from inferometer_api.children import GROUP
+from inferometer_operator.cluster.connection import Connection
+from inferometer_operator.cluster.watching import SILENCE_SECONDS, WATCH_SECONDS
+from inferometer_operator.reconcile.observed import Json
+
+Changed = Callable[[str | None, Json], None]
+
+
+async def watch_runs(
+    connection: Connection,
+    namespace: str | None,
+    *,
+    changed: Changed,
+    heard: Callable[[], None],
+    started: Callable[[], None],
+) -> None:
+    """Watch until cancelled; it ends by itself only where kopf does, which is a fault.
+
+    `changed` is given the watch's word (None for what was there before) and the run; `started` is
+    called once, when kopf has taken the process's signals, which its caller may want back.
+    """
+    registry = kopf.OperatorRegistry()
+
+    @kopf.on.login(registry=registry)
+    async def login(**_: Any) -> kopf.AiohttpSession:
+        return kopf.AiohttpSession(
+            server=connection.server, aiohttp_session=connection.session(_told_when_open(heard))
+        )
+
+    @kopf.on.event(GROUP, "v1alpha1", "benchmarkruns", registry=registry)
+    async def event(event: kopf.RawEvent, **_: Any) -> None:
+        heard()
+        changed(event["type"], event["object"])
+
+    existing = {task for task in asyncio.all_tasks() if task is not asyncio.current_task()}
+    tasks = await kopf.spawn_tasks(
+        registry=registry,
+        settings=_settings(),
+        standalone=True,
+        clusterwide=namespace is None,
+        namespaces=[] if namespace is None else [namespace],
+    )
+    started()
+    await kopf.run_tasks(tasks, ignored=existing)
+
+
+def _settings() -> kopf.OperatorSettings:
+    settings = kopf.OperatorSettings()
+    settings.posting.enabled = False
+    # Neither CustomResourceDefinitions nor Namespaces are watched: no right to is needed.
+    settings.scanning.disabled = True
+    settings.watching.server_timeout = WATCH_SECONDS
+    settings.watching.inactivity_timeout = SILENCE_SECONDS
+    settings.watching.connect_timeout = 15.0
+    settings.networking.request_timeout = 30.0
+    settings.process.ultimate_exiting_timeout = None
+    return settings
+
+
+def _told_when_open(heard: Callable[[], None]) -> aiohttp.TraceConfig:
+    trace = aiohttp.TraceConfig()
+
+    async def ended(
+        _session: aiohttp.ClientSession, _context: Any, request: aiohttp.TraceRequestEndParams
+    ) -> None:
+        if request.url.query.get("watch") and request.response.ok:
+            heard()
+
+    trace.on_request_end.append(ended)
+    return trace

@@ -1,0 +1,86 @@
+"""Is the operator alive, and does it hear what happens in the cluster?"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Final
+
+from aiohttp import web
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+ALIVE_SECONDS: Final = 30.0
+"""A loop whose last tick is older hangs."""
+HEARD_SECONDS: Final = 330.0
+"""A watch is opened anew every 290 s at the latest: one not heard for longer is deaf."""
+_TICK_SECONDS = 1.0
+
+
+class Health:
+    """When the loop last ticked and each watch was last heard."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._ticked = clock()
+        self._heard: dict[str, float | None] = {}
+        self._leads = False
+
+    async def tick(self) -> None:
+        """Tick for ever."""
+        while True:
+            self._ticked = self._clock()
+            await asyncio.sleep(_TICK_SECONDS)
+
+    def lead(self, *watches: str) -> None:
+        """Be ready only while all of these watches are heard."""
+        self._leads = True
+        self._heard = dict.fromkeys(watches)
+
+    def heard(self, watch: str) -> None:
+        """Take in that a watch was opened or told something."""
+        self._heard[watch] = self._clock()
+
+    def alive(self) -> tuple[bool, str]:
+        """Return whether the loop goes on, and that in words."""
+        age = self._clock() - self._ticked
+        return age < ALIVE_SECONDS, f"The loop ticked {age:.1f} s ago."
+
+    def ready(self) -> tuple[bool, str]:
+        """Return whether all is heard, and that in words; who stands by is ready to."""
+        if not self._leads:
+            return True, "Stands by: another operator leads, or none yet."
+        ages = {
+            watch: None if at is None else self._clock() - at for watch, at in self._heard.items()
+        }
+        told = ", ".join(
+            f"{watch}: {'not yet' if age is None else f'{age:.0f} s ago'}"
+            for watch, age in ages.items()
+        )
+        well = all(age is not None and age < HEARD_SECONDS for age in ages.values())
+        return well, f"Leads; watches last heard: {told}."
+
+
+async def serve(health: Health, port: int) -> web.AppRunner:
+    """Answer /healthz, /readyz and /metrics on this port; the caller cleans up."""
+
+    async def healthz(_: web.Request) -> web.Response:
+        return _answer(*health.alive())
+
+    async def readyz(_: web.Request) -> web.Response:
+        return _answer(*health.ready())
+
+    async def metrics(_: web.Request) -> web.Response:
+        return web.Response(body=generate_latest(), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    application = web.Application()
+    application.router.add_get("/healthz", healthz)
+    application.router.add_get("/readyz", readyz)
+    application.router.add_get("/metrics", metrics)
+    runner = web.AppRunner(application, access_log=None, handle_signals=False)
+    await runner.setup()
+    # The kubelet and Prometheus come from outside of the pod, by IPv4 or IPv6.
+    await web.TCPSite(runner, None, port).start()
+    return runner
+
+
+def _answer(well: bool, told: str) -> web.Response:  # noqa: FBT001 - the first half of a verdict
+    return web.Response(status=200 if well else 503, text=f"{told}\n")

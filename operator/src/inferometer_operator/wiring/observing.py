@@ -1,0 +1,172 @@
+"""What is to be read for a run, given how far it is?
+
+As little as decides: what cannot matter any more is not asked for.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+
+from inferometer_api.children import COMPONENT_LABEL, LOADGEN, load_name, server_name
+from inferometer_api.handover import LoadReport
+from inferometer_operator.cluster.loading import LoadPods
+from inferometer_operator.cluster.reading import Reader
+from inferometer_operator.reconcile.acceptance import (
+    NotAccepted,
+    external_service,
+    parsed,
+    references,
+)
+from inferometer_operator.reconcile.conditions import holds, status_of
+from inferometer_operator.reconcile.observed import Json, Observed, Reference, Turn
+from inferometer_operator.settings import Settings
+
+_POLL_SECONDS, _POLL_BEFORE_LOAD_SECONDS = 10.0, 1.0
+LOOK_SECONDS = 5.0
+"""How often a run that is not measuring yet is looked at: some faults are told in Events alone."""
+_UNDER_LOAD = frozenset({"WarmUp", "Measuring", "Draining"})
+
+
+@dataclass(slots=True)
+class Polled:
+    """What the load generator last answered, and when it is asked again."""
+
+    report: LoadReport | None = None
+    due: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Observer:
+    """Reads for one run after another."""
+
+    reader: Reader
+    loads: LoadPods
+    settings: Settings
+    clock: Callable[[], float] = time.monotonic
+
+    async def observe(self, run: Json, turn: Turn, polled: Polled) -> Observed:
+        """Return what the cluster says of the run."""
+        status = status_of(run)
+        if status.start_time is None:
+            return await self._before_begin(run, turn)
+        metadata = run["metadata"]
+        uid, namespace, name = metadata["uid"], metadata["namespace"], metadata["name"]
+        deployment, job, plan_map, pods, result_maps = await asyncio.gather(
+            self.reader.child("Deployment", namespace, server_name(name), uid),
+            self.reader.child("Job", namespace, load_name(name), uid),
+            self.reader.child("ConfigMap", namespace, load_name(name), uid),
+            self.reader.pods(namespace, uid),
+            self.reader.result_maps(namespace, uid),
+        )
+        load = load_pod(pods)
+        finished = holds(status, "Finished")
+        under_load = polled.report is not None and under_way(polled.report)
+        return Observed(
+            turn=turn,
+            deployment=deployment,
+            job=job,
+            plan_map=plan_map,
+            pods=pods,
+            result_maps=result_maps,
+            events=()
+            if finished or under_load
+            else await self._warnings(run, [deployment, job, *pods]),
+            service=None if finished or load else await self._service(run, _service_of(run)),
+            report=None if finished or load is None else await self._report(load, polled),
+        )
+
+    async def _before_begin(self, run: Json, turn: Turn) -> Observed:
+        """Return what decides whether the run may begin; nothing where it is not valid."""
+        spec = parsed(run)
+        if isinstance(spec, NotAccepted):
+            return Observed(turn=turn)
+        service, found = await asyncio.gather(
+            self._service(run, external_service(spec)),
+            self._references(run, references(spec)),
+        )
+        return Observed(turn=turn, service=service, references=found)
+
+    async def _references(
+        self, run: Json, named: tuple[Reference, ...]
+    ) -> dict[Reference, Json | None]:
+        namespace = run["metadata"]["namespace"]
+        named = tuple(
+            each for each in named if each.kind != "Secret" or self.settings.allow_secrets
+        )
+        found = await asyncio.gather(
+            *(self.reader.metadata(each.kind, namespace, each.name) for each in named)
+        )
+        return dict(zip(named, found, strict=True))
+
+    async def _service(self, run: Json, name: str | None) -> Json | None:
+        if name is None:
+            return None
+        told: Json | None = await self.reader.found("Service", run["metadata"]["namespace"], name)
+        return told
+
+    async def _warnings(self, run: Json, objects: list[Json | None]) -> tuple[Json, ...]:
+        uids = frozenset(each["metadata"]["uid"] for each in objects if each is not None)
+        metadata = run["metadata"]
+        return await self.reader.warnings(
+            metadata["namespace"], uids, f"{server_name(metadata['name'])}-"
+        )
+
+    async def _report(self, pod: Json, polled: Polled) -> LoadReport | None:
+        """Return what the load generator says: at its end, in its last message."""
+        ended = ending(pod)
+        if ended is not None:
+            return left_in(ended) or polled.report
+        address = running_at(pod)
+        if address is not None and self.clock() >= polled.due:
+            polled.report = await self.loads.report(address) or polled.report
+            slow = polled.report is not None and under_way(polled.report)
+            polled.due = self.clock() + (_POLL_SECONDS if slow else _POLL_BEFORE_LOAD_SECONDS)
+        return polled.report
+
+
+def load_pod(pods: tuple[Json, ...]) -> Json | None:
+    """Return the run's first load pod; it never has a second one."""
+    found = [
+        pod for pod in pods if pod["metadata"].get("labels", {}).get(COMPONENT_LABEL) == LOADGEN
+    ]
+    return min(found, key=lambda pod: str(pod["metadata"].get("creationTimestamp")), default=None)
+
+
+def ending(pod: Json) -> Json | None:
+    """Return how the pod's container ended, None while it has not."""
+    for each in pod.get("status", {}).get("containerStatuses") or []:
+        ended: Json | None = each.get("state", {}).get("terminated")
+        if ended is not None:
+            return ended
+    return None
+
+
+def running_at(pod: Json) -> str | None:
+    """Return the pod's address while its container runs."""
+    status = pod.get("status", {})
+    runs = any(
+        each.get("state", {}).get("running") is not None
+        for each in status.get("containerStatuses") or []
+    )
+    return status.get("podIP") if runs else None
+
+
+def left_in(ended: Json) -> LoadReport | None:
+    """Return what a load generator left as its termination message, None where that is no such."""
+    try:
+        return LoadReport.model_validate_json(ended.get("message") or "")
+    except ValidationError:
+        return None
+
+
+def under_way(report: LoadReport) -> bool:
+    """Whether load has begun."""
+    return report.progress is not None and report.progress.stage in _UNDER_LOAD
+
+
+def _service_of(run: Json) -> str | None:
+    spec = parsed(run)
+    return None if isinstance(spec, NotAccepted) else external_service(spec)

@@ -1,0 +1,237 @@
+"""How does one run go on: when is it looked at, and what happens when that fails?"""
+
+import asyncio
+import dataclasses
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Protocol
+
+import structlog
+
+from inferometer_operator.cluster.errors import RefusedError, UnreachableError
+from inferometer_operator.cluster.reading import Reader
+from inferometer_operator.cluster.writing import Writer
+from inferometer_operator.reconcile.conditions import condition, holds, status_of
+from inferometer_operator.reconcile.observed import Collected, Json, Observed, Refusal
+from inferometer_operator.reconcile.plan import Plan
+from inferometer_operator.settings import Settings
+from inferometer_operator.wiring.acting import Actor
+from inferometer_operator.wiring.collecting import collected, give_back_memory
+from inferometer_operator.wiring.giving_up import given_up
+from inferometer_operator.wiring.observing import (
+    LOOK_SECONDS,
+    Observer,
+    Polled,
+    load_pod,
+    running_at,
+)
+from inferometer_operator.wiring.roster import Roster
+
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 30.0
+_GATHER_SECONDS = 0.05
+"""Changes come in bursts: they are looked at together."""
+_GIVE_UP_AFTER = 6
+"""Identical faults of the operator's own in a row, half a minute together."""
+_MOST_ROUNDS = 10
+_ASK_TO_STOP_SECONDS = 2.0
+
+_log = structlog.get_logger()
+
+
+class Decide(Protocol):
+    """The pure decision of `reconcile`."""
+
+    def __call__(
+        self, run: Json, observed: Observed, settings: Settings, now: datetime, token: str
+    ) -> Plan:
+        """Return what is to be done for the run now."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Edges:
+    """Everything between a decision and the cluster."""
+
+    decide: Decide
+    settings: Settings
+    reader: Reader
+    writer: Writer
+    observer: Observer
+    actor: Actor
+    clock: Callable[[], float] = time.monotonic
+    now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
+
+
+class GoneError(Exception):
+    """The run is no more."""
+
+
+class Worker:
+    """Carries one run forward, whenever it is woken or its time has come."""
+
+    def __init__(self, edges: Edges, roster: Roster, run: Json) -> None:
+        metadata = run["metadata"]
+        self.uid: str = metadata["uid"]
+        self._namespace: str = metadata["namespace"]
+        self._name: str = metadata["name"]
+        self._edges = edges
+        self._roster = roster
+        self._woken = asyncio.Event()
+        self._polled = Polled()
+        self._refusals: dict[str, Refusal] = {}
+        self._collected: Collected | None = None
+        self._token = secrets.token_urlsafe(24)
+        self._asked_to_stop_at: float | None = None
+        self._failures: list[str] = []
+        self._log = _log.bind(namespace=self._namespace, run=self._name, uid=self.uid)
+
+    def wake(self) -> None:
+        """Let the run be looked at soon."""
+        self._woken.set()
+
+    async def run(self) -> None:
+        """Carry the run forward until it is no more."""
+        try:
+            while True:
+                self._woken.clear()
+                pause = await self._looked()
+                try:
+                    async with asyncio.timeout(pause):
+                        await self._woken.wait()
+                except TimeoutError:
+                    continue
+                await asyncio.sleep(_GATHER_SECONDS)
+        except GoneError:
+            self._log.info("run_gone")
+        finally:
+            self._roster.forget(self.uid)
+
+    async def _looked(self) -> float | None:
+        """Look once, whatever happens; return after how many seconds to look again."""
+        try:
+            pause = await self._round()
+        except (RefusedError, UnreachableError) as error:
+            return self._failed_to_ask(error)
+        except GoneError:
+            raise
+        except Exception as error:  # noqa: BLE001 - a fault with one run must not end the others
+            return await self._failed(error)
+        self._failures.clear()
+        return pause
+
+    def _failed_to_ask(self, error: RefusedError | UnreachableError) -> float:
+        self._failures.append(f"API: {error}")
+        asked = error.retry_after_seconds if isinstance(error, RefusedError) else None
+        pause = max(asked or 0.0, self._backoff())
+        self._log.warning("api_failed", error=str(error), again_in_seconds=pause)
+        return pause
+
+    async def _failed(self, error: Exception) -> float | None:
+        told = f"{type(error).__name__}: {error}"
+        self._failures.append(told)
+        self._log.exception("run_failed_by_own_fault", failures=len(self._failures))
+        if self._failures[-_GIVE_UP_AFTER:] == [told] * _GIVE_UP_AFTER:
+            try:
+                return await self._given_up(error)
+            except (RefusedError, UnreachableError) as refused:
+                self._log.warning("api_failed", error=str(refused))
+        return self._backoff()
+
+    def _backoff(self) -> float:
+        doublings = min(len(self._failures) - 1, 10)
+        return float(min(_FIRST_PAUSE_SECONDS * 2**doublings, _LONGEST_PAUSE_SECONDS))
+
+    async def _given_up(self, error: Exception) -> float | None:
+        run = await self._read()
+        status = given_up(run, error, self._edges.now())
+        if not holds(status_of(run), "Finished"):
+            self._roster.see(await self._edges.writer.status(run, status))
+        return None
+
+    async def _read(self) -> Json:
+        run: Json | None = await self._edges.reader.found(
+            "BenchmarkRun", self._namespace, self._name
+        )
+        if run is None or run["metadata"]["uid"] != self.uid:
+            raise GoneError
+        self._roster.see(run)
+        return run
+
+    async def _round(self) -> float | None:
+        """Observe, decide and act until there is nothing to do at once."""
+        run = await self._read()
+        if run["metadata"].get("deletionTimestamp") or _was_given_up(run):
+            # Its children go by themselves, or it was seen that nothing can be done.
+            self._roster.yield_turn(self.uid)
+            return None
+        for _ in range(_MOST_ROUNDS):
+            turn = self._roster.turn(self.uid)
+            observed = await self._edges.observer.observe(run, turn, self._polled)
+            plan, observed = await self._decided(run, observed)
+            run, again = await self._acted(run, observed, plan)
+            if not again:
+                return self._pause(run, observed, plan)
+        return _FIRST_PAUSE_SECONDS
+
+    async def _decided(self, run: Json, observed: Observed) -> tuple[Plan, Observed]:
+        observed = dataclasses.replace(
+            observed, refused=dict(self._refusals), collected=self._collected
+        )
+        plan = self._plan(run, observed)
+        if plan.collect is not None and self._collected is None:
+            pod = next(pod for pod in observed.pods if pod["metadata"]["name"] == plan.collect)
+            self._collected = await collected(self._edges.reader, pod)
+            observed = dataclasses.replace(observed, collected=self._collected)
+            plan = self._plan(run, observed)
+        return plan, observed
+
+    def _plan(self, run: Json, observed: Observed) -> Plan:
+        return self._edges.decide(
+            run, observed, self._edges.settings, self._edges.now(), self._token
+        )
+
+    async def _acted(self, run: Json, observed: Observed, plan: Plan) -> tuple[Json, bool]:
+        """Carry a plan out; return the run as it is then, and whether to look again at once."""
+        actor = self._edges.actor
+        began = status_of(run).start_time is not None
+        run = await actor.told(run, plan)
+        self._roster.see(run)
+        if status_of(run).start_time is None:
+            self._roster.yield_turn(self.uid)
+        refused = await actor.made(run, plan, self._refusals)
+        await actor.deleted(run, plan)
+        if plan.stop is not None:
+            await self._ask_to_stop(plan.stop, observed)
+        if holds(status_of(run), "Finished") and self._collected is not None:
+            self._collected = None
+            give_back_memory()
+        begins = not began and status_of(run).start_time is not None
+        return run, refused or begins
+
+    async def _ask_to_stop(self, pod: str, observed: Observed) -> None:
+        now = self._edges.clock()
+        if self._asked_to_stop_at is None or now >= self._asked_to_stop_at + _ASK_TO_STOP_SECONDS:
+            self._asked_to_stop_at = now
+            if not await self._edges.actor.stopped(pod, observed):
+                self._log.warning("load_pod_does_not_stop", pod=pod)
+
+    def _pause(self, run: Json, observed: Observed, plan: Plan) -> float | None:
+        """Return when to look again: as the plan says, or as something must be asked."""
+        status = status_of(run)
+        pauses = [plan.look_again_seconds]
+        if status.start_time is not None and not holds(status, "Finished"):
+            load = load_pod(observed.pods)
+            if load is not None and running_at(load):
+                pauses.append(max(0.1, self._polled.due - self._edges.clock()))
+            else:
+                pauses.append(LOOK_SECONDS)
+        return min((pause for pause in pauses if pause is not None), default=None)
+
+
+def _was_given_up(run: Json) -> bool:
+    status = status_of(run)
+    failed = condition(status, "Failed")
+    return holds(status, "Finished") and failed is not None and failed.reason == "InternalError"
