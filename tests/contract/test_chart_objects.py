@@ -114,7 +114,7 @@ def test_every_name_is_used_once(case: str) -> None:
 
 @every_case
 def test_every_pod_is_restricted(case: str) -> None:
-    """Every pod meets Pod Security's level "restricted"; its memory is bounded, its root read-only."""
+    """Every pod meets Pod Security's level "restricted"; memory is bounded, roots read-only."""
     specs = list(pod_specs(rendered(case)))
     assert len(specs) == 2
     for spec in specs:

@@ -18,10 +18,17 @@ RELEASE, NAMESPACE = "inferometer", "bench"
 Json = dict[str, Any]
 
 
-def helm(*words: str | Path, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+def helm(
+    *words: str | Path, stdin: str | None = None, kubeconfig: Path | None = None
+) -> subprocess.CompletedProcess[str]:
     """Run this helm command, whether it succeeds or not."""
+    cluster = [] if kubeconfig is None else ["--kubeconfig", kubeconfig]
     return subprocess.run(
-        [binary("helm"), *words], input=stdin, capture_output=True, text=True, check=False
+        [binary("helm"), *words, *cluster],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 

@@ -31,6 +31,11 @@
 {{- end -}}
 {{- end -}}
 
+{{- /* Where the Lease is. One per served namespace, so that of two releases that serve it one leads. */ -}}
+{{- define "inferometer.leaseNamespace" -}}
+{{- include "inferometer.aServedNamespace" . -}}
+{{- end -}}
+
 {{- /* A namespace that is served, for `helm test` and NOTES. */ -}}
 {{- define "inferometer.aServedNamespace" -}}
 {{- include "inferometer.servedNamespace" . | default .Release.Namespace -}}

@@ -1,4 +1,4 @@
-{{- /* What the operator may do where runs are: inferometer_api.rights says the same and why. */ -}}
+{{- /* What the operator may do where runs are: inferometer_api.rights says the same, and why. */ -}}
 {{- define "inferometer.runRules" -}}
 - apiGroups: [inferometer.dev]
   resources: [benchmarkruns]
@@ -8,22 +8,22 @@
   verbs: [patch]
 - apiGroups: [apps]
   resources: [deployments]
-  verbs: [get, list, watch, create, delete]
+  verbs: [get, watch, create, delete]
 - apiGroups: [batch]
   resources: [jobs]
-  verbs: [get, list, watch, create, delete]
+  verbs: [get, watch, create, delete]
 - apiGroups: [""]
   resources: [configmaps]
-  verbs: [get, create, delete]
+  verbs: [get, list, create, delete]
 - apiGroups: [""]
   resources: [pods]
-  verbs: [get, list, watch]
+  verbs: [list, watch]
 - apiGroups: [""]
   resources: [pods/log]
   verbs: [get]
 - apiGroups: [""]
   resources: [events]
-  verbs: [list, watch, create]
+  verbs: [get, list, create, patch]
 - apiGroups: [""]
   resources: [persistentvolumeclaims, services]
   verbs: [get]
@@ -34,9 +34,13 @@
 {{- end }}
 {{- end -}}
 
-{{- /* What it may do beside itself: its Lease. */ -}}
+{{- /* What it may do in the namespace of its Lease. */ -}}
 {{- define "inferometer.leaseRules" -}}
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
-  verbs: [get, create, update, patch]
+  verbs: [create]
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  resourceNames: [inferometer-operator]
+  verbs: [get, update]
 {{- end -}}
