@@ -5,8 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from support.api_client import Api
 from support.cluster.control_plane import ControlPlane
 from support.cluster.namespaces import fresh_namespace
+from support.fake_kubelet import FakeKubelet
+from support.stage import Stage, a_stage
+
+_DEFINITION = Path(__file__).parents[2] / "crds" / "benchmarkruns.inferometer.dev.yaml"
 
 
 @pytest.fixture(scope="session")
@@ -23,3 +28,30 @@ def namespace(api_server: ControlPlane) -> Iterator[str]:
     """Make a namespace of the test's own, in which only restricted pods are admitted."""
     with fresh_namespace(api_server) as name:
         yield name
+
+
+@pytest.fixture(scope="session")
+def api(api_server: ControlPlane) -> Iterator[Api]:
+    """Install the CustomResourceDefinition and return a client."""
+    api_server.kubectl("apply", "--server-side", "-f", str(_DEFINITION))
+    api_server.kubectl("wait", "--for=condition=Established", "-f", str(_DEFINITION))
+    client = Api(api_server)
+    yield client
+    client.close()
+
+
+@pytest.fixture(scope="session")
+def kubelet(
+    api: Api, api_server: ControlPlane, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[FakeKubelet]:
+    """Play one node for the pods of every test."""
+    kubelet = FakeKubelet(api_server, tmp_path_factory.mktemp("kubelet"))
+    yield kubelet
+    kubelet.close()
+
+
+@pytest.fixture
+def stage(api_server: ControlPlane, kubelet: FakeKubelet, tmp_path: Path) -> Iterator[Stage]:
+    """Make a namespace in which an operator of the test's own can be started."""
+    with a_stage(api_server, kubelet, tmp_path) as made:
+        yield made

@@ -48,7 +48,7 @@ def test_what_the_store_holds_outlives_the_api_server(
     api_server.restart()
     assert api_server.url == url
     api_server.pause()
-    with pytest.raises(RuntimeError, match="timeout|deadline"):
+    with pytest.raises(RuntimeError, match=r"timeout|deadline"):
         api_server.kubectl("get", "namespaces", "--request-timeout=500ms")
     api_server.resume()
     api_server.kubectl("--namespace", namespace, "get", "configmap", "kept")

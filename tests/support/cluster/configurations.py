@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 ADMIN = "admin"
+CONTEXT = "inferometer"
 DOMAIN = "cluster.local"
 CONTAINERD = "/run/containerd/containerd.sock"
 PAUSE_IMAGE = "inferometer.dev/pause:1"
@@ -30,7 +31,7 @@ def tokens(accounts: list[Account]) -> str:
     )
 
 
-def kubeconfig(url: str, authority_pem: bytes, token: str, name: str) -> str:
+def kubeconfig(url: str, authority_pem: bytes, token: str) -> str:
     """Return a kubeconfig that holds all it needs: no path in it points elsewhere."""
     cluster = {
         "server": url,
@@ -40,10 +41,10 @@ def kubeconfig(url: str, authority_pem: bytes, token: str, name: str) -> str:
         {
             "apiVersion": "v1",
             "kind": "Config",
-            "clusters": [{"name": name, "cluster": cluster}],
-            "users": [{"name": name, "user": {"token": token}}],
-            "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
-            "current-context": name,
+            "clusters": [{"name": CONTEXT, "cluster": cluster}],
+            "users": [{"name": CONTEXT, "user": {"token": token}}],
+            "contexts": [{"name": CONTEXT, "context": {"cluster": CONTEXT, "user": CONTEXT}}],
+            "current-context": CONTEXT,
         }
     )
 
@@ -131,14 +132,31 @@ def cni(pod_range: str) -> str:
     )
 
 
-def corefile(address: str, kubeconfig_path: str, context: str) -> str:
+def name_server_rights(user: str) -> dict[str, Any]:
+    """Return what the name server may do: follow Services and what stands behind them."""
+    reads = {"verbs": ["list", "watch"]}
+    rules = [
+        reads | {"apiGroups": [""], "resources": ["endpoints", "services", "pods", "namespaces"]},
+        reads | {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"]},
+    ]
+    rbac = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": user}}
+    role = rbac | {"kind": "ClusterRole", "rules": rules}
+    binding = rbac | {
+        "kind": "ClusterRoleBinding",
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": user},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
+    }
+    return {"apiVersion": "v1", "kind": "List", "items": [role, binding]}
+
+
+def corefile(address: str, kubeconfig_path: str) -> str:
     """Return CoreDNS's configuration: the cluster's names, and a quick no to every other."""
     return f"""\
 {DOMAIN} in-addr.arpa {{
     bind {address}
     errors
     kubernetes {DOMAIN} in-addr.arpa {{
-        kubeconfig {kubeconfig_path} {context}
+        kubeconfig {kubeconfig_path} {CONTEXT}
         ttl 5
     }}
 }}

@@ -14,7 +14,7 @@ from typing import Any
 from support.cluster import configurations
 from support.cluster.binaries import ensure
 from support.cluster.configurations import Account
-from support.cluster.pins import API
+from support.cluster.pins import API, NODES
 from support.cluster.processes import Group, wait_until
 
 READY_SECONDS = 60.0
@@ -57,7 +57,7 @@ class ControlPlane:
         """Start one in `folder`, on loopback unless told where, and wait until it serves."""
         self._folder = folder
         self._place = place or loopback()
-        self._programs = ensure(API)
+        self._programs = ensure(NODES if self._place.nodes else API)
         self.token = secrets.token_hex(16)
         self.kubeconfig = folder / "kubeconfig"
         self.audit_log = folder / "audit.log"
@@ -141,9 +141,7 @@ class ControlPlane:
 
     def write_kubeconfig(self, path: Path, token: str, url: str | None = None) -> Path:
         """Write a kubeconfig for the bearer of this token and return its path."""
-        text = configurations.kubeconfig(
-            url or self.url, self.authority.read_bytes(), token, "inferometer"
-        )
+        text = configurations.kubeconfig(url or self.url, self.authority.read_bytes(), token)
         path.touch(mode=0o600)
         path.write_text(text)
         return path

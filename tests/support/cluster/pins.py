@@ -59,6 +59,7 @@ _ALL = (
     _kubernetes("kubelet", 40),
     _kubernetes("kube-proxy", 15),
     Pin("pause", "pause", "inferometer.dev/tests/pause", 5),
+    Pin("probe", "probe", "inferometer.dev/tests/probe", 10),
     Pin("coredns", "coredns", "github.com/coredns/coredns", 200),
     Pin("helm", "helm", "helm.sh/helm/v3/cmd/helm", 150, _HELM),
     Pin("kind", "kind", "sigs.k8s.io/kind", 30),
@@ -70,7 +71,7 @@ API = ("etcd", "kube-apiserver", "kube-controller-manager", "kubectl")
 """What a control plane without nodes is made of."""
 NODES = (*API, "kube-scheduler", "kubelet", "kube-proxy", "pause", "coredns")
 """What a cluster with nodes is made of."""
-EVERYTHING = (*NODES, "helm", "decode-kind-config")
+EVERYTHING = (*NODES, "probe", "helm", "decode-kind-config")
 """What the tests use; kind itself is built only where Docker works."""
 
 

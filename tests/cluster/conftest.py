@@ -1,0 +1,42 @@
+"""What do the tests on real nodes share: a cluster, one with two nodes, and a namespace each?"""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from support.cluster.availability import why_no_nodes
+from support.cluster.cluster import Cluster
+from support.cluster.images import images
+from support.cluster.namespaces import fresh_namespace
+
+
+@pytest.fixture(scope="session")
+def nodes_can_run() -> None:
+    """Skip what needs nodes where the machine cannot run them, and say why."""
+    why_not = why_no_nodes()
+    if why_not is not None:
+        pytest.skip(why_not)
+
+
+@pytest.fixture(scope="session")
+def cluster(nodes_can_run: None) -> Iterator[Cluster]:
+    """Run one cluster of one node, which has the project's images, for all tests."""
+    cluster = Cluster(f"tests-{os.getpid()}", images=images())
+    yield cluster
+    cluster.stop()
+
+
+@pytest.fixture
+def two_nodes(nodes_can_run: None) -> Iterator[Cluster]:
+    """Run a cluster of two nodes, either of which the test may kill."""
+    cluster = Cluster(f"tests-two-{os.getpid()}", nodes=2, images=images())
+    yield cluster
+    cluster.stop()
+
+
+@pytest.fixture
+def namespace(cluster: Cluster) -> Iterator[str]:
+    """Make a namespace of the test's own, in which only restricted pods are admitted."""
+    with fresh_namespace(cluster) as name:
+        yield name

@@ -1,0 +1,162 @@
+"""How does one node start, die and start again?"""
+
+import os
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+
+import psutil
+
+from support.cluster import addresses, cgroups, configurations
+from support.cluster.availability import cni_folder
+from support.cluster.configurations import CONTAINERD, NODE_HOME
+from support.cluster.processes import Group, Process, wait_until
+from support.cluster.switch import Switch, ip, network_of
+
+# Run as the first process of a node. It hides what must not be the machine's, shows the node its
+# folder where every node finds its own, and becomes the program that reaps what is orphaned.
+_FIRST = f"""\
+set -eu
+mount -n -t tmpfs tmpfs /mnt
+mkdir /mnt/{Path(NODE_HOME).name} /mnt/lock
+mount -n --bind "$1" /mnt/{Path(NODE_HOME).name}
+mount -n --move /mnt /run
+mount -n --bind {NODE_HOME}/lib /var/lib
+mount -n --bind {NODE_HOME}/log /var/log
+names=$(readlink -m /etc/resolv.conf)
+mkdir -p "$(dirname "$names")"
+[ -e "$names" ] || touch "$names"
+mount -n --bind {NODE_HOME}/resolv.conf "$names"
+echo 1 > /proc/sys/net/ipv4/ip_forward
+touch {NODE_HOME}/up
+exec "$2"
+"""
+_ENTER = ("--net", "--mount", "--pid")
+
+
+class Node:
+    """One node: a network, mount and process namespace, and the programs in them."""
+
+    def __init__(self, number: int, nodes: int, home: Path, group: Group, switch: Switch) -> None:
+        self.number = number
+        self.name = f"node{number}"
+        self.folder = home / self.name
+        self._nodes = nodes
+        self._group = group
+        self._switch = switch
+        self._first: Process | None = None
+        self.programs: list[Process] = []
+        self._write_configuration()
+
+    @property
+    def address(self) -> str:
+        """Return its address, seen within the cluster."""
+        return addresses.node_address(self.number)
+
+    @property
+    def pid(self) -> int:
+        """Return the id of its first process, seen from the machine."""
+        if self._first is None:
+            raise RuntimeError(f"{self.name} is not running.")
+        return psutil.Process(self._first.pid).children()[0].pid
+
+    def install(self, pause: Path) -> None:
+        """Put the program that the node's first process becomes into its folder."""
+        shutil.copy(pause, self.folder / "pause")
+
+    def boot(self) -> None:
+        """Make its namespaces, plug it in and start containerd."""
+        (self.folder / "up").unlink(missing_ok=True)
+        namespaces = [*_ENTER, "--fork", "--kill-child", "--mount-proc", "--propagation", "private"]
+        script = ["/bin/bash", "-c", _FIRST, "bash", str(self.folder), f"{NODE_HOME}/pause"]
+        self._first = self._group.start(f"{self.name}-first", ["unshare", *namespaces, *script])
+        wait_until((self.folder / "up").exists, f"The first process of {self.name}", [self._first])
+        self._switch.ip(addresses.port_plan(self.number, self.name, self.pid))
+        plan = addresses.node_plan(self._switch.wire, self.number, self._nodes)
+        ip(plan, network_of(self.pid))
+        self._start("containerd", [
+            "containerd", "--config", f"{NODE_HOME}/containerd.toml"
+        ])  # fmt: skip
+        self._await_socket()
+
+    def join(self, kubelet: Path, kube_proxy: Path) -> None:
+        """Start the kubelet and kube-proxy, which find the API server by their kubeconfigs."""
+        self._start("kubelet", [
+            kubelet,
+            f"--config={NODE_HOME}/kubelet.yaml",
+            f"--kubeconfig={NODE_HOME}/kubelet.kubeconfig",
+            f"--root-dir={NODE_HOME}/kubelet",
+            f"--cert-dir={NODE_HOME}/kubelet-certificates",
+            f"--hostname-override={self.name}",
+            f"--node-ip={self.address}",
+        ])  # fmt: skip
+        self._start("kube-proxy", [
+            kube_proxy,
+            f"--kubeconfig={NODE_HOME}/kube-proxy.kubeconfig",
+            f"--hostname-override={self.name}",
+            f"--cluster-cidr={addresses.POD_RANGE}",
+            "--proxy-mode=iptables",
+            "--oom-score-adj=0",
+            # What the whole machine shares is not for us to change.
+            "--conntrack-max-per-core=0",
+            "--conntrack-tcp-timeout-established=0",
+            "--conntrack-tcp-timeout-close-wait=0",
+        ])  # fmt: skip
+
+    def kill(self) -> None:
+        """End everything on the node at once, as when its machine loses power."""
+        if self._first is not None and self._first.running:
+            # Its parent ends only after every process of the namespace is gone.
+            os.kill(self.pid, signal.SIGKILL)
+            self._first.wait()
+        self._first = None
+        self.programs.clear()
+
+    def import_image(self, archive: Path) -> None:
+        """Give the node the images of an OCI archive."""
+        with archive.open("rb") as content:
+            done = subprocess.run(
+                [*self._enter(), "ctr", "--namespace=k8s.io", f"--address={CONTAINERD}",
+                 "images", "import", f"--snapshotter={self._snapshotter()}", "-"],
+                stdin=content, capture_output=True, text=True, check=False,
+            )  # fmt: skip
+        if done.returncode != 0:
+            raise RuntimeError(
+                f"{archive} was to be imported into {self.name}, and containerd refused: "
+                f"{done.stderr.strip()}"
+            )
+
+    def _enter(self) -> list[str]:
+        return ["nsenter", f"--target={self.pid}", *_ENTER]
+
+    def _start(self, name: str, command: list[str | Path]) -> None:
+        program = self._group.start(f"{self.name}-{name}", [*self._enter(), *command])
+        self.programs.append(program)
+
+    def _await_socket(self) -> None:
+        socket = Path(f"/proc/{self.pid}/root{CONTAINERD}")
+        wait_until(socket.exists, f"containerd on {self.name}", self.programs)
+
+    def _snapshotter(self) -> str:
+        """Return overlayfs but where the folder is itself on one, as in many a container."""
+        kind = subprocess.run(
+            ["stat", "--file-system", "--format=%T", self.folder],
+            capture_output=True, text=True, check=True,
+        ).stdout.strip()  # fmt: skip
+        return "native" if kind == "overlayfs" else "overlayfs"
+
+    def _write_configuration(self) -> None:
+        for name in ("lib", "log", "cni", "containerd"):
+            (self.folder / name).mkdir(parents=True)
+        cpus = cgroups.node_cpus(self.number)
+        cgroup = cgroups.make(self._switch.wire.cgroup, self.name, cpus)
+        reserved = cgroups.reserved_cpus()
+        files = {
+            "resolv.conf": "nameserver 127.0.0.1\n",
+            "containerd.toml": configurations.containerd(str(cni_folder()), self._snapshotter()),
+            "cni/10-pods.conflist": configurations.cni(addresses.pod_range(self.number)),
+            "kubelet.yaml": configurations.kubelet(addresses.SWITCH, cgroup, reserved),
+        }
+        for name, text in files.items():
+            (self.folder / name).write_text(text)
