@@ -1,6 +1,7 @@
 """Are models fetched over https, bounded and checked?"""
 
 import hashlib
+import socket
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -10,7 +11,8 @@ from typing import ClassVar
 import pytest
 from typing_extensions import override
 
-from inferometer_serving.errors import ModelRefusedError
+from inferometer_serving import transfer
+from inferometer_serving.errors import FetchFailedError, ModelRefusedError
 from inferometer_serving.fetch import fetch
 from support import onnx_models
 from support.loopback_tls import certificate_file, server_context
@@ -37,6 +39,14 @@ class _Host(BaseHTTPRequestHandler):
             self.send_response(200)
             self.end_headers()
             self.wfile.write(MODEL)
+        elif self.path == "/busy.onnx" or (
+            self.path == "/blinks.onnx" and next(self.blinks, None) is not None
+        ):
+            self.send_error(503)
+        elif self.path == "/blinks.onnx":
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(MODEL)
         elif self.path == "/short.onnx":
             self.send_response(200)
             self.send_header("Content-Length", str(len(MODEL) + 1))
@@ -45,15 +55,24 @@ class _Host(BaseHTTPRequestHandler):
         else:
             self.send_error(404)
 
+    blinks: ClassVar[Iterator[int]] = iter(())
+
     @override
     def log_message(self, format: str, *args: object) -> None:
         """Keep quiet."""
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the next try follow at once."""
+    monkeypatch.setattr(transfer, "_PAUSES_SECONDS", (0.0, 0.0))
 
 
 @pytest.fixture
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Serve the model over https on loopback, trusted by this test."""
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate_file(tmp_path)))
+    monkeypatch.setattr(_Host, "blinks", iter(range(2)))
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Host)
     server.socket = server_context(tmp_path).wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
@@ -83,16 +102,62 @@ def test_a_model_is_fetched(host: str, tmp_path: Path, path: str) -> None:
         ("nope.onnx", "404"),
         ("insecure.onnx", "is not https"),
         ("local.onnx", "not allowed"),
-        ("short.onnx", "ended 1 bytes early"),
     ],
 )
 def test_what_cannot_be_fetched_is_refused(
     host: str, tmp_path: Path, path: str, sentence: str
 ) -> None:
-    """A missing file, a redirect away from https and a transfer cut short are refused."""
+    """A missing file and a redirect away from https are refused."""
     with pytest.raises(ModelRefusedError, match=sentence):
         _fetch(f"{host}/{path}", tmp_path)
     assert not list((tmp_path / "fetched").glob("*"))
+
+
+@pytest.mark.parametrize(
+    ("path", "sentence"), [("short.onnx", "ended 1 bytes early"), ("busy.onnx", "503")]
+)
+def test_a_network_that_fails_is_tried_again(
+    host: str, tmp_path: Path, path: str, sentence: str
+) -> None:
+    """A transfer cut short and an overloaded host fail after three tries, and leave nothing."""
+    with pytest.raises(FetchFailedError, match=f"in 3 tries: .*{sentence}"):
+        _fetch(f"{host}/{path}", tmp_path)
+    assert not list((tmp_path / "fetched").glob("*"))
+
+
+def test_a_network_that_blinks_is_forgiven(host: str, tmp_path: Path) -> None:
+    """A host that answers the third try has given its model."""
+    assert _fetch(f"{host}/blinks.onnx", tmp_path).read_bytes() == MODEL
+
+
+def test_a_host_that_is_not_there_may_come_back(tmp_path: Path) -> None:
+    """A connection that is refused is a fault that may pass."""
+    with pytest.raises(FetchFailedError, match="refused"):
+        _fetch("https://127.0.0.1:1/m.onnx", tmp_path)
+
+
+@pytest.mark.parametrize("address", ["[", "a..b", "127.0.0.1:port"])
+def test_a_malformed_address_is_refused(tmp_path: Path, address: str) -> None:
+    """What can be no URL is refused, without another try."""
+    with pytest.raises(ModelRefusedError, match="cannot be fetched"):
+        _fetch(f"https://{address}/m.onnx", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("code", "fault"),
+    [(socket.EAI_NONAME, ModelRefusedError), (socket.EAI_AGAIN, FetchFailedError)],
+)
+def test_a_name_that_nobody_has_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, fault: type[Exception]
+) -> None:
+    """A host of no known name is refused; a name server that does not answer may come back."""
+
+    def unknown(*_: object) -> None:
+        raise socket.gaierror(code, "no such name")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    with pytest.raises(fault, match="no such name"):
+        _fetch("https://models.example/m.onnx", tmp_path)
 
 
 def test_another_checksum_is_refused(host: str, tmp_path: Path) -> None:

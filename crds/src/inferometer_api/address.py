@@ -12,6 +12,18 @@ Kind = Literal["pvc", "configmap", "s3"]
 
 CLAIMS, CONFIG_MAPS = "claims", "configmaps"
 """Folders below which a pod finds what an address names: claims/CLAIM/PATH, configmaps/NAME/KEY."""
+MODEL_FILE, INPUTS_FILE = "model.onnx", "inputs.npz"
+"""What the files that a pod fetches are called in their folder."""
+
+STORE_VARIABLES = {
+    "accessKeyId": "INFEROMETER_S3_ACCESS_KEY_ID",
+    "secretAccessKey": "INFEROMETER_S3_SECRET_ACCESS_KEY",
+    "sessionToken": "INFEROMETER_S3_SESSION_TOKEN",
+    "endpoint": "INFEROMETER_S3_ENDPOINT",
+    "region": "INFEROMETER_S3_REGION",
+    "caCertificate": "INFEROMETER_S3_CA_CERTIFICATE",
+}
+"""Keys of the Secret for s3://, and the variables in which whatever fetches is told them."""
 
 _SHAPES: dict[str, str] = {
     "pvc": "pvc://CLAIM/PATH",

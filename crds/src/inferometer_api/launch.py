@@ -10,13 +10,10 @@ from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import unquote
 
-from inferometer_api.address import address
+from inferometer_api.address import MODEL_FILE, address
 from inferometer_api.plan import LoadPlan, PlannedServer
 from inferometer_api.resolve import launched
 from inferometer_api.run import BenchmarkRun
-
-MODEL_FILE, INPUTS_FILE = "model.onnx", "inputs.npz"
-"""What a pod's fetched files are called in their folder."""
 
 _FETCHER = "inferometer_serving.fetcher"
 

@@ -12,6 +12,7 @@ from inferometer_serving.errors import (
 from inferometer_serving.graph_file import read_graph
 from inferometer_serving.metrics import Durations
 from inferometer_serving.options import ServeOptions
+from inferometer_serving.samples import array_shapes, sample_shapes
 from inferometer_serving.session import Interrupt, Session, open_session
 from inferometer_serving.signature import Shape
 from inferometer_serving.tensors import Array
@@ -81,9 +82,12 @@ def warm_up(model: LoadedModel, options: ServeOptions) -> WarmUp:
     """Run the model for every batch size asked. Raises ModelRefusedError where it cannot."""
     started = perf_counter()
     names = [each.name for each in model.session.signature.outputs]
+    samples = {} if options.warm_up_inputs is None else array_shapes(options.warm_up_inputs)
     longest_seconds, largest_bytes = 0.0, 0
     for batch_size in options.warm_up_batch_sizes:
-        inputs = warm_up_inputs(model.session.signature, batch_size, options.warm_up_shapes)
+        shapes = sample_shapes(model.session.signature, batch_size, samples)
+        shapes.update(options.warm_up_shapes)
+        inputs = warm_up_inputs(model.session.signature, batch_size, shapes)
         longest_seconds = max(longest_seconds, _run_warm(model, names, inputs))
         largest_bytes = max(largest_bytes, sum(each.nbytes for each in inputs.values()))
     is_tiny = longest_seconds < _TINY_SECONDS and not model.session.work_depends_on_values

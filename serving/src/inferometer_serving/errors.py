@@ -11,6 +11,10 @@ class ModelRefusedError(RefusedError):
     """A model cannot be served: not found, damaged, too large, or not for this runtime."""
 
 
+class FetchFailedError(Exception):
+    """A model could not be fetched for a fault that may pass; the message is a sentence."""
+
+
 class Refusal(Enum):
     """Why a request was not answered, whatever the protocol."""
 

@@ -1,97 +1,93 @@
 """How does a model's address become a checked file on this machine?
 
-Only this module reaches beyond the machine. The server itself is handed a path.
+Only fetching reaches beyond the machine. The server itself is handed a path. What is heavy to
+import waits until an address needs it: a run's first query waits for a fetch.
 """
 
-import hashlib
 import os
-import urllib.error
 import urllib.parse
-import urllib.request
-from collections.abc import Iterator
-from dataclasses import dataclass
-from http.client import HTTPException, HTTPMessage
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import IO
+from typing import TypeAlias
 
-from typing_extensions import override
-
+from inferometer_api.address import Address, AddressError, address
 from inferometer_models import zoo
 from inferometer_serving.errors import ModelRefusedError
-from inferometer_serving.graph_file import GraphFile, read_graph
-from inferometer_serving.graph_inputs import GraphInput, graph_inputs
+from inferometer_serving.fetched import FetchedModel, GraphInput
+from inferometer_serving.mounted import mounted_file
+from inferometer_serving.transfer import transferred, written
 
 MAX_MODEL_BYTES = 8 << 30
 """The largest model taken by default, external data included."""
 
 _ACCEPTED = (
     "zoo://classification/resnet50 (built in), file:model.onnx, file:/abs/model.onnx, "
-    "or https://host/model.onnx with its sha256"
+    "https://host/model.onnx with its sha256, s3://BUCKET/KEY with the keys of its store, "
+    "or in a cluster pvc://CLAIM/PATH"
 )
-_NOT_YET = ("pvc", "s3", "configmap")
-_CHUNK_BYTES = 1 << 20
-_STALL_SECONDS = 30.0
+
+_Stream: TypeAlias = Callable[[], Iterable[bytes]]
 
 
-@dataclass(frozen=True, slots=True)
-class FetchedModel:
-    """A model that lies on this machine, bounded and checked."""
-
-    path: Path
-    sha256: str
-    """Of the ONNX file itself."""
-    size_bytes: int
-    """With external data."""
-    name: str
-    """What to serve it as: the last part of its address without ".onnx"."""
-    external_sha256: dict[str, str]
-    """Of each file of external data, by its place beside the model."""
-    inputs: tuple[GraphInput, ...] | None
-    """What a request must carry; None where the file alone does not tell."""
-
-
-def fetch(
+def fetch(  # noqa: PLR0913 - each is one fact of what is asked, and named
     uri: str,
     destination: Path,
     *,
     relative_to: Path,
     sha256: str | None = None,
     max_bytes: int = MAX_MODEL_BYTES,
+    sources: Path | None = None,
+    file_name: str | None = None,
 ) -> FetchedModel:
     """Return the model at `uri` as a file on this machine.
 
-    Models of the zoo and of https:// are written into the folder `destination`; file: models stay
-    where they are, a relative one being looked up from the folder `relative_to`. Raises
+    Models of the zoo, of https:// and s3:// are written into the folder `destination`, as
+    `file_name` where it is given; file: and pvc:// models stay where they are, a relative file:
+    being looked up from the folder `relative_to`, and claims below the folder `sources`. Raises
     ModelRefusedError where the address is of no known kind, the model is missing, larger than
     `max_bytes`, not ONNX, of another `sha256` than asked, or has external data outside its folder;
-    OSError where `destination` cannot take it.
+    FetchFailedError where the network fails; OSError where `destination` cannot take it.
     """
-    scheme, separator, rest = uri.partition(":")
-    match scheme.lower() if separator else "":
+    found = _address(uri)
+    match uri.partition(":")[0].lower() if ":" in uri else "":
         case "zoo":
-            path, name = _from_zoo(uri, rest, destination)
+            return _from_zoo(uri, destination, file_name, sha256, max_bytes)
         case "file":
             path = local_path(uri, relative_to)
-            name = path.stem
         case "https":
-            path = _from_web(uri, destination, sha256, max_bytes)
-            name = path.stem
-        case kind if kind in _NOT_YET:
-            raise ModelRefusedError(
-                f"The model {uri} was asked for, but {kind}:// is not available in this version: "
-                f"use {_ACCEPTED}."
-            )
+            path = destination / (file_name or _last_part(uri) or "model.onnx")
+            _from_web(uri, path, sha256, max_bytes)
+        case "pvc" if found is not None:
+            path = mounted_file(f"model {uri}", found, sources)
+        case "s3" if found is not None:
+            path = destination / (file_name or _last_part(uri))
+            _from_store(uri, found, path, sha256, max_bytes)
         case _:
             raise ModelRefusedError(
-                f"The model {uri} was asked for, which is no address of a known kind: "
-                f"use {_ACCEPTED}."
+                f"The model {uri} was asked for, which is no address of a model: use {_ACCEPTED}."
             )
-    return _checked(uri, read_graph(path, max_bytes=max_bytes), name, sha256)
+    name = Path(_last_part(uri)).stem or path.stem
+    return _checked(uri, path, name, sha256, max_bytes)
 
 
-def _checked(uri: str, graph: GraphFile, name: str, sha256: str | None) -> FetchedModel:
-    if sha256 is not None and graph.sha256 != sha256.lower():
-        raise _other_checksum(uri, sha256, graph.sha256)
+def _address(uri: str) -> Address | None:
+    try:
+        return address(uri)
+    except AddressError as error:
+        raise ModelRefusedError(str(error)) from error
+
+
+def _last_part(uri: str) -> str:
+    path = uri.partition(":")[2].partition("?")[0].partition("#")[0]
+    return Path(urllib.parse.unquote(path)).name
+
+
+def _checked(uri: str, path: Path, name: str, sha256: str | None, max_bytes: int) -> FetchedModel:
+    from inferometer_serving.graph_file import read_graph  # noqa: PLC0415 - heavy, see above
+    from inferometer_serving.graph_inputs import graph_inputs  # noqa: PLC0415 - heavy, see above
+
+    graph = read_graph(path, max_bytes=max_bytes)
+    _check_sum(uri, sha256, graph.sha256)
     return FetchedModel(
         path=graph.path,
         sha256=graph.sha256,
@@ -102,22 +98,39 @@ def _checked(uri: str, graph: GraphFile, name: str, sha256: str | None) -> Fetch
     )
 
 
-def _other_checksum(uri: str, asked: str, found: str) -> ModelRefusedError:
-    return ModelRefusedError(
-        f"The model {uri} should have the sha256 {asked}, but has {found}: it is another file "
-        "than the one meant; correct the checksum or the address."
-    )
+def _check_sum(uri: str, asked: str | None, found: str) -> None:
+    if asked is not None and found != asked.lower():
+        raise ModelRefusedError(
+            f"The model {uri} should have the sha256 {asked}, but has {found}: it is another file "
+            "than the one meant; correct the checksum or the address."
+        )
 
 
-def _from_zoo(uri: str, rest: str, destination: Path) -> tuple[Path, str]:
-    name = rest.removeprefix("//")
+def _from_zoo(
+    uri: str, destination: Path, file_name: str | None, sha256: str | None, max_bytes: int
+) -> FetchedModel:
+    """Return a built-in model, whose bytes the zoo has checked and whose inputs its index tells."""
     try:
-        entry = zoo.entry(name)
+        entry = zoo.entry(uri.partition(":")[2].removeprefix("//"))
         content = zoo.read_onnx(entry.name)
     except zoo.UnknownModelError as error:
         raise ModelRefusedError(f"The model {uri} was asked for. {error}") from error
+    _check_sum(uri, sha256, entry.sha256)
+    if len(content) > max_bytes:
+        raise ModelRefusedError(
+            f"The model {uri} has {len(content):,} bytes, and at most {max_bytes:,} are allowed: "
+            "raise the limit or take a smaller model."
+        )
     bare = entry.name.rpartition("/")[2]
-    return _write(destination / f"{bare}.onnx", iter((content,))), bare
+    shape = tuple(axis if isinstance(axis, int) else -1 for axis in entry.input_shape)
+    return FetchedModel(
+        path=written(destination / (file_name or f"{bare}.onnx"), (content,)),
+        sha256=entry.sha256,
+        size_bytes=len(content),
+        name=bare,
+        external_sha256={},
+        inputs=(GraphInput("input", entry.input_datatype, shape),),
+    )
 
 
 def local_path(uri: str, relative_to: Path) -> Path:
@@ -136,94 +149,45 @@ def local_path(uri: str, relative_to: Path) -> Path:
     return relative_to / urllib.parse.unquote(rest)
 
 
-def _from_web(uri: str, destination: Path, sha256: str | None, max_bytes: int) -> Path:
+def _from_web(uri: str, target: Path, sha256: str | None, max_bytes: int) -> None:
+    from inferometer_serving.web import web_stream  # noqa: PLC0415 - heavy, see above
+
     if sha256 is None:
         raise ModelRefusedError(
             f"The model {uri} was asked for without a sha256: give the checksum of the file, "
             "so that what is measured is known."
         )
-    name = Path(urllib.parse.unquote(urllib.parse.urlsplit(uri).path)).name
-    target = destination / (name or "model.onnx")
-    digest = hashlib.sha256()
-    with _open(uri) as response:
-        _write(target, _bounded(uri, response, max_bytes, digest))
-    if digest.hexdigest() != sha256.lower():
-        target.unlink()
-        raise _other_checksum(uri, sha256, digest.hexdigest())
-    return target
+    what = f"model {uri}"
+    _downloaded(uri, lambda: web_stream(what, uri), target, sha256, max_bytes)
 
 
-def _bounded(
-    uri: str, response: IO[bytes], max_bytes: int, digest: "hashlib._Hash"
-) -> Iterator[bytes]:
-    total = 0
-    while chunk := _read(uri, response):
-        total += len(chunk)
-        if total > max_bytes:
-            raise ModelRefusedError(
-                f"The model {uri} is larger than the {max_bytes:,} bytes that are allowed: "
-                "raise the limit or take a smaller model."
-            )
-        digest.update(chunk)
-        yield chunk
-    missing = getattr(response, "length", None)  # http.client itself takes a short body for whole
-    if missing:
-        raise _unreachable(uri, f"it ended {missing:,} bytes early")
-
-
-class _SecureRedirects(urllib.request.HTTPRedirectHandler):
-    """Follows redirects to https only: model hosts redirect to their stores."""
-
-    @override
-    def redirect_request(
-        self,
-        req: urllib.request.Request,
-        fp: IO[bytes],
-        code: int,
-        msg: str,
-        headers: HTTPMessage,
-        newurl: str,
-    ) -> urllib.request.Request | None:
-        if not newurl.lower().startswith("https://"):
-            fp.close()
-            raise urllib.error.URLError(f"it redirects to {newurl}, which is not https")
-        return super().redirect_request(req, fp, code, msg, headers, newurl)
-
-
-def _open(uri: str) -> IO[bytes]:
-    opener = urllib.request.build_opener(_SecureRedirects())
-    try:
-        response: IO[bytes] = opener.open(uri, timeout=_STALL_SECONDS)
-    except urllib.error.HTTPError as error:
-        error.close()
-        raise _unreachable(uri, error) from error  # its text tells the status too
-    except (HTTPException, OSError) as error:
-        raise _unreachable(uri, getattr(error, "reason", None) or error) from error
-    return response
-
-
-def _read(uri: str, response: IO[bytes]) -> bytes:
-    try:
-        return response.read(_CHUNK_BYTES)
-    except (HTTPException, OSError) as error:
-        raise _unreachable(uri, error) from error
-
-
-def _unreachable(uri: str, reason: object) -> ModelRefusedError:
-    return ModelRefusedError(
-        f"The model {uri} cannot be fetched: {reason}. Check the address and the network."
+def _from_store(uri: str, found: Address, target: Path, sha256: str | None, max_bytes: int) -> None:
+    """Write an object of a store and, beside it, the external data that it names."""
+    from inferometer_serving.graph_file import external_files  # noqa: PLC0415 - heavy, see above
+    from inferometer_serving.object_store import (  # noqa: PLC0415 - heavy, see above
+        object_stream,
+        store_from,
     )
 
+    store = store_from(f"model {uri}", os.environ)
+    stream = object_stream(f"model {uri}", store, found.place, found.path)
+    _downloaded(uri, stream, target, sha256, max_bytes)
+    room = max_bytes - target.stat().st_size
+    folder, _, _ = found.path.rpartition("/")
+    for file in external_files(target):
+        beside = file.relative_to(target.parent.resolve()).as_posix()
+        key = f"{folder}/{beside}" if folder else beside
+        what = f"external data s3://{found.place}/{key} of the model {uri}"
+        transferred(what, object_stream(what, store, found.place, key), file, max_bytes=room)
+        room -= file.stat().st_size
 
-def _write(path: Path, chunks: Iterator[bytes]) -> Path:
-    """Write beside and rename, so that no half-written model is ever found at `path`."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+
+def _downloaded(
+    uri: str, stream: _Stream, target: Path, sha256: str | None, max_bytes: int
+) -> None:
+    digest = transferred(f"model {uri}", stream, target, max_bytes=max_bytes)
     try:
-        with partial.open("wb") as file:
-            for chunk in chunks:
-                file.write(chunk)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
-    return path
+        _check_sum(uri, sha256, digest)
+    except ModelRefusedError:
+        target.unlink()
+        raise

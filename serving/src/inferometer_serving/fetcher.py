@@ -1,67 +1,119 @@
-"""How is a model fetched by a process of its own? `python -m inferometer_serving.fetcher`.
+"""How are a run's files fetched by a process of its own? `python -m inferometer_serving.fetcher`.
 
 It prints one line of JSON: `{"path": ..., "sha256": ..., "name": ..., "sizeBytes": ...,
-"inputs": [{"name": ..., "datatype": ..., "shape": [...]}]}`, and ends 0; `inputs` is null where the
-file alone does not tell them. Else a sentence on standard error says why not: it ends 2 where the
-model is refused, and 1 where the folder cannot take it.
+"inputs": [{"name": ..., "datatype": ..., "shape": [...]}], "inputsPath": ...}`, and ends 0;
+`inputs` is null where the file alone does not tell them, and what was not asked for is left out.
+Else a sentence on standard error says why not: it ends 2 where the model or the inputs file are
+refused, and 1 where the network fails or the folder cannot take them.
 """
 
 import argparse
+import json
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
-import orjson
-
-from inferometer_serving.errors import ModelRefusedError
+from inferometer_api.address import INPUTS_FILE
+from inferometer_serving.errors import FetchFailedError, ModelRefusedError
 from inferometer_serving.exits import EXIT_DONE, EXIT_FAILED, EXIT_REFUSED
 from inferometer_serving.fetch import MAX_MODEL_BYTES, fetch
+from inferometer_serving.fetched import FetchedModel
+
+MAX_INPUTS_BYTES = 2 << 30
+"""The largest inputs file taken by default."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Fetch the model that a command line names, and return the exit code."""
-    asked = _parser().parse_args(arguments)
+    """Fetch what a command line names, and return the exit code."""
+    parser = _parser()
+    asked = parser.parse_args(arguments)
+    if asked.uri is None and asked.inputs_uri is None:
+        parser.error("one of --uri and --inputs-uri is needed")
     try:
-        model = fetch(
-            asked.uri,
-            asked.destination,
-            relative_to=asked.relative_to,
-            sha256=asked.sha256,
-            max_bytes=asked.max_model_bytes,
-        )
+        told = _fetched(asked)
     except ModelRefusedError as error:
         sys.stderr.write(f"refused: {error}\n")
         return EXIT_REFUSED
+    except FetchFailedError as error:
+        sys.stderr.write(f"failed: {error}\n")
+        return EXIT_FAILED
     except OSError as error:
+        named = " and ".join(each for each in (asked.uri, asked.inputs_uri) if each)
         sys.stderr.write(
-            f"failed: The model {asked.uri} could not be written to {asked.destination}: "
+            f"failed: {named} could not be written to {asked.destination}: "
             f"{error.strerror or error}.\n"
         )
         return EXIT_FAILED
-    told = {
-        "path": str(model.path),
-        "sha256": model.sha256,
-        "name": model.name,
-        "sizeBytes": model.size_bytes,
-        "inputs": model.inputs,
-    }
-    sys.stdout.write(orjson.dumps(told).decode() + "\n")
+    sys.stdout.write(json.dumps(told, separators=(",", ":")) + "\n")
     return EXIT_DONE
+
+
+def _fetched(asked: argparse.Namespace) -> dict[str, Any]:
+    told: dict[str, Any] = {}
+    room: int = asked.max_written_bytes
+    if asked.uri is not None:
+        model = _model(asked)
+        told = {
+            "path": str(model.path),
+            "sha256": model.sha256,
+            "name": model.name,
+            "sizeBytes": model.size_bytes,
+            "inputs": None if model.inputs is None else [asdict(each) for each in model.inputs],
+        }
+        written = model.path.is_relative_to(asked.destination)
+        room -= model.size_bytes if written else 0
+    if asked.inputs_uri is not None:
+        told["inputsPath"] = str(_inputs(asked, room))
+    return told
+
+
+def _model(asked: argparse.Namespace) -> FetchedModel:
+    return fetch(
+        asked.uri,
+        asked.destination,
+        relative_to=asked.relative_to,
+        sha256=asked.sha256,
+        max_bytes=asked.max_model_bytes,
+        sources=asked.sources,
+        file_name=asked.file_name,
+    )
+
+
+def _inputs(asked: argparse.Namespace, room: int) -> Path:
+    from inferometer_serving.fetch_inputs import fetch_inputs  # noqa: PLC0415 - seldom needed
+
+    target = asked.destination / INPUTS_FILE
+    if asked.uri is not None and target.exists():
+        raise ModelRefusedError(
+            f"The model {asked.uri} has external data called {INPUTS_FILE}, which is what the "
+            "inputs file is called here: give the data another name."
+        )
+    return fetch_inputs(asked.inputs_uri, target, sources=asked.sources, max_bytes=room)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m inferometer_serving.fetcher",
-        description="Fetch a model, bound it and check it, before a server is handed its path.",
+        description="Fetch a model and an inputs file, bound them and check them, before a server "
+        "or a load generator is handed their paths.",
     )
-    parser.add_argument("--uri", required=True, help="zoo://NAME, file:PATH or https://...")
+    parser.add_argument(
+        "--uri", help="zoo://NAME, file:PATH, https://..., pvc://CLAIM/PATH or s3://BUCKET/KEY"
+    )
     parser.add_argument("--sha256", help="Checksum of the model; needed with https://.")
+    parser.add_argument(
+        "--inputs-uri",
+        help="A .npz file: configmap://NAME/KEY, https://..., pvc://CLAIM/PATH or s3://BUCKET/KEY; "
+        f"written as {INPUTS_FILE}.",
+    )
     parser.add_argument(
         "--destination",
         required=True,
         type=Path,
         metavar="FOLDER",
-        help="Where models that are not files on this machine are written.",
+        help="Where models that are not files on this machine, and the inputs file, are written.",
     )
     parser.add_argument(
         "--relative-to",
@@ -71,13 +123,25 @@ def _parser() -> argparse.ArgumentParser:
         help="Where a relative file: path begins.",
     )
     parser.add_argument(
-        "--max-model-bytes",
-        default=MAX_MODEL_BYTES,
-        type=int,
-        metavar="BYTES",
-        help="Largest model taken, external data included.",
+        "--sources",
+        type=Path,
+        metavar="FOLDER",
+        help="Where claims/CLAIM and configmaps/NAME are mounted.",
     )
+    parser.add_argument("--file-name", metavar="NAME", help="What a written model is called.")
+    for flag, limit, text in _LIMITS:
+        parser.add_argument(flag, default=limit, type=int, metavar="BYTES", help=text)
     return parser
+
+
+_LIMITS = (
+    ("--max-model-bytes", MAX_MODEL_BYTES, "Largest model taken, external data included."),
+    (
+        "--max-written-bytes",
+        MAX_MODEL_BYTES + MAX_INPUTS_BYTES,
+        "The most that is written, model and inputs file together.",
+    ),
+)
 
 
 if __name__ == "__main__":

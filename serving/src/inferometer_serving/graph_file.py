@@ -54,6 +54,15 @@ def read_graph(path: Path, *, max_bytes: int) -> GraphFile:
     )
 
 
+def external_files(path: Path) -> tuple[Path, ...]:
+    """Return where the ONNX file at `path` wants its external data, which need not be there yet.
+
+    Raises ModelRefusedError where it is no ONNX model, or wants them outside its own folder.
+    """
+    locations = set(_external_locations(_parse(path)))
+    return tuple(sorted({_external_file(path, location) for location in locations}))
+
+
 def sha256_of(path: Path) -> str:
     """Return the checksum of a file in hexadecimal."""
     digest = hashlib.sha256()

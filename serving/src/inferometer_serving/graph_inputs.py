@@ -1,24 +1,13 @@
 """Which tensors does a graph take, as far as its file tells without being opened?"""
 
-from dataclasses import dataclass
 from types import MappingProxyType
 
 from onnx import GraphProto, TensorShapeProto
 
 from inferometer_serving.datatypes import DATATYPES
-from inferometer_serving.signature import Shape
+from inferometer_serving.fetched import GraphInput
 
 _NAMES = MappingProxyType({each.onnx_code: each.name for each in DATATYPES.values()})
-
-
-@dataclass(frozen=True, slots=True)
-class GraphInput:
-    """An input as its file has it; -1 stands for an open axis."""
-
-    name: str
-    datatype: str
-    """The protocol's word: "FP32"."""
-    shape: Shape
 
 
 def graph_inputs(graph: GraphProto) -> tuple[GraphInput, ...] | None:

@@ -30,6 +30,7 @@ class ServeOptions:
     max_model_bytes: int = 8 << 30
     warm_up_batch_sizes: tuple[int, ...] = (1,)
     warm_up_shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    warm_up_inputs: Path | None = None
     drain_seconds: float = 30.0
 
 
@@ -149,6 +150,13 @@ OPTIONS: tuple[Option, ...] = (
         "may be given for several inputs.",
         "NAME=SHAPE",
         repeated=True,
+    ),
+    Option(
+        "warm_up_inputs",
+        Path,
+        None,
+        "A .npz file of samples, whose shapes inputs with open axes are warmed up with.",
+        "FILE",
     ),
     Option(
         "drain_seconds",

@@ -30,7 +30,7 @@ def serve(context: typer.Context) -> None:
 
 
 def _fetched(asked: argparse.Namespace, folder: Path) -> ServeOptions:
-    from inferometer_serving.errors import ModelRefusedError
+    from inferometer_serving.errors import FetchFailedError, ModelRefusedError
     from inferometer_serving.fetch import fetch
 
     try:
@@ -43,6 +43,8 @@ def _fetched(asked: argparse.Namespace, folder: Path) -> ServeOptions:
         )
     except ModelRefusedError as refusal:
         raise RefusedError(str(refusal)) from refusal
+    except FetchFailedError as fault:
+        raise FailedError(str(fault)) from fault
     except OSError as error:
         raise FailedError(
             f"The model {asked.model_uri} could not be written to {folder}: {error.strerror}."

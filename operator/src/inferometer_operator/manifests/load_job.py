@@ -1,5 +1,6 @@
 """Which Job runs the load generator?"""
 
+from inferometer_api.address import INPUTS_FILE
 from inferometer_api.children import (
     COMPONENT_LABEL,
     LOADGEN,
@@ -9,7 +10,7 @@ from inferometer_api.children import (
     labels,
     load_name,
 )
-from inferometer_api.launch import INPUTS_FILE, fetch_inputs_command, load_command
+from inferometer_api.launch import fetch_inputs_command, load_command
 from inferometer_api.run import BenchmarkRun
 from inferometer_operator.manifests.owner import Manifest, Owner, child_metadata
 from inferometer_operator.manifests.plan_map import PLAN_FILE

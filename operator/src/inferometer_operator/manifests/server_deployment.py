@@ -1,5 +1,6 @@
 """Which Deployment runs the server under test?"""
 
+from inferometer_api.address import INPUTS_FILE
 from inferometer_api.children import (
     COMPONENT_LABEL,
     GRPC_PORT,
@@ -10,7 +11,6 @@ from inferometer_api.children import (
     server_name,
 )
 from inferometer_api.launch import (
-    INPUTS_FILE,
     Listen,
     fetch_command,
     pod_model_path,

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from inferometer_api.address import CLAIMS, CONFIG_MAPS, Address, address
+from inferometer_api.address import CLAIMS, CONFIG_MAPS, STORE_VARIABLES, Address, address
 from inferometer_api.launch import FetchingPod
 from inferometer_api.quantity import whole_bytes
 from inferometer_api.run import BenchmarkRun
@@ -12,14 +12,6 @@ from inferometer_operator.settings import Settings
 
 SOURCES = "/sources"
 """The folder below which claims and ConfigMaps are mounted."""
-CREDENTIALS = {
-    "accessKeyId": "INFEROMETER_S3_ACCESS_KEY_ID",
-    "secretAccessKey": "INFEROMETER_S3_SECRET_ACCESS_KEY",
-    "sessionToken": "INFEROMETER_S3_SESSION_TOKEN",
-    "endpoint": "INFEROMETER_S3_ENDPOINT",
-    "region": "INFEROMETER_S3_REGION",
-}
-"""The keys of a Secret for s3://, and the variables in which the fetcher reads them."""
 _FETCHER = "fetch"
 _CLAIM_BYTES = 1 << 40
 """The most that a model on a claim may have."""
@@ -73,7 +65,7 @@ def fetch_container(
                 "name": variable,
                 "valueFrom": {"secretKeyRef": {"name": secret, "key": key, "optional": True}},
             }
-            for key, variable in CREDENTIALS.items()
+            for key, variable in STORE_VARIABLES.items()
         ]
     return made
 

@@ -1,0 +1,72 @@
+"""How do bytes come from elsewhere into a file here: bounded, whole, and tried more than once?"""
+
+import hashlib
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from inferometer_serving.errors import FetchFailedError, ModelRefusedError
+
+CHUNK_BYTES = 1 << 20
+_PAUSES_SECONDS = (0.5, 1.5)
+"""Before the second and the third try: a network that blinks is no reason to give up."""
+
+
+class PassingFaultError(Exception):
+    """A fault on the way that may be gone at the next try; the message says what happened."""
+
+
+def transferred(
+    what: str, open_stream: Callable[[], Iterable[bytes]], target: Path, *, max_bytes: int
+) -> str:
+    """Write a stream into the file `target` and return its sha256.
+
+    `what` names it in sentences: "model https://host/m.onnx". Raises ModelRefusedError where it is
+    larger than `max_bytes`, FetchFailedError where every try met a PassingFaultError, and OSError
+    where the file cannot be written.
+    """
+    for pause_seconds in (*_PAUSES_SECONDS, None):
+        digest = hashlib.sha256()
+        try:
+            written(target, _bounded(what, open_stream(), max_bytes, digest))
+        except PassingFaultError as fault:
+            if pause_seconds is None:
+                tries = len(_PAUSES_SECONDS) + 1
+                raise FetchFailedError(
+                    f"The {what} could not be fetched in {tries} tries: {fault}. "
+                    "Check the address and the network."
+                ) from fault
+            time.sleep(pause_seconds)
+        else:
+            break
+    return digest.hexdigest()
+
+
+def _bounded(
+    what: str, chunks: Iterable[bytes], max_bytes: int, digest: "hashlib._Hash"
+) -> Iterator[bytes]:
+    total = 0
+    for chunk in chunks:
+        total += len(chunk)
+        if total > max_bytes:
+            raise ModelRefusedError(
+                f"The {what} is larger than the {max_bytes:,} bytes that are allowed: "
+                "raise the limit or take a smaller one."
+            )
+        digest.update(chunk)
+        yield chunk
+
+
+def written(path: Path, chunks: Iterable[bytes]) -> Path:
+    """Write beside and rename, so that no half-written file is ever found at `path`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        with partial.open("wb") as file:
+            for chunk in chunks:
+                file.write(chunk)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+    return path
