@@ -1,0 +1,127 @@
+"""The chart grants the operator exactly the rights that `inferometer_api.rights` tells of."""
+
+import pytest
+
+from inferometer_api.rights import LEASE, RUNS, SECRETS, Right
+from support.chart import NAMESPACE, Json, of_kind, rendered
+
+Grant = tuple[str, str, str, bool]
+"""Group, resource, verb, and whether it is for one name alone."""
+
+
+def wanted(*rights: Right) -> set[Grant]:
+    """Return the grants that these rights come to."""
+    return {
+        (right.group, right.resource, verb, right.one_name)
+        for right in rights
+        for verb in right.verbs
+    }
+
+
+def granted(role: Json) -> set[Grant]:
+    """Return what a role grants; no rule grants anything twice, or by a wildcard."""
+    found = [
+        (group, resource, verb, "resourceNames" in rule)
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    ]
+    assert len(found) == len(set(found))
+    assert not any("*" in word for grant in found for word in grant[:3])
+    return set(found)
+
+
+def roles_of(objects: list[Json]) -> dict[tuple[str, str | None], Json]:
+    """Return the roles of the operator's account by their kind and namespace, through bindings."""
+    (account,) = {
+        each["spec"]["template"]["spec"]["serviceAccountName"]
+        for each in of_kind(objects, "Deployment")
+    }
+    subject = {"kind": "ServiceAccount", "name": account, "namespace": NAMESPACE}
+    found = {}
+    for binding in [*of_kind(objects, "RoleBinding"), *of_kind(objects, "ClusterRoleBinding")]:
+        if subject not in binding["subjects"]:
+            continue
+        namespace = binding["metadata"].get("namespace")
+        kind = binding["roleRef"]["kind"]
+        assert binding["kind"] == f"{kind}Binding"
+        (role,) = (
+            each
+            for each in of_kind(objects, kind)
+            if each["metadata"]["name"] == binding["roleRef"]["name"]
+            and each["metadata"].get("namespace") == namespace
+        )
+        found[kind, namespace] = role
+    return found
+
+
+@pytest.mark.parametrize("secrets", [False, True])
+@pytest.mark.parametrize("served", [NAMESPACE, "measured"])
+def test_namespaced_mode_grants_in_one_namespace(served: str, *, secrets: bool) -> None:
+    """Namespaced: one Role in the served namespace, and nothing anywhere else."""
+    values = {"allowSecrets": secrets, "watchNamespace": "" if served == NAMESPACE else served}
+    roles = roles_of(rendered(values))
+    assert list(roles) == [("Role", served)]
+    assert granted(roles["Role", served]) == wanted(*RUNS, *LEASE, *(SECRETS if secrets else ()))
+
+
+@pytest.mark.parametrize("secrets", [False, True])
+def test_cluster_mode_grants_everywhere_but_the_lease(*, secrets: bool) -> None:
+    """Cluster: a ClusterRole for runs; the Lease is in the release's namespace alone."""
+    roles = roles_of(rendered({"mode": "Cluster", "allowSecrets": secrets}))
+    assert set(roles) == {("ClusterRole", None), ("Role", NAMESPACE)}
+    everywhere = roles["ClusterRole", None]
+    assert granted(everywhere) == wanted(*RUNS, *(SECRETS if secrets else ()))
+    assert granted(roles["Role", NAMESPACE]) == wanted(*LEASE)
+
+
+@pytest.mark.parametrize("mode", ["Namespaced", "Cluster"])
+def test_the_lease_that_may_be_kept_is_the_operators(mode: str) -> None:
+    """The one Lease that may be read and renewed has the name and namespace the operator uses."""
+    objects = rendered({"mode": mode})
+    role = roles_of(objects)["Role", NAMESPACE]
+    names = [rule["resourceNames"] for rule in role["rules"] if "resourceNames" in rule]
+    (deployment,) = of_kind(objects, "Deployment")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    told = dict(word.split("=", 1) for word in container["args"])
+    assert names == [[told.get("--lease", "inferometer-operator")]]
+    assert told["--lease-namespace"] == NAMESPACE
+
+
+def test_the_test_may_make_runs_and_no_more() -> None:
+    """The account of `helm test` may create, get and delete runs."""
+    (role,) = (
+        each for each in of_kind(rendered(), "Role") if each["metadata"]["name"].endswith("-test")
+    )
+    runs = ("inferometer.dev", "benchmarkruns")
+    assert granted(role) == {(*runs, verb, False) for verb in ("create", "get", "delete")}
+
+
+def test_users_roles_are_about_runs() -> None:
+    """What view, edit and admin get beside their own: runs, and what an operator is given on."""
+    aggregate = "rbac.authorization.k8s.io/aggregate-to-"
+    made = of_kind(rendered(), "ClusterRole")
+    roles = {
+        role: {
+            grant
+            for each in made
+            if f"{aggregate}{role}" in each["metadata"]["labels"]
+            for grant in granted(each)
+        }
+        for role in ("view", "edit", "admin")
+    }
+    runs = ("inferometer.dev", "benchmarkruns")
+    edit = {
+        (*runs, verb, False) for verb in ("create", "update", "patch", "delete", "deletecollection")
+    }
+    assert roles == {
+        "view": {(*runs, verb, False) for verb in ("get", "list", "watch")},
+        "edit": edit,
+        "admin": edit
+        | {
+            ("inferometer.dev", "benchmarkruns/status", "patch", False),
+            ("", "events", "create", False),
+            ("", "events", "patch", False),
+        },
+    }
