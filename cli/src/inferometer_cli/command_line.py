@@ -8,6 +8,7 @@ from inferometer_cli.commands import (
     cancel,
     examples,
     models,
+    preflight,
     report,
     result,
     run,
@@ -41,6 +42,7 @@ app.command("examples", short_help="List the examples, or print one.")(examples.
 app.command("status", short_help="In a cluster: show how a run stands.")(status.status)
 app.command("result", short_help="In a cluster: take out a run's result.")(result.result)
 app.command("cancel", short_help="In a cluster: end a run, keep what it measured.")(cancel.cancel)
+app.command("preflight", short_help="In a cluster: say what would stop a run.")(preflight.preflight)
 
 
 def _show_version(wanted: bool) -> None:  # noqa: FBT001 - typer hands the flag over so

@@ -1,5 +1,6 @@
 """How is a run file read, with what the command line sets in it?"""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -31,6 +32,19 @@ def read_run_file(file: Path, settings: list[str]) -> BenchmarkRun:
 
     Raises `RefusedError` with every problem, one a line.
     """
+    run = parse_run_file(file, settings)
+    if problems := unavailable(run, place="Local"):
+        raise RefusedError("\n".join((f"{file} asks for what cannot be done here:", *problems)))
+    if launched(run.spec):
+        check_runtime()
+    return resolved(run)
+
+
+def parse_run_file(file: Path, settings: Sequence[str] = ()) -> BenchmarkRun:
+    """Return the run that a file asks for, wherever it shall run.
+
+    Raises `RefusedError` with every problem, one a line.
+    """
     try:
         text = file.read_text(encoding="utf-8")
     except OSError as error:
@@ -38,14 +52,9 @@ def read_run_file(file: Path, settings: list[str]) -> BenchmarkRun:
     except UnicodeDecodeError as error:
         raise RefusedError(f"{file} is no text in UTF-8: a BenchmarkRun is YAML.") from error
     try:
-        run = parse_run(text, source=str(file), overrides=[_setting(s) for s in settings])
+        return parse_run(text, source=str(file), overrides=[_setting(s) for s in settings])
     except InvalidRunError as error:
         raise RefusedError(str(error)) from error
-    if problems := unavailable(run, place="Local"):
-        raise RefusedError("\n".join((f"{file} asks for what cannot be done here:", *problems)))
-    if launched(run.spec):
-        check_runtime()
-    return resolved(run)
 
 
 def _setting(text: str) -> tuple[str, str]:

@@ -33,7 +33,10 @@ _load_of_pod: Callable[[Configuration], None] = load_incluster_config
 
 _CONNECT_SECONDS, _ANSWER_SECONDS = 10.0, 30.0
 _IN_POD = "KUBERNETES_SERVICE_HOST"
+_JSON = "application/json"
 _MERGE_PATCH = "application/merge-patch+json"
+_METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+"""An object's name, labels and the like travel, and no Secret's content."""
 _DEFAULT_NAMESPACE = "default"
 
 
@@ -61,13 +64,16 @@ class Cluster:
             urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
         self._client = ApiClient(configuration)
 
-    def read(self, path: str, **query: str | int) -> Json:
+    def read(
+        self, path: str, query: Mapping[str, str] | None = None, *, metadata_only: bool = False
+    ) -> Json:
         """Return an object or a list. Raises the errors of this module."""
-        return self._asked("GET", f"{path}?{urlencode(query)}" if query else path)
+        accept = _METADATA if metadata_only else _JSON
+        return self._asked("GET", f"{path}?{urlencode(query)}" if query else path, accept=accept)
 
     def create(self, path: str, body: Mapping[str, Any]) -> Json:
         """Create an object, a review of rights for example, and return it as it came back."""
-        return self._asked("POST", path, body, "application/json")
+        return self._asked("POST", path, body, _JSON)
 
     def merge(self, path: str, patch: Mapping[str, Any]) -> Json:
         """Set fields of an object and return it as it is then."""
@@ -84,9 +90,15 @@ class Cluster:
         return f"{objects}/{quote(name, safe='')}" if name else objects
 
     def _asked(
-        self, method: str, path: str, body: Mapping[str, Any] | None = None, kind: str = ""
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        kind: str = "",
+        *,
+        accept: str = _JSON,
     ) -> Json:
-        headers = {"Accept": "application/json", "User-Agent": "kubectl-inferometer"}
+        headers = {"Accept": accept, "User-Agent": "kubectl-inferometer"}
         if kind:
             headers["Content-Type"] = kind
         self._client.update_params_for_auth(

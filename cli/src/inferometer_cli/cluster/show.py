@@ -43,7 +43,7 @@ def _print(lines: Iterable[str], console: Console) -> None:
 def _events(cluster: Cluster, run: SeenRun, now: datetime) -> list[str]:
     try:
         listed = cluster.read(
-            cluster.core_path("events"), fieldSelector=f"involvedObject.uid={run.uid}"
+            cluster.core_path("events"), {"fieldSelector": f"involvedObject.uid={run.uid}"}
         )
     except (RefusedError, FailedError) as error:
         return [f"not known: {error}"]

@@ -158,8 +158,8 @@ def _going_on(run: SeenRun, total: int) -> str:
 def _sentence(condition: Condition) -> str:
     """Return what a condition says, without the last lines of a server that may follow."""
     told = condition.message.strip().partition("\n")[0]
-    message = told or f"{condition.type} is {condition.status}"
-    return message if message.endswith((".", "!", "?", ":")) else f"{message}."
+    message = told.removesuffix(":") or f"{condition.type} is {condition.status}"
+    return message if message.endswith((".", "!", "?")) else f"{message}."
 
 
 def _phase(status: RunStatus) -> str:

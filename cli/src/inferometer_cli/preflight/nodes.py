@@ -1,0 +1,162 @@
+"""Is there a node for each pod of a run?"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+
+from inferometer_api.children import RUN_UID_LABEL
+from inferometer_cli.preflight.check import Check, Json, Unread, not_known, ok, stops, warning
+from inferometer_cli.preflight.pods import Pods
+from inferometer_cli.preflight.quantities import Amounts, amounts, written
+
+_ABOUT = "nodes"
+_ENDED = {"Succeeded", "Failed"}
+
+
+def node_checks(
+    nodes: Sequence[Json] | Unread, running: Sequence[Json] | Unread, pods: Sequence[Pods]
+) -> Iterator[Check]:
+    """Yield whether nodes take the pods of a run, empty as they might be and full as they are.
+
+    `running` are all pods of the cluster.
+    """
+    if isinstance(nodes, Unread):
+        yield not_known(_ABOUT, f"whether a node has room for the run: {nodes.why}")
+        return
+    if not nodes:
+        yield stops(_ABOUT, "the cluster has no node")
+        return
+    never = [said for each in pods if (said := _nowhere(nodes, each))]
+    for said in never:
+        yield stops(_ABOUT, said)
+    if never:
+        return
+    whole = {node["metadata"]["name"]: _allocatable(node) for node in nodes}
+    placed = _placed(nodes, whole, pods)
+    if placed is None:
+        yield stops(_ABOUT, f"no nodes have room for all pods of the run at once: {_told(pods)}")
+        return
+    if isinstance(running, Unread):
+        yield ok(_ABOUT, f"they are large enough for {_told(pods)}")
+        yield not_known(_ABOUT, f"whether they have that room now: {running.why}")
+    elif (now := _placed(nodes, _free(whole, running), pods)) is None:
+        yield warning(
+            _ABOUT,
+            f"no room now for {_told(pods)}: the run waits for it until readyDeadlineSeconds",
+        )
+    else:
+        placed = now
+        yield ok(_ABOUT, f"room for {_told(pods)}")
+    if len(pods) > 1 and len(set(placed)) == 1:
+        yield warning(
+            _ABOUT,
+            f"server and load generator will share {placed[0]}: the figures will carry a caution",
+        )
+
+
+def _nowhere(nodes: Sequence[Json], pods: Pods) -> str | None:
+    """Return why no node takes a pod, be it as empty as can be; None where one does."""
+    faults = [_fault(node, pods) for node in nodes]
+    if None in faults:
+        return None
+    told = "; ".join(f"{count} {fault}" for fault, count in Counter(faults).most_common(5))
+    return (
+        f"none of {len(nodes)} takes the {pods.name} ({_needs(pods)}): {told}. Correct "
+        "spec.server.resources or spec.server.placement, or have a node added"
+    )
+
+
+def _fault(node: Json, pods: Pods) -> str | None:
+    labels = node["metadata"].get("labels") or {}
+    selector = pods.spec.get("nodeSelector") or {}
+    missing = [f"{key}={value}" for key, value in selector.items() if labels.get(key) != value]
+    if missing:
+        return f"without the label {missing[0]}"
+    taint = next((t for t in _taints(node) if not _tolerated(t, pods)), None)
+    if taint is not None:
+        return f"with the taint {taint['key']}:{taint['effect']}, which is not tolerated"
+    room = _allocatable(node)
+    for name, need in pods.requests.items():
+        if name not in room:
+            return f"without {name}"
+        if need > room[name]:
+            return f"with {written(name, room[name])} of {name} at most"
+    return None
+
+
+def _taints(node: Json) -> Iterator[Json]:
+    spec = node.get("spec", {})
+    hard = (t for t in spec.get("taints") or () if t.get("effect") != "PreferNoSchedule")
+    yield from hard
+
+
+def _tolerated(taint: Json, pods: Pods) -> bool:
+    for each in pods.spec.get("tolerations") or ():
+        if each.get("effect") not in {None, "", taint["effect"]}:
+            continue
+        exists = each.get("operator") == "Exists"
+        if not each.get("key"):
+            if exists:
+                return True
+            continue
+        if each["key"] == taint["key"] and (
+            exists or (each.get("value") or "") == (taint.get("value") or "")
+        ):
+            return True
+    return False
+
+
+def _allocatable(node: Json) -> Amounts:
+    return amounts((node.get("status") or {}).get("allocatable"))
+
+
+def _free(whole: dict[str, Amounts], running: Sequence[Json]) -> dict[str, Amounts]:
+    """Return what is left on each node; pods of other runs go before it is this one's turn."""
+    left = {name: dict(room) for name, room in whole.items()}
+    for pod in running:
+        node = left.get(pod.get("spec", {}).get("nodeName", ""))
+        own = RUN_UID_LABEL in (pod.get("metadata", {}).get("labels") or {})
+        if node is None or own or (pod.get("status") or {}).get("phase") in _ENDED:
+            continue
+        for name, value in Pods("", 1, pod["spec"]).requests.items():
+            node[name] = node.get(name, Decimal(0)) - value
+        node["pods"] = node.get("pods", Decimal(0)) - 1
+    return left
+
+
+def _placed(
+    nodes: Sequence[Json], room: dict[str, Amounts], pods: Sequence[Pods]
+) -> list[str] | None:
+    """Return a node's name for each pod, the emptiest first; None where there is not room."""
+    left = {name: dict(each) for name, each in room.items()}
+    chosen: list[str] = []
+    for each in pods:
+        fitting = [node["metadata"]["name"] for node in nodes if _fault(node, each) is None]
+        for _ in range(each.count):
+            needs = each.requests | {"pods": Decimal(1)}
+            able = [n for n in fitting if all(left[n].get(k, 0) >= v for k, v in needs.items())]
+            if not able:
+                return None
+            # As the scheduler would: not beside another pod of the run where that can be.
+            best = max(able, key=lambda name: (name not in chosen, left[name].get("cpu", 0)))
+            chosen.append(best)
+            for key, value in needs.items():
+                left[best][key] -= value
+    return chosen
+
+
+def _needs(pods: Pods) -> str:
+    parts = [
+        written(name, value) if name in {"cpu", "memory"} else f"{written(name, value)} {name}"
+        for name, value in pods.requests.items()
+    ]
+    return ", ".join(parts)
+
+
+def _told(pods: Sequence[Pods]) -> str:
+    return " and ".join(
+        f"{each.count} x {each.name} ({_needs(each)})"
+        if each.count > 1
+        else f"the {each.name} ({_needs(each)})"
+        for each in pods
+    )

@@ -1,0 +1,184 @@
+"""Does an operator serve the namespace, with which settings, and is it at work?"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import yaml
+from pydantic import ValidationError
+
+from inferometer_cli.preflight.check import (
+    Check,
+    Json,
+    Unread,
+    listed,
+    not_known,
+    ok,
+    stops,
+    warning,
+)
+from inferometer_operator.settings import Images, Settings
+
+SELECTOR = "app.kubernetes.io/part-of=inferometer,app.kubernetes.io/component=operator"
+"""Finds an operator's Deployment and settings, as the chart labels them."""
+LEASE = "inferometer-operator"
+_INSTANCE = "app.kubernetes.io/instance"
+_FILE = "settings.yaml"
+_ABOUT = "operator"
+_STALE_SECONDS = 60
+
+ASSUMED = Settings(
+    images=Images(
+        serving="inferometer-serving",
+        serving_gpu="inferometer-serving-gpu",
+        loadgen="inferometer-loadgen",
+    )
+)
+"""What is taken for granted where no operator's settings can be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An operator that may serve a namespace."""
+
+    name: str
+    """NAMESPACE/NAME of its settings' ConfigMap."""
+    namespace: str
+    instance: str
+    """The Helm release."""
+    settings: Settings | None
+    """None: not understood."""
+
+
+def operators(config_maps: Sequence[Json]) -> list[Found]:
+    """Return the operators whose settings were read."""
+    return [
+        Found(
+            name=f"{each['metadata']['namespace']}/{each['metadata']['name']}",
+            namespace=each["metadata"]["namespace"],
+            instance=(each["metadata"].get("labels") or {}).get(_INSTANCE, ""),
+            settings=_settings(each),
+        )
+        for each in config_maps
+        if _FILE in (each.get("data") or {})
+    ]
+
+
+def serving(found: Sequence[Found], namespace: str) -> Found | None:
+    """Return the operator that serves a namespace, None where none of these does."""
+    own = (o for o in found if o.settings is not None and o.settings.namespace == namespace)
+    every = (o for o in found if o.settings is not None and o.settings.namespace is None)
+    return next(own, None) or next(every, None)
+
+
+def operator_checks(
+    config_maps: Sequence[Json] | Unread,
+    deployments: Sequence[Json] | Unread,
+    leases: Sequence[Json] | Unread,
+    namespace: str,
+    now: datetime,
+) -> Iterator[Check]:
+    """Yield whether an operator serves the namespace and is at work."""
+    if isinstance(config_maps, Unread):
+        yield not_known(_ABOUT, f"whether one serves {namespace}: {config_maps.why}")
+        return
+    found = operators(config_maps)
+    chosen = serving(found, namespace)
+    if chosen is None or chosen.settings is None:
+        yield _none_serves(found, namespace)
+        return
+    served = chosen.settings.namespace or "every namespace"
+    yield ok(_ABOUT, f"{chosen.name} settles it: it serves {served}")
+    yield _deployment_check(deployments, chosen)
+    if (lease := _lease_check(leases, chosen, namespace, now)) is not None:
+        yield lease
+
+
+def queue_check(runs: Sequence[Json] | Unread, settings: Settings) -> Check:
+    """Return how many runs of the namespace would come first."""
+    if isinstance(runs, Unread):
+        return not_known("queue", f"which runs come first: {runs.why}")
+    ahead = [run["metadata"]["name"] for run in runs if not _is_over(run)]
+    most = settings.max_concurrent_runs
+    if len(ahead) < most:
+        return ok("queue", f"{len(ahead)} runs are not finished here, {most} may run at a time")
+    return warning(
+        "queue",
+        f"{listed(ahead)} not finished yet, and {most} may run at a time: the run will be queued",
+    )
+
+
+def _none_serves(found: Sequence[Found], namespace: str) -> Check:
+    damaged = [each.name for each in found if each.settings is None]
+    if damaged:
+        said = f"whether one serves {namespace}: the settings {listed(damaged)} are not understood"
+        return not_known(_ABOUT, f"{said}, being of another version")
+    served = [each.settings.namespace or "" for each in found if each.settings is not None]
+    others = f" (of {listed(served)})" if served else ""
+    return stops(
+        _ABOUT,
+        f"none was found that serves {namespace}{others}: install the chart, have watchNamespace "
+        "set, or name a served namespace with -n",
+    )
+
+
+def _settings(config_map: Json) -> Settings | None:
+    try:
+        return Settings.model_validate(yaml.safe_load(config_map["data"][_FILE]), extra="ignore")
+    except (yaml.YAMLError, ValidationError):
+        return None
+
+
+def _deployment_check(deployments: Sequence[Json] | Unread, chosen: Found) -> Check:
+    if isinstance(deployments, Unread):
+        return not_known(_ABOUT, f"whether its pods are ready: {deployments.why}")
+    own = [
+        each
+        for each in deployments
+        if each["metadata"]["namespace"] == chosen.namespace
+        and (each["metadata"].get("labels") or {}).get(_INSTANCE, "") == chosen.instance
+    ]
+    if not own:
+        return stops(_ABOUT, f"its Deployment is gone from {chosen.namespace}: install it anew")
+    available = (own[0].get("status") or {}).get("availableReplicas", 0)
+    name = f"{chosen.namespace}/{own[0]['metadata']['name']}"
+    if not available:
+        told = f"kubectl describe deployment -n {chosen.namespace} {own[0]['metadata']['name']}"
+        return stops(_ABOUT, f"no pod of {name} is available: see {told}")
+    return ok(_ABOUT, f"{name} has {available} available")
+
+
+def _lease_check(
+    leases: Sequence[Json] | Unread, chosen: Found, namespace: str, now: datetime
+) -> Check | None:
+    if isinstance(leases, Unread):
+        return not_known(_ABOUT, f"which of its pods leads: {leases.why}")
+    places = {chosen.namespace, namespace}
+    own = [
+        each
+        for each in leases
+        if each["metadata"]["namespace"] in places
+        and each["metadata"]["name"].startswith((LEASE, chosen.instance))
+    ]
+    if not own:
+        # With one replica and --no-lease there is none.
+        return None
+    spec = own[0].get("spec", {})
+    holder = spec.get("holderIdentity") or ""
+    age = _age_seconds(spec.get("renewTime"), now)
+    if not holder or age is None or age > _STALE_SECONDS:
+        since = "" if age is None else f" for {age:.0f} s"
+        return warning(_ABOUT, f"none of its pods has led{since}: runs are not taken up meanwhile")
+    return ok(_ABOUT, f"{holder.partition('_')[0]} leads")
+
+
+def _age_seconds(time: str | None, now: datetime) -> float | None:
+    try:
+        return (now - datetime.fromisoformat(time or "")).total_seconds()
+    except (ValueError, TypeError):
+        return None
+
+
+def _is_over(run: Json) -> bool:
+    conditions = (run.get("status") or {}).get("conditions") or ()
+    return any(c.get("type") == "Finished" and c.get("status") == "True" for c in conditions)

@@ -1,0 +1,68 @@
+"""Which pods would a run have, and what do they ask for?
+
+They are those that the operator itself makes of the run.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from inferometer_api.resolve import launched
+from inferometer_api.run import BenchmarkRun
+from inferometer_cli.preflight.check import Json
+from inferometer_cli.preflight.quantities import Amounts, amounts
+from inferometer_operator.manifests.load_job import load_job
+from inferometer_operator.manifests.owner import Owner
+from inferometer_operator.manifests.server_deployment import server_deployment
+from inferometer_operator.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Pods:
+    """Several equal pods."""
+
+    name: str
+    """The server, the load generator."""
+    count: int
+    spec: Json
+    """As in the API."""
+
+    @property
+    def containers(self) -> Iterator[Json]:
+        """Every container, init containers first."""
+        yield from self.spec.get("initContainers", ())
+        yield from self.spec["containers"]
+
+    @property
+    def requests(self) -> Amounts:
+        """What the scheduler must find for one pod."""
+        return _effective(self.spec, "requests")
+
+    @property
+    def limits(self) -> Amounts:
+        """What one pod may use at most."""
+        return _effective(self.spec, "limits")
+
+
+def pods_of(run: BenchmarkRun, settings: Settings) -> tuple[Pods, ...]:
+    """Return the pods of a resolved run; raises AddressError where an address leads nowhere."""
+    owner = Owner(run.name, run.metadata.namespace or "default", "preflight")
+    load = load_job(run, owner, settings)["spec"]["template"]["spec"]
+    if not launched(run.spec):
+        return (Pods("load generator", 1, load),)
+    server = server_deployment(run, owner, settings)["spec"]
+    return (
+        Pods("server", server["replicas"], server["template"]["spec"]),
+        Pods("load generator", 1, load),
+    )
+
+
+def _effective(spec: Json, kind: str) -> Amounts:
+    """Return the sum over containers or, where it is more, what one init container asks for."""
+    total: Amounts = {}
+    for container in spec["containers"]:
+        for name, value in amounts(container.get("resources", {}).get(kind)).items():
+            total[name] = total.get(name, value * 0) + value
+    for container in spec.get("initContainers", ()):
+        for name, value in amounts(container.get("resources", {}).get(kind)).items():
+            total[name] = max(total.get(name, value), value)
+    return total

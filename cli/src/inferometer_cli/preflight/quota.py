@@ -1,0 +1,98 @@
+"""Does a ResourceQuota of the namespace have room for a run?"""
+
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+
+from inferometer_cli.preflight.check import Check, Json, Unread, not_known, ok, stops
+from inferometer_cli.preflight.pods import Pods
+from inferometer_cli.preflight.quantities import Amounts, amount, written
+
+_ABOUT = "quota"
+_NOT_OURS = frozenset({"BestEffort", "Terminating", "CrossNamespacePodAffinity"})
+"""Scopes that no pod of a run falls into."""
+_COMPUTE = ("cpu", "memory")
+_OBJECTS = {
+    "configmaps": 2,  # the plan, and at least one part of the result
+    "count/configmaps": 2,
+    "count/deployments.apps": 1,
+    "count/replicasets.apps": 1,
+    "count/jobs.batch": 1,
+    "count/benchmarkruns.inferometer.dev": 1,
+}
+
+
+def quota_checks(quotas: Sequence[Json] | Unread, pods: Sequence[Pods]) -> Iterator[Check]:
+    """Yield what each quota says of a run's pods and objects."""
+    if isinstance(quotas, Unread):
+        yield not_known(_ABOUT, f"whether a ResourceQuota leaves room: {quotas.why}")
+        return
+    if not quotas:
+        yield ok(_ABOUT, "the namespace has no ResourceQuota")
+    for quota in quotas:
+        yield from _checks_of(quota, pods)
+
+
+def _checks_of(quota: Json, pods: Sequence[Pods]) -> Iterator[Check]:
+    name = quota["metadata"]["name"]
+    spec = quota.get("spec", {})
+    if set(spec.get("scopes", ())) & _NOT_OURS:
+        return
+    if spec.get("scopeSelector"):
+        yield not_known(_ABOUT, f"{name} has a scopeSelector, which is not looked into")
+        return
+    hard = (quota.get("status") or {}).get("hard") or spec.get("hard") or {}
+    used = (quota.get("status") or {}).get("used") or {}
+    asked = _asked(pods)
+    faults = [
+        fault
+        for key, most in hard.items()
+        if (fault := _fault(key, amount(most), amount(used.get(key, 0)), asked, pods))
+    ]
+    if not faults:
+        yield ok(_ABOUT, f"{name} has room for the run")
+    for fault in faults:
+        yield stops(_ABOUT, f"{name}: {fault}")
+
+
+def _fault(
+    key: str, most: Decimal, used: Decimal, asked: Amounts, pods: Sequence[Pods]
+) -> str | None:
+    if key.startswith("limits.") and (without := _without_limit(pods, key)):
+        return (
+            f"it bounds {key}, so that pods without that limit are refused, and the {without} has "
+            f"none (the instrument must not be throttled): have {key} taken out of the quota"
+        )
+    need = asked.get(_full(key))
+    if need is None or need <= most - used:
+        return None
+    words = f"{key}: the run needs {written(key, need)}"
+    if need > most:
+        return (
+            f"{words}, and {written(key, most)} is the whole quota: ask for less, or have it raised"
+        )
+    return (
+        f"{words}, and {written(key, most - used)} of {written(key, most)} is left: ask for less, "
+        "delete what is not needed, or have it raised"
+    )
+
+
+def _full(key: str) -> str:
+    return f"requests.{key}" if key in _COMPUTE else key
+
+
+def _asked(pods: Sequence[Pods]) -> Amounts:
+    asked: Amounts = {name: Decimal(count) for name, count in _OBJECTS.items()}
+    asked["pods"] = asked["count/pods"] = Decimal(sum(each.count for each in pods))
+    for each in pods:
+        for kind, amounts in (("requests", each.requests), ("limits", each.limits)):
+            for name, value in amounts.items():
+                key = f"{kind}.{name}"
+                asked[key] = asked.get(key, Decimal(0)) + value * each.count
+    return asked
+
+
+def _without_limit(pods: Sequence[Pods], key: str) -> str | None:
+    resource = key.removeprefix("limits.")
+    if resource not in _COMPUTE:
+        return None
+    return next((each.name for each in pods if resource not in each.limits), None)

@@ -1,0 +1,150 @@
+"""What does the cluster say of all that a run needs? What may not be read is remembered as such."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+from urllib.parse import quote
+
+from inferometer_api.children import GROUP
+from inferometer_api.run import BenchmarkRun
+from inferometer_cli.cluster.api import Cluster, NotThereError, UnreachableError
+from inferometer_cli.exits import RefusedError
+from inferometer_cli.preflight.api_server import RIGHTS, Right
+from inferometer_cli.preflight.check import Json, Unread
+from inferometer_cli.preflight.images import named_classes
+from inferometer_cli.preflight.operators import LEASE, SELECTOR
+from inferometer_cli.preflight.pods import Pods
+from inferometer_operator.reconcile.observed import Reference
+from inferometer_operator.reconcile.references import references_of
+
+Many = list[Json] | Unread
+One = Json | Unread
+
+_PLURALS = {
+    "Secret": "secrets",
+    "ConfigMap": "configmaps",
+    "PersistentVolumeClaim": "persistentvolumeclaims",
+}
+_CLASSES = {
+    "RuntimeClass": "/apis/node.k8s.io/v1/runtimeclasses",
+    "PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What was read of a cluster and a namespace, whatever the run."""
+
+    host: str
+    version: Json
+    openapi: One
+    rights: Mapping[Right, bool | Unread]
+    namespace: One
+    settings: Many
+    deployments: Many
+    leases: Many
+    runs: Many
+    quotas: Many
+    limit_ranges: Many
+    nodes: Many
+    pods: Many
+
+
+def survey(cluster: Cluster) -> Survey:
+    """Read all that can be read. Raises UnreachableError where the API server does not answer."""
+    name = cluster.namespace
+
+    def everywhere(path: str, plural: str, query: Mapping[str, str]) -> Many:
+        """Read a list of every namespace or, without that right, of this one alone."""
+        listed = _many(cluster, f"{path}/{plural}", query)
+        if isinstance(listed, Unread):
+            return _many(cluster, f"{path}/namespaces/{quote(name)}/{plural}", query)
+        return listed
+
+    return Survey(
+        host=cluster.host,
+        version=cluster.read("/version"),
+        openapi=_one(lambda: cluster.read(f"/openapi/v3/apis/{GROUP}/v1alpha1")),
+        rights={right: _may(cluster, right) for right in RIGHTS},
+        namespace=_one(lambda: cluster.read(f"/api/v1/namespaces/{quote(name)}")),
+        settings=everywhere("/api/v1", "configmaps", {"labelSelector": SELECTOR}),
+        deployments=everywhere("/apis/apps/v1", "deployments", {"labelSelector": SELECTOR}),
+        leases=everywhere(
+            "/apis/coordination.k8s.io/v1", "leases", {"fieldSelector": f"metadata.name={LEASE}"}
+        ),
+        runs=_many(cluster, cluster.run_path()),
+        quotas=_many(cluster, cluster.core_path("resourcequotas")),
+        limit_ranges=_many(cluster, cluster.core_path("limitranges")),
+        nodes=_many(cluster, "/api/v1/nodes"),
+        pods=_many(cluster, "/api/v1/pods"),
+    )
+
+
+def read_references(cluster: Cluster, run: BenchmarkRun) -> dict[Reference, One]:
+    """Return every object that a run names; of a Secret nothing but its metadata is asked."""
+
+    def read(reference: Reference) -> One:
+        path = cluster.core_path(_PLURALS[reference.kind], reference.name)
+        return _one(lambda: cluster.read(path, metadata_only=reference.kind == "Secret"))
+
+    return {reference: read(reference) for reference in references_of(run)}
+
+
+def read_service(cluster: Cluster, run: BenchmarkRun) -> One | None:
+    """Return the Service of an External server, None where the run names none."""
+    external = run.spec.server.external
+    if external is None or external.service is None:
+        return None
+    path = cluster.core_path("services", external.service.name)
+    return _one(lambda: cluster.read(path))
+
+
+def read_classes(cluster: Cluster, pods: Sequence[Pods]) -> dict[tuple[str, str], One]:
+    """Return the runtime and priority classes that pods name, by kind and name."""
+
+    def read(kind: str, name: str) -> One:
+        return _one(lambda: cluster.read(f"{_CLASSES[kind]}/{quote(name)}"))
+
+    return {(kind, name): read(kind, name) for kind, name in named_classes(pods)}
+
+
+def tried(cluster: Cluster, run: Mapping[str, Any]) -> One:
+    """Return what the API server says to the creation of a run, of which nothing is kept."""
+    strict = f"{cluster.run_path()}?dryRun=All&fieldValidation=Strict"
+    return _one(lambda: cluster.create(strict, run))
+
+
+def _may(cluster: Cluster, right: Right) -> bool | Unread:
+    verb, resource = right
+    asked = {
+        "namespace": cluster.namespace,
+        "verb": verb,
+        "resource": resource,
+        "group": GROUP if resource == "benchmarkruns" else "",
+    }
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": asked},
+    }
+    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    answer = _one(lambda: cluster.create(path, review))
+    if isinstance(answer, Unread):
+        return answer
+    return bool(answer["status"].get("allowed"))
+
+
+def _many(cluster: Cluster, path: str, query: Mapping[str, str] | None = None) -> Many:
+    answer = _one(lambda: cluster.read(path, query))
+    return answer if isinstance(answer, Unread) else cast("list[Json]", answer.get("items") or [])
+
+
+def _one(read: Callable[[], Json]) -> One:
+    try:
+        return read()
+    except UnreachableError:
+        raise
+    except NotThereError as absent:
+        return Unread(str(absent).rstrip("."), absent=True)
+    except RefusedError as refusal:
+        return Unread(str(refusal).rstrip("."))

@@ -1,0 +1,260 @@
+"""How does a run of a cluster read, and with which code does `status` end?"""
+
+import base64
+import io
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from inferometer_api.children import RUN_UID_LABEL
+from inferometer_api.handover import IncompleteError, compressed, summary_of
+from inferometer_api.status import ResultReference
+from inferometer_cli.cluster.cancelling import meaning
+from inferometer_cli.cluster.figures import print_figures
+from inferometer_cli.cluster.follow import line_of
+from inferometer_cli.cluster.results import RESULT_KEY, whole_result
+from inferometer_cli.cluster.runs import SeenRun, seen
+from inferometer_cli.cluster.summary import (
+    condition_lines,
+    event_lines,
+    event_of,
+    exit_of,
+    head_lines,
+    headline,
+    verdict_line,
+)
+from inferometer_cli.exits import Exit, FailedError
+from support.cluster_runs import a_complete_status, a_condition
+from support.results import a_result, a_valid_result
+
+NOW = datetime(2026, 3, 12, 14, 3, 51, tzinfo=UTC)
+SCENARIOS = [{"name": name} for name in ("latency", "traffic", "throughput")]
+SHA256 = "0" * 64
+
+
+def _run(status: dict[str, Any] | None = None, **spec: Any) -> SeenRun:
+    return seen(
+        {
+            "metadata": {
+                "name": "resnet50",
+                "namespace": "bench",
+                "uid": "1-2",
+                "creationTimestamp": "2026-03-12T14:03:21Z",
+            },
+            "spec": {"scenarios": SCENARIOS, **spec},
+            "status": status,
+        }
+    )
+
+
+def _failed(reason: str, message: str, accepted: str = "True") -> SeenRun:
+    conditions = [
+        a_condition("Accepted", accepted, "Accepted" if accepted == "True" else reason),
+        a_condition("Failed", "True", reason, message),
+    ]
+    return _run({"phase": "Failed", "conditions": conditions})
+
+
+@pytest.mark.parametrize(
+    ("run", "code", "word", "sentence"),
+    [
+        (_run(), Exit.VALID, "NOT TAKEN UP", "No operator has taken the run up yet."),
+        (
+            _run(
+                {
+                    "phase": "Queued",
+                    "conditions": [a_condition("Accepted", "True", "Queued", "2nd in the queue.")],
+                }
+            ),
+            Exit.VALID,
+            "QUEUED",
+            "2nd in the queue.",
+        ),
+        (
+            _run(
+                {
+                    "phase": "Starting",
+                    "conditions": [
+                        a_condition("Accepted", "True", "Accepted"),
+                        a_condition("ServerReady", "False", "ImageNotPulled", "The image is gone"),
+                    ],
+                }
+            ),
+            Exit.VALID,
+            "STARTING",
+            "The image is gone.",
+        ),
+        (_run({"phase": "Measuring"}), Exit.VALID, "MEASURING", "0 of 3 scenarios measured."),
+        (
+            _failed("ServerEnded", "It ended; its last lines:\nfatal"),
+            Exit.FAILED,
+            "FAILED",
+            "It ended; its last lines.",
+        ),
+        (_failed("ModelRefused", "No such file"), Exit.REFUSED, "REFUSED", "No such file."),
+        (_failed("NotAvailable", "Not here", "False"), Exit.REFUSED, "REFUSED", "Not here."),
+        (
+            _run(a_complete_status(a_result())),
+            Exit.INVALID,
+            "INVALID",
+            "1 of 3 scenarios is invalid.",
+        ),
+        (
+            _run(a_complete_status(a_valid_result()), scenarios=SCENARIOS[:1]),
+            Exit.VALID,
+            "VALID",
+            "The scenario is valid.",
+        ),
+    ],
+)
+def test_a_run_ends_as_a_local_one_would(
+    run: SeenRun, code: Exit, word: str, sentence: str
+) -> None:
+    """Each state has its exit code, its word and its sentence; what goes on is 0."""
+    assert exit_of(run) is code
+    assert (headline(run).word, headline(run).sentence) == (word, sentence)
+
+
+def test_a_later_operators_fields_are_passed_over() -> None:
+    """A status with fields that this version does not know is read all the same."""
+    status = {"phase": "Queued", "tomorrow": 1, "shown": {"qps": "4", "news": True}}
+    assert _run(status).status.phase == "Queued"
+    with pytest.raises(FailedError, match=r"not understood at status\.phase: the operator is"):
+        _run({"phase": "Meditating"})
+
+
+def test_the_head_says_which_run_where_and_since_when() -> None:
+    """Name, phase with progress, current figures and times stand above all else."""
+    run = _run(
+        {
+            "phase": "Measuring",
+            "progressPercent": 43,
+            "startTime": "2026-03-12T14:03:30Z",
+            "shown": {"scenario": "traffic", "qps": "4.60", "p99": "111 ms"},
+        }
+    )
+    assert list(head_lines(run, NOW)) == [
+        "run       bench/resnet50",
+        "phase     Measuring, 43 % measured",
+        "scenario  traffic  4.60 queries/s  p99 111 ms",
+        "created   2026-03-12T14:03:21Z  (30 s ago)",
+        "started   2026-03-12T14:03:30Z  (21 s ago)",
+    ]
+
+
+def test_conditions_stand_in_columns() -> None:
+    """Each condition has a line, a message of several lines stays in its column."""
+    run = _failed("ServerEnded", "It ended:\nfatal")
+    assert list(condition_lines(run)) == [
+        "Accepted  True     Accepted",
+        "Failed    True     ServerEnded  It ended:\n                                fatal",
+    ]
+    assert "no operator has taken the run up" in next(condition_lines(_run()))
+
+
+def test_the_last_events_are_told_in_order() -> None:
+    """Of many events the last five are shown, old and new kinds of event alike."""
+    events = [
+        event_of({"reason": f"R{second}", "lastTimestamp": f"2026-03-12T14:03:{second}Z"})
+        for second in range(10, 16)
+    ]
+    newest = {"reason": "New", "eventTime": "2026-03-12T14:03:50.123456Z", "message": "a\nb"}
+    series = {"count": 3, "lastObservedTime": "2026-03-12T14:03:51Z"}
+    events += [event_of(newest), event_of({"reason": "Again", "type": "Warning", "series": series})]
+    lines = list(event_lines(events, NOW))
+    assert [line.split(": ")[0].split()[-1] for line in lines] == [
+        "R13",
+        "R14",
+        "R15",
+        "New",
+        "Again",
+    ]
+    assert lines[-2].endswith("New: a b")
+    assert lines[-1] == "  0 s ago  Warning  Again:  (3 times)"
+
+
+def test_the_figures_read_as_those_of_a_local_run() -> None:
+    """The table has the columns of `inferometer run`; a shared sentence stands once."""
+    document = a_result()
+    summaries = [summary_of(result) for result in document.scenarios]
+    console = Console(file=io.StringIO(), width=80)
+    print_figures(summaries, verdict_line(_run(a_complete_status(document))), console)
+    file = console.file
+    assert isinstance(file, io.StringIO)
+    lines = file.getvalue().splitlines()
+    assert lines[0].split()[:4] == ["scenario", "queries", "qps", "p50"]
+    assert [line.split()[0] for line in lines[1:4]] == ["VALID", "INVALID", "VALID"]
+    assert "throughput, batch 32" in lines[3]
+    assert lines[5] == "INVALID: 1 of 3 scenarios is invalid."
+    assert sum("Server and load generator shared" in line for line in lines) == 1
+    assert any(line.startswith("caution latency, traffic, throughput: ") for line in lines)
+
+
+def test_a_followed_run_has_a_line_for_each_change() -> None:
+    """What goes on is told in one line: its stage, how far, the figures of now."""
+    shown = {"scenario": "traffic", "qps": "4.60", "p99": "111 ms"}
+    run = _run({"phase": "Measuring", "progressPercent": 43, "shown": shown})
+    assert line_of(run) == "measuring 43 %: traffic  4.60 queries/s  p99 111 ms"
+    assert line_of(_run()) == "not taken up: No operator has taken the run up yet."
+    ended = line_of(_failed("ServerEnded", "It ended:\nfatal"))
+    assert ended == "FAILED: It ended. Cleaning up."
+
+
+@pytest.mark.parametrize(
+    ("run", "sentence"),
+    [
+        (_run(), "It had not begun: nothing was measured."),
+        (_run({"phase": "Starting"}), "Its server was starting: nothing was measured yet."),
+        (_run({"phase": "Measuring"}), "what was measured is kept (0 of 3 scenarios so far"),
+        (_run(cancel=True), "was cancelled before, and is ending."),
+        (_failed("NodeLost", "Gone."), "has ended already, and nothing was changed. FAILED: Gone."),
+    ],
+)
+def test_it_is_said_what_a_cancel_means(run: SeenRun, sentence: str) -> None:
+    """What becomes of a cancelled run depends on how far it is."""
+    assert meaning(run).startswith("bench/resnet50 ")
+    assert sentence in meaning(run)
+
+
+def _kept(parts: list[bytes], uid: str = "1-2") -> list[dict[str, Any] | None]:
+    return [
+        {
+            "metadata": {"labels": {RUN_UID_LABEL: uid}},
+            "binaryData": {RESULT_KEY: base64.b64encode(part).decode()},
+        }
+        for part in parts
+    ]
+
+
+def test_a_result_is_put_together_from_its_parts() -> None:
+    """Parts in the order of the status give the document, byte for byte."""
+    document = bytes(range(256)) * 40
+    gz = compressed(document)
+    names = ResultReference(config_maps=["r-0", "r-1"])
+    assert whole_result(_kept([gz[:100], gz[100:]]), names, "1-2") == document
+
+
+@pytest.mark.parametrize(
+    ("config_maps", "sentence"),
+    [
+        ([None, *_kept([b"x"])], "the ConfigMap r-0, which holds a part of it, is gone."),
+        (
+            _kept([b"x", b"y"], uid="other"),
+            "the ConfigMap r-0 is not this run's, but that of other.",
+        ),
+        (_kept([compressed(b"document"), b""]), "its sha256 is "),
+        (_kept([compressed(b"document")[:-3], b""]), "cannot be decompressed|is cut"),
+        ([{"metadata": {"labels": {RUN_UID_LABEL: "1-2"}}}] * 2, "r-0 has no key result.json.gz"),
+        (
+            [{"metadata": {"labels": {RUN_UID_LABEL: "1-2"}}, "binaryData": {RESULT_KEY: "?"}}] * 2,
+            "r-0 is damaged",
+        ),
+    ],
+)
+def test_a_gap_in_a_result_is_told(config_maps: list[dict[str, Any] | None], sentence: str) -> None:
+    """A part that is gone, foreign, damaged or changed is named; nothing half is given out."""
+    names = ResultReference(config_maps=["r-0", "r-1"], sha256=SHA256)
+    with pytest.raises(IncompleteError, match=sentence):
+        whole_result(config_maps, names, "1-2")

@@ -1,0 +1,514 @@
+"""What does a preflight say of raw objects of a cluster?"""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inferometer_api.definition import custom_resource_definition
+from inferometer_api.resolve import resolved
+from inferometer_api.run import BenchmarkRun
+from inferometer_cli.preflight.api_server import (
+    RIGHTS,
+    definition_check,
+    namespace_check,
+    rights_checks,
+    version_check,
+)
+from inferometer_cli.preflight.check import Check, Unread
+from inferometer_cli.preflight.images import class_checks, image_checks
+from inferometer_cli.preflight.limits import limit_checks
+from inferometer_cli.preflight.nodes import node_checks
+from inferometer_cli.preflight.operators import ASSUMED, operator_checks, queue_check
+from inferometer_cli.preflight.pods import Pods, pods_of
+from inferometer_cli.preflight.quantities import amount, written
+from inferometer_cli.preflight.quota import quota_checks
+from inferometer_cli.preflight.references import Named, reference_checks
+from inferometer_cli.preflight.text import lines, summary
+from inferometer_operator.reconcile.references import references_of
+from inferometer_operator.settings import GpuPods, Settings
+from support.runs import a_run
+
+NOW = datetime(2026, 3, 12, 14, 3, 51, tzinfo=UTC)
+FORBIDDEN = Unread("you may not list them")
+ABSENT = Unread("it is not there", absent=True)
+
+
+def _run(**spec: Any) -> BenchmarkRun:
+    return resolved(BenchmarkRun.model_validate(a_run(**spec)))
+
+
+def _pods(settings: Settings = ASSUMED, **spec: Any) -> tuple[Pods, ...]:
+    return pods_of(_run(**spec), settings)
+
+
+def _told(checks: Iterable[Check]) -> list[tuple[str, str]]:
+    return [(check.state, check.said) for check in checks]
+
+
+def _only(checks: Iterable[Check], state: str, *words: str) -> None:
+    """There is one check, with this state, that says these words."""
+    (check,) = checks
+    assert check.state == state, check
+    for word in words:
+        assert word in check.said
+
+
+@pytest.mark.parametrize(
+    ("quantity", "value"),
+    [
+        ("500m", "0.5"),
+        ("2", "2"),
+        (2, "2"),
+        ("1.5", "1.5"),
+        ("128974848", "128974848"),
+        ("129e6", "129000000"),
+        ("129M", "129000000"),
+        ("123Mi", "128974848"),
+        ("100n", "0.0000001"),
+        ("0", "0"),
+        (".5Gi", "536870912"),
+    ],
+)
+def test_quantities_are_kubernetes_own(quantity: str | int, value: str) -> None:
+    """Every notation of Kubernetes is understood, exactly."""
+    assert amount(quantity) == Decimal(value)
+
+
+@given(st.text(max_size=8))
+def test_what_is_no_quantity_is_refused(text: str) -> None:
+    """Any other text is refused as such, and nothing else happens."""
+    try:
+        amount(text)
+    except ValueError as error:
+        assert "no quantity of Kubernetes" in str(error)  # noqa: PT017 - either end is right
+
+
+def test_amounts_are_written_for_people() -> None:
+    """CPU in cores, bytes in the largest binary unit, the rest as a number."""
+    assert written("requests.cpu", Decimal("1.50")) == "1.5 CPU"
+    assert written("memory", Decimal(2 * 2**30)) == "2Gi"
+    assert written("memory", Decimal(0)) == "0"
+    assert written("nvidia.com/gpu", Decimal(1)) == "1"
+
+
+@pytest.mark.parametrize(
+    ("version", "state"),
+    [("v1.30.0", "ok"), ("v1.34.4+k3s1", "ok"), ("v1.29.9-gke.1", "stops"), ("", "not known")],
+)
+def test_the_api_server_must_be_new_enough(version: str, state: str) -> None:
+    """1.30 is the oldest that will do."""
+    assert version_check({"gitVersion": version}, "https://host").state == state
+
+
+def _openapi(change: str = "") -> dict[str, Any]:
+    schema = custom_resource_definition()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    if change == "fewer":
+        del schema["properties"]["spec"]["properties"]["cancel"]
+    if change == "more":
+        schema["properties"]["spec"]["properties"]["news"] = {"type": "string"}
+    kind = {"group": "inferometer.dev", "kind": "BenchmarkRun", "version": "v1alpha1"}
+    named = {**schema, "x-kubernetes-group-version-kind": [kind]}
+    return {"components": {"schemas": {"dev.inferometer.v1alpha1.BenchmarkRun": named}}}
+
+
+@pytest.mark.parametrize(
+    ("openapi", "state", "words"),
+    [
+        (_openapi(), "ok", "has the fields of this version"),
+        (_openapi("fewer"), "warning", "has fewer fields than this version"),
+        (_openapi("more"), "warning", "spec.news"),
+        ({"components": {"schemas": {}}}, "stops", "not in version v1alpha1"),
+        (ABSENT, "stops", "install the chart"),
+        (FORBIDDEN, "not known", "whether benchmarkruns.inferometer.dev is installed: you may"),
+    ],
+)
+def test_the_definition_is_compared(openapi: Any, state: str, words: str) -> None:
+    """A cluster without BenchmarkRuns stops a run, other fields than ours are a warning."""
+    _only([definition_check(openapi)], state, words)
+
+
+def test_a_right_that_is_missing_is_named_with_what_it_is_for() -> None:
+    """Without the right to create runs nothing goes; without others something is missing."""
+    all_of_them: dict[tuple[str, str], bool | Unread] = dict.fromkeys(RIGHTS, True)
+    assert [check.state for check in rights_checks(all_of_them, "bench")] == ["ok"]
+    told = _told(
+        rights_checks(
+            {
+                ("create", "benchmarkruns"): False,
+                ("get", "configmaps"): False,
+                ("patch", "benchmarkruns"): FORBIDDEN,
+            },
+            "bench",
+        )
+    )
+    assert [state for state, _ in told] == ["stops", "warning", "not known"]
+    assert "you may not create benchmarkruns in bench" in told[0][1]
+    assert "cannot take out a result" in told[1][1]
+
+
+@pytest.mark.parametrize(
+    ("namespace", "state", "words"),
+    [
+        (
+            {
+                "metadata": {
+                    "labels": {"pod-security.kubernetes.io/enforce": "restricted"},
+                }
+            },
+            "ok",
+            "enforces pod security restricted",
+        ),
+        ({"metadata": {"deletionTimestamp": "now"}}, "stops", "is being deleted"),
+        (ABSENT, "stops", "create it"),
+        (FORBIDDEN, "not known", "you may not"),
+    ],
+)
+def test_the_namespace_must_stay(namespace: Any, state: str, words: str) -> None:
+    """A namespace that is absent or going stops a run, its pod security level does not."""
+    _only([namespace_check(namespace, "bench")], state, words)
+
+
+def _settings_map(namespace: str, serves: str = "", text: str = "") -> dict[str, Any]:
+    images = "images: {serving: a, servingGpu: b, loadgen: c}\n"
+    served = f"namespace: {serves}\n" if serves else ""
+    return {
+        "metadata": {
+            "name": "inferometer-operator-settings",
+            "namespace": namespace,
+            "labels": {"app.kubernetes.io/instance": "inferometer"},
+        },
+        "data": {"settings.yaml": text or f"{served}{images}"},
+    }
+
+
+def _deployment(namespace: str, available: int = 1) -> dict[str, Any]:
+    labels = {"app.kubernetes.io/instance": "inferometer"}
+    return {
+        "metadata": {"name": "inferometer-operator", "namespace": namespace, "labels": labels},
+        "status": {"availableReplicas": available},
+    }
+
+
+def _lease(namespace: str, renewed: str, holder: str = "pod-1_x") -> dict[str, Any]:
+    return {
+        "metadata": {"name": "inferometer-operator", "namespace": namespace},
+        "spec": {"holderIdentity": holder, "renewTime": renewed},
+    }
+
+
+def test_an_operator_at_work_is_found() -> None:
+    """Settings that serve the namespace, an available pod and a fresh Lease are ok."""
+    told = _told(
+        operator_checks(
+            [_settings_map("other", "other"), _settings_map("bench", "bench")],
+            [_deployment("bench"), _deployment("other", 0)],
+            [_lease("bench", "2026-03-12T14:03:50.000000Z")],
+            "bench",
+            NOW,
+        )
+    )
+    assert [state for state, _ in told] == ["ok", "ok", "ok"]
+    assert told[2][1] == "pod-1 leads"
+
+
+@pytest.mark.parametrize(
+    ("config_maps", "deployments", "state", "words"),
+    [
+        ([], [], "stops", "none was found that serves bench: install the chart"),
+        ([_settings_map("other", "other")], [], "stops", "serves bench (of other)"),
+        ([_settings_map("all", text="images: {}")], [], "not known", "are not understood"),
+        (FORBIDDEN, FORBIDDEN, "not known", "you may not list them"),
+        ([_settings_map("all")], [_deployment("all", 0)], "stops", "no pod of all/inferometer-op"),
+        ([_settings_map("all")], [], "stops", "its Deployment is gone from all"),
+        ([_settings_map("all")], FORBIDDEN, "not known", "whether its pods are ready"),
+    ],
+)
+def test_no_operator_at_work_stops_a_run(
+    config_maps: Any, deployments: Any, state: str, words: str
+) -> None:
+    """No operator, one of another namespace, one without pods: each is said as what it is."""
+    checks = [*operator_checks(config_maps, deployments, [], "bench", NOW)]
+    _only(checks[-1:], state, words)
+
+
+def test_an_operator_that_does_not_lead_is_a_warning() -> None:
+    """A Lease that nobody renews means that runs are not taken up for now."""
+    for lease in (_lease("all", "2026-03-12T14:02:00Z"), _lease("all", "", "")):
+        checks = operator_checks([_settings_map("all")], [_deployment("all")], [lease], "b", NOW)
+        _only([*checks][-1:], "warning", "none of its pods has led")
+
+
+def test_runs_that_come_first_are_told() -> None:
+    """A run that is not finished holds up others, one at a time by default."""
+    finished = {"conditions": [{"type": "Finished", "status": "True"}]}
+    over = {"metadata": {"name": "a"}, "status": finished}
+    going = {"metadata": {"name": "b"}}
+    _only([queue_check([over], ASSUMED)], "ok")
+    _only([queue_check([over, going], ASSUMED)], "warning", "b not finished", "will be queued")
+    _only([queue_check(FORBIDDEN, ASSUMED)], "not known")
+
+
+def test_the_pods_are_those_that_the_operator_makes() -> None:
+    """Server pods request what the spec says, the load generator what the settings say."""
+    server, load = _pods(server={"replicas": 2, "resources": {"cpu": "1500m", "memory": "4Gi"}})
+    assert (server.count, load.count) == (2, 1)
+    assert server.requests == server.limits
+    assert server.requests == {"cpu": Decimal("1.5"), "memory": Decimal(4 * 2**30)}
+    assert load.limits == {"memory": Decimal(2 * 2**30)}
+
+
+def _quota(hard: dict[str, str], used: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
+    status = {"hard": hard, "used": used or {}}
+    return {"metadata": {"name": "q"}, "spec": {"hard": hard, **spec}, "status": status}
+
+
+@pytest.mark.parametrize(
+    ("quota", "state", "words"),
+    [
+        (_quota({"requests.cpu": "2", "memory": "4Gi", "pods": "2"}), "ok", "q has room"),
+        (_quota({"cpu": "1"}), "stops", "cpu: the run needs 2 CPU, and 1 CPU is the whole quota"),
+        (_quota({"cpu": "4"}, {"cpu": "3"}), "stops", "needs 2 CPU, and 1 CPU of 4 CPU is left"),
+        (_quota({"pods": "5"}, {"pods": "4"}), "stops", "pods: the run needs 2, and 1 of 5"),
+        (_quota({"limits.cpu": "9"}), "stops", "the load generator has none"),
+        (_quota({"limits.memory": "3Gi"}), "stops", "needs 4Gi, and 3Gi is the whole"),
+        (_quota({"count/jobs.batch": "0"}), "stops", "count/jobs.batch: the run needs 1"),
+        (_quota({"configmaps": "1"}), "stops", "configmaps: the run needs 2"),
+        (_quota({"services": "0", "requests.nvidia.com/gpu": "0"}), "ok", "q has room"),
+        (_quota({"pods": "0"}, scopeSelector={}), "stops", "pods"),
+        (_quota({"pods": "0"}, scopeSelector={"matchExpressions": []}), "not known", "looked into"),
+    ],
+)
+def test_a_quota_must_have_room(quota: dict[str, Any], state: str, words: str) -> None:
+    """What is over the quota, or over what is left of it, is told with both figures."""
+    found = [check for check in quota_checks([quota], _pods()) if check.state == state]
+    _only(found, state, words)
+
+
+def test_a_quota_of_other_pods_does_not_matter() -> None:
+    """A scope that no pod of a run falls into stops nothing; the GPU is counted by its name."""
+    assert not [*quota_checks([_quota({"pods": "0"}, scopes=["BestEffort"])], _pods())]
+    gpu = _pods(server={"device": "GPU"})
+    _only(quota_checks([_quota({"requests.nvidia.com/gpu": "0"})], gpu), "stops", "nvidia.com/gpu")
+    _only(quota_checks([], gpu), "ok", "no ResourceQuota")
+    _only(quota_checks(FORBIDDEN, gpu), "not known")
+
+
+def _limits(kind: str = "Container", **item: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "l"}, "spec": {"limits": [{"type": kind, **item}]}}
+
+
+@pytest.mark.parametrize(
+    ("limit_range", "state", "words"),
+    [
+        (_limits(max={"memory": "2Gi"}), "ok", "l takes the run's pods"),
+        (_limits(max={"memory": "1Gi"}), "stops", "the server has a limit of 2Gi, and 1Gi is"),
+        (_limits(min={"cpu": "2"}), "stops", "the server requests 1 CPU, and 2 CPU is the least"),
+        (_limits(default={"cpu": "4"}), "warning", "gives the load generator a CPU limit of 4 CPU"),
+        (_limits(default={"cpu": "500m"}), "stops", "the load generator requests 1 CPU, but its"),
+        (_limits(max={"cpu": "4"}), "stops", "the load generator has no cpu limit"),
+        (
+            _limits(default={"cpu": "4"}, maxLimitRequestRatio={"cpu": "2"}),
+            "stops",
+            "the load generator may use more than 2 times the cpu",
+        ),
+        (_limits("Pod", max={"memory": "1Gi"}), "stops", "the server has a limit of 2Gi"),
+        (_limits("PersistentVolumeClaim", max={"storage": "1"}), "ok", "l takes"),
+    ],
+)
+def test_a_limit_range_must_take_the_pods(
+    limit_range: dict[str, Any], state: str, words: str
+) -> None:
+    """What a LimitRange would refuse, or give to the instrument, is told beforehand."""
+    found = [check for check in limit_checks([limit_range], _pods()) if words in check.said]
+    _only(found, state)
+
+
+def test_a_limit_range_that_may_not_be_read_is_not_known() -> None:
+    """Nothing there is ok, nothing seen is not."""
+    _only(limit_checks([], _pods()), "ok")
+    _only(limit_checks(FORBIDDEN, _pods()), "not known")
+
+
+def _node(name: str = "n", cpu: str = "4", memory: str = "16Gi", **more: Any) -> dict[str, Any]:
+    labels = more.pop("labels", {})
+    allocatable = {"cpu": cpu, "memory": memory, "pods": "110", **more.pop("resources", {})}
+    return {
+        "metadata": {"name": name, "labels": labels},
+        "spec": more,
+        "status": {"allocatable": allocatable, "images": [{"names": ["reg.io/x/serving:1"]}]},
+    }
+
+
+def _busy(node: str, cpu: str, labels: dict[str, str] | None = None) -> dict[str, Any]:
+    container = {"resources": {"requests": {"cpu": cpu}}}
+    spec = {"nodeName": node, "containers": [container]}
+    return {"metadata": {"labels": labels or {}}, "spec": spec, "status": {"phase": "Running"}}
+
+
+TAINT = {"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}
+
+
+def test_two_nodes_with_room_are_ok() -> None:
+    """Server and load generator find a node each, and nothing is to be said against it."""
+    _only(node_checks([_node("a"), _node("b")], [], _pods()), "ok", "room for the server (1 CPU")
+
+
+def test_one_node_means_a_caution() -> None:
+    """On one node with room the run is possible, and its figures carry a caution."""
+    told = _told(node_checks([_node("a")], [], _pods()))
+    assert [state for state, _ in told] == ["ok", "warning"]
+    assert "will share a" in told[1][1]
+
+
+@pytest.mark.parametrize(
+    ("node", "spec", "words"),
+    [
+        (_node(cpu="500m"), {}, "1 with 0.5 CPU of cpu at most"),
+        (_node(), {"device": "GPU"}, "1 without nvidia.com/gpu"),
+        (_node(), {"placement": {"nodeSelector": {"a": "b"}}}, "1 without the label a=b"),
+        (_node(taints=[TAINT]), {}, "1 with the taint dedicated:NoSchedule, which is not"),
+        (_node(resources={"pods": "1"}), {}, "no nodes have room for all pods of the run at once"),
+        (_node(cpu="1500m"), {}, "no nodes have room for all pods of the run at once"),
+    ],
+)
+def test_nodes_that_never_take_a_pod_stop_the_run(
+    node: dict[str, Any], spec: dict[str, Any], words: str
+) -> None:
+    """Resources, GPU, labels and taints: it is told what every node lacks."""
+    told = _told(node_checks([node], [], _pods(server=spec)))
+    assert [state for state, _ in told if state != "stops"] == []
+    assert any(words in said for _, said in told), told
+
+
+def test_a_taint_that_is_tolerated_is_none() -> None:
+    """Tolerations by key and value, by existence, and for every key are understood."""
+    tolerating: list[dict[str, str]] = [
+        {"key": "dedicated", "value": "gpu"},
+        {"key": "dedicated", "operator": "Exists", "effect": "NoSchedule"},
+        {"operator": "Exists"},
+    ]
+    nodes = [_node("a", taints=[TAINT]), _node("b", cpu="1200m")]
+    for toleration in tolerating:
+        placement = {"tolerations": [toleration], "nodeSelector": {}}
+        pods = _pods(server={"placement": placement, "resources": {"cpu": 2}})
+        assert _told(node_checks(nodes, [], pods))[0][0] == "ok", toleration
+    other = _pods(server={"placement": {"tolerations": [{"key": "dedicated", "value": "x"}]}})
+    assert _told(node_checks(nodes[:1], [], other))[0][0] == "stops"
+
+
+def test_nodes_that_are_full_now_are_a_warning() -> None:
+    """Other pods' requests count, those of other runs do not: they go before this one begins."""
+    pods = _pods()
+    (full, _) = _told([*node_checks([_node()], [_busy("n", "3")], pods), *[]])
+    assert full[0] == "warning"
+    assert "no room now" in full[1]
+    other_run = _busy("n", "3", {"inferometer.dev/run-uid": "1"})
+    assert _told(node_checks([_node()], [other_run], pods))[0][0] == "ok"
+    unseen = _told(node_checks([_node("a"), _node("b")], FORBIDDEN, pods))
+    assert [state for state, _ in unseen] == ["ok", "not known"]
+    _only(node_checks(FORBIDDEN, FORBIDDEN, pods), "not known")
+    _only(node_checks([], [], pods), "stops", "the cluster has no node")
+
+
+def test_images_are_looked_for_on_the_nodes() -> None:
+    """An image that a node has is ok; whether others can be pulled is not known beforehand."""
+    images = ASSUMED.images.model_copy(update={"serving": "serving:1", "loadgen": "l:1"})
+    pods = _pods(ASSUMED.model_copy(update={"images": images}))
+    told = _told(image_checks(pods, [_node()]))
+    assert told == [
+        ("ok", "serving:1 is on n"),
+        ("not known", "whether nodes can pull l:1"),
+    ]
+    never = images.model_copy(update={"pull_policy": "Never"})
+    pods = _pods(ASSUMED.model_copy(update={"images": never}))
+    assert _told(image_checks(pods, [_node()]))[1][0] == "warning"
+    assert _told(image_checks(pods, FORBIDDEN))[0][0] == "not known"
+
+
+def test_classes_of_the_settings_must_be_there() -> None:
+    """A runtime class or priority class that is absent stops every pod that names it."""
+    settings = ASSUMED.model_copy(
+        update={"gpu": GpuPods(runtime_class="nvidia"), "priority_class": "high"}
+    )
+    pods = _pods(settings, server={"device": "GPU"})
+    found = {("RuntimeClass", "nvidia"): ABSENT, ("PriorityClass", "high"): FORBIDDEN}
+    assert [check.state for check in class_checks(pods, found)] == ["stops", "not known"]
+
+
+INPUTS = {"inputs": {"file": {"uri": "configmap://data/inputs.npz"}}}
+
+
+def _object(allowed: str = "true", **content: Any) -> dict[str, Any]:
+    return {"metadata": {"labels": {"inferometer.dev/allow-use": allowed}}, **content}
+
+
+@pytest.mark.parametrize(
+    ("found", "state", "words"),
+    [
+        (_object(binaryData={"inputs.npz": ""}), "ok", "is there and may be used"),
+        (_object(data={"other": ""}), "stops", "has no key inputs.npz; its keys: other"),
+        (_object("false"), "stops", "kubectl label configmap data inferometer.dev/allow-use=true"),
+        (ABSENT, "stops", "which does not exist: create it first"),
+        (FORBIDDEN, "not known", "whether it may be used"),
+    ],
+)
+def test_what_a_run_names_must_be_usable(found: Any, state: str, words: str) -> None:
+    """A ConfigMap must exist, carry the label and have the key."""
+    run = _run(load=INPUTS)
+    (reference,) = references_of(run)
+    _only(reference_checks(run, Named({reference: found}, settings=ASSUMED)), state, words)
+
+
+def test_secrets_need_the_operators_leave() -> None:
+    """A Secret that is named where the operator allows none stops the run."""
+    run = _run(model={"uri": "s3://b/m.onnx", "credentialsSecret": "keys"})
+    named = dict.fromkeys(references_of(run), _object())
+    _only(reference_checks(run, Named(named, settings=ASSUMED)), "stops", "allowSecrets is false")
+    allowing = ASSUMED.model_copy(update={"allow_secrets": True})
+    _only(reference_checks(run, Named(named, settings=allowing)), "ok")
+
+
+def _external(**external: Any) -> BenchmarkRun:
+    server = {"runtime": "External", "external": external}
+    return _run(model={"name": "m"}, server=server)
+
+
+@pytest.mark.parametrize(
+    ("service", "state", "words"),
+    [
+        ({"spec": {"ports": [{"port": 8000}]}}, "ok", "is there with port 8000"),
+        ({"spec": {"ports": [{"port": 80}]}}, "stops", "its ports: 80"),
+        ({"spec": {"type": "ExternalName"}}, "stops", "ExternalName"),
+        (ABSENT, "stops", "does not exist"),
+        (FORBIDDEN, "not known", "whether it is there"),
+    ],
+)
+def test_the_service_of_an_external_server_must_be_there(
+    service: Any, state: str, words: str
+) -> None:
+    """A Service of the namespace with that port will do, and no other."""
+    run = _external(service={"name": "my-server", "port": 8000})
+    _only(reference_checks(run, Named({}, service, ASSUMED)), state, words)
+
+
+def test_an_external_address_must_be_allowed() -> None:
+    """Elsewhere is where the operator's list allows it."""
+    run = _external(url="http://host:80")
+    allowing = ASSUMED.model_copy(update={"external_allow_list": ["host"]})
+    _only(reference_checks(run, Named({}, settings=allowing)), "ok")
+    _only(reference_checks(run, Named({}, settings=ASSUMED)), "stops", "names nothing")
+    _only(reference_checks(run, Named({})), "not known")
+
+
+def test_each_check_is_a_line_and_the_end_counts_them() -> None:
+    """States stand in a column; what stops is counted, warnings and the unknown beside it."""
+    checks = [Check("ok", "nodes", "fine"), Check("not known", "quota", "two\nlines")]
+    assert [*lines(checks)] == ["ok         nodes  fine", "not known  quota  two lines"]
+    assert summary(checks, "x") == "Nothing stops x; 1 thing is not known."
+    both = [Check("stops", "a", "b")] * 2 + [Check("warning", "a", "b")]
+    assert summary(both, "x") == "2 things stop x; 1 warning."
