@@ -1,18 +1,18 @@
 """What this version cannot do is refused by name, never left out in silence."""
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
-from inferometer_api.availability import unavailable
+from inferometer_api.availability import Place, unavailable
 from inferometer_api.run import BenchmarkRun
 from support.run_bounds import fields, run_schema
 from support.runs import Run, a_run, a_scenario, an_external_run, with_value
 
 
-def said(run: Run) -> tuple[str, ...]:
+def said(run: Run, place: Place = "Local") -> tuple[str, ...]:
     """Return what is not available of a valid run."""
-    return unavailable(BenchmarkRun.model_validate(run), place="Local")
+    return unavailable(BenchmarkRun.model_validate(run), place=place)
 
 
 def _set(*place: str, to: Any) -> Run:
@@ -40,6 +40,32 @@ AVAILABLE: dict[str, Run] = {
     ),
 }
 
+_S3 = {"uri": "s3://b/m.onnx", "credentialsSecret": "s"}
+
+AVAILABLE_IN_A_CLUSTER: dict[str, Run] = {
+    **{
+        name: run
+        for name, run in AVAILABLE.items()
+        if name not in {"a file of inputs", "a file as model"}
+    },
+    "replicas": _set("server", "replicas", to=3),
+    "suspend": _set("suspend", to=True),
+    "cancel": _set("cancel", to=True),
+    "a Service": an_external_run(
+        server={"runtime": "External", "external": {"service": {"name": "s", "port": 1}}}
+    ),
+    "a claim": _set("model", to={"uri": "pvc://c/a/m%20n.onnx"}),
+    "a store": _set("model", to=_S3),
+    "a MIG slice": _set("server", to={"device": "GPU", "gpu": {"resource": "n.com/mig-1g"}}),
+    **{
+        f"inputs from {uri}": _set("load", "inputs", to={"file": {"uri": uri}})
+        for uri in ("configmap://a/b.npz", "pvc://c/a/b.npz", "https://h/b.npz")
+    },
+    "inputs of the model's store": a_run(
+        model=_S3, load={"inputs": {"file": {"uri": "s3://b/i.npz"}}}
+    ),
+}
+
 _NO = "is not available in this version"
 
 UNAVAILABLE: tuple[tuple[Run, str], ...] = (
@@ -50,7 +76,6 @@ UNAVAILABLE: tuple[tuple[Run, str], ...] = (
         )
         for runtime in ("Triton", "MLServer", "KServe")
     ),
-    (_set("server", "replicas", to=2), "spec.server.replicas: 2 servers were asked for"),
     (_set("server", "instances", to=2), f"spec.server.instances: 2 {_NO}; available: 1."),
     (
         _set("server", to={"device": "GPU", "gpu": {"count": 2}}),
@@ -58,31 +83,13 @@ UNAVAILABLE: tuple[tuple[Run, str], ...] = (
     ),
     (_set("server", "batching", to={"maxBatchSize": 8}), "spec.server.batching: dynamic batching"),
     (
-        an_external_run(
-            server={"runtime": "External", "external": {"service": {"name": "s", "port": 1}}}
-        ),
-        "spec.server.external.service: a local run has no Services",
-    ),
-    (
         an_external_run(server={"runtime": "External", "external": {"url": "https://h"}}),
         f"spec.server.external.url: https:// (TLS) {_NO}; available: http://, grpc://.",
     ),
     (_set("load", "workers", to=2), f"spec.load.workers: 2 {_NO}; available: 1."),
     (_set("load", "pacing", to="Spin"), f"spec.load.pacing: Spin {_NO}; available: Timer."),
     (_set("load", "tls", to={"caFile": "c"}), f"spec.load.tls: TLS {_NO}"),
-    (_set("load", "headersSecret", to="h"), "spec.load.headersSecret: a local run has no Secrets"),
     (_set("load", "headersFile", to="h"), f"spec.load.headersFile: sending headers {_NO}"),
-    *(
-        (
-            _set("load", "inputs", to={"file": {"uri": f"{scheme}a/b"}}),
-            f"spec.load.inputs.file.uri: a local run reads file: only, not {scheme};",
-        )
-        for scheme in ("configmap://", "https://", "pvc://", "s3://")
-    ),
-    *(
-        (_set("model", "uri", to=f"{scheme}a/b"), f"spec.model.uri: {scheme} needs a cluster")
-        for scheme in ("pvc://", "s3://")
-    ),
     *(
         (a_scenario(**{kind: member}), f"spec.scenarios[0].{kind}: the scenario one is of a kind")
         for kind, member in {
@@ -97,8 +104,88 @@ UNAVAILABLE: tuple[tuple[Run, str], ...] = (
     (_set("validity", "rules", to="MLPerf"), f"spec.validity.rules: MLPerf {_NO}"),
     (_set("validity", "warmUp", to="UntilSteady"), f"spec.validity.warmUp: UntilSteady {_NO}"),
     (_set("validity", "repeats", to=2), f"spec.validity.repeats: 2 {_NO}; available: 1."),
+)
+"""What neither a laptop nor a cluster can do yet."""
+
+UNAVAILABLE_LOCALLY: tuple[tuple[Run, str], ...] = (
+    (_set("server", "replicas", to=2), "spec.server.replicas: 2 servers were asked for"),
+    (
+        an_external_run(
+            server={"runtime": "External", "external": {"service": {"name": "s", "port": 1}}}
+        ),
+        "spec.server.external.service: a local run has no Services",
+    ),
+    (_set("load", "headersSecret", to="h"), "spec.load.headersSecret: a local run has no Secrets"),
+    *(
+        (
+            _set("load", "inputs", to={"file": {"uri": f"{scheme}a/b"}}),
+            f"spec.load.inputs.file.uri: a local run reads file: only, not {scheme};",
+        )
+        for scheme in ("configmap://", "https://", "pvc://", "s3://")
+    ),
+    *(
+        (_set("model", "uri", to=f"{scheme}a/b"), f"spec.model.uri: {scheme} needs a cluster")
+        for scheme in ("pvc://", "s3://")
+    ),
     (_set("suspend", to=True), "spec.suspend: a local run cannot be suspended"),
     (_set("cancel", to=True), "spec.cancel: a local run is cancelled by Ctrl-C"),
+)
+
+UNAVAILABLE_IN_A_CLUSTER: tuple[tuple[Run, str], ...] = (
+    (
+        _set("model", to={"uri": "file:m.onnx"}),
+        (
+            "spec.model.uri: pods cannot reach file: of the machine that you write on; available in a "
+            "cluster: zoo://, https://, pvc://, s3://"
+        ),
+    ),
+    (
+        _set("load", "inputs", to={"file": {"uri": "file:a.npz"}}),
+        (
+            "spec.load.inputs.file.uri: pods cannot reach file: of the machine that you write on; "
+            "available in a cluster: configmap://, pvc://, https://, s3://"
+        ),
+    ),
+    (_set("load", "headersSecret", to="h"), f"spec.load.headersSecret: sending headers {_NO}"),
+    (
+        _set("model", "uri", to="s3://b/m.onnx"),
+        "spec.model.credentialsSecret: s3:// needs the keys of its store",
+    ),
+    (
+        _set("load", "inputs", to={"file": {"uri": "s3://b/i.npz"}}),
+        "spec.load.inputs.file.uri: s3:// is read with the keys of the model's store",
+    ),
+    *(
+        (_set("model", "uri", to=uri), f"spec.model.uri: The address {uri} {fault}")
+        for uri, fault in {
+            "pvc://C/m.onnx": "has no name of a claim in 'C'",
+            "pvc://c": "names no file",
+            "pvc://c/": "names no file",
+            "pvc://c/a//b": "names no file",
+            "pvc://c/../b": "has a part '.' or '..'",
+            "pvc://c/%2e%2e/b": "has a part '.' or '..'",
+            "pvc://c/a%2f../b": "has a part '.' or '..'",
+            "pvc://c/a%00b": "names no file",
+            f"pvc://{'c' * 254}/m": "has no name of a claim",
+        }.items()
+    ),
+    *(
+        (
+            _set("load", "inputs", to={"file": {"uri": uri}}),
+            f"spec.load.inputs.file.uri: The address {uri} {fault}",
+        )
+        for uri, fault in {
+            "configmap://a_b/c": "has no name of a ConfigMap in 'a_b'",
+            "configmap://a/b/c": "has no key of a ConfigMap in 'b/c'",
+        }.items()
+    ),
+    *(
+        (
+            _set("server", to={"device": "GPU", "gpu": {"resource": resource}}),
+            f"spec.server.gpu.resource: {resource} is no device plugin's resource",
+        )
+        for resource in ("cpu", "memory", "hugepages-2Mi", "kubernetes.io/a", "a.kubernetes.io/b")
+    ),
 )
 
 
@@ -108,10 +195,25 @@ def test_what_a_local_run_can_do_is_not_refused(run: Run) -> None:
     assert said(run) == ()
 
 
-@pytest.mark.parametrize(("run", "expected"), UNAVAILABLE)
-def test_what_cannot_be_done_is_one_sentence_with_its_path(run: Run, expected: str) -> None:
+@pytest.mark.parametrize("run", AVAILABLE_IN_A_CLUSTER.values(), ids=AVAILABLE_IN_A_CLUSTER)
+def test_what_a_cluster_can_do_is_not_refused(run: Run) -> None:
+    """Nothing is said of a run that a cluster can try."""
+    assert said(run, "Cluster") == ()
+
+
+@pytest.mark.parametrize(
+    ("run", "expected", "place"),
+    [
+        *((*row, place) for row in UNAVAILABLE for place in get_args(Place)),
+        *((*row, "Local") for row in UNAVAILABLE_LOCALLY),
+        *((*row, "Cluster") for row in UNAVAILABLE_IN_A_CLUSTER),
+    ],
+)
+def test_what_cannot_be_done_is_one_sentence_with_its_path(
+    run: Run, expected: str, place: Place
+) -> None:
     """Just the one thing that cannot be done is told, beginning with its path."""
-    sentences = said(run)
+    sentences = said(run, place)
     assert len(sentences) == 1
     assert sentences[0].startswith(expected)
     assert sentences[0].endswith(".")

@@ -7,17 +7,27 @@ in silence.
 from collections.abc import Iterator
 from typing import Literal
 
+from inferometer_api.address import AddressError, address
 from inferometer_api.run import BenchmarkRun, RunSpec
 
-Place = Literal["Local"]
+Place = Literal["Local", "Cluster"]
 
 _NOT_HERE = "is not available in this version"
 _SCENARIOS = ("singleStream", "server", "batch")
-_MODEL_SCHEMES = ("zoo://", "file:", "https://")
+_MODEL_SCHEMES: dict[Place, tuple[str, ...]] = {
+    "Local": ("zoo://", "file:", "https://"),
+    "Cluster": ("zoo://", "https://", "pvc://", "s3://"),
+}
+_DATA_SCHEMES = ("configmap://", "pvc://", "https://", "s3://")
 _URL_SCHEMES = ("http://", "grpc://")
+
+_KUBERNETES = ".kubernetes.io"
+"""What is below this domain is Kubernetes' own: cpu and memory need none at all."""
 
 _Choice = tuple[str, object, tuple[object, ...]]
 """A path, what is asked there, and what this version can do."""
+_Refusal = tuple[str, bool, str]
+"""A path, whether something is asked there that cannot be, and the sentence behind the path."""
 
 
 def unavailable(run: BenchmarkRun, *, place: Place) -> tuple[str, ...]:
@@ -25,14 +35,14 @@ def unavailable(run: BenchmarkRun, *, place: Place) -> tuple[str, ...]:
 
     Every sentence begins with the path; an empty tuple says that the run can be tried.
     """
+    spec = run.spec
     match place:
         case "Local":
-            spec = run.spec
-            return tuple(
-                sentence
-                for group in (_choices(spec), _addresses(spec), _scenarios(spec), _refused(spec))
-                for sentence in group
-            )
+            at_place = (_local_addresses(spec), _told(_refused_locally(spec)))
+        case "Cluster":
+            at_place = (_cluster_addresses(spec), _told(_refused_in_cluster(spec)))
+    anywhere = (_choices(spec), _scenarios(spec), _external(spec), _told(_refused(spec)))
+    return tuple(sentence for group in (*anywhere, *at_place) for sentence in group)
 
 
 def _choices(spec: RunSpec) -> Iterator[str]:
@@ -53,13 +63,12 @@ def _choices(spec: RunSpec) -> Iterator[str]:
             yield f"{path}: {asked} {_NOT_HERE}; available: {_listed(available)}."
 
 
-def _addresses(spec: RunSpec) -> Iterator[str]:
-    """Addresses of which this version reaches some kinds."""
-    uri = spec.model.uri
-    if uri is not None and not uri.startswith(_MODEL_SCHEMES):
+def _local_addresses(spec: RunSpec) -> Iterator[str]:
+    """Addresses that a local run reaches."""
+    uri, schemes = spec.model.uri, _MODEL_SCHEMES["Local"]
+    if uri is not None and not uri.startswith(schemes):
         yield (
-            f"spec.model.uri: {_scheme(uri)} needs a cluster, and {_NOT_HERE}; "
-            f"available: {_listed(_MODEL_SCHEMES)}."
+            f"spec.model.uri: {_scheme(uri)} needs a cluster; available here: {_listed(schemes)}."
         )
     file = spec.load.inputs.file
     if file is not None and not file.uri.startswith("file:"):
@@ -67,12 +76,44 @@ def _addresses(spec: RunSpec) -> Iterator[str]:
             f"spec.load.inputs.file.uri: a local run reads file: only, not {_scheme(file.uri)}; "
             "fetch the .npz file and name it as file:PATH, relative to the run file."
         )
-    external = spec.server.external
-    if external is not None and external.service is not None:
+
+
+def _cluster_addresses(spec: RunSpec) -> Iterator[str]:
+    """Addresses that pods reach, and that lead somewhere."""
+    uri, schemes = spec.model.uri, _MODEL_SCHEMES["Cluster"]
+    if uri is not None:
+        yield from _in_cluster("spec.model.uri", uri, schemes)
+        if uri.startswith("s3://") and spec.model.credentials_secret is None:
+            yield (
+                "spec.model.credentialsSecret: s3:// needs the keys of its store; name a Secret "
+                "with accessKeyId and secretAccessKey, labelled inferometer.dev/allow-use=true."
+            )
+    file = spec.load.inputs.file
+    if file is not None:
+        yield from _in_cluster("spec.load.inputs.file.uri", file.uri, _DATA_SCHEMES)
+        if file.uri.startswith("s3://") and spec.model.credentials_secret is None:
+            yield (
+                "spec.load.inputs.file.uri: s3:// is read with the keys of the model's store "
+                "(spec.model.credentialsSecret), which are absent; use configmap://NAME/KEY, "
+                "pvc://CLAIM/PATH or https://..."
+            )
+
+
+def _in_cluster(path: str, uri: str, schemes: tuple[str, ...]) -> Iterator[str]:
+    if not uri.startswith(schemes):
         yield (
-            "spec.server.external.service: a local run has no Services; give the server's "
-            'address as url: "http://HOST:PORT" or "grpc://HOST:PORT".'
+            f"{path}: pods cannot reach {_scheme(uri)} of the machine that you write on; "
+            f"available in a cluster: {_listed(schemes)}."
         )
+        return
+    try:
+        address(uri)
+    except AddressError as error:
+        yield f"{path}: {error}"
+
+
+def _external(spec: RunSpec) -> Iterator[str]:
+    external = spec.server.external
     if external is not None and external.url and not external.url.startswith(_URL_SCHEMES):
         yield (
             f"spec.server.external.url: {_scheme(external.url)} (TLS) {_NOT_HERE}; "
@@ -89,21 +130,37 @@ def _scenarios(spec: RunSpec) -> Iterator[str]:
             )
 
 
-def _refused(spec: RunSpec) -> Iterator[str]:
-    """Fields that, once set, ask for something that cannot be done here."""
+def _told(refusals: tuple[_Refusal, ...]) -> Iterator[str]:
+    for path, asked, sentence in refusals:
+        if asked:
+            yield f"{path}: {sentence}."
+
+
+def _refused(spec: RunSpec) -> tuple[_Refusal, ...]:
+    """Return what cannot be done anywhere."""
+    return (
+        (
+            "spec.server.batching",
+            spec.server.batching is not None,
+            f"dynamic batching {_NOT_HERE}; leave it out, then requests are never joined",
+        ),
+        ("spec.load.tls", spec.load.tls is not None, f"TLS {_NOT_HERE}; leave it out"),
+    )
+
+
+def _refused_locally(spec: RunSpec) -> tuple[_Refusal, ...]:
     server, load = spec.server, spec.load
-    refused: tuple[tuple[str, bool, str], ...] = (
+    return (
         (
             "spec.server.replicas",
             server.replicas != 1,
             f"{server.replicas} servers were asked for, but a local run has one; set it to 1",
         ),
         (
-            "spec.server.batching",
-            server.batching is not None,
-            f"dynamic batching {_NOT_HERE}; leave it out, then requests are never joined",
+            "spec.server.external.service",
+            server.external is not None and server.external.service is not None,
+            "a local run has no Services; give the server's address as a url, http:// or grpc://",
         ),
-        ("spec.load.tls", load.tls is not None, f"TLS {_NOT_HERE}; leave it out"),
         (
             "spec.load.headersSecret",
             load.headers_secret is not None,
@@ -125,9 +182,29 @@ def _refused(spec: RunSpec) -> Iterator[str]:
             "a local run is cancelled by Ctrl-C: leave it out",
         ),
     )
-    for path, asked, sentence in refused:
-        if asked:
-            yield f"{path}: {sentence}."
+
+
+def _refused_in_cluster(spec: RunSpec) -> tuple[_Refusal, ...]:
+    load = spec.load
+    resource = "" if spec.server.gpu is None else spec.server.gpu.resource
+    domain = resource.rpartition("/")[0]
+    return (
+        (
+            "spec.server.gpu.resource",
+            resource != "" and (not domain or f".{domain}".endswith(_KUBERNETES)),
+            f"{resource} is no device plugin's resource, as nvidia.com/gpu is; name one of these",
+        ),
+        (
+            "spec.load.headersSecret",
+            load.headers_secret is not None,
+            f"sending headers {_NOT_HERE}; leave it out",
+        ),
+        (
+            "spec.load.headersFile",
+            load.headers_file is not None,
+            f"sending headers {_NOT_HERE}, and pods have no files of yours; leave it out",
+        ),
+    )
 
 
 def _scheme(uri: str) -> str:
