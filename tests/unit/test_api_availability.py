@@ -135,8 +135,8 @@ UNAVAILABLE_IN_A_CLUSTER: tuple[tuple[Run, str], ...] = (
     (
         _set("model", to={"uri": "file:m.onnx"}),
         (
-            "spec.model.uri: pods cannot reach file: of the machine that you write on; available in a "
-            "cluster: zoo://, https://, pvc://, s3://"
+            "spec.model.uri: pods cannot reach file: of the machine that you write on; available "
+            "in a cluster: zoo://, https://, pvc://, s3://"
         ),
     ),
     (

@@ -133,7 +133,7 @@ def test_what_a_file_names_is_looked_up(
         (("--set", "spec.server.runtime=Triton"), "Triton is not available in this version"),
         (
             ("--set", "spec.model.uri=pvc://claim/model.onnx"),
-            "pvc:// needs a cluster, and is not available in this version",
+            "pvc:// needs a cluster; available here: zoo://",
         ),
         (("--set", "spec.suspend=true"), "a local run cannot be suspended"),
     ],
