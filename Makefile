@@ -9,7 +9,7 @@ UV := .venv/bin/uv
 export UV_SYSTEM_CERTS := true
 BIN := .venv/bin
 
-.PHONY: help install demo test check generate bench clean
+.PHONY: help install demo test check generate bench clean images push kind-load
 
 help: ## Show this help
 	@echo "Inferometer: measures how deep-learning models are served."
@@ -31,6 +31,24 @@ install: .venv/.installed ## Install Inferometer and all its tools into .venv
 # The example is meant to be measured: an INVALID verdict (3) is shown in full and is no fault.
 demo: .venv/.installed ## Run the first example to its report (about a minute)
 	$(BIN)/inferometer run examples/01-resnet50-cpu.yaml --output results/demo || [ $$? -eq 3 ]
+
+# Of the images: where they go, what they are called, what they are made of, which ones.
+REGISTRY ?=
+TAG ?=
+BASE_IMAGE ?=
+IMAGES ?=
+BUILDER ?= auto
+KIND_CLUSTER ?= inferometer
+IMAGE_OPTIONS = --registry "$(REGISTRY)" --tag "$(TAG)" --builder $(BUILDER) $(IMAGES)
+
+images: .venv/bin/uv ## Build the images: REGISTRY= TAG= BASE_IMAGE= (docs/how-to/images.md)
+	$(BIN)/python -m images build --base-image "$(BASE_IMAGE)" $(IMAGE_OPTIONS)
+
+push: .venv/bin/uv ## Push them to REGISTRY=
+	$(BIN)/python -m images push $(IMAGE_OPTIONS)
+
+kind-load: .venv/bin/uv ## Load them into a kind cluster
+	$(BIN)/python -m images kind-load --kind-cluster $(KIND_CLUSTER) $(IMAGE_OPTIONS)
 
 generate: .venv/.installed ## Write what is generated: CRDs, schemas, reference pages
 	$(BIN)/python -m inferometer_api.publish

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from images.archives import archives
 from images.catalogue import ROOT
+
 from support.cluster.binaries import cache_folder
 
 
