@@ -1,11 +1,12 @@
 """How is a plan carried out, and what came of it?"""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from inferometer_api.plan import LoadPlan
+from inferometer_operator.cluster.errors import RefusedError
 from inferometer_operator.cluster.loading import LoadPods
 from inferometer_operator.cluster.reading import Reader
 from inferometer_operator.cluster.writing import Writer
@@ -15,9 +16,50 @@ from inferometer_operator.reconcile.observed import Json, Observed, Refusal
 from inferometer_operator.reconcile.plan import Plan
 from inferometer_operator.wiring.observing import running_at
 
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 2.0, 30.0
+
 
 def _now() -> datetime:
     return datetime.now(UTC)
+
+
+@dataclass(slots=True)
+class Refusals:
+    """Children that could not be made, and when each is tried again."""
+
+    told: dict[str, Refusal] = field(default_factory=dict)
+    """What the API server said, by KIND/NAME."""
+    _again: dict[str, datetime] = field(default_factory=dict)
+
+    def due(self, child: str, now: datetime) -> bool:
+        """Whether to try now."""
+        return child not in self._again or now >= self._again[child]
+
+    def add(self, child: str, error: RefusedError, now: datetime) -> bool:
+        """Take in a refusal; return whether it says something new.
+
+        The longer it lasts the rarer are attempts: 2, 4, 8 and 16 s after the first, then every
+        30 s.
+        """
+        before = self.told.get(child)
+        since = now if before is None else before.since
+        refusal = Refusal(since, error.code, error.message)
+        self.told[child] = refusal
+        lasts = (now - since).total_seconds()
+        pause = min(max(_FIRST_PAUSE_SECONDS, lasts), _LONGEST_PAUSE_SECONDS)
+        self._again[child] = now + timedelta(seconds=pause)
+        return refusal != before
+
+    def drop(self, child: str) -> None:
+        """Take in that a child was made, or is not wanted any more."""
+        self.told.pop(child, None)
+        self._again.pop(child, None)
+
+    def next_seconds(self, now: datetime) -> float | None:
+        """Return how long it is until one is tried again, None where none is."""
+        if not self._again:
+            return None
+        return max(0.1, (min(self._again.values()) - now).total_seconds())
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,34 +80,35 @@ class Actor:
             await self.writer.tell(run, event)
         return written
 
-    async def made(self, run: Json, plan: Plan, refusals: dict[str, Refusal]) -> bool:
-        """Make the children and keep what was refused; return whether one was."""
-        refused = False
-        for child in plan.make:
-            kind, name = child["kind"], child["metadata"]["name"]
-            key = f"{kind}/{name}"
-            refusal = await self._refusal(run, child, refusals.get(key))
+    async def made(self, run: Json, plan: Plan, refusals: Refusals) -> bool:
+        """Make the children that are due; return whether one was refused with news."""
+        wanted = {f"{child['kind']}/{child['metadata']['name']}": child for child in plan.make}
+        for key in set(refusals.told) - set(wanted):
+            refusals.drop(key)
+        news = False
+        for key, child in wanted.items():
+            if not refusals.due(key, self.now()):
+                continue
+            refusal = await self._refusal(run, child)
             if refusal is None:
-                refusals.pop(key, None)
+                refusals.drop(key)
             else:
-                refusals[key] = refusal
-                refused = True
-        return refused
+                news |= refusals.add(key, refusal, self.now())
+        return news
 
-    async def _refusal(
-        self, run: Json, child: dict[str, Any], before: Refusal | None
-    ) -> Refusal | None:
-        error = await self.writer.made(child)
-        if error is None:
-            return None
+    async def _refusal(self, run: Json, child: dict[str, Any]) -> RefusedError | None:
+        refusal = await self.writer.made(child)
         metadata = child["metadata"]
-        if error.code == 409 and await self.reader.child(
-            child["kind"], metadata["namespace"], metadata["name"], run["metadata"]["uid"]
+        if (
+            refusal is not None
+            and refusal.code == 409
+            and await self.reader.child(
+                child["kind"], metadata["namespace"], metadata["name"], run["metadata"]["uid"]
+            )
         ):
             # It was made before, and the answer was lost.
             return None
-        attempts = 1 if before is None else before.attempts + 1
-        return Refusal(self.now(), error.code, error.message, attempts)
+        return refusal
 
     async def deleted(self, run: Json, plan: Plan) -> None:
         """Delete what the plan says."""

@@ -39,8 +39,9 @@ class Crew:
             self._wake(uid)
             return
         self._roster.see(run)
-        if uid in self._workers:
-            self._wake(uid)
+        worker = self._workers.get(uid)
+        if worker is not None:
+            worker.run_changed(run)
         else:
             self._employ(run)
 

@@ -14,14 +14,9 @@ from inferometer_api.children import COMPONENT_LABEL, LOADGEN, load_name, server
 from inferometer_api.handover import LoadReport
 from inferometer_operator.cluster.loading import LoadPods
 from inferometer_operator.cluster.reading import Reader
-from inferometer_operator.reconcile.acceptance import (
-    NotAccepted,
-    external_service,
-    parsed,
-    references,
-)
 from inferometer_operator.reconcile.conditions import holds, status_of
 from inferometer_operator.reconcile.observed import Json, Observed, Reference, Turn
+from inferometer_operator.reconcile.references import references
 from inferometer_operator.settings import Settings
 
 _POLL_SECONDS, _POLL_BEFORE_LOAD_SECONDS = 10.0, 1.0
@@ -74,35 +69,27 @@ class Observer:
             events=()
             if finished or under_load
             else await self._warnings(run, [deployment, job, *pods]),
-            service=None if finished or load else await self._service(run, _service_of(run)),
+            service=None if finished or load else await self._service(run),
             report=None if finished or load is None else await self._report(load, polled),
         )
 
     async def _before_begin(self, run: Json, turn: Turn) -> Observed:
-        """Return what decides whether the run may begin; nothing where it is not valid."""
-        spec = parsed(run)
-        if isinstance(spec, NotAccepted):
-            return Observed(turn=turn)
-        service, found = await asyncio.gather(
-            self._service(run, external_service(spec)),
-            self._references(run, references(spec)),
-        )
+        service, found = await asyncio.gather(self._service(run), self._references(run))
         return Observed(turn=turn, service=service, references=found)
 
-    async def _references(
-        self, run: Json, named: tuple[Reference, ...]
-    ) -> dict[Reference, Json | None]:
+    async def _references(self, run: Json) -> dict[Reference, Json | None]:
         namespace = run["metadata"]["namespace"]
-        named = tuple(
-            each for each in named if each.kind != "Secret" or self.settings.allow_secrets
-        )
+        named = [
+            each for each in references(run) if each.kind != "Secret" or self.settings.allow_secrets
+        ]
         found = await asyncio.gather(
             *(self.reader.metadata(each.kind, namespace, each.name) for each in named)
         )
         return dict(zip(named, found, strict=True))
 
-    async def _service(self, run: Json, name: str | None) -> Json | None:
-        if name is None:
+    async def _service(self, run: Json) -> Json | None:
+        name = _dig(run, "spec", "server", "external", "service", "name")
+        if not isinstance(name, str):
             return None
         told: Json | None = await self.reader.found("Service", run["metadata"]["namespace"], name)
         return told
@@ -167,6 +154,7 @@ def under_way(report: LoadReport) -> bool:
     return report.progress is not None and report.progress.stage in _UNDER_LOAD
 
 
-def _service_of(run: Json) -> str | None:
-    spec = parsed(run)
-    return None if isinstance(spec, NotAccepted) else external_service(spec)
+def _dig(found: object, *names: str) -> object:
+    for name in names:
+        found = found.get(name) if isinstance(found, dict) else None
+    return found

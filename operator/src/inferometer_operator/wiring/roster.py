@@ -46,6 +46,11 @@ class Roster:
             self._claims.add(uid)
         return turn
 
+    def holds(self, uid: str) -> bool:
+        """Whether a run has its turn now."""
+        run = self._runs.get(uid)
+        return run is not None and self._claimed(run).state == "holding"
+
     def yield_turn(self, uid: str) -> None:
         """Give back a turn that was given and not used: the run did not begin."""
         if uid in self._claims:

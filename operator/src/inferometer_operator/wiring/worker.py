@@ -15,10 +15,10 @@ from inferometer_operator.cluster.errors import RefusedError, UnreachableError
 from inferometer_operator.cluster.reading import Reader
 from inferometer_operator.cluster.writing import Writer
 from inferometer_operator.reconcile.conditions import condition, holds, status_of
-from inferometer_operator.reconcile.observed import Collected, Json, Observed, Refusal
+from inferometer_operator.reconcile.observed import Collected, Json, Observed
 from inferometer_operator.reconcile.plan import Plan
 from inferometer_operator.settings import Settings
-from inferometer_operator.wiring.acting import Actor
+from inferometer_operator.wiring.acting import Actor, Refusals
 from inferometer_operator.wiring.collecting import collected, give_back_memory
 from inferometer_operator.wiring.giving_up import given_up
 from inferometer_operator.wiring.observing import (
@@ -37,6 +37,8 @@ _GIVE_UP_AFTER = 6
 """Identical faults of the operator's own in a row, half a minute together."""
 _MOST_ROUNDS = 10
 _ASK_TO_STOP_SECONDS = 2.0
+_PODS_GO_SECONDS = 60.0
+"""How long the pods of a deleted run are waited for; those of a lost node never go."""
 
 _log = structlog.get_logger()
 
@@ -81,8 +83,9 @@ class Worker:
         self._roster = roster
         self._woken = asyncio.Event()
         self._polled = Polled()
-        self._refusals: dict[str, Refusal] = {}
+        self._refusals = Refusals()
         self._collected: Collected | None = None
+        self._version = ""
         self._token = secrets.token_urlsafe(24)
         self._asked_to_stop_at: float | None = None
         self._failures: list[str] = []
@@ -91,6 +94,11 @@ class Worker:
     def wake(self) -> None:
         """Let the run be looked at soon."""
         self._woken.set()
+
+    def run_changed(self, run: Json) -> None:
+        """Let the run be looked at soon, unless this very version of it was read or written."""
+        if run["metadata"]["resourceVersion"] != self._version:
+            self._woken.set()
 
     async def run(self) -> None:
         """Carry the run forward until it is no more."""
@@ -106,8 +114,20 @@ class Worker:
                 await asyncio.sleep(_GATHER_SECONDS)
         except GoneError:
             self._log.info("run_gone")
+            await self._lingered()
         finally:
             self._roster.forget(self.uid)
+
+    async def _lingered(self) -> None:
+        """Hold the turn of a deleted run until its pods are gone: they would disturb the next."""
+        end = self._edges.clock() + _PODS_GO_SECONDS
+        while self._roster.holds(self.uid) and self._edges.clock() < end:
+            try:
+                if not await self._edges.reader.pods(self._namespace, self.uid):
+                    return
+            except (RefusedError, UnreachableError) as error:
+                self._log.warning("api_failed", error=str(error))
+            await asyncio.sleep(_FIRST_PAUSE_SECONDS)
 
     async def _looked(self) -> float | None:
         """Look once, whatever happens; return after how many seconds to look again."""
@@ -148,7 +168,7 @@ class Worker:
         run = await self._read()
         status = given_up(run, error, self._edges.now())
         if not holds(status_of(run), "Finished"):
-            self._roster.see(await self._edges.writer.status(run, status))
+            self._seen(await self._edges.writer.status(run, status))
         return None
 
     async def _read(self) -> Json:
@@ -157,8 +177,12 @@ class Worker:
         )
         if run is None or run["metadata"]["uid"] != self.uid:
             raise GoneError
-        self._roster.see(run)
+        self._seen(run)
         return run
+
+    def _seen(self, run: Json) -> None:
+        self._version = run["metadata"]["resourceVersion"]
+        self._roster.see(run)
 
     async def _round(self) -> float | None:
         """Observe, decide and act until there is nothing to do at once."""
@@ -178,7 +202,7 @@ class Worker:
 
     async def _decided(self, run: Json, observed: Observed) -> tuple[Plan, Observed]:
         observed = dataclasses.replace(
-            observed, refused=dict(self._refusals), collected=self._collected
+            observed, refused=dict(self._refusals.told), collected=self._collected
         )
         plan = self._plan(run, observed)
         if plan.collect is not None and self._collected is None:
@@ -198,10 +222,10 @@ class Worker:
         actor = self._edges.actor
         began = status_of(run).start_time is not None
         run = await actor.told(run, plan)
-        self._roster.see(run)
+        self._seen(run)
         if status_of(run).start_time is None:
             self._roster.yield_turn(self.uid)
-        refused = await actor.made(run, plan, self._refusals)
+        news = await actor.made(run, plan, self._refusals)
         await actor.deleted(run, plan)
         if plan.stop is not None:
             await self._ask_to_stop(plan.stop, observed)
@@ -209,7 +233,7 @@ class Worker:
             self._collected = None
             give_back_memory()
         begins = not began and status_of(run).start_time is not None
-        return run, refused or begins
+        return run, news or begins
 
     async def _ask_to_stop(self, pod: str, observed: Observed) -> None:
         now = self._edges.clock()
@@ -221,7 +245,7 @@ class Worker:
     def _pause(self, run: Json, observed: Observed, plan: Plan) -> float | None:
         """Return when to look again: as the plan says, or as something must be asked."""
         status = status_of(run)
-        pauses = [plan.look_again_seconds]
+        pauses = [plan.look_again_seconds, self._refusals.next_seconds(self._edges.now())]
         if status.start_time is not None and not holds(status, "Finished"):
             load = load_pod(observed.pods)
             if load is not None and running_at(load):

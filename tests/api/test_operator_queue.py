@@ -1,0 +1,140 @@
+"""Who runs, who waits, and how does a run end that somebody wants ended?"""
+
+from support.stage import LATE_SECONDS, SHORT, Stage
+
+_TWO = [{"name": "first", "singleStream": {}}, {"name": "second", "singleStream": {}}]
+
+
+def test_runs_wait_for_their_turn(stage: Stage) -> None:
+    """Of three runs one runs; the others are told their position, and follow by age."""
+    stage.play("loadgen", stage.loads.follow)
+    stage.start_operator()
+    for name in ("one", "two", "three"):
+        stage.apply(name)
+        stage.wait("Accepted", name=name)
+    first = stage.loads.of("one")
+    stage.wait("Accepted", "Queued", name="two")
+    stage.wait("Accepted", "Queued", name="three")
+    assert stage.status("three")["phase"] == "Queued"
+    assert "2" in stage.condition("Accepted", "three")["message"]
+    assert {"Deployment/one-server"} == {
+        each for each in stage.children() if each.startswith("Deployment/")
+    }
+    # One that leaves the queue leaves no gap.
+    stage.api.delete("BenchmarkRun", stage.namespace, "two")
+    first.end()
+    stage.finished("one")
+    stage.loads.of("three").end()
+    stage.finished("three")
+    ends, begins = stage.status("one")["completionTime"], stage.status("three")["startTime"]
+    assert begins >= ends
+
+
+def test_as_many_run_at_once_as_the_admin_allows(stage: Stage) -> None:
+    """With maxConcurrentRuns: 2 two of three run side by side."""
+    stage.play("loadgen", stage.loads.follow)
+    stage.start_operator(maxConcurrentRuns=2)
+    for name in ("one", "two", "three"):
+        stage.apply(name)
+    first, second = stage.loads.of("one"), stage.loads.of("two")
+    stage.wait("Accepted", "Queued", name="three")
+    second.end()
+    stage.finished("two")
+    third = stage.loads.of("three")
+    assert not stage.condition("Finished", "one")
+    first.end()
+    third.end()
+    for name in ("one", "three"):
+        stage.finished(name)
+
+
+def test_a_suspended_run_waits_outside_of_the_queue(stage: Stage) -> None:
+    """It begins once it is let go; nobody waits behind it."""
+    stage.start_operator()
+    stage.apply(suspend=True)
+    stage.wait("Accepted", "Suspended")
+    assert stage.status()["phase"] == "Suspended"
+    stage.apply("other")
+    stage.finished("other")
+    assert not stage.condition("Finished")
+    stage.change(suspend=False)
+    stage.finished()
+    assert stage.condition("Complete")["status"] == "True"
+
+
+def test_a_run_that_is_suspended_while_it_measures_is_over(stage: Stage) -> None:
+    """It never resumes, and what was measured is kept."""
+    stage.play("loadgen", stage.loads.measure_until_stopped)
+    stage.start_operator()
+    stage.apply(scenarios=_TWO)
+    stage.wait("Measuring")
+    stage.change(suspend=True)
+    stage.wait("Failed", "Suspended")
+    status = stage.finished()
+    assert [each["name"] for each in status["scenarios"]] == ["first"]
+    assert status["result"]["configMaps"]
+    stage.change(suspend=False)
+    # Another run has its turn after it, and this one has none.
+    stage.play("loadgen", stage.loads.measure)
+    stage.apply("other")
+    stage.finished("other")
+    assert stage.status() == status
+    assert len(stage.kubelet.all(stage.namespace, "server")) == 2
+
+
+def test_a_cancelled_run_keeps_what_was_measured(stage: Stage) -> None:
+    """The load generator is asked to end, by whoever holds the plan's token, and hands over."""
+    stage.play("loadgen", stage.loads.measure_until_stopped)
+    stage.start_operator()
+    stage.apply(scenarios=_TWO)
+    stage.wait("Measuring")
+    stage.change(cancel=True)
+    stage.wait("Failed", "Cancelled")
+    status = stage.finished()
+    assert [each["name"] for each in status["scenarios"]] == ["first"]
+    assert status["result"]["configMaps"]
+    assert stage.loads.of("a-run").refused_stops == 0
+
+
+def test_a_queued_run_that_is_cancelled_never_begins(stage: Stage) -> None:
+    """It ends at once, without a child."""
+    stage.play("loadgen", stage.loads.follow)
+    stage.start_operator()
+    stage.apply("other")
+    stage.loads.of("other")
+    stage.apply()
+    stage.wait("Accepted", "Queued")
+    stage.change(cancel=True)
+    stage.wait("Failed", "Cancelled")
+    status = stage.finished()
+    assert "startTime" not in status
+    stage.loads.of("other").end()
+
+
+def test_a_run_past_its_deadline_is_ended(stage: Stage) -> None:
+    """What was measured until then is kept."""
+    stage.play("loadgen", stage.loads.measure_until_stopped)
+    stage.start_operator()
+    stage.apply(scenarios=_TWO, activeDeadlineSeconds=3)
+    stage.wait("Failed", "DeadlineExceeded")
+    status = stage.finished()
+    assert [each["name"] for each in status["scenarios"]] == ["first"]
+
+
+def test_a_deleted_run_leaves_nothing_and_its_turn_is_free(stage: Stage) -> None:
+    """Its children go with it, and the next begins once its pods are gone."""
+    stage.play("loadgen", stage.loads.follow)
+    stage.start_operator()
+    stage.apply()
+    stage.loads.of("a-run").show("Measuring", "latency")
+    stage.wait("Measuring")
+    stage.apply("next", validity=SHORT)
+    stage.wait("Accepted", "Queued", name="next")
+    stage.api.delete("BenchmarkRun", stage.namespace, "a-run")
+    stage.play("loadgen", stage.loads.measure)
+    stage.finished("next")
+    stage.wait_for(
+        lambda: not any("a-run" in each for each in stage.children()),
+        lambda: f"the end of {stage.children()}",
+        LATE_SECONDS,
+    )

@@ -1,0 +1,129 @@
+"""Does a run on a real API server go from `kubectl apply` to its result?"""
+
+import base64
+import hashlib
+import json
+
+from inferometer_api.handover import decompressed, joined
+from inferometer_api.result import ResultDocument
+from support.cluster.audit import requests
+from support.stage import SHORT, Stage
+
+_THREE = [
+    {"name": "latency", "singleStream": {}},
+    {"name": "traffic", "server": {"targetQps": 20, "latencyBoundMicroseconds": 900_000}},
+    {"name": "clients", "concurrency": {"clients": [1, 2]}},
+]
+
+
+def test_a_run_is_carried_out_to_its_result(stage: Stage) -> None:
+    """Conditions, columns, events, result and clean-up are right, and writes are few."""
+    stage.play("loadgen", stage.loads.follow)
+    stage.start_operator()
+    stage.apply(scenarios=_THREE, server={"replicas": 2})
+    load = stage.loads.of("a-run")
+    assert len(load.plan["servers"]) == 2
+    assert {each["pod"] for each in load.plan["servers"]} == {
+        pod.name for pod in stage.kubelet.all(stage.namespace, "server")
+    }
+    load.show("Measuring", "latency")
+    stage.wait("Measuring")
+    stage.wait("ServerReady")
+    assert stage.status()["phase"] == "Measuring"
+    _columns_tell(stage, "Measuring", "latency")
+    for name in load.scenarios:
+        load.judge(name)
+    document = load.end()
+
+    stage.wait("Complete")
+    status = stage.finished()
+    assert stage.condition("Valid")["status"] == "True"
+    assert status["phase"] == "Complete"
+    assert [each["name"] for each in status["scenarios"]] == ["latency", "traffic", "clients"]
+    assert status["completionTime"] >= status["startTime"]
+    _result_is_kept(stage, status, document)
+    _columns_tell(stage, "Complete", "VALID")
+    stage.wait_for(
+        lambda: all(each.startswith("ConfigMap/a-run-result") for each in stage.children()),
+        "only the result to be left",
+    )
+    told = stage.control_plane.kubectl("-n", stage.namespace, "describe", "bmr", "a-run")
+    assert "inferometer-operator" in told.partition("Events:")[2]
+    _writes_are_few(stage)
+
+
+def _columns_tell(stage: Stage, *words: str) -> None:
+    def told() -> str:
+        return stage.control_plane.kubectl("-n", stage.namespace, "get", "bmr", "a-run")
+
+    stage.wait_for(lambda: all(word in told() for word in words), told)
+
+
+def _result_is_kept(stage: Stage, status: dict[str, object], sent: ResultDocument) -> None:
+    kept = status["result"]
+    assert isinstance(kept, dict)
+    maps = [stage.api.found("ConfigMap", stage.namespace, name) for name in kept["configMaps"]]
+    parts = [
+        base64.b64decode(each["binaryData"]["result.json.gz"]) for each in maps if each is not None
+    ]
+    text = decompressed(joined(parts))
+    assert hashlib.sha256(text).hexdigest() == kept["sha256"]
+    document = ResultDocument.model_validate_json(text)
+    assert document.scenarios == sent.scenarios
+    assert document.run_id == stage.run()["metadata"]["uid"]
+
+
+def _writes_are_few(stage: Stage) -> None:
+    asked = list(requests(stage.control_plane.audit_log, stage.user))
+    assert [each for each in asked if each.code >= 400 and each.writes] == []
+    assert [each for each in asked if each.code == 403] == []
+    writes = [each for each in asked if each.writes]
+    assert len(writes) <= 40, writes
+
+
+def test_a_run_that_took_no_time_is_complete_too(stage: Stage) -> None:
+    """A load pod may have ended before anybody looked at it."""
+    stage.start_operator()
+    stage.apply()
+    status = stage.finished()
+    assert stage.condition("Complete")["status"] == "True", status
+    assert [each["name"] for each in status["scenarios"]] == ["latency"]
+
+
+def test_a_finished_run_is_deleted_when_its_time_is_over(stage: Stage) -> None:
+    """With everything that belongs to it."""
+    stage.start_operator()
+    stage.apply(retention={"ttlSecondsAfterFinished": 1})
+    stage.wait_for(
+        lambda: stage.api.found("BenchmarkRun", stage.namespace, "a-run") is None,
+        lambda: f"the run's end: {json.dumps(stage.status())} {stage.logs()}",
+    )
+    stage.wait_for(lambda: not stage.children(), lambda: f"the end of {stage.children()}")
+
+
+def test_what_is_never_cleaned_up_is_left_until_the_run_is_deleted(stage: Stage) -> None:
+    """`cleanup: Never` keeps the pods for a look; deletion of the run takes them."""
+    stage.start_operator()
+    stage.apply(retention={"cleanup": "Never"})
+    stage.finished()
+    assert {"Deployment/a-run-server", "Job/a-run-load"} <= stage.children()
+    stage.api.delete("BenchmarkRun", stage.namespace, "a-run")
+    stage.wait_for(lambda: not stage.children(), lambda: f"the end of {stage.children()}")
+
+
+def test_a_run_against_a_service_starts_no_server(stage: Stage) -> None:
+    """An External server is measured where it is."""
+    service = {"metadata": {"name": "mine"}, "spec": {"ports": [{"port": 8001}]}}
+    stage.api.create("Service", stage.namespace, service)
+    stage.start_operator()
+    stage.apply(
+        model={"name": "resnet"},
+        server={"runtime": "External", "external": {"service": {"name": "mine", "port": 8001}}},
+        validity=SHORT,
+    )
+    stage.finished()
+    assert stage.condition("Complete")["status"] == "True"
+    assert stage.kubelet.all(stage.namespace, "server") == []
+    (server,) = stage.loads.of("a-run").plan["servers"]
+    assert server["url"].startswith("http://mine.")
+    assert server["url"].endswith(":8001")

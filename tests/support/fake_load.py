@@ -1,0 +1,200 @@
+"""Who plays the load generator where there are no pods? A server in this process.
+
+It answers /progress and /stop at its pod's own address, and hands over a result as a real one does:
+the document in the log, its summary as the termination message.
+"""
+
+import hashlib
+import socket
+import threading
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Literal
+
+from typing_extensions import override
+
+from inferometer_api.handover import LoadReport, packed, report_within, summary_of
+from inferometer_api.plan import Progress
+from inferometer_api.result import Outcome, OutcomeState, ResultDocument, ScenarioResult
+from inferometer_api.run import BenchmarkRun
+from support.fake_kubelet import DEADLINE_SECONDS, Pod
+from support.results import a_result
+from support.steps import Load, a_step
+
+Stage = Literal["WaitingForServer", "Preparing", "WarmUp", "Measuring", "Draining"]
+
+
+def free_port() -> int:
+    """Return a port that is free now on every address of 127/8."""
+    with socket.create_server(("0.0.0.0", 0)) as taken:  # noqa: S104 - bound, and closed at once
+        return int(taken.getsockname()[1])
+
+
+class FakeLoad:
+    """One load generator, at its pod's address."""
+
+    def __init__(self, pod: Pod, port: int) -> None:
+        self.pod = pod
+        self.plan = pod.plan()
+        self.run = BenchmarkRun.model_validate(self.plan["run"])
+        self.report = LoadReport()
+        self.stopped = threading.Event()
+        self.asked = threading.Event()
+        """Whether somebody has asked for progress since `show`."""
+        self.refused_stops = 0
+        self._server = ThreadingHTTPServer((pod.address, port), self._handler())
+        self._server.daemon_threads = True
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    @property
+    def scenarios(self) -> list[str]:
+        """Return the names of what is to be measured."""
+        return [each.name for each in self.run.spec.scenarios]
+
+    def show(self, stage: Stage, scenario: str = "", fraction: float = 0.5) -> None:
+        """Answer at /progress that the work is so far."""
+        progress = Progress(
+            stage=stage,
+            scenario=scenario,
+            scenario_count=len(self.scenarios),
+            fraction=fraction,
+            queries=100,
+            qps=123.4,
+            p99_nanoseconds=7_654_321,
+        )
+        self.asked.clear()
+        self.report = self.report.model_copy(update={"progress": progress})
+
+    def judge(self, name: str) -> ScenarioResult:
+        """Answer at /progress that a scenario is measured, and VALID."""
+        result = _measured(name)
+        summaries = [*self.report.scenarios, summary_of(result)]
+        self.report = self.report.model_copy(update={"scenarios": summaries})
+        return result
+
+    def end(
+        self,
+        state: OutcomeState = "Complete",
+        reason: str = "Measured",
+        message: str = "",
+        *,
+        code: int | None = None,
+        change: Callable[[list[str]], list[str]] = list,
+    ) -> ResultDocument:
+        """Hand over what was judged, as `change` leaves the log's lines, and end the pod."""
+        outcome = Outcome(state=state, reason=reason, message=message)
+        document = a_result(
+            run_id=self.plan["runId"],
+            run=self.run,
+            outcome=outcome,
+            scenarios=[_measured(each.name) for each in self.report.scenarios],
+        )
+        text = document.model_dump_json(exclude_none=True).encode()
+        self.pod.log("stage=Measuring", *change(packed(text)))
+        report = self.report.model_copy(
+            update={
+                "progress": None,
+                "outcome": outcome,
+                "document_sha256": hashlib.sha256(text).hexdigest(),
+                "document_bytes": len(text),
+            }
+        )
+        self.close()
+        code = (0 if state == "Complete" else 1) if code is None else code
+        self.pod.end(code, message=report_within(report).decode())
+        return document
+
+    def close(self) -> None:
+        """Answer no more."""
+        self._server.shutdown()
+        self._server.server_close()
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        load = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                body = load.report.model_dump_json(exclude_none=True).encode()
+                self._answer(200 if self.path == "/progress" else 404, body)
+                load.asked.set()
+
+            def do_POST(self) -> None:
+                token = f"Bearer {load.plan['stopToken']}"
+                if self.path == "/stop" and self.headers["Authorization"] == token:
+                    self._answer(202, b"{}")
+                    load.stopped.set()
+                else:
+                    load.refused_stops += 1
+                    self._answer(403, b"{}")
+
+            def _answer(self, code: int, body: bytes) -> None:
+                self.send_response(code)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            @override
+            def log_message(self, *_: object) -> None:
+                """Say nothing."""
+
+        return Handler
+
+
+class Loads:
+    """Scripts for load pods of one port; a test waits for each load generator and leads it."""
+
+    def __init__(self) -> None:
+        self.port = free_port()
+        self._changed = threading.Condition()
+        self._loads: dict[str, FakeLoad] = {}
+
+    def follow(self, pod: Pod) -> None:
+        """Run, and do as the test says from then on."""
+        self._begun(pod)
+
+    def measure(self, pod: Pod) -> None:
+        """Measure every scenario at once, and end well."""
+        load = self._begun(pod)
+        for name in load.scenarios:
+            load.show("Measuring", name)
+            load.judge(name)
+        load.end()
+
+    def measure_until_stopped(self, pod: Pod) -> None:
+        """Measure the first scenario, then the second until somebody asks to end."""
+        load = self._begun(pod)
+        load.judge(load.scenarios[0])
+        load.show("Measuring", load.scenarios[-1])
+        load.stopped.wait(DEADLINE_SECONDS)
+        load.end("Terminated", "Terminated", "It was asked to end.", code=143)
+
+    def of(self, run: str) -> FakeLoad:
+        """Wait for the load generator of a run of this name."""
+        with self._changed:
+            came = self._changed.wait_for(
+                lambda: any(each.run.name == run for each in self._loads.values()),
+                DEADLINE_SECONDS,
+            )
+            assert came, f"No load generator of {run} was started."
+            return next(each for each in self._loads.values() if each.run.name == run)
+
+    def _begun(self, pod: Pod) -> FakeLoad:
+        load = FakeLoad(pod, self.port)
+        load.show("Preparing")
+        pod.bind()
+        pod.run()
+        with self._changed:
+            self._loads[pod.uid] = load
+            self._changed.notify_all()
+        return load
+
+
+def _measured(name: str) -> ScenarioResult:
+    template = a_result().scenarios[0]
+    return template.model_copy(
+        update={
+            "name": name,
+            "steps": [a_step(Load())],
+            "verdict": template.verdict.model_copy(update={"cautions": []}),
+        }
+    )

@@ -1,0 +1,170 @@
+"""How do tests run the operator as a cluster does, with the rights that it has there?"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from inferometer_api import rights
+from inferometer_api.rights import Right
+from support.api_client import Api
+from support.cluster.control_plane import ControlPlane
+from support.cluster.processes import wait_until
+
+ACCOUNT = "inferometer-operator"
+SETTINGS: dict[str, Any] = {
+    "images": {
+        "serving": "registry.test/serving:1",
+        "servingGpu": "registry.test/serving-gpu:1",
+        "loadgen": "registry.test/loadgen:1",
+    }
+}
+
+
+def account_for(
+    control_plane: ControlPlane, api: Api, namespace: str, folder: Path, *, secrets: bool = False
+) -> Path:
+    """Make a service account with just the rights of namespaced mode; return its kubeconfig."""
+    served = (*rights.RUNS, *(rights.SECRETS if secrets else ()))
+    rules = [_rule(right) for right in (*served, *rights.LEASE)]
+    subject = {"kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace}
+    objects: list[dict[str, Any]] = [
+        {"apiVersion": "v1", "kind": "ServiceAccount"},
+        {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "rules": rules},
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "RoleBinding",
+            "subjects": [subject],
+            "roleRef": {
+                "apiGroup": "rbac.authorization.k8s.io",
+                "kind": "Role",
+                "name": ACCOUNT,
+            },
+        },
+    ]
+    named = [{**each, "metadata": {"name": ACCOUNT, "namespace": namespace}} for each in objects]
+    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": named})
+    control_plane.kubectl("apply", "-f", "-", stdin=text)
+    told = api.ask(
+        "POST",
+        f"/api/v1/namespaces/{namespace}/serviceaccounts/{ACCOUNT}/token",
+        {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}},
+    )
+    return control_plane.write_kubeconfig(
+        folder / f"{namespace}.kubeconfig", told["status"]["token"]
+    )
+
+
+def _rule(right: Right) -> dict[str, Any]:
+    names = {"resourceNames": [ACCOUNT]} if right.one_name else {}
+    return {
+        "apiGroups": [right.group],
+        "resources": [right.resource],
+        "verbs": list(right.verbs),
+        **names,
+    }
+
+
+class OperatorProcess:
+    """One operator that serves one namespace."""
+
+    def __init__(
+        self,
+        kubeconfig: Path,
+        namespace: str,
+        folder: Path,
+        *words: str,
+        settings: dict[str, Any] | None = None,
+        name: str = "operator",
+    ) -> None:
+        file = folder / f"{name}.settings.yaml"
+        file.write_text(json.dumps({**SETTINGS, "namespace": namespace, **(settings or {})}))
+        self.log = folder / f"{name}.log"
+        self._command = [
+            *(sys.executable, "-m", "inferometer_operator"),
+            *("--settings", str(file)),
+            *("--kubeconfig", str(kubeconfig)),
+            *("--health-port", "0"),
+            *(words or ("--no-lease",)),
+        ]
+        self._environment = {**os.environ, "POD_NAME": name}
+        self._process = self._begun()
+
+    def start(self) -> None:
+        """Start it again after it has ended."""
+        self._process = self._begun()
+
+    @property
+    def pid(self) -> int:
+        """Return its process id."""
+        return self._process.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """Return its exit code, None while it runs."""
+        return self._process.poll()
+
+    def kill(self) -> None:
+        """End it at once, as a node that loses its power would."""
+        self._process.kill()
+        self._process.wait()
+
+    def ask_to_end(self) -> int:
+        """Send SIGTERM and return the exit code."""
+        self._process.send_signal(signal.SIGTERM)
+        return self._process.wait(30)
+
+    def close(self) -> None:
+        """End it, however it goes."""
+        if self.exit_code is None:
+            self.kill()
+
+    def lines(self) -> list[dict[str, Any]]:
+        """Return the lines of its log, of every start."""
+        return [json.loads(line) for line in self.log.read_text().splitlines() if line[:1] == "{"]
+
+    def told(self, event: str) -> list[dict[str, Any]]:
+        """Return each line of this event."""
+        return [line for line in self.lines() if line["event"] == event]
+
+    def wait_told(self, event: str, count: int = 1) -> None:
+        """Wait until its log holds this event so many times."""
+        wait_until(
+            lambda: len(self.told(event)) >= count or self.exit_code is not None,
+            f"{event} in {self.log}",
+            deadline_seconds=30,
+        )
+        assert len(self.told(event)) >= count, self.log.read_text()[-4000:]
+
+    def health(self, path: str) -> tuple[int, str]:
+        """Return what it answers at one of its addresses for probes."""
+        self.wait_told("health_served")
+        port = self.told("health_served")[-1]["addresses"][0][1]
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+    def wait_ready(self) -> None:
+        """Wait until it leads and hears every watch."""
+        wait_until(
+            lambda: self.health("/readyz")[0] == 200 and "Leads" in self.health("/readyz")[1],
+            "The operator's readiness",
+            deadline_seconds=30,
+        )
+
+    def _begun(self) -> subprocess.Popen[bytes]:
+        with self.log.open("ab") as log:
+            return subprocess.Popen(
+                self._command,
+                stdin=subprocess.DEVNULL,
+                stderr=log,
+                stdout=log,
+                env=self._environment,
+            )

@@ -1,0 +1,195 @@
+"""Where does a test play a run: a namespace, an operator, and nodes that do as the test says?"""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from inferometer_api.children import LOADGEN, SERVER
+from support.api_client import Object
+from support.cluster.control_plane import ControlPlane
+from support.cluster.namespaces import fresh_namespace
+from support.cluster.processes import wait_until
+from support.fake_kubelet import FakeKubelet, Pod, Script, ready_server
+from support.fake_load import Loads
+from support.operator_process import OperatorProcess, account_for
+from support.runs import a_run
+
+SOON_SECONDS = 10.0
+"""Within which a fault must be told after its first trace in the API."""
+LATE_SECONDS = 40.0
+"""Far above what anything else takes."""
+SHORT = {"warmUpSeconds": 0, "minDurationSeconds": 1, "minQueries": 1, "maxDurationSeconds": 60}
+
+
+class Stage:
+    """One namespace with an operator of its own."""
+
+    def __init__(
+        self, control_plane: ControlPlane, kubelet: FakeKubelet, namespace: str, folder: Path
+    ) -> None:
+        self.control_plane = control_plane
+        self.api = kubelet.api
+        self.kubelet = kubelet
+        self.loads = Loads()
+        self.namespace = namespace
+        self.folder = folder
+        self.play(SERVER, ready_server)
+        self.play(LOADGEN, self.loads.measure)
+        self._operators: list[OperatorProcess] = []
+        self._kubeconfig: Path | None = None
+
+    @property
+    def user(self) -> str:
+        """Return the name by which the API server knows the operator."""
+        return f"system:serviceaccount:{self.namespace}:inferometer-operator"
+
+    def play(self, component: str, script: Script) -> None:
+        """Lead pods of a component by this script from now on."""
+        self.kubelet.play(self.namespace, component, script)
+
+    def start_operator(
+        self, *words: str, url: str | None = None, **settings: Any
+    ) -> OperatorProcess:
+        """Start an operator for the namespace and wait until it hears everything."""
+        operator = self.begin_operator(*words, url=url, **settings)
+        operator.wait_ready()
+        return operator
+
+    def begin_operator(
+        self, *words: str, url: str | None = None, **settings: Any
+    ) -> OperatorProcess:
+        """Start an operator for the namespace, which may have to wait for its turn."""
+        if self._kubeconfig is None:
+            secrets = bool(settings.get("allowSecrets"))
+            self._kubeconfig = account_for(
+                self.control_plane, self.api, self.namespace, self.folder, secrets=secrets
+            )
+        kubeconfig = self._kubeconfig
+        if url is not None:
+            kubeconfig = self.folder / "through-proxy.kubeconfig"
+            text = self._kubeconfig.read_text().replace(self.control_plane.url, url)
+            kubeconfig.write_text(text)
+        operator = OperatorProcess(
+            kubeconfig,
+            self.namespace,
+            self.folder,
+            *(words or ("--no-lease",)),
+            *("--loadgen-port", str(self.loads.port)),
+            settings=settings,
+            name=f"operator-{len(self._operators)}",
+        )
+        self._operators.append(operator)
+        return operator
+
+    def apply(self, name: str = "a-run", **spec: Any) -> Object:
+        """Create a run with short minimums."""
+        body = {**a_run(**{"validity": SHORT, **spec}), "metadata": {"name": name}}
+        return self.api.create("BenchmarkRun", self.namespace, body)
+
+    def change(self, name: str = "a-run", **spec: Any) -> None:
+        """Change members of a run's spec."""
+        self.api.merge("BenchmarkRun", self.namespace, name, {"spec": spec})
+
+    def run(self, name: str = "a-run") -> Object:
+        """Return the run as it is."""
+        found = self.api.found("BenchmarkRun", self.namespace, name)
+        assert found is not None, f"There is no run {name}."
+        return found
+
+    def status(self, name: str = "a-run") -> Object:
+        """Return the run's status, empty where it has none."""
+        told: Object = self.run(name).get("status") or {}
+        return told
+
+    def condition(self, kind: str, name: str = "a-run") -> Object:
+        """Return a condition of the run, empty where it has none of that type."""
+        conditions = self.status(name).get("conditions") or []
+        return next((each for each in conditions if each["type"] == kind), {})
+
+    def wait(
+        self,
+        kind: str,
+        reason: str | None = None,
+        *,
+        value: str = "True",
+        name: str = "a-run",
+        within_seconds: float = LATE_SECONDS,
+    ) -> Object:
+        """Wait for a condition and return it."""
+        self.wait_for(
+            lambda: _says(self.condition(kind, name), value, reason),
+            lambda: (
+                f"{kind}={value} {reason or ''}: "
+                f"{json.dumps(self.status(name), indent=1)}\n{self.logs()}"
+            ),
+            within_seconds,
+        )
+        return self.condition(kind, name)
+
+    def wait_for(
+        self,
+        true: Callable[[], object],
+        what: Callable[[], str] | str,
+        within_seconds: float = LATE_SECONDS,
+    ) -> None:
+        """Wait until something is true; fail with words that are made then."""
+        try:
+            wait_until(lambda: bool(true()), "It", deadline_seconds=within_seconds)
+        except TimeoutError:
+            told = what if isinstance(what, str) else what()
+            raise AssertionError(f"Waited {within_seconds:g} s for {told}") from None
+
+    def finished(self, name: str = "a-run") -> Object:
+        """Wait until the run is finished and return its status."""
+        self.wait("Finished", name=name)
+        return self.status(name)
+
+    def children(self) -> set[str]:
+        """Return KIND/NAME of every object that the operator made and that is still there."""
+        return {
+            f"{kind}/{each['metadata']['name']}"
+            for kind in ("Deployment", "Job", "ConfigMap", "Pod")
+            for each in self.api.all(
+                kind, self.namespace, "app.kubernetes.io/managed-by=inferometer-operator"
+            )
+        }
+
+    def pod(self, component: str, count: int = 1) -> Pod:
+        """Wait for a pod of a component."""
+        return self.kubelet.pod(self.namespace, component, count)
+
+    def events(self, name: str = "a-run") -> list[str]:
+        """Return the reasons of events told on the run, in order."""
+        told = [
+            each
+            for each in self.api.all("Event", self.namespace)
+            if each["involvedObject"]["kind"] == "BenchmarkRun"
+            and each["involvedObject"]["name"] == name
+        ]
+        return [each["reason"] for each in sorted(told, key=lambda each: each["firstTimestamp"])]
+
+    def logs(self) -> str:
+        """Return the ends of the operators' logs."""
+        return "\n".join(each.log.read_text()[-3000:] for each in self._operators)
+
+    def close(self) -> None:
+        """End the operators."""
+        for operator in self._operators:
+            operator.close()
+
+
+@contextmanager
+def a_stage(control_plane: ControlPlane, kubelet: FakeKubelet, folder: Path) -> Iterator[Stage]:
+    """Make a stage; its operators are gone after the block."""
+    with fresh_namespace(control_plane) as namespace:
+        stage = Stage(control_plane, kubelet, namespace, folder)
+        try:
+            yield stage
+        finally:
+            stage.close()
+
+
+def _says(condition: Object, value: str, reason: str | None) -> bool:
+    return condition.get("status") == value and reason in {None, condition.get("reason")}
