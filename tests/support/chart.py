@@ -22,7 +22,7 @@ def helm(
     *words: str | Path, stdin: str | None = None, kubeconfig: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run this helm command, whether it succeeds or not."""
-    cluster = [] if kubeconfig is None else ["--kubeconfig", kubeconfig]
+    cluster: list[str | Path] = [] if kubeconfig is None else ["--kubeconfig", kubeconfig]
     return subprocess.run(
         [binary("helm"), *words, *cluster],
         input=stdin,
