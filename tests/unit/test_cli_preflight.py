@@ -23,7 +23,7 @@ from inferometer_cli.preflight.check import Check, Unread
 from inferometer_cli.preflight.images import class_checks, image_checks
 from inferometer_cli.preflight.limits import limit_checks
 from inferometer_cli.preflight.nodes import node_checks
-from inferometer_cli.preflight.operators import ASSUMED, operator_checks, queue_check
+from inferometer_cli.preflight.operators import ASSUMED, Evidence, operator_checks, queue_check
 from inferometer_cli.preflight.pods import Pods, pods_of
 from inferometer_cli.preflight.quantities import amount, written
 from inferometer_cli.preflight.quota import quota_checks
@@ -205,9 +205,11 @@ def test_an_operator_at_work_is_found() -> None:
     """Settings that serve the namespace, an available pod and a fresh Lease are ok."""
     told = _told(
         operator_checks(
-            [_settings_map("other", "other"), _settings_map("bench", "bench")],
-            [_deployment("bench"), _deployment("other", 0)],
-            [_lease("bench", "2026-03-12T14:03:50.000000Z")],
+            Evidence(
+                [_settings_map("other", "other"), _settings_map("bench", "bench")],
+                [_deployment("bench"), _deployment("other", 0)],
+                [_lease("bench", "2026-03-12T14:03:50.000000Z")],
+            ),
             "bench",
             NOW,
         )
@@ -232,15 +234,21 @@ def test_no_operator_at_work_stops_a_run(
     config_maps: Any, deployments: Any, state: str, words: str
 ) -> None:
     """No operator, one of another namespace, one without pods: each is said as what it is."""
-    checks = [*operator_checks(config_maps, deployments, [], "bench", NOW)]
+    checks = [*operator_checks(Evidence(config_maps, deployments, []), "bench", NOW)]
     _only(checks[-1:], state, words)
+
+
+def test_an_operator_may_be_where_one_may_not_look() -> None:
+    """Who sees one namespace alone cannot know that no operator of another one serves it."""
+    checks = operator_checks(Evidence([], [], [], beyond=FORBIDDEN), "bench", NOW)
+    _only(checks, "not known", "whether one of another namespace serves bench")
 
 
 def test_an_operator_that_does_not_lead_is_a_warning() -> None:
     """A Lease that nobody renews means that runs are not taken up for now."""
     for lease in (_lease("all", "2026-03-12T14:02:00Z"), _lease("all", "", "")):
-        checks = operator_checks([_settings_map("all")], [_deployment("all")], [lease], "b", NOW)
-        _only([*checks][-1:], "warning", "none of its pods has led")
+        evidence = Evidence([_settings_map("all")], [_deployment("all")], [lease])
+        _only([*operator_checks(evidence, "b", NOW)][-1:], "warning", "none of its pods has led")
 
 
 def test_runs_that_come_first_are_told() -> None:

@@ -62,9 +62,10 @@ def a_plain_run(namespace: str) -> BenchmarkRun:
 
 def settings_of(found: Survey, namespace: str) -> Settings | None:
     """Return the settings of the operator that serves a namespace, None where not known."""
-    if isinstance(found.settings, Unread):
+    settings = found.operators.settings
+    if isinstance(settings, Unread):
         return None
-    operator = serving(operators(found.settings), namespace)
+    operator = serving(operators(settings), namespace)
     return None if operator is None else operator.settings
 
 
@@ -74,7 +75,7 @@ def cluster_checks(found: Survey, namespace: str, now: datetime) -> Iterator[Che
     yield definition_check(found.openapi)
     yield namespace_check(found.namespace, namespace)
     yield from rights_checks(found.rights, namespace)
-    yield from operator_checks(found.settings, found.deployments, found.leases, namespace, now)
+    yield from operator_checks(found.operators, namespace, now)
 
 
 def run_checks(found: Survey, asked: Asked, pods: Sequence[Pods]) -> Iterator[Check]:

@@ -38,6 +38,18 @@ ASSUMED = Settings(
 
 
 @dataclass(frozen=True, slots=True)
+class Evidence:
+    """What operators leave in a cluster."""
+
+    settings: Sequence[Json] | Unread
+    """ConfigMaps."""
+    deployments: Sequence[Json] | Unread
+    leases: Sequence[Json] | Unread
+    beyond: Unread | None = None
+    """Why nothing was read of other namespaces; None: it was."""
+
+
+@dataclass(frozen=True, slots=True)
 class Found:
     """An operator that may serve a namespace."""
 
@@ -71,26 +83,20 @@ def serving(found: Sequence[Found], namespace: str) -> Found | None:
     return next(own, None) or next(every, None)
 
 
-def operator_checks(
-    config_maps: Sequence[Json] | Unread,
-    deployments: Sequence[Json] | Unread,
-    leases: Sequence[Json] | Unread,
-    namespace: str,
-    now: datetime,
-) -> Iterator[Check]:
+def operator_checks(evidence: Evidence, namespace: str, now: datetime) -> Iterator[Check]:
     """Yield whether an operator serves the namespace and is at work."""
-    if isinstance(config_maps, Unread):
-        yield not_known(_ABOUT, f"whether one serves {namespace}: {config_maps.why}")
+    if isinstance(evidence.settings, Unread):
+        yield not_known(_ABOUT, f"whether one serves {namespace}: {evidence.settings.why}")
         return
-    found = operators(config_maps)
+    found = operators(evidence.settings)
     chosen = serving(found, namespace)
     if chosen is None or chosen.settings is None:
-        yield _none_serves(found, namespace)
+        yield _none_serves(found, namespace, evidence.beyond)
         return
     served = chosen.settings.namespace or "every namespace"
     yield ok(_ABOUT, f"{chosen.name} settles it: it serves {served}")
-    yield _deployment_check(deployments, chosen)
-    if (lease := _lease_check(leases, chosen, namespace, now)) is not None:
+    yield _deployment_check(evidence.deployments, chosen)
+    if (lease := _lease_check(evidence.leases, chosen, namespace, now)) is not None:
         yield lease
 
 
@@ -108,7 +114,10 @@ def queue_check(runs: Sequence[Json] | Unread, settings: Settings) -> Check:
     )
 
 
-def _none_serves(found: Sequence[Found], namespace: str) -> Check:
+def _none_serves(found: Sequence[Found], namespace: str, beyond: Unread | None) -> Check:
+    if beyond is not None:
+        said = f"whether one of another namespace serves {namespace}: {beyond.why} elsewhere"
+        return not_known(_ABOUT, said)
     damaged = [each.name for each in found if each.settings is None]
     if damaged:
         said = f"whether one serves {namespace}: the settings {listed(damaged)} are not understood"

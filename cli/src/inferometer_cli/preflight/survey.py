@@ -1,5 +1,6 @@
 """What does the cluster say of all that a run needs? What may not be read is remembered as such."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -12,7 +13,7 @@ from inferometer_cli.exits import RefusedError
 from inferometer_cli.preflight.api_server import RIGHTS, Right
 from inferometer_cli.preflight.check import Json, Unread
 from inferometer_cli.preflight.images import named_classes
-from inferometer_cli.preflight.operators import LEASE, SELECTOR
+from inferometer_cli.preflight.operators import LEASE, SELECTOR, Evidence
 from inferometer_cli.preflight.pods import Pods
 from inferometer_operator.reconcile.observed import Reference
 from inferometer_operator.reconcile.references import references_of
@@ -25,6 +26,8 @@ _PLURALS = {
     "ConfigMap": "configmaps",
     "PersistentVolumeClaim": "persistentvolumeclaims",
 }
+_DENIED = re.compile(r'cannot (\w+) resource "([^"]+)"')
+"""What matters of the sentence in which an API server denies a right."""
 _CLASSES = {
     "RuntimeClass": "/apis/node.k8s.io/v1/runtimeclasses",
     "PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses",
@@ -40,9 +43,7 @@ class Survey:
     openapi: One
     rights: Mapping[Right, bool | Unread]
     namespace: One
-    settings: Many
-    deployments: Many
-    leases: Many
+    operators: Evidence
     runs: Many
     quotas: Many
     limit_ranges: Many
@@ -54,24 +55,13 @@ def survey(cluster: Cluster) -> Survey:
     """Read all that can be read. Raises UnreachableError where the API server does not answer."""
     name = cluster.namespace
 
-    def everywhere(path: str, plural: str, query: Mapping[str, str]) -> Many:
-        """Read a list of every namespace or, without that right, of this one alone."""
-        listed = _many(cluster, f"{path}/{plural}", query)
-        if isinstance(listed, Unread):
-            return _many(cluster, f"{path}/namespaces/{quote(name)}/{plural}", query)
-        return listed
-
     return Survey(
         host=cluster.host,
         version=cluster.read("/version"),
         openapi=_one(lambda: cluster.read(f"/openapi/v3/apis/{GROUP}/v1alpha1")),
         rights={right: _may(cluster, right) for right in RIGHTS},
         namespace=_one(lambda: cluster.read(f"/api/v1/namespaces/{quote(name)}")),
-        settings=everywhere("/api/v1", "configmaps", {"labelSelector": SELECTOR}),
-        deployments=everywhere("/apis/apps/v1", "deployments", {"labelSelector": SELECTOR}),
-        leases=everywhere(
-            "/apis/coordination.k8s.io/v1", "leases", {"fieldSelector": f"metadata.name={LEASE}"}
-        ),
+        operators=_operators(cluster),
         runs=_many(cluster, cluster.run_path()),
         quotas=_many(cluster, cluster.core_path("resourcequotas")),
         limit_ranges=_many(cluster, cluster.core_path("limitranges")),
@@ -114,6 +104,21 @@ def tried(cluster: Cluster, run: Mapping[str, Any]) -> One:
     return _one(lambda: cluster.create(strict, run))
 
 
+def _operators(cluster: Cluster) -> Evidence:
+    """Read what operators leave in every namespace or, without that right, in this one alone."""
+    labelled = {"labelSelector": SELECTOR}
+    everywhere = _many(cluster, "/api/v1/configmaps", labelled)
+    beyond = everywhere if isinstance(everywhere, Unread) else None
+    within = f"/namespaces/{quote(cluster.namespace)}" if beyond is not None else ""
+    leases = f"/apis/coordination.k8s.io/v1{within}/leases"
+    return Evidence(
+        settings=_many(cluster, f"/api/v1{within}/configmaps", labelled),
+        deployments=_many(cluster, f"/apis/apps/v1{within}/deployments", labelled),
+        leases=_many(cluster, leases, {"fieldSelector": f"metadata.name={LEASE}"}),
+        beyond=beyond,
+    )
+
+
 def _may(cluster: Cluster, right: Right) -> bool | Unread:
     verb, resource = right
     asked = {
@@ -147,4 +152,6 @@ def _one(read: Callable[[], Json]) -> One:
     except NotThereError as absent:
         return Unread(str(absent).rstrip("."), absent=True)
     except RefusedError as refusal:
-        return Unread(str(refusal).rstrip("."))
+        denied = _DENIED.search(str(refusal))
+        why = f"you may not {denied[1]} {denied[2]}" if denied else str(refusal).rstrip(".")
+        return Unread(why)
