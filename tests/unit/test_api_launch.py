@@ -1,14 +1,20 @@
 """A run becomes what it means, and the command lines that do it."""
 
+import argparse
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inferometer_api.document import milli
 from inferometer_api.launch import (
+    FetchingPod,
+    Listen,
     fetch_command,
+    fetch_inputs_command,
     load_command,
     load_plan,
+    pod_model_path,
     request_batch_sizes,
     server_command,
     server_model_name,
@@ -16,6 +22,7 @@ from inferometer_api.launch import (
 from inferometer_api.plan import LoadPlan, PlannedServer
 from inferometer_api.resolve import local_notes, resolved, whole_cpus
 from inferometer_api.run import BenchmarkRun
+from inferometer_serving.options import add_options
 from support.run_table import rows
 from support.runs import Run, a_run, a_scenario, an_external_run, with_value
 
@@ -27,7 +34,12 @@ def read(run: Run) -> BenchmarkRun:
 
 def options(command: tuple[str, ...]) -> dict[str, str]:
     """Return the options of a command line; its first three words start the module."""
-    return dict(zip(command[3::2], command[4::2], strict=True))
+    words = iter(command[3:])
+    found = {}
+    for word in words:
+        flag, separator, value = word.partition("=")
+        found[flag] = value if separator else next(words)
+    return found
 
 
 @pytest.mark.parametrize(
@@ -165,9 +177,78 @@ def test_the_server_is_started_as_the_run_says() -> None:
 def test_shapes_of_a_file_warm_the_server_up() -> None:
     """A caller that sends a file's tensors gives their shapes."""
     run = read(a_run(load={"inputs": {"file": {"uri": "file:a.npz"}}}))
-    assert "--warm-up-shape" not in server_command(run, model_path="m", python="py")
+    assert "--warm-up-shape" not in options(server_command(run, model_path="m", python="py"))
     command = server_command(run, model_path="m", python="py", shapes={"x": (1, 5)})
     assert options(command)["--warm-up-shape"] == "x=1,5"
+
+
+def test_a_name_is_no_option() -> None:
+    """An input whose name looks like an option is an input to the server all the same."""
+    shapes = {"--host=0.0.0.0": [1, 8]}
+    run = read(a_run(load={"inputs": {"random": {"shapes": shapes}}}))
+    parser = argparse.ArgumentParser()
+    add_options(parser)
+    command = server_command(run, model_path="m.onnx", python="py")
+    found, _ = parser.parse_known_args(command[3:])
+    assert dict(found.warm_up_shapes) == {"--host=0.0.0.0": (1, 8)}
+    assert found.host == "127.0.0.1"
+
+
+def test_a_server_in_a_pod_is_told_where_to_listen() -> None:
+    """Host and ports are the pod's, and the shapes of samples come from the file itself."""
+    run = read(a_run(load={"inputs": {"file": {"uri": "configmap://a/b.npz"}}}))
+    command = server_command(
+        run,
+        model_path="m",
+        python="py",
+        inputs_file="/model/inputs.npz",
+        listen=Listen("0.0.0.0", 8000, 8001),  # noqa: S104 - nothing listens here
+        max_model_bytes=7,
+    )
+    told = options(command)
+    assert (told["--host"], told["--http-port"], told["--grpc-port"]) == ("0.0.0.0", "8000", "8001")  # noqa: S104
+    assert told["--warm-up-inputs"] == "/model/inputs.npz"
+    assert told["--max-model-bytes"] == "7"
+
+
+@pytest.mark.parametrize(
+    ("uri", "path"),
+    [
+        ("zoo://resnet50", "/model/model.onnx"),
+        ("https://h/m.onnx", "/model/model.onnx"),
+        ("s3://b/a/m.onnx", "/model/model.onnx"),
+        ("pvc://claim/a/m%20n.onnx", "/sources/claims/claim/a/m n.onnx"),
+    ],
+)
+def test_a_pods_model_is_where_its_address_says(uri: str, path: str) -> None:
+    """A model on a claim is served where it lies, every other one from the folder of the pod."""
+    model = {"uri": uri, "sha256": "0" * 64} if uri.startswith("https") else {"uri": uri}
+    run = read(a_run(model=model))
+    assert pod_model_path(run, destination="/model", sources="/sources") == path
+
+
+def test_a_pod_fetches_model_and_inputs_at_once() -> None:
+    """The fetcher of a pod is told its folders, its room, and the inputs file."""
+    pod = FetchingPod("/sources", max_model_bytes=5, max_written_bytes=7)
+    file = {"inputs": {"file": {"uri": "configmap://a/b.npz"}}}
+    run = read(a_run(load=file))
+    assert options(fetch_command(run, destination="/model", python="py", pod=pod)) == {
+        "--uri": "zoo://classification/resnet50",
+        "--destination": "/model",
+        "--file-name": "model.onnx",
+        "--max-model-bytes": "5",
+        "--inputs-uri": "configmap://a/b.npz",
+        "--sources": "/sources",
+        "--max-written-bytes": "7",
+    }
+    assert options(fetch_inputs_command(run, destination="/inputs", python="py", pod=pod)) == {
+        "--inputs-uri": "configmap://a/b.npz",
+        "--destination": "/inputs",
+        "--sources": "/sources",
+        "--max-written-bytes": "7",
+    }
+    with pytest.raises(ValueError, match="nothing is fetched"):
+        fetch_inputs_command(read(a_run()), destination="/inputs", python="py", pod=pod)
 
 
 def test_only_a_launched_server_has_a_command() -> None:
@@ -206,6 +287,10 @@ def test_the_load_generator_reads_its_plan() -> None:
         notes=["a"],
     )
     assert load_command("py") == ("py", "-m", "inferometer_loadgen")
+    assert options(load_command("py", plan_path="/p.json", port=8080)) == {
+        "--plan": "/p.json",
+        "--listen": "8080",
+    }
     assert LoadPlan.model_validate_json(plan.model_dump_json(exclude_none=True)) == plan
     assert (plan.launched, plan.model_name, plan.model_version) == (False, "resnet", "3")
     assert load_plan(read(a_run()), place="Local", servers=[PlannedServer(url="http://a")]).launched

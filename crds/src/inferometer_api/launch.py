@@ -150,8 +150,9 @@ def server_command(  # noqa: PLR0913 - each is one fact of the place, and named
     random = run.spec.load.inputs.random
     if shapes is None:
         shapes = random.shapes if random is not None else {}
+    # One word each: a name may begin with a hyphen, and must not be taken for an option.
     warm_up = [
-        ("--warm-up-shape", f"{name}={','.join(map(str, shape))}")
+        f"--warm-up-shape={name}={','.join(map(str, shape))}"
         for name, shape in shapes.items()
         if shape  # a scalar has no axis to give
     ]
@@ -168,7 +169,7 @@ def server_command(  # noqa: PLR0913 - each is one fact of the place, and named
         *("--warm-up-batch-sizes", ",".join(map(str, request_batch_sizes(run)))),
         *_option("--warm-up-inputs", inputs_file),
         *_option("--max-model-bytes", max_model_bytes),
-        *(word for pair in warm_up for word in pair),
+        *warm_up,
     )
 
 
