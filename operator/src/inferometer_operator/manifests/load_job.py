@@ -76,7 +76,9 @@ def _pod(run: BenchmarkRun, owner: Owner, settings: Settings) -> Manifest:
         mounted(loader, _INPUTS_VOLUME, _INPUTS_FOLDER, read_only=True)
         spec["initContainers"] = [fetcher]
     spec["containers"] = [loader]
-    spec["affinity"] = _apart_from_the_server(owner)
+    if file is None or not file.uri.startswith("pvc://"):
+        # A claim may be of one node only, which is then the server's, too.
+        spec["affinity"] = _apart_from_the_server(owner)
     _place(spec, settings)
     return spec
 

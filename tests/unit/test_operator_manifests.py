@@ -1,0 +1,390 @@
+"""The objects of a run are what Kubernetes takes, and can do no harm whatever a run says."""
+
+import base64
+import json
+from typing import Any
+
+import kubernetes_validate  # type: ignore[import-untyped] # it ships no types
+import pytest
+
+from inferometer_api.availability import unavailable
+from inferometer_api.children import labels
+from inferometer_api.launch import load_plan
+from inferometer_api.plan import LoadPlan, PlannedServer
+from inferometer_api.resolve import launched, resolved
+from inferometer_api.run import BenchmarkRun
+from inferometer_api.server import Toleration
+from inferometer_operator.manifests.load_job import inputs_path, load_job
+from inferometer_operator.manifests.owner import Manifest, Owner
+from inferometer_operator.manifests.plan_map import plan_map
+from inferometer_operator.manifests.result_maps import result_maps
+from inferometer_operator.manifests.server_deployment import server_deployment
+from inferometer_operator.settings import GpuPods, Images, LoadPods, Settings
+from support.pod_security import containers, violations
+from support.run_table import rows
+from support.runs import Run, a_run
+
+OWNER = Owner(name="a-run", namespace="team", uid="0c9e8f3a-1111-4222-8333-444455556666")
+IMAGES = Images(serving="r/serving:1", serving_gpu="r/serving-gpu:1", loadgen="r/loadgen:1")
+PLAIN = Settings(images=IMAGES)
+FULL = Settings(
+    images=Images(
+        serving="r/serving:1",
+        serving_gpu="r/serving-gpu:1",
+        loadgen="r/loadgen:1",
+        pull_policy="Always",
+        pull_secrets=["registry"],
+    ),
+    gpu=GpuPods(runtime_class="nvidia", tolerations=[Toleration(key="gpu", operator="Exists")]),
+    load=LoadPods(
+        node_selector={"pool": "load"}, tolerations=[Toleration(key="load", operator="Exists")]
+    ),
+    priority_class="benchmarks",
+    model_storage="3Gi",
+)
+
+
+def read(run: Run) -> BenchmarkRun:
+    """Return a valid run, resolved."""
+    return resolved(BenchmarkRun.model_validate(run))
+
+
+def server_pod(run: Run, settings: Settings = PLAIN) -> Manifest:
+    """Return the spec of a run's server pods."""
+    found: Manifest = server_deployment(read(run), OWNER, settings)["spec"]["template"]["spec"]
+    return found
+
+
+def load_pod(run: Run, settings: Settings = PLAIN) -> Manifest:
+    """Return the spec of a run's load pod."""
+    found: Manifest = load_job(read(run), OWNER, settings)["spec"]["template"]["spec"]
+    return found
+
+
+def mounts(container: Manifest) -> dict[str, bool]:
+    """Return where a container sees volumes beside /tmp, and whether it can only read them."""
+    temporary, *others = container["volumeMounts"]
+    assert temporary["name"] == "tmp"
+    return {each["mountPath"]: each["readOnly"] for each in others}
+
+
+def every_object() -> list[Manifest]:
+    """Return each different object that the table's runs have, under both settings."""
+    found = {}
+    for row in rows():
+        if not row.valid:
+            continue
+        run = read(row.run)
+        if unavailable(run, place="Cluster"):
+            continue
+        for settings in (PLAIN, FULL):
+            for made in (
+                *((server_deployment(run, OWNER, settings),) if launched(run.spec) else ()),
+                load_job(run, OWNER, settings),
+            ):
+                found[json.dumps(made)] = made
+    return list(found.values())
+
+
+def test_kubernetes_takes_every_object() -> None:
+    """Every object is one of Kubernetes 1.30 and of 1.34, without a field that they lack."""
+    objects = every_object()
+    assert len(objects) > 20
+    for version in ("1.30", "1.34"):
+        for made in (*objects, *result_maps([b"a"], OWNER), _a_plan_map(read(a_run()))):
+            kubernetes_validate.validate(made, version, strict=True)
+
+
+def test_every_pod_is_restricted() -> None:
+    """No pod breaks the pod security standard, or holds more than its work needs."""
+    for made in every_object():
+        pod = made["spec"]["template"]["spec"]
+        assert violations(pod) == ()
+        assert pod["automountServiceAccountToken"] is False
+        assert pod["enableServiceLinks"] is False
+        assert not {"serviceAccountName", "serviceAccount", "nodeName", "hostUsers"} & set(pod)
+        for each in containers(pod):
+            assert each["securityContext"]["readOnlyRootFilesystem"] is True
+            assert each["command"][0] == "python3"
+
+
+def test_the_checker_sees_what_is_forbidden() -> None:
+    """The judge of this file is not blind: each privilege that is added is told."""
+    pod = server_pod(a_run())
+    added: tuple[tuple[str, Any], ...] = (
+        ("hostNetwork", True),
+        ("hostPID", True),
+        ("volumes", [{"name": "root", "hostPath": {"path": "/"}}]),
+        ("securityContext", {"runAsNonRoot": False}),
+        ("securityContext", {"runAsUser": 0}),
+        ("securityContext", {"seccompProfile": {"type": "Unconfined"}}),
+    )
+    for field, value in added:
+        assert violations({**pod, field: value}), field
+    harmless = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    assert not violations({**pod, "containers": [{"name": "a", "securityContext": harmless}]})
+    for context in (
+        {},
+        {**harmless, "capabilities": {"drop": ["ALL"], "add": ["SYS_ADMIN"]}},
+        {**harmless, "privileged": True},
+        {**harmless, "runAsUser": 0},
+        {**harmless, "procMount": "Unmasked"},
+    ):
+        container = {"name": "a", "securityContext": context}
+        assert violations({**pod, "containers": [container]}), context
+
+
+def test_the_run_owns_its_objects() -> None:
+    """Each object goes with its run, carries its labels, and gives nobody a finalizer to hold."""
+    run = read(a_run())
+    made = {
+        "server": server_deployment(run, OWNER, PLAIN),
+        "loadgen": load_job(run, OWNER, PLAIN),
+        "result": result_maps([b"a"], OWNER)[0],
+    }
+    for component, each in (*made.items(), ("loadgen", _a_plan_map(run))):
+        metadata = each["metadata"]
+        assert metadata["namespace"] == "team"
+        assert metadata["labels"] == labels("a-run", OWNER.uid, component)
+        assert metadata["ownerReferences"] == [
+            {
+                "apiVersion": "inferometer.dev/v1alpha1",
+                "kind": "BenchmarkRun",
+                "name": "a-run",
+                "uid": OWNER.uid,
+                "controller": True,
+            }
+        ]
+        if "spec" in each:
+            assert each["spec"]["template"]["metadata"]["labels"] == metadata["labels"]
+
+
+def test_a_deployment_selects_its_own_pods_alone() -> None:
+    """Pods are selected by the run's UID: a run of the same name before it left none of them."""
+    spec = server_deployment(read(a_run(server={"replicas": 3})), OWNER, PLAIN)["spec"]
+    assert spec["replicas"] == 3
+    assert spec["strategy"] == {"type": "Recreate"}
+    assert spec["revisionHistoryLimit"] == 0
+    selected = spec["selector"]["matchLabels"]
+    assert selected == {
+        "inferometer.dev/run-uid": OWNER.uid,
+        "app.kubernetes.io/component": "server",
+    }
+    assert selected.items() <= spec["template"]["metadata"]["labels"].items()
+
+
+def test_server_pods_are_guaranteed() -> None:
+    """Every container of a server pod requests what it may use; the GPU is the server's alone."""
+    run = a_run(
+        server={
+            "device": "GPU",
+            "gpu": {"resource": "nvidia.com/mig-1g.10gb"},
+            "resources": {"cpu": 2, "memory": "3Gi"},
+        }
+    )
+    pod = server_pod(run)
+    (fetch,), (server,) = pod["initContainers"], pod["containers"]
+    plain = {"cpu": "2", "memory": "3Gi"}
+    assert fetch["resources"] == {"requests": plain, "limits": plain}
+    with_gpu = {**plain, "nvidia.com/mig-1g.10gb": "1"}
+    assert server["resources"] == {"requests": with_gpu, "limits": with_gpu}
+    assert (fetch["image"], server["image"]) == (IMAGES.serving, IMAGES.serving_gpu)
+
+
+def test_the_instrument_is_not_throttled() -> None:
+    """The load pod requests CPU and has no limit of it; its memory is bounded."""
+    pod = load_pod(a_run(load={"inputs": {"file": {"uri": "configmap://a/b.npz"}}}))
+    for each in containers(pod):
+        assert each["resources"]["requests"]["cpu"] == "1"
+        assert each["resources"]["limits"] == {"memory": each["resources"]["requests"]["memory"]}
+
+
+def test_a_measurement_is_never_repeated() -> None:
+    """The Job makes one pod, once, and none beside it that still ends."""
+    spec = load_job(read(a_run()), OWNER, PLAIN)["spec"]
+    assert spec["backoffLimit"] == 0
+    assert (spec["completions"], spec["parallelism"]) == (1, 1)
+    assert spec["podReplacementPolicy"] == "Failed"
+    assert spec["template"]["spec"]["restartPolicy"] == "Never"
+
+
+def test_a_ready_server_is_left_alone() -> None:
+    """The kubelet asks until the server is ready, longer than the run waits, and never again."""
+    (server,) = server_pod(a_run(server={"readyDeadlineSeconds": 7}))["containers"]
+    probe = server["startupProbe"]
+    assert probe["httpGet"] == {"path": "/v2/health/ready", "port": "http"}
+    assert probe["periodSeconds"] == 1
+    assert probe["failureThreshold"] > 7
+    assert not {"livenessProbe", "readinessProbe", "lifecycle"} & set(server)
+
+
+def test_a_zoo_model_needs_no_volume_of_anybody() -> None:
+    """A built-in model is written to a folder of the pod, which the server can only read."""
+    pod = server_pod(a_run(), FULL)
+    assert {"name": "model", "emptyDir": {"sizeLimit": "3Gi"}} in pod["volumes"]
+    (fetch,), (server,) = pod["initContainers"], pod["containers"]
+    assert mounts(fetch) == {"/model": False}
+    assert mounts(server) == {"/model": True}
+    assert _after("--model", server["command"]) == "/model/model.onnx"
+    assert _after("--max-model-bytes", fetch["command"]) == str(3 << 30)
+
+
+def test_a_claim_is_mounted_read_only() -> None:
+    """A model on a claim is served where it lies; inputs are seen by the fetcher alone."""
+    pod = server_pod(
+        a_run(
+            model={"uri": "pvc://models/a/m.onnx"},
+            load={"inputs": {"file": {"uri": "configmap://samples/b.npz"}}},
+        )
+    )
+    sources = {each["name"]: each for each in pod["volumes"] if each["name"].startswith("source")}
+    assert sources == {
+        "source-0": {
+            "name": "source-0",
+            "persistentVolumeClaim": {"claimName": "models", "readOnly": True},
+        },
+        "source-1": {"name": "source-1", "configMap": {"name": "samples"}},
+    }
+    (fetch,), (server,) = pod["initContainers"], pod["containers"]
+    assert mounts(fetch) == {
+        "/sources/claims/models": True,
+        "/sources/configmaps/samples": True,
+        "/model": False,
+    }
+    assert mounts(server) == {"/sources/claims/models": True, "/model": True}
+    assert _after("--model", server["command"]) == "/sources/claims/models/a/m.onnx"
+    assert _after("--warm-up-inputs", server["command"]) == "/model/inputs.npz"
+
+
+def test_a_claim_of_model_and_inputs_is_mounted_once() -> None:
+    """One claim may hold both."""
+    uri = "pvc://both/i.npz"
+    pod = server_pod(
+        a_run(model={"uri": "pvc://both/m.onnx"}, load={"inputs": {"file": {"uri": uri}}})
+    )
+    assert [each["name"] for each in pod["volumes"]] == ["tmp", "model", "source-0"]
+
+
+def test_inputs_of_the_load_pod_are_fetched() -> None:
+    """The load generator sees a file in a folder of its pod, and nobody's volume."""
+    run = a_run(load={"inputs": {"file": {"uri": "configmap://samples/b.npz"}}})
+    pod = load_pod(run)
+    (fetch,), (loader,) = pod["initContainers"], pod["containers"]
+    assert fetch["image"] == IMAGES.serving
+    assert mounts(fetch) == {
+        "/sources/configmaps/samples": True,
+        "/inputs": False,
+    }
+    assert mounts(loader) == {"/etc/inferometer": True, "/inputs": True}
+    assert inputs_path(read(run)) == "/inputs/inputs.npz"
+    assert inputs_path(read(a_run())) is None
+    assert "initContainers" not in load_pod(a_run())
+
+
+def test_only_the_fetcher_is_given_keys() -> None:
+    """The Secret of a store is told to the init container, key by key, and to nothing else."""
+    model = {"uri": "s3://bucket/m.onnx", "credentialsSecret": "keys"}
+    run = a_run(model=model, load={"inputs": {"file": {"uri": "s3://bucket/i.npz"}}})
+    for pod in (server_pod(run), load_pod(run)):
+        (fetch,), (main,) = pod["initContainers"], pod["containers"]
+        keys = [
+            each["valueFrom"]["secretKeyRef"]
+            for each in fetch["env"]
+            if "secretKeyRef" in each.get("valueFrom", {})
+        ]
+        assert {each["name"] for each in keys} == {"keys"}
+        assert {"accessKeyId", "secretAccessKey", "endpoint", "region"} <= {
+            each["key"] for each in keys
+        }
+        assert "keys" not in json.dumps([main, pod["volumes"]])
+
+
+def test_a_lost_node_is_known_soon() -> None:
+    """No pod stays bound for Kubernetes' five minutes to a node that does not answer."""
+    for pod in (server_pod(a_run()), load_pod(a_run())):
+        soon = {
+            each["key"]: each["tolerationSeconds"]
+            for each in pod["tolerations"]
+            if each.get("effect") == "NoExecute"
+        }
+        assert soon == {
+            "node.kubernetes.io/not-ready": 15,
+            "node.kubernetes.io/unreachable": 15,
+        }
+
+
+def test_pods_go_where_run_and_admin_say() -> None:
+    """Servers follow the run's placement, with a GPU the admin's too; the load the admin's."""
+    toleration = {"key": "own", "value": "v", "effect": "NoSchedule"}
+    placement = {"nodeSelector": {"a/b": "c"}, "tolerations": [toleration]}
+    pod = server_pod(a_run(server={"device": "GPU", "placement": placement}), FULL)
+    assert pod["nodeSelector"] == {"a/b": "c"}
+    assert pod["tolerations"][2:] == [
+        {**toleration, "operator": "Equal"},
+        {"key": "gpu", "operator": "Exists"},
+    ]
+    assert pod["runtimeClassName"] == "nvidia"
+    assert "runtimeClassName" not in server_pod(a_run(), FULL)
+    load = load_pod(a_run(server={"device": "GPU", "placement": placement}), FULL)
+    assert load["nodeSelector"] == {"pool": "load"}
+    assert load["tolerations"][2:] == [{"key": "load", "operator": "Exists"}]
+    for each in (pod, load):
+        assert each["priorityClassName"] == "benchmarks"
+        assert each["imagePullSecrets"] == [{"name": "registry"}]
+        assert {one["imagePullPolicy"] for one in containers(each)} == {"Always"}
+
+
+def test_the_load_keeps_away_from_the_server() -> None:
+    """Another node is wished for, unless a claim may bind the load to the server's."""
+    (wish,) = load_pod(a_run())["affinity"]["podAntiAffinity"][
+        "preferredDuringSchedulingIgnoredDuringExecution"
+    ]
+    assert wish["podAffinityTerm"]["labelSelector"]["matchLabels"] == {
+        "inferometer.dev/run-uid": OWNER.uid,
+        "app.kubernetes.io/component": "server",
+    }
+    on_claim = a_run(load={"inputs": {"file": {"uri": "pvc://c/i.npz"}}})
+    assert "affinity" not in load_pod(on_claim)
+
+
+def test_the_load_generator_finds_its_plan() -> None:
+    """The plan is a file of the load pod, and reads back as it was written."""
+    run = read(a_run())
+    made = _a_plan_map(run)
+    pod = load_pod(a_run())
+    (volume,) = [each for each in pod["volumes"] if each["name"] == "plan"]
+    (item,) = volume["configMap"]["items"]
+    assert volume["configMap"]["name"] == made["metadata"]["name"]
+    (loader,) = pod["containers"]
+    assert _after("--plan", loader["command"]) == f"/etc/inferometer/{item['path']}"
+    assert LoadPlan.model_validate_json(made["data"][item["key"]]).run == run
+    assert {each["name"] for each in loader["env"]} >= {"NODE_NAME", "POD_NAME"}
+
+
+def test_a_result_is_kept_in_order() -> None:
+    """Each part is a ConfigMap that says how many there are."""
+    made = result_maps([b"one", b"two"], OWNER)
+    assert [each["metadata"]["name"] for each in made] == ["a-run-result-0", "a-run-result-1"]
+    assert {each["metadata"]["annotations"]["inferometer.dev/parts"] for each in made} == {"2"}
+    parts = [base64.b64decode(each["binaryData"]["result.json.gz"]) for each in made]
+    assert parts == [b"one", b"two"]
+
+
+@pytest.mark.parametrize("name", ["a.b.c", "a" * 200])
+def test_every_name_of_a_run_gives_names_of_objects(name: str) -> None:
+    """A run may be called what no label or Job may be: its children have names all the same."""
+    owner = Owner(name=name, namespace="team", uid=OWNER.uid)
+    run = read(a_run())
+    for made in (server_deployment(run, owner, PLAIN), load_job(run, owner, PLAIN)):
+        assert len(made["metadata"]["name"]) <= 57
+        assert "." not in made["metadata"]["name"]
+        assert made["metadata"]["ownerReferences"][0]["name"] == name
+
+
+def _a_plan_map(run: BenchmarkRun) -> Manifest:
+    plan = load_plan(run, place="Cluster", servers=[PlannedServer(url="http://10.0.0.1:8000")])
+    return plan_map(plan, OWNER)
+
+
+def _after(flag: str, command: list[str]) -> str:
+    return command[command.index(flag) + 1]
