@@ -9,12 +9,12 @@ UV := .venv/bin/uv
 export UV_SYSTEM_CERTS := true
 BIN := .venv/bin
 
-.PHONY: help install demo test check generate bench clean images push kind-load
+.PHONY: help install demo test check generate bench clean images push kind-load cluster-up cluster-down
 
 help: ## Show this help
 	@echo "Inferometer: measures how deep-learning models are served."
 	@echo
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .venv/bin/uv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -50,6 +50,17 @@ push: .venv/bin/uv ## Push them to REGISTRY=
 kind-load: .venv/bin/uv ## Load them into a kind cluster
 	$(BIN)/python -m images kind-load --kind-cluster $(KIND_CLUSTER) $(IMAGE_OPTIONS)
 
+# A local Kubernetes: by kind where Docker works, else on Linux as root by the tests' own harness.
+NODES ?= 1
+NAME ?= local
+CLUSTER := PYTHONPATH=tests:. $(BIN)/python -m support.cluster
+
+cluster-up: .venv/.installed ## Start a local Kubernetes with the images in it: NODES= NAME=
+	@$(CLUSTER) up --nodes $(NODES) --name $(NAME)
+
+cluster-down: .venv/.installed ## Remove it without a trace: NAME=
+	@$(CLUSTER) down --name $(NAME)
+
 generate: .venv/.installed ## Write what is generated: CRDs, schemas, reference pages
 	$(BIN)/python -m inferometer_api.publish
 
@@ -62,6 +73,7 @@ check: .venv/.installed ## Lint, types, import contracts, generated files fresh
 
 test: check ## Pass every check and every test
 	@tests/install-tools
+	@$(CLUSTER) build
 	$(BIN)/pytest
 
 bench: .venv/.installed ## Measure against peers and write docs/performance.md (ten minutes)

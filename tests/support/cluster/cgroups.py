@@ -39,9 +39,9 @@ def remove(cluster: str) -> None:
     wait_until(lambda: not _left_after_removal(cluster), f"The end of the control groups {cluster}")
 
 
-def exist(cluster: str) -> bool:
-    """Return whether any group of this cluster exists."""
-    return any((hierarchy / cluster).exists() for hierarchy in _hierarchies())
+def paths(cluster: str) -> list[Path]:
+    """Return the folders of this cluster's groups, as far as there are any."""
+    return [hierarchy / cluster for hierarchy in _hierarchies() if (hierarchy / cluster).exists()]
 
 
 def _left_after_removal(cluster: str) -> bool:
@@ -49,7 +49,7 @@ def _left_after_removal(cluster: str) -> bool:
         for folder, _, _ in os.walk(hierarchy / cluster, topdown=False):
             with contextlib.suppress(OSError):
                 Path(folder).rmdir()
-    return exist(cluster)
+    return bool(paths(cluster))
 
 
 def _hierarchies() -> list[Path]:

@@ -81,16 +81,18 @@ class Cluster(ControlPlane):
     @override
     def stop(self) -> None:
         """End the cluster and remove every trace of it from the machine."""
+        if self._switch is not None:
+            self._switch.unplug()
         for node in self.nodes.values():
             node.kill()
         self.group.stop()
         if self._switch is not None:
             cgroups.remove(self._switch.wire.cgroup)
-            self._switch.wait_gone()
         self._home.remove()
 
     def _start(self, nodes: int, images: Sequence[Path]) -> None:
-        self._switch = switch = Switch(self.group)
+        self._switch = switch = Switch(self.group, self.name)
+        self._home.remember(switch.wire.slot)
         # A cluster that was killed leaves its groups to whoever takes the slot next.
         cgroups.remove(switch.wire.cgroup)
         for number in _numbers(nodes):

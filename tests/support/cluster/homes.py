@@ -7,13 +7,20 @@ is free was left behind by a process that was killed.
 import fcntl
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from support.cluster import cgroups
+from support.cluster.addresses import Wire
 from support.cluster.binaries import cache_folder
+from support.cluster.switch import unplug
 
 _HIDDEN = (Path("/run"), Path("/var/run"), Path("/var/lib"), Path("/var/log"), Path("/mnt"))
 """What a node sees its own of: nothing that it needs may lie there."""
+
+_SLOT = "slot"
 
 
 class Home:
@@ -23,12 +30,21 @@ class Home:
         """Take the folder; RuntimeError where a living cluster has it."""
         self.folder = home_folder(name)
         _refuse_hidden(self.folder)
-        sweep()
-        self.folder.mkdir(parents=True, exist_ok=True)
-        lock = _lock(self.folder)
+        with _alone():
+            _sweep()
+            self.folder.mkdir(parents=True, exist_ok=True)
+            (self.folder / "lock").touch()
+            lock = _lock(self.folder)
         if lock is None:
             raise RuntimeError(f"A cluster called {name!r} already runs: its home is {self.folder}")
         self._lock = lock
+        lock.truncate(0)
+        lock.write(f"{os.getpid()}\n")
+        lock.flush()
+
+    def remember(self, slot: int) -> None:
+        """Write down the cluster's slot, for whoever has to clean up after it."""
+        (self.folder / _SLOT).write_text(str(slot))
 
     def remove(self) -> None:
         """Remove the folder with everything in it and give it up."""
@@ -41,33 +57,68 @@ def home_folder(name: str) -> Path:
     return cache_folder() / "clusters" / name
 
 
-def is_alive(name: str) -> bool:
-    """Return whether a process holds the home of this cluster."""
+def names() -> list[str]:
+    """Return the names of all clusters that have a home, dead or alive."""
+    return sorted(folder.name for folder in (cache_folder() / "clusters").glob("*"))
+
+
+def holder(name: str) -> int | None:
+    """Return the id of the process that holds the home of this cluster; None where none does."""
     folder = home_folder(name)
     if not folder.exists():
-        return False
+        return None
     lock = _lock(folder)
     if lock is not None:
         lock.close()
-    return lock is None
+        return None
+    told = (folder / "lock").read_text().strip()
+    return int(told) if told else None
+
+
+def slot(name: str) -> int | None:
+    """Return the slot of the cluster with this name, dead or alive."""
+    noted = home_folder(name) / _SLOT
+    return int(noted.read_text()) if noted.exists() else None
 
 
 def sweep() -> list[str]:
-    """Remove the homes of clusters whose processes were killed; return their names."""
+    """Remove what clusters left whose processes were killed; return their names."""
+    with _alone():
+        return _sweep()
+
+
+def _sweep() -> list[str]:
     swept = []
-    for folder in sorted((cache_folder() / "clusters").glob("*")):
+    for name in names():
+        folder = home_folder(name)
         lock = _lock(folder)
         if lock is not None:
+            _clear(name, slot(name))
             shutil.rmtree(folder)
             lock.close()
-            swept.append(folder.name)
+            swept.append(name)
     return swept
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Hold the right to make and remove homes: none is swept between its making and its lock."""
+    cache_folder().mkdir(parents=True, exist_ok=True)
+    with (cache_folder() / "clusters.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _clear(name: str, slot: int | None) -> None:
+    """Remove a cluster's wire and control groups, unless another has taken the slot since."""
+    if slot is not None and unplug(Wire(slot), name):
+        cgroups.remove(Wire(slot).cgroup)
 
 
 def _lock(folder: Path) -> IO[str] | None:
     """Return the lock of a home, held; None where another process holds it or removed it."""
     try:
-        lock = (folder / "lock").open("w")
+        lock = (folder / "lock").open("r+")
     except FileNotFoundError:
         return None
     try:

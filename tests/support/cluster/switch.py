@@ -10,8 +10,9 @@ from support.cluster.processes import Group, wait_until
 class Switch:
     """A network namespace that lives as long as its process; the control plane runs in it."""
 
-    def __init__(self, group: Group) -> None:
+    def __init__(self, group: Group, name: str) -> None:
         """Make the namespace and wire it to the machine in the first free slot."""
+        self._name = name
         self._holder = group.start("switch", ["unshare", "--net", "sleep", "infinity"])
         ours = Path("/proc/self/ns/net").readlink()
         wait_until(
@@ -20,8 +21,9 @@ class Switch:
             [self._holder],
         )
         self.wire = self._claim()
-        ip([f"addr add {self.wire.machine}/30 dev {self.wire.interface}"])
-        ip([f"link set {self.wire.interface} up"])
+        interface = self.wire.interface
+        ip([f"link set {interface} alias {name}"])
+        ip([f"addr add {self.wire.machine}/30 dev {interface}", f"link set {interface} up"])
         self.ip(switch_plan(self.wire))
 
     @property
@@ -33,10 +35,9 @@ class Switch:
         """Run these `ip` commands at the switch."""
         ip(commands, self.prefix)
 
-    def wait_gone(self) -> None:
-        """Wait until the machine's end of the wire is gone, after the process was killed."""
-        interface = Path("/sys/class/net") / self.wire.interface
-        wait_until(lambda: not interface.exists(), f"The end of {interface.name}")
+    def unplug(self) -> None:
+        """Remove the wire at once: left to the kernel, it may stay for half a minute."""
+        unplug(self.wire, self._name)
 
     def _claim(self) -> Wire:
         """Take the first slot that nobody has: the kernel makes no interface twice."""
@@ -49,6 +50,21 @@ class Switch:
             if "File exists" not in done.stderr:
                 raise RuntimeError(f"A wire to the cluster could not be made: {done.stderr}")
         raise RuntimeError(f"All {SLOTS} slots for clusters are taken on this machine.")
+
+
+def unplug(wire: Wire, name: str) -> bool:
+    """Remove the wire of this cluster; return False where another cluster has taken the slot."""
+    alias = Path("/sys/class/net", wire.interface, "ifalias")
+    try:
+        owner = alias.read_text().strip()
+    except FileNotFoundError:
+        return True
+    if owner != name:
+        return False
+    done = _run([f"link del {wire.interface}"], ())
+    if done.returncode != 0 and "Cannot find device" not in done.stderr:
+        raise RuntimeError(f"The wire {wire.interface} could not be removed: {done.stderr}")
+    return True
 
 
 def network_of(pid: int) -> tuple[str, ...]:

@@ -3,7 +3,10 @@ module inferometer.dev/tests/kind
 
 go 1.24.0
 
-require sigs.k8s.io/kind v0.33.0
+require (
+	go.yaml.in/yaml/v3 v3.0.4
+	sigs.k8s.io/kind v0.33.0
+)
 
 require (
 	al.essio.dev/pkg/shellescape v1.5.1 // indirect
@@ -15,7 +18,6 @@ require (
 	github.com/pkg/errors v0.9.1 // indirect
 	github.com/spf13/cobra v1.8.0 // indirect
 	github.com/spf13/pflag v1.0.5 // indirect
-	go.yaml.in/yaml/v3 v3.0.4 // indirect
 	golang.org/x/sys v0.6.0 // indirect
 	sigs.k8s.io/yaml v1.4.0 // indirect
 )

@@ -1,0 +1,102 @@
+"""What do `make cluster-up` and `make cluster-down` do?"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from images.commands import CommandError
+
+from support.cluster import background, binaries, homes, kind
+from support.cluster.availability import why_no_nodes
+from support.cluster.images import images
+from support.cluster.pins import API, EVERYTHING, NODES
+from support.cluster.telling import say
+
+_REFUSED = 2
+_FAILED = 1
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Do what the command line asks; return the exit code: 2 where it cannot be done here."""
+    asked = _parser().parse_args(arguments)
+    try:
+        match asked.action:
+            case "build":
+                binaries.ensure(API if why_no_nodes() else EVERYTHING)
+                return 0
+            case "up":
+                return _up(asked.name, asked.nodes, without_images=asked.no_images)
+            case "down":
+                return _down(asked.name)
+            case "status":
+                return _status()
+            case _:
+                background.serve(asked.name, asked.nodes, asked.archives)
+    except RuntimeError as error:
+        say(str(error))
+        return _FAILED
+
+
+def _up(name: str, nodes: int, *, without_images: bool) -> int:
+    if kind.docker_works():
+        kubeconfig = kind.up(name, nodes, [] if without_images else _images())
+    else:
+        why_not = why_no_nodes()
+        if why_not is not None:
+            say(f"No cluster can be started: Docker does not answer here. {why_not}")
+            return _REFUSED
+        binaries.ensure(NODES)
+        kubeconfig = background.up(name, nodes, [] if without_images else _images())
+    say(f"The cluster {name!r} is up. To use it:")
+    sys.stdout.write(f"export KUBECONFIG={kubeconfig}\n")
+    return 0
+
+
+def _down(name: str) -> int:
+    if background.down(name):
+        say(
+            f"The cluster {name!r} is down: no process, mount, network interface, control group"
+            " or folder of it is left."
+        )
+    elif kind.docker_works() and kind.exists(name):
+        kind.down(name)
+        say(f"The cluster {name!r} is down: kind has deleted it.")
+    else:
+        say(f"There is no cluster called {name!r}.")
+    return 0
+
+
+def _status() -> int:
+    for name in homes.names():
+        process = homes.holder(name)
+        state = "left behind by a killed process" if process is None else f"up (process {process})"
+        sys.stdout.write(f"{name}: {state}, KUBECONFIG={background.kubeconfig(name)}\n")
+    if kind.docker_works() and kind.exists("local"):
+        sys.stdout.write("local: up in kind\n")
+    return 0
+
+
+def _images() -> list[Path]:
+    """Return the archives of the project's images; none, and why, where they cannot be made."""
+    try:
+        return images()
+    except CommandError as error:
+        say(f"The cluster starts without Inferometer's images: {error}")
+        return []
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m support.cluster", description="A local Kubernetes for Inferometer."
+    )
+    parser.add_argument("action", choices=["build", "up", "down", "status", "serve"])
+    parser.add_argument("archives", nargs="*", type=Path, help="images, for serve")
+    parser.add_argument("--name", default="local", help="the cluster's name (default: local)")
+    parser.add_argument("--nodes", type=int, default=1, choices=range(1, 10), metavar="1..9")
+    parser.add_argument("--no-images", action="store_true", help="import none of the images")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
