@@ -25,7 +25,7 @@ from inferometer_api.plan import (
 )
 from inferometer_api.result import Environment, Outcome, ScenarioResult
 from inferometer_api.run import BenchmarkRun
-from inferometer_loadgen.__main__ import carry_out, exit_code
+from inferometer_loadgen.execution import Execution, exit_code
 from inferometer_loadgen.report import Reporter
 
 COMMAND = (sys.executable, "-m", "inferometer_loadgen")
@@ -92,7 +92,7 @@ def measure(plan: LoadPlan) -> LoadRun:
     with ThreadPoolExecutor(1) as pool, os.fdopen(reading) as reader:
         text = pool.submit(reader.read)
         try:
-            outcome = uvloop.run(carry_out(plan, Reporter(writing)))
+            outcome = uvloop.run(Execution(plan, Reporter(writing)).run())
         finally:
             os.close(writing)
         return _run_of(_read(text.result()), outcome, exit_code(outcome))

@@ -228,7 +228,7 @@ def drive(
     """Drive a step to its end."""
 
     async def work() -> End:
-        await driver.connect(server.opener(), connections)
+        await driver.connect([server.opener()], connections)
         try:
             return await driver.run()
         finally:

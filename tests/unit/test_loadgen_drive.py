@@ -70,7 +70,7 @@ class Drill:
 
     def _driver(self) -> Driver:
         site = a_site(self.loop, self.lateness)
-        queries = Queries([Prepared((b"",))], self.check, self.timeout_ns)
+        queries = Queries([[Prepared((b"",))]], self.check, self.timeout_ns)
         if self.milli_qps is None:
             return ClosedLoop(site, self.recorder, queries, self.step)
         schedules = Schedules(

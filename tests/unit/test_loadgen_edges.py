@@ -11,8 +11,8 @@ import uvloop
 
 from inferometer_api.plan import Ended, Progress
 from inferometer_api.result import Outcome
-from inferometer_loadgen.__main__ import exit_code
 from inferometer_loadgen.control import Described, Endpoint, endpoint_of
+from inferometer_loadgen.execution import exit_code
 from inferometer_loadgen.inputs import InputRefusedError
 from inferometer_loadgen.node import node, packages
 from inferometer_loadgen.pace import TimerPacer
@@ -126,7 +126,7 @@ def test_facts_that_nobody_told_are_absent(
     """What the server tells of itself is taken over; what it does not is absent, not invented."""
     plan = a_plan("http://127.0.0.1:8000", {"singleStream": {}})
     described = Described("", "", [], ["7"], [], [], told)
-    found = surroundings(plan, described, ["A note."])
+    found = surroundings(plan, [described], ["A note."])
     assert found.server.nodes_by_provider == nodes
     assert found.server.compute_nodes_fell_back == fell_back
     assert found.server.settings == told

@@ -145,6 +145,7 @@ BREACHES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         {"step": a_step(client_cpu_seconds=9.01)},
     ),
     ("ServerColocated", {}, {"colocated": True, "cpu_count": 2}),
+    ("ServerNotGuaranteed", {}, {"not_guaranteed": ("Burstable",)}),
     ("ComputeFellBack", {}, {"compute_nodes_fell_back": 1}),
     ("EnergyUnavailable", {}, {"power_unavailable": "no node agent in this version"}),
 ]

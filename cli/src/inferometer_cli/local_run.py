@@ -60,6 +60,7 @@ class _Found:
     environment: Environment | None = None
     scenarios: list[ScenarioResult] = field(default_factory=list)
     outcome: Outcome | None = None
+    first_query_at: str | None = None
 
 
 async def run_locally(
@@ -82,6 +83,7 @@ async def run_locally(
         inferometer_version=VERSION,
         started_at=started_at,
         finished_at=_now(),
+        first_query_at=found.first_query_at,
         outcome=outcome,
         run=run,
         environment=found.environment,
@@ -203,6 +205,7 @@ async def _read_reports(load: Child, found: _Found, watch: Watch) -> Outcome:
                 found.scenarios.append(report.scenario)
             case Ended():
                 found.outcome = report.outcome
+                found.first_query_at = report.first_query_at
     if found.outcome is not None:
         return found.outcome
     ended = describe_exit(await load.ended())

@@ -94,6 +94,8 @@ class Ended(Document):
 
     report: Literal["ended"] = "ended"
     outcome: Outcome
+    first_query_at: str | None = None
+    """When the first query was sent: RFC 3339, in UTC. Absent where none was."""
 
 
 Report = Annotated[Progress | Surroundings | Measured | Ended, Field(discriminator="report")]

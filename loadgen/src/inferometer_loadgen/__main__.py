@@ -1,69 +1,85 @@
 """What does `python -m inferometer_loadgen` do: which plan does it read, how does it end?"""
 
 import argparse
-import asyncio
 import os
 import resource
-import signal
 import sys
-import traceback
 from pathlib import Path
-from typing import assert_never
 
 import uvloop
 from pydantic import ValidationError
 
 from inferometer_api.plan import Ended, LoadPlan
 from inferometer_api.result import Outcome
+from inferometer_loadgen.execution import Execution, exit_code
+from inferometer_loadgen.pod.serve import Handover, carry_out_in_pod
 from inferometer_loadgen.report import ReaderGoneError, Reporter
-from inferometer_loadgen.session import Session
+
+_TERMINATION_LOG = Path("/dev/termination-log")
+_HIGHEST_PORT = 65_535
 
 
 def main() -> int:
-    """Read a plan, carry it out, report line by line; return the exit code."""
+    """Read a plan, carry it out and tell what was found; return the exit code."""
     arguments = _arguments()
-    # Libraries that print must not break the reports: they get standard error.
-    reporter = Reporter(os.dup(sys.stdout.fileno()))
+    # Libraries that print must not break what is told: they get standard error.
+    told = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     # Thousands of connections are more than the soft limit that most shells begin with.
     _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most_files, most_files))
+    plan = _plan(arguments.plan)
+    if arguments.listen is None:
+        return _report(plan, Reporter(told))
+    handover = Handover(arguments.host, arguments.listen, told, arguments.termination_log)
+    return exit_code(uvloop.run(carry_out_in_pod(plan, handover)))
+
+
+def _report(plan: LoadPlan | Outcome, reporter: Reporter) -> int:
     try:
-        plan = _plan(arguments.plan)
-        outcome = plan if isinstance(plan, Outcome) else uvloop.run(carry_out(plan, reporter))
-        reporter.tell(Ended(outcome=outcome))
+        if isinstance(plan, Outcome):
+            ended = Ended(outcome=plan)
+        else:
+            execution = Execution(plan, reporter)
+            outcome = uvloop.run(execution.run())
+            ended = Ended(outcome=outcome, first_query_at=execution.first_query_at)
+        reporter.tell(ended)
     except ReaderGoneError:
         sys.stderr.write("Nobody reads the reports any more: the load generator ends.\n")
         return 1
-    return exit_code(outcome)
-
-
-def exit_code(outcome: Outcome) -> int:
-    """Return the exit code of an outcome; a verdict does not change it."""
-    match outcome.state:
-        case "Complete":
-            return 0
-        case "Failed":
-            return 1
-        case "Refused":
-            return 2
-        case "Interrupted":
-            return 128 + signal.SIGINT
-        case "Terminated":
-            return 128 + signal.SIGTERM
-        case _:
-            assert_never(outcome.state)
+    return exit_code(ended.outcome)
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m inferometer_loadgen",
-        description="Measures a server by a load plan. Writes one report in JSON a line.",
+        description="Measures a server by a load plan. Writes one report in JSON a line; with "
+        "--listen it answers GET /progress and POST /stop instead, and writes the packed result.",
     )
     parser.add_argument(
         "--plan", metavar="FILE", type=Path, help="the load plan in JSON (default: standard input)"
     )
+    parser.add_argument(
+        "--listen", metavar="PORT", type=_port, help="answer on this port; 0 takes a free one"
+    )
+    parser.add_argument(
+        "--host", metavar="ADDRESS", help="listen at this address (default: at every one)"
+    )
+    parser.add_argument(
+        "--termination-log",
+        metavar="FILE",
+        type=Path,
+        default=_TERMINATION_LOG,
+        help="an existing file that takes the summary at the end, with --listen "
+        "(default: %(default)s)",
+    )
     return parser.parse_args()
+
+
+def _port(text: str) -> int:
+    if not text.isascii() or not text.isdecimal() or int(text) > _HIGHEST_PORT:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port from 0 to {_HIGHEST_PORT}")
+    return int(text)
 
 
 def _plan(path: Path | None) -> LoadPlan | Outcome:
@@ -76,36 +92,6 @@ def _plan(path: Path | None) -> LoadPlan | Outcome:
     except ValidationError as error:
         message = f"{where} is no load plan: {error}"
     return Outcome(state="Refused", reason="InvalidPlan", message=message)
-
-
-async def carry_out(plan: LoadPlan, reporter: Reporter) -> Outcome:
-    """Carry a plan out, heeding signals; return how it ended. Raises ReaderGoneError."""
-    session = Session(plan, reporter)
-    stopped: list[Outcome] = []
-
-    def stop(outcome: Outcome) -> None:
-        stopped.append(outcome)
-        session.interrupt()
-
-    loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGINT, stop, Outcome(state="Interrupted", reason="Interrupted"))
-    loop.add_signal_handler(signal.SIGTERM, stop, Outcome(state="Terminated", reason="Terminated"))
-    try:
-        outcome = await session.run()
-    except ReaderGoneError:
-        raise
-    except Exception as error:  # noqa: BLE001 - whatever happened, the last report must say so
-        traceback.print_exc()
-        return Outcome(
-            state="Failed",
-            reason="InternalError",
-            message=f"The load generator failed by a fault of its own: {error!r}.",
-        )
-    if stopped:
-        return stopped[0]
-    if outcome is None:
-        raise ReaderGoneError("nobody reads the reports any more")
-    return outcome
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from typing import Literal
 from inferometer_api.plan import Progress
 from inferometer_loadgen.drive import Driver
 from inferometer_loadgen.recorder import Recorder
-from inferometer_loadgen.report import ReaderGoneError, Reporter
+from inferometer_loadgen.report import ReaderGoneError, Reports
 from inferometer_loadgen.steps import SECOND_NS
 
 EVERY_SECONDS = 0.5
@@ -17,10 +17,8 @@ _USUAL_PERCENTILE = 99.0
 class Board:
     """Reports how far the work is; `on_gone` is called when nobody reads that any more."""
 
-    def __init__(
-        self, reporter: Reporter, scenario_count: int, on_gone: Callable[[], None]
-    ) -> None:
-        self._reporter = reporter
+    def __init__(self, reports: Reports, scenario_count: int, on_gone: Callable[[], None]) -> None:
+        self._reports = reports
         self._scenario_count = scenario_count
         self._on_gone = on_gone
         self._loop = asyncio.get_running_loop()
@@ -60,7 +58,7 @@ class Board:
 
     def _tell(self) -> None:
         try:
-            self._reporter.progress(
+            self._reports.progress(
                 self._standing() if self._driven is None else self._driving(*self._driven)
             )
         except ReaderGoneError:

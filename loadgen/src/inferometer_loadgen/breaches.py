@@ -29,6 +29,8 @@ class Conditions:
     bound_ns: int | None = None
     percentile: float = USUAL_PERCENTILE
     colocated: bool = False
+    not_guaranteed: tuple[str, ...] = ()
+    """The quality-of-service classes of server pods that are not Guaranteed."""
     cpu_count: int = 0
     compute_nodes_fell_back: int = 0
     power_unavailable: str | None = None
@@ -226,6 +228,17 @@ def colocated(conditions: Conditions) -> Broken:
             f"Server and load generator share one machine and its {conditions.cpu_count} CPUs.",
             "one machine",
             "two machines",
+        )
+
+
+def not_guaranteed(conditions: Conditions) -> Broken:
+    """Yield where a server's pod may be given less CPU or memory than it asked for."""
+    if conditions.not_guaranteed:
+        classes = " and ".join(conditions.not_guaranteed)
+        yield Breach(
+            f"The server's pod is {classes}, not Guaranteed: others on its node may take from it.",
+            classes,
+            "Guaranteed",
         )
 
 

@@ -15,7 +15,7 @@ _PACKAGES = ("inferometer", "hdrhistogram", "numpy", "tritonclient", "uvloop")
 def node() -> Node:
     """Describe this machine; what it does not tell is absent."""
     return Node(
-        hostname=platform.node(),
+        hostname=node_name() or platform.node(),
         operating_system=_operating_system(),
         kernel=platform.release(),
         architecture=platform.machine(),
@@ -25,6 +25,11 @@ def node() -> Node:
         cpu_governor=_read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         gpus=_gpus(),
     )
+
+
+def node_name() -> str | None:
+    """Return the name of the Kubernetes node, which a pod is told by NODE_NAME; None elsewhere."""
+    return os.environ.get("NODE_NAME") or None
 
 
 def packages() -> dict[str, str]:
@@ -40,9 +45,11 @@ def packages() -> dict[str, str]:
 
 def _operating_system() -> str:
     try:
-        return platform.freedesktop_os_release().get("PRETTY_NAME", platform.system())
+        found = platform.freedesktop_os_release().get("PRETTY_NAME", platform.system())
     except OSError:
-        return platform.system()
+        found = platform.system()
+    # In a pod it is that of the image; the kernel is the node's.
+    return f"{found} (container)" if node_name() else found
 
 
 def _cpu_model() -> str:

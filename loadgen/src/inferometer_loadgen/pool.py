@@ -1,7 +1,7 @@
 """Which prepared requests does a step send in turn?"""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from inferometer_api.load import Load
@@ -49,12 +49,20 @@ class Inputs:
 
 
 async def make_pool(
-    source: Source, encoder: Encoder, target: Target, told: Callable[[float], None]
-) -> list[Prepared]:
-    """Encode every request of a source; `told` hears how far it is, and signals are heard."""
-    pool = []
+    source: Source, encoder: Encoder, targets: Sequence[Target], told: Callable[[float], None]
+) -> list[list[Prepared]]:
+    """Encode every request of a source once; return those to each target.
+
+    `told` hears how far it is, and signals are heard meanwhile.
+    """
+    pools: list[list[Prepared]] = [[] for _ in targets]
     for index in range(source.count):
-        pool.append(prepare(target, encoder.encode(source.request(index))))
+        encoded = encoder.encode(source.request(index))
+        for target, pool in zip(targets, pools, strict=True):
+            # gRPC's bytes name no server: one copy does for all of them.
+            is_copy = target.protocol == "GRPC" and pool is not pools[0]
+            shared = len(targets) > 1
+            pool.append(pools[0][-1] if is_copy else prepare(target, encoded, share_body=shared))
         told((index + 1) / source.count)
         await asyncio.sleep(0)
-    return pool
+    return pools

@@ -2,6 +2,7 @@
 
 import os
 import select
+from typing import Protocol
 
 from inferometer_api.plan import Ended, Measured, Progress, Surroundings
 
@@ -10,6 +11,16 @@ _ATOMIC_BYTES = select.PIPE_BUF
 
 class ReaderGoneError(OSError):
     """Nobody reads the reports any more."""
+
+
+class Reports(Protocol):
+    """Who takes what a session tells."""
+
+    def progress(self, progress: Progress) -> None:
+        """Take how far the work is; raises ReaderGoneError where nobody wants to know."""
+
+    def tell(self, report: Surroundings | Measured | Ended) -> None:
+        """Take what was found; raises ReaderGoneError where nobody wants to know."""
 
 
 class Reporter:

@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections.abc import Sequence
-from ipaddress import ip_address
+from datetime import UTC, datetime
 
 from inferometer_api.availability import unavailable
 from inferometer_api.plan import LoadPlan, Measured, Surroundings
@@ -11,25 +11,20 @@ from inferometer_api.result import Energy, Outcome, OutcomeState, ScenarioResult
 from inferometer_api.scenario import Scenario, percentile_value
 from inferometer_loadgen.board import Board
 from inferometer_loadgen.breaches import Conditions, Measurement
-from inferometer_loadgen.control import (
-    Control,
-    Described,
-    Endpoint,
-    ModelRefusedError,
-    ServerNotReadyError,
-    endpoint_of,
-)
+from inferometer_loadgen.control import Described, ModelRefusedError, ServerNotReadyError
 from inferometer_loadgen.drive import Driver
 from inferometer_loadgen.encode import BINARY_EXTENSION, Encoder
 from inferometer_loadgen.inputs import InputRefusedError, Source
+from inferometer_loadgen.node import node_name
 from inferometer_loadgen.pool import Inputs
-from inferometer_loadgen.report import Reporter
+from inferometer_loadgen.report import Reports
+from inferometer_loadgen.servers import Servers
 from inferometer_loadgen.step_run import Bench, run_step
 from inferometer_loadgen.steps import End, StepPlan, steps_of
-from inferometer_loadgen.surroundings import surroundings
+from inferometer_loadgen.surroundings import fell_back, surroundings
 from inferometer_loadgen.trial import NoAnswerError, RequestRefusedError
 from inferometer_loadgen.verdict import judge
-from inferometer_loadgen.wire import ConnectionFailedError, Target
+from inferometer_loadgen.wire import ConnectionFailedError
 
 COMPLETE = Outcome(state="Complete", reason="Measured")
 
@@ -55,12 +50,14 @@ PlannedScenario = tuple[Scenario, list[tuple[StepPlan, Source]]]
 class Session:
     """Carries out one plan. `interrupt` ends it at once and keeps what was measured."""
 
-    def __init__(self, plan: LoadPlan, reporter: Reporter) -> None:
+    def __init__(self, plan: LoadPlan, reports: Reports) -> None:
         self._plan = plan
-        self._reporter = reporter
+        self._reports = reports
         self._driver: Driver | None = None
         self._interrupted = False
         self._task: asyncio.Task[Outcome] | None = None
+        self.first_query_at: str | None = None
+        """When the first query was sent: RFC 3339, in UTC; None where none was."""
 
     async def run(self) -> Outcome | None:
         """Measure all scenarios and return how that ended; None where it was interrupted."""
@@ -92,38 +89,23 @@ class Session:
             return Outcome(state=state, reason=reason, message=str(fault))
 
     async def _measure_all(self) -> Outcome:
-        load = self._plan.run.spec.load
-        endpoint = endpoint_of(self._plan.servers[0].url, load.protocol)
-        board = Board(self._reporter, len(self._plan.run.spec.scenarios), self.interrupt)
+        servers = Servers(self._plan)
+        board = Board(self._reports, len(self._plan.run.spec.scenarios), self.interrupt)
         try:
-            described = await self._described(endpoint, board)
-            scenarios, notes = self._planned(described)
-            environment = surroundings(self._plan, described, notes)
-            self._reporter.tell(Surroundings(environment=environment))
-            bench = self._bench(endpoint, described, board)
+            found = await servers.described(board)
+            scenarios, notes = self._planned(found[0])
+            environment = surroundings(self._plan, found, notes)
+            self._reports.tell(Surroundings(environment=environment))
+            bench = self._bench(servers, found[0], board)
             for index, planned in enumerate(scenarios):
-                end = await self._measure(bench, planned, index, described, endpoint)
+                end = await self._measure(bench, planned, index, found, servers)
                 if end is End.SERVER_LOST:
-                    return _lost(endpoint)
+                    return _lost(servers)
                 if self._interrupted:
                     break
             return COMPLETE
         finally:
             board.close()
-
-    async def _described(self, endpoint: Endpoint, board: Board) -> Described:
-        deadline = self._plan.run.spec.server.ready_deadline_seconds
-        began = asyncio.get_running_loop().time()
-        control = Control(endpoint, self._plan.model_name, self._plan.model_version)
-
-        def told(last: str) -> None:
-            board.waiting((asyncio.get_running_loop().time() - began) / deadline, last)
-
-        try:
-            await control.wait_until_ready(deadline, told)
-            return await control.describe()
-        finally:
-            await control.close()
 
     def _planned(self, described: Described) -> tuple[list[PlannedScenario], list[str]]:
         """Make every step's source of requests, so that what does not fit is refused first."""
@@ -142,19 +124,12 @@ class Session:
             scenarios.append((scenario, steps))
         return scenarios, list(notes)
 
-    def _bench(self, endpoint: Endpoint, described: Described, board: Board) -> Bench:
+    def _bench(self, servers: Servers, described: Described, board: Board) -> Bench:
         plan = self._plan
         load = plan.run.spec.load
         return Bench(
             load=load,
-            target=Target(
-                protocol=load.protocol,
-                host=endpoint.host,
-                port=endpoint.port,
-                model_name=plan.model_name,
-                model_version=plan.model_version,
-                path_prefix=endpoint.path_prefix,
-            ),
+            targets=servers.targets(),
             encoder=Encoder(
                 load.protocol,
                 plan.model_name,
@@ -168,7 +143,13 @@ class Session:
             energy=Energy(attribution="unavailable", reason=self._no_energy()),
             board=board,
             on_driver=self._hold,
+            on_first_query=self._begin,
         )
+
+    def _begin(self) -> None:
+        if self.first_query_at is None:
+            now = datetime.now(UTC).isoformat(timespec="milliseconds")
+            self.first_query_at = now.replace("+00:00", "Z")
 
     def _hold(self, driver: Driver | None) -> None:
         self._driver = driver
@@ -185,11 +166,17 @@ class Session:
         bench: Bench,
         planned: PlannedScenario,
         index: int,
-        described: Described,
-        endpoint: Endpoint,
+        found: Sequence[Described],
+        servers: Servers,
     ) -> End:
         """Measure, judge and report one scenario; return why it ended."""
         scenario, steps = planned
+
+        def conditions(cut_short: End | None, *, restarted: bool = False) -> Conditions:
+            return self._conditions(
+                scenario, servers, found, cut_short=cut_short, restarted=restarted
+            )
+
         measured: list[Measurement] = []
         end = End.DONE
         try:
@@ -201,36 +188,25 @@ class Session:
                 if end in {End.SERVER_LOST, End.INTERRUPTED}:
                     break
         except asyncio.CancelledError:
-            self._tell(scenario, measured, self._conditions(scenario, described, End.INTERRUPTED))
+            self._tell(scenario, measured, conditions(End.INTERRUPTED))
             raise
         except ConnectionFailedError:
-            self._tell(scenario, measured, self._conditions(scenario, described, End.SERVER_LOST))
+            self._tell(scenario, measured, conditions(End.SERVER_LOST))
             raise
         cut_short = end if end in {End.SERVER_LOST, End.INTERRUPTED} else None
         restarted = False
         try:
-            restarted = cut_short is None and await self._is_restarted(described, endpoint)
+            restarted = cut_short is None and await servers.are_restarted(found)
         finally:
-            conditions = self._conditions(scenario, described, cut_short, restarted=restarted)
-            self._tell(scenario, measured, conditions)
+            self._tell(scenario, measured, conditions(cut_short, restarted=restarted))
         return end
-
-    async def _is_restarted(self, described: Described, endpoint: Endpoint) -> bool:
-        before = described.settings.get("process_id")
-        if before is None:
-            return False
-        control = Control(endpoint, self._plan.model_name, self._plan.model_version)
-        try:
-            return (await control.settings()).get("process_id", before) != before
-        finally:
-            await control.close()
 
     def _tell(
         self, scenario: Scenario, measured: Sequence[Measurement], conditions: Conditions
     ) -> None:
         if not measured:
             return
-        self._reporter.tell(
+        self._reports.tell(
             Measured(
                 scenario=ScenarioResult(
                     name=scenario.name,
@@ -245,23 +221,23 @@ class Session:
     def _conditions(
         self,
         scenario: Scenario,
-        described: Described,
-        cut_short: End | None,
+        servers: Servers,
+        found: Sequence[Described],
         *,
-        restarted: bool = False,
+        cut_short: End | None,
+        restarted: bool,
     ) -> Conditions:
         plan = self._plan
         asked = scenario.server
         bound = None if asked is None else asked.latency_bound_microseconds
-        fell_back = described.settings.get("compute_nodes_fell_back", "")
-        host = endpoint_of(plan.servers[0].url, plan.run.spec.load.protocol).host
         return Conditions(
             kind=scenario.kind,
             bound_ns=None if bound is None else bound * 1000,
             percentile=99.0 if asked is None else percentile_value(asked.percentile),
-            colocated=bool(plan.server_process_ids) or _is_loopback(host),
+            colocated=servers.are_colocated(node_name()),
+            not_guaranteed=servers.not_guaranteed(),
             cpu_count=len(os.sched_getaffinity(0)),
-            compute_nodes_fell_back=int(fell_back) if fell_back.isdecimal() else 0,
+            compute_nodes_fell_back=max(fell_back(described) or 0 for described in found),
             power_unavailable=(
                 None if plan.run.spec.telemetry.power == "Disabled" else self._no_energy()
             ),
@@ -270,19 +246,12 @@ class Session:
         )
 
 
-def _lost(endpoint: Endpoint) -> Outcome:
+def _lost(servers: Servers) -> Outcome:
     return Outcome(
         state="Failed",
         reason="ServerLost",
         message=(
-            f"The server at {endpoint.address} was lost: no connection could be made for 3 s. What "
-            f"was measured until then is kept."
+            f"{servers.addresses} was lost: no connection could be made for 3 s. What was measured "
+            f"until then is kept."
         ),
     )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

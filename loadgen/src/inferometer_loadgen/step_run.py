@@ -3,7 +3,7 @@
 import asyncio
 import gc
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -44,7 +44,8 @@ class Bench:
     """What every step of a run has in common."""
 
     load: Load
-    target: Target
+    targets: Sequence[Target]
+    """The servers, which take turns."""
     encoder: Encoder
     outputs: list[Tensor]
     server_process_ids: list[int]
@@ -52,6 +53,8 @@ class Bench:
     board: Board
     on_driver: Callable[[Driver | None], None]
     """Told which driver can be ended from outside, and None when there is none."""
+    on_first_query: Callable[[], None]
+    """Called before the first query of a step is sent."""
 
 
 async def run_step(
@@ -61,11 +64,11 @@ async def run_step(
 
     Raises InputRefusedError, RequestRefusedError, NoAnswerError and ConnectionFailedError.
     """
-    pool = await make_pool(source, bench.encoder, bench.target, bench.board.prepared)
-    trial = await _try(bench, scenario, plan, pool)
+    pools = await make_pool(source, bench.encoder, bench.targets, bench.board.prepared)
+    trial = await _try(bench, scenario, plan, pools)
     recorder = Recorder()
     recorder.tallied.warm_up_queries = trial.sent
-    driver = _driver(bench, scenario, plan, recorder, pool, _check(bench, plan, trial))
+    driver = _driver(bench, scenario, plan, recorder, pools, _check(bench, plan, trial))
     is_open = isinstance(driver, OpenLoop)
     streams = bench.load.streams_per_connection if is_open else 1
     usage = Usage(bench.server_process_ids)
@@ -77,9 +80,8 @@ async def run_step(
 
     driver.on_window, driver.on_second = begin, usage.sample
     try:
-        await driver.connect(
-            _opener(bench.target, streams), bench.load.connections if is_open else 1
-        )
+        openers = [_opener(target, streams) for target in bench.targets]
+        await driver.connect(openers, bench.load.connections if is_open else 1)
         end = await _drive(bench, driver, recorder)
         used = Used(usage.samples, usage.server_cpu_seconds(), usage.client_cpu_seconds())
     finally:
@@ -118,14 +120,25 @@ async def _drive(bench: Bench, driver: Driver, recorder: Recorder) -> End:
         bench.on_driver(None)
 
 
-async def _try(bench: Bench, scenario: Scenario, plan: StepPlan, pool: list[Prepared]) -> Trial:
+async def _try(
+    bench: Bench, scenario: Scenario, plan: StepPlan, pools: Sequence[Sequence[Prepared]]
+) -> Trial:
+    """Send the first requests to each server, one after the other."""
     what = f"of {scenario.name!r}" + (f" ({plan.label})" if plan.label else "")
     timeout_seconds = bench.load.request_timeout_milliseconds / 1000
-    return await try_requests(_opener(bench.target, 1), pool, timeout_seconds, what)
+    replies: list[Reply] = []
+    sent = 0
+    for target, pool in zip(bench.targets, pools, strict=True):
+        trial = await try_requests(
+            _opener(target, 1), pool, timeout_seconds, what, bench.on_first_query
+        )
+        replies += trial.replies
+        sent += trial.sent
+    return Trial(replies, sent)
 
 
 def _check(bench: Bench, plan: StepPlan, trial: Trial) -> Callable[[Reply], str | None]:
-    protocol = bench.target.protocol
+    protocol = bench.load.protocol
     free = data_dependent(protocol, bench.outputs, trial.replies)
     return Expectation(protocol, bench.outputs, plan.batch_size, free).fault
 
@@ -142,12 +155,12 @@ def _driver(
     scenario: Scenario,
     plan: StepPlan,
     recorder: Recorder,
-    pool: list[Prepared],
+    pools: Sequence[Sequence[Prepared]],
     check: Callable[[Reply], str | None],
 ) -> Driver:
     loop = asyncio.get_running_loop()
     site = Site(loop, time.monotonic_ns, lambda wake: TimerPacer(loop, wake))
-    queries = Queries(pool, check, bench.load.request_timeout_milliseconds * _NS_PER_MS)
+    queries = Queries(pools, check, bench.load.request_timeout_milliseconds * _NS_PER_MS)
     asked = scenario.server
     if asked is None:
         return ClosedLoop(site, recorder, queries, plan)

@@ -4,26 +4,35 @@ import json
 from collections.abc import Sequence
 
 from inferometer_api.plan import LoadPlan
-from inferometer_api.result import Environment, ModelFacts, ServerFacts
+from inferometer_api.result import Environment, ModelFacts, ServerFacts, ServerReplica
 from inferometer_loadgen.control import Described
 from inferometer_loadgen.node import node, packages
 
 
-def surroundings(plan: LoadPlan, described: Described, notes: Sequence[str]) -> Environment:
-    """Put together what plan, server and machine tell; what nobody tells is absent."""
+def surroundings(plan: LoadPlan, found: Sequence[Described], notes: Sequence[str]) -> Environment:
+    """Put together what plan, servers and machine tell; what nobody tells is absent.
+
+    `found` is what each server says of itself, in the plan's order.
+    """
     return Environment(
         place=plan.place,
         node=node(),
-        server=_server(plan, described),
-        model=_model(plan, described),
+        server=_server(plan, found),
+        model=_model(plan, found[0]),
         packages=packages(),
         notes=[*plan.notes, *notes],
     )
 
 
-def _server(plan: LoadPlan, described: Described) -> ServerFacts:
+def fell_back(described: Described) -> int | None:
+    """Return how many compute nodes fell back to the CPU; None where the server does not tell."""
+    told = described.settings.get("compute_nodes_fell_back", "")
+    return int(told) if told.isdecimal() else None
+
+
+def _server(plan: LoadPlan, found: Sequence[Described]) -> ServerFacts:
+    described = found[0]
     settings = described.settings
-    fell_back = settings.get("compute_nodes_fell_back", "")
     return ServerFacts(
         launched=plan.launched,
         url=plan.servers[0].url,
@@ -32,8 +41,29 @@ def _server(plan: LoadPlan, described: Described) -> ServerFacts:
         extensions=described.extensions,
         settings=settings,
         nodes_by_provider=_counts(settings.get("nodes_by_provider", "")),
-        compute_nodes_fell_back=int(fell_back) if fell_back.isdecimal() else None,
+        replicas=_replicas(plan, found),
+        compute_nodes_fell_back=fell_back(described),
     )
+
+
+def _replicas(plan: LoadPlan, found: Sequence[Described]) -> list[ServerReplica]:
+    if plan.place == "Local" and len(plan.servers) == 1:
+        return []
+    first = found[0].settings
+    return [
+        ServerReplica(
+            url=server.url,
+            pod=server.pod,
+            node=server.node,
+            quality_of_service=server.quality_of_service,
+            settings={
+                name: value
+                for name, value in described.settings.items()
+                if first.get(name) != value
+            },
+        )
+        for server, described in zip(plan.servers, found, strict=True)
+    ]
 
 
 def _counts(told: str) -> dict[str, int]:

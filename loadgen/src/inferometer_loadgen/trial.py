@@ -5,7 +5,7 @@ with the server's own words instead of a measurement made of errors.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from inferometer_loadgen.drive import OpenConnection
@@ -34,10 +34,15 @@ Outcome = tuple[Failure | None, Reply | None]
 
 
 async def try_requests(
-    open_one: OpenConnection, requests: Sequence[Prepared], timeout_seconds: float, what: str
+    open_one: OpenConnection,
+    requests: Sequence[Prepared],
+    timeout_seconds: float,
+    what: str,
+    sending: Callable[[], None],
 ) -> Trial:
     """Send the first requests one by one; `what` names them in the sentence of a failure.
 
+    `sending` is called when the first is about to be sent.
     Raises ConnectionFailedError, and RequestRefusedError or NoAnswerError where none is answered
     well.
     """
@@ -51,6 +56,7 @@ async def try_requests(
     last: Failure | None = None
     came_back = asyncio.Event()
     connection = await open_one(on_reply, lambda _: came_back.set())
+    sending()
     try:
         for token in range(REQUESTS):
             pending[token] = asyncio.get_running_loop().create_future()

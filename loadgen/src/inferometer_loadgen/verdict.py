@@ -149,8 +149,17 @@ RULES: tuple[Rule, ...] = (
         name="ServerColocated",
         effect="caution",
         limit="server and load generator run on different machines",
-        remedy="Measure in a cluster, or leave the load generator a core of its own.",
+        remedy="Measure in a cluster of several nodes, or leave the load generator a core of its "
+        "own.",
         once=breaches.colocated,
+    ),
+    Rule(
+        name="ServerNotGuaranteed",
+        effect="caution",
+        limit="every server pod is of the quality-of-service class Guaranteed",
+        remedy="See which admission webhook or LimitRange changes the pod's resources: requests "
+        "must equal limits in every container.",
+        once=breaches.not_guaranteed,
     ),
     Rule(
         name="ComputeFellBack",

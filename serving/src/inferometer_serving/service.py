@@ -5,6 +5,7 @@ import os
 from enum import Enum
 from importlib.metadata import version
 from typing import Any
+from uuid import uuid4
 
 from inferometer_serving.engine import Engine, WarmUp
 from inferometer_serving.errors import Refusal, RequestRefusedError
@@ -147,6 +148,8 @@ def facts(
     return {
         "inferometer.server_version": server_version,
         "inferometer.process_id": str(os.getpid()),
+        # In containers every server has the same process number.
+        "inferometer.instance_id": uuid4().hex,
         "inferometer.model_sha256": engine.model.sha256,
         "inferometer.external_data_sha256": json.dumps(engine.model.external_sha256),
         "inferometer.runtime": "onnxruntime",

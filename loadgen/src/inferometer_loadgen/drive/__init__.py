@@ -1,7 +1,8 @@
 """How is a load driven at a server, and when does it end?"""
 
 from inferometer_loadgen.drive.closed_loop import ClosedLoop
-from inferometer_loadgen.drive.driver import Driver, OpenConnection, Progress, Queries, Site
+from inferometer_loadgen.drive.contract import OpenConnection, Progress, Queries, Site
+from inferometer_loadgen.drive.driver import Driver
 from inferometer_loadgen.drive.open_loop import OpenLoop, Schedules
 
 __all__ = [

@@ -5,7 +5,8 @@ A latency counts from the send.
 
 from typing_extensions import override
 
-from inferometer_loadgen.drive.driver import NEVER, Driver, Progress, Queries, Site
+from inferometer_loadgen.drive.contract import Progress, Queries, Site
+from inferometer_loadgen.drive.driver import NEVER, Driver
 from inferometer_loadgen.recorder import Recorder
 from inferometer_loadgen.steps import End, StepPlan
 from inferometer_loadgen.wire import Failure
@@ -64,7 +65,8 @@ class ClosedLoop(Driver):
                 return
         # Counting the last answer took a moment, which is none of the next query's latency.
         sent = self._clock()
-        self._try_send(sent, sent)
+        if self._try_send(self._turn, sent, sent):
+            self._turn = (self._turn + 1) % self._servers
 
     def _open_window(self, now: int) -> None:
         self.on_window()

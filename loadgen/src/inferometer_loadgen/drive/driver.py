@@ -1,70 +1,28 @@
 """What do open and closed loops have in common: queries in flight, their deadlines, their end?
 
 This is the hot path: a query in flight is a number, the place of its times in lists that are used
-again and again. Times are nanoseconds of one monotonic clock.
+again and again. Times are nanoseconds of one monotonic clock. Servers take turns: every query is
+one server's from the moment it is due, so that they share queries evenly whatever each takes.
 """
 
 import asyncio
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from itertools import cycle
 
-from inferometer_loadgen.pace import Clock, Pacer
+from inferometer_loadgen.drive.connecting import open_all
+from inferometer_loadgen.drive.contract import OpenConnection, Progress, Queries, Site
 from inferometer_loadgen.recorder import BLOCK, Recorder
 from inferometer_loadgen.replies import FIRST, gaps
 from inferometer_loadgen.steps import SECOND_NS, End
-from inferometer_loadgen.wire import (
-    Connection,
-    Failure,
-    FailureKind,
-    OnCapacity,
-    OnReply,
-    Prepared,
-    Reply,
-)
+from inferometer_loadgen.wire import Connection, Failure, FailureKind, Prepared, Reply
 
 FREE = -1
 NEVER = 1 << 62
 LOST_AFTER_NS = 3 * SECOND_NS
 _WATCH_SECONDS = 0.25
-_CONNECTING_AT_ONCE = 64
 _LEAST_WAIT_SECONDS = 0.001
-
-
-@dataclass(frozen=True, slots=True)
-class Site:
-    """Where a driver runs: its loop, its clock and what wakes it."""
-
-    loop: asyncio.AbstractEventLoop
-    clock: Clock
-    pacer: Callable[[Callable[[], None]], Pacer]
-
-
-@dataclass(frozen=True, slots=True)
-class Queries:
-    """What a driver sends in turn, and how its answers are taken."""
-
-    requests: Sequence[Prepared]
-    check: Callable[[Reply], str | None]
-    """Returns what is wrong with a reply; asked about one reply in 64 and the first 8."""
-    timeout_ns: int
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far a step is."""
-
-    measuring: bool
-    draining: bool
-    elapsed_ns: int
-    """Since the stage began."""
-    fraction: float
-    """How far the stage is."""
-
-
-OpenConnection = Callable[[OnReply, OnCapacity], Awaitable[Connection]]
 
 
 class Driver(ABC):
@@ -77,7 +35,9 @@ class Driver(ABC):
         self._loop = site.loop
         self._clock = site.clock
         self._recorder = recorder
-        self._requests: Iterator[Prepared] = cycle(queries.requests)
+        self._requests: list[Iterator[Prepared]] = [cycle(each) for each in queries.requests]
+        self._servers = len(self._requests)
+        self._turn = 0
         self._check = queries.check
         self._timeout_ns = queries.timeout_ns
         self.on_window: Callable[[], None] = _nothing
@@ -85,7 +45,8 @@ class Driver(ABC):
 
         self._connections: list[Connection] = []
         self._places: dict[int, int] = {}
-        self._ready: deque[int] = deque()
+        self._server_of: list[int] = []
+        self._ready: list[deque[int]] = [deque() for _ in self._requests]
         self._is_ready: list[bool] = []
 
         # One place in each list for each query in flight.
@@ -104,7 +65,7 @@ class Driver(ABC):
         self._ended: asyncio.Future[End] = site.loop.create_future()
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._seconds_told = 0
-        self._capacity_seen_ns = 0
+        self._capacity_seen_ns = [0] * self._servers
         self._begin_ns = 0
         self._window_ns = NEVER
         self._last_reply_ns = 0
@@ -143,33 +104,21 @@ class Driver(ABC):
 
     # -- a step's life ---------------------------------------------------------------------------
 
-    async def connect(self, open_one: OpenConnection, count: int) -> None:
-        """Open the connections; raises ConnectionFailedError where one cannot be."""
-        for first in range(0, count, _CONNECTING_AT_ONCE):
-            opened = await asyncio.gather(
-                *(
-                    open_one(self._on_reply, self._on_capacity)
-                    for _ in range(min(_CONNECTING_AT_ONCE, count - first))
-                ),
-                return_exceptions=True,
-            )
-            faults = []
-            for connection in opened:
-                if isinstance(connection, BaseException):
-                    faults.append(connection)
-                    continue
-                place = len(self._connections)
-                self._connections.append(connection)
-                self._places[id(connection)] = place
-                self._is_ready.append(True)
-                self._ready.append(place)
-            if faults:
-                raise faults[0]
+    async def connect(self, openers: Sequence[OpenConnection], count: int) -> None:
+        """Open so many connections to each server; raises ConnectionFailedError where one fails."""
+        await open_all([*openers] * count, self._on_reply, self._on_capacity, self._connections)
+        for place, connection in enumerate(self._connections):
+            server = place % self._servers
+            self._places[id(connection)] = place
+            self._server_of.append(server)
+            self._is_ready.append(True)
+            self._ready[server].append(place)
 
     async def run(self) -> End:
         """Drive the step to its end and return why it ended."""
         now = self._clock()
-        self._begin_ns = self._capacity_seen_ns = now
+        self._begin_ns = now
+        self._capacity_seen_ns = [now] * self._servers
         self._later("deadline", self._timeout_ns, self._check_deadlines)
         self._later("watch", int(_WATCH_SECONDS * SECOND_NS), self._watch)
         try:
@@ -221,9 +170,9 @@ class Driver(ABC):
 
     # -- sending and its answers -----------------------------------------------------------------
 
-    def _try_send(self, since: int, now: int) -> bool:
-        """Send a query on the connection that is next in turn; False where none has room."""
-        ready = self._ready
+    def _try_send(self, server: int, since: int, now: int) -> bool:
+        """Send a query on the server's connection that is next in turn; False: none has room."""
+        ready = self._ready[server]
         while ready:
             place = ready[0]
             connection = self._connections[place]
@@ -249,7 +198,7 @@ class Driver(ABC):
             keep = sends >= self._next_kept
             if keep:
                 self._next_kept = sends + (1 if sends < FIRST else next(self._gaps))
-            connection.send(next(self._requests), token, keep)
+            connection.send(next(self._requests[server]), token, keep)
             return True
         return False
 
@@ -292,14 +241,14 @@ class Driver(ABC):
         connection = self._connections[place]
         if connection.outstanding < connection.capacity:
             self._is_ready[place] = True
-            self._ready.append(place)
+            self._ready[self._server_of[place]].append(place)
 
     def _on_capacity(self, connection: Connection) -> None:
         place = self._places.get(id(connection))
         if place is None or self._ended.done():
             return
         now = self._clock()
-        self._capacity_seen_ns = now
+        self._capacity_seen_ns[self._server_of[place]] = now
         if not self._is_ready[place]:
             self._offer(place)
         self._go_on(now)
@@ -350,11 +299,12 @@ class Driver(ABC):
             self._offer(place)
 
     def _watch(self) -> None:
-        """End the step where no connection has been up for 3 seconds."""
+        """End the step where a server has had no connection for 3 seconds."""
         now = self._clock()
-        if any(connection.capacity for connection in self._connections):
-            self._capacity_seen_ns = now
-        self.lost_for_ns = now - self._capacity_seen_ns
+        for server, connection in zip(self._server_of, self._connections, strict=True):
+            if connection.capacity:
+                self._capacity_seen_ns[server] = now
+        self.lost_for_ns = now - min(self._capacity_seen_ns)
         if self.lost_for_ns >= LOST_AFTER_NS:
             seconds = LOST_AFTER_NS // SECOND_NS
             message = f"There was no connection to the server for {seconds} s."

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from typing_extensions import override
 
-from inferometer_loadgen.drive.driver import NEVER, Driver, Progress, Queries, Site
+from inferometer_loadgen.drive.contract import Progress, Queries, Site
+from inferometer_loadgen.drive.driver import NEVER, Driver
 from inferometer_loadgen.recorder import BLOCK, Recorder
 from inferometer_loadgen.schedule import MeasuredArrivals, Schedule, one_by_one
 from inferometer_loadgen.steps import End, StepPlan
@@ -48,7 +49,7 @@ class OpenLoop(Driver):
         self._arrivals = MeasuredArrivals(
             schedules.measured, step.min_duration_ns, step.min_queries, step.max_duration_ns
         )
-        self._waiting: deque[int] = deque()
+        self._waiting: list[deque[int]] = [deque() for _ in range(self._servers)]
         self._add_lag = recorder.lags.append
         self._lag_count = recorder.lags.__len__
         self._pacer = site.pacer(self._wake)
@@ -120,8 +121,10 @@ class OpenLoop(Driver):
             self._add_lag(now - due)
             if self._lag_count() >= BLOCK:
                 self._recorder.flush()
-        if self._waiting or not self._try_send(due, now):
-            self._waiting.append(due)
+        server = self._turn
+        self._turn = (server + 1) % self._servers
+        if self._waiting[server] or not self._try_send(server, due, now):
+            self._waiting[server].append(due)
             if due >= self._window_ns:
                 self._recorder.tallied.waited_for_connection += 1
 
@@ -133,32 +136,31 @@ class OpenLoop(Driver):
 
     @override
     def _go_on(self, now: int) -> None:
-        waiting = self._waiting
-        while waiting and self._try_send(waiting[0], now):
-            waiting.popleft()
-        if self._window_over and not waiting and len(self._free) == len(self._since):
+        for server, waiting in enumerate(self._waiting):
+            while waiting and self._try_send(server, waiting[0], now):
+                waiting.popleft()
+        idle = self._window_over and len(self._free) == len(self._since)
+        if idle and not any(self._waiting):
             self.end(End.MAX_DURATION if self._arrivals.ended_early else End.DONE)
 
     @override
     def _expire(self, now: int) -> int:
-        waiting = self._waiting
-        while waiting and waiting[0] + self._timeout_ns <= now:
-            milliseconds = self._timeout_ns / 1_000_000
-            self._fail_waiting(
-                Failure(
-                    FailureKind.TIMEOUT,
-                    f"No connection had room for the query within {milliseconds:g} ms.",
-                )
-            )
-        return waiting[0] if waiting else NEVER
+        milliseconds = self._timeout_ns / 1_000_000
+        message = f"No connection had room for the query within {milliseconds:g} ms."
+        failure = Failure(FailureKind.TIMEOUT, message)
+        for waiting in self._waiting:
+            while waiting and waiting[0] + self._timeout_ns <= now:
+                self._fail_waiting(waiting, failure)
+        return min((waiting[0] for waiting in self._waiting if waiting), default=NEVER)
 
     @override
     def _abandon(self, why: Failure) -> None:
-        while self._waiting:
-            self._fail_waiting(why)
+        for waiting in self._waiting:
+            while waiting:
+                self._fail_waiting(waiting, why)
 
-    def _fail_waiting(self, failure: Failure) -> None:
-        if self._waiting.popleft() >= self._window_ns:
+    def _fail_waiting(self, waiting: deque[int], failure: Failure) -> None:
+        if waiting.popleft() >= self._window_ns:
             self._failed(failure)
         else:
             self._recorder.tallied.warm_up_queries += 1

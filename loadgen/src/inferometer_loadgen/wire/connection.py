@@ -14,11 +14,14 @@ from inferometer_loadgen.wire.grpc_connection import open_grpc, prepare_grpc
 from inferometer_loadgen.wire.http1_connection import open_http1, prepare_http1
 
 
-def prepare(target: Target, encoded: EncodedRequest) -> Prepared:
-    """Make a request's wire bytes once, so that sending it encodes nothing."""
+def prepare(target: Target, encoded: EncodedRequest, *, share_body: bool = False) -> Prepared:
+    """Make a request's wire bytes once, so that sending it encodes nothing.
+
+    `share_body` keeps a small body apart, so that several targets' requests have one in common.
+    """
     match target.protocol:
         case "HTTP":
-            return prepare_http1(target, encoded)
+            return prepare_http1(target, encoded, share_body=share_body)
         case "GRPC":
             return prepare_grpc(encoded)
         case _:

@@ -24,10 +24,10 @@ from inferometer_loadgen.wire.sentences import reason_of
 _JOINED_BYTES = 65_536
 
 
-def prepare_http1(target: Target, encoded: EncodedRequest) -> Prepared:
-    """Write the request's header block and join it to a small body."""
+def prepare_http1(target: Target, encoded: EncodedRequest, *, share_body: bool = False) -> Prepared:
+    """Write the request's header block and join it to a small body, unless that is shared."""
     head = _head(target, encoded)
-    if len(encoded.payload) <= _JOINED_BYTES:
+    if not share_body and len(encoded.payload) <= _JOINED_BYTES:
         return Prepared((head + encoded.payload,))
     return Prepared((head, encoded.payload))
 

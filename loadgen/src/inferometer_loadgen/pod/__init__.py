@@ -1,0 +1,1 @@
+"""How does a load generator in a pod tell what it does, and hand over what it found?"""

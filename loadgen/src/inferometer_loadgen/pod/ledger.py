@@ -1,0 +1,71 @@
+"""What has been found so far, and which of it does the pod's log tell?"""
+
+from collections.abc import Callable
+
+from inferometer_api.handover import LoadReport, summary_of
+from inferometer_api.plan import Ended, Measured, Progress, Surroundings
+from inferometer_api.result import Environment, Outcome, ScenarioResult
+from inferometer_api.status import ScenarioSummary
+
+Place = tuple[str, str, str]
+
+
+class Ledger:
+    """Keeps what a session reports; `log` is told in a sentence when a stage begins or ends."""
+
+    def __init__(self, log: Callable[[str], None]) -> None:
+        self.environment: Environment | None = None
+        self.scenarios: list[ScenarioResult] = []
+        self._summaries: list[ScenarioSummary] = []
+        self._progress: Progress | None = None
+        self._outcome: Outcome | None = None
+        self._log = log
+        self._at: Place = ("", "", "")
+
+    def progress(self, progress: Progress) -> None:
+        """Keep how far the work is, instead of what was told before."""
+        self._progress = progress
+        at = (progress.stage, progress.scenario, progress.step)
+        if at != self._at:
+            self._at = at
+            self._log(_sentence(progress))
+
+    def tell(self, report: Surroundings | Measured | Ended) -> None:
+        """Keep what was found."""
+        match report:
+            case Surroundings():
+                self.environment = report.environment
+            case Measured():
+                self.scenarios.append(report.scenario)
+                summary = summary_of(report.scenario)
+                self._summaries.append(summary)
+                self._log(f"{summary.name} is measured: {summary.verdict}.")
+            case Ended():
+                self._outcome = report.outcome
+                self._progress = None
+                self._log(_end(report.outcome))
+
+    def report(self) -> LoadReport:
+        """Return what is known now."""
+        return LoadReport(
+            progress=self._progress, scenarios=list(self._summaries), outcome=self._outcome
+        )
+
+
+def _sentence(progress: Progress) -> str:
+    what = progress.scenario + (f" ({progress.step})" if progress.step else "")
+    match progress.stage:
+        case "WaitingForServer":
+            return "Waiting for the server."
+        case "Preparing":
+            return f"{what or 'The requests'}: preparing."
+        case "WarmUp":
+            return f"{what}: warming up."
+        case "Measuring":
+            return f"{what}: measuring."
+        case "Draining":
+            return f"{what}: waiting for the last replies."
+
+
+def _end(outcome: Outcome) -> str:
+    return f"{outcome.state} ({outcome.reason}). {outcome.message}".strip()
