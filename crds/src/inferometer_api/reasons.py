@@ -66,6 +66,7 @@ ReasonName = Literal[
     "LoadPodLost",
     "LoadGeneratorDied",
     "InputRefused",
+    "InputsNotFetched",
     "RequestRefused",
     "NoAnswer",
     "ServerLost",
@@ -373,6 +374,11 @@ REASONS: dict[ReasonName, Reason] = {
         "the model.",
         (_LOAD_WAITS, _FAILED),
         "Correct spec.load.inputs and create a new run.",
+    ),
+    "InputsNotFetched": Reason(
+        "The file of inputs could not be fetched.",
+        (_LOAD_WAITS, _FAILED),
+        "Check the address in spec.load.inputs.file.uri, and create a new run.",
     ),
     "RequestRefused": Reason(
         "The server refuses the requests.", (_FAILED,), "Correct the spec by the server's words."

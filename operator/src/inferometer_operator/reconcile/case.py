@@ -7,6 +7,7 @@ from inferometer_api.children import load_name, server_name
 from inferometer_api.resolve import launched
 from inferometer_api.run import BenchmarkRun
 from inferometer_api.status import RunStatus
+from inferometer_operator.manifests.owner import Owner
 from inferometer_operator.reconcile.conditions import Moment
 from inferometer_operator.reconcile.observed import Json, Observed
 from inferometer_operator.reconcile.times import later, read
@@ -74,6 +75,11 @@ class Case:
         """Whether the run is an object's controller: only then it is the run's own."""
         owners = child.get("metadata", {}).get("ownerReferences") or ()
         return any(owner.get("controller") and owner.get("uid") == self.uid for owner in owners)
+
+
+def owner_of(case: Case) -> Owner:
+    """Return whose children are made."""
+    return Owner(case.name, case.namespace, case.uid)
 
 
 def moment_of(raw: Json, now: datetime) -> Moment:

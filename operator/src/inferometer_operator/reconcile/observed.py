@@ -52,8 +52,8 @@ class Collected:
 class Refusal:
     """What the API server said when a child could not be made."""
 
-    at: datetime
-    """When it last said so; another attempt is planned some seconds later."""
+    since: datetime
+    """When it first said so, in a row of attempts that all failed."""
     code: int
     """Its HTTP status. 409 stands for an object of that name that is not the run's: the edge has
     looked, and a 409 by the run's own object is no refusal."""
@@ -77,13 +77,16 @@ class Observed:
     events: tuple[Json, ...] = ()
     """Warnings about the run's Deployment, ReplicaSet, Job and pods, the newest last."""
     references: Mapping[Reference, Json | None] = field(default_factory=dict)
-    """The metadata of what the spec names; None: it does not exist."""
+    """The metadata ({"labels": ...}) of all that references.references(run) names; None: it does
+    not exist. Asked for while the run has not started, Secrets only where settings allow them."""
     service: Json | None = None
-    """The Service of an External server."""
+    """The Service that spec.server.external names, whole."""
     refused: Mapping[str, Refusal] = field(default_factory=dict)
     """What the API server said when a child could not be made, by KIND/NAME ("Job/a-run-load").
-    An entry goes when the child was made; a restarted operator has none and tries again."""
+    Plan.make names such a child all the same: the edge decides how soon it is tried again. An
+    entry goes when the child was made; a restarted operator has none and tries again."""
     report: LoadReport | None = None
     """The load generator's last answer, or its termination message once it has ended."""
     collected: Collected | None = None
-    """The result, once it was asked for."""
+    """What became of Plan.collect. The edge must answer in the end, with a fault at worst: a run
+    waits for it."""

@@ -1,0 +1,78 @@
+"""Which steps of a run are worth a line in `kubectl describe`?
+
+They follow from what changes in the status, so that each is told once, and few: every event is a
+write to the API.
+"""
+
+from collections.abc import Iterator
+
+from inferometer_api.status import ConditionType, RunStatus, ScenarioSummary
+from inferometer_operator.reconcile.conditions import condition, holds
+from inferometer_operator.reconcile.plan import Event
+
+MOST_SCENARIOS = 6
+"""Up to so many scenarios of a run each have an event of their own."""
+_LONGEST = 1000
+_BEGINS: tuple[tuple[ConditionType, str, str], ...] = (
+    ("ServerReady", "ServerReady", "The server is ready."),
+    ("Measuring", "MeasuringStarted", "The load generator sends its first queries."),
+)
+_WAITS: tuple[ConditionType, ...] = ("ServerReady", "Measuring")
+_ENDS: tuple[ConditionType, ...] = ("Complete", "Failed")
+
+
+def events_of(before: RunStatus, after: RunStatus, scenarios: int) -> tuple[Event, ...]:
+    """Return what is worth telling of a change of the status of a run of so many scenarios."""
+    return tuple(_events(before, after, scenarios))
+
+
+def _events(before: RunStatus, after: RunStatus, scenarios: int) -> Iterator[Event]:
+    if before.start_time is None and after.start_time is not None:
+        yield Event("Normal", "ServerStarting", "The run begins.")
+    yield from _waits(before, after)
+    for kind, reason, words in _BEGINS:
+        if holds(after, kind) and not holds(before, kind):
+            yield Event("Normal", reason, words)
+    if scenarios <= MOST_SCENARIOS:
+        for each in after.scenarios[len(before.scenarios) :]:
+            yield _scenario(each)
+    yield from _ends(before, after)
+
+
+def _waits(before: RunStatus, after: RunStatus) -> Iterator[Event]:
+    """Yield what holds a run up, each reason once as it comes."""
+    for kind in _WAITS:
+        now, then = condition(after, kind), condition(before, kind)
+        if now is None or now.status == "True" or holds(after, "Failed"):
+            continue
+        changed = then is None or then.reason != now.reason
+        if changed and now.reason not in _QUIET:
+            yield Event("Warning", now.reason, now.message[:_LONGEST])
+
+
+_QUIET = {
+    "ServerStarting",
+    "External",
+    "CleanedUp",
+    "LoadStarting",
+    "Preparing",
+    "Ended",
+}
+
+
+def _scenario(each: ScenarioSummary) -> Event:
+    why = f" {' '.join(each.reasons)}"[:_LONGEST] if each.reasons else ""
+    words = f"{each.name} is measured: {each.verdict}.{why}"
+    return Event("Normal" if each.verdict == "VALID" else "Warning", "ScenarioMeasured", words)
+
+
+def _ends(before: RunStatus, after: RunStatus) -> Iterator[Event]:
+    for kind in _ENDS:
+        found = condition(after, kind)
+        if found is not None and holds(after, kind) and not holds(before, kind):
+            complete = kind == "Complete"
+            reason = kind if complete else found.reason
+            words = found.message[:_LONGEST]
+            yield Event("Normal" if complete else "Warning", reason, words)
+    if holds(after, "Finished") and not holds(before, "Finished") and after.start_time:
+        yield Event("Normal", "Finished", "The run is over.")

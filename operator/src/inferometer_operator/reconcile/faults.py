@@ -1,0 +1,219 @@
+"""What keeps a pod from doing its work, and can that heal?
+
+A table of signatures in the raw pod; the first that fits is told.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from inferometer_api.reasons import REASONS, ReasonName
+from inferometer_operator.reconcile import pods
+from inferometer_operator.reconcile.case import deleting
+from inferometer_operator.reconcile.observed import Json
+from inferometer_operator.reconcile.times import later, read
+
+NODE_LOST_SECONDS = 60
+"""How long a node that the cluster misses may be away before the run is Failed."""
+REFUSED_CODE = 2
+"""With which exit code our programs refuse what cannot be done."""
+
+_IMAGE = {"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "RegistryUnavailable"}
+_NOT_STARTED = {
+    "CreateContainerConfigError",
+    "CreateContainerError",
+    "RunContainerError",
+    "PreCreateHookError",
+    "PreStartHookError",
+    "PostStartHookError",
+}
+_NODE_LOST = {"DeletionByTaintManager", "DeletionByPodGC"}
+_KILLED = "OOMKilled"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What keeps a run from going on."""
+
+    reason: ReasonName
+    message: str
+    ends: bool
+    """Whether the run ends now; else it goes on, and ends at a deadline that is not far."""
+    until: datetime | None = None
+    """When it ends the run, where that is not the deadline for being ready."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What was asked of a pod, in the words of its faults."""
+
+    who: str
+    """"server" or "load generator"."""
+    resources: str
+    """"cpu 1, memory 2Gi"."""
+    gpu: str = ""
+    """The extended resource that it asks for, empty for none."""
+    restarts: bool = True
+    """Whether its containers are started again."""
+
+
+def fault(reason: ReasonName, found: str, *, until: datetime | None = None) -> Fault:
+    """Return a fault in the words of the catalogue: what was found, and what to do."""
+    entry = REASONS[reason]
+    return Fault(
+        reason, f"{_sentence(found)} {entry.remedy}".strip(), ends=not entry.heals, until=until
+    )
+
+
+def pod_fault(pod: Json, asked: Asked, now: datetime) -> Fault | None:
+    """Return the first fault that a pod shows, None where it shows none."""
+    return next((found for sign in _SIGNS if (found := sign(pod, asked, now))), None)
+
+
+def _disrupted(pod: Json, asked: Asked, _: datetime) -> Fault | None:
+    who = _who(pod, asked)
+    status = pods.status(pod)
+    told = str(status.get("message") or "").strip()
+    target = pods.condition(pod, "DisruptionTarget")
+    why = str(target.get("reason") or "") if target.get("status") == "True" else ""
+    if why in _NODE_LOST or status.get("reason") == "NodeLost":
+        lost = f"The node {pods.node(pod)} of {who} does not answer any more"
+        words = _quoted(str(target.get("message") or told))
+        return Fault("NodeLost", f"{lost}{words} {REASONS['NodeLost'].remedy}", ends=True)
+    if status.get("reason") == "Evicted" or why:
+        words = _quoted(told or str(target.get("message") or why))
+        return fault("Evicted", f"The cluster evicted {who} from the node {pods.node(pod)}{words}")
+    return None
+
+
+def _refused_by_node(pod: Json, asked: Asked, _: datetime) -> Fault | None:
+    status = pods.status(pod)
+    if pods.phase(pod) != "Failed" or status.get("reason") is None:
+        return None
+    words = _quoted(f"{status['reason']}: {status.get('message') or ''}")
+    return fault("PodRefused", f"The node {pods.node(pod)} refused {_who(pod, asked)}{words}")
+
+
+def _unschedulable(pod: Json, asked: Asked, _: datetime) -> Fault | None:
+    scheduled = pods.condition(pod, "PodScheduled")
+    if scheduled.get("status") != "False" or pods.node(pod):
+        return None
+    words = str(scheduled.get("message") or scheduled.get("reason") or "")
+    lower = words.lower()
+    asks = f"which asks for {asked.resources}"
+    if "persistentvolumeclaim" in lower:
+        found = f"The {asked.who}'s pod needs a claim that no volume is bound to{_quoted(words)}"
+        return fault("VolumeNotBound", found)
+    found = f"No node takes the {asked.who}'s pod, {asks}{_quoted(words)}"
+    lacking = asked.gpu and f"insufficient {asked.gpu}".lower() in lower
+    return fault("GpuUnavailable" if lacking else "Unschedulable", found)
+
+
+def _image(pod: Json, asked: Asked, _: datetime) -> Fault | None:
+    for container, _is_init in pods.containers(pod):
+        reason, words = _waiting(container)
+        found = f"The image {container.get('image')} of the {asked.who}'s pod"
+        if reason in _IMAGE:
+            return fault("ImageNotPulled", f"{found} cannot be pulled{_quoted(words or reason)}")
+        if reason == "InvalidImageName":
+            return fault("ImageNameInvalid", f"{found} has no valid name{_quoted(words)}")
+    return None
+
+
+def _not_started(pod: Json, asked: Asked, _: datetime) -> Fault | None:
+    for container, _is_init in pods.containers(pod):
+        reason, words = _waiting(container)
+        if reason in _NOT_STARTED:
+            found = f"The container {container.get('name')} of the {asked.who}'s pod does not start"
+            return fault("ContainerNotStarted", f"{found}{_quoted(words or reason)}")
+    return None
+
+
+def _memory(pod: Json, asked: Asked, _: datetime) -> Fault | None:
+    for container, _is_init in pods.containers(pod):
+        end = pods.last_end(container)
+        if end is not None and end.reason == _KILLED:
+            return fault(
+                "OutOfMemory",
+                f"The container {end.container} of the {asked.who}'s pod {pods.name(pod)} was "
+                f"killed since it used more memory than its limit; asked were {asked.resources}",
+            )
+    return None
+
+
+def _fetching(pod: Json, asked: Asked, _: datetime) -> Fault | None:
+    """Return why the model of a server, or a load generator's file of inputs, is not there."""
+    for container, is_init in pods.containers(pod):
+        end = pods.last_end(container)
+        if not is_init or end is None or end.code == 0:
+            continue
+        words = end.message or f"It ended with code {end.code} and said nothing"
+        if asked.who == "server":
+            refused = end.code == REFUSED_CODE
+            return fault("ModelRefused" if refused else "ModelNotFetched", words)
+        return fault("InputRefused" if end.code == REFUSED_CODE else "InputsNotFetched", words)
+    return None
+
+
+def _ended(pod: Json, asked: Asked, _: datetime) -> Fault | None:
+    """Return how the container of a server ended before it was ready."""
+    container = pods.main_container(pod)
+    end = pods.last_end(container)
+    if end is None or not asked.restarts or pods.is_ready(pod):
+        return None
+    if end.code == REFUSED_CODE:
+        return fault("ServerRefused", end.message or "The server refused, and said nothing")
+    again = int(container.get("restartCount") or 0)
+    found = f"The server in pod {pods.name(pod)} ended by code {end.code} before it was ready"
+    if again >= 2 or _waiting(container)[0] == "CrashLoopBackOff":
+        times = f"{found}, and was started {again + 1} times"
+        return fault("CrashLoop", f"{times}{_last_lines(end.message)}")
+    return fault("ServerCrashed", f"{found}{_last_lines(end.message)}")
+
+
+def _node_silent(pod: Json, asked: Asked, now: datetime) -> Fault | None:
+    """Return that a pod's node is missed: only the cluster itself says so of a ready container."""
+    ready = pods.condition(pod, "Ready")
+    inside = pods.condition(pod, "ContainersReady")
+    if ready.get("status") == "True" or inside.get("status") != "True" or deleting(pod):
+        return None
+    until = later(read(ready.get("lastTransitionTime")) or now, NODE_LOST_SECONDS)
+    found = f"The node {pods.node(pod)} of {_who(pod, asked)} does not answer any more."
+    message = f"{found} {REASONS['NodeLost'].remedy}"
+    return Fault("NodeLost", message, ends=now >= until, until=until)
+
+
+_SIGNS: tuple[Callable[[Json, Asked, datetime], Fault | None], ...] = (
+    _memory,
+    _disrupted,
+    _fetching,
+    _refused_by_node,
+    _unschedulable,
+    _image,
+    _not_started,
+    _ended,
+    _node_silent,
+)
+"""In the order of what explains most: an eviction may follow from the use of memory."""
+
+
+def _waiting(container: Json) -> tuple[str, str]:
+    waiting = (container.get("state") or {}).get("waiting") or {}
+    return str(waiting.get("reason") or ""), str(waiting.get("message") or "")
+
+
+def _who(pod: Json, asked: Asked) -> str:
+    return f"the {asked.who}'s pod {pods.name(pod)}"
+
+
+def _quoted(words: str) -> str:
+    words = words.strip().rstrip(":. ")
+    return f": {words}." if words else "."
+
+
+def _last_lines(message: str) -> str:
+    return f". Its last lines:\n{message}\n" if message else "."
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith((".", "?", "\n")) else f"{text}."

@@ -1,0 +1,166 @@
+"""How far is the load generator: made, started, over, or lost?"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from inferometer_api.launch import load_plan
+from inferometer_api.plan import LoadPlan, PlannedServer
+from inferometer_operator.manifests.load_job import inputs_path, load_job
+from inferometer_operator.manifests.owner import Manifest
+from inferometer_operator.manifests.plan_map import plan_map
+from inferometer_operator.reconcile import pods
+from inferometer_operator.reconcile.case import Case, deleting, owner_of
+from inferometer_operator.reconcile.children_faults import (
+    failed_create,
+    failed_mount,
+    refused_child,
+    refused_pods,
+)
+from inferometer_operator.reconcile.conditions import condition
+from inferometer_operator.reconcile.faults import Asked, Fault, fault, pod_fault
+from inferometer_operator.reconcile.observed import Json
+from inferometer_operator.reconcile.plan import Target
+from inferometer_operator.reconcile.serving import job_was_seen, load_pods, planned_uids
+
+Stage = Literal["absent", "starting", "running", "over", "lost"]
+_HAD_STARTED = {"Preparing", "Measuring", "Stopping", "Ended"}
+
+
+@dataclass(frozen=True, slots=True)
+class Loading:
+    """How far the load generator is."""
+
+    stage: Stage
+    """absent: never made; over: it has ended and its log can be read; lost: there is no log."""
+    pod: Json | None = None
+    fault: Fault | None = None
+    end: pods.Ended | None = None
+    """How it ended, where it is over."""
+
+    @property
+    def pod_name(self) -> str:
+        """The name of its pod, empty where it has none."""
+        return "" if self.pod is None else pods.name(self.pod)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadChildren:
+    """The load generator's plan and Job, where they are still to be made."""
+
+    make: tuple[Manifest, ...] = ()
+    delete: tuple[Target, ...] = ()
+    fault: Fault | None = None
+
+
+def loading(case: Case) -> Loading:
+    """Return how far the load generator of a run that has begun is."""
+    job = case.observed.job
+    if job is not None and not case.owns(job):
+        return _lost(_clash("Job", case.load))
+    # The first one: a second one would measure again, and nobody asks it.
+    pod = min(load_pods(case), key=_made, default=None)
+    return _without_pod(case, job) if pod is None else _with_pod(case, pod)
+
+
+def _with_pod(case: Case, pod: Json) -> Loading:
+    main = pods.main_container(pod)
+    if "terminated" in (main.get("state") or {}):
+        return Loading("over", pod, end=pods.last_end(main))
+    found = pod_fault(pod, asked_of_load(case), case.now)
+    if pods.is_over(pod):
+        return _lost(found or _gone(f"The load generator's pod {pods.name(pod)} is over"), pod)
+    if deleting(pod) and (found is None or not found.ends):
+        found = _gone(f"The load generator's pod {pods.name(pod)} was deleted by someone else")
+    if pods.has_started(pod):
+        return Loading("running", pod, found)
+    if found is not None and found.ends:
+        return _lost(found, pod)
+    return Loading("starting", pod, found or _no_volumes(case, pod))
+
+
+def _no_volumes(case: Case, pod: Json) -> Fault | None:
+    words = failed_mount(case.observed.events, pods.uid(pod)) if pods.node(pod) else None
+    if words is None:
+        return None
+    return fault("ContainerNotStarted", f"The load generator's pod has no volumes yet: {words}")
+
+
+def load_children(case: Case, servers: tuple[PlannedServer, ...]) -> LoadChildren:
+    """Return what is to be made so that the servers are measured, once and never again."""
+    if job_was_seen(case):
+        return LoadChildren()
+    held = case.observed.plan_map
+    if held is not None and not case.owns(held):
+        return LoadChildren(fault=_clash("ConfigMap", case.load))
+    uids = frozenset(server.pod_uid for server in servers if server.pod_uid)
+    if held is not None and planned_uids(held) != uids:
+        # Made before its server pods were replaced, and nobody has read it.
+        uid = str(held["metadata"]["uid"])
+        gone = () if deleting(held) else (Target("ConfigMap", case.load, uid),)
+        return LoadChildren(delete=gone)
+    owner = owner_of(case)
+    plan = () if held is not None else (plan_map(_plan(case, servers), owner),)
+    make = (*plan, load_job(case.run, owner, case.settings))
+    told = (
+        refused_child(child, refusal, "")
+        for child, refusal in case.observed.refused.items()
+        if child in {f"Job/{case.load}", f"ConfigMap/{case.load}"}
+    )
+    return LoadChildren(make=make, fault=next(told, None))
+
+
+def _plan(case: Case, servers: tuple[PlannedServer, ...]) -> LoadPlan:
+    return load_plan(
+        case.run,
+        place="Cluster",
+        servers=servers,
+        model_sha256=case.run.spec.model.sha256,
+        inputs_file=inputs_path(case.run),
+        run_id=case.uid,
+        stop_token=case.token,
+    )
+
+
+def asked_of_load(case: Case) -> Asked:
+    """Return what was asked for the load pod."""
+    resources = case.settings.load.resources
+    words = f"cpu {resources.cpu}, memory {resources.memory}"
+    return Asked("load generator", words, restarts=False)
+
+
+def _without_pod(case: Case, job: Json | None) -> Loading:
+    if not job_was_seen(case):
+        return Loading("absent")
+    if job is None or deleting(job):
+        return _lost(_gone(f"The Job {case.load} was deleted by someone else"))
+    status = job.get("status") or {}
+    ended = any(
+        each.get("type") in {"Failed", "Complete", "FailureTarget", "SuccessCriteriaMet"}
+        and each.get("status") == "True"
+        for each in status.get("conditions") or ()
+    )
+    told = condition(case.before, "Measuring")
+    had_started = told is not None and told.reason in _HAD_STARTED
+    if ended or status.get("failed") or status.get("succeeded") or had_started:
+        return _lost(_gone(f"The pod of the Job {case.load} is gone, and its log with it"))
+    words = failed_create(case.observed.events, "Job", str(job["metadata"].get("uid", "")))
+    asked = f", which asks for {asked_of_load(case).resources}"
+    refused = None if words is None else refused_pods("load generator", words, asked)
+    return Loading("starting", fault=refused)
+
+
+def _lost(found: Fault, pod: Json | None = None) -> Loading:
+    return Loading("lost", pod, Fault(found.reason, found.message, ends=True))
+
+
+def _gone(found: str) -> Fault:
+    return fault("LoadPodLost", found)
+
+
+def _clash(kind: str, name: str) -> Fault:
+    found = f"The run needs a {kind} of the name {name}, but there is one that is not the run's"
+    return fault("NameClash", found)
+
+
+def _made(pod: Json) -> str:
+    return str(pod["metadata"].get("creationTimestamp") or "")

@@ -1,0 +1,80 @@
+"""How did a load generator end, and why, as far as the cluster knows more than it?"""
+
+from datetime import datetime
+
+from inferometer_api.reasons import REASONS, ReasonName
+from inferometer_api.result import Outcome
+from inferometer_operator.reconcile.case import Case
+from inferometer_operator.reconcile.faults import fault, pod_fault
+from inferometer_operator.reconcile.loading import Loading, asked_of_load
+from inferometer_operator.reconcile.serving import Serving
+from inferometer_operator.reconcile.times import later
+
+SERVER_TELLS_SECONDS = 5
+"""How long the cluster may take to tell of a server what its load generator has noticed."""
+_SERVER_FAULTS = {"ServerLost", "NoAnswer", "ServerNotReady", "RequestRefused"}
+_BY_NAME: dict[str, ReasonName] = {name: name for name in REASONS}
+
+
+def outcome_of(case: Case, load: Loading, served: Serving) -> Outcome | None:
+    """Return how a load generator that is over ended; None while the cluster may know more soon."""
+    told = _told(case)
+    if told is None:
+        return _unsaid(case, load)
+    match told.state:
+        case "Complete":
+            return told
+        case "Interrupted" | "Terminated":
+            return _stopped(case, load)
+        case "Failed" | "Refused":
+            return _explained(case, told, load, served)
+
+
+def reason_of(outcome: Outcome) -> ReasonName:
+    """Return the catalogue's reason of an outcome."""
+    return _BY_NAME.get(outcome.reason, "LoadGeneratorFailed")
+
+
+def _told(case: Case) -> Outcome | None:
+    collected = case.observed.collected
+    if collected is not None and collected.document is not None:
+        return collected.document.outcome
+    return None if case.observed.report is None else case.observed.report.outcome
+
+
+def _explained(case: Case, told: Outcome, load: Loading, served: Serving) -> Outcome | None:
+    if told.reason in _SERVER_FAULTS and case.launched:
+        if served.fault is not None and served.fault.ends:
+            return Outcome(state="Failed", reason=served.fault.reason, message=served.fault.message)
+        if case.now < later(_end(case, load), SERVER_TELLS_SECONDS):
+            return None
+    remedy = REASONS[reason_of(told)].remedy
+    words = told.message or f"The load generator ended as {told.reason}."
+    return told.model_copy(update={"message": f"{words} {remedy}".strip()})
+
+
+def _stopped(case: Case, load: Loading) -> Outcome:
+    """Return who ended a load generator that nobody asked to end."""
+    found = None if load.pod is None else pod_fault(load.pod, asked_of_load(case), case.now)
+    if found is None or not found.ends:
+        found = fault("LoadPodLost", "The load generator was stopped by someone else")
+    return Outcome(state="Failed", reason=found.reason, message=found.message)
+
+
+def _unsaid(case: Case, load: Loading) -> Outcome:
+    """Return what the end of a container means that left no word."""
+    found = None if load.pod is None else pod_fault(load.pod, asked_of_load(case), case.now)
+    if found is None or not found.ends:
+        code = "?" if load.end is None else load.end.code
+        words = "" if load.end is None else load.end.message
+        said = f" Its last lines:\n{words}\n" if words else " It said nothing."
+        found = fault(
+            "LoadGeneratorDied",
+            f"The load generator in pod {load.pod_name} ended by code {code} before it was done."
+            f"{said}",
+        )
+    return Outcome(state="Failed", reason=found.reason, message=found.message)
+
+
+def _end(case: Case, load: Loading) -> datetime:
+    return (None if load.end is None else load.end.at) or case.now

@@ -1,0 +1,59 @@
+"""Which objects of its namespace does a run name?"""
+
+from pydantic import ValidationError
+
+from inferometer_api.address import AddressError, address
+from inferometer_api.run import BenchmarkRun, RunSpec
+from inferometer_operator.reconcile.observed import Json, Reference
+
+
+def references(run: Json) -> tuple[Reference, ...]:
+    """Return every object that a raw run names; none where its spec is invalid."""
+    try:
+        spec = RunSpec.model_validate(run.get("spec"), by_alias=True, by_name=False)
+    except ValidationError:
+        return ()
+    return _references(spec)
+
+
+def references_of(run: BenchmarkRun) -> tuple[Reference, ...]:
+    """Return every object that a run names.
+
+    The Service of an External server is not among them: it needs no label.
+    """
+    return _references(run.spec)
+
+
+def _references(spec: RunSpec) -> tuple[Reference, ...]:
+    found = [
+        *_in_address("spec.model.uri", spec.model.uri),
+        *_secret("spec.model.credentialsSecret", spec.model.credentials_secret),
+        *_secret("spec.load.headersSecret", spec.load.headers_secret),
+    ]
+    if spec.load.tls is not None:
+        found += _secret("spec.load.tls.caSecret", spec.load.tls.ca_secret)
+        found += _secret("spec.load.tls.clientSecret", spec.load.tls.client_secret)
+    if spec.load.inputs.file is not None:
+        found += _in_address("spec.load.inputs.file.uri", spec.load.inputs.file.uri)
+    for index, scenario in enumerate(spec.scenarios):
+        if scenario.trace is not None:
+            found += _in_address(f"spec.scenarios[{index}].trace.uri", scenario.trace.uri)
+    return tuple(found)
+
+
+def _secret(path: str, name: str | None) -> list[Reference]:
+    return [] if name is None else [Reference("Secret", name, path)]
+
+
+def _in_address(path: str, uri: str | None) -> list[Reference]:
+    try:
+        found = None if uri is None else address(uri)
+    except AddressError:
+        return []
+    match None if found is None else found.kind:
+        case "pvc" if found is not None:
+            return [Reference("PersistentVolumeClaim", found.place, path)]
+        case "configmap" if found is not None:
+            return [Reference("ConfigMap", found.place, path)]
+        case _:
+            return []
