@@ -17,6 +17,13 @@ from support.local_runs import Done, done, together
 
 FOLDER = Path(__file__).parents[2] / "examples"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.yaml"))
+NEEDS_MORE = {
+    "06-external-service": "spec.server.external.service: a local run has no Services",
+    "07-own-model-on-cluster": "spec.model.uri: pvc:// needs a cluster",
+    "08-resnet50-gpu": "The device GPU was asked for, but",
+}
+"""What a machine alone, without a GPU, says to those that need more."""
+RUN_HERE = [name for name in NAMES if name not in NEEDS_MORE]
 SHORTER: dict[str, object] = {
     "spec.validity.warmUpSeconds": 0,
     "spec.validity.minDurationSeconds": 1,
@@ -26,7 +33,7 @@ SHORTER: dict[str, object] = {
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Future[Done]]]:
-    """Every example, two at a time, beside the server that one of them asks for."""
+    """Every example, three at a time, beside the server that one of them asks for."""
     folder = tmp_path_factory.mktemp("examples")
     words = ("serve", "zoo://classification/squeezenet1_1", "--http-port", "0", "--grpc-port", "0")
     with started(folder, *words) as server:
@@ -56,7 +63,7 @@ def _set(values: dict[str, object]) -> tuple[str, ...]:
     return tuple(word for path, value in values.items() for word in ("--set", f"{path}={value}"))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", RUN_HERE)
 def test_an_example_runs_to_its_report(runs: dict[str, Future[Done]], name: str) -> None:
     """Each is measured without an error and leaves result and report, VALID or with reasons."""
     run = runs[name].result()
@@ -80,14 +87,30 @@ def test_the_overloaded_server_is_found_out(runs: dict[str, Future[Done]]) -> No
     assert {"LatencyBound", "AchievedRate"} <= reasons
 
 
+@pytest.mark.parametrize("name", NEEDS_MORE)
+def test_an_example_that_needs_more_is_refused(runs: dict[str, Future[Done]], name: str) -> None:
+    """What needs a cluster is refused with what to do instead; so is a GPU where there is none."""
+    run = runs[name].result()
+    if name == "08-resnet50-gpu" and run.ended.code != 2:
+        assert run.outcome == ("Complete", "Measured")
+        return
+    assert run.ended.code == 2
+    assert NEEDS_MORE[name] in run.ended.stderr
+    assert run.kept == []
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_an_example_says_what_it_is(name: str) -> None:
-    """Its first line is a question, and its comment has the command, the time and the end."""
+    """Its first line is a question, and its comment has the commands, the time and the ends."""
     lines = (FOLDER / f"{name}.yaml").read_text().splitlines()
     comment = " ".join(line.removeprefix("#").strip() for line in takewhile(_is_comment, lines))
     assert lines[0].startswith("# ")
     assert lines[0].endswith("?")
-    assert f"inferometer run {'' if name == '04-own-model' else 'examples/'}{name}.yaml" in comment
+    folder = "" if (FOLDER / name).is_dir() else "examples/"
+    needs_cluster = "inferometer run` refuses it" in comment
+    command = "kubectl apply -f" if needs_cluster else "inferometer run"
+    assert f"{command} {folder}{name}.yaml" in comment
+    assert "In a cluster: " in comment
     assert "takes about " in comment.lower()
     assert max(map(len, lines)) <= 100
 

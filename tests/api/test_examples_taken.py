@@ -1,0 +1,50 @@
+"""Does a real API server take every example, in a namespace where only restricted pods may run?"""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from support.api_client import Api
+from support.cluster.control_plane import ControlPlane
+
+FOLDER = Path(__file__).parents[2] / "examples"
+FILES = sorted(FOLDER.glob("*.yaml"))
+BESIDE = sorted(FOLDER.glob("*/*.yaml"))
+"""Objects that an example needs in a cluster."""
+
+
+def _name(path: Path) -> str:
+    return path.stem if path.parent == FOLDER else f"{path.parent.name}/{path.stem}"
+
+
+@pytest.mark.parametrize("file", [*FILES, *BESIDE], ids=_name)
+def test_an_example_is_taken(
+    api_server: ControlPlane, api: Api, namespace: str, file: Path
+) -> None:
+    """Every object of every file passes strict validation."""
+    words = ("create", "--dry-run=server", "--validate=strict", "-o", "name", "-f", str(file))
+    made = api_server.kubectl("--namespace", namespace, *words).splitlines()
+    assert len(made) == len([*yaml.safe_load_all(file.read_text())])
+
+
+@pytest.mark.parametrize("file", BESIDE, ids=_name)
+def test_pods_of_an_example_are_restricted(
+    api_server: ControlPlane, namespace: str, file: Path
+) -> None:
+    """Servers and jobs that stand beside an example have pods that a strict namespace admits."""
+    templates = [
+        each["spec"]["template"]
+        for each in yaml.safe_load_all(file.read_text())
+        if "template" in each["spec"]
+    ]
+    assert templates
+    for template in templates:
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "tried", "namespace": namespace},
+            "spec": template["spec"],
+        }
+        api_server.kubectl("create", "--dry-run=server", "-f", "-", stdin=json.dumps(pod))
