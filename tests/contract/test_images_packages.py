@@ -1,0 +1,133 @@
+"""Does each image get the packages that its component imports, and no more?"""
+
+import ast
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from importlib.metadata import packages_distributions
+from pathlib import Path
+from typing import Any
+
+import pytest
+from images.catalogue import ROOT, copied
+
+OURS = {
+    path.name: path for path in ROOT.glob("*/src/inferometer_*") if (path / "__init__.py").exists()
+}
+IMAGES = {
+    "image-operator": "operator",
+    "image-loadgen": "loadgen",
+    "image-serving-cpu": "serving",
+    "image-serving-gpu": "serving",
+}
+BROUGHT_BY = {"pydantic-core": "pydantic", "onnxruntime-gpu": "onnxruntime"}
+"""Names that come with another's, or stand for it."""
+
+
+@cache
+def project() -> dict[str, Any]:
+    """Return pyproject.toml."""
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def plain(requirement: str) -> str:
+    """Return the normal name of a requirement: "tritonclient" for "tritonclient[grpc]>=2"."""
+    (name,) = re.findall(r"^[\w.-]+", requirement)
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def group(name: str) -> list[str]:
+    """Return the requirements of a dependency group, those of included groups too."""
+    found: list[str] = []
+    for each in project()["dependency-groups"][name]:
+        found += group(each["include-group"]) if isinstance(each, dict) else [each]
+    return found
+
+
+def imported_names(path: Path) -> Iterator[str]:
+    """Yield the dotted names that a module imports at any place but under TYPE_CHECKING."""
+    tree = ast.parse(path.read_text())
+    for_types = {
+        inner
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for inner in ast.walk(node)
+    }
+    for node in ast.walk(tree):
+        if node in for_types:
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def module_file(name: str) -> Path | None:
+    """Return the file of one of our modules; None for a name that is none."""
+    top, _, rest = name.partition(".")
+    path = OURS[top].joinpath(*rest.split(".")) if rest else OURS[top]
+    for file in (path / "__init__.py", path.with_suffix(".py")):
+        if file.exists():
+            return file
+    return None
+
+
+def reached(component: str) -> tuple[set[str], set[str]]:
+    """Return our packages and the top names of others that a component's modules lead to."""
+    folder = OURS[f"inferometer_{component}"]
+    waiting = [
+        ".".join((folder.name, *path.relative_to(folder).with_suffix("").parts))
+        for path in folder.rglob("*.py")
+    ]
+    seen: set[str] = set()
+    others: set[str] = set()
+    while waiting:
+        name = waiting.pop().removesuffix(".__init__")
+        file = module_file(name)
+        if name in seen or file is None:
+            continue
+        seen.add(name)
+        waiting.append(name.rpartition(".")[0] or name)
+        for each in imported_names(file):
+            top = each.partition(".")[0]
+            if top in OURS:
+                waiting.append(each)
+            elif top not in sys.stdlib_module_names:
+                others.add(top)
+    return {name.partition(".")[0] for name in seen}, others
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_an_image_has_what_its_component_imports(name: str) -> None:
+    """Each import is of a package of the image's group, and each package of the group imported."""
+    held = {BROUGHT_BY.get(each, each) for each in map(plain, group(name))}
+    known = packages_distributions()
+    used = set()
+    for top in reached(IMAGES[name])[1]:
+        makers = {plain(each) for each in known.get(top, [top])}
+        makers = {BROUGHT_BY.get(each, each) for each in makers}
+        assert makers & held, f"{top} is imported and the group {name} of pyproject.toml lacks it"
+        used |= makers & held
+    assert held == used, f"the group {name} of pyproject.toml has what nothing imports"
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_an_image_has_no_package_of_its_own(name: str) -> None:
+    """What an image has, an installation has too, in the version that was locked for both."""
+    depends = project()["project"]["dependencies"]
+    extras = project()["project"]["optional-dependencies"]
+    everything = {plain(each) for each in (*depends, *extras["cpu"], *extras["gpu"])}
+    assert {plain(each) for each in group(name)} <= everything
+    assert not [each for each in group(name) if re.search(r"[<>=~!]", each)]
+
+
+@pytest.mark.parametrize("component", ["operator", "loadgen", "serving"])
+def test_an_image_has_the_sources_that_its_component_reaches(component: str) -> None:
+    """Our own packages that the component's modules lead to are copied, and no others."""
+    paths = copied((ROOT / component / "Dockerfile").read_text())
+    sources = {path for path in paths if path.endswith("/src")}
+    ours = reached(component)[0]
+    assert sources == {str(OURS[name].parent.relative_to(ROOT)) for name in ours}
