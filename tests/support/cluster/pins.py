@@ -62,6 +62,7 @@ _ALL = (
     Pin("probe", "probe", "inferometer.dev/tests/probe", 10),
     Pin("coredns", "coredns", "github.com/coredns/coredns", 200),
     Pin("helm", "helm", "helm.sh/helm/v3/cmd/helm", 150, _HELM),
+    Pin("versitygw", "versitygw", "github.com/versity/versitygw/cmd/versitygw", 140),
     Pin("kind", "kind", "sigs.k8s.io/kind", 30),
     Pin("decode-kind-config", "kind", "inferometer.dev/tests/kind/decode", 30),
 )
@@ -71,7 +72,7 @@ API = ("etcd", "kube-apiserver", "kube-controller-manager", "kubectl")
 """What a control plane without nodes is made of."""
 NODES = (*API, "kube-scheduler", "kubelet", "kube-proxy", "pause", "coredns")
 """What a cluster with nodes is made of."""
-EVERYTHING = (*NODES, "probe", "helm", "decode-kind-config")
+EVERYTHING = (*NODES, "probe", "helm", "decode-kind-config", "versitygw")
 """What the tests use; kind itself is built only where Docker works."""
 
 

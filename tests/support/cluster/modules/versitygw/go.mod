@@ -1,3 +1,4 @@
+// A store that speaks S3, for models that come from one, pinned.
 module inferometer.dev/tests/versitygw
 
 go 1.26
