@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 import kopf
 
-from inferometer_api.children import GROUP
+from inferometer_api.children import GROUP, MANAGER
 from inferometer_operator.cluster.connection import Connection
 from inferometer_operator.cluster.watching import SILENCE_SECONDS, WATCH_SECONDS
 from inferometer_operator.reconcile.observed import Json
@@ -46,7 +46,10 @@ async def watch_runs(
         changed(event["type"], event["object"])
 
     existing = {task for task in asyncio.all_tasks() if task is not asyncio.current_task()}
+    # Else kopf asks for the name of the process's user, and in a pod that user has none.
+    identity: Any = MANAGER
     tasks = await kopf.spawn_tasks(
+        identity=identity,
         registry=registry,
         settings=_settings(),
         standalone=True,
