@@ -1,0 +1,298 @@
+"""What would a cluster and the operator's edges make of the plans of a run?
+
+A cluster in memory without any time of its own: it carries plans out as the API server would, and
+a test plays scheduler, kubelet and load generator.
+"""
+
+import copy
+import itertools
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from inferometer_api.children import LOADGEN, SERVER
+from inferometer_api.handover import LoadReport
+from inferometer_api.plan import Progress
+from inferometer_api.result import Outcome, ResultDocument
+from inferometer_operator.reconcile.decide import plan as decide
+from inferometer_operator.reconcile.observed import (
+    Collected,
+    Json,
+    Observed,
+    Reference,
+    Refusal,
+    Turn,
+)
+from inferometer_operator.reconcile.plan import Plan
+from inferometer_operator.reconcile.times import stamp
+from inferometer_operator.settings import Images, Settings
+from support.cluster_objects import EPOCH, Object, bound, ended, load_pod, server_pod, started
+from support.results import a_result
+from support.runs import a_run
+
+SETTINGS = Settings(
+    images=Images(serving="r/serving:1", serving_gpu="r/serving-gpu:1", loadgen="r/loadgen:1")
+)
+
+
+def stored(run: Object, **metadata: Any) -> Object:
+    """Return a run as the API server keeps it."""
+    found = copy.deepcopy(run)
+    found["metadata"] = {
+        "namespace": "team",
+        "uid": "0c9e8f3a-1111-4222-8333-444455556666",
+        "generation": 1,
+        "creationTimestamp": stamp(EPOCH),
+        **found["metadata"],
+        **metadata,
+    }
+    return found
+
+
+@dataclass(slots=True)
+class PretendCluster:
+    """One run and all that there is of it."""
+
+    run: Object = field(default_factory=lambda: stored(a_run()))
+    settings: Settings = SETTINGS
+    now: datetime = EPOCH
+    turn: Turn = Turn(admitted=True)
+    children: dict[str, Object] = field(default_factory=dict)
+    """By KIND/NAME."""
+    pods: dict[str, Object] = field(default_factory=dict)
+    events: list[Object] = field(default_factory=list)
+    references: dict[Reference, Json | None] = field(default_factory=dict)
+    service: Json | None = None
+    refusals: dict[str, tuple[int, str]] = field(default_factory=dict)
+    """What is refused by the API server, by KIND/NAME: code and words."""
+    refused: dict[str, Refusal] = field(default_factory=dict)
+    report: LoadReport | None = None
+    document: ResultDocument | Collected | None = None
+    """What the load pod's log holds."""
+    collected: Collected | None = None
+    gone: bool = False
+    writes: list[str] = field(default_factory=list)
+    """What was written to the API, in words."""
+    jobs_made: int = 0
+    stops: int = 0
+    _uids: Any = field(default_factory=lambda: itertools.count(1))
+
+    @property
+    def server(self) -> str:
+        """The key of the server's Deployment."""
+        return f"Deployment/{self.run['metadata']['name']}-server"
+
+    @property
+    def load(self) -> str:
+        """The key of the load generator's Job."""
+        return f"Job/{self.run['metadata']['name']}-load"
+
+    def observed(self) -> Observed:
+        """Return what the edges would observe."""
+        name = self.run["metadata"]["name"]
+        maps = [
+            child
+            for key, child in sorted(self.children.items())
+            if key.startswith(f"ConfigMap/{name}-result")
+        ]
+        own = [each for each in maps if each["metadata"].get("ownerReferences")]
+        return Observed(
+            turn=self.turn,
+            deployment=self.children.get(self.server),
+            job=self.children.get(self.load),
+            plan_map=self.children.get(f"ConfigMap/{name}-load"),
+            pods=tuple(self.pods.values()),
+            result_maps=tuple(own),
+            events=tuple(self.events),
+            references=self.references,
+            service=self.service,
+            refused=dict(self.refused),
+            report=self.report,
+            collected=self.collected,
+        )
+
+    def decided(self) -> Plan:
+        """Return what is decided now."""
+        return decide(self.run, self.observed(), self.settings, self.now, "a-token")
+
+    def step(self) -> bool:
+        """Decide once and carry the plan out; return whether anything was written."""
+        plan = self.decided()
+        before = len(self.writes)
+        self._tell(plan)
+        for child in plan.make:
+            self._make(child)
+        for target in plan.delete:
+            self._delete(target.kind, target.name, target.uid)
+        fresh = plan.collect is not None and self.collected is None
+        if fresh:
+            self.collected = self._log()
+        if plan.stop is not None:
+            self.stops += 1
+        return fresh or len(self.writes) > before
+
+    def settle(self, most: int = 12) -> "PretendCluster":
+        """Decide until nothing more is written."""
+        for _ in range(most):
+            if self.gone or not self.step():
+                return self
+        raise AssertionError(f"no rest after {most} decisions: {self.writes[-8:]}")
+
+    def later(self, seconds: float) -> "PretendCluster":
+        """Let time pass, and decide."""
+        self.now += timedelta(seconds=seconds)
+        return self.settle()
+
+    def status(self) -> Object:
+        """Return the run's status."""
+        found: Object = self.run.get("status", {})
+        return found
+
+    def says(self, kind: str) -> tuple[str, str] | None:
+        """Return a condition's value and reason, None where it is not told."""
+        for each in self.status().get("conditions", ()):
+            if each["type"] == kind:
+                return each["status"], each["reason"]
+        return None
+
+    def message(self, kind: str) -> str:
+        """Return a condition's message."""
+        found = [each for each in self.status()["conditions"] if each["type"] == kind]
+        return str(found[0]["message"])
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run is Finished, or no more."""
+        return self.gone or (self.says("Finished") or ("", ""))[0] == "True"
+
+    def restart_operator(self) -> None:
+        """Forget all that only a process knows."""
+        self.collected = None
+        self.refused = {}
+
+    # What scheduler, kubelet and load generator do.
+
+    def schedule(self, replicas: int = 1) -> "PretendCluster":
+        """Give the Deployment's pods nodes and addresses."""
+        for number in range(1, replicas + 1):
+            pod = bound(server_pod(self.run, number), f"node{number}", f"10.88.0.{number}")
+            self.pods[pod["metadata"]["name"]] = pod
+        return self.settle()
+
+    def start_server(self, *, ready: bool = True) -> "PretendCluster":
+        """Let the server pods run."""
+        for name, pod in self._of(SERVER):
+            self.pods[name] = started(pod, ready=ready, at=self.now)
+        return self.settle()
+
+    def start_load(self) -> "PretendCluster":
+        """Let the load pod run."""
+        pod = started(bound(load_pod(self.run)), ready=True, at=self.now)
+        self.pods[pod["metadata"]["name"]] = pod
+        return self.settle()
+
+    def measure(self, fraction: float = 0.5, **more: Any) -> "PretendCluster":
+        """Let the load generator tell how far it is."""
+        scenarios = self.run["spec"]["scenarios"]
+        index = more.pop("scenario_index", 0)
+        progress = Progress(
+            stage=more.pop("stage", "Measuring"),
+            scenario=scenarios[index]["name"],
+            scenario_index=index,
+            scenario_count=len(scenarios),
+            fraction=fraction,
+            qps=more.pop("qps", 123.4),
+            p99_nanoseconds=12_345_678,
+        )
+        done = list(self.report.scenarios) if self.report else []
+        self.report = LoadReport(progress=progress, scenarios=more.pop("scenarios", done))
+        return self.settle()
+
+    def end_load(
+        self,
+        code: int = 0,
+        outcome: Outcome | None = None,
+        document: ResultDocument | Collected | None = None,
+        **end: Any,
+    ) -> "PretendCluster":
+        """Let the load generator end."""
+        told = outcome or Outcome(state="Complete", reason="Measured")
+        if self.document is None:
+            self.document = document or a_result(outcome=told)
+        if code in {0, 1, 2, 143}:
+            self.report = replace_outcome(self.report, told)
+        for name, pod in self._of(LOADGEN):
+            self.pods[name] = ended(pod, code, at=self.now, **end)
+        return self.settle()
+
+    def collect_garbage(self) -> "PretendCluster":
+        """Let every pod go whose owner is gone."""
+        for component, key in ((SERVER, self.server), (LOADGEN, self.load)):
+            if key not in self.children:
+                for name, _ in self._of(component):
+                    del self.pods[name]
+        return self.settle()
+
+    def _of(self, component: str) -> list[tuple[str, Object]]:
+        label = "app.kubernetes.io/component"
+        return [
+            (name, pod)
+            for name, pod in list(self.pods.items())
+            if pod["metadata"]["labels"][label] == component
+        ]
+
+    def _tell(self, plan: Plan) -> None:
+        written = plan.status.model_dump(mode="json", by_alias=True, exclude_none=True)
+        written = {name: value for name, value in written.items() if value not in ([], {})}
+        if written != self.status():
+            self.writes.append(f"status {written.get('phase')}")
+            self.run["status"] = written
+            self.writes += [f"event {event.reason}" for event in plan.events]
+
+    def _make(self, child: Object) -> None:
+        metadata = child["metadata"]
+        key = f"{child['kind']}/{metadata['name']}"
+        held = self.children.get(key)
+        if held is not None:
+            ours = held["metadata"].get("ownerReferences") == metadata["ownerReferences"]
+            if not ours:
+                self._refuse(key, 409, "already exists")
+            return
+        if key in self.refusals:
+            self._refuse(key, *self.refusals[key])
+            return
+        self.refused.pop(key, None)
+        self.writes.append(f"make {key}")
+        self.jobs_made += child["kind"] == "Job"
+        made = {"uid": f"uid-{next(self._uids)}", "creationTimestamp": stamp(self.now)}
+        self.children[key] = {**child, "metadata": {**metadata, **made}}
+
+    def _refuse(self, key: str, code: int, words: str) -> None:
+        held = self.refused.get(key)
+        if held is None:
+            self.writes.append(f"refused {key}")
+        self.refused[key] = Refusal(held.since if held else self.now, code, words)
+
+    def _delete(self, kind: str, name: str, uid: str) -> None:
+        if kind == "BenchmarkRun":
+            assert uid == self.run["metadata"]["uid"]
+            self.gone = True
+            return
+        found = self.children.get(f"{kind}/{name}")
+        if found is not None and found["metadata"]["uid"] == uid:
+            self.writes.append(f"delete {kind}/{name}")
+            del self.children[f"{kind}/{name}"]
+
+    def _log(self) -> Collected:
+        if isinstance(self.document, Collected):
+            return self.document
+        if self.document is None:
+            return Collected(None, "The log holds no result document.")
+        return Collected(self.document)
+
+
+def replace_outcome(report: LoadReport | None, outcome: Outcome) -> LoadReport:
+    """Return a report of a load generator that has ended."""
+    return (report or LoadReport()).model_copy(update={"progress": None, "outcome": outcome})
+
+
