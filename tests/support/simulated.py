@@ -2,7 +2,7 @@
 
 import asyncio
 import selectors
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -223,12 +223,12 @@ def a_site(loop: SimulatedLoop, lateness: Callable[[int], int] = lambda _: 0) ->
 
 
 def drive(
-    loop: SimulatedLoop, driver: Driver, server: SimulatedServer, connections: int = 1
+    loop: SimulatedLoop, driver: Driver, servers: Sequence[SimulatedServer], connections: int = 1
 ) -> End:
-    """Drive a step to its end."""
+    """Drive a step to its end, with so many connections to each server."""
 
     async def work() -> End:
-        await driver.connect([server.opener()], connections)
+        await driver.connect([server.opener() for server in servers], connections)
         try:
             return await driver.run()
         finally:

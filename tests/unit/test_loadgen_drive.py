@@ -1,93 +1,21 @@
 """Does the driver send, time and account for every query, in virtual time?"""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate, islice
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inferometer_loadgen.drive import ClosedLoop, Driver, OpenLoop, Queries, Schedules
-from inferometer_loadgen.recorder import Recorder, Tallied
 from inferometer_loadgen.replies import gaps
-from inferometer_loadgen.schedule import Constant, Poisson, Stream, generator
-from inferometer_loadgen.steps import End, StepPlan
-from inferometer_loadgen.wire import Failure, FailureKind, Prepared, Reply
+from inferometer_loadgen.schedule import Stream, generator
+from inferometer_loadgen.steps import End
+from support.drills import A_STEP, BAD, CUT, Drill, after
 from support.simulated import (
     MILLISECOND,
     SECOND,
     Answer,
-    Answering,
-    SimulatedLoop,
-    SimulatedServer,
-    a_site,
-    drive,
 )
-
-A_STEP = StepPlan(
-    label="",
-    batch_size=1,
-    warm_up_ns=0,
-    min_duration_ns=10 * SECOND,
-    max_duration_ns=100 * SECOND,
-    min_queries=1,
-)
-CUT = Failure(FailureKind.CONNECTION, "It was cut.")
-BAD = Failure(FailureKind.STATUS, "It was refused.")
-
-
-def after(delay_ns: int) -> Answering:
-    """Answer every request well after the same time."""
-    return lambda _index, _now: Answer(delay_ns)
-
-
-@dataclass(slots=True)
-class Drill:
-    """A step of a driver at a simulated server, and what came of it."""
-
-    answering: Answering
-    step: StepPlan = A_STEP
-    milli_qps: int | None = 100_000
-    """The rate of an open loop with equal gaps; None: a closed loop."""
-    connections: int = 1
-    capacity: int = 1
-    timeout_ns: int = 60 * SECOND
-    check: Callable[[Reply], str | None] = lambda _: None
-    lateness: Callable[[int], int] = lambda _: 0
-    poisson: bool = False
-
-    def run(self, at: dict[int, Callable[["Drill"], None]] | None = None) -> Tallied:
-        """Drive the step; `at` are things that happen at virtual times."""
-        self.loop = SimulatedLoop()
-        self.recorder = Recorder()
-        self.server = SimulatedServer(self.loop, self.answering, self.capacity)
-        self.driver = self._driver()
-        for when, what in (at or {}).items():
-            self.loop.call_at_ns(when, lambda what=what: what(self))  # type: ignore[misc]  # bound now
-        self.end = drive(self.loop, self.driver, self.server, self.connections)
-        return self.recorder.tallied
-
-    def _driver(self) -> Driver:
-        site = a_site(self.loop, self.lateness)
-        queries = Queries([[Prepared((b"",))]], self.check, self.timeout_ns)
-        if self.milli_qps is None:
-            return ClosedLoop(site, self.recorder, queries, self.step)
-        schedules = Schedules(
-            warm_up=Constant(self.milli_qps),
-            measured=(
-                Poisson(self.milli_qps, generator(1, Stream.MEASURED))
-                if self.poisson
-                else Constant(self.milli_qps)
-            ),
-        )
-        return OpenLoop(site, self.recorder, queries, self.step, schedules)
-
-    loop: SimulatedLoop = None  # type: ignore[assignment]  # set by run
-    recorder: Recorder = None  # type: ignore[assignment]  # set by run
-    server: SimulatedServer = None  # type: ignore[assignment]  # set by run
-    driver: Driver = None  # type: ignore[assignment]  # set by run
-    end: End = End.INTERRUPTED
 
 
 def test_open_loop_sends_the_schedule() -> None:

@@ -11,27 +11,23 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import aiohttp
-import grpc  # type: ignore[import-untyped]  # has no types
 from google.protobuf.json_format import MessageToDict
-from tritonclient.grpc import (  # type: ignore[import-untyped]  # has no types
-    aio as triton_grpc,
-)
-from tritonclient.http import (  # type: ignore[import-untyped]  # has no types
-    aio as triton_http,
-)
 from tritonclient.utils import (  # type: ignore[import-untyped]  # has no types
     InferenceServerException,
 )
 
 from inferometer_api.result import Tensor
+from inferometer_loadgen.control_clients import control_client
 from inferometer_loadgen.inputs import DTYPES, InputRefusedError
 
 FACT_PREFIX = "inferometer."
-_POLL_SECONDS = 0.05
+_SHORTEST_POLL_SECONDS, _LONGEST_POLL_SECONDS = 0.02, 0.5
+_POLL_SHARE = 0.02
+"""A server is asked again after this share of the time that it has taken already."""
 _ATTEMPT_SECONDS = 5.0
 _PORTS = {"http": 80, "grpc": 8001}
 
-_FAULTS = (InferenceServerException, aiohttp.ClientError, grpc.RpcError, OSError, TimeoutError)
+_FAULTS = (InferenceServerException, aiohttp.ClientError, OSError, TimeoutError)
 
 
 class ServerNotReadyError(RuntimeError):
@@ -97,11 +93,7 @@ class Control:
     def __init__(self, endpoint: Endpoint, model_name: str, model_version: str) -> None:
         self._endpoint = endpoint
         self._model = (model_name, model_version)
-        self._client: Any = (
-            triton_grpc.InferenceServerClient(endpoint.address)
-            if endpoint.protocol == "GRPC"
-            else triton_http.InferenceServerClient(endpoint.address, conn_timeout=_ATTEMPT_SECONDS)
-        )
+        self._client = control_client(endpoint.protocol, endpoint.address, _ATTEMPT_SECONDS)
 
     async def wait_until_ready(
         self, deadline_seconds: float, told: Callable[[str], None] = lambda _: None
@@ -109,7 +101,7 @@ class Control:
         """Wait for the server, then for the model; `told` hears why the last attempt was in vain.
 
         Raises ServerNotReadyError past the deadline, ModelRefusedError where the server knows no
-        such model.
+        such model, RedirectedError where it sends its askers elsewhere.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + deadline_seconds
@@ -173,12 +165,14 @@ class Control:
                 last = "it answered that it is not ready"
             except _FAULTS as fault:
                 last = _said(fault)
-            if loop.time() + _POLL_SECONDS > deadline:
+            pause = (loop.time() - deadline + deadline_seconds) * _POLL_SHARE
+            pause = min(_LONGEST_POLL_SECONDS, max(_SHORTEST_POLL_SECONDS, pause))
+            if loop.time() + pause > deadline:
                 raise ServerNotReadyError(
                     f"{what} was not ready within {deadline_seconds:g} s "
                     f"(server.readyDeadlineSeconds): {last}."
                 )
-            await asyncio.sleep(_POLL_SECONDS)
+            await asyncio.sleep(pause)
 
     async def _metadata(self) -> dict[str, Any]:
         try:

@@ -8,13 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from tritonclient import (  # type: ignore[import-untyped]  # has no types
-    grpc as triton_grpc,
-)
-from tritonclient import http as triton_http
-from tritonclient.grpc.service_pb2 import (  # type: ignore[import-untyped]  # has no types
-    ModelInferRequest,
-)
 from tritonclient.utils import (  # type: ignore[import-untyped]  # has no types
     InferenceServerException,
 )
@@ -49,6 +42,10 @@ class Encoder:
             ) from error
 
     def _http(self, tensors: Tensors) -> EncodedRequest:
+        from tritonclient import (  # type: ignore[import-untyped]  # noqa: PLC0415 - gRPC needs it not, and it takes long
+            http as triton_http,
+        )
+
         inputs = []
         for tensor in self.inputs:
             array = tensors[tensor.name]
@@ -64,6 +61,13 @@ class Encoder:
         return EncodedRequest(body, json_length)
 
     def _grpc(self, tensors: Tensors) -> EncodedRequest:
+        from tritonclient import (  # noqa: PLC0415 - HTTP needs it not, and it takes long
+            grpc as triton_grpc,
+        )
+        from tritonclient.grpc.service_pb2 import (  # type: ignore[import-untyped]  # noqa: PLC0415 - the same
+            ModelInferRequest,
+        )
+
         request: Any = ModelInferRequest(
             model_name=self.model_name, model_version=self.model_version
         )

@@ -8,9 +8,6 @@ from random import Random
 from typing import Any, Literal
 
 from google.protobuf.message import DecodeError
-from tritonclient.grpc.service_pb2 import (  # type: ignore[import-untyped]  # has no types
-    ModelInferResponse,
-)
 
 from inferometer_api.result import Tensor
 from inferometer_loadgen.inputs import DTYPES, has_batch_axis
@@ -85,6 +82,10 @@ def _leaves(data: Any) -> int:
 
 
 def _read_grpc(body: bytes) -> list[Output]:
+    from tritonclient.grpc.service_pb2 import (  # type: ignore[import-untyped]  # noqa: PLC0415 - HTTP needs it not, and it takes long; it has no types
+        ModelInferResponse,
+    )
+
     response: Any = ModelInferResponse.FromString(body)
     raw = list(response.raw_output_contents)
     if raw and len(raw) != len(response.outputs):

@@ -12,6 +12,7 @@ from inferometer_api.scenario import Scenario, percentile_value
 from inferometer_loadgen.board import Board
 from inferometer_loadgen.breaches import Conditions, Measurement
 from inferometer_loadgen.control import Described, ModelRefusedError, ServerNotReadyError
+from inferometer_loadgen.control_clients import RedirectedError
 from inferometer_loadgen.drive import Driver
 from inferometer_loadgen.encode import BINARY_EXTENSION, Encoder
 from inferometer_loadgen.inputs import InputRefusedError, Source
@@ -37,6 +38,7 @@ _FAULTS: dict[type[Exception], tuple[OutcomeState, str]] = {
     NotAvailableError: ("Refused", "NotAvailable"),
     InputRefusedError: ("Refused", "InputRefused"),
     ModelRefusedError: ("Refused", "ModelRefused"),
+    RedirectedError: ("Refused", "Redirected"),
     RequestRefusedError: ("Refused", "RequestRefused"),
     ServerNotReadyError: ("Failed", "ServerNotReady"),
     NoAnswerError: ("Failed", "NoAnswer"),
@@ -80,7 +82,7 @@ class Session:
 
     async def _outcome(self) -> Outcome:
         try:
-            missing = unavailable(self._plan.run, place="Local")
+            missing = unavailable(self._plan.run, place=self._plan.place)
             if missing:
                 raise NotAvailableError(" ".join(missing))
             return await self._measure_all()
