@@ -145,11 +145,19 @@ def test_the_head_says_which_run_where_and_since_when() -> None:
 
 
 def test_conditions_stand_in_columns() -> None:
-    """Each condition has a line, a message of several lines stays in its column."""
-    run = _failed("ServerEnded", "It ended:\nfatal")
-    assert list(condition_lines(run)) == [
+    """Each condition has a line with its message, several lines in its column, told once."""
+    ended = "It ended:\nfatal"
+    conditions = [
+        a_condition("Accepted", "True", "Accepted"),
+        a_condition("Complete", "False", "Other"),
+        a_condition("Failed", "True", "ServerEnded", ended),
+        a_condition("Finished", "True", "Failed", ended),
+    ]
+    assert list(condition_lines(_run({"conditions": conditions}))) == [
         "Accepted  True     Accepted",
+        "Complete  False    Other",
         "Failed    True     ServerEnded  It ended:\n                                fatal",
+        "Finished  True     Failed       (as Failed)",
     ]
     assert "no operator has taken the run up" in next(condition_lines(_run()))
 
@@ -162,7 +170,8 @@ def test_the_last_events_are_told_in_order() -> None:
     ]
     newest = {"reason": "New", "eventTime": "2026-03-12T14:03:50.123456Z", "message": "a\nb"}
     series = {"count": 3, "lastObservedTime": "2026-03-12T14:03:51Z"}
-    events += [event_of(newest), event_of({"reason": "Again", "type": "Warning", "series": series})]
+    again = {"reason": "Again", "type": "Warning", "series": series, "message": "m" * 200}
+    events += [event_of(newest), event_of(again)]
     lines = list(event_lines(events, NOW))
     assert [line.split(": ")[0].split()[-1] for line in lines] == [
         "R13",
@@ -172,7 +181,7 @@ def test_the_last_events_are_told_in_order() -> None:
         "Again",
     ]
     assert lines[-2].endswith("New: a b")
-    assert lines[-1] == "  0 s ago  Warning  Again:  (3 times)"
+    assert lines[-1] == f"  0 s ago  Warning  Again: {'m' * 157}... (3 times)"
 
 
 def test_the_figures_read_as_those_of_a_local_run() -> None:

@@ -26,6 +26,8 @@ REFUSED_REASONS: frozenset[ReasonName] = frozenset(
 )
 """Ends at which what was asked cannot be run, though it was accepted: code 2, as locally."""
 _LAST_EVENTS = 5
+_EVENT_LENGTH = 160
+"""An event that says more says it in a condition too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,8 @@ class EventLine:
     reason: str
     message: str
     count: int = 1
+    written: int = 0
+    """Orders what happened within one second."""
 
 
 def exit_of(run: SeenRun) -> Exit:
@@ -93,25 +97,28 @@ def head_lines(run: SeenRun, now: datetime) -> Iterator[str]:
 
 
 def condition_lines(run: SeenRun) -> Iterator[str]:
-    """Yield a line for each condition: what holds, why, since when."""
+    """Yield a line for each condition: what holds, why, and what to do, each message once."""
     conditions = run.status.conditions
     if not conditions:
         yield "No condition is written yet: no operator has taken the run up."
         return
     types = max(len(condition.type) for condition in conditions)
     reasons = max(len(condition.reason) for condition in conditions)
+    said: dict[str, str] = {}
     for each in conditions:
         head = f"{each.type:<{types}}  {each.status:<7}  {each.reason:<{reasons}}"
         # A message may have several lines: the server's last words.
         message = printable(each.message).replace("\n", "\n" + " " * (len(head) + 2))
-        yield f"{head}  {message}".rstrip()
+        first = said.setdefault(each.message, each.type)
+        is_news = first == each.type or not message
+        yield f"{head}  {message if is_news else f'(as {first})'}".rstrip()
 
 
 def event_lines(events: list[EventLine], now: datetime) -> Iterator[str]:
     """Yield the last events, the newest last."""
-    for event in sorted(events, key=lambda each: each.at)[-_LAST_EVENTS:]:
+    for event in sorted(events, key=lambda each: (each.at, each.written))[-_LAST_EVENTS:]:
         times = f" ({event.count} times)" if event.count > 1 else ""
-        message = printable(event.message).replace("\n", " ")
+        message = _short(printable(event.message).replace("\n", " "))
         yield f"{_age(event.at, now):>9}  {event.type:<7}  {event.reason}: {message}{times}"
 
 
@@ -131,6 +138,7 @@ def event_of(raw: Mapping[str, Any]) -> EventLine:
         reason=raw.get("reason") or "",
         message=raw.get("message") or "",
         count=series.get("count") or raw.get("count") or 1,
+        written=_number(raw.get("metadata", {}).get("resourceVersion")),
     )
 
 
@@ -140,8 +148,16 @@ def verdict_line(run: SeenRun) -> Text:
     return Text.assemble((head.word, STYLES[head.tone]), ": ", printable(head.sentence))
 
 
+def _short(text: str) -> str:
+    return text if len(text) <= _EVENT_LENGTH else f"{text[: _EVENT_LENGTH - 3]}..."
+
+
+def _number(text: str | None) -> int:
+    return int(text) if text is not None and text.isdecimal() else 0
+
+
 def _going_on(run: SeenRun, total: int) -> str:
-    accepted, ready = run.condition("Accepted"), run.condition("ServerReady")
+    accepted = run.condition("Accepted")
     match run.status.phase:
         case None:
             return "No operator has taken the run up yet."
@@ -149,10 +165,10 @@ def _going_on(run: SeenRun, total: int) -> str:
             return _sentence(accepted)
         case "Measuring":
             return f"{len(run.status.scenarios)} of {_scenarios(total)} measured."
-        case _ if ready is not None and ready.status != "True":
-            return _sentence(ready)
         case _:
-            return "The run is being prepared."
+            waits = (run.condition("ServerReady"), run.condition("Measuring"))
+            held = [each for each in waits if each is not None and each.status != "True"]
+            return _sentence(held[0]) if held else "The run is being prepared."
 
 
 def _sentence(condition: Condition) -> str:
