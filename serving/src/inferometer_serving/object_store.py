@@ -22,6 +22,7 @@ _REQUIRED = ("accessKeyId", "secretAccessKey")
 _CONNECT = timedelta(seconds=10)
 _STALL = timedelta(seconds=30)
 _WHOLE = timedelta(days=1)
+_CERTIFICATE_FAULT = re.compile(r"InvalidCertificate\((?:\s*Other\(\s*OtherError\()?\s*(\w+)")
 _PASSING_STATUSES = frozenset({"408", "425", "429"})
 
 
@@ -120,10 +121,11 @@ def _opened(store: Store, bucket: str) -> S3Store:
 def _fault(what: str, store: Store, error: Exception) -> Exception:
     text = str(error)
     status = re.search(r"status code: (\d+)", text)
-    if "ertificate" in text and status is None:
+    certificate = _CERTIFICATE_FAULT.search(text)
+    if certificate is not None and status is None:
         return ModelRefusedError(
-            f"The {what} cannot be fetched: the certificate of {store} is not trusted. Put the PEM "
-            "of its authority into the Secret's key caCertificate."
+            f"The {what} cannot be fetched: the certificate of {store} is not trusted "
+            f"({certificate[1]}). Put the PEM of its authority into the Secret's key caCertificate."
         )
     stays = isinstance(error, ValueError) or (
         status is not None and status[1].startswith("4") and status[1] not in _PASSING_STATUSES

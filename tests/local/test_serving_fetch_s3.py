@@ -1,0 +1,206 @@
+"""Are models and inputs fetched from a real store that speaks S3?"""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from inferometer_serving import transfer
+from inferometer_serving.errors import FetchFailedError, ModelRefusedError
+from inferometer_serving.fetch import fetch
+from inferometer_serving.fetch_inputs import fetch_inputs
+from support import onnx_models
+from support.object_store import keys, object_store, store_binary
+from support.signed_tls import signed_certificate
+
+MODEL = onnx_models.identity().SerializeToString()
+SHA256 = hashlib.sha256(MODEL).hexdigest()
+
+
+@pytest.fixture(scope="module")
+def program() -> Path:
+    """Return the store's program; without it there is nothing to try."""
+    found = store_binary()
+    if isinstance(found, str):
+        pytest.skip(found)
+    return found
+
+
+@pytest.fixture(scope="module")
+def buckets(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a bucket of models."""
+    folder = tmp_path_factory.mktemp("store") / "buckets"
+    models = folder / "models"
+    (models / "a").mkdir(parents=True)
+    (models / "a" / "my net é+1.onnx").write_bytes(MODEL)
+    (models / "top.onnx").write_bytes(MODEL)
+    for name, location in (("whole", "w/data.bin"), ("odd", "../data.bin"), ("half", "none.bin")):
+        (models / name / "w").mkdir(parents=True)
+        onnx_models.write_with_external_data(models / name, location)
+    (models / "whole" / "weights.bin").rename(models / "whole" / "w" / "data.bin")
+    np.savez(models / "samples.npz", x=np.zeros((2, 3), np.float32))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def port(program: Path, buckets: Path) -> Iterator[int]:
+    """Run the store."""
+    with object_store(program, buckets) as port:
+        yield port
+
+
+@pytest.fixture
+def endpoint(port: int, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Give this process the keys of the store, and return its address."""
+    monkeypatch.setattr(transfer, "_PAUSES_SECONDS", (0.0, 0.0))
+    found = f"http://127.0.0.1:{port}"
+    _know(monkeypatch, keys(found))
+    return found
+
+
+def _know(monkeypatch: pytest.MonkeyPatch, told: dict[str, str]) -> None:
+    for variable, value in told.items():
+        monkeypatch.setenv(variable, value)
+
+
+def _fetch(uri: str, folder: Path, sha256: str | None = None, max_bytes: int = 1 << 20) -> Path:
+    model = fetch(
+        uri,
+        folder / "fetched",
+        relative_to=folder,
+        sha256=sha256,
+        max_bytes=max_bytes,
+        file_name="model.onnx",
+    )
+    return model.path
+
+
+@pytest.mark.parametrize("key", ["a/my%20net%20%C3%A9+1.onnx", "top.onnx"])
+def test_a_model_is_fetched(endpoint: str, tmp_path: Path, key: str) -> None:
+    """An object is fetched by its key, checked, and called as the caller says."""
+    found = _fetch(f"s3://models/{key}", tmp_path, SHA256)
+    assert found == tmp_path / "fetched" / "model.onnx"
+    assert found.read_bytes() == MODEL
+
+
+def test_external_data_comes_along(endpoint: str, tmp_path: Path, buckets: Path) -> None:
+    """What a model keeps beside it in the store is fetched beside it, too."""
+    (model,) = (buckets / "models" / "whole").glob("*.onnx")
+    _fetch(f"s3://models/whole/{model.name}", tmp_path)
+    data = (buckets / "models" / "whole" / "w" / "data.bin").read_bytes()
+    assert (tmp_path / "fetched" / "w" / "data.bin").read_bytes() == data
+    with pytest.raises(ModelRefusedError, match="larger than"):
+        _fetch(f"s3://models/whole/{model.name}", tmp_path, max_bytes=model.stat().st_size + 1)
+
+
+@pytest.mark.parametrize(
+    ("folder", "sentence"),
+    [("odd", "outside its own folder"), ("half", r"external data s3://models/half/none\.bin")],
+)
+def test_external_data_elsewhere_is_refused(
+    endpoint: str, tmp_path: Path, buckets: Path, folder: str, sentence: str
+) -> None:
+    """External data that would leave the model's folder, or is not there, is refused."""
+    (model,) = (buckets / "models" / folder).glob("*.onnx")
+    with pytest.raises(ModelRefusedError, match=sentence):
+        _fetch(f"s3://models/{folder}/{model.name}", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("uri", "told", "sentence"),
+    [
+        ("s3://models/none.onnx", {}, "is not there, says .*NoSuchKey"),
+        ("s3://nobody/top.onnx", {}, "is not there, says .*NoSuchBucket"),
+        ("s3://models/top.onnx", {"secretAccessKey": "x"}, "SignatureDoesNotMatch"),
+        ("s3://models/top.onnx", {"accessKeyId": "x"}, "Check bucket, key and accessKeyId"),
+        ("s3://models/top.onnx", {"region": "eu-west-1"}, "expecting .*us-east-1.*region"),
+        ("s3://models/top.onnx", {"accessKeyId": ""}, "but accessKeyId are not there"),
+        ("s3://models/top.onnx", {"endpoint": "storage:9000"}, "which is no address"),
+        ("s3://models/samples.npz", {}, "is not an ONNX model"),
+        ("s3://m/top.onnx", {}, "is not there|cannot be fetched"),
+    ],
+)
+def test_what_the_store_refuses_is_told(
+    endpoint: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    uri: str,
+    told: dict[str, str],
+    sentence: str,
+) -> None:
+    """A missing object, wrong keys and a wrong region are refused in the store's own words."""
+    _know(monkeypatch, keys(endpoint, **told) if "endpoint" not in told else keys(**told))
+    with pytest.raises(ModelRefusedError, match=sentence):
+        _fetch(uri, tmp_path)
+
+
+def test_another_file_is_refused(endpoint: str, tmp_path: Path) -> None:
+    """An object of another checksum, or over the limit, is refused and does not stay."""
+    with pytest.raises(ModelRefusedError, match="should have the sha256"):
+        _fetch("s3://models/top.onnx", tmp_path, "0" * 64)
+    with pytest.raises(ModelRefusedError, match="larger than the 10 bytes"):
+        _fetch("s3://models/top.onnx", tmp_path, max_bytes=10)
+    assert not list((tmp_path / "fetched").glob("*"))
+
+
+def test_a_store_that_is_not_there_may_come_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store that cannot be reached is a fault that may pass, told after three tries."""
+    monkeypatch.setattr(transfer, "_PAUSES_SECONDS", (0.0, 0.0))
+    _know(monkeypatch, keys("http://127.0.0.1:1"))
+    with pytest.raises(FetchFailedError, match=r"in 3 tries: http://127\.0\.0\.1:1: "):
+        _fetch("s3://models/top.onnx", tmp_path)
+
+
+def test_a_private_authority_is_trusted_where_it_is_named(
+    program: Path, buckets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store whose certificate no public authority signs needs its PEM in the Secret."""
+    monkeypatch.setattr(transfer, "_PAUSES_SECONDS", (0.0, 0.0))
+    signed = signed_certificate(tmp_path)
+    options = ("--cert", str(signed.certificate), "--key", str(signed.key))
+    with object_store(program, buckets, *options) as port:
+        endpoint = f"https://127.0.0.1:{port}"
+        _know(monkeypatch, keys(endpoint, caCertificate=signed.authority.read_text()))
+        assert _fetch("s3://models/top.onnx", tmp_path).read_bytes() == MODEL
+        monkeypatch.delenv("INFEROMETER_S3_CA_CERTIFICATE")
+        with pytest.raises(
+            ModelRefusedError, match=r"is not trusted \(UnknownIssuer\).*caCertificate"
+        ):
+            _fetch("s3://models/top.onnx", tmp_path)
+
+
+def test_inputs_are_fetched(endpoint: str, tmp_path: Path, buckets: Path) -> None:
+    """A .npz file comes from the same store."""
+    found = fetch_inputs(
+        "s3://models/samples.npz", tmp_path / "inputs.npz", sources=None, max_bytes=1 << 20
+    )
+    assert found.read_bytes() == (buckets / "models" / "samples.npz").read_bytes()
+
+
+def test_a_pods_fetcher_reads_the_keys_from_its_environment(endpoint: str, tmp_path: Path) -> None:
+    """The process of an init container has both files in its folder when it ends."""
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "inferometer_serving.fetcher"),
+            *("--uri", "s3://models/top.onnx", "--inputs-uri", "s3://models/samples.npz"),
+            *("--destination", tmp_path / "model", "--file-name", "model.onnx"),
+        ],
+        env=os.environ | keys(endpoint),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    told = json.loads(done.stdout)
+    assert (told["sha256"], told["name"]) == (SHA256, "top")
+    assert sorted(each.name for each in (tmp_path / "model").iterdir()) == [
+        "inputs.npz",
+        "model.onnx",
+    ]
