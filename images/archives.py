@@ -14,7 +14,8 @@ from images.commands import run, say
 from images.debian import base_name, debian_base
 
 _KEPT = 4
-"""Archives of one image that stay: of the checkouts that took turns last."""
+_KEPT_SECONDS = 3600
+"""Archives of one image that stay: the last few, and those that a test may be about to read."""
 _STORE_MAX_MEBIBYTES = 6144
 """Layers kept for the next build; past this, all of them go and are built again."""
 
@@ -94,7 +95,8 @@ def _drop_oldest(folder: Path, name: str) -> None:
         folder.glob(f"{name}-{'[0-9a-f]' * 16}.tar"), key=lambda path: path.stat().st_mtime
     )
     for archive in kept[:-_KEPT]:
-        archive.unlink()
+        if time.time() - archive.stat().st_mtime > _KEPT_SECONDS:
+            archive.unlink()
 
 
 @contextmanager

@@ -1,0 +1,110 @@
+"""Do the images that the Dockerfiles make hold what pods need, and nothing that they must not?"""
+
+import json
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from images.catalogue import ROOT, version
+
+from support.cluster.images import images
+from support.unpacked_image import UnpackedImage
+
+_IMPORT_ALL = """
+import importlib, json, os, pkgutil, sys
+package = importlib.import_module(sys.argv[1])
+for each in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+    importlib.import_module(each.name)
+files = [getattr(module, "__cached__", None) for module in sys.modules.values()]
+print(json.dumps([file for file in files if file and not os.path.exists(file)]))
+"""
+_INSTALLED = """
+import importlib.metadata, json
+print(json.dumps({each.name.lower(): each.version for each in importlib.metadata.distributions()}))
+"""
+_UNEXPECTED = {"pip", "uv", "setuptools", "wheel", "hatchling", "typer", "rich", "pytest", "mypy"}
+
+
+@pytest.fixture(scope="module", params=["operator", "loadgen", "serving"])
+def component(request: pytest.FixtureRequest) -> str:
+    """Return each component that has an image."""
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def image(
+    component: str, nodes_can_run: None, tmp_path_factory: pytest.TempPathFactory
+) -> UnpackedImage:
+    """Return the image of a component, built if it is stale."""
+    (archive,) = [path for path in images() if path.name.startswith(f"inferometer-{component}-")]
+    return UnpackedImage(archive, tmp_path_factory.mktemp(component))
+
+
+def files_of(folder: Path) -> Iterator[Path]:
+    """Yield every file below a folder that is no link."""
+    return (each for each in folder.rglob("*") if each.is_file() and not each.is_symlink())
+
+
+def test_it_runs_as_another_user(image: UnpackedImage, component: str) -> None:
+    """User, entry point and labels are those that the Dockerfile and the checkout say."""
+    assert image.description["User"] == "10001:10001"
+    assert image.description["Entrypoint"] == ["python3", "-m", f"inferometer_{component}"]
+    labels = image.description["Labels"]
+    assert labels["org.opencontainers.image.version"] == version(ROOT)
+    assert labels["org.opencontainers.image.title"] == f"inferometer-{component}"
+
+
+def test_nothing_in_it_raises_rights(image: UnpackedImage) -> None:
+    """No file is set-user-id or set-group-id."""
+    raising = stat.S_ISUID | stat.S_ISGID
+    assert not [each for each in files_of(image.root) if each.stat().st_mode & raising]
+
+
+def test_its_user_owns_nothing(image: UnpackedImage) -> None:
+    """Even with a writable root, the process could not change its own program."""
+    ours = image.root / "opt"
+    writable = stat.S_IWGRP | stat.S_IWOTH
+    stats = {str(each): each.stat() for each in files_of(ours)}
+    assert stats
+    open_to_all = [each for each, of in stats.items() if of.st_uid != 0 or of.st_mode & writable]
+    assert open_to_all == []
+
+
+def test_it_has_no_build_tools(image: UnpackedImage) -> None:
+    """Installers, compilers and what belongs to other components stayed behind."""
+    installed = json.loads(image.run("python3", "-c", _INSTALLED))
+    assert installed["inferometer"] == version(ROOT)
+    assert not _UNEXPECTED & installed.keys()
+    assert not [name for name in ("gcc", "git") if (image.root / "usr/bin" / name).exists()]
+
+
+def test_every_module_imports_from_bytecode(image: UnpackedImage, component: str) -> None:
+    """With only its own packages, all of the component imports, and nothing is compiled anew."""
+    uncompiled = image.run("python3", "-c", _IMPORT_ALL, f"inferometer_{component}")
+    assert json.loads(uncompiled) == []
+
+
+def test_its_entry_point_starts(image: UnpackedImage) -> None:
+    """The process that a pod starts knows its command line."""
+    told = image.run(*image.description["Entrypoint"], "--help")
+    assert told.startswith("usage: ")
+
+
+@pytest.mark.parametrize("component", ["serving"], scope="module")
+def test_the_server_brings_the_zoo(image: UnpackedImage) -> None:
+    """A model of the zoo is fetched without a network, into the one folder that can be written."""
+    fetcher = ("python3", "-m", "inferometer_serving.fetcher")
+    uri = "zoo://classification/resnet50"
+    told = image.run(*fetcher, "--uri", uri, "--destination", "/tmp/model")  # noqa: S108 - a tmpfs of its own
+    assert json.loads(told)["name"] == "resnet50"
+
+
+@pytest.mark.parametrize("component", ["loadgen"], scope="module")
+def test_the_load_generator_tells_its_packages(image: UnpackedImage) -> None:
+    """What a measurement rests on is named with its version, as a result tells it."""
+    code = (
+        "import json; from inferometer_loadgen.node import packages; print(json.dumps(packages()))"
+    )
+    told = json.loads(image.run("python3", "-c", code))
+    assert {"python", "inferometer", "hdrhistogram", "numpy", "tritonclient", "uvloop"} <= set(told)
