@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from support.api_client import Api
+from support.api_client import AnswerError, Api
 from support.cluster.control_plane import ControlPlane
 from support.cluster.namespaces import fresh_namespace
+from support.cluster.processes import wait_until
 from support.fake_kubelet import FakeKubelet
 from support.stage import Stage, a_stage
 
@@ -34,8 +35,8 @@ def namespace(api_server: ControlPlane) -> Iterator[str]:
 def api(api_server: ControlPlane) -> Iterator[Api]:
     """Install the CustomResourceDefinition and return a client."""
     api_server.kubectl("apply", "--server-side", "-f", str(_DEFINITION))
-    api_server.kubectl("wait", "--for=condition=Established", "-f", str(_DEFINITION))
     client = Api(api_server)
+    wait_until(lambda: _served(client), "The API for runs")
     yield client
     client.close()
 
@@ -55,3 +56,11 @@ def stage(api_server: ControlPlane, kubelet: FakeKubelet, tmp_path: Path) -> Ite
     """Make a namespace in which an operator of the test's own can be started."""
     with a_stage(api_server, kubelet, tmp_path) as made:
         yield made
+
+
+def _served(client: Api) -> bool:
+    try:
+        client.all("BenchmarkRun", None)
+    except AnswerError:
+        return False
+    return True

@@ -12,7 +12,7 @@ def test_runs_wait_for_their_turn(stage: Stage) -> None:
     for name in ("one", "two", "three"):
         stage.apply(name)
         stage.wait("Accepted", name=name)
-    first = stage.loads.of("one")
+    first = stage.load("one")
     stage.wait("Accepted", "Queued", name="two")
     stage.wait("Accepted", "Queued", name="three")
     assert stage.status("three")["phase"] == "Queued"
@@ -24,7 +24,7 @@ def test_runs_wait_for_their_turn(stage: Stage) -> None:
     stage.api.delete("BenchmarkRun", stage.namespace, "two")
     first.end()
     stage.finished("one")
-    stage.loads.of("three").end()
+    stage.load("three").end()
     stage.finished("three")
     ends, begins = stage.status("one")["completionTime"], stage.status("three")["startTime"]
     assert begins >= ends
@@ -36,11 +36,11 @@ def test_as_many_run_at_once_as_the_admin_allows(stage: Stage) -> None:
     stage.start_operator(maxConcurrentRuns=2)
     for name in ("one", "two", "three"):
         stage.apply(name)
-    first, second = stage.loads.of("one"), stage.loads.of("two")
+    first, second = stage.load("one"), stage.load("two")
     stage.wait("Accepted", "Queued", name="three")
     second.end()
     stage.finished("two")
-    third = stage.loads.of("three")
+    third = stage.load("three")
     assert not stage.condition("Finished", "one")
     first.end()
     third.end()
@@ -93,7 +93,7 @@ def test_a_cancelled_run_keeps_what_was_measured(stage: Stage) -> None:
     status = stage.finished()
     assert [each["name"] for each in status["scenarios"]] == ["first"]
     assert status["result"]["configMaps"]
-    assert stage.loads.of("a-run").refused_stops == 0
+    assert stage.load().refused_stops == 0
 
 
 def test_a_queued_run_that_is_cancelled_never_begins(stage: Stage) -> None:
@@ -101,14 +101,14 @@ def test_a_queued_run_that_is_cancelled_never_begins(stage: Stage) -> None:
     stage.play("loadgen", stage.loads.follow)
     stage.start_operator()
     stage.apply("other")
-    stage.loads.of("other")
+    stage.load("other")
     stage.apply()
     stage.wait("Accepted", "Queued")
     stage.change(cancel=True)
     stage.wait("Failed", "Cancelled")
     status = stage.finished()
     assert "startTime" not in status
-    stage.loads.of("other").end()
+    stage.load("other").end()
 
 
 def test_a_run_past_its_deadline_is_ended(stage: Stage) -> None:
@@ -126,7 +126,7 @@ def test_a_deleted_run_leaves_nothing_and_its_turn_is_free(stage: Stage) -> None
     stage.play("loadgen", stage.loads.follow)
     stage.start_operator()
     stage.apply()
-    stage.loads.of("a-run").show("Measuring", "latency")
+    stage.load().show("Measuring", "latency")
     stage.wait("Measuring")
     stage.apply("next", validity=SHORT)
     stage.wait("Accepted", "Queued", name="next")

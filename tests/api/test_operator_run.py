@@ -12,7 +12,7 @@ from support.stage import SHORT, Stage
 _THREE = [
     {"name": "latency", "singleStream": {}},
     {"name": "traffic", "server": {"targetQps": 20, "latencyBoundMicroseconds": 900_000}},
-    {"name": "clients", "concurrency": {"clients": [1, 2]}},
+    {"name": "throughput", "batch": {"batchSizes": [1, 2]}},
 ]
 
 
@@ -21,7 +21,7 @@ def test_a_run_is_carried_out_to_its_result(stage: Stage) -> None:
     stage.play("loadgen", stage.loads.follow)
     stage.start_operator()
     stage.apply(scenarios=_THREE, server={"replicas": 2})
-    load = stage.loads.of("a-run")
+    load = stage.load()
     assert len(load.plan["servers"]) == 2
     assert {each["pod"] for each in load.plan["servers"]} == {
         pod.name for pod in stage.kubelet.all(stage.namespace, "server")
@@ -39,7 +39,7 @@ def test_a_run_is_carried_out_to_its_result(stage: Stage) -> None:
     status = stage.finished()
     assert stage.condition("Valid")["status"] == "True"
     assert status["phase"] == "Complete"
-    assert [each["name"] for each in status["scenarios"]] == ["latency", "traffic", "clients"]
+    assert [each["name"] for each in status["scenarios"]] == ["latency", "traffic", "throughput"]
     assert status["completionTime"] >= status["startTime"]
     _result_is_kept(stage, status, document)
     _columns_tell(stage, "Complete", "VALID")
@@ -124,6 +124,6 @@ def test_a_run_against_a_service_starts_no_server(stage: Stage) -> None:
     stage.finished()
     assert stage.condition("Complete")["status"] == "True"
     assert stage.kubelet.all(stage.namespace, "server") == []
-    (server,) = stage.loads.of("a-run").plan["servers"]
+    (server,) = stage.load().plan["servers"]
     assert server["url"].startswith("http://mine.")
     assert server["url"].endswith(":8001")

@@ -1,11 +1,13 @@
 """How does a test speak to the API server without starting kubectl each time?"""
 
+import contextlib
 import http.client
 import json
+import socket
 import ssl
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Self
 from urllib.parse import urlencode, urlsplit
 
 from support.cluster.control_plane import ControlPlane
@@ -52,9 +54,21 @@ class Api:
         self._local = threading.local()
         self._open: list[http.client.HTTPSConnection] = []
 
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close every connection."""
+        self.close()
+
     def close(self) -> None:
         """Close every connection, of all threads."""
         for connection in self._open:
+            if connection.sock is not None:
+                with contextlib.suppress(OSError):
+                    # A watch that another thread reads from ends by this alone.
+                    connection.sock.shutdown(socket.SHUT_RDWR)
             connection.close()
 
     def ask(
@@ -126,7 +140,8 @@ class Api:
             while line := answer.readline():
                 told = json.loads(line)
                 yield told["type"], told["object"]
-        except (OSError, http.client.HTTPException, ValueError):
+        except (OSError, http.client.HTTPException, ValueError, AttributeError):
+            # The last is how the library tells that it was closed meanwhile.
             return
         finally:
             connection.close()

@@ -162,6 +162,8 @@ class Pod:
 
     def log(self, *lines: str) -> None:
         """Give its container a log."""
+        if (self.namespace, self.name) in self._kubelet.forgotten:
+            return
         self._kubelet.logs[self.namespace, self.name] = "".join(f"{line}\n" for line in lines)
 
     def plan(self) -> Object:
@@ -202,6 +204,7 @@ class FakeKubelet:
         self.pods: dict[str, Pod] = {}
         """By UID, those that are gone too."""
         self._scripts: dict[tuple[str, str], Script] = {}
+        self.forgotten: set[tuple[str, str]] = set()
         self._ended = threading.Event()
         self.silent = threading.Event()
         """Whether the node has fallen silent."""
@@ -236,6 +239,10 @@ class FakeKubelet:
             for pod in list(self.pods.values())
             if (pod.namespace, pod.component) == (namespace, component)
         ]
+
+    def forget_logs(self, namespace: str, name: str) -> None:
+        """Have no log of a pod, now and later."""
+        self.forgotten.add((namespace, name))
 
     def close(self) -> None:
         """End all threads."""

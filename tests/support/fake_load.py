@@ -145,7 +145,6 @@ class Loads:
 
     def __init__(self) -> None:
         self.port = free_port()
-        self._changed = threading.Condition()
         self._loads: dict[str, FakeLoad] = {}
 
     def follow(self, pod: Pod) -> None:
@@ -168,24 +167,16 @@ class Loads:
         load.stopped.wait(DEADLINE_SECONDS)
         load.end("Terminated", "Terminated", "It was asked to end.", code=143)
 
-    def of(self, run: str) -> FakeLoad:
-        """Wait for the load generator of a run of this name."""
-        with self._changed:
-            came = self._changed.wait_for(
-                lambda: any(each.run.name == run for each in self._loads.values()),
-                DEADLINE_SECONDS,
-            )
-            assert came, f"No load generator of {run} was started."
-            return next(each for each in self._loads.values() if each.run.name == run)
+    def there(self, run: str) -> FakeLoad | None:
+        """Return the load generator of a run of this name, None while there is none."""
+        return next((each for each in list(self._loads.values()) if each.run.name == run), None)
 
     def _begun(self, pod: Pod) -> FakeLoad:
         load = FakeLoad(pod, self.port)
         load.show("Preparing")
         pod.bind()
         pod.run()
-        with self._changed:
-            self._loads[pod.uid] = load
-            self._changed.notify_all()
+        self._loads[pod.uid] = load
         return load
 
 

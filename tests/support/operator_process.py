@@ -144,7 +144,8 @@ class OperatorProcess:
     def health(self, path: str) -> tuple[int, str]:
         """Return what it answers at one of its addresses for probes."""
         self.wait_told("health_served")
-        port = self.told("health_served")[-1]["addresses"][0][1]
+        addresses = self.told("health_served")[-1]["addresses"]
+        port = next(port for host, port in addresses if host == "0.0.0.0")  # noqa: S104 - compared
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
                 return answer.status, answer.read().decode()

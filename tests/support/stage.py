@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from inferometer_api.children import LOADGEN, SERVER
-from support.api_client import Object
+from support.api_client import Api, Object
 from support.cluster.control_plane import ControlPlane
 from support.cluster.namespaces import fresh_namespace
 from support.cluster.processes import wait_until
 from support.fake_kubelet import FakeKubelet, Pod, Script, ready_server
-from support.fake_load import Loads
+from support.fake_load import FakeLoad, Loads
 from support.operator_process import OperatorProcess, account_for
 from support.runs import a_run
 
@@ -83,10 +83,13 @@ class Stage:
         self._operators.append(operator)
         return operator
 
-    def apply(self, name: str = "a-run", **spec: Any) -> Object:
+    def a_run(self, name: str, **spec: Any) -> Object:
+        """Return a run with short minimums."""
+        return {**a_run(**{"validity": SHORT, **spec}), "metadata": {"name": name}}
+
+    def apply(self, name: str = "a-run", *, api: Api | None = None, **spec: Any) -> Object:
         """Create a run with short minimums."""
-        body = {**a_run(**{"validity": SHORT, **spec}), "metadata": {"name": name}}
-        return self.api.create("BenchmarkRun", self.namespace, body)
+        return (api or self.api).create("BenchmarkRun", self.namespace, self.a_run(name, **spec))
 
     def change(self, name: str = "a-run", **spec: Any) -> None:
         """Change members of a run's spec."""
@@ -155,6 +158,16 @@ class Stage:
                 kind, self.namespace, "app.kubernetes.io/managed-by=inferometer-operator"
             )
         }
+
+    def load(self, name: str = "a-run") -> FakeLoad:
+        """Wait for the load generator of a run."""
+        self.wait_for(
+            lambda: self.loads.there(name) or self.condition("Finished", name),
+            lambda: f"the load generator: {json.dumps(self.status(name))}\n{self.logs()}",
+        )
+        found = self.loads.there(name)
+        assert found is not None, f"{json.dumps(self.status(name))}\n{self.logs()}"
+        return found
 
     def pod(self, component: str, count: int = 1) -> Pod:
         """Wait for a pod of a component."""

@@ -26,6 +26,6 @@ def given_up(run: Json, error: Exception, now: datetime) -> RunStatus:
     return told(
         status,
         Moment(now, run["metadata"].get("generation")),
-        Told("Failed", "True", "InternalError", message),
-        Told("Finished", "True", "InternalError", message),
+        Told("Failed", "True", "OperatorFailed", message),
+        Told("Finished", "True", "Failed", message),
     )

@@ -7,16 +7,17 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Literal, Protocol
 
 import structlog
 
+from inferometer_api.children import load_name, server_name
 from inferometer_operator.cluster.errors import RefusedError, UnreachableError
 from inferometer_operator.cluster.reading import Reader
 from inferometer_operator.cluster.writing import Writer
-from inferometer_operator.reconcile.conditions import condition, holds, status_of
+from inferometer_operator.reconcile.conditions import holds, status_of
 from inferometer_operator.reconcile.observed import Collected, Json, Observed
-from inferometer_operator.reconcile.plan import Plan
+from inferometer_operator.reconcile.plan import Plan, Target
 from inferometer_operator.settings import Settings
 from inferometer_operator.wiring.acting import Actor, Refusals
 from inferometer_operator.wiring.collecting import collected, give_back_memory
@@ -155,21 +156,33 @@ class Worker:
         self._log.exception("run_failed_by_own_fault", failures=len(self._failures))
         if self._failures[-_GIVE_UP_AFTER:] == [told] * _GIVE_UP_AFTER:
             try:
-                return await self._given_up(error)
+                await self._given_up(error)
             except (RefusedError, UnreachableError) as refused:
                 self._log.warning("api_failed", error=str(refused))
+            else:
+                return None
         return self._backoff()
 
     def _backoff(self) -> float:
         doublings = min(len(self._failures) - 1, 10)
         return float(min(_FIRST_PAUSE_SECONDS * 2**doublings, _LONGEST_PAUSE_SECONDS))
 
-    async def _given_up(self, error: Exception) -> float | None:
+    async def _given_up(self, error: Exception) -> None:
+        """Fail a run that nothing can be decided for, and end what it left running."""
         run = await self._read()
+        if holds(status_of(run), "Finished"):
+            return
+        names: tuple[tuple[Literal["Deployment", "Job"], str], ...] = (
+            ("Deployment", server_name(self._name)),
+            ("Job", load_name(self._name)),
+        )
+        for kind, name in names:
+            child = await self._edges.reader.child(kind, self._namespace, name, self.uid)
+            if child is not None:
+                target = Target(kind, name, child["metadata"]["uid"])
+                await self._edges.writer.delete(self._namespace, target)
         status = given_up(run, error, self._edges.now())
-        if not holds(status_of(run), "Finished"):
-            self._seen(await self._edges.writer.status(run, status))
-        return None
+        self._seen(await self._edges.writer.status(run, status))
 
     async def _read(self) -> Json:
         run: Json | None = await self._edges.reader.found(
@@ -187,8 +200,8 @@ class Worker:
     async def _round(self) -> float | None:
         """Observe, decide and act until there is nothing to do at once."""
         run = await self._read()
-        if run["metadata"].get("deletionTimestamp") or _was_given_up(run):
-            # Its children go by themselves, or it was seen that nothing can be done.
+        if run["metadata"].get("deletionTimestamp"):
+            # Its children go by themselves.
             self._roster.yield_turn(self.uid)
             return None
         for _ in range(_MOST_ROUNDS):
@@ -253,9 +266,3 @@ class Worker:
             else:
                 pauses.append(LOOK_SECONDS)
         return min((pause for pause in pauses if pause is not None), default=None)
-
-
-def _was_given_up(run: Json) -> bool:
-    status = status_of(run)
-    failed = condition(status, "Failed")
-    return holds(status, "Finished") and failed is not None and failed.reason == "InternalError"

@@ -1,0 +1,439 @@
+"""Is each fault of the catalogue told, within 10 s of its first trace in the API?"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from support.api_client import Object
+from support.fake_kubelet import Pod, stamp
+from support.stage import SOON_SECONDS, Stage
+
+_READY_SECONDS = 4
+"""How long these runs wait for a server: what may heal has healed by then, or never does."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Fault:
+    reason: str
+    script: Callable[[Pod], None]
+    condition: str = "ServerReady"
+    ends: bool = True
+    spec: dict[str, Any] = field(default_factory=dict)
+    says: str = ""
+
+
+def _image(pod: Pod) -> None:
+    pod.bind()
+    pod.waiting("ErrImagePull", 'failed to pull "registry.test/serving:1": not found')
+    pod.waiting("ImagePullBackOff", 'Back-off pulling image "registry.test/serving:1"')
+
+
+def _image_name(pod: Pod) -> None:
+    pod.bind()
+    pod.waiting("InvalidImageName", 'Failed to apply default image tag "a::b"')
+
+
+def _no_node(pod: Pod) -> None:
+    pod.unschedulable("0/3 nodes are available: 3 node(s) had untolerated taint {a: b}.")
+
+
+def _no_gpu(pod: Pod) -> None:
+    pod.unschedulable("0/3 nodes are available: 3 Insufficient nvidia.com/gpu.")
+
+
+def _crash_loop(pod: Pod) -> None:
+    pod.bind()
+    pod.waiting("CrashLoopBackOff", "back-off 10s restarting failed container", restarts=2)
+
+
+def _never_ready(pod: Pod) -> None:
+    pod.bind()
+    pod.run(ready=False)
+
+
+def _out_of_memory(pod: Pod) -> None:
+    pod.bind()
+    pod.run(ready=False)
+    pod.restarted(137, "OOMKilled")
+
+
+def _no_model(pod: Pod) -> None:
+    pod.bind()
+    pod.fetch_ended(2, "zoo://classification/resnet50 was asked for, and there is no such model.")
+
+
+def _refused(pod: Pod) -> None:
+    pod.bind()
+    pod.end(2, message="The model has no input called x.", phase="Running")
+
+
+def _evicted(pod: Pod) -> None:
+    pod.bind()
+    pod.run()
+    pod.evict("The node was low on resource: memory.")
+
+
+def _node_lost(pod: Pod) -> None:
+    pod.bind()
+    pod.run()
+    # As the cluster's node controller marks the pods of a node that fell silent a minute ago.
+    pod.write(
+        conditions=[
+            {"type": "PodScheduled", "status": "True", "lastTransitionTime": stamp(90)},
+            {"type": "Initialized", "status": "True", "lastTransitionTime": stamp(90)},
+            {"type": "ContainersReady", "status": "True", "lastTransitionTime": stamp(90)},
+            {"type": "Ready", "status": "False", "lastTransitionTime": stamp(61)},
+        ]
+    )
+
+
+_GPU = {"device": "GPU", "gpu": {"resource": "nvidia.com/gpu"}}
+_FAULTS = (
+    _Fault("ImageNotPulled", _image, ends=False, says="registry.test/serving:1"),
+    _Fault("ImageNameInvalid", _image_name),
+    _Fault("Unschedulable", _no_node, ends=False, says="untolerated taint"),
+    _Fault("GpuUnavailable", _no_gpu, ends=False, spec=_GPU, says="nvidia.com/gpu"),
+    _Fault("CrashLoop", _crash_loop),
+    _Fault("ServerNotReady", _never_ready, condition="Failed"),
+    _Fault("OutOfMemory", _out_of_memory, says="2Gi"),
+    _Fault("ModelRefused", _no_model, says="zoo://classification/resnet50"),
+    _Fault("ServerRefused", _refused, says="no input called x"),
+    _Fault("Evicted", _evicted, says="low on resource: memory"),
+    _Fault("NodeLost", _node_lost),
+)
+
+
+@pytest.mark.parametrize("fault", _FAULTS, ids=lambda fault: fault.reason)
+def test_a_server_that_cannot_serve_is_told(stage: Stage, fault: _Fault) -> None:
+    """The condition has the reason and the found, at once where nothing heals, and the run ends."""
+    stage.play("server", fault.script)
+    stage.play("loadgen", stage.loads.follow)
+    stage.start_operator()
+    stage.apply(server={"readyDeadlineSeconds": _READY_SECONDS, **fault.spec})
+    stage.pod("server")
+    told = stage.wait(
+        fault.condition if fault.ends is False else "Failed",
+        fault.reason,
+        value="True" if fault.ends else "False",
+        within_seconds=SOON_SECONDS + _READY_SECONDS,
+    )
+    assert fault.says in told["message"]
+    stage.wait("Failed", fault.reason)
+    stage.finished()
+    assert stage.condition("ServerReady")["status"] == "False"
+    assert stage.condition("Valid").get("status") != "True"
+
+
+def test_what_heals_in_time_is_forgotten(stage: Stage) -> None:
+    """An image that is there at the second attempt ends no run."""
+
+    def late(pod: Pod) -> None:
+        _image(pod)
+        stage.wait("ServerReady", "ImageNotPulled", value="False", within_seconds=SOON_SECONDS)
+        pod.run()
+
+    stage.play("server", late)
+    stage.start_operator()
+    stage.apply()
+    stage.finished()
+    assert stage.condition("Complete")["status"] == "True"
+
+
+def test_a_server_that_ends_under_load_ends_the_run(stage: Stage) -> None:
+    """What was measured until then is asked for, and kept."""
+    two = [{"name": "first", "singleStream": {}}, {"name": "second", "singleStream": {}}]
+    stage.play("loadgen", stage.loads.measure_until_stopped)
+    stage.start_operator()
+    stage.apply(scenarios=two)
+    stage.wait("Measuring")
+    stage.pod("server").restarted(139, message="segmentation fault")
+    told = stage.wait("Failed", "ServerEnded", within_seconds=SOON_SECONDS)
+    assert "segmentation fault" in told["message"]
+    status = stage.finished()
+    assert [each["name"] for each in status["scenarios"]] == ["first"]
+    assert status["result"]["configMaps"]
+
+
+def test_a_load_pod_that_is_lost_is_never_replaced(stage: Stage) -> None:
+    """The run is Failed; the measurement is not begun again."""
+    stage.play("loadgen", stage.loads.follow)
+    stage.start_operator()
+    stage.apply()
+    load = stage.load()
+    load.show("Measuring", "latency")
+    stage.wait("Measuring")
+    load.close()
+    load.pod.vanish()
+    stage.wait("Failed", "LoadPodLost", within_seconds=SOON_SECONDS)
+    stage.finished()
+    assert len(stage.kubelet.all(stage.namespace, "loadgen")) == 1
+
+
+def test_a_load_pod_that_is_evicted_ends_the_run(stage: Stage) -> None:
+    """Its reason is told as the node told it."""
+    stage.play("loadgen", stage.loads.follow)
+    stage.start_operator()
+    stage.apply()
+    load = stage.load()
+    load.show("Measuring", "latency")
+    stage.wait("Measuring")
+    load.close()
+    load.pod.evict("The node was low on resource: ephemeral-storage.")
+    told = stage.wait("Failed", "Evicted", within_seconds=SOON_SECONDS)
+    assert "ephemeral-storage" in told["message"]
+    stage.finished()
+
+
+def test_a_load_generator_that_never_hears_stop_is_not_waited_for_long(stage: Stage) -> None:
+    """What it last told of itself stays in the status."""
+    two = [{"name": "first", "singleStream": {}}, {"name": "second", "singleStream": {}}]
+    stage.play("loadgen", stage.loads.follow)
+    stage.start_operator()
+    stage.apply(scenarios=two)
+    load = stage.load()
+    load.judge("first")
+    load.show("Measuring", "second")
+    stage.wait("Measuring")
+    stage.wait_for(lambda: stage.status().get("scenarios"), "the first scenario's figures", 20)
+    load.close()
+    stage.change(cancel=True)
+    stage.wait("Failed", "Cancelled", within_seconds=SOON_SECONDS)
+    stage.wait("Finished", within_seconds=60)
+    assert [each["name"] for each in stage.status()["scenarios"]] == ["first"]
+
+
+def test_a_result_with_a_gap_is_told_and_its_summary_counts(stage: Stage) -> None:
+    """The run is Complete with the reason ResultIncomplete, and judged."""
+    stage.play("loadgen", stage.loads.follow)
+    stage.start_operator()
+    stage.apply()
+    load = stage.load()
+    load.judge("latency")
+    load.end(change=lambda lines: [*lines[:1], *lines[2:]])
+    stage.wait("Complete", "ResultIncomplete", within_seconds=SOON_SECONDS)
+    status = stage.finished()
+    assert stage.condition("Valid")["status"] == "True"
+    assert [each["name"] for each in status["scenarios"]] == ["latency"]
+    assert not status.get("result", {}).get("configMaps")
+
+
+def test_a_log_that_cannot_be_read_is_told(stage: Stage) -> None:
+    """The node may be gone by then: the summary still counts."""
+    stage.play("loadgen", stage.loads.follow)
+    stage.start_operator()
+    stage.apply()
+    load = stage.load()
+    load.judge("latency")
+    stage.kubelet.forget_logs(stage.namespace, load.pod.name)
+    load.end()
+    stage.wait("Complete", "ResultLost")
+    stage.finished()
+
+
+def test_a_run_that_this_version_cannot_do_is_refused_at_once(stage: Stage) -> None:
+    """It is never tried again, and needs no turn."""
+    stage.start_operator()
+    stage.apply(model={"uri": "file:model.onnx"})
+    told = stage.wait("Failed", "NotAvailable", within_seconds=SOON_SECONDS)
+    assert "file:" in told["message"]
+    stage.finished()
+    assert stage.condition("Accepted")["status"] == "False"
+    assert stage.children() == set()
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "Job", "ConfigMap"])
+def test_a_foreign_object_of_a_childs_name_is_left_alone(stage: Stage, kind: str) -> None:
+    """It is never adopted and never deleted; the run is Failed with NameClash."""
+    name = "a-run-server" if kind == "Deployment" else "a-run-load"
+    before = stage.api.create(kind, stage.namespace, _foreign(kind, name))
+    stage.start_operator()
+    stage.apply()
+    told = stage.wait("Failed", "NameClash", within_seconds=SOON_SECONDS)
+    assert name in told["message"]
+    stage.finished()
+    after = stage.api.found(kind, stage.namespace, name)
+    assert after is not None
+    assert after["metadata"]["uid"] == before["metadata"]["uid"]
+    assert "deletionTimestamp" not in after["metadata"]
+    assert after["metadata"].get("labels") == before["metadata"].get("labels")
+
+
+def _foreign(kind: str, name: str) -> Object:
+    template = {
+        "metadata": {"labels": {"a": "b"}},
+        "spec": {
+            "restartPolicy": "Never" if kind == "Job" else "Always",
+            "containers": [{"name": "c", "image": "registry.test/other:1"}],
+        },
+    }
+    specs: dict[str, Object] = {
+        "Deployment": {
+            "spec": {
+                "replicas": 0,
+                "selector": {"matchLabels": {"a": "b"}},
+                "template": template,
+            }
+        },
+        "Job": {"spec": {"suspend": True, "template": template}},
+        "ConfigMap": {"data": {"plan.json": "{}"}},
+    }
+    return {"metadata": {"name": name}, **specs[kind]}
+
+
+_QUOTA = {"kind": "ResourceQuota", "spec": {"hard": {"pods": "0"}}}
+_NO_DEPLOYMENTS = {"kind": "ResourceQuota", "spec": {"hard": {"count/deployments.apps": "0"}}}
+_LIMITS = {
+    "kind": "LimitRange",
+    "spec": {"limits": [{"type": "Container", "max": {"cpu": "100m", "memory": "64Mi"}}]},
+}
+
+
+@pytest.mark.parametrize(
+    ("barrier", "reason"),
+    [(_QUOTA, "QuotaExceeded"), (_NO_DEPLOYMENTS, "QuotaExceeded"), (_LIMITS, "LimitRangeRefused")],
+    ids=["pods", "deployments", "limits"],
+)
+def test_what_the_namespace_does_not_grant_is_told(
+    stage: Stage, barrier: Object, reason: str
+) -> None:
+    """By the real controllers' words; the run goes on when there is room after all."""
+    named = {"apiVersion": "v1", "metadata": {"name": "barrier"}, **barrier}
+    kubectl = stage.control_plane.kubectl
+    kubectl("-n", stage.namespace, "apply", "-f", "-", stdin=json.dumps(named))
+    if barrier["kind"] == "ResourceQuota":
+        stage.wait_for(
+            lambda: (
+                (stage.api.found("ResourceQuota", stage.namespace, "barrier") or {})
+                .get("status", {})
+                .get("hard")
+            ),
+            "the quota",
+        )
+    stage.start_operator()
+    stage.apply(server={"readyDeadlineSeconds": 30})
+    told = stage.wait("ServerReady", reason, value="False", within_seconds=SOON_SECONDS)
+    assert "barrier" in told["message"] or "per Container" in told["message"]
+    kubectl("-n", stage.namespace, "delete", str(barrier["kind"]), "barrier")
+    stage.finished()
+    assert stage.condition("Complete")["status"] == "True"
+
+
+def test_a_policy_that_refuses_pods_is_told(stage: Stage) -> None:
+    """In the policy's own words."""
+    name = f"no-pods-{stage.namespace}"
+    policy = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": name},
+        "spec": {
+            "matchConstraints": {
+                "resourceRules": [
+                    {
+                        "apiGroups": [""],
+                        "apiVersions": ["v1"],
+                        "operations": ["CREATE"],
+                        "resources": ["pods"],
+                    }
+                ]
+            },
+            "validations": [{"expression": "false", "message": "no pods on a Saturday"}],
+        },
+    }
+    binding = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": name},
+        "spec": {
+            "policyName": name,
+            "validationActions": ["Deny"],
+            "matchResources": {
+                "namespaceSelector": {
+                    "matchLabels": {"kubernetes.io/metadata.name": stage.namespace}
+                }
+            },
+        },
+    }
+    _applied(stage, policy, binding)
+    stage.wait_for(lambda: _refuses_pods(stage), "the policy to hold")
+    stage.start_operator()
+    stage.apply(server={"readyDeadlineSeconds": 30})
+    told = stage.wait("ServerReady", "AdmissionRefused", value="False", within_seconds=SOON_SECONDS)
+    assert "no pods on a Saturday" in told["message"]
+    stage.change(cancel=True)
+    stage.finished()
+    stage.control_plane.kubectl(
+        "delete", "validatingadmissionpolicybinding,validatingadmissionpolicy", name
+    )
+
+
+def test_a_webhook_that_does_not_answer_is_told(stage: Stage) -> None:
+    """And the run goes on once it is gone."""
+    name = f"silent-{stage.namespace}"
+    webhook = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": name},
+        "webhooks": [
+            {
+                "name": "silent.inferometer.test",
+                "clientConfig": {"url": "https://127.0.0.1:1/"},
+                "rules": [
+                    {
+                        "apiGroups": ["apps"],
+                        "apiVersions": ["v1"],
+                        "operations": ["CREATE"],
+                        "resources": ["deployments"],
+                    }
+                ],
+                "namespaceSelector": {
+                    "matchLabels": {"kubernetes.io/metadata.name": stage.namespace}
+                },
+                "failurePolicy": "Fail",
+                "sideEffects": "None",
+                "admissionReviewVersions": ["v1"],
+            }
+        ],
+    }
+    _applied(stage, webhook)
+    stage.start_operator()
+    stage.apply(server={"readyDeadlineSeconds": 30})
+    told = stage.wait("ServerReady", "AdmissionRefused", value="False", within_seconds=SOON_SECONDS)
+    assert "silent.inferometer.test" in told["message"]
+    stage.control_plane.kubectl("delete", "validatingwebhookconfiguration", name)
+    stage.finished()
+    assert stage.condition("Complete")["status"] == "True"
+
+
+def _applied(stage: Stage, *objects: Object) -> None:
+    listed = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
+    stage.control_plane.kubectl("apply", "-f", "-", stdin=json.dumps(listed))
+
+
+def _refuses_pods(stage: Stage) -> bool:
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "probe"},
+        "spec": {"containers": [{"name": "c", "image": "registry.test/other:1"}]},
+    }
+    try:
+        stage.control_plane.kubectl(
+            "-n", stage.namespace, "create", "--dry-run=server", "-f", "-", stdin=json.dumps(pod)
+        )
+    except RuntimeError as error:
+        return "no pods on a Saturday" in str(error)
+    return False
+
+
+def test_a_pod_that_the_plan_names_and_somebody_deletes_ends_the_run(stage: Stage) -> None:
+    """A replaced server is another server."""
+    stage.play("loadgen", stage.loads.measure_until_stopped)
+    stage.start_operator()
+    stage.apply()
+    stage.wait("Measuring")
+    stage.pod("server").vanish()
+    stage.wait("Failed", "ServerReplaced", within_seconds=SOON_SECONDS)
+    stage.finished()

@@ -1,0 +1,153 @@
+"""How does the operator's process begin, idle and end, and what does it ask the cluster for?"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from inferometer_api import rights
+from support.cluster.audit import requests
+from support.fake_kubelet import Pod
+from support.stage import Stage
+
+_MOST_RESIDENT_KIB = 128 << 10
+
+
+def test_an_idle_operator_asks_for_nothing_but_its_lease(stage: Stage) -> None:
+    """Neither runs that are finished nor those that are held cost a request."""
+    operator = stage.start_operator("--lease-seconds", "5")
+    stage.apply()
+    stage.finished()
+    stage.wait_for(
+        lambda: not any("server" in each or "load" in each for each in stage.children()),
+        "the clean-up",
+    )
+    stage.apply("held", suspend=True)
+    stage.wait("Accepted", "Suspended", name="held")
+    quiet_from = [stage.control_plane.audit_log.stat().st_size]
+
+    def asked() -> list[str]:
+        found = requests(stage.control_plane.audit_log, stage.user, quiet_from[0])
+        return [f"{each.verb} {each.resource}" for each in found]
+
+    # What was under way when the last status was written may still be asked.
+    stage.wait_for(lambda: "update leases" in asked(), "a renewal")
+    quiet_from[0] = stage.control_plane.audit_log.stat().st_size
+    stage.wait_for(lambda: asked().count("update leases") >= 3, "three renewals")
+    assert set(asked()) == {"get leases", "update leases"}
+    status = Path(f"/proc/{operator.pid}/status").read_text()
+    resident = next(line.split()[1] for line in status.splitlines() if line.startswith("VmRSS"))
+    assert int(resident) <= _MOST_RESIDENT_KIB
+
+
+def test_an_operator_ends_when_it_is_asked_to(stage: Stage) -> None:
+    """With 0, at once, and its Lease is free."""
+    operator = stage.start_operator("--lease-seconds", "60")
+    assert operator.ask_to_end() == 0
+    lease = stage.api.found("Lease", stage.namespace, "inferometer-operator")
+    assert lease is not None
+    assert lease["spec"]["holderIdentity"] == ""
+    assert operator.told("told_to_end")
+
+
+def test_health_and_metrics_are_told(stage: Stage) -> None:
+    """Alive is who ticks, ready who hears every watch."""
+    operator = stage.start_operator()
+    code, alive = operator.health("/healthz")
+    assert (code, alive[:15]) == (200, "The loop ticked")
+    code, ready = operator.health("/readyz")
+    assert code == 200
+    assert all(kind in ready for kind in ("BenchmarkRun", "Deployment", "Job", "Pod"))
+    code, metrics = operator.health("/metrics")
+    assert code == 200
+    assert "process_resident_memory_bytes" in metrics
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (None, "cannot be read"),
+        ("a: [", "cannot be read"),
+        ("[]", "not valid"),
+        ("images: {serving: a, servingGpu: b, loadgen: c}\nmaxConcurrentRuns: 0", "maxConcurrent"),
+        ("images: {serving: a, servingGpu: b, loadgen: c}", "which namespace holds the Lease"),
+        ("namespace: a\nimages: {serving: a, servingGpu: b, loadgen: c}", "service account"),
+    ],
+    ids=["none", "no yaml", "list", "zero", "lease", "outside"],
+)
+def test_what_cannot_be_started_is_told_in_a_sentence(
+    tmp_path: Path, text: str | None, sentence: str
+) -> None:
+    """With exit code 2."""
+    file = tmp_path / "settings.yaml"
+    if text is not None:
+        file.write_text(text)
+    done = subprocess.run(
+        [sys.executable, "-m", "inferometer_operator", "--settings", file, "--health-port", "0"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PATH": "", "HOME": str(tmp_path)},
+    )
+    assert done.returncode == 2, done.stderr
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_operator_uses_its_rights_and_no_others(stage: Stage) -> None:
+    """The audit log has just the verbs that are listed, and none was denied."""
+    labels = {"inferometer.dev/allow-use": "true"}
+    kubectl = stage.control_plane.kubectl
+    claim = {
+        "spec": {"accessModes": ["ReadOnlyMany"], "resources": {"requests": {"storage": "1Gi"}}}
+    }
+    for kind, name, body in (
+        ("PersistentVolumeClaim", "models", claim),
+        ("Secret", "headers", {}),
+        ("Service", "mine", {"spec": {"ports": [{"port": 80}]}}),
+    ):
+        named = {"metadata": {"name": name, "labels": labels}, **body}
+        stage.api.create(kind, stage.namespace, named)
+
+    def flapping(pod: Pod) -> None:
+        pod.bind()
+        for _ in range(2):
+            pod.waiting("ErrImagePull", "not found")
+            stage.wait("ServerReady", "ImageNotPulled", value="False")
+            pod.run(ready=False)
+            stage.wait_for(
+                lambda: stage.condition("ServerReady")["reason"] != "ImageNotPulled", "healing"
+            )
+        pod.run()
+
+    stage.play("server", flapping)
+    stage.start_operator("--lease-seconds", "5", allowSecrets=True)
+    stage.apply(model={"uri": "pvc://models/a.onnx"}, retention={"ttlSecondsAfterFinished": 1})
+    stage.wait_for(
+        lambda: stage.api.found("BenchmarkRun", stage.namespace, "a-run") is None,
+        lambda: json.dumps(stage.status()),
+    )
+    stage.apply(
+        "external",
+        model={"name": "m"},
+        server={"runtime": "External", "external": {"service": {"name": "mine", "port": 80}}},
+    )
+    stage.finished("external")
+    stage.apply("secret", load={"headersSecret": "headers"})
+    stage.wait("Accepted", name="secret", value="False")
+    asked = [
+        each
+        for each in requests(stage.control_plane.audit_log, stage.user)
+        if each.group != "authorization.k8s.io"
+    ]
+    assert [each for each in asked if each.code == 403] == []
+    used = {(each.group, each.resource, each.verb) for each in asked}
+    granted = {
+        (right.group, right.resource, verb)
+        for right in (*rights.RUNS, *rights.SECRETS, *rights.LEASE)
+        for verb in right.verbs
+    }
+    assert used == granted
+    assert kubectl("-n", stage.namespace, "get", "bmr")

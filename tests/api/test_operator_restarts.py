@@ -1,0 +1,161 @@
+"""Does a run end right when the operator, or the API server, dies at any moment?"""
+
+from typing import Literal, get_args
+
+import pytest
+
+from inferometer_api.children import LOADGEN, SERVER
+from support.cluster.audit import requests
+from support.fake_kubelet import Pod, ready_server
+from support.stage import Stage
+
+_TWO = [{"name": "first", "singleStream": {}}, {"name": "second", "singleStream": {}}]
+_Phase = Literal["queued", "starting", "serving", "preparing", "measuring", "ended", "finished"]
+
+
+@pytest.mark.parametrize("phase", get_args(_Phase))
+def test_an_operator_that_is_killed_goes_on_where_the_cluster_stands(
+    stage: Stage, phase: _Phase
+) -> None:
+    """Killed in this phase and started again, it makes no child twice and measures once."""
+    world = _World(stage)
+    operator = stage.start_operator()
+    if phase == "queued":
+        stage.apply("other")
+        stage.load("other")
+    stage.apply(scenarios=_TWO)
+    world.lead_to(phase)
+    operator.kill()
+    if phase == "queued":
+        stage.load("other").end()
+    world.go_on_from(phase)
+    operator.start()
+    world.lead_to_the_end(phase)
+    status = stage.finished()
+    assert stage.condition("Complete")["status"] == "True", status
+    assert [each["name"] for each in status["scenarios"]] == ["first", "second"]
+    assert status["result"]["configMaps"]
+    _made_once(stage)
+
+
+class _World:
+    """Leads servers and load generators, with or without an operator."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        stage.play(SERVER, self._server)
+        stage.play(LOADGEN, stage.loads.follow)
+        self._held = False
+
+    def lead_to(self, phase: _Phase) -> None:
+        """Wait until the run is in a phase."""
+        stage = self._stage
+        match phase:
+            case "queued":
+                stage.wait("Accepted", "Queued")
+            case "starting":
+                stage.wait("Accepted", "Accepted")
+            case "serving":
+                stage.pod(LOADGEN)
+            case "preparing":
+                stage.load()
+            case "measuring":
+                self._measure()
+                stage.wait("Measuring")
+            case "ended" | "finished":
+                self._measure()
+                stage.wait("Measuring")
+                self._end()
+                stage.wait("Complete" if phase == "ended" else "Finished")
+
+    def go_on_from(self, phase: _Phase) -> None:
+        """Let the cluster go on while there is no operator."""
+        if phase == "measuring":
+            self._end()
+
+    def lead_to_the_end(self, phase: _Phase) -> None:
+        """Do what is left, with the operator that was started again."""
+        if phase in {"queued", "starting", "serving", "preparing"}:
+            self._measure()
+            self._stage.wait("Measuring")
+            self._end()
+
+    def _server(self, pod: Pod) -> None:
+        ready_server(pod)
+
+    def _measure(self) -> None:
+        load = self._stage.load()
+        load.judge("first")
+        load.show("Measuring", "second")
+
+    def _end(self) -> None:
+        load = self._stage.load()
+        load.judge("second")
+        load.end()
+
+
+def _made_once(stage: Stage) -> None:
+    made = [
+        (each.resource, each.name)
+        for each in requests(stage.control_plane.audit_log, stage.user)
+        if each.verb == "create" and each.code == 201 and each.resource != "events"
+    ]
+    # A request to create has no name in the audit log: children are counted by kind.
+    runs = len(stage.api.all("BenchmarkRun", stage.namespace))
+    for resource in ("deployments", "jobs"):
+        assert len([each for each in made if each[0] == resource]) == runs
+    assert len(stage.kubelet.all(stage.namespace, LOADGEN)) == runs
+
+
+def test_a_second_operator_takes_over(stage: Stage) -> None:
+    """One leads; when it dies the other one finishes its run, and neither measures twice."""
+    lease = ("--lease-seconds", "3")
+    world = _World(stage)
+    first = stage.start_operator(*lease)
+    second = stage.begin_operator(*lease)
+    second.wait_told("health_served")
+    assert second.health("/readyz") == (
+        200,
+        "Stands by: another operator leads, or none yet.\n",
+    )
+    stage.apply(scenarios=_TWO)
+    world.lead_to("measuring")
+    assert not second.told("lease_won")
+    first.kill()
+    second.wait_ready()
+    world.go_on_from("measuring")
+    stage.finished()
+    assert stage.condition("Complete")["status"] == "True"
+    _made_once(stage)
+    # One that ends by itself lets the next one lead at once.
+    first.start()
+    first.wait_told("health_served", 2)
+    assert second.ask_to_end() == 0
+    first.wait_told("lease_won", 2)
+    assert first.ask_to_end() == 0
+
+
+def test_an_operator_without_its_lease_ends(stage: Stage) -> None:
+    """Another one may lead by then."""
+    operator = stage.start_operator("--lease-seconds", "3")
+    spec = {"holderIdentity": "someone-else", "leaseDurationSeconds": 60}
+    stage.api.merge("Lease", stage.namespace, "inferometer-operator", {"spec": spec})
+    stage.wait_for(lambda: operator.exit_code is not None, "the operator's end")
+    assert operator.exit_code == 1
+    assert "Another operator holds the Lease" in operator.log.read_text()
+
+
+def test_an_api_server_that_is_gone_for_a_while_harms_no_run(stage: Stage) -> None:
+    """The run goes on when it is back; nothing is made twice."""
+    world = _World(stage)
+    operator = stage.start_operator()
+    stage.apply(scenarios=_TWO)
+    world.lead_to("measuring")
+    stage.control_plane.kill()
+    operator.wait_told("watch_broken")
+    stage.control_plane.restart()
+    world.go_on_from("measuring")
+    stage.finished()
+    assert stage.condition("Complete")["status"] == "True"
+    assert operator.exit_code is None
+    _made_once(stage)
