@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from inferometer_serving import transfer
+from inferometer_serving import fetcher, transfer
 from inferometer_serving.errors import FetchFailedError, ModelRefusedError
 from inferometer_serving.fetch import fetch
 from inferometer_serving.fetch_inputs import fetch_inputs
@@ -40,9 +40,15 @@ def buckets(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (models / "a").mkdir(parents=True)
     (models / "a" / "my net é+1.onnx").write_bytes(MODEL)
     (models / "top.onnx").write_bytes(MODEL)
-    for name, location in (("whole", "w/data.bin"), ("odd", "../data.bin"), ("half", "none.bin")):
+    for name, location in (
+        ("whole", "w/data.bin"),
+        ("odd", "../data.bin"),
+        ("half", "none.bin"),
+        ("same", "inputs.npz"),
+    ):
         (models / name / "w").mkdir(parents=True)
         onnx_models.write_with_external_data(models / name, location)
+    (models / "same" / "weights.bin").rename(models / "same" / "inputs.npz")
     (models / "whole" / "weights.bin").rename(models / "whole" / "w" / "data.bin")
     np.savez(models / "samples.npz", x=np.zeros((2, 3), np.float32))
     return folder
@@ -183,6 +189,15 @@ def test_inputs_are_fetched(endpoint: str, tmp_path: Path, buckets: Path) -> Non
         "s3://models/samples.npz", tmp_path / "inputs.npz", sources=None, max_bytes=1 << 20
     )
     assert found.read_bytes() == (buckets / "models" / "samples.npz").read_bytes()
+
+
+def test_inputs_do_not_replace_external_data(
+    endpoint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A model whose data is called as the inputs file is refused rather than overwritten."""
+    uris = ("--uri", "s3://models/same/model.onnx", "--inputs-uri", "s3://models/samples.npz")
+    assert fetcher.main([*uris, "--destination", str(tmp_path)]) == 2
+    assert "give the data another name" in capsys.readouterr().err
 
 
 def test_a_pods_fetcher_reads_the_keys_from_its_environment(endpoint: str, tmp_path: Path) -> None:

@@ -52,6 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _fetched(asked: argparse.Namespace) -> dict[str, Any]:
     told: dict[str, Any] = {}
+    model: FetchedModel | None = None
     room: int = asked.max_written_bytes
     if asked.uri is not None:
         model = _model(asked)
@@ -65,7 +66,7 @@ def _fetched(asked: argparse.Namespace) -> dict[str, Any]:
         written = model.path.is_relative_to(asked.destination)
         room -= model.size_bytes if written else 0
     if asked.inputs_uri is not None:
-        told["inputsPath"] = str(_inputs(asked, room))
+        told["inputsPath"] = str(_inputs(asked, model, room))
     return told
 
 
@@ -81,16 +82,21 @@ def _model(asked: argparse.Namespace) -> FetchedModel:
     )
 
 
-def _inputs(asked: argparse.Namespace, room: int) -> Path:
+def _inputs(asked: argparse.Namespace, model: FetchedModel | None, room: int) -> Path:
     from inferometer_serving.fetch_inputs import fetch_inputs  # noqa: PLC0415 - seldom needed
 
     target = asked.destination / INPUTS_FILE
-    if asked.uri is not None and target.exists():
+    if model is not None and _is_data_of(model, target):
         raise ModelRefusedError(
             f"The model {asked.uri} has external data called {INPUTS_FILE}, which is what the "
             "inputs file is called here: give the data another name."
         )
     return fetch_inputs(asked.inputs_uri, target, sources=asked.sources, max_bytes=room)
+
+
+def _is_data_of(model: FetchedModel, target: Path) -> bool:
+    data = {(model.path.parent / location).resolve() for location in model.external_sha256}
+    return target.resolve() in data
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -1,0 +1,208 @@
+"""Does a pod's fetcher find what claims and ConfigMaps hold, and never leave them?"""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from inferometer_models import zoo
+from inferometer_serving import fetcher
+from inferometer_serving.errors import ModelRefusedError
+from inferometer_serving.fetch import fetch
+from inferometer_serving.fetch_inputs import fetch_inputs
+from inferometer_serving.graph_file import read_graph
+from inferometer_serving.graph_inputs import graph_inputs
+from support import onnx_models
+
+
+@pytest.fixture
+def sources(tmp_path: Path) -> Path:
+    """Return the folder of a pod's sources: a claim, and a ConfigMap as the kubelet lays it out."""
+    claim = tmp_path / "sources" / "claims" / "models"
+    (claim / "a b").mkdir(parents=True)
+    (claim / "empty").mkdir()
+    onnx_models.save(onnx_models.identity(), claim / "a b" / "net.onnx")
+    version = tmp_path / "sources" / "configmaps" / "samples" / "..2026_11_21"
+    version.mkdir(parents=True)
+    np.savez(version / "x.npz", x=np.zeros((2, 3), np.float32))
+    (version.parent / "..data").symlink_to(version.name)
+    (version.parent / "x.npz").symlink_to("..data/x.npz")
+    return tmp_path / "sources"
+
+
+def _fetch(uri: str, sources: Path) -> Path:
+    return fetch(uri, sources / "model", relative_to=sources, sources=sources).path
+
+
+def _inputs(uri: str, sources: Path, max_bytes: int = 1 << 20) -> Path:
+    return fetch_inputs(uri, sources / "inputs.npz", sources=sources, max_bytes=max_bytes)
+
+
+def test_a_model_on_a_claim_stays_there(sources: Path) -> None:
+    """Nothing is copied: the path is that of the claim, whatever is escaped in the address."""
+    found = fetch(
+        "pvc://models/a%20b/net.onnx", sources / "model", relative_to=sources, sources=sources
+    )
+    assert found.path == sources / "claims" / "models" / "a b" / "net.onnx"
+    assert found.name == "net"
+    assert not (sources / "model").exists()
+
+
+def test_a_link_within_the_claim_is_followed(sources: Path) -> None:
+    """People keep a link to the version that serves."""
+    claim = sources / "claims" / "models"
+    (claim / "current").symlink_to("a b")
+    assert _fetch("pvc://models/current/net.onnx", sources).samefile(claim / "a b" / "net.onnx")
+
+
+@pytest.mark.parametrize(
+    ("uri", "sentence"),
+    [
+        ("pvc://models/a%20b/nat.onnx", r"is not there: the folder a b has net\.onnx; correct"),
+        ("pvc://models/none/net.onnx", "is not there: its place has a b, empty"),
+        ("pvc://models/empty/net.onnx", "is not there: the folder empty is empty"),
+        ("pvc://models/a%20b", "is no file"),
+        ("pvc://others/net.onnx", "its folder cannot be read"),
+        ("pvc://models/../models/a%20b/net.onnx", "could leave its place"),
+        ("pvc://models/%2e%2e/models/a%20b/net.onnx", "could leave its place"),
+        ("pvc://models//etc/hostname", "names no file"),
+    ],
+)
+def test_what_a_claim_lacks_is_told(sources: Path, uri: str, sentence: str) -> None:
+    """A path that leads nowhere is refused with what is there instead."""
+    with pytest.raises(ModelRefusedError, match=sentence):
+        _fetch(uri, sources)
+
+
+@pytest.mark.parametrize("target", ["/etc/hostname", "../../configmaps/samples/x.npz", "loop"])
+def test_a_link_out_of_the_claim_is_refused(sources: Path, target: str) -> None:
+    """A link to another volume or the machine, and one to itself, are refused."""
+    (sources / "claims" / "models" / "loop").symlink_to(target)
+    with pytest.raises(ModelRefusedError, match=r"leads out of its place|cannot be read"):
+        _fetch("pvc://models/loop", sources)
+
+
+def test_a_folder_that_leads_out_of_the_claim_is_refused(sources: Path) -> None:
+    """The file may be there and be read: it is not the claim's."""
+    onnx_models.save(onnx_models.identity(), sources / "other.onnx")
+    (sources / "claims" / "models" / "up").symlink_to("../..")
+    with pytest.raises(ModelRefusedError, match="leads out of its place"):
+        _fetch("pvc://models/up/other.onnx", sources)
+
+
+def test_inputs_come_from_a_config_map(sources: Path) -> None:
+    """The kubelet's own links within a ConfigMap are followed, and the file is copied."""
+    found = _inputs("configmap://samples/x.npz", sources)
+    assert not found.is_symlink()
+    assert np.load(found)["x"].shape == (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("uri", "sentence"),
+    [
+        ("configmap://samples/y.npz", r"is not there: its place has x\.npz; correct the path"),
+        ("configmap://samples/..data/x.npz", "has no key of a ConfigMap|could leave"),
+        ("pvc://models/a%20b/net.onnx", r"is no \.npz file"),
+        ("file:a.npz", "in a cluster, which has no such address"),
+        ("http://host/a.npz", "has no such address"),
+    ],
+)
+def test_inputs_that_are_none_are_refused(sources: Path, uri: str, sentence: str) -> None:
+    """What is missing, is no .npz file or is on somebody's own machine is refused."""
+    with pytest.raises(ModelRefusedError, match=sentence):
+        _inputs(uri, sources)
+    assert not (sources / "inputs.npz").exists()
+
+
+def test_inputs_are_bounded(sources: Path) -> None:
+    """A file over the limit is refused, and does not stay."""
+    with pytest.raises(ModelRefusedError, match="larger than the 10 bytes"):
+        _inputs("configmap://samples/x.npz", sources, max_bytes=10)
+    assert not (sources / "inputs.npz").exists()
+
+
+def test_every_zoo_model_is_told_as_its_graph_is(tmp_path: Path) -> None:
+    """What is said of a built-in model without opening it is what its file says."""
+    for name in zoo.names():
+        told = fetch(f"zoo://{name}", tmp_path, relative_to=tmp_path)
+        graph = read_graph(told.path, max_bytes=1 << 30)
+        assert told.inputs == graph_inputs(graph.model.graph), name
+        assert (told.sha256, told.size_bytes) == (graph.sha256, graph.size_bytes), name
+
+
+def test_a_zoo_model_is_held_to_checksum_and_limit(tmp_path: Path) -> None:
+    """A built-in model that is not the one meant, or too large, is refused like any other."""
+    with pytest.raises(ModelRefusedError, match="should have the sha256"):
+        fetch("zoo://resnet50", tmp_path, relative_to=tmp_path, sha256="0" * 64)
+    with pytest.raises(ModelRefusedError, match="at most 10 are allowed"):
+        fetch("zoo://resnet50", tmp_path, relative_to=tmp_path, max_bytes=10)
+
+
+def _main(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str, Any], str]:
+    code = fetcher.main(words)
+    said = capsys.readouterr()
+    return code, json.loads(said.out or "{}"), said.err
+
+
+def test_a_pod_gets_both_files(
+    sources: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Model and inputs file lie in the folder under the names that the pod's commands have."""
+    code, told, _ = _main(
+        capsys,
+        *("--uri", "zoo://resnet50", "--inputs-uri", "configmap://samples/x.npz"),
+        *("--destination", str(tmp_path / "model"), "--file-name", "model.onnx"),
+        *("--sources", str(sources)),
+    )
+    assert code == 0
+    assert told["path"] == str(tmp_path / "model" / "model.onnx")
+    assert told["inputsPath"] == str(tmp_path / "model" / "inputs.npz")
+    assert told["name"] == "resnet50"
+    content = (tmp_path / "model" / "model.onnx").read_bytes()
+    assert told["sha256"] == hashlib.sha256(content).hexdigest()
+
+
+def test_a_pods_room_is_shared(
+    sources: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What the model takes is not there for the inputs, but a model on a claim takes nothing."""
+    inputs = ("--inputs-uri", "configmap://samples/x.npz", "--sources", str(sources))
+    room = ("--destination", str(tmp_path / "m"), "--max-written-bytes", "53300")
+    code, _, error = _main(capsys, "--uri", "zoo://resnet50", *inputs, *room)
+    assert code == 2
+    assert "inputs file configmap://samples/x.npz is larger than" in error
+    code, told, _ = _main(capsys, "--uri", "pvc://models/a%20b/net.onnx", *inputs, *room)
+    assert code == 0
+    assert told["path"].endswith("/claims/models/a b/net.onnx")
+
+
+def test_a_second_try_finds_what_the_first_left(
+    sources: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An init container that is started again writes its files again."""
+    words = (
+        *("--uri", "zoo://resnet50", "--inputs-uri", "configmap://samples/x.npz"),
+        *("--destination", str(tmp_path / "m"), "--sources", str(sources)),
+    )
+    assert _main(capsys, *words) == _main(capsys, *words)
+
+
+def test_a_folder_that_cannot_be_written_is_a_fault(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It ends with 1, and a sentence that names folder and fault."""
+    (tmp_path / "file").touch()
+    code, _, error = _main(
+        capsys, "--uri", "zoo://resnet50", "--destination", str(tmp_path / "file")
+    )
+    assert code == 1
+    assert error.startswith("failed: zoo://resnet50 could not be written to")
+
+
+def test_nothing_to_fetch_is_refused(tmp_path: Path) -> None:
+    """A command line that asks for neither is refused with 2."""
+    with pytest.raises(SystemExit, match="2"):
+        fetcher.main(["--destination", str(tmp_path)])
