@@ -166,9 +166,7 @@ def ended(
     """Return the pod of a Job with its container ended."""
     name = pod["spec"]["containers"][0]["name"]
     state = terminated(code, message, reason=reason, at=at)
-    return with_container(
-        pod, container(name, state), phase="Succeeded" if code == 0 else "Failed"
-    )
+    return with_container(pod, container(name, state), phase="Succeeded" if code == 0 else "Failed")
 
 
 def evicted(pod: Object, message: str) -> Object:
@@ -184,9 +182,7 @@ def disrupted(pod: Object, reason: str, message: str) -> Object:
 
 def on_silent_node(pod: Object, at: datetime) -> Object:
     """Return a running pod whose node the cluster misses since a time."""
-    conditions = [
-        each for each in pod["status"].get("conditions", ()) if each["type"] != "Ready"
-    ]
+    conditions = [each for each in pod["status"].get("conditions", ()) if each["type"] != "Ready"]
     inside = [
         {**each, "status": "True"} if each["type"] == "ContainersReady" else each
         for each in conditions

@@ -56,7 +56,7 @@ class PretendCluster:
     run: Object = field(default_factory=lambda: stored(a_run()))
     settings: Settings = SETTINGS
     now: datetime = EPOCH
-    turn: Turn = Turn(admitted=True)
+    turn: Turn = field(default_factory=lambda: Turn(admitted=True))
     children: dict[str, Object] = field(default_factory=dict)
     """By KIND/NAME."""
     pods: dict[str, Object] = field(default_factory=dict)
@@ -294,5 +294,3 @@ class PretendCluster:
 def replace_outcome(report: LoadReport | None, outcome: Outcome) -> LoadReport:
     """Return a report of a load generator that has ended."""
     return (report or LoadReport()).model_copy(update={"progress": None, "outcome": outcome})
-
-

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import yaml
 
+from inferometer_api.conditions_page import conditions_page
 from inferometer_api.definition import NAME, custom_resource_definition
 from inferometer_api.reference import HEADER, benchmarkrun_page, result_page
 from inferometer_api.result_schema import result_schema
@@ -31,6 +32,7 @@ def generated_files() -> dict[str, str]:
         f"helm/inferometer/files/{NAME}.yaml": manifest,
         "crds/result.schema.json": json.dumps({"$comment": HEADER, **schema}, indent=2) + "\n",
         "docs/reference/benchmarkrun.md": benchmarkrun_page(definition),
+        "docs/reference/conditions.md": conditions_page(),
         "docs/reference/result.md": result_page(schema),
     }
 

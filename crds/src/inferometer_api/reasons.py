@@ -73,6 +73,7 @@ ReasonName = Literal[
     "InvalidPlan",
     "InternalError",
     "LoadGeneratorFailed",
+    "OperatorFailed",
 ]
 """One CamelCase word of a condition."""
 
@@ -82,9 +83,10 @@ _SERVER_WAITS: Place = ("ServerReady", "False")
 _LOAD_WAITS: Place = ("Measuring", "False")
 _FAILED: Place = ("Failed", "True")
 _REFUSED: tuple[Place, ...] = (("Accepted", "False"), _FAILED)
-_HEALS: tuple[Place, ...] = (_SERVER_WAITS, _LOAD_WAITS, _FAILED)
-_ENDS_EITHER: tuple[Place, ...] = (_SERVER_WAITS, _LOAD_WAITS, _FAILED)
-_ENDS_SERVER: tuple[Place, ...] = (_SERVER_WAITS, _FAILED)
+_EITHER: tuple[Place, ...] = (_SERVER_WAITS, _LOAD_WAITS, _FAILED)
+_SERVER: tuple[Place, ...] = (_SERVER_WAITS, _FAILED)
+_REFUSED_CHILD: tuple[Place, ...] = (*_EITHER, ("Measuring", "Unknown"))
+"""Unknown: the Job itself is refused, and was never there."""
 _COMPLETE: tuple[Place, ...] = (("Complete", "True"),)
 
 
@@ -210,146 +212,146 @@ REASONS: dict[ReasonName, Reason] = {
     "Failed": Reason("The run is over: it failed.", (("Finished", "True"),)),
     "ImageNotPulled": Reason(
         "The image of a pod cannot be pulled.",
-        _HEALS,
+        _EITHER,
         "Correct the operator's image settings, its pull secrets or its pull policy, or load the "
         "image into the node.",
         heals=True,
     ),
     "ImageNameInvalid": Reason(
         "The image of a pod has a name that no registry understands.",
-        _ENDS_EITHER,
+        _EITHER,
         "Correct the operator's image settings.",
     ),
     "Unschedulable": Reason(
         "No node takes a pod; the message has the scheduler's words.",
-        _HEALS,
+        _EITHER,
         "Ask for less in spec.server.resources, correct spec.server.placement, or make room.",
         heals=True,
     ),
     "GpuUnavailable": Reason(
         "No node has the GPU that was asked for.",
-        _HEALS,
+        _SERVER,
         "Ask for a resource that nodes offer in spec.server.gpu.resource (kubectl describe nodes "
         "shows them), wait until a GPU is free, or ask for device CPU.",
         heals=True,
     ),
     "VolumeNotBound": Reason(
         "A claim that a pod needs is missing or bound to no volume.",
-        _HEALS,
+        _EITHER,
         "Create the claim, or see with kubectl describe pvc why it is not bound.",
         heals=True,
     ),
     "QuotaExceeded": Reason(
         "A ResourceQuota of the namespace refuses a pod or another object of the run.",
-        _HEALS,
+        _REFUSED_CHILD,
         "Ask for less, delete what is not needed, or have the quota raised.",
         heals=True,
     ),
     "LimitRangeRefused": Reason(
         "A LimitRange of the namespace refuses a pod.",
-        _HEALS,
+        _EITHER,
         "Ask for resources within its bounds (kubectl describe limitrange).",
         heals=True,
     ),
     "AdmissionRefused": Reason(
         "An admission controller refuses an object: Pod Security, a policy or a webhook.",
-        _HEALS,
+        _REFUSED_CHILD,
         "Have the policy let pods of Inferometer pass, or run in another namespace.",
         heals=True,
     ),
     "CreationRefused": Reason(
         "The API server refuses an object of the run.",
-        _HEALS,
+        _REFUSED_CHILD,
         "See the message; where rights are missing, upgrade or repair the operator's chart.",
         heals=True,
     ),
     "NameClash": Reason(
         "An object that belongs to someone else has the name that the run needs. It is neither "
         "used nor deleted.",
-        _ENDS_EITHER,
+        _EITHER,
         "Create the run under another name, or delete that object yourself.",
     ),
     "ContainerNotStarted": Reason(
         "A container cannot be created or its volumes cannot be mounted.",
-        _HEALS,
+        _EITHER,
         "See the message; kubectl describe pod tells more.",
         heals=True,
     ),
     "ModelNotFetched": Reason(
         "The model, or the file of inputs, could not be fetched; it is tried again.",
-        _HEALS,
+        _SERVER,
         "Check the address, and that the store can be reached from the cluster.",
         heals=True,
     ),
     "ModelRefused": Reason(
         "The model is missing, is no model that can be served, or has another checksum.",
-        _ENDS_SERVER,
+        _SERVER,
         "Correct spec.model and create a new run.",
     ),
     "ServerCrashed": Reason(
         "The server ended before it was ready; it is started once more.",
-        _ENDS_SERVER,
+        _SERVER,
         "See its last lines in the message.",
         heals=True,
     ),
     "CrashLoop": Reason(
         "A container ends again and again before it is ready.",
-        _ENDS_SERVER,
+        _SERVER,
         "See its last lines in the message.",
     ),
     "ServerRefused": Reason(
         "The server cannot serve what was asked: the model, a shape, the device.",
-        _ENDS_SERVER,
+        _SERVER,
         "Correct spec.model or spec.server and create a new run.",
     ),
     "ServerNotReady": Reason(
         "The server was not ready within spec.server.readyDeadlineSeconds.",
-        _ENDS_SERVER,
+        _SERVER,
         "Raise spec.server.readyDeadlineSeconds, or give the server more CPU.",
     ),
     "ServiceNotFound": Reason(
         "The Service of the External server does not exist; the run waits for it.",
-        _ENDS_SERVER,
+        _SERVER,
         "Create the Service in the run's namespace, or correct spec.server.external.",
         heals=True,
     ),
     "ServerEnded": Reason(
         "A server ended or restarted during the measurement; what was measured until then is kept.",
-        _ENDS_SERVER,
+        _SERVER,
         "See its last lines in the message, and create a new run.",
     ),
     "ServerReplaced": Reason(
         "A server pod that the plan names was deleted or replaced; what was measured until then "
         "is kept.",
-        _ENDS_SERVER,
+        _SERVER,
         "Create a new run, and keep whatever deletes pods away from it.",
     ),
     "ServerDeleted": Reason(
         "The server's Deployment was deleted by someone else.",
-        _ENDS_SERVER,
+        _SERVER,
         "Create a new run; use spec.cancel to end one.",
     ),
     "OutOfMemory": Reason(
         "A container was killed since it used more memory than its limit.",
-        _ENDS_EITHER,
+        _EITHER,
         "Raise spec.server.resources.memory (for the load generator the operator's setting "
         "load.resources.memory) and create a new run.",
     ),
     "Evicted": Reason(
         "A pod was evicted or preempted by the cluster.",
-        _ENDS_EITHER,
+        _EITHER,
         "Create a new run, on a node with room; a priority class in the chart's values protects "
         "pods from preemption.",
     ),
     "PodRefused": Reason(
         "The node refused a pod after it was scheduled there.",
-        _ENDS_EITHER,
+        _EITHER,
         "See the message, and create a new run.",
     ),
     "NodeLost": Reason(
         "The node of a pod does not answer any more. The run is Failed 60 s after the cluster "
         "has noticed.",
-        _ENDS_EITHER,
+        _EITHER,
         "Repair the node, and create a new run.",
         heals=True,
     ),
@@ -401,6 +403,11 @@ REASONS: dict[ReasonName, Reason] = {
         "The load generator ended for a reason that this operator does not know.",
         (_FAILED,),
         "Give operator and load generator images of the same version.",
+    ),
+    "OperatorFailed": Reason(
+        "The operator failed at this run again and again, by a fault of its own.",
+        (_FAILED,),
+        "Its log says where; please report it.",
     ),
 }
 """Every reason, in the order of the documentation."""

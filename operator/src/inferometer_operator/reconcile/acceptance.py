@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from inferometer_api.address import AddressError, address
 from inferometer_api.availability import unavailable
 from inferometer_api.children import ALLOW_USE_LABEL
+from inferometer_api.deadlines import APPEARS_SECONDS
 from inferometer_api.problems import Problem, told
 from inferometer_api.reasons import REASONS, ReasonName
 from inferometer_api.resolve import resolved
@@ -20,8 +21,6 @@ from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.references import references_of
 from inferometer_operator.reconcile.times import later
 
-APPEARS_SECONDS = 5
-"""How much younger than what it names a run may be: both may come from one folder."""
 _METADATA = ("name", "namespace", "labels", "uid", "generation", "creationTimestamp")
 """What a run's metadata says of it; the rest is the API server's business, and may be large."""
 

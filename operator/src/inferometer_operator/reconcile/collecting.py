@@ -5,6 +5,7 @@ from base64 import b64decode
 from dataclasses import dataclass
 from hashlib import sha256
 
+from inferometer_api.deadlines import KEPT_SECONDS
 from inferometer_api.handover import compressed, parts, summary_of
 from inferometer_api.reasons import ReasonName
 from inferometer_api.result import Outcome, ResultDocument
@@ -19,9 +20,6 @@ from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.plan import Target
 from inferometer_operator.reconcile.serving import server_pods
 from inferometer_operator.reconcile.times import later
-
-REFUSED_SECONDS = 60
-"""How long it is tried to keep a result that the API server refuses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +67,7 @@ def collection(case: Case, load: Loading, outcome: Outcome) -> Collection:
         return Collection(kept=kept, scenarios=scenarios)
     for child, refusal in case.observed.refused.items():
         kind, _, name = child.partition("/")
-        over = case.now >= later(refusal.since, REFUSED_SECONDS)
+        over = case.now >= later(refusal.since, KEPT_SECONDS)
         if kind == "ConfigMap" and name in names and (refusal.code == CLASH_CODE or over):
             found = refused_child(child, refusal, " with the result")
             return Collection(lost="ResultNotKept", message=found.message, scenarios=scenarios)

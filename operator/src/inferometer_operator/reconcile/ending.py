@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from inferometer_api.deadlines import FORCED_SECONDS, GONE_SECONDS, STOP_SECONDS
 from inferometer_api.reasons import ReasonName
 from inferometer_api.result import Outcome
 from inferometer_api.status import RunStatus
@@ -16,12 +17,7 @@ from inferometer_operator.reconcile.plan import Plan, Target
 from inferometer_operator.reconcile.times import later, read, seconds_until, stamp
 from inferometer_operator.reconcile.verdict import not_complete
 
-STOP_SECONDS = 30
-"""How long a load generator may take to end when it is asked to."""
-GONE_SECONDS = 60
-"""How long a pod may take to go: those of a lost node never do."""
-FORCED_SECONDS = 300
-"""When a run is Finished whatever is left of it."""
+_WORKED = {"LoadStarting", "Preparing"}
 
 
 def failed(case: Case, status: RunStatus, reason: ReasonName, message: str) -> Plan:
@@ -129,7 +125,8 @@ def _cleaned(case: Case, load: Loading) -> Plan:
         # Kept for a look are only things that no longer send load.
         targets = (*targets, *_target(case, "Job", case.load, case.observed.job))
     status = case.before
-    if condition(status, "Measuring") is not None:
+    measuring = condition(status, "Measuring")
+    if measuring is not None and (measuring.status == "True" or measuring.reason in _WORKED):
         words = "The load generator has ended."
         status = told(status, case.moment, Told("Measuring", "False", "Ended", words))
     since = _completed_at(case)

@@ -7,14 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
+from inferometer_api.deadlines import NODE_LOST_SECONDS
 from inferometer_api.reasons import REASONS, ReasonName
 from inferometer_operator.reconcile import pods
 from inferometer_operator.reconcile.case import deleting
 from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.times import later, read
 
-NODE_LOST_SECONDS = 60
-"""How long a node that the cluster misses may be away before the run is Failed."""
 REFUSED_CODE = 2
 """With which exit code our programs refuse what cannot be done."""
 

@@ -2,6 +2,7 @@
 
 from datetime import datetime
 
+from inferometer_api.deadlines import SERVER_TELLS_SECONDS
 from inferometer_api.reasons import REASONS, ReasonName
 from inferometer_api.result import Outcome
 from inferometer_operator.reconcile.case import Case
@@ -10,8 +11,6 @@ from inferometer_operator.reconcile.loading import Loading, asked_of_load
 from inferometer_operator.reconcile.serving import Serving
 from inferometer_operator.reconcile.times import later
 
-SERVER_TELLS_SECONDS = 5
-"""How long the cluster may take to tell of a server what its load generator has noticed."""
 _SERVER_FAULTS = {"ServerLost", "NoAnswer", "ServerNotReady", "RequestRefused"}
 _BY_NAME: dict[str, ReasonName] = {name: name for name in REASONS}
 

@@ -1,5 +1,6 @@
 """How does a run that has begun go on: serve, measure, judge?"""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
 
@@ -29,9 +30,10 @@ def running(case: Case) -> Plan:
     case = replace(case, before=status)
     if plan := _asked_to_end(case, load, served):
         return plan
-    for found in (served.fault, load.fault):
-        if found is not None and (found.ends or case.now >= _limit(case, found)):
-            return _failed(case, found)
+    for kind, found in _faults(served, load):
+        if found.ends or case.now >= _limit(case, found):
+            works = load.stage == "running" and holds(status, kind)
+            return _failed(case, None if works and found is load.fault else kind, found)
     if plan := _too_late(case, load, served):
         return plan
     return _going_on(case, load, served)
@@ -83,18 +85,25 @@ def _limit(case: Case, found: Fault) -> datetime:
     return max(case.ready_deadline, later(job, _ready_seconds(case)))
 
 
-def _failed(case: Case, found: Fault) -> Plan:
-    """Return the plan of a run that a fault ends; its condition says so too."""
-    status = case.before
+def _faults(served: Serving, load: Loading) -> Iterator[tuple[ConditionType, Fault]]:
+    """Yield what keeps the run from going on, and which condition tells it."""
+    if served.fault is not None:
+        yield "ServerReady", served.fault
+    if load.fault is not None:
+        yield "Measuring", load.fault
+
+
+def _failed(case: Case, kind: ConditionType | None, found: Fault) -> Plan:
+    """Return the plan of a run that a fault ends, which a condition of its own tells too."""
     message = found.message
     if not found.ends:
         message = (
             f"{message} The run waited {_ready_seconds(case)} s for it "
             "(spec.server.readyDeadlineSeconds)."
         )
-    if condition(status, "ServerReady") is None and case.launched:
-        told_now = Told("ServerReady", "False", found.reason, message)
-        status = told(status, case.moment, told_now)
+    status = case.before
+    if kind is not None:
+        status = told(status, case.moment, Told(kind, "False", found.reason, message))
     return failed(case, status, found.reason, message)
 
 
@@ -123,11 +132,11 @@ def _going_on(case: Case, load: Loading, served: Serving) -> Plan:
     """Return the plan of a run that nothing keeps from going on."""
     children = load_children(case, served.servers) if served.servers else LoadChildren()
     if children.fault is not None and children.fault.ends:
-        return _failed(case, children.fault)
+        return _failed(case, "Measuring", children.fault)
     status = told(case.before, case.moment, *_server_told(case, served))
     status = told(status, case.moment, *_load_told(case, load, children))
     if children.fault is not None and case.now >= case.ready_deadline:
-        return _failed(replace(case, before=status), children.fault)
+        return _failed(replace(case, before=status), "Measuring", children.fault)
     look = seconds_until(
         case.now,
         _deadline(case),

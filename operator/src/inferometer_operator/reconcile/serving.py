@@ -46,7 +46,8 @@ def job_was_seen(case: Case) -> bool:
 
     Told by the cluster, or by a condition that is written only once the Job was seen.
     """
-    if case.observed.job is not None or load_pods(case):
+    job = case.observed.job
+    if (job is not None and case.owns(job)) or load_pods(case):
         return True
     measuring = condition(case.before, "Measuring")
     return measuring is not None and measuring.status != "Unknown"

@@ -1,0 +1,173 @@
+"""Which course of events gives a condition each of its reasons? One row each.
+
+The catalogue (`inferometer_api.reasons`) and these rows are compared in a contract test.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from inferometer_api.children import ALLOW_USE_LABEL
+from inferometer_api.reasons import Place, ReasonName
+from inferometer_api.result import Outcome
+from inferometer_operator.reconcile.observed import Collected, Reference, Turn
+from support.pretend_cluster import PretendCluster, stored
+from support.results import a_valid_result
+from support.runs import a_run, an_external_run
+
+Course = Callable[[], PretendCluster]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One reason of one condition, and the course of events that gives it."""
+
+    place: Place
+    reason: ReasonName
+    course: Course
+    says: tuple[str, ...] = ()
+    """What its message says."""
+
+    @property
+    def name(self) -> str:
+        """How the row is called in a test's name."""
+        return f"{'-'.join(self.place)}-{self.reason}"
+
+
+def a_cluster(spec: dict[str, Any] | None = None, **facts: Any) -> PretendCluster:
+    """Return a cluster with a run that nobody has looked at."""
+    return PretendCluster(run=stored(a_run(**(spec or {}))), **facts)
+
+
+def external(**server: Any) -> PretendCluster:
+    """Return a cluster with a run against a Service."""
+    target = {"service": {"name": "theirs", "port": 8000}}
+    spec = {"runtime": "External", "external": target, **server}
+    return PretendCluster(run=stored(an_external_run(server=spec)))
+
+
+def serving(spec: dict[str, Any] | None = None) -> PretendCluster:
+    """Return a cluster whose server is ready and whose load generator prepares."""
+    return a_cluster(spec).settle().schedule().start_server().start_load()
+
+
+def measuring() -> PretendCluster:
+    """Return a cluster that measures."""
+    return serving().measure()
+
+
+def over(cluster: PretendCluster, *, now: bool = True) -> PretendCluster:
+    """Let the load generator of a run end well."""
+    return cluster.end_load(document=a_valid_result()) if now else cluster
+
+
+def complete() -> PretendCluster:
+    """Return a cluster with a run that is complete."""
+    return over(measuring())
+
+
+def failing(state: str, reason: str, message: str = "It was so.") -> Course:
+    """Return the course in which the load generator ends so."""
+    outcome = Outcome(state=state, reason=reason, message=message)  # type: ignore[arg-type] # a test's own word
+    return lambda: measuring().end_load(1, outcome).later(6)
+
+
+def changed(cluster: PretendCluster, **spec: Any) -> PretendCluster:
+    """Let a person change the spec."""
+    cluster.run["spec"].update(spec)
+    cluster.run["metadata"]["generation"] += 1
+    return cluster.settle()
+
+
+def _collected(reason: Any) -> Course:
+    fault = Collected(None, "A line is missing.", reason)
+    return lambda: measuring().end_load(document=fault)
+
+
+def _not_kept() -> PretendCluster:
+    cluster = measuring()
+    cluster.refusals["ConfigMap/a-run-result-0"] = (403, "exceeded quota: things")
+    return over(cluster).later(61)
+
+
+def _referring(labels: dict[str, str] | None) -> PretendCluster:
+    cluster = a_cluster({"model": {"uri": "pvc://models/resnet50.onnx"}})
+    claim = Reference("PersistentVolumeClaim", "models", "spec.model.uri")
+    cluster.references[claim] = None if labels is None else {"labels": labels}
+    return cluster.settle().later(6)
+
+
+def _external_ready() -> PretendCluster:
+    cluster = external()
+    cluster.service = {"spec": {"type": "ClusterIP"}}
+    return cluster.settle().start_load()
+
+
+_ACCEPTED: Place = ("Accepted", "True")
+_REFUSED: Place = ("Accepted", "False")
+_FAILED: Place = ("Failed", "True")
+_COMPLETE: Place = ("Complete", "True")
+_WAITS: Place = ("Measuring", "False")
+_NOT_READY: Place = ("ServerReady", "False")
+
+_INVALID = {"scenarios": [{"name": "none"}]}
+_UNAVAILABLE = {"server": {"instances": 2}}
+
+
+def _both(reason: ReasonName, course: Course, *says: str) -> list[Row]:
+    return [Row(place, reason, course, says) for place in (_REFUSED, _FAILED)]
+
+
+PROGRESS_ROWS: list[Row] = [
+    Row(_ACCEPTED, "Accepted", lambda: a_cluster().settle()),
+    Row(
+        _ACCEPTED,
+        "Queued",
+        lambda: a_cluster(turn=Turn(admitted=False, position=2, ahead="team/other")).settle(),
+        ("Position 2", "team/other"),
+    ),
+    Row(_ACCEPTED, "Suspended", lambda: a_cluster({"suspend": True}).settle(), ("held",)),
+    Row(_FAILED, "Suspended", lambda: changed(measuring(), suspend=True), ("spec.suspend",)),
+    Row(_ACCEPTED, "Cancelled", lambda: a_cluster({"cancel": True}).settle()),
+    Row(_FAILED, "Cancelled", lambda: changed(measuring(), cancel=True), ("spec.cancel",)),
+    Row(
+        _FAILED,
+        "DeadlineExceeded",
+        lambda: measuring().later(3600),
+        ("3600 s", "spec.activeDeadlineSeconds"),
+    ),
+    *_both(
+        "InvalidSpec",
+        lambda: a_cluster(_INVALID).settle(),
+        "spec.scenarios[0]: set exactly one of singleStream",
+    ),
+    *_both("NotAvailable", lambda: a_cluster(_UNAVAILABLE).settle(), "spec.server.instances"),
+    *_both("NotAllowed", lambda: _referring({}), f"{ALLOW_USE_LABEL}=true", "models"),
+    *_both("NotFound", lambda: _referring(None), "models does not exist"),
+    Row(_NOT_READY, "ServerStarting", lambda: a_cluster().settle(), ("a-run-server",)),
+    Row(("ServerReady", "True"), "Ready", serving),
+    Row(("ServerReady", "Unknown"), "External", _external_ready),
+    Row(_NOT_READY, "CleanedUp", lambda: complete().collect_garbage()),
+    Row(_WAITS, "LoadStarting", lambda: a_cluster().settle().schedule()),
+    Row(_WAITS, "Preparing", serving),
+    Row(("Measuring", "True"), "Measuring", measuring, ("latency (1 of 1)",)),
+    Row(("Measuring", "True"), "Stopping", lambda: changed(measuring(), cancel=True)),
+    Row(_WAITS, "Ended", complete),
+    Row(_COMPLETE, "Measured", complete, ("a-run-result-0",)),
+    Row(_COMPLETE, "ResultIncomplete", _collected("ResultIncomplete"), ("A line is missing.",)),
+    Row(_COMPLETE, "ResultTooLarge", _collected("ResultTooLarge")),
+    Row(_COMPLETE, "ResultLost", _collected("ResultLost")),
+    Row(_COMPLETE, "ResultNotKept", _not_kept, ("exceeded quota: things",)),
+    Row(("Valid", "True"), "AllValid", complete),
+    Row(("Valid", "False"), "Invalid", lambda: measuring().end_load(), ("traffic: The 99th",)),
+    Row(("Valid", "False"), "NotComplete", failing("Failed", "NoAnswer")),
+    Row(("Finished", "True"), "Complete", lambda: complete().collect_garbage()),
+    Row(("Finished", "True"), "Failed", lambda: a_cluster(_INVALID).settle()),
+    Row(_FAILED, "RequestRefused", failing("Refused", "RequestRefused"), ("It was so.",)),
+    Row(_FAILED, "NoAnswer", failing("Failed", "NoAnswer")),
+    Row(_FAILED, "ServerLost", failing("Failed", "ServerLost")),
+    Row(_FAILED, "InvalidPlan", failing("Refused", "InvalidPlan")),
+    Row(_FAILED, "InternalError", failing("Failed", "InternalError")),
+    Row(_FAILED, "LoadGeneratorFailed", failing("Failed", "SomethingNew")),
+]
+"""Every reason that is no fault of a pod or of another child."""

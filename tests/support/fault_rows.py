@@ -1,0 +1,345 @@
+"""Which course of events leads to each fault of a pod or of another child? One row each."""
+
+from collections.abc import Callable
+from typing import Any
+
+from inferometer_api.children import LOADGEN, SERVER
+from inferometer_api.reasons import REASONS, Place, ReasonName
+from inferometer_api.result import Outcome
+from inferometer_operator.reconcile.observed import Collected
+from support.cluster_objects import (
+    Object,
+    a_pod,
+    being_deleted,
+    bound,
+    container,
+    disrupted,
+    ended,
+    evicted,
+    on_silent_node,
+    replica_failure,
+    started,
+    terminated,
+    unschedulable,
+    waiting,
+    warning,
+    with_container,
+    with_init,
+)
+from support.condition_rows import Course, Row, a_cluster, external, measuring, serving
+from support.pretend_cluster import PretendCluster
+
+Change = Callable[[Object], Object]
+"""What happens to a pod that is made."""
+
+NOTHING = Collected(None, "The log holds no result document.")
+"""What a load generator leaves that was killed."""
+_FAILED: Place = ("Failed", "True")
+_SERVER: Place = ("ServerReady", "False")
+_LOAD: Place = ("Measuring", "False")
+_REFUSED_JOB: Place = ("Measuring", "Unknown")
+_QUOTA = "is forbidden: exceeded quota: small, requested: cpu=1, used: cpu=4, limited: cpu=4"
+_LIMITS = "is forbidden: maximum cpu usage per Container is 500m, but limit is 1"
+_POLICY = 'is forbidden: violates PodSecurity "restricted:latest": seccompProfile'
+_HOOK = 'admission webhook "gate.example" denied the request: not here'
+_GPU = {"server": {"device": "GPU"}}
+
+
+def with_server(change: Change, spec: dict[str, Any] | None = None) -> PretendCluster:
+    """Return a cluster whose server pod is so."""
+    cluster = a_cluster(spec).settle()
+    pod = change(a_pod(cluster.run, SERVER))
+    cluster.pods[pod["metadata"]["name"]] = pod
+    return cluster.settle()
+
+
+def with_load(change: Change) -> PretendCluster:
+    """Return a cluster whose server is ready and whose load pod is so."""
+    cluster = a_cluster().settle().schedule().start_server()
+    pod = change(a_pod(cluster.run, LOADGEN))
+    cluster.pods[pod["metadata"]["name"]] = pod
+    return cluster.settle()
+
+
+def changed_pod(cluster: PretendCluster, component: str, change: Change) -> PretendCluster:
+    """Let something happen to a pod of a run."""
+    for name, pod in cluster._of(component):
+        cluster.pods[name] = change(pod)
+    return cluster.settle()
+
+
+def waits(reason: str, message: str = "") -> Change:
+    """Return what a kubelet tells of a container that does not start."""
+    return lambda pod: with_container(
+        pod, container(pod["spec"]["containers"][0]["name"], waiting(reason, message))
+    )
+
+
+def crashed(code: int, message: str, *, restarts: int = 0, **more: Any) -> Change:
+    """Return what a kubelet tells of a server that ended and is started again."""
+    again = waiting("CrashLoopBackOff") if restarts > 1 else {"running": {}}
+    state = terminated(code, message, **more)
+    return lambda pod: with_container(
+        pod, container("server", again, last=state, restarts=restarts), phase="Running"
+    )
+
+
+def fetched(code: int, message: str) -> Change:
+    """Return what a kubelet tells of an init container that ended badly."""
+
+    def change(pod: Object) -> Object:
+        found = with_init(pod, container("fetch", terminated(code, message)))
+        lasting = pod["spec"]["containers"][0]["name"] == "server"
+        return found if lasting else {**found, "status": {**found["status"], "phase": "Failed"}}
+
+    return change
+
+
+def refuses(*keys: str, words: str, code: int = 403) -> Course:
+    """Return the course in which the API server refuses children."""
+
+    def course() -> PretendCluster:
+        cluster = a_cluster()
+        cluster.refusals = dict.fromkeys(keys, (code, words))
+        return cluster.settle().schedule() if "Job/a-run-load" in keys else cluster.settle()
+
+    return course
+
+
+def refuses_server_pods(words: str) -> PretendCluster:
+    """Return a cluster whose ReplicaSet cannot make its pods."""
+    cluster = a_cluster().settle()
+    cluster.children[cluster.server] = replica_failure(cluster.children[cluster.server], words)
+    return cluster.settle()
+
+
+def refuses_load_pod(words: str) -> PretendCluster:
+    """Return a cluster whose Job cannot make its pod."""
+    cluster = a_cluster().settle().schedule().start_server()
+    cluster.events.append(warning(cluster.children[cluster.load], "FailedCreate", words))
+    return cluster.settle()
+
+
+def foreign(key: str, *, late: bool = False) -> PretendCluster:
+    """Return a cluster with an object of someone else that has a name of the run's."""
+    cluster = a_cluster()
+    name = key.partition("/")[2]
+    cluster.children[key] = {"kind": key.partition("/")[0], "metadata": {"name": name, "uid": "x"}}
+    cluster.settle()
+    return cluster.schedule() if late else cluster
+
+
+def without(cluster: PretendCluster, *keys: str) -> PretendCluster:
+    """Let someone delete children of a run."""
+    for key in keys:
+        del cluster.children[key]
+    return cluster.settle()
+
+
+def _silent(component: str) -> Course:
+    def course() -> PretendCluster:
+        cluster = serving()
+        return changed_pod(cluster, component, lambda pod: on_silent_node(pod, cluster.now))
+
+    return course
+
+
+def _lost_pods(cluster: PretendCluster, component: str) -> PretendCluster:
+    for name, _ in cluster._of(component):
+        del cluster.pods[name]
+    return cluster.settle()
+
+
+def _rows(
+    reason: ReasonName,
+    server: Course | None = None,
+    load: Course | None = None,
+    says: tuple[str, ...] = (),
+) -> list[Row]:
+    """Return the rows of a fault: at once in its condition, and in Failed when it is over."""
+    rows = [
+        Row(place, reason, course, says)
+        for place, course in ((_SERVER, server), (_LOAD, load))
+        if course is not None
+    ]
+    course = server or load
+    assert course is not None
+    heals = REASONS[reason].heals
+    return [*rows, Row(_FAILED, reason, (lambda: course().later(300)) if heals else course, says)]
+
+
+def _pod_rows(
+    reason: ReasonName, change: Change, *says: str, spec: dict[str, Any] | None = None
+) -> list[Row]:
+    return _rows(reason, lambda: with_server(change, spec), lambda: with_load(change), says)
+
+
+def _server_rows(reason: ReasonName, change: Change, *says: str) -> list[Row]:
+    return _rows(reason, lambda: with_server(change), None, says)
+
+
+def _killed_fetcher(pod: Object) -> Object:
+    found = with_init(pod, container("fetch", terminated(137, reason="OOMKilled")))
+    return {**found, "status": {**found["status"], "phase": "Failed"}}
+
+
+def _refused_by_node(pod: Object) -> Object:
+    status = {**pod["status"], "phase": "Failed", "reason": "OutOfcpu", "message": "not enough"}
+    return {**pod, "status": status}
+
+
+_NODE_HAS_NO_CPU = "0/1 nodes are available: 1 Insufficient cpu."
+_PULL = 'rpc error: code = NotFound desc = failed to pull "r/serving:1": not found'
+
+FAULT_ROWS: list[Row] = [
+    *_pod_rows("ImageNotPulled", waits("ErrImagePull", _PULL), "r/serving:1", "not found"),
+    *_pod_rows("ImageNameInvalid", waits("InvalidImageName", "no such format"), "r/serving:1"),
+    *_pod_rows("Unschedulable", lambda pod: unschedulable(pod, _NODE_HAS_NO_CPU), "cpu 1", "1 Ins"),
+    *_rows(
+        "GpuUnavailable",
+        lambda: with_server(
+            lambda pod: unschedulable(pod, "0/1 nodes: 1 Insufficient nvidia.com/gpu."), _GPU
+        ),
+        None,
+        ("1 nvidia.com/gpu", "Insufficient nvidia.com/gpu", "spec.server.gpu.resource"),
+    ),
+    *_pod_rows(
+        "VolumeNotBound",
+        lambda pod: unschedulable(pod, 'persistentvolumeclaim "models" not found'),
+        'claim "models" not found',
+    ),
+    *_rows(
+        "QuotaExceeded",
+        lambda: refuses_server_pods(f'pods "x" {_QUOTA}'),
+        lambda: refuses_load_pod(f'pods "x" {_QUOTA}'),
+        ("exceeded quota: small", "cpu 1, memory 2Gi"),
+    ),
+    Row(_REFUSED_JOB, "QuotaExceeded", refuses("Job/a-run-load", words=f'jobs "x" {_QUOTA}')),
+    *_rows(
+        "LimitRangeRefused",
+        lambda: refuses_server_pods(f'pods "x" {_LIMITS}'),
+        lambda: refuses_load_pod(f'pods "x" {_LIMITS}'),
+        ("maximum cpu usage per Container is 500m", "cpu 1, memory 2Gi"),
+    ),
+    *_rows(
+        "AdmissionRefused",
+        lambda: refuses_server_pods(f'pods "x" {_POLICY}'),
+        lambda: refuses_load_pod(f'pods "x" {_POLICY}'),
+        ("violates PodSecurity",),
+    ),
+    Row(_REFUSED_JOB, "AdmissionRefused", refuses("Job/a-run-load", words=_HOOK), ("not here",)),
+    *_rows(
+        "CreationRefused",
+        refuses("Deployment/a-run-server", words='cannot create resource "deployments"'),
+        lambda: refuses_load_pod("serviceaccounts default not found"),
+    ),
+    Row(
+        _REFUSED_JOB,
+        "CreationRefused",
+        refuses("ConfigMap/a-run-load", "Job/a-run-load", words="x"),
+    ),
+    *_rows(
+        "NameClash",
+        lambda: foreign("Deployment/a-run-server"),
+        lambda: foreign("Job/a-run-load", late=True),
+        ("is not the run's",),
+    ),
+    *_pod_rows(
+        "ContainerNotStarted",
+        waits("CreateContainerConfigError", 'configmap "x" not found'),
+        'configmap "x" not found',
+    ),
+    *_server_rows("ModelNotFetched", fetched(1, "The store did not answer."), "did not answer"),
+    *_server_rows("ModelRefused", fetched(2, "The model has another checksum."), "checksum"),
+    *_server_rows(
+        "ServerCrashed", crashed(1, "Segmentation", restarts=1), "code 1", "Segmentation"
+    ),
+    *_server_rows("CrashLoop", crashed(1, "No memory", restarts=2), "started 3 times", "No memory"),
+    *_server_rows("ServerRefused", crashed(2, "No such operator."), "No such operator."),
+    *_rows(
+        "ServerNotReady",
+        lambda: with_server(lambda pod: started(pod, ready=False)).later(300),
+        None,
+        ("300 s", "spec.server.readyDeadlineSeconds"),
+    ),
+    *_rows("ServiceNotFound", lambda: external().settle(), None, ("theirs", "team")),
+    *_rows(
+        "ServerEnded",
+        lambda: changed_pod(measuring(), SERVER, crashed(1, "Killed.", restarts=1)),
+        None,
+        ("code 1", "Killed."),
+    ),
+    *_rows("ServerReplaced", lambda: _lost_pods(measuring(), SERVER), None, ("gone",)),
+    *_rows("ServerDeleted", lambda: without(measuring(), "Deployment/a-run-server"), None),
+    *_rows(
+        "OutOfMemory",
+        lambda: with_server(crashed(137, "", restarts=1, reason="OOMKilled")),
+        lambda: with_load(_killed_fetcher),
+        ("memory 2Gi",),
+    ),
+    Row(
+        _FAILED,
+        "OutOfMemory",
+        lambda: measuring().end_load(137, document=NOTHING, reason="OOMKilled"),
+        ("load.resources.memory",),
+    ),
+    *_pod_rows(
+        "Evicted",
+        lambda pod: evicted(bound(pod), "The node was low on resource: memory."),
+        "low on resource: memory",
+        "node1",
+    ),
+    *_pod_rows(
+        "PodRefused",
+        lambda pod: _refused_by_node(bound(pod)),
+        "OutOfcpu",
+        "node1",
+    ),
+    *_rows("NodeLost", _silent(SERVER), _silent(LOADGEN), ("node1",)),
+    Row(
+        _FAILED,
+        "NodeLost",
+        lambda: changed_pod(
+            measuring(),
+            SERVER,
+            lambda pod: disrupted(pod, "DeletionByTaintManager", "Taint manager: deleting"),
+        ),
+        ("Taint manager",),
+    ),
+    Row(
+        _FAILED,
+        "Evicted",
+        lambda: changed_pod(
+            measuring(),
+            SERVER,
+            lambda pod: disrupted(pod, "PreemptionByScheduler", "preempting to accommodate"),
+        ),
+        ("preempting",),
+    ),
+    Row(_FAILED, "LoadNotStarted", lambda: with_load(bound).later(300), ("300 s", "a-run-load")),
+    *_rows("LoadPodLost", None, lambda: _lost_pods(measuring(), LOADGEN)),
+    Row(_FAILED, "LoadPodLost", lambda: _lost_pods(without(serving(), "Job/a-run-load"), LOADGEN)),
+    Row(
+        _FAILED,
+        "LoadPodLost",
+        lambda: changed_pod(measuring(), LOADGEN, lambda pod: being_deleted(pod, measuring().now)),
+        ("deleted by someone else",),
+    ),
+    Row(
+        _FAILED,
+        "LoadPodLost",
+        lambda: measuring().end_load(143, Outcome(state="Terminated", reason="Terminated")),
+        ("stopped by someone else",),
+    ),
+    Row(
+        _FAILED,
+        "LoadGeneratorDied",
+        lambda: changed_pod(
+            measuring(), LOADGEN, lambda pod: ended(pod, 139, "Segmentation fault")
+        ),
+        ("code 139", "Segmentation fault"),
+    ),
+    *_rows("InputRefused", None, lambda: with_load(fetched(2, "No such array.")), ("No such",)),
+    *_rows("InputsNotFetched", None, lambda: with_load(fetched(1, "No route.")), ("No route",)),
+]
+"""Every fault of a pod or of another child."""
