@@ -302,6 +302,28 @@ def test_serves_open_axes_and_batches(tmp_path: Path) -> None:
             np.testing.assert_allclose(found, np.ones((shape[0], 3, 1, 1)))
 
 
+def test_warms_up_with_the_samples_of_a_file(tmp_path: Path) -> None:
+    """A server that is told the inputs file warms up with their shapes, for each batch size."""
+    model = onnx_models.save(onnx_models.open_axes(), tmp_path / "image.onnx")
+    np.savez(tmp_path / "inputs.npz", image=np.zeros((5, 3, 16, 9), np.float32))
+    options = ("--warm-up-inputs", str(tmp_path / "inputs.npz"), "--warm-up-batch-sizes", "1,4")
+    with (
+        serving(model, *options) as server,
+        over_http.InferenceServerClient(server.http_url) as client,
+    ):
+        facts = client.get_model_config("image")["parameters"]
+    assert facts["inferometer.warm_up_batch_sizes"]["string_value"] == "1,4"
+
+
+def test_refuses_samples_that_do_not_fit(tmp_path: Path) -> None:
+    """Samples of another shape than the model takes are refused, and so is no file at all."""
+    model = onnx_models.save(onnx_models.open_axes(), tmp_path / "image.onnx")
+    np.savez(tmp_path / "odd.npz", image=np.zeros((5, 4, 16, 9), np.float32))
+    assert "[1, 4, 16, 9]" in _refused(model, "--warm-up-inputs", str(tmp_path / "odd.npz"))
+    missing = str(tmp_path / "none.npz")
+    assert "cannot be read as a .npz file" in _refused(model, "--warm-up-inputs", missing)
+
+
 def test_serves_external_data(tmp_path: Path) -> None:
     """A model whose weights lie in a file beside it is served, and tells that file's checksum."""
     model = onnx_models.write_with_external_data(tmp_path)
