@@ -17,7 +17,7 @@ _KEPT = 4
 _KEPT_SECONDS = 3600
 """Archives of one image that stay: the last few, and those that a test may be about to read."""
 _STORE_MAX_MEBIBYTES = 6144
-"""Layers kept for the next build; past this, all of them go and are built again."""
+"""Layers kept for the next build; past this, those of no image go."""
 
 
 def archives(root: Path, cache: Path, names: Sequence[str] = LIGHT) -> list[Path]:
@@ -85,8 +85,8 @@ def _bound(buildah: Buildah, store: Path) -> None:
         return
     mebibytes = int(run(["du", "-sxm", store]).split()[0])
     if mebibytes > _STORE_MAX_MEBIBYTES:
-        say(f"The layers kept in {store} take {mebibytes:,} MiB: they are removed.")
-        buildah.forget_all()
+        say(f"The layers kept in {store} take {mebibytes:,} MiB: those of no image are removed.")
+        buildah.run("rmi", "--prune")
 
 
 def _drop_oldest(folder: Path, name: str) -> None:

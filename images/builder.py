@@ -58,7 +58,6 @@ class Buildah:
 
     def __init__(self, store: Path | None = None) -> None:
         """Keep images in this folder; None: where the user's other images are."""
-        self._store = store
         self._words: list[str | Path] = ["buildah"]
         if store is not None:
             self._words += ["--root", store / "root", "--runroot", store / "run"]
@@ -84,12 +83,6 @@ class Buildah:
     def has(self, reference: str) -> bool:
         """Return whether an image of this name is here."""
         return succeeds([*self._words, "inspect", "--type", "image", reference])
-
-    def forget_all(self) -> None:
-        """Remove every image of a store of its own, the layers kept for the next build too."""
-        if self._store is None:
-            raise ValueError("The user's other images are not for us to remove.")
-        self.run("rmi", "--all", "--force")
 
     def run(self, *words: str | Path, folder: Path | None = None) -> str:
         """Run a command of buildah's on this store and return what it prints."""
