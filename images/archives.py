@@ -102,5 +102,9 @@ def _drop_oldest(folder: Path, name: str) -> None:
 @contextmanager
 def _lock(folder: Path) -> Iterator[None]:
     with (folder / "lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say("Another process builds container images just now: waiting for it.")
+            fcntl.flock(file, fcntl.LOCK_EX)
         yield
