@@ -13,6 +13,8 @@ _COMMANDS = {
     "ip": "iproute2",
     "nsenter": "util-linux",
     "unshare": "util-linux",
+    "buildah": "buildah",
+    "debootstrap": "debootstrap",
 }
 _CNI_FOLDERS = (Path("/usr/lib/cni"), Path("/opt/cni/bin"))
 
