@@ -9,7 +9,7 @@ UV := .venv/bin/uv
 export UV_SYSTEM_CERTS := true
 BIN := .venv/bin
 
-.PHONY: help install demo test check generate bench clean images push kind-load cluster-up cluster-down
+.PHONY: help install demo test check generate bench bench-cluster clean images push kind-load cluster-up cluster-down
 
 help: ## Show this help
 	@echo "Inferometer: measures how deep-learning models are served."
@@ -79,6 +79,10 @@ test: check ## Pass every check and every test
 bench: .venv/.installed ## Measure against peers and write docs/performance.md (ten minutes)
 	@bench/install-tools
 	$(BIN)/python bench/run.py
+
+bench-cluster: .venv/.installed ## Measure on a cluster of this machine and write docs/performance.md (fifteen minutes)
+	@$(CLUSTER) build
+	$(BIN)/python bench/run.py --case apply-to-first-query --case laptop-and-cluster
 
 clean: ## Remove what was built and measured here
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist results

@@ -89,6 +89,8 @@ class Case:
     rows: tuple[Row, ...]
     rounds: int = 1
     """How many turns each side has within a repeat; its figure there is the median of them."""
+    is_pinned: bool = True
+    """Whether the sides have a core each; else all run wherever the kernel lets them."""
 
 
 Taken = Mapping[Source, tuple[float, ...]]

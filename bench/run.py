@@ -3,8 +3,10 @@
 import sys
 from pathlib import Path
 
-# bench/ is a folder of scripts beside the packages, and no package that is installed
+# bench/ is a folder of scripts beside the packages, and no package that is installed; the cluster
+# is that of tests/
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(1, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from bench.suite import main
 

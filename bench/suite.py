@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 
 from bench.case import Case, Place
 from bench.case_client import CLIENT_COST
+from bench.case_cluster import APPLY_TO_FIRST_QUERY, LAPTOP_AND_CLUSTER
 from bench.case_overhead import SERVER_OVERHEAD
 from bench.case_tiny import TINY_UNDER_WRK
 from bench.machine import Moment, disturbance, machine, today
@@ -19,6 +20,8 @@ from bench.page import PageError, render, replaced
 from bench.processes import ROOT, BenchError, on_core, usable_cores
 
 CASES: tuple[Case, ...] = (SERVER_OVERHEAD, TINY_UNDER_WRK, CLIENT_COST)
+CLUSTER_CASES: tuple[Case, ...] = (APPLY_TO_FIRST_QUERY, LAPTOP_AND_CLUSTER)
+"""Measured only where they are asked for: they start a cluster."""
 PAGE = ROOT / "docs" / "performance.md"
 
 
@@ -28,8 +31,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     0: all was measured and told, whatever came out; 1: a case could not be, and keeps its section.
     """
     asked = _parser().parse_args(arguments)
+    asked.case = asked.case or [case.name for case in CASES]
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # ends the children on the way out
-    cases = [case for case in CASES if not asked.case or case.name in asked.case]
+    cases = [case for case in (*CASES, *CLUSTER_CASES) if case.name in asked.case]
     failed = False
     for number, case in enumerate(cases):
         title = f"[{number + 1}/{len(cases)} {case.name}]"
@@ -50,9 +54,12 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         description="Measure Inferometer beside its peers, and write docs/performance.md."
     )
-    names = [case.name for case in CASES]
+    names = [case.name for case in (*CASES, *CLUSTER_CASES)]
     parser.add_argument(
-        "--case", action="append", choices=names, help="only this one; may be given several times"
+        "--case",
+        action="append",
+        choices=names,
+        help="only this one; may be given several times; default: all that need no cluster",
     )
     parser.add_argument("--repeats", type=_positive, default=5, help="default: 5")
     parser.add_argument(
@@ -72,7 +79,7 @@ def _positive(text: str) -> int:
 
 
 def _section(case: Case, repeats: int, seconds: float, title: str) -> str:
-    cores = usable_cores()
+    cores = usable_cores() if case.is_pinned else []
     server_core, client_core = (cores[0], cores[1]) if len(cores) > 1 else (None, None)
     began = time.monotonic()
 
@@ -85,7 +92,7 @@ def _section(case: Case, repeats: int, seconds: float, title: str) -> str:
         measured = measure(case, place, repeats, tell)
         after = Moment.now()
     pinned = (
-        "cores could not be chosen"
+        ("cores could not be chosen" if case.is_pinned else "no core was chosen")
         if server_core is None
         else f"server on core {server_core}, client on core {client_core}"
     )

@@ -1,0 +1,132 @@
+"""How is a run carried out on a real cluster of one node, as a person would have it done?
+
+The cluster is the tests' own (`make cluster-up` explains it), started once for all cases.
+"""
+
+import atexit
+import functools
+import json
+import os
+import subprocess
+import sys
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import psutil
+import yaml
+from bench.case import PeerMissingError
+from bench.processes import ROOT, BenchError
+
+from inferometer_api.result import ResultDocument
+from support.cluster.availability import why_no_nodes
+from support.cluster.cluster import Cluster
+from support.cluster.images import images
+from support.operator_installed import operator_installed
+
+_PLUGIN = str(Path(sys.executable).with_name("kubectl-inferometer"))
+_FINISHED_SECONDS = 600.0
+_POLL_SECONDS = 1.0
+_OPERATOR = "inferometer_operator"
+
+
+def require_nodes() -> None:
+    """Raise PeerMissingError where this machine cannot run nodes."""
+    why_not = why_no_nodes()
+    if why_not is not None:
+        raise PeerMissingError(why_not)
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """A run that is finished."""
+
+    asked_at: datetime
+    """Before `kubectl create` was started."""
+    result: ResultDocument
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """A cluster with an operator that serves a namespace."""
+
+    cluster: Cluster
+    namespace: str
+
+    def measured(self, run: dict[str, Any]) -> Applied:
+        """Create a run, wait until it is finished, take out its result, and delete it."""
+        name, here = run["metadata"]["name"], ("--namespace", self.namespace)
+        text = json.dumps(run)
+        asked_at = datetime.now(tz=UTC)
+        self.cluster.kubectl("create", *here, "-f", "-", stdin=text)
+        self._wait(name)
+        done = subprocess.run(
+            [_PLUGIN, "result", name, *here, "--kubeconfig", str(self.cluster.kubeconfig)],
+            capture_output=True,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise BenchError(f"The run {name} left no result: {done.stderr.decode()}")
+        self.cluster.kubectl("delete", "benchmarkrun", name, *here)
+        return Applied(asked_at, ResultDocument.model_validate_json(done.stdout))
+
+    def operator_memory_bytes(self) -> int:
+        """Return the resident memory of the operator's process."""
+        pods = self.cluster.get("pods", "--namespace", self.namespace)["items"]
+        uids = [pod["metadata"]["uid"] for pod in pods if "operator" in pod["metadata"]["name"]]
+        found = [
+            process.memory_info().rss
+            for process in psutil.process_iter(["cmdline"])
+            if _OPERATOR in (process.info["cmdline"] or ())
+            and any(uid in _cgroup(process.pid) for uid in uids)
+        ]
+        if not found:
+            raise BenchError("The operator's process was not found on this machine.")
+        return int(max(found))
+
+    def _wait(self, name: str) -> None:
+        # Not `kubectl wait`: what comes meanwhile costs the machine nothing but this poll.
+        end = time.monotonic() + _FINISHED_SECONDS
+        path = '{.status.conditions[?(@.type=="Finished")].status}'
+        words = ("get", "benchmarkrun", name, "--namespace", self.namespace)
+        while self.cluster.kubectl(*words, "-o", f"jsonpath={path}") != "True":
+            if time.monotonic() > end:
+                raise BenchError(f"The run {name} was not finished in {_FINISHED_SECONDS:g} s.")
+            time.sleep(_POLL_SECONDS)
+
+
+def example(name: str) -> dict[str, Any]:
+    """Return the run of an example."""
+    run: dict[str, Any] = yaml.safe_load((ROOT / "examples" / f"{name}.yaml").read_text())
+    return run
+
+
+def locally(name: str, folder: Path) -> ResultDocument:
+    """Return what `inferometer run` leaves of an example."""
+    command = str(Path(sys.executable).with_name("inferometer"))
+    words = (command, "run", f"examples/{name}.yaml", "--output", str(folder))
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode not in {0, 3}:
+        raise BenchError(f"inferometer run {name} failed: {done.stderr}")
+    return ResultDocument.model_validate_json((folder / "result.json").read_text())
+
+
+@functools.cache
+def shared_bench() -> Bench:
+    """Start the cluster and the operator, which stay until this process ends."""
+    stack = ExitStack()
+    atexit.register(stack.close)
+    cluster = Cluster(f"bench-{os.getpid()}", images=images())
+    stack.callback(cluster.stop)
+    namespace = stack.enter_context(operator_installed(cluster, "bench"))
+    return Bench(cluster, namespace)
+
+
+def _cgroup(process_id: int) -> str:
+    try:
+        return Path(f"/proc/{process_id}/cgroup").read_text(encoding="utf-8")
+    except OSError:
+        return ""  # it has ended meanwhile
