@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,15 @@ def test_a_link_out_of_the_claim_is_refused(sources: Path, target: str) -> None:
     (sources / "claims" / "models" / "loop").symlink_to(target)
     with pytest.raises(ModelRefusedError, match=r"leads out of its place|cannot be read"):
         _fetch("pvc://models/loop", sources)
+
+
+def test_a_file_that_may_not_be_read_is_refused(
+    sources: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever filled the claim is told as whom pods read it."""
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root, as whom tests may run, reads all
+    with pytest.raises(ModelRefusedError, match="Permission denied: let the user or group 10001"):
+        _fetch("pvc://models/a%20b/net.onnx", sources)
 
 
 def test_a_folder_that_leads_out_of_the_claim_is_refused(sources: Path) -> None:

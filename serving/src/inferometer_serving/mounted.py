@@ -1,5 +1,7 @@
 """Where in a pod is the file that a pvc:// or configmap:// address names?"""
 
+import errno
+import os
 import stat
 from pathlib import Path
 
@@ -36,6 +38,8 @@ def mounted_file(what: str, found: Address, sources: Path | None) -> Path:
         )
     if not stat.S_ISREG(mode):
         raise ModelRefusedError(f"The {what} is no file: name the file itself.")
+    if not os.access(path, os.R_OK):
+        raise _unreadable(what, PermissionError(errno.EACCES, os.strerror(errno.EACCES)))
     return path
 
 
