@@ -56,9 +56,13 @@ def measuring() -> PretendCluster:
     return serving().measure()
 
 
-def over(cluster: PretendCluster, *, now: bool = True) -> PretendCluster:
+VALID = a_valid_result()
+"""What a load generator finds where all is well."""
+
+
+def over(cluster: PretendCluster) -> PretendCluster:
     """Let the load generator of a run end well."""
-    return cluster.end_load(document=a_valid_result()) if now else cluster
+    return cluster.end_load(document=VALID)
 
 
 def complete() -> PretendCluster:
@@ -103,6 +107,12 @@ def _external_ready() -> PretendCluster:
     return cluster.settle().start_load()
 
 
+def _external_elsewhere() -> PretendCluster:
+    cluster = external().settle()
+    cluster.service = {"spec": {"type": "ExternalName"}}
+    return cluster.settle()
+
+
 _ACCEPTED: Place = ("Accepted", "True")
 _REFUSED: Place = ("Accepted", "False")
 _FAILED: Place = ("Failed", "True")
@@ -143,6 +153,7 @@ PROGRESS_ROWS: list[Row] = [
     ),
     *_both("NotAvailable", lambda: a_cluster(_UNAVAILABLE).settle(), "spec.server.instances"),
     *_both("NotAllowed", lambda: _referring({}), f"{ALLOW_USE_LABEL}=true", "models"),
+    Row(_NOT_READY, "NotAllowed", _external_elsewhere, ("ExternalName",)),
     *_both("NotFound", lambda: _referring(None), "models does not exist"),
     Row(_NOT_READY, "ServerStarting", lambda: a_cluster().settle(), ("a-run-server",)),
     Row(("ServerReady", "True"), "Ready", serving),

@@ -1,7 +1,5 @@
 """Each reason of each condition comes from its course of events."""
 
-from datetime import timedelta
-
 import pytest
 
 from inferometer_api.reasons import REASONS
@@ -42,10 +40,7 @@ def test_every_course_comes_to_its_end(row: Row) -> None:
     cluster = row.course()
     cluster.turn = type(cluster.turn)(admitted=True)
     cluster.run["spec"]["suspend"] = False
-    for _ in range(40):
-        cluster.now += timedelta(seconds=120)
-        cluster.settle()
-        cluster.collect_garbage()
+    cluster.pass_time()
     assert cluster.finished, cluster.status()
     assert cluster.later(90_000).gone
     assert cluster.jobs_made <= 1

@@ -60,8 +60,9 @@ def conditions_page() -> str:
 def _is_fault(reason: Reason) -> bool:
     waits = {("ServerReady", "False"), ("Measuring", "False")}
     failed = ("Failed", "True")
+    refused = ("Accepted", "False") in reason.places
     alone = reason.places == (failed,)
-    return alone or (failed in reason.places and bool(waits & set(reason.places)))
+    return not refused and (alone or bool(waits & set(reason.places) and failed in reason.places))
 
 
 def _table(reasons: dict[ReasonName, Reason]) -> list[str]:

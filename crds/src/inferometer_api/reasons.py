@@ -140,7 +140,7 @@ REASONS: dict[ReasonName, Reason] = {
     ),
     "NotAllowed": Reason(
         "The spec names something that runs may not use here.",
-        _REFUSED,
+        (*_REFUSED, _SERVER_WAITS),
         "Ask whoever owns the object for the label inferometer.dev/allow-use=true, or the "
         "cluster's admin for the operator's setting that the message names.",
     ),

@@ -19,6 +19,7 @@ from inferometer_api.run import BenchmarkRun
 from inferometer_operator.reconcile.case import Case, created
 from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.references import references_of
+from inferometer_operator.reconcile.serving import leads_anywhere
 from inferometer_operator.reconcile.times import later
 
 _METADATA = ("name", "namespace", "labels", "uid", "generation", "creationTimestamp")
@@ -108,7 +109,7 @@ def _forbidden_targets(case: Case) -> Iterator[str]:
             "namespace instead."
         )
     service = case.observed.service
-    if external.service and service and (service.get("spec") or {}).get("type") == "ExternalName":
+    if external.service is not None and leads_anywhere(service):
         yield (
             f"spec.server.external.service: {external.service.name} is a Service of type "
             "ExternalName, which may lead anywhere; name one with pods behind it."

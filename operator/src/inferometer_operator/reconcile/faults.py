@@ -69,7 +69,8 @@ def pod_fault(pod: Json, asked: Asked, now: datetime) -> Fault | None:
     return next((found for sign in _SIGNS if (found := sign(pod, asked, now))), None)
 
 
-def _disrupted(pod: Json, asked: Asked, _: datetime) -> Fault | None:
+def disrupted(pod: Json, asked: Asked, _: datetime) -> Fault | None:
+    """Return that the cluster took a pod away: evicted it, or lost its node."""
     who = _who(pod, asked)
     status = pods.status(pod)
     told = str(status.get("message") or "").strip()
@@ -184,7 +185,7 @@ def _node_silent(pod: Json, asked: Asked, now: datetime) -> Fault | None:
 
 _SIGNS: tuple[Callable[[Json, Asked, datetime], Fault | None], ...] = (
     _memory,
-    _disrupted,
+    disrupted,
     _fetching,
     _refused_by_node,
     _unschedulable,

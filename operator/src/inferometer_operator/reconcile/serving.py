@@ -20,7 +20,7 @@ from inferometer_operator.reconcile.children_faults import (
     replica_failure,
 )
 from inferometer_operator.reconcile.conditions import condition
-from inferometer_operator.reconcile.faults import Asked, Fault, fault, pod_fault
+from inferometer_operator.reconcile.faults import Asked, Fault, disrupted, fault, pod_fault
 from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.times import read
 
@@ -58,6 +58,11 @@ def load_pods(case: Case) -> tuple[Json, ...]:
     return tuple(pod for pod in case.observed.pods if pods.component(pod) == LOADGEN)
 
 
+def leads_anywhere(service: Json | None) -> bool:
+    """Whether a Service has no pods behind it, but any name of its author's choice."""
+    return service is not None and (service.get("spec") or {}).get("type") == "ExternalName"
+
+
 def server_pods(case: Case) -> tuple[Json, ...]:
     """Return the run's server pods, those too that are over or being deleted."""
     return tuple(pod for pod in case.observed.pods if pods.component(pod) == SERVER)
@@ -78,6 +83,9 @@ def _external(case: Case) -> Serving:
                 f"namespace {case.namespace}",
             )
         )
+    if leads_anywhere(case.observed.service):
+        found = f"The Service {target.name} became one of type ExternalName"
+        return Serving(fault=fault("NotAllowed", found))
     host = f"{target.name}.{case.namespace}.svc"
     return Serving(servers=(PlannedServer(url=f"{_scheme(case)}://{host}:{target.port}"),))
 
@@ -175,16 +183,14 @@ def _ended_since_ready(case: Case, pod: Json) -> pods.Ended | None:
 def _pods_fault(case: Case) -> Fault | None:
     """Return the worst that a server pod shows: what ends the run before what may heal."""
     asked = asked_of_server(case)
-    faults = [
-        found
-        for pod in server_pods(case)
-        if not (deleting(pod) and pods.is_ready(pod))
-        if (found := _fault_of(case, pod, asked))
-    ]
+    faults = [found for pod in server_pods(case) if (found := _fault_of(case, pod, asked))]
     return min(faults, key=lambda found: not found.ends, default=None)
 
 
 def _fault_of(case: Case, pod: Json, asked: Asked) -> Fault | None:
+    if deleting(pod):
+        # How its containers end is no fault of theirs.
+        return disrupted(pod, asked, case.now)
     found = pod_fault(pod, asked, case.now)
     if found is not None or not pods.node(pod) or pods.has_started(pod):
         return found
