@@ -23,6 +23,9 @@ _CONNECT = timedelta(seconds=10)
 _STALL = timedelta(seconds=30)
 _WHOLE = timedelta(days=1)
 _CERTIFICATE_FAULT = re.compile(r"InvalidCertificate\((?:\s*Other\(\s*OtherError\()?\s*(\w+)")
+_CAUSE = re.compile(r'(?:message|error): "([^"]+)"')
+"""What the operating system said, deep in the library's account of a fault."""
+_UNKNOWN_HOST = "Name or service not known"
 _PASSING_STATUSES = frozenset({"408", "425", "429"})
 
 
@@ -127,6 +130,11 @@ def _fault(what: str, store: Store, error: Exception) -> Exception:
             f"The {what} cannot be fetched: the certificate of {store} is not trusted "
             f"({certificate[1]}). Put the PEM of its authority into the Secret's key caCertificate."
         )
+    if _UNKNOWN_HOST in text:
+        return ModelRefusedError(
+            f"The {what} cannot be fetched: {store} is a host that nobody knows. Correct the "
+            "Secret's key endpoint."
+        )
     stays = isinstance(error, ValueError) or (
         status is not None and status[1].startswith("4") and status[1] not in _PASSING_STATUSES
     )
@@ -144,5 +152,6 @@ def _said(error: Exception) -> str:
     found = re.search(r"<Code>(.*?)</Code>\s*<Message>(.*?)</Message>", text, re.DOTALL)
     if found is not None:
         return f"{found[1]}: {found[2].rstrip('.')}"
+    cause = _CAUSE.search(text)
     first = text.partition("\n")[0].rpartition(" - ")[2]
-    return first[:300].rstrip(". ")
+    return (cause[1] if cause else first)[:300].rstrip(". ")
