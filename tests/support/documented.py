@@ -21,7 +21,7 @@ def commands(page: str, heading: str) -> str:
 
 
 def follow(script: str, kubeconfig: Path) -> str:
-    """Run commands as a reader would, in the checkout; return what they say, AssertionError else."""
+    """Run commands as a reader would, in the checkout; return what they say if they succeed."""
     folders = {str(path.parent) for path in ensure(["kubectl", "helm"]).values()}
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", script],

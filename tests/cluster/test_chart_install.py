@@ -1,0 +1,65 @@
+"""Does the chart install as the documentation says, and lead to a result?"""
+
+from collections.abc import Iterator
+
+import pytest
+
+from inferometer_api.definition import NAME
+from support.chart import helm
+from support.cluster.cluster import Cluster
+from support.cluster.namespaces import fresh_namespace
+from support.documented import commands, follow
+from support.node_runs import holds, make_run, wait_for
+
+HOW_TO = "docs/how-to/install.md"
+
+
+def hand_over(cluster: Cluster) -> None:
+    """Let the release that comes have the definition, where another test installed it."""
+    if cluster.kubectl("get", "crd", NAME, "--ignore-not-found") == "":
+        return
+    words = ("meta.helm.sh/release-name=inferometer", "meta.helm.sh/release-namespace=bench")
+    cluster.kubectl("annotate", "crd", NAME, "--overwrite", *words)
+    cluster.kubectl("label", "crd", NAME, "--overwrite", "app.kubernetes.io/managed-by=Helm")
+
+
+@pytest.fixture
+def bench(cluster: Cluster) -> Iterator[str]:
+    """Install the chart as the how-to says for one namespace, whose name is in its commands."""
+    hand_over(cluster)
+    follow(commands(HOW_TO, "One namespace"), cluster.kubeconfig)
+    yield "bench"
+    follow(commands(HOW_TO, "7. Uninstall"), cluster.kubeconfig)
+    cluster.kubectl("delete", "namespace", "bench")
+
+
+def test_the_documentation_leads_to_a_first_result(cluster: Cluster, bench: str) -> None:
+    """Installed as documented, `helm test` passes, and the commands of NOTES end in a result."""
+    told = follow(commands(HOW_TO, "3. See that it works"), cluster.kubeconfig)
+    assert "Phase:          Succeeded" in told
+    assert cluster.get("benchmarkruns", "--namespace", bench)["items"] == []
+    notes = helm("get", "notes", "inferometer", "-n", bench, kubeconfig=cluster.kubeconfig).stdout
+    steps = [line.removeprefix("  ") for line in notes.splitlines() if line.startswith("  ")]
+    # Without what would not end, and the report, which its own tests draw.
+    script = "\n".join(line for line in steps if "--watch" not in line and "report" not in line)
+    said = follow(script, cluster.kubeconfig)
+    assert "condition met" in said
+    assert holds(cluster, bench, "first", "Complete")
+    columns = [line.split() for line in said.splitlines() if line.startswith("first ")]
+    assert [line[1:3] for line in columns] == [["Complete", "latency"]]
+
+
+def test_cluster_mode_serves_every_namespace(cluster: Cluster) -> None:
+    """Installed for every namespace, with the definition that an admin applied, runs end there."""
+    applied, _ = commands(HOW_TO, "Without the rights of a cluster's admin").splitlines()[:2]
+    follow(applied, cluster.kubeconfig)
+    install = commands(HOW_TO, "Every namespace").rstrip() + " --set crds.install=false"
+    follow(install, cluster.kubeconfig)
+    try:
+        with fresh_namespace(cluster, "anywhere") as namespace:
+            make_run(cluster, namespace, "a-run")
+            wait_for(cluster, namespace, "a-run", "Complete")
+            wait_for(cluster, namespace, "a-run", "Finished")
+    finally:
+        follow("helm uninstall inferometer --namespace inferometer-system", cluster.kubeconfig)
+        cluster.kubectl("delete", "namespace", "inferometer-system")

@@ -1,0 +1,56 @@
+"""How does a test make a run on real nodes, and what came of it?"""
+
+import json
+
+from support.chart import Json
+from support.cluster.cluster import Cluster
+from support.cluster.processes import wait_until
+
+SLOW_SECONDS = 120.0
+"""Far above what any run here takes."""
+
+
+def make_run(cluster: Cluster, namespace: str, run: str, **spec: object) -> None:
+    """Make a run of a small model with short minimums."""
+    body = {
+        "apiVersion": "inferometer.dev/v1alpha1",
+        "kind": "BenchmarkRun",
+        "metadata": {"name": run},
+        "spec": {
+            "model": {"uri": "zoo://classification/mobilenet_v2"},
+            "scenarios": [{"name": "one", "singleStream": {}}],
+            "validity": {"warmUpSeconds": 0, "minDurationSeconds": 1, "minQueries": 10},
+            "server": {"resources": {"cpu": "250m", "memory": "512Mi"}},
+        }
+        | spec,
+    }
+    cluster.kubectl("create", "--namespace", namespace, "-f", "-", stdin=json.dumps(body))
+
+
+def status(cluster: Cluster, namespace: str, run: str) -> Json:
+    """Return the run's status, empty where it has none."""
+    told: Json = cluster.get("benchmarkrun", run, "--namespace", namespace).get("status", {})
+    return told
+
+
+def condition(cluster: Cluster, namespace: str, run: str, kind: str) -> Json:
+    """Return a condition of the run, empty where it has none of that type."""
+    conditions = status(cluster, namespace, run).get("conditions", [])
+    return next((each for each in conditions if each["type"] == kind), {})
+
+
+def holds(cluster: Cluster, namespace: str, run: str, kind: str) -> bool:
+    """Return whether this condition of the run is True."""
+    return bool(condition(cluster, namespace, run, kind).get("status") == "True")
+
+
+def wait_for(cluster: Cluster, namespace: str, run: str, kind: str) -> None:
+    """Wait until this condition of the run is True; AssertionError if the run ends without it."""
+    wait_until(
+        lambda: holds(cluster, namespace, run, kind) or holds(cluster, namespace, run, "Finished"),
+        f"{kind} of {run}",
+        deadline_seconds=SLOW_SECONDS,
+        poll_seconds=0.5,
+    )
+    told = status(cluster, namespace, run)
+    assert holds(cluster, namespace, run, kind), json.dumps(told, indent=1)
