@@ -1,6 +1,8 @@
 """What does each command answer, and how does it refuse?"""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,11 @@ from support.inferometer_process import run_file
 from support.onnx_models import identity, save
 from support.results import a_result, an_unfinished_result
 
-COMMANDS = ("run", "validate", "report", "serve", "models", "examples")
+COMMANDS = (
+    *("run", "validate", "report", "serve", "models", "examples"),
+    *("status", "result", "cancel", "preflight"),
+)
+HEAVY = ("grpc", "jinja2", "kopf", "kubernetes", "numpy", "onnx", "onnxruntime", "urllib3")
 
 
 @pytest.fixture
@@ -38,6 +44,48 @@ def test_every_command_has_help(inferometer: Command, command: str) -> None:
     assert f"inferometer {command}" in said.stdout
     assert "None" not in said.stdout
     assert "(1,)" not in said.stdout
+
+
+def test_help_waits_for_nothing_heavy() -> None:
+    """What is heavy to import is not imported until a command needs it."""
+    program = (
+        "import sys, inferometer_cli.command_line; "
+        f"print([name for name in {HEAVY} if name in sys.modules])"
+    )
+    words = [sys.executable, "-c", program]
+    assert subprocess.run(words, capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_usage_names_the_program_as_it_was_called(
+    inferometer: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Called by kubectl, help and hints say `kubectl inferometer`."""
+    assert inferometer("status", "--help").stdout.startswith("Usage: inferometer status ")
+    monkeypatch.setattr("inferometer_cli.invocation.program", lambda: "kubectl inferometer")
+    monkeypatch.setattr("inferometer_cli.__main__.program", lambda: "kubectl inferometer")
+    assert inferometer("status", "--help").stdout.startswith("Usage: kubectl inferometer status ")
+
+
+@pytest.mark.parametrize("command", ["status", "result", "cancel", "report"])
+def test_without_a_cluster_it_is_said(
+    inferometer: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: str
+) -> None:
+    """Commands for a cluster end 2 where none is configured, and say how to name one."""
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "nowhere"))
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    said = inferometer(command, "resnet50-cpu")
+    assert said.code == 2
+    assert "No cluster is configured: " in said.stderr
+    assert "Give --kubeconfig FILE, or set KUBECONFIG" in said.stderr
+
+
+@pytest.mark.parametrize("text", ["", "[]", "a: [", "clusters: 1", "contexts: []"])
+def test_a_damaged_kubeconfig_is_refused(inferometer: Command, tmp_path: Path, text: str) -> None:
+    """Whatever stands in a kubeconfig, what cannot be used ends 2 with a sentence."""
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(text)
+    said = inferometer("status", "x", "--kubeconfig", str(kubeconfig))
+    assert (said.code, "No cluster is configured" in said.stderr) == (2, True), said.stderr
 
 
 def test_the_version_is_told(inferometer: Command) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 import urllib3
+import yaml
 from kubernetes.client import ApiClient, Configuration
 from kubernetes.client.exceptions import ApiException
 from kubernetes.config import (
@@ -30,6 +31,12 @@ Json = dict[str, Any]
 _contexts: Callable[[str], tuple[list[Json], Json]] = list_kube_config_contexts
 _load: Callable[..., None] = load_kube_config
 _load_of_pod: Callable[[Configuration], None] = load_incluster_config
+
+# Its loader takes a kubeconfig to be well formed, and fails as it may where it is not.
+_UNUSABLE = (
+    *(ConfigException, OSError, ValueError, TypeError),
+    *(KeyError, IndexError, AttributeError, yaml.YAMLError),
+)
 
 _CONNECT_SECONDS, _ANSWER_SECONDS = 10.0, 30.0
 _IN_POD = "KUBERNETES_SERVICE_HOST"
@@ -110,7 +117,13 @@ class Cluster:
                 f"{self.host}{path}",
                 headers,
                 body,
-                _request_timeout=(_CONNECT_SECONDS, _ANSWER_SECONDS),
+                _request_timeout=(# Its loader takes a kubeconfig to be well formed, and fails as it may where it is not.
+_UNUSABLE = (
+    *(ConfigException, OSError, ValueError, TypeError),
+    *(KeyError, IndexError, AttributeError, yaml.YAMLError),
+)
+
+_CONNECT_SECONDS, _ANSWER_SECONDS),
             )
             text: bytes = answer.read()  # type: ignore[no-untyped-call] # the client's own
         except (urllib3.exceptions.HTTPError, ApiException, OSError) as error:
@@ -167,7 +180,7 @@ def connected(where: Where) -> Cluster:
     try:
         contexts, current = _contexts(file)
         _load(file, where.context, configuration, persist_config=False)
-    except (ConfigException, OSError, ValueError, TypeError) as error:
+    except _UNUSABLE as error:
         inside_pod = os.environ.get(_IN_POD) and where.context is None and where.kubeconfig is None
         if inside_pod:
             return _of_pod(where, configuration)
