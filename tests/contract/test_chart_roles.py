@@ -122,6 +122,5 @@ def test_users_roles_are_about_runs() -> None:
         | {
             ("inferometer.dev", "benchmarkruns/status", "patch", False),
             ("", "events", "create", False),
-            ("", "events", "patch", False),
         },
     }

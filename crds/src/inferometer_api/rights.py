@@ -59,7 +59,7 @@ RUNS = (
     Right(
         "",
         "events",
-        ("create", "get", "list", "patch"),
+        ("create", "list"),
         "to tell in `kubectl describe` what happens, and to see why a pod does not start",
     ),
 )

@@ -23,7 +23,7 @@
   verbs: [get]
 - apiGroups: [""]
   resources: [events]
-  verbs: [get, list, create, patch]
+  verbs: [list, create]
 - apiGroups: [""]
   resources: [persistentvolumeclaims, services]
   verbs: [get]

@@ -8,7 +8,7 @@ from typing import Any
 
 from inferometer_api.children import MANAGER
 from inferometer_api.status import RunStatus
-from inferometer_operator.cluster.connection import APPLY, MERGE, Connection
+from inferometer_operator.cluster.connection import APPLY, Connection
 from inferometer_operator.cluster.errors import RefusedError
 from inferometer_operator.cluster.places import path
 from inferometer_operator.reconcile.observed import Json
@@ -89,7 +89,7 @@ class Writer:
                 raise
 
     async def tell(self, run: Json, event: Event) -> None:
-        """Add an event to the run; the same one told again is counted."""
+        """Add an event to the run; what was told in the same words stands there already."""
         metadata = run["metadata"]
         named = hashlib.sha256(f"{metadata['uid']}{event.reason}{event.message}".encode())
         name = f"{metadata['name'][:200]}.{named.hexdigest()[:16]}"
@@ -102,16 +102,6 @@ class Writer:
         except RefusedError as error:
             if error.code != 409:
                 raise
-            await self._count(metadata["namespace"], name)
-
-    async def _count(self, namespace: str, name: str) -> None:
-        told = await self.connection.ask("GET", path("Event", namespace, name))
-        await self.connection.ask(
-            "PATCH",
-            path("Event", namespace, name),
-            content_type=MERGE,
-            body={"count": told.get("count", 1) + 1, "lastTimestamp": _stamp(self.clock())},
-        )
 
 
 def _event(run: Json, event: Event, name: str, now: datetime, instance: str) -> dict[str, Any]:
