@@ -117,13 +117,7 @@ class Cluster:
                 f"{self.host}{path}",
                 headers,
                 body,
-                _request_timeout=(# Its loader takes a kubeconfig to be well formed, and fails as it may where it is not.
-_UNUSABLE = (
-    *(ConfigException, OSError, ValueError, TypeError),
-    *(KeyError, IndexError, AttributeError, yaml.YAMLError),
-)
-
-_CONNECT_SECONDS, _ANSWER_SECONDS),
+                _request_timeout=(_CONNECT_SECONDS, _ANSWER_SECONDS),
             )
             text: bytes = answer.read()  # type: ignore[no-untyped-call] # the client's own
         except (urllib3.exceptions.HTTPError, ApiException, OSError) as error:
