@@ -2,6 +2,7 @@
 
 import asyncio
 import hmac
+import logging
 from collections.abc import Callable
 
 from aiohttp import web
@@ -11,6 +12,10 @@ from inferometer_api.handover import LoadReport
 _MOST_BODY_BYTES = 4096
 _MOST_HEADER_BYTES = 4096
 _BEARER = "Bearer "
+_LAST_ANSWERS_SECONDS = 0.1
+"""How long answers under way may take once there is nothing more to tell; 0 would be for ever."""
+_SILENT = logging.Logger("listener", level=logging.CRITICAL + 1)
+"""Whoever sends what is no request is answered so, and must not fill the log with tracebacks."""
 
 
 class Listener:
@@ -36,6 +41,7 @@ class Listener:
         self._protocols = web.Server(
             self._answer,
             access_log=None,
+            logger=_SILENT,
             keepalive_timeout=15.0,
             lingering_time=0.0,
             max_line_size=_MOST_HEADER_BYTES,
@@ -52,7 +58,7 @@ class Listener:
         if self._server is not None:
             self._server.close()
         if self._protocols is not None:
-            await self._protocols.shutdown(0.0)
+            await self._protocols.shutdown(_LAST_ANSWERS_SECONDS)
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         match (request.method, request.path):
