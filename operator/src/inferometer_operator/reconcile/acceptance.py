@@ -7,7 +7,6 @@ from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
-from inferometer_api.address import AddressError, address
 from inferometer_api.availability import unavailable
 from inferometer_api.children import ALLOW_USE_LABEL
 from inferometer_api.deadlines import APPEARS_SECONDS
@@ -57,7 +56,7 @@ def parsed(raw: Json) -> BenchmarkRun | NotAccepted:
 
 def not_accepted(case: Case) -> NotAccepted | None:
     """Return why a valid run is not carried out here, None where it is."""
-    if sentences := [*_bad_addresses(case.run), *unavailable(case.run, place="Cluster")]:
+    if sentences := list(unavailable(case.run, place="Cluster")):
         return _refusal("NotAvailable", sentences)
     if sentences := [*_forbidden_secrets(case), *_forbidden_targets(case), *_unlabelled(case)]:
         return _refusal("NotAllowed", sentences)
@@ -72,18 +71,6 @@ def not_accepted(case: Case) -> NotAccepted | None:
 def _refusal(reason: ReasonName, sentences: list[str]) -> NotAccepted:
     many = f"{len(sentences)} things are wrong. " if len(sentences) > 1 else ""
     return NotAccepted(reason, f"{many}{' '.join(sentences)} {REASONS[reason].remedy}")
-
-
-def _bad_addresses(run: BenchmarkRun) -> Iterator[str]:
-    file = run.spec.load.inputs.file
-    for path, uri in (
-        ("spec.model.uri", run.spec.model.uri),
-        ("spec.load.inputs.file.uri", None if file is None else file.uri),
-    ):
-        try:
-            address(uri or "")
-        except AddressError as error:
-            yield f"{path}: {error}"
 
 
 def _forbidden_secrets(case: Case) -> Iterator[str]:
