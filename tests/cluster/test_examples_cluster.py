@@ -1,0 +1,220 @@
+"""Does every example end in a cluster as its comment says, over HTTP and gRPC?
+
+With shorter windows than they have, so that all of them take few minutes: they are created at once,
+and the operator carries them out one after another.
+"""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from support.cluster.cluster import Cluster
+from support.cluster.processes import wait_until
+from support.operator_installed import operator_installed
+
+FOLDER = Path(__file__).parents[2] / "examples"
+FILES = sorted(FOLDER.glob("*.yaml"))
+PROTOCOLS = ("HTTP", "GRPC")
+CASES = [(file, protocol) for file in FILES for protocol in PROTOCOLS]
+PLUGIN = str(Path(sys.executable).with_name("kubectl-inferometer"))
+ENDS_SECONDS = 420.0
+"""Far above what all runs take, one after another."""
+SHORTER = {"warmUpSeconds": 0, "minDurationSeconds": 1, "minQueries": 1}
+OVERLOADED = "05-overloaded"
+GPU = "08-resnet50-gpu"
+BUSYBOX = re.compile(r"busybox:[0-9.]+")
+SERVING = "inferometer-serving:0.1.0"
+
+
+def _ids(value: object) -> str:
+    return value.stem if isinstance(value, Path) else str(value)
+
+
+def _name(file: Path, protocol: str) -> str:
+    return f"{file.stem[3:]}-{protocol.lower()}"
+
+
+def _said_end(file: Path) -> tuple[str, str]:
+    """Return the condition and its status or reason that the example's comment foretells."""
+    lines = takewhile(lambda line: line.startswith("#"), file.read_text().splitlines())
+    comment = " ".join(line.removeprefix("#").strip() for line in lines)
+    said = comment.partition("In a cluster: ")[2]
+    failed = re.search(r"Failed with reason (\w+)", said)
+    complete = re.search(r"ends Complete with Valid=(True|False)", said)
+    if complete is not None and file.stem != GPU:
+        return "Valid", complete[1]
+    assert failed is not None, said
+    return "Failed", failed[1]
+
+
+def _run(file: Path, protocol: str) -> dict[str, Any]:
+    """Return an example's run in this protocol, shortened."""
+    run: dict[str, Any] = yaml.safe_load(file.read_text())
+    spec = run["spec"]
+    run["metadata"]["name"] = _name(file, protocol)
+    spec.setdefault("load", {})["protocol"] = protocol
+    spec["validity"] |= SHORTER
+    for scenario in spec["scenarios"]:
+        if "batch" in scenario:
+            del scenario["batch"]["batchSizes"][2:]
+    server = spec.get("server", {})
+    external = server.get("external", {})
+    if protocol == "GRPC" and "service" in external:
+        external["service"]["port"] = 8001
+    if protocol == "GRPC" and "url" in external:
+        external["url"] = external["url"].replace("http", "grpc")
+    if file.stem == GPU:
+        server["readyDeadlineSeconds"] = 3
+    return run
+
+
+@pytest.fixture(scope="module")
+def namespace(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Install an operator, what the examples need, and create every example twice."""
+    with operator_installed(cluster, "examples") as name:
+        _provide(cluster, name, tmp_path_factory.mktemp("volume"))
+        for file, protocol in CASES:
+            _create(cluster, name, _run(file, protocol))
+        yield name
+
+
+def _create(cluster: Cluster, namespace: str, thing: dict[str, Any]) -> None:
+    cluster.kubectl("create", "--namespace", namespace, "-f", "-", stdin=json.dumps(thing))
+
+
+def _provide(cluster: Cluster, namespace: str, volume: Path) -> None:
+    """Do what the comments of 06 and 07 say; the cluster has no storage but a folder."""
+    here = ("--namespace", namespace)
+    cluster.kubectl("apply", *here, "-f", str(FOLDER / "06-external-service" / "server.yaml"))
+    # Pods write as a user of their own, and kubelets change no owner of such a folder.
+    volume.chmod(0o777)
+    for above in volume.parents:
+        if above.is_relative_to("/tmp") and above != Path("/tmp"):  # noqa: S108 - where pytest is
+            above.chmod(0o755)
+    spec = {
+        "capacity": {"storage": "100Mi"},
+        "accessModes": ["ReadWriteOnce"],
+        "hostPath": {"path": str(volume)},
+        "claimRef": {"namespace": namespace, "name": "own-model"},
+    }
+    persistent = {"apiVersion": "v1", "kind": "PersistentVolume", "spec": spec}
+    _create(cluster, namespace, persistent | {"metadata": {"name": f"{namespace}-own-model"}})
+    files = f"--from-file={FOLDER / '04-own-model'}"
+    cluster.kubectl("create", "configmap", "own-model", files, *here)
+    cluster.kubectl("label", "configmap", "own-model", "inferometer.dev/allow-use=true", *here)
+    claim = (FOLDER / "07-own-model-on-cluster" / "claim.yaml").read_text()
+    # The nodes of the tests have no other image than ours.
+    cluster.kubectl("apply", *here, "-f", "-", stdin=BUSYBOX.sub(SERVING, claim))
+    cluster.kubectl("wait", *here, "job/own-model", "--for=condition=Complete", "--timeout=60s")
+    cluster.kubectl("rollout", "status", *here, "deployment/squeezenet", "--timeout=60s")
+
+
+def _finished(cluster: Cluster, namespace: str, name: str) -> dict[str, Any]:
+    """Wait until a run is Finished; return its status with the conditions by type."""
+    found: dict[str, Any] = {}
+
+    def is_finished() -> bool:
+        status = cluster.get("benchmarkrun", name, "--namespace", namespace).get("status", {})
+        conditions = {each["type"]: each for each in status.get("conditions", [])}
+        found.update(status | {"conditions": conditions})
+        return bool(conditions.get("Finished", {}).get("status") == "True")
+
+    wait_until(is_finished, f"the end of {name}", deadline_seconds=ENDS_SECONDS, poll_seconds=0.5)
+    return found
+
+
+def _plugin(cluster: Cluster, namespace: str, *words: str) -> subprocess.CompletedProcess[str]:
+    where = ("--namespace", namespace, "--kubeconfig", str(cluster.kubeconfig))
+    return subprocess.run([PLUGIN, *words, *where], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(("file", "protocol"), CASES, ids=_ids)
+def test_an_example_ends_as_it_says(
+    cluster: Cluster, namespace: str, file: Path, protocol: str
+) -> None:
+    """Complete with its verdict, or Failed with the reason that its comment foretells."""
+    status = _finished(cluster, namespace, _name(file, protocol))
+    conditions = status["conditions"]
+    kind, said = _said_end(file)
+    if kind == "Failed":
+        failed = conditions["Failed"]
+        assert (failed["status"], failed["reason"]) == ("True", said), failed["message"]
+        return
+    complete = conditions["Complete"]
+    assert (complete["status"], complete["reason"]) == ("True", "Measured"), conditions
+    scenarios = status["scenarios"]
+    asked = [each["name"] for each in _run(file, protocol)["spec"]["scenarios"]]
+    assert [each["name"] for each in scenarios] == asked
+    assert all(each["queries"] > 0 for each in scenarios)
+    # Queries of an overloaded server may wait past their time-out.
+    assert file.stem == OVERLOADED or not any(each.get("errors") for each in scenarios)
+    # A machine that is too busy to be punctual makes an example INVALID; nothing makes one VALID.
+    assert conditions["Valid"]["status"] in {said, "False"}, conditions["Valid"]["message"]
+
+
+def test_the_overloaded_server_is_found_out(cluster: Cluster, namespace: str) -> None:
+    """The example that asks for too much tells bound and rate in its condition."""
+    status = _finished(cluster, namespace, "overloaded-http")
+    message = status["conditions"]["Valid"]["message"]
+    assert "the bound is 500 ms" in message
+    assert "at least 99 % are needed" in message
+
+
+def test_what_was_measured_can_be_taken_out(
+    cluster: Cluster, namespace: str, tmp_path: Path
+) -> None:
+    """The plugin ends by the verdict, and draws the same page as from the file it takes out."""
+    name = "own-model-on-cluster-grpc"
+    status = _finished(cluster, namespace, name)
+    valid = status["conditions"]["Valid"]["status"] == "True"
+    shown = _plugin(cluster, namespace, "status", name)
+    assert shown.returncode == (0 if valid else 3), shown.stderr
+    assert "latency" in shown.stdout
+    kept = tmp_path / "result.json"
+    assert _plugin(cluster, namespace, "result", name, "-o", str(kept)).returncode == 0
+    page = tmp_path / "cluster.html"
+    drawn = _plugin(cluster, namespace, "report", name, "-o", str(page))
+    assert drawn.returncode == 0, drawn.stderr
+    local = [PLUGIN, "report", str(kept), "-o", str(tmp_path / "local.html")]
+    again = subprocess.run(local, capture_output=True, text=True, check=True)
+    assert drawn.stdout == again.stdout
+    assert page.read_text() == (tmp_path / "local.html").read_text()
+
+
+@pytest.mark.parametrize("file", FILES, ids=_ids)
+def test_a_preflight_foretells_the_end(cluster: Cluster, namespace: str, file: Path) -> None:
+    """What ends as Failed is stopped by a preflight already, and nothing else is."""
+    said = _plugin(cluster, namespace, "preflight", "-f", str(file))
+    kind, _ = _said_end(file)
+    assert said.returncode == (2 if kind == "Failed" else 0), said.stdout
+
+
+def test_a_gpu_is_a_resource_by_its_name(cluster: Cluster) -> None:
+    """On a node that offers a GPU the server is scheduled; its runtime then says what is amiss.
+
+    The images of the tests have no CUDA, and the node's GPU is only a number in its status.
+    """
+    images = {"servingGpu": {"repository": "inferometer-serving"}}
+    with operator_installed(cluster, "gpu", {"images": images}) as namespace:
+        (node,) = cluster.get("nodes")["items"]
+        patch = [{"op": "add", "path": "/status/capacity/nvidia.com~1mig-1g.10gb", "value": "1"}]
+        words = ("patch", "node", node["metadata"]["name"], "--subresource=status", "--type=json")
+        cluster.kubectl(*words, "-p", json.dumps(patch))
+        run = _run(FOLDER / f"{GPU}.yaml", "GRPC")
+        run["spec"]["server"] |= {
+            "gpu": {"resource": "nvidia.com/mig-1g.10gb"},
+            "resources": {"cpu": "500m", "memory": "1Gi"},
+            "readyDeadlineSeconds": 60,
+        }
+        _create(cluster, namespace, run)
+        failed = _finished(cluster, namespace, run["metadata"]["name"])["conditions"]["Failed"]
+        assert failed["reason"] == "ServerRefused", failed
+        assert "The device GPU was asked for" in failed["message"]

@@ -1,0 +1,38 @@
+"""How does a test have an operator in a namespace of its cluster, installed by the chart?"""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from support.chart import CHART, Json, helm
+from support.cluster.cluster import Cluster
+from support.cluster.namespaces import fresh_namespace
+
+DEFINITION = CHART / "files" / "benchmarkruns.inferometer.dev.yaml"
+INSTALL_TIMEOUT = "120s"
+
+
+@contextmanager
+def operator_installed(cluster: Cluster, prefix: str, values: Json | None = None) -> Iterator[str]:
+    """Yield a fresh namespace that admits only restricted pods, and that an operator serves.
+
+    The definition is applied beside the chart, so that several releases may share a cluster.
+    """
+    cluster.kubectl("apply", "--server-side", "-f", str(DEFINITION))
+    cluster.kubectl("wait", "--for=condition=Established", "-f", str(DEFINITION), "--timeout=30s")
+    with fresh_namespace(cluster, prefix) as namespace:
+        # One replica is enough where no fail-over is tried, and leaves room on a small node.
+        settled = {"crds": {"install": False}, "operator": {"replicas": 1}} | (values or {})
+        done = helm(
+            *("install", "inferometer", CHART, "--namespace", namespace),
+            *("--wait", "--timeout", INSTALL_TIMEOUT, "--values", "-"),
+            stdin=json.dumps(settled),
+            kubeconfig=cluster.kubeconfig,
+        )
+        if done.returncode != 0:
+            raise RuntimeError(f"The chart could not be installed: {done.stderr}")
+        try:
+            yield namespace
+        finally:
+            words = ("uninstall", "inferometer", "--namespace", namespace, "--ignore-not-found")
+            helm(*words, kubeconfig=cluster.kubeconfig)
