@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from support.api_client import Object
-from support.fake_kubelet import Pod, stamp
+from support.fake_kubelet import Pod, ended, stamp
 from support.stage import SOON_SECONDS, Stage
 
 _READY_SECONDS = 4
@@ -46,7 +46,8 @@ def _no_gpu(pod: Pod) -> None:
 
 def _crash_loop(pod: Pod) -> None:
     pod.bind()
-    pod.waiting("CrashLoopBackOff", "back-off 10s restarting failed container", restarts=2)
+    words = "back-off 10s restarting failed container"
+    pod.waiting("CrashLoopBackOff", words, restarts=2, last=ended(1, "Error", "no such shape"))
 
 
 def _never_ready(pod: Pod) -> None:
@@ -96,7 +97,7 @@ _FAULTS = (
     _Fault("ImageNameInvalid", _image_name),
     _Fault("Unschedulable", _no_node, ends=False, says="untolerated taint"),
     _Fault("GpuUnavailable", _no_gpu, ends=False, spec=_GPU, says="nvidia.com/gpu"),
-    _Fault("CrashLoop", _crash_loop),
+    _Fault("CrashLoop", _crash_loop, says="no such shape"),
     _Fault("ServerNotReady", _never_ready, condition="Failed"),
     _Fault("OutOfMemory", _out_of_memory, says="2Gi"),
     _Fault("ModelRefused", _no_model, says="zoo://classification/resnet50"),
@@ -165,8 +166,7 @@ def test_a_load_pod_that_is_lost_is_never_replaced(stage: Stage) -> None:
     load = stage.load()
     load.show("Measuring", "latency")
     stage.wait("Measuring")
-    load.close()
-    load.pod.vanish()
+    load.pod.delete()
     stage.wait("Failed", "LoadPodLost", within_seconds=SOON_SECONDS)
     stage.finished()
     assert len(stage.kubelet.all(stage.namespace, "loadgen")) == 1
@@ -198,7 +198,7 @@ def test_a_load_generator_that_never_hears_stop_is_not_waited_for_long(stage: St
     load.show("Measuring", "second")
     stage.wait("Measuring")
     stage.wait_for(lambda: stage.status().get("scenarios"), "the first scenario's figures", 20)
-    load.close()
+    load.obedient = False
     stage.change(cancel=True)
     stage.wait("Failed", "Cancelled", within_seconds=SOON_SECONDS)
     stage.wait("Finished", within_seconds=60)
@@ -417,7 +417,22 @@ def _refuses_pods(stage: Stage) -> bool:
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": "probe"},
-        "spec": {"containers": [{"name": "c", "image": "registry.test/other:1"}]},
+        "spec": {
+            "securityContext": {
+                "runAsNonRoot": True,
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+            "containers": [
+                {
+                    "name": "c",
+                    "image": "registry.test/other:1",
+                    "securityContext": {
+                        "allowPrivilegeEscalation": False,
+                        "capabilities": {"drop": ["ALL"]},
+                    },
+                }
+            ],
+        },
     }
     try:
         stage.control_plane.kubectl(
@@ -434,6 +449,6 @@ def test_a_pod_that_the_plan_names_and_somebody_deletes_ends_the_run(stage: Stag
     stage.start_operator()
     stage.apply()
     stage.wait("Measuring")
-    stage.pod("server").vanish()
+    stage.pod("server").delete()
     stage.wait("Failed", "ServerReplaced", within_seconds=SOON_SECONDS)
     stage.finished()

@@ -52,6 +52,8 @@ class Pod:
         self.address = fresh_address()
         self.deleted = threading.Event()
         """Whether somebody wants it gone."""
+        self.at_end: Callable[[], object] | None = None
+        """What its container does when it is told to end, where that is more than to end."""
         self._status: Object = {"phase": "Pending"}
 
     @property
@@ -98,10 +100,12 @@ class Pod:
             ],
         )
 
-    def waiting(self, reason: str, message: str = "", *, restarts: int = 0) -> None:
-        """Let its container wait, and say why."""
+    def waiting(
+        self, reason: str, message: str = "", *, restarts: int = 0, last: Object | None = None
+    ) -> None:
+        """Let its container wait, and say why; `last` is how it ended before."""
         state = {"waiting": {"reason": reason, "message": message}}
-        extra = {"restartCount": restarts}
+        extra = {"restartCount": restarts, "lastState": last or {}}
         self.write(
             podIP=self.address,
             conditions=_conditions(ready=False),
@@ -154,6 +158,20 @@ class Pod:
         self._status = {**self._status, **status}
         with contextlib.suppress(AnswerError):
             self._api.merge("Pod", self.namespace, self.name, {"status": self._status}, "status")
+
+    def delete(self) -> None:
+        """Delete it as a person does."""
+        with contextlib.suppress(AnswerError):
+            self._api.delete("Pod", self.namespace, self.name)
+
+    def terminate(self) -> None:
+        """End its containers as a kubelet does for one that is deleted, and let it go."""
+        if self._status["phase"] == "Running":
+            if self.at_end is None:
+                self.end(143)
+            else:
+                self.at_end()
+        self.vanish()
 
     def vanish(self) -> None:
         """Let it be gone at once."""
@@ -304,9 +322,10 @@ class FakeKubelet:
             if script is not None:
                 threading.Thread(target=self._led, args=(script, pod), daemon=True).start()
         if pod is not None and (kind == "DELETED" or told["metadata"].get("deletionTimestamp")):
-            if not pod.deleted.is_set() and kind != "DELETED" and not self.silent.is_set():
-                pod.vanish()
+            first, gone = not pod.deleted.is_set(), kind == "DELETED"
             pod.deleted.set()
+            if first and not gone and not self.silent.is_set():
+                threading.Thread(target=pod.terminate, daemon=True).start()
 
     def _led(self, script: Script, pod: Pod) -> None:
         try:

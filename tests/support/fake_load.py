@@ -17,7 +17,7 @@ from inferometer_api.handover import LoadReport, packed, report_within, summary_
 from inferometer_api.plan import Progress
 from inferometer_api.result import Outcome, OutcomeState, ResultDocument, ScenarioResult
 from inferometer_api.run import BenchmarkRun
-from support.fake_kubelet import DEADLINE_SECONDS, Pod
+from support.fake_kubelet import Pod
 from support.results import a_result
 from support.steps import Load, a_step
 
@@ -41,9 +41,13 @@ class FakeLoad:
         self.stopped = threading.Event()
         self.asked = threading.Event()
         """Whether somebody has asked for progress since `show`."""
+        self.obedient = True
+        """Whether it ends when it is asked to."""
         self.refused_stops = 0
         self._server = ThreadingHTTPServer((pod.address, port), self._handler())
         self._server.daemon_threads = True
+        self._over = threading.Lock()
+        pod.at_end = self.end_as_asked
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
     @property
@@ -82,6 +86,18 @@ class FakeLoad:
         change: Callable[[list[str]], list[str]] = list,
     ) -> ResultDocument:
         """Hand over what was judged, as `change` leaves the log's lines, and end the pod."""
+        assert self._over.acquire(blocking=False), "It is over."
+        return self._end(state, reason, message, code=code, change=change)
+
+    def _end(
+        self,
+        state: OutcomeState,
+        reason: str,
+        message: str,
+        *,
+        code: int | None = None,
+        change: Callable[[list[str]], list[str]] = list,
+    ) -> ResultDocument:
         outcome = Outcome(state=state, reason=reason, message=message)
         document = a_result(
             run_id=self.plan["runId"],
@@ -104,6 +120,11 @@ class FakeLoad:
         self.pod.end(code, message=report_within(report).decode())
         return document
 
+    def end_as_asked(self) -> None:
+        """Hand over what was judged so far, as at SIGTERM; not where it is over already."""
+        if self.obedient and self._over.acquire(blocking=False):
+            self._end("Terminated", "Terminated", "It was asked to end.", code=143)
+
     def close(self) -> None:
         """Answer no more."""
         self._server.shutdown()
@@ -123,6 +144,7 @@ class FakeLoad:
                 if self.path == "/stop" and self.headers["Authorization"] == token:
                     self._answer(202, b"{}")
                     load.stopped.set()
+                    threading.Thread(target=load.end_as_asked, daemon=True).start()
                 else:
                     load.refused_stops += 1
                     self._answer(403, b"{}")
@@ -164,8 +186,6 @@ class Loads:
         load = self._begun(pod)
         load.judge(load.scenarios[0])
         load.show("Measuring", load.scenarios[-1])
-        load.stopped.wait(DEADLINE_SECONDS)
-        load.end("Terminated", "Terminated", "It was asked to end.", code=143)
 
     def there(self, run: str) -> FakeLoad | None:
         """Return the load generator of a run of this name, None while there is none."""

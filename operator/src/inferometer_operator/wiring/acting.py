@@ -81,20 +81,21 @@ class Actor:
         return written
 
     async def made(self, run: Json, plan: Plan, refusals: Refusals) -> bool:
-        """Make the children that are due; return whether one was refused with news."""
+        """Make the children in their order; return whether one was refused with news.
+
+        One that is refused keeps back those behind it: a Job is nothing without its plan.
+        """
         wanted = {f"{child['kind']}/{child['metadata']['name']}": child for child in plan.make}
         for key in set(refusals.told) - set(wanted):
             refusals.drop(key)
-        news = False
         for key, child in wanted.items():
             if not refusals.due(key, self.now()):
-                continue
+                return False
             refusal = await self._refusal(run, child)
-            if refusal is None:
-                refusals.drop(key)
-            else:
-                news |= refusals.add(key, refusal, self.now())
-        return news
+            if refusal is not None:
+                return refusals.add(key, refusal, self.now())
+            refusals.drop(key)
+        return False
 
     async def _refusal(self, run: Json, child: dict[str, Any]) -> RefusedError | None:
         refusal = await self.writer.made(child)
