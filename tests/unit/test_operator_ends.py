@@ -42,12 +42,17 @@ def _load(change: Callable[[Object], Object]) -> Happening:
     """Let something happen to the load pod, where its Job is."""
 
     def happens(cluster: PretendCluster) -> None:
-        if cluster.load in cluster.children:
+        if _has_job(cluster):
             pod = next((pod for _, pod in cluster._of(LOADGEN)), a_pod(cluster.run, LOADGEN))
             ended = "terminated" in str(pod["status"])
             cluster.pods[pod["metadata"]["name"]] = pod if ended else change(pod)
 
     return happens
+
+
+def _has_job(cluster: PretendCluster) -> bool:
+    job = cluster.children.get(cluster.load)
+    return job is not None and "ownerReferences" in job["metadata"]
 
 
 def _deleted(component: str) -> Happening:
@@ -90,7 +95,7 @@ def _refuse(*keys: str, code: int = 403) -> Happening:
 
 
 def _start_load(cluster: PretendCluster) -> None:
-    if cluster.load in cluster.children and not cluster._of(LOADGEN):
+    if _has_job(cluster) and not cluster._of(LOADGEN):
         cluster.start_load()
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from inferometer_api.children import load_name, server_name
+from inferometer_api.deadlines import GONE_SECONDS
 from inferometer_api.resolve import launched
 from inferometer_api.run import BenchmarkRun
 from inferometer_api.status import RunStatus
@@ -80,6 +81,12 @@ class Case:
 def owner_of(case: Case) -> Owner:
     """Return whose children are made."""
     return Owner(case.name, case.namespace, case.uid)
+
+
+def given_up_at(pod: Json, since: datetime) -> datetime:
+    """Return until when a pod is waited for that shall go: those of a lost node never do."""
+    began = read(pod.get("metadata", {}).get("deletionTimestamp")) or since
+    return later(max(began, since), GONE_SECONDS)
 
 
 def moment_of(raw: Json, now: datetime) -> Moment:

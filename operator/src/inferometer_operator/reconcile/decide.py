@@ -16,7 +16,7 @@ from inferometer_operator.reconcile.holding import held, is_taken_back, taken_ba
 from inferometer_operator.reconcile.observed import Json, Observed
 from inferometer_operator.reconcile.plan import Plan, Target
 from inferometer_operator.reconcile.queueing import queued
-from inferometer_operator.reconcile.running import running
+from inferometer_operator.reconcile.running import running, too_old
 from inferometer_operator.reconcile.times import later, read, seconds_until, stamp
 from inferometer_operator.reconcile.verdict import not_complete
 from inferometer_operator.settings import Settings
@@ -52,7 +52,7 @@ def _decided(case: Case) -> Plan:
     if case.before.start_time is None:
         return _waiting(case)
     if is_taken_back(case):
-        return taken_back(case)
+        return too_old(case) or taken_back(case)
     return running(case)
 
 

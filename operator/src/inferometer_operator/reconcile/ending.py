@@ -3,11 +3,11 @@
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from inferometer_api.deadlines import FORCED_SECONDS, GONE_SECONDS, STOP_SECONDS
+from inferometer_api.deadlines import FORCED_SECONDS, STOP_SECONDS
 from inferometer_api.reasons import ReasonName
 from inferometer_api.result import Outcome
 from inferometer_api.status import RunStatus
-from inferometer_operator.reconcile.case import Case, deleting
+from inferometer_operator.reconcile.case import Case, deleting, given_up_at
 from inferometer_operator.reconcile.collecting import Collection, collection
 from inferometer_operator.reconcile.conditions import Told, clipped, condition, holds, told
 from inferometer_operator.reconcile.loading import Loading, loading
@@ -132,7 +132,7 @@ def _cleaned(case: Case, load: Loading) -> Plan:
     since = _completed_at(case)
     cleans = _cleans(case) or load.stage == "running"
     left = _left(case) if cleans else _Left((), ())
-    gone_by = [_gone_by(pod, since) for pod in left.pods]
+    gone_by = [given_up_at(pod, since) for pod in left.pods]
     waits = [each for each in gone_by if each > case.now]
     forced = later(since, FORCED_SECONDS)
     if case.now < forced and (left.children or waits):
@@ -207,12 +207,6 @@ def _left(case: Case) -> _Left:
         if child is not None and case.owns(child) and not deleting(child)
     ]
     return _Left(tuple(children), observed.pods)
-
-
-def _gone_by(pod: Json, since: datetime) -> datetime:
-    """Return until when a pod is waited for."""
-    began = read(pod["metadata"].get("deletionTimestamp")) or since
-    return later(max(began, since), GONE_SECONDS)
 
 
 def _completed_at(case: Case) -> datetime:

@@ -1,6 +1,8 @@
 """What becomes of a run that is suspended before it measures?"""
 
-from inferometer_operator.reconcile.case import Case, deleting
+from datetime import UTC, datetime
+
+from inferometer_operator.reconcile.case import Case, deleting, given_up_at
 from inferometer_operator.reconcile.conditions import Told, condition, told, without
 from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.plan import Plan, Target
@@ -36,7 +38,8 @@ def taken_back(case: Case) -> Plan:
         _child(case, observed.plan_map, "ConfigMap"),
     )
     left = [found for found, _ in children if found is not None]
-    if left or observed.pods:
+    pods = [pod for pod in observed.pods if not _is_given_up(case, pod)]
+    if left or pods:
         return Plan(
             plan.status,
             delete=tuple(target for _, target in children if target is not None),
@@ -44,6 +47,11 @@ def taken_back(case: Case) -> Plan:
         )
     status = without(plan.status, "ServerReady", "Measuring")
     return Plan(status.model_copy(update={"start_time": None}))
+
+
+def _is_given_up(case: Case, pod: Json) -> bool:
+    gone_by = given_up_at(pod, datetime.min.replace(tzinfo=UTC))
+    return deleting(pod) and case.now >= gone_by
 
 
 def _child(case: Case, found: Json | None, kind: str) -> tuple[Json | None, Target | None]:

@@ -52,13 +52,18 @@ def _asked_to_end(case: Case, load: Loading, served: Serving) -> Plan | None:
             "here: nothing is measured twice in silence. Create a new run to measure again."
         )
         return failed(case, case.before, "Suspended", words)
-    if case.now >= _deadline(case):
-        words = (
-            f"The run was not done after {spec.active_deadline_seconds} s "
-            "(spec.activeDeadlineSeconds): raise it, or ask for shorter scenarios."
-        )
-        return failed(case, case.before, "DeadlineExceeded", words)
-    return None
+    return too_old(case)
+
+
+def too_old(case: Case) -> Plan | None:
+    """Return the plan of a run that is past its deadline, None of another."""
+    if case.run.spec.suspend or case.now < _deadline(case):
+        return None
+    words = (
+        f"The run was not done after {case.run.spec.active_deadline_seconds} s "
+        "(spec.activeDeadlineSeconds): raise it, or ask for shorter scenarios."
+    )
+    return failed(case, case.before, "DeadlineExceeded", words)
 
 
 def _may_have_begun(case: Case, load: Loading, served: Serving) -> bool:
