@@ -174,7 +174,7 @@ def test_a_deployment_selects_its_own_pods_alone() -> None:
 
 
 def test_server_pods_are_guaranteed() -> None:
-    """Every container of a server pod requests what it may use; the GPU is the server's alone."""
+    """Every container requests what it may use; the GPU is the server's alone, the image both's."""
     run = a_run(
         server={
             "device": "GPU",
@@ -188,7 +188,7 @@ def test_server_pods_are_guaranteed() -> None:
     assert fetch["resources"] == {"requests": plain, "limits": plain}
     with_gpu = {**plain, "nvidia.com/mig-1g.10gb": "1"}
     assert server["resources"] == {"requests": with_gpu, "limits": with_gpu}
-    assert (fetch["image"], server["image"]) == (IMAGES.serving, IMAGES.serving_gpu)
+    assert fetch["image"] == server["image"] == IMAGES.serving_gpu
 
 
 def test_the_instrument_is_not_throttled() -> None:

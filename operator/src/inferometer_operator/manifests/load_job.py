@@ -15,7 +15,13 @@ from inferometer_api.run import BenchmarkRun
 from inferometer_operator.manifests.owner import Manifest, Owner, child_metadata
 from inferometer_operator.manifests.plan_map import PLAN_FILE
 from inferometer_operator.manifests.restricted import PYTHON, container, mounted, pod_spec
-from inferometer_operator.manifests.sources import addresses, fetch_container, fetching_pod, volumes
+from inferometer_operator.manifests.sources import (
+    addresses,
+    fetch_container,
+    fetching_pod,
+    mount_all,
+    volumes,
+)
 from inferometer_operator.settings import Settings
 
 _INPUTS_FOLDER = "/inputs"
@@ -71,7 +77,9 @@ def _pod(run: BenchmarkRun, owner: Owner, settings: Settings) -> Manifest:
         command = fetch_inputs_command(
             run, destination=_INPUTS_FOLDER, python=PYTHON, pod=fetching_pod(run, settings)
         )
-        fetcher = fetch_container(run, command, places, _resources(settings), settings)
+        image = settings.images.serving
+        fetcher = fetch_container(run, image, command, _resources(settings), settings)
+        mount_all(fetcher, places)
         mounted(fetcher, _INPUTS_VOLUME, _INPUTS_FOLDER, read_only=False)
         mounted(loader, _INPUTS_VOLUME, _INPUTS_FOLDER, read_only=True)
         spec["initContainers"] = [fetcher]

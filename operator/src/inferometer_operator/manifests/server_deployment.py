@@ -72,8 +72,12 @@ def _pod(run: BenchmarkRun, settings: Settings) -> Manifest:
     fetch = fetch_command(
         run, destination=_MODEL_FOLDER, python=PYTHON, pod=fetching_pod(run, settings)
     )
-    # The GPU is the server's alone, but what is asked of CPU and memory stands in both.
-    fetcher = fetch_container(run, fetch, places, _resources(server, gpu=False), settings)
+    # The same image, so that a node needs one only. The GPU is the server's alone; what is asked of
+    # CPU and memory stands in both.
+    fetcher = fetch_container(
+        run, _image(server, settings), fetch, _resources(server, gpu=False), settings
+    )
+    mount_all(fetcher, places)
     mounted(fetcher, _MODEL_VOLUME, _MODEL_FOLDER, read_only=False)
     serving = _container(run, settings)
     mount_all(serving, addresses(run.spec.model.uri))
@@ -85,7 +89,7 @@ def _pod(run: BenchmarkRun, settings: Settings) -> Manifest:
 
 
 def _container(run: BenchmarkRun, settings: Settings) -> Manifest:
-    server, images = run.spec.server, settings.images
+    server = run.spec.server
     command = server_command(
         run,
         model_path=pod_model_path(run, destination=_MODEL_FOLDER, sources=SOURCES),
@@ -94,8 +98,8 @@ def _container(run: BenchmarkRun, settings: Settings) -> Manifest:
         listen=Listen("0.0.0.0", HTTP_PORT, GRPC_PORT),  # noqa: S104 - the pod's own addresses
         max_model_bytes=fetching_pod(run, settings).max_model_bytes,
     )
-    image = images.serving_gpu if server.device == "GPU" else images.serving
-    made = container(SERVER, image, images, command, _resources(server, gpu=True))
+    image = _image(server, settings)
+    made = container(SERVER, image, settings.images, command, _resources(server, gpu=True))
     made["ports"] = [
         {"name": "http", "containerPort": HTTP_PORT, "protocol": "TCP"},
         {"name": "grpc", "containerPort": GRPC_PORT, "protocol": "TCP"},
@@ -108,6 +112,10 @@ def _container(run: BenchmarkRun, settings: Settings) -> Manifest:
         "failureThreshold": server.ready_deadline_seconds + _PROBE_MARGIN_SECONDS,
     }
     return made
+
+
+def _image(server: Server, settings: Settings) -> str:
+    return settings.images.serving_gpu if server.device == "GPU" else settings.images.serving
 
 
 def _resources(server: Server, *, gpu: bool) -> Manifest:

@@ -46,18 +46,17 @@ def fetching_pod(run: BenchmarkRun, settings: Settings) -> FetchingPod:
 
 def fetch_container(
     run: BenchmarkRun,
+    image: str,
     command: Sequence[str],
-    places: Sequence[Address],
     resources: Manifest,
     settings: Settings,
 ) -> Manifest:
-    """Return the init container that fetches and checks.
+    """Return the init container that fetches and checks; what it needs to see is mounted to it.
 
     It alone is given the keys of an s3:// store. A key that the Secret lacks is left out, so that
     the fetcher can say which.
     """
-    made = container(_FETCHER, settings.images.serving, settings.images, command, resources)
-    mount_all(made, places)
+    made = container(_FETCHER, image, settings.images, command, resources)
     secret = run.spec.model.credentials_secret
     if secret is not None:
         made["env"] += [
