@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 import grpc  # type: ignore[import-untyped]  # has no types
 from aiohttp import web
+from aiohttp.typedefs import Handler
 from tritonclient.grpc import (  # type: ignore[import-untyped]  # has no types
     model_config_pb2,
     service_pb2,
@@ -100,6 +101,8 @@ class Oracle:
         default_factory=lambda: [{"name": "x", "datatype": "FP32", "shape": [-1, WIDTH]}]
     )
     ready: bool = True
+    redirects: dict[str, tuple[int, str]] = field(default_factory=dict)
+    """Paths that HTTP answers by a status and a Location."""
     http_port: int = 0
     grpc_port: int = 0
     answered: list[Answered] = field(default_factory=list)
@@ -214,7 +217,14 @@ def _http(oracle: Oracle) -> web.Application:
     async def infer(request: web.Request) -> web.StreamResponse:
         return await _infer_http(oracle, request)
 
-    application = web.Application(client_max_size=1 << 26)
+    @web.middleware
+    async def redirect(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if request.path in oracle.redirects:
+            status, where = oracle.redirects[request.path]
+            return web.Response(status=status, headers={"Location": where})
+        return await handler(request)
+
+    application = web.Application(client_max_size=1 << 26, middlewares=[redirect])
     application.add_routes(
         [
             web.get("/v2/health/ready", ready),

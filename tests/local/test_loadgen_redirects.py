@@ -1,0 +1,113 @@
+"""Is a server that sends its askers elsewhere never followed?"""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from typing_extensions import override
+
+from support.load_runs import a_plan, measure
+from support.oracle import MODEL, Oracle, serving
+
+CLOSED: dict[str, Any] = {"singleStream": {}}
+CONTROL = [
+    "/v2/health/ready",
+    "/v2",
+    f"/v2/models/{MODEL}",
+    f"/v2/models/{MODEL}/ready",
+    f"/v2/models/{MODEL}/config",
+]
+
+
+class _Secret(ThreadingHTTPServer):
+    """Something that nobody may be led to; `asked` are the requests that it got."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Answers)
+        self.asked: list[str] = []
+
+
+class _Answers(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        """Write down that somebody came."""
+        assert isinstance(self.server, _Secret)
+        self.server.asked.append(self.path)
+        self.send_response(200)
+        self.send_header("Content-Length", "2")
+        self.end_headers()
+        self.wfile.write(b"{}")
+
+    do_POST = do_GET  # noqa: N815 - the library's name
+
+    @override
+    def log_message(self, *_: Any) -> None:
+        """Tell nobody."""
+
+
+@contextmanager
+def a_secret() -> Iterator[_Secret]:
+    """Run a server that must not be asked."""
+    with _Secret() as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_no_redirect_is_followed_before_it_is_ready(status: int) -> None:
+    """Any kind of redirect of the readiness is refused at once, with where it leads."""
+    with a_secret() as secret:
+        _is_refused(secret, CONTROL[0], status)
+
+
+@pytest.mark.parametrize("path", CONTROL[1:])
+def test_no_redirect_of_a_control_call_is_followed(path: str) -> None:
+    """Whatever is asked of a server, it cannot send the load generator elsewhere."""
+    with a_secret() as secret:
+        _is_refused(secret, path, 302)
+
+
+def _is_refused(secret: _Secret, path: str, status: int) -> None:
+    where = f"http://127.0.0.1:{secret.server_port}/latest/meta-data"
+    with serving(Oracle(redirects={path: (status, where)}, settings={})) as oracle:
+        run = measure(a_plan(oracle.url("HTTP"), CLOSED))
+        assert oracle.answered == []
+    assert secret.asked == []
+    assert (run.exit_code, run.outcome.reason) == (2, "Redirected")
+    assert f"answered {status} to GET {path}," in run.outcome.message
+    assert where in run.outcome.message
+    assert "never followed" in run.outcome.message
+
+
+def test_a_redirected_inference_is_an_error_of_its_status() -> None:
+    """Requests that are redirected from the first on are refused; later ones are errors."""
+    with a_secret() as secret:
+        where = f"http://127.0.0.1:{secret.server_port}/infer"
+        infer = f"/v2/models/{MODEL}/infer"
+        with serving(Oracle(redirects={infer: (307, where)})) as oracle:
+            run = measure(a_plan(oracle.url("HTTP"), CLOSED))
+        assert (run.exit_code, run.outcome.reason) == (2, "RequestRefused")
+        assert "307" in run.outcome.message
+
+        oracle = Oracle()
+
+        def turning(index: int, _received: int) -> float:
+            if index == 10:
+                oracle.redirects = {infer: (307, where)}
+            return 0.002
+
+        oracle.law = turning
+        with serving(oracle):
+            run = measure(a_plan(oracle.url("HTTP"), CLOSED))
+        counts = run.scenarios[0].steps[0].counts
+        assert set(counts.errors) == {"status"}
+        assert counts.errors["status"] > 0
+        assert "307" in run.scenarios[0].steps[0].error_examples[0].message
+        assert secret.asked == []

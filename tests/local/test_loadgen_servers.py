@@ -1,0 +1,143 @@
+"""Are several servers measured as one, and is each of them looked at?"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import pytest
+
+from inferometer_api.plan import LoadPlan, PlannedServer
+from support.load_runs import a_plan, measure
+from support.oracle import Answered, Oracle, fixed, serving
+
+CLOSED: dict[str, Any] = {"singleStream": {}}
+OPEN: dict[str, Any] = {"server": {"targetQps": 200, "arrivals": "Poisson"}}
+BOTH = pytest.mark.parametrize("protocol", ["HTTP", "GRPC"])
+
+
+@contextmanager
+def all_serving(oracles: Sequence[Oracle]) -> Iterator[None]:
+    """Run several oracles until the end of the block."""
+    with ExitStack() as stack:
+        for oracle in oracles:
+            stack.enter_context(serving(oracle))
+        yield
+
+
+def a_shared_plan(
+    oracles: Sequence[Oracle], protocol: str, *scenarios: Any, **more: Any
+) -> LoadPlan:
+    """Build a plan whose servers are all these."""
+    servers = [
+        PlannedServer(url=oracle.url(protocol), pod=f"server-{place}", node=f"node-{place}")
+        for place, oracle in enumerate(oracles)
+    ]
+    plan = a_plan(servers[0].url, *scenarios, **more)
+    return plan.model_copy(update={"servers": servers})
+
+
+@BOTH
+@pytest.mark.parametrize("scenario", [CLOSED, OPEN])
+def test_requests_are_shared_evenly(protocol: str, scenario: dict[str, Any]) -> None:
+    """Three servers, one of them five times as slow, get the same number of requests."""
+    oracles = [Oracle(law=fixed(0.002)), Oracle(law=fixed(0.010)), Oracle(law=fixed(0.002))]
+    with all_serving(oracles):
+        run = measure(a_shared_plan(oracles, protocol, scenario, load={"connections": 2}))
+    assert run.exit_code == 0
+    counts = [len(oracle.answered) for oracle in oracles]
+    assert max(counts) - min(counts) <= 1
+    (result,) = run.scenarios
+    assert result.steps[0].counts.failed == 0
+    # Requests before the window are the first tries of each server.
+    tries = result.steps[0].warm_up_queries
+    assert tries == 9
+    assert abs(sum(counts) - tries - result.steps[0].counts.queries) <= 1
+    assert run.environment is not None
+    replicas = run.environment.server.replicas
+    assert [replica.pod for replica in replicas] == ["server-0", "server-1", "server-2"]
+    assert replicas[2].url == oracles[2].url(protocol)
+
+
+def test_every_server_is_waited_for() -> None:
+    """One server of two that is never ready fails the run, by its address."""
+    oracles = [Oracle(), Oracle(ready=False)]
+    with all_serving(oracles):
+        external = {"runtime": "External", "external": {"url": oracles[0].url("HTTP")}}
+        more = {"server": {**external, "readyDeadlineSeconds": 1}}
+        run = measure(a_shared_plan(oracles, "HTTP", CLOSED, spec=more))
+        assert oracles[0].answered == oracles[1].answered == []
+    assert (run.exit_code, run.outcome.reason) == (1, "ServerNotReady")
+    assert f":{oracles[1].http_port} " in run.outcome.message
+
+
+@pytest.mark.parametrize("what", ["sha256", "shape"])
+def test_different_models_are_refused(what: str) -> None:
+    """Servers that do not serve the same model are refused, with both addresses."""
+    first, second = Oracle(settings={"model_sha256": "a" * 64}), Oracle()
+    second.settings = {"model_sha256": ("b" if what == "sha256" else "a") * 64}
+    if what == "shape":
+        second.inputs = [{"name": "x", "datatype": "FP32", "shape": [-1, 5]}]
+    with all_serving([first, second]):
+        run = measure(a_shared_plan([first, second], "HTTP", CLOSED))
+        assert first.answered == second.answered == []
+    assert (run.exit_code, run.outcome.reason) == (2, "ModelRefused")
+    assert "must serve the same model" in run.outcome.message
+    assert f":{first.http_port}" in run.outcome.message
+    assert f":{second.http_port}" in run.outcome.message
+
+
+@pytest.mark.parametrize("key", ["inferometer.instance_id", "inferometer.process_id"])
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_restart_of_any_server_is_seen(place: int, key: str) -> None:
+    """A server that tells of another start than before makes the scenario INVALID."""
+    oracles = [Oracle(settings={key: f"start-{number}"}) for number in range(2)]
+
+    def restarting(index: int, _received: int) -> float:
+        if index == 20:
+            oracles[place].settings = {key: "another start", "inferometer.process_id": "1"}
+        return 0.002
+
+    oracles[place].law = restarting
+    with all_serving(oracles):
+        run = measure(a_shared_plan(oracles, "HTTP", CLOSED))
+    (result,) = run.scenarios
+    assert [finding.rule for finding in result.verdict.reasons] == ["ServerRestarted"]
+
+
+def test_the_same_process_number_hides_no_restart() -> None:
+    """In containers every server is process 1: its instance tells a restart."""
+    oracle = Oracle(settings={"inferometer.instance_id": "a", "inferometer.process_id": "1"})
+
+    def restarting(index: int, _received: int) -> float:
+        if index == 20:
+            oracle.settings = {"inferometer.instance_id": "b", "inferometer.process_id": "1"}
+        return 0.002
+
+    oracle.law = restarting
+    with serving(oracle):
+        run = measure(a_plan(oracle.url("GRPC"), CLOSED))
+    assert "ServerRestarted" in [finding.rule for finding in run.scenarios[0].verdict.reasons]
+
+
+@pytest.mark.parametrize("scenario", [CLOSED, OPEN])
+def test_one_of_several_servers_that_dies_fails_the_run(scenario: dict[str, Any]) -> None:
+    """A server that is lost ends the run, whatever the others still answer."""
+    dying = Oracle()
+
+    def ending(index: int, _received: int) -> float:
+        if index == 20:
+            dying.stop()
+        return 0.002
+
+    dying.law = ending
+    oracles = [Oracle(law=fixed(0.002)), dying]
+    long = {"minDurationSeconds": 60, "maxDurationSeconds": 120}
+    with all_serving(oracles):
+        run = measure(a_shared_plan(oracles, "HTTP", scenario, validity=long))
+    assert (run.exit_code, run.outcome.reason) == (1, "ServerLost")
+    assert "One of the servers at " in run.outcome.message
+    assert len(_well(oracles[0].answered)) > 10
+
+
+def _well(answered: Sequence[Answered]) -> list[Answered]:
+    return [query for query in answered if query.sent_ns is not None]

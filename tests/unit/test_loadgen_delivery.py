@@ -1,0 +1,105 @@
+"""Is a result handed over whole, thinned, or not at all, and is that said?"""
+
+import pytest
+
+from inferometer_api.handover import LoadReport, packed, unpacked
+from inferometer_api.plan import Ended, Measured, Progress, Surroundings
+from inferometer_api.result import Outcome, ResultDocument, Step
+from inferometer_loadgen.pod.delivery import delivery
+from inferometer_loadgen.pod.ledger import Ledger
+from support.results import a_long_result, a_result, an_environment
+
+REPORT = LoadReport(outcome=Outcome(state="Complete", reason="Measured"))
+
+
+def _size(document: ResultDocument) -> int:
+    lines = packed(document.model_dump_json(exclude_none=True).encode())
+    return sum(len(line) + 1 for line in lines)
+
+
+def test_a_document_that_fits_is_handed_over_as_it_is() -> None:
+    """What is unpacked is the document, and the report tells its sum and size."""
+    document = a_result()
+    found = delivery(document, REPORT)
+    written = unpacked(found.lines)
+    assert ResultDocument.model_validate_json(written) == document
+    assert found.report.document_bytes == len(written)
+    assert found.report.document_sha256 is not None
+    assert found.report.undelivered == ""
+    assert found.report.outcome == REPORT.outcome
+
+
+@pytest.mark.parametrize("share", [0.95, 0.4])
+def test_series_are_thinned_where_a_document_is_too_large(share: float) -> None:
+    """Entries that are kept stay exact, everything else is untouched, and a note says so."""
+    document = a_long_result()
+    limit = int(_size(document) * share)
+    found = delivery(document, REPORT, limit_bytes=limit)
+    thinned = ResultDocument.model_validate_json(unpacked(found.lines))
+    assert sum(len(line) + 1 for line in found.lines) <= limit
+    (whole,), (step,) = document.scenarios[0].steps, thinned.scenarios[0].steps
+    assert 0 < len(step.windows) < len(whole.windows)
+    assert all(window in whole.windows for window in step.windows)
+    assert all(sample in whole.usage for sample in step.usage)
+    assert _bare(step) == _bare(whole)
+    assert thinned.environment is not None
+    assert "too large to be handed over" in thinned.environment.notes[-1]
+    assert found.report.undelivered == ""
+
+
+def test_all_series_are_left_out_before_the_document_is() -> None:
+    """Where no thinning does, the figures alone are handed over."""
+    document = a_long_result()
+    bare = delivery(document, REPORT, limit_bytes=1).report
+    assert bare.document_sha256 is None
+    steps = [_bare(step) for step in document.scenarios[0].steps]
+    scenario = document.scenarios[0].model_copy(update={"steps": steps})
+    limit = _size(document.model_copy(update={"scenarios": [scenario]})) + 200
+    found = delivery(document, REPORT, limit_bytes=limit)
+    thinned = ResultDocument.model_validate_json(unpacked(found.lines))
+    assert thinned.scenarios[0].steps[0].windows == []
+    assert thinned.environment is not None
+    assert "are left out" in thinned.environment.notes[-1]
+
+
+def test_what_is_too_large_even_so_is_told() -> None:
+    """Without a document the report keeps everything else and says why in a sentence."""
+    document = a_long_result()
+    found = delivery(document, REPORT, limit_bytes=100)
+    assert found.lines == []
+    assert found.report.document_sha256 is None
+    assert found.report.document_bytes == len(document.model_dump_json(exclude_none=True))
+    assert "at most 100 packed" in found.report.undelivered
+    assert found.report.outcome == REPORT.outcome
+
+
+def _bare(step: Step) -> Step:
+    return step.model_copy(update={"windows": [], "usage": []})
+
+
+def test_a_ledger_tells_stages_once() -> None:
+    """Progress within a stage is kept, and only a new stage is written to the log."""
+    log: list[str] = []
+    ledger = Ledger(log.append)
+    ledger.progress(Progress(stage="WaitingForServer"))
+    ledger.tell(Surroundings(environment=an_environment()))
+    for queries in (1, 2, 3):
+        ledger.progress(Progress(stage="Measuring", scenario="a", step="batch 8", queries=queries))
+    report = ledger.report()
+    assert report.progress is not None
+    assert report.progress.queries == 3
+    for scenario in a_result().scenarios[:2]:
+        ledger.tell(Measured(scenario=scenario))
+    ended = Outcome(state="Failed", reason="ServerLost", message="It was lost.")
+    ledger.tell(Ended(outcome=ended))
+    report = ledger.report()
+    assert (report.progress, report.outcome) == (None, ended)
+    assert [summary.name for summary in report.scenarios] == ["latency", "traffic"]
+    assert ledger.environment == an_environment()
+    assert log == [
+        "Waiting for the server.",
+        "a (batch 8): measuring.",
+        "latency is measured: VALID.",
+        "traffic is measured: INVALID.",
+        "Failed (ServerLost). It was lost.",
+    ]
