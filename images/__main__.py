@@ -13,6 +13,7 @@ from images.commands import CommandError, run, say
 from images.debian import debian_base
 
 _DEBOOTSTRAP = "debootstrap"
+_SHORT = [name.removeprefix("inferometer-") for name in IMAGES]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -27,17 +28,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 _push(builder, asked)
             case _:
                 _load_into_kind(builder, asked)
+    except RefusedError as error:
+        say(str(error))
+        return 2
     except CommandError as error:
         say(str(error))
         return 1
     return 0
 
 
+class RefusedError(Exception):
+    """What was asked cannot be done; the text is a sentence."""
+
+
 def _build(builder: Docker | Buildah, asked: argparse.Namespace) -> None:
     base = asked.base_image or None
     if base == _DEBOOTSTRAP:
         if not isinstance(builder, Buildah):
-            raise CommandError("BASE_IMAGE=debootstrap is for buildah: BUILDER=buildah.")
+            raise RefusedError("BASE_IMAGE=debootstrap is for buildah: BUILDER=buildah.")
         base = debian_base(builder, Path(tempfile.gettempdir()))
     for name, wanted in _wanted(asked).items():
         build_and_tell(builder, ROOT, IMAGES[name], wanted, base_image=base)
@@ -45,7 +53,7 @@ def _build(builder: Docker | Buildah, asked: argparse.Namespace) -> None:
 
 def _push(builder: Builder, asked: argparse.Namespace) -> None:
     if not asked.registry:
-        raise CommandError("To which registry? make push REGISTRY=registry.example.com/team")
+        raise RefusedError("To which registry? make push REGISTRY=registry.example.com/team")
     for wanted in _wanted(asked).values():
         say(f"Pushing {wanted} with {builder.name} ...")
         builder.push(wanted)
@@ -65,6 +73,9 @@ def _wanted(asked: argparse.Namespace) -> dict[str, str]:
     """Return the references of the images that are asked for, by their names."""
     tag = asked.tag or version(ROOT)
     names = [name if name in IMAGES else f"inferometer-{name}" for name in asked.names or LIGHT]
+    for name in names:
+        if name not in IMAGES:
+            raise RefusedError(f"There is no image '{name}': choose of {', '.join(_SHORT)}.")
     return {name: reference(name, registry=asked.registry, tag=tag) for name in names}
 
 
@@ -73,12 +84,11 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m images", description="Build, push and load Inferometer's images."
     )
     parser.add_argument("action", choices=["build", "push", "kind-load"])
-    short = [name.removeprefix("inferometer-") for name in IMAGES]
     parser.add_argument(
         "names",
         nargs="*",
         metavar="IMAGE",
-        help=f"of {', '.join(short)}; default: all but serving-gpu",
+        help=f"of {', '.join(_SHORT)}; default: all but serving-gpu",
     )
     parser.add_argument("--registry", default="", help="registry.example.com/team")
     parser.add_argument("--tag", default="", help="default: the version in pyproject.toml")

@@ -60,8 +60,11 @@ class Buildah:
         """Keep images in this folder; None: where the user's other images are."""
         self._words: list[str | Path] = ["buildah"]
         if store is not None:
+            # Packages that builds keep for the next one lie with temporary files.
+            self._words = ["env", f"TMPDIR={store / 'tmp'}", *self._words]
             self._words += ["--root", store / "root", "--runroot", store / "run"]
             self._words += ["--storage-driver", _driver()]
+            (store / "tmp").mkdir(parents=True, exist_ok=True)
 
     def build(
         self, root: Path, image: Image, reference: str, *, base_image: str | None, version: str

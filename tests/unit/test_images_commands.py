@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
+from images.__main__ import main
 from images.archives import archives, write_whole
 from images.builder import Buildah, Docker, usable_builder
 from images.catalogue import IMAGES, Image, copied, fingerprint, name_in_cluster, reference
@@ -166,6 +167,40 @@ def test_buildah_saves_under_the_name_of_a_node(heard: Heard, tmp_path: Path) ->
         "localhost/it:1",
         f"oci-archive:{tmp_path}/it.tar:docker.io/library/it:1",
     ]
+
+
+def test_a_build_on_command_names_each_image(heard: Heard) -> None:
+    """All but the GPU image are built unless names are given, short or whole."""
+    assert main(["build", "--registry", "team", "--tag", "2"]) == 0
+    assert main(["build", "serving-gpu", "--tag", "2"]) == 0
+    tags = [words[words.index("--tag") + 1] for words in heard.commands if words[1] == "build"]
+    light = [f"team/inferometer-{name}:2" for name in ("operator", "loadgen", "serving")]
+    assert tags == [*light, "inferometer-serving-gpu:2"]
+
+
+def test_an_unknown_image_is_refused(heard: Heard, capsys: pytest.CaptureFixture[str]) -> None:
+    """The sentence has the names there are, and nothing is built."""
+    assert main(["build", "server"]) == 2
+    assert "operator, loadgen, serving, serving-gpu" in capsys.readouterr().err
+    assert not [words for words in heard.commands if words[1] == "build"]
+
+
+def test_a_push_needs_a_registry(heard: Heard, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing is pushed to Docker Hub by mistake."""
+    assert main(["push"]) == 2
+    assert "make push REGISTRY=" in capsys.readouterr().err
+    assert main(["push", "operator", "--registry", "ghcr.io/team", "--tag", "2"]) == 0
+    pushed = [words[-1] for words in heard.commands if words[1] == "push"]
+    assert pushed == ["ghcr.io/team/inferometer-operator:2"]
+
+
+def test_kind_is_given_an_archive_of_each(heard: Heard) -> None:
+    """Whichever builder made it, an image reaches kind's nodes by an archive."""
+    heard.install("kind", _FAKE)
+    assert main(["kind-load", "loadgen", "--kind-cluster", "mine"]) == 0
+    (loaded,) = [words for words in heard.commands if words[0] == "kind"]
+    assert loaded[1:3] == ["load", "image-archive"]
+    assert loaded[-2:] == ["--name", "mine"]
 
 
 def test_archives_are_built_once(heard: Heard, checkout: Path) -> None:
