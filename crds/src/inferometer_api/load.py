@@ -40,8 +40,9 @@ class FileInputs(Document):
         ),
     ]
     """A .npz file with one array for each input, whose first axis counts the samples: \
-`file:PATH` in local runs, `configmap://NAME/KEY`, `pvc://CLAIM/PATH`, `s3://BUCKET/KEY` or \
-`https://...`. ConfigMaps and claims must carry the label inferometer.dev/allow-use=true."""
+`file:PATH` in local runs, `configmap://NAME/KEY`, `pvc://CLAIM/PATH`, `https://...` or, with the \
+keys of the model's store, `s3://BUCKET/KEY`. ConfigMaps and claims must carry the label \
+inferometer.dev/allow-use=true."""
 
 
 class Inputs(Document):

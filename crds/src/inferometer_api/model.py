@@ -31,7 +31,8 @@ Required unless the server is External."""
 https://."""
 
     credentials_secret: DnsSubdomain | None = None
-    """Name of the Secret with the keys of an s3:// store. It must carry the label \
+    """Name of the Secret with the keys of an s3:// store: accessKeyId, secretAccessKey and, where \
+they are needed, endpoint, region, sessionToken, caCertificate. It must carry the label \
 inferometer.dev/allow-use=true."""
 
     name: Annotated[str, Field(min_length=1, max_length=253)] | None = None
