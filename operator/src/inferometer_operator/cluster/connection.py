@@ -19,7 +19,6 @@ from inferometer_operator.cluster.errors import UnreachableError, refusal
 
 JSON: Final = "application/json"
 APPLY: Final = "application/apply-patch+yaml"
-MERGE: Final = "application/merge-patch+json"
 METADATA_ONLY: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 """Only an object's name, labels and the like travel: no Secret's content, no pod's spec."""
 _TIMEOUT_SECONDS = 15.0

@@ -1,0 +1,103 @@
+"""Does the operator do with its rights exactly what the chart grants it: no more, and no less?"""
+
+import json
+
+from inferometer_api.children import server_name
+from support.chart import Json
+from support.cluster.audit import requests
+from support.cluster.cluster import Cluster
+from support.cluster.processes import wait_until
+from support.node_runs import condition, make_run, wait_for
+from support.operator_installed import operator_installed
+
+VALUES: Json = {"allowSecrets": True, "operator": {"replicas": 2}, "maxConcurrentRuns": 4}
+ACCOUNT = "inferometer-operator"
+Right = tuple[str, str, str]
+"""Group, resource, verb."""
+
+
+def granted(cluster: Cluster, namespace: str) -> set[Right]:
+    """Return what every Role and ClusterRole of the cluster grants the operator's account."""
+    subject = {"kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace}
+    bindings = cluster.get("rolebindings,clusterrolebindings", "--all-namespaces")["items"]
+    found: set[Right] = set()
+    for binding in bindings:
+        if subject in binding.get("subjects", []):
+            where = ("--namespace", namespace) if binding["roleRef"]["kind"] == "Role" else ()
+            role = cluster.get(binding["roleRef"]["kind"], binding["roleRef"]["name"], *where)
+            found |= {
+                (group, resource, verb)
+                for rule in role["rules"]
+                for group in rule["apiGroups"]
+                for resource in rule["resources"]
+                for verb in rule["verbs"]
+            }
+    return found
+
+
+def used(cluster: Cluster, namespace: str) -> set[Right]:
+    """Return what the audit log says that the operator did; nothing of it was forbidden."""
+    user = f"system:serviceaccount:{namespace}:{ACCOUNT}"
+    asked = list(requests(cluster.audit_log, user))
+    assert [each for each in asked if each.code == 403] == []
+    assert {each.namespace for each in asked} == {namespace}
+    return {(each.group, each.resource, each.verb) for each in asked}
+
+
+def missing_things(cluster: Cluster, namespace: str) -> None:
+    """Make runs that name things which do not exist, so that the operator looks for each kind."""
+    make_run(cluster, namespace, "no-claim", model={"uri": "pvc://absent/model.onnx"})
+    make_run(
+        cluster,
+        namespace,
+        "no-map",
+        load={"inputs": {"file": {"uri": "configmap://absent/inputs.npz"}}},
+    )
+    make_run(
+        cluster,
+        namespace,
+        "no-secret",
+        model={"uri": "s3://bucket/model.onnx", "credentialsSecret": "absent"},
+    )
+    for run in ("no-claim", "no-map", "no-secret"):
+        wait_for(cluster, namespace, run, "Finished")
+        assert condition(cluster, namespace, run, "Accepted")["reason"] == "NotFound", run
+    external = {"external": {"service": {"name": "absent", "port": 8000}}, "runtime": "External"}
+    make_run(
+        cluster,
+        namespace,
+        "no-service",
+        model={"name": "absent"},
+        server=external | {"readyDeadlineSeconds": 1},
+    )
+    wait_for(cluster, namespace, "no-service", "Failed")
+
+
+def test_used_rights_are_the_granted_ones(cluster: Cluster) -> None:
+    """After runs that end well, badly, by cancellation and by their TTL, both lists are equal."""
+    with operator_installed(cluster, "rights", VALUES) as namespace:
+        foreign = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "clash-load"},
+        }
+        cluster.kubectl("create", "--namespace", namespace, "-f", "-", stdin=json.dumps(foreign))
+        make_run(cluster, namespace, "clash")
+        missing_things(cluster, namespace)
+        wait_for(cluster, namespace, "clash", "Failed")
+        assert condition(cluster, namespace, "clash", "Failed")["reason"] == "NameClash"
+        make_run(cluster, namespace, "stopped")
+        wait_until(
+            lambda: server_name("stopped") in cluster.kubectl("get", "deploy", "-n", namespace),
+            "The server of the run that is cancelled",
+        )
+        cluster.kubectl(
+            "patch", "bmr", "stopped", "--namespace", namespace, "--type=merge",
+            "--patch", '{"spec": {"cancel": true}}',
+        )  # fmt: skip
+        wait_for(cluster, namespace, "stopped", "Finished")
+        make_run(cluster, namespace, "short-lived", retention={"ttlSecondsAfterFinished": 0})
+        cluster.kubectl(
+            "wait", "bmr/short-lived", "--namespace", namespace, "--for=delete", "--timeout=120s"
+        )
+        assert used(cluster, namespace) == granted(cluster, namespace)
