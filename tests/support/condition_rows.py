@@ -175,6 +175,7 @@ PROGRESS_ROWS: list[Row] = [
     Row(("Finished", "True"), "Complete", lambda: complete().collect_garbage()),
     Row(("Finished", "True"), "Failed", lambda: a_cluster(_INVALID).settle()),
     Row(_FAILED, "RequestRefused", failing("Refused", "RequestRefused"), ("It was so.",)),
+    Row(_FAILED, "Redirected", failing("Refused", "Redirected"), ("It was so.",)),
     Row(_FAILED, "NoAnswer", failing("Failed", "NoAnswer")),
     Row(_FAILED, "ServerLost", failing("Failed", "ServerLost")),
     Row(_FAILED, "InvalidPlan", failing("Refused", "InvalidPlan")),

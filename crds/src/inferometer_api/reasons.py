@@ -68,6 +68,7 @@ ReasonName = Literal[
     "InputRefused",
     "InputsNotFetched",
     "RequestRefused",
+    "Redirected",
     "NoAnswer",
     "ServerLost",
     "InvalidPlan",
@@ -384,6 +385,11 @@ REASONS: dict[ReasonName, Reason] = {
     ),
     "RequestRefused": Reason(
         "The server refuses the requests.", (_FAILED,), "Correct the spec by the server's words."
+    ),
+    "Redirected": Reason(
+        "The server sends its askers elsewhere; redirects are never followed.",
+        (_FAILED,),
+        "Name the address of the server itself in spec.server.external, and create a new run.",
     ),
     "NoAnswer": Reason("The server does not answer.", (_FAILED,), "See the server's log."),
     "ServerLost": Reason(

@@ -17,7 +17,7 @@ _CHANNEL_OPTIONS = (
     # A server that is just starting is asked again soon, not a second or more later.
     ("grpc.initial_reconnect_backoff_ms", 50),
     ("grpc.min_reconnect_backoff_ms", 50),
-    ("grpc.max_reconnect_backoff_ms", 250),
+    ("grpc.max_reconnect_backoff_ms", 100),
     # Requests that are measured pass no proxy either.
     ("grpc.enable_http_proxy", 0),
 )
@@ -61,7 +61,7 @@ def _http_client(address: str, timeout_seconds: float) -> Any:
                 where = response.headers.get("Location", "")[:_LOCATION_CHARACTERS]
                 raise RedirectedError(
                     f"The server at {address} answered {response.status} to GET /{request_uri}, "
-                    f"which leads to {where!r}. Redirects are never followed: give the address of "
+                    f"which leads to {where!r}. Redirects are never followed: name the address of "
                     f"the server itself."
                 )
             return response

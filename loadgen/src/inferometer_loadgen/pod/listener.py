@@ -14,8 +14,9 @@ _MOST_HEADER_BYTES = 4096
 _BEARER = "Bearer "
 _LAST_ANSWERS_SECONDS = 0.1
 """How long answers under way may take once there is nothing more to tell; 0 would be for ever."""
-_SILENT = logging.Logger("listener", level=logging.CRITICAL + 1)
+_SILENT = logging.getLogger(__name__)
 """Whoever sends what is no request is answered so, and must not fill the log with tracebacks."""
+_SILENT.disabled = True
 
 
 class Listener:
