@@ -196,7 +196,7 @@ USUAL = [
 ]
 NEXT = "next"
 """What usually comes next."""
-_A_COURSE = st.lists(st.sampled_from([*HAPPENINGS, *[NEXT] * len(HAPPENINGS)]), max_size=14)
+_A_COURSE = st.lists(st.sampled_from([*HAPPENINGS, *[NEXT] * len(HAPPENINGS)]), min_size=4, max_size=14)
 
 
 @given(
@@ -205,7 +205,7 @@ _A_COURSE = st.lists(st.sampled_from([*HAPPENINGS, *[NEXT] * len(HAPPENINGS)]), 
     queued=st.booleans(),
     cleanup=st.sampled_from(["Always", "OnSuccess", "Never"]),
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_every_run_ends_whatever_happens(
     names: list[str], *, service: bool, queued: bool, cleanup: str
 ) -> None:

@@ -87,9 +87,10 @@ def _no_volumes(case: Case, pod: Json) -> Fault | None:
 
 def load_children(case: Case, servers: tuple[PlannedServer, ...]) -> LoadChildren:
     """Return what is to be made so that the servers are measured, once and never again."""
-    if job_was_seen(case):
-        return LoadChildren()
     held = case.observed.plan_map
+    seen = job_was_seen(case)
+    if seen and (held is not None or any(map(pods.has_started, load_pods(case)))):
+        return LoadChildren()
     if held is not None and not case.owns(held):
         return LoadChildren(fault=_clash("ConfigMap", case.load))
     uids = frozenset(server.pod_uid for server in servers if server.pod_uid)
@@ -100,7 +101,8 @@ def load_children(case: Case, servers: tuple[PlannedServer, ...]) -> LoadChildre
         return LoadChildren(delete=gone)
     owner = owner_of(case)
     plan = () if held is not None else (plan_map(_plan(case, servers), owner),)
-    make = (*plan, load_job(case.run, owner, case.settings))
+    # Where the Job came to be without its plan, its pod waits for it.
+    make = plan if seen else (*plan, load_job(case.run, owner, case.settings))
     told = (
         refused_child(child, refusal, "")
         for child, refusal in case.observed.refused.items()

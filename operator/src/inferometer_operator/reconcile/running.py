@@ -182,13 +182,13 @@ def _server_told(case: Case, served: Serving) -> tuple[Told, ...]:
 
 def _load_told(case: Case, load: Loading, children: LoadChildren) -> tuple[Told, ...]:
     progress = under_load(case.observed.report)
-    if load.fault is not None:
-        value: Value = "True" if holds(case.before, "Measuring") else "False"
-        if value == "False":
-            return (_of_fault("Measuring", "False", load.fault, case),)
+    value: Value = "False"
+    if load.fault is not None and not holds(case.before, "Measuring"):
+        return (_of_fault("Measuring", value, load.fault, case),)
     if children.fault is not None:
         # Unknown, not False: the Job was never seen, so that it is still to be made.
-        return (_of_fault("Measuring", "Unknown", children.fault, case),)
+        value = "Unknown" if load.stage == "absent" else "False"
+        return (_of_fault("Measuring", value, children.fault, case),)
     if progress is not None and load.stage == "running":
         return (measuring(progress),)
     if holds(case.before, "Measuring") or load.stage == "absent":

@@ -1,0 +1,263 @@
+"""A run goes from its spec to its result, and a restarted operator goes on where it stands."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from inferometer_api.plan import LoadPlan
+from inferometer_api.result import ResultDocument, ScenarioResult
+from inferometer_operator.reconcile.observed import Turn
+from support.cluster_objects import ended, on_silent_node
+from support.condition_rows import (
+    VALID,
+    a_cluster,
+    changed,
+    complete,
+    external,
+    measuring,
+    over,
+    serving,
+)
+from support.pretend_cluster import PretendCluster
+
+Step = Callable[[PretendCluster], PretendCluster]
+
+STEPS: list[Step] = [
+    lambda cluster: cluster.settle(),
+    lambda cluster: cluster.schedule(),
+    lambda cluster: cluster.start_server(),
+    lambda cluster: cluster.start_load(),
+    lambda cluster: cluster.measure(0.1, stage="WarmUp"),
+    lambda cluster: cluster.measure(0.5),
+    over,
+    lambda cluster: cluster.collect_garbage(),
+]
+
+
+def test_the_status_is_written_before_the_server_is_made() -> None:
+    """Nobody sees a child of a run that has no startTime: a restarted operator knows it began."""
+    cluster = a_cluster().settle()
+    assert cluster.writes[:3] == [
+        "status Starting",
+        "event ServerStarting",
+        "make Deployment/a-run-server",
+    ]
+    assert cluster.status()["startTime"] == "2026-03-12T14:00:00Z"
+
+
+def test_the_load_generator_is_made_once_every_server_is_bound_and_has_an_address() -> None:
+    """Its plan names each server pod with address, node and quality of service."""
+    cluster = a_cluster({"server": {"replicas": 2}, "load": {"protocol": "GRPC"}}).settle()
+    assert cluster.schedule(1).jobs_made == 0
+    assert cluster.schedule(2).jobs_made == 1
+    held = cluster.children["ConfigMap/a-run-load"]
+    plan = LoadPlan.model_validate_json(held["data"]["plan.json"])
+    assert [(each.url, each.pod, each.node) for each in plan.servers] == [
+        ("grpc://10.88.0.1:8001", "a-run-server-1", "node1"),
+        ("grpc://10.88.0.2:8001", "a-run-server-2", "node2"),
+    ]
+    assert plan.servers[0].pod_uid == "uid-of-a-run-server-1"
+    assert plan.servers[0].quality_of_service == "Guaranteed"
+    assert (plan.run_id, plan.stop_token) == (cluster.run["metadata"]["uid"], "a-token")
+    assert (plan.place, plan.launched) == ("Cluster", True)
+
+
+def test_an_external_server_needs_no_deployment() -> None:
+    """The Service's own name stands in the plan, and the run is Ready once load is sent."""
+    cluster = external()
+    cluster.service = {"spec": {"type": "ClusterIP"}}
+    cluster.settle().start_load()
+    plan = json.loads(cluster.children["ConfigMap/a-run-load"]["data"]["plan.json"])
+    assert [each["url"] for each in plan["servers"]] == ["http://theirs.team.svc:8000"]
+    assert cluster.server not in cluster.children
+    assert over(cluster.measure()).collect_garbage().says("Finished") == ("True", "Complete")
+
+
+def test_a_run_costs_few_writes() -> None:
+    """From its spec to Finished at most 40, events included, with as many scenarios as have any."""
+    cluster = _through(_many(6))
+    assert len(cluster.writes) <= 40, cluster.writes
+    assert cluster.finished
+
+
+def test_every_step_is_told_in_an_event_once() -> None:
+    """`kubectl describe` shows the story in a few lines."""
+    cluster = _through(a_cluster())
+    told = [write.removeprefix("event ") for write in cluster.writes if "event" in write]
+    assert told == [
+        "ServerStarting",
+        "ServerReady",
+        "MeasuringStarted",
+        "ScenarioMeasured",
+        "Complete",
+        "Finished",
+    ]
+
+
+@pytest.mark.parametrize("at", range(len(STEPS)))
+def test_a_restarted_operator_goes_on(at: int) -> None:
+    """Restarted after any step, a run has the same status, children and writes as ever."""
+    undisturbed, restarted = _through(a_cluster()), a_cluster()
+    for number, step in enumerate(STEPS):
+        step(restarted)
+        if number == at:
+            restarted.restart_operator()
+            restarted.settle()
+    assert restarted.status() == undisturbed.status()
+    assert restarted.jobs_made == 1
+    assert restarted.writes == undisturbed.writes
+
+
+@pytest.mark.parametrize("made", ["Deployment", "ConfigMap", "Job"])
+def test_an_operator_that_dies_before_a_child_is_made_makes_it(made: str) -> None:
+    """The status is written and the child is not there: it was not made yet."""
+    cluster = a_cluster()
+    key = {"Deployment": "Deployment/a-run-server"}.get(made, f"{made}/a-run-load")
+    cluster.refusals[key] = (500, "the operator died here")
+    cluster.settle().schedule()
+    cluster.refusals.clear()
+    cluster.restart_operator()
+    cluster.settle()
+    assert key in cluster.children
+    assert cluster.jobs_made <= 1
+
+
+@pytest.mark.parametrize("step", [2, 3, 4, 5, 6])
+def test_a_job_that_was_seen_is_never_made_again(step: int) -> None:
+    """Deleted by someone, with its pod, at any time: the run fails, and nothing is measured."""
+    cluster = a_cluster()
+    for each in STEPS[:step]:
+        each(cluster)
+    del cluster.children[cluster.load]
+    cluster.pods = {name: pod for name, pod in cluster.pods.items() if "server" in name}
+    cluster.restart_operator()
+    cluster.settle()
+    assert cluster.jobs_made == 1
+    assert cluster.says("Failed") == ("True", "LoadPodLost")
+
+
+def test_a_plan_of_replaced_servers_is_made_anew() -> None:
+    """Nobody has read it, so that it is deleted, and made with the pods that are there."""
+    cluster = a_cluster()
+    cluster.refusals["Job/a-run-load"] = (500, "not now")
+    cluster.settle().schedule(1)
+    cluster.pods.clear()
+    cluster.refusals.clear()
+    cluster.schedule(1)
+    assert "delete ConfigMap/a-run-load" not in cluster.writes
+    cluster = a_cluster()
+    cluster.refusals["Job/a-run-load"] = (500, "not now")
+    cluster.settle().schedule(1)
+    pod = cluster.pods.pop("a-run-server-1")
+    new = {**pod["metadata"], "name": "a-run-server-9", "uid": "uid-9"}
+    cluster.pods["a-run-server-9"] = {**pod, "metadata": new}
+    cluster.refusals.clear()
+    cluster.settle()
+    assert "delete ConfigMap/a-run-load" in cluster.writes
+    plan = json.loads(cluster.children["ConfigMap/a-run-load"]["data"]["plan.json"])
+    assert [each["podUid"] for each in plan["servers"]] == ["uid-9"]
+    assert cluster.jobs_made == 1
+
+
+def test_the_columns_tell_the_running_scenario_and_then_the_last() -> None:
+    """Live figures while a scenario runs; its verdict and its whole figures afterwards."""
+    cluster = measuring()
+    assert cluster.status()["phase"] == "Measuring"
+    assert cluster.status()["shown"] == {"scenario": "latency", "qps": "123.4", "p99": "12.3ms"}
+    over(cluster)
+    shown = cluster.status()["shown"]
+    assert (shown["scenario"], shown["valid"]) == ("latency", "VALID")
+    assert cluster.status()["progressPercent"] == 100
+
+
+def test_progress_never_goes_back() -> None:
+    """Warm-up counts by its share of the seconds asked for, and what is done stays done."""
+    cluster = serving().measure(1.0, stage="WarmUp")
+    warm = cluster.status()["progressPercent"]
+    assert warm == 100 * 5 // 65
+    assert cluster.measure(0.5).status()["progressPercent"] == 100 * (5 + 30) // 65
+    assert cluster.measure(0.1).status()["progressPercent"] == 100 * (5 + 30) // 65
+
+
+def test_the_position_is_written_at_most_once_a_minute() -> None:
+    """A queue that moves fast costs one write a minute, and a standing one none."""
+    cluster = a_cluster(turn=Turn(admitted=False, position=5, ahead="team/a")).settle()
+    writes = len(cluster.writes)
+    for position in (4, 3, 2):
+        cluster.turn = Turn(admitted=False, position=position, ahead="team/a")
+        cluster.later(5)
+    assert len(cluster.writes) == writes
+    assert cluster.decided().look_again_seconds == 45
+    cluster.later(45)
+    assert "Position 2" in cluster.message("Accepted")
+    assert len(cluster.writes) == writes + 1
+    assert cluster.decided().look_again_seconds is None
+    cluster.later(3600)
+    assert len(cluster.writes) == writes + 1
+
+
+def test_nothing_is_written_while_nothing_changes() -> None:
+    """A run that measures is not written to between two reports of its load generator."""
+    cluster = measuring()
+    writes = len(cluster.writes)
+    for _ in range(5):
+        cluster.later(1)
+    assert len(cluster.writes) == writes
+
+
+def test_a_silent_node_may_come_back() -> None:
+    """A node that answers again within a minute ends nothing; the condition tells both."""
+    cluster = measuring()
+    name = "a-run-server-1"
+    well = cluster.pods[name]
+    cluster.pods[name] = on_silent_node(well, cluster.now)
+    assert cluster.later(20).says("ServerReady") == ("False", "NodeLost")
+    cluster.pods[name] = well
+    assert cluster.later(20).says("ServerReady") == ("True", "Ready")
+    assert cluster.later(20).says("Failed") is None
+
+
+def test_a_server_that_crashed_once_before_it_was_ready_may_be_measured() -> None:
+    """Its earlier end is no restart during the measurement."""
+    cluster = a_cluster().settle().schedule().start_server()
+    name = "a-run-server-1"
+    pod = cluster.pods[name]
+    past = ended(pod, 1, at=cluster.now)["status"]["containerStatuses"][0]["state"]
+    (main,) = pod["status"]["containerStatuses"]
+    before = {**main, "restartCount": 1, "lastState": past}
+    cluster.now = cluster.now.replace(second=30)
+    fresh = a_cluster(now=cluster.now).settle().schedule()
+    fresh.pods[name] = {**pod, "status": {**pod["status"], "containerStatuses": [before]}}
+    fresh.settle().start_load()
+    assert over(fresh.measure()).says("Complete") == ("True", "Measured")
+
+
+def test_what_was_found_wins_over_what_comes_too_late() -> None:
+    """A load generator that completed is not cancelled, and no deadline ends it any more."""
+    cluster = measuring()
+    cluster.run["spec"]["cancel"] = True
+    over(cluster)
+    assert cluster.says("Complete") == ("True", "Measured")
+    assert cluster.says("Failed") is None
+    assert changed(complete(), cancel=True).says("Failed") is None
+
+
+def _through(cluster: PretendCluster) -> PretendCluster:
+    for step in STEPS:
+        step(cluster)
+    return cluster
+
+
+def _many(count: int) -> PretendCluster:
+    names = [f"scenario-{number}" for number in range(count)]
+    cluster = a_cluster({"scenarios": [{"name": name, "singleStream": {}} for name in names]})
+    scenarios: list[ScenarioResult] = [
+        VALID.scenarios[0].model_copy(update={"name": name}) for name in names
+    ]
+    cluster.document = _with(VALID, scenarios)
+    return cluster
+
+
+def _with(document: ResultDocument, scenarios: list[ScenarioResult]) -> ResultDocument:
+    return document.model_copy(update={"scenarios": scenarios})
