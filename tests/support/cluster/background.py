@@ -29,11 +29,11 @@ def up(name: str, nodes: int, archives: Sequence[Path]) -> Path:
         )
     log = _log(name)
     log.parent.mkdir(parents=True, exist_ok=True)
-    words = [sys.executable, "-m", "support.cluster", "serve", "--name", name, "--nodes"]
+    words = [sys.executable, "-m", "support.cluster", "serve", *map(str, archives)]
     with log.open("w") as errors:
         # It gets a session of its own, so that it outlives this terminal.
         daemon = subprocess.Popen(
-            [*words, str(nodes), *map(str, archives)],
+            [*words, "--name", name, "--nodes", str(nodes)],
             env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from typing_extensions import override
 
-from support.cluster import addresses, cgroups, configurations, tiny_image
+from support.cluster import addresses, cgroups, configurations
 from support.cluster.addresses import Wire
 from support.cluster.availability import why_no_nodes
 from support.cluster.binaries import ensure
@@ -97,23 +97,14 @@ class Cluster(ControlPlane):
         cgroups.remove(switch.wire.cgroup)
         for number in _numbers(nodes):
             node = Node(number, nodes, self._home.folder, self.group, switch)
-            node.install(self._programs["pause"])
+            node.install(self._programs["pause"], images)
             node.boot()
             self.nodes[node.name] = node
         place = Place(switch.wire.cluster, _API_PORT, 2379, 2380, switch.prefix, nodes=True)
-        with ThreadPoolExecutor() as threads:
-            imported = threads.submit(self._import_all, images)
-            accounts = [*self._kubelets, self._proxy, self._scheduler, self._names]
-            super().__init__(self._home.folder, place, self.group, accounts)
-            self._start_services(switch)
-            imported.result()
+        accounts = [*self._kubelets, self._proxy, self._scheduler, self._names]
+        super().__init__(self._home.folder, place, self.group, accounts)
+        self._start_services(switch)
         self._join()
-
-    def _import_all(self, images: Sequence[Path]) -> None:
-        pause = self._home.folder / "pause.tar"
-        tiny_image.pack(self._programs["pause"], configurations.PAUSE_IMAGE, pause)
-        for archive in (pause, *images):
-            self.import_image(archive)
 
     def _start_services(self, switch: Switch) -> None:
         """Start the scheduler and the name server, which is a user with rights of its own."""

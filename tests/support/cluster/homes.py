@@ -21,6 +21,7 @@ _HIDDEN = (Path("/run"), Path("/var/run"), Path("/var/lib"), Path("/var/log"), P
 """What a node sees its own of: nothing that it needs may lie there."""
 
 _SLOT = "slot"
+_LOCK = "lock"
 
 
 class Home:
@@ -33,7 +34,7 @@ class Home:
         with _alone():
             _sweep()
             self.folder.mkdir(parents=True, exist_ok=True)
-            (self.folder / "lock").touch()
+            (self.folder / _LOCK).touch()
             lock = _lock(self.folder)
         if lock is None:
             raise RuntimeError(f"A cluster called {name!r} already runs: its home is {self.folder}")
@@ -48,7 +49,12 @@ class Home:
 
     def remove(self) -> None:
         """Remove the folder with everything in it and give it up."""
-        shutil.rmtree(self.folder)
+        for path in self.folder.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path)
+        # Only a little is left, and the others wait while that goes together with the lock.
+        with _alone():
+            shutil.rmtree(self.folder)
         self._lock.close()
 
 
@@ -71,7 +77,10 @@ def holder(name: str) -> int | None:
     if lock is not None:
         lock.close()
         return None
-    told = (folder / "lock").read_text().strip()
+    try:
+        told = (folder / _LOCK).read_text().strip()
+    except FileNotFoundError:
+        return None  # gone in this moment
     return int(told) if told else None
 
 
@@ -91,6 +100,7 @@ def _sweep() -> list[str]:
     swept = []
     for name in names():
         folder = home_folder(name)
+        (folder / _LOCK).touch()
         lock = _lock(folder)
         if lock is not None:
             _clear(name, slot(name))
@@ -118,7 +128,7 @@ def _clear(name: str, slot: int | None) -> None:
 def _lock(folder: Path) -> IO[str] | None:
     """Return the lock of a home, held; None where another process holds it or removed it."""
     try:
-        lock = (folder / "lock").open("r+")
+        lock = (folder / _LOCK).open("r+")
     except FileNotFoundError:
         return None
     try:

@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
@@ -11,17 +12,14 @@ import psutil
 from support.cluster import addresses, cgroups, configurations
 from support.cluster.availability import cni_folder
 from support.cluster.configurations import CONTAINERD, NODE_HOME
+from support.cluster.disk import OWN_PLACES, lay, snapshotter
 from support.cluster.processes import Group, Process, wait_until
 from support.cluster.switch import Switch, ip, network_of
 
-# Run as the first process of a node. It hides what must not be the machine's, shows the node its
-# folder where every node finds its own, and becomes the program that reaps what is orphaned.
+# Run as the first process of a node. It hides what must not be the machine's, and becomes the
+# program that reaps what is orphaned.
 _FIRST = f"""\
-set -eu
-mount -n -t tmpfs tmpfs /mnt
-mkdir /mnt/{Path(NODE_HOME).name} /mnt/lock
-mount -n --bind "$1" /mnt/{Path(NODE_HOME).name}
-mount -n --move /mnt /run
+{OWN_PLACES}
 mount -n --bind {NODE_HOME}/lib /var/lib
 mount -n --bind {NODE_HOME}/log /var/log
 names=$(readlink -m /etc/resolv.conf)
@@ -61,9 +59,10 @@ class Node:
             raise RuntimeError(f"{self.name} is not running.")
         return psutil.Process(self._first.pid).children()[0].pid
 
-    def install(self, pause: Path) -> None:
-        """Put the program that the node's first process becomes into its folder."""
+    def install(self, pause: Path, images: Sequence[Path]) -> None:
+        """Lay its disk, with the images and the program that its first process becomes."""
         shutil.copy(pause, self.folder / "pause")
+        lay(images, self.folder / "containerd")
 
     def boot(self) -> None:
         """Make its namespaces, plug it in and start containerd."""
@@ -118,7 +117,7 @@ class Node:
         with archive.open("rb") as content:
             done = subprocess.run(
                 [*self._enter(), "ctr", "--namespace=k8s.io", f"--address={CONTAINERD}",
-                 "images", "import", f"--snapshotter={self._snapshotter()}", "-"],
+                 "images", "import", f"--snapshotter={snapshotter(self.folder)}", "-"],
                 stdin=content, capture_output=True, text=True, check=False,
             )  # fmt: skip
         if done.returncode != 0:
@@ -138,23 +137,16 @@ class Node:
         socket = Path(f"/proc/{self.pid}/root{CONTAINERD}")
         wait_until(socket.exists, f"containerd on {self.name}", self.programs)
 
-    def _snapshotter(self) -> str:
-        """Return overlayfs but where the folder is itself on one, as in many a container."""
-        kind = subprocess.run(
-            ["stat", "--file-system", "--format=%T", self.folder],
-            capture_output=True, text=True, check=True,
-        ).stdout.strip()  # fmt: skip
-        return "native" if kind == "overlayfs" else "overlayfs"
-
     def _write_configuration(self) -> None:
         for name in ("lib", "log", "cni", "containerd"):
             (self.folder / name).mkdir(parents=True)
         cpus = cgroups.node_cpus(self.number)
         cgroup = cgroups.make(self._switch.wire.cgroup, self.name, cpus)
         reserved = cgroups.reserved_cpus()
+        plugins, kind = str(cni_folder()), snapshotter(self.folder)
         files = {
             "resolv.conf": "nameserver 127.0.0.1\n",
-            "containerd.toml": configurations.containerd(str(cni_folder()), self._snapshotter()),
+            "containerd.toml": configurations.containerd(plugins, kind),
             "cni/10-pods.conflist": configurations.cni(addresses.pod_range(self.number)),
             "kubelet.yaml": configurations.kubelet(addresses.SWITCH, cgroup, reserved),
         }
