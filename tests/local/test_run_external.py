@@ -65,6 +65,9 @@ def test_a_server_that_serves_is_measured(runs: dict[str, Future[Done]], protoco
     assert run.result.environment.server.url.startswith(f"{protocol}://127.0.0.1:")
     assert run.result.environment.model.name == "tiny"
     assert run.result.scenarios[0].steps[0].counts.succeeded > 0
+    first = run.result.first_query_at
+    assert first is not None
+    assert run.result.started_at < first < run.result.finished_at
     assert "fetching" not in run.ended.stderr
 
 
