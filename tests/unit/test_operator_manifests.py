@@ -299,6 +299,16 @@ def test_only_the_fetcher_is_given_keys() -> None:
         assert "keys" not in json.dumps([main, pod["volumes"]])
 
 
+def test_a_key_cannot_be_asked_for_by_name() -> None:
+    """Kubernetes puts variables into commands: what a run says is kept from being taken for one."""
+    inputs = {"file": {"uri": "https://host/$(INFEROMETER_S3_SECRET_ACCESS_KEY)"}}
+    model = {"uri": "s3://bucket/m$.onnx", "credentialsSecret": "keys"}
+    (fetch,) = server_pod(a_run(model=model, load={"inputs": inputs}))["initContainers"]
+    assert _after("--uri", fetch["command"]) == "s3://bucket/m$$.onnx"
+    asked = _after("--inputs-uri", fetch["command"])
+    assert asked == "https://host/$$(INFEROMETER_S3_SECRET_ACCESS_KEY)"
+
+
 def test_a_lost_node_is_known_soon() -> None:
     """No pod stays bound for Kubernetes' five minutes to a node that does not answer."""
     for pod in (server_pod(a_run()), load_pod(a_run())):

@@ -27,6 +27,9 @@ HOSTILE = (
     "--host=0.0.0.0",
     "../../etc/passwd",
     "$(cat /etc/passwd)",
+    "$(INFEROMETER_S3_SECRET_ACCESS_KEY)",
+    "$$(HOME)",
+    "$$$(HOME)$",
     "`id`",
     "; rm -rf /",
     "a\nb: c",
@@ -118,6 +121,7 @@ def test_no_field_of_a_run_gives_its_pods_a_right(run: Run) -> None:
         for each in containers(pod):
             assert each["image"] in IMAGES
             _check_command(each["command"])
+            _check_expanded(each)
             _check_mounts(each)
             _check_secrets(each, asked.spec.model.credentials_secret)
 
@@ -147,6 +151,16 @@ def _check_command(command: list[str]) -> None:
         if not word.startswith("--warm-up-shape="):
             assert re.fullmatch(r"--[a-z0-9-]+", word)
             assert not next(words).startswith("-")
+
+
+def _check_expanded(container: Manifest) -> None:
+    """Hold that Kubernetes puts no variable in place of what a run says.
+
+    Its rule: $(NAME) is the variable, $$ is one dollar sign, and every other dollar sign itself.
+    """
+    for word in container["command"]:
+        found = re.findall(r"\$\$|\$\([^)]*\)|\$", word)
+        assert set(found) <= {"$$"}
 
 
 def _check_mounts(container: Manifest) -> None:

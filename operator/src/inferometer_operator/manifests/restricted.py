@@ -24,7 +24,8 @@ def container(
         "name": name,
         "image": image,
         "imagePullPolicy": images.pull_policy,
-        "command": list(command),
+        # Kubernetes would put variables, and so a Secret's keys, in place of $(NAME).
+        "command": [word.replace("$", "$$") for word in command],
         # Libraries look for a home; the image's own is read-only.
         "env": [{"name": "HOME", "value": "/tmp"}],  # noqa: S108 - an emptyDir of this pod alone
         "resources": resources,
