@@ -26,8 +26,9 @@ LINE_BYTES = 8 * 1024
 """The longest line of a packed document: container runtimes split lines of 16 KiB."""
 PART_BYTES = 900 * 1024
 """The most that one ConfigMap holds of a document: 1 MiB is Kubernetes' own limit."""
-DOCUMENT_BYTES = 64 * 1024 * 1024
-"""The largest document that is handed over at all, so that no reader runs out of memory."""
+DOCUMENT_BYTES = 8 * 1024 * 1024
+"""The largest document that is handed over at all, so that no reader runs out of memory: read, one
+takes 17 times its size, and the operator has 256 MiB."""
 TERMINATION_MESSAGE_BYTES = 4096
 """The longest termination message that Kubernetes keeps."""
 
