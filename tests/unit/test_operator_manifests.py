@@ -11,61 +11,17 @@ from inferometer_api.availability import unavailable
 from inferometer_api.children import labels
 from inferometer_api.launch import load_plan
 from inferometer_api.plan import LoadPlan, PlannedServer
-from inferometer_api.resolve import launched, resolved
+from inferometer_api.resolve import launched
 from inferometer_api.run import BenchmarkRun
-from inferometer_api.server import Toleration
-from inferometer_operator.manifests.load_job import inputs_path, load_job
+from inferometer_operator.manifests.load_job import load_job
 from inferometer_operator.manifests.owner import Manifest, Owner
 from inferometer_operator.manifests.plan_map import plan_map
 from inferometer_operator.manifests.result_maps import result_maps
 from inferometer_operator.manifests.server_deployment import server_deployment
-from inferometer_operator.settings import GpuPods, Images, LoadPods, Settings
+from support.manifests import FULL, IMAGES, OWNER, PLAIN, after, load_pod, read, server_pod
 from support.pod_security import containers, violations
 from support.run_table import rows
-from support.runs import Run, a_run
-
-OWNER = Owner(name="a-run", namespace="team", uid="0c9e8f3a-1111-4222-8333-444455556666")
-IMAGES = Images(serving="r/serving:1", serving_gpu="r/serving-gpu:1", loadgen="r/loadgen:1")
-PLAIN = Settings(images=IMAGES)
-FULL = Settings(
-    images=Images(
-        serving="r/serving:1",
-        serving_gpu="r/serving-gpu:1",
-        loadgen="r/loadgen:1",
-        pull_policy="Always",
-        pull_secrets=["registry"],
-    ),
-    gpu=GpuPods(runtime_class="nvidia", tolerations=[Toleration(key="gpu", operator="Exists")]),
-    load=LoadPods(
-        node_selector={"pool": "load"}, tolerations=[Toleration(key="load", operator="Exists")]
-    ),
-    priority_class="benchmarks",
-    model_storage="3Gi",
-)
-
-
-def read(run: Run) -> BenchmarkRun:
-    """Return a valid run, resolved."""
-    return resolved(BenchmarkRun.model_validate(run))
-
-
-def server_pod(run: Run, settings: Settings = PLAIN) -> Manifest:
-    """Return the spec of a run's server pods."""
-    found: Manifest = server_deployment(read(run), OWNER, settings)["spec"]["template"]["spec"]
-    return found
-
-
-def load_pod(run: Run, settings: Settings = PLAIN) -> Manifest:
-    """Return the spec of a run's load pod."""
-    found: Manifest = load_job(read(run), OWNER, settings)["spec"]["template"]["spec"]
-    return found
-
-
-def mounts(container: Manifest) -> dict[str, bool]:
-    """Return where a container sees volumes beside /tmp, and whether it can only read them."""
-    temporary, *others = container["volumeMounts"]
-    assert temporary["name"] == "tmp"
-    return {each["mountPath"]: each["readOnly"] for each in others}
+from support.runs import a_run
 
 
 def every_object() -> list[Manifest]:
@@ -218,97 +174,6 @@ def test_a_ready_server_is_left_alone() -> None:
     assert not {"livenessProbe", "readinessProbe", "lifecycle"} & set(server)
 
 
-def test_a_zoo_model_needs_no_volume_of_anybody() -> None:
-    """A built-in model is written to a folder of the pod, which the server can only read."""
-    pod = server_pod(a_run(), FULL)
-    assert {"name": "model", "emptyDir": {"sizeLimit": "3Gi"}} in pod["volumes"]
-    (fetch,), (server,) = pod["initContainers"], pod["containers"]
-    assert mounts(fetch) == {"/model": False}
-    assert mounts(server) == {"/model": True}
-    assert _after("--model", server["command"]) == "/model/model.onnx"
-    assert _after("--max-model-bytes", fetch["command"]) == str(3 << 30)
-
-
-def test_a_claim_is_mounted_read_only() -> None:
-    """A model on a claim is served where it lies; inputs are seen by the fetcher alone."""
-    pod = server_pod(
-        a_run(
-            model={"uri": "pvc://models/a/m.onnx"},
-            load={"inputs": {"file": {"uri": "configmap://samples/b.npz"}}},
-        )
-    )
-    sources = {each["name"]: each for each in pod["volumes"] if each["name"].startswith("source")}
-    assert sources == {
-        "source-0": {
-            "name": "source-0",
-            "persistentVolumeClaim": {"claimName": "models", "readOnly": True},
-        },
-        "source-1": {"name": "source-1", "configMap": {"name": "samples"}},
-    }
-    (fetch,), (server,) = pod["initContainers"], pod["containers"]
-    assert mounts(fetch) == {
-        "/sources/claims/models": True,
-        "/sources/configmaps/samples": True,
-        "/model": False,
-    }
-    assert mounts(server) == {"/sources/claims/models": True, "/model": True}
-    assert _after("--model", server["command"]) == "/sources/claims/models/a/m.onnx"
-    assert _after("--warm-up-inputs", server["command"]) == "/model/inputs.npz"
-
-
-def test_a_claim_of_model_and_inputs_is_mounted_once() -> None:
-    """One claim may hold both."""
-    uri = "pvc://both/i.npz"
-    pod = server_pod(
-        a_run(model={"uri": "pvc://both/m.onnx"}, load={"inputs": {"file": {"uri": uri}}})
-    )
-    assert [each["name"] for each in pod["volumes"]] == ["tmp", "model", "source-0"]
-
-
-def test_inputs_of_the_load_pod_are_fetched() -> None:
-    """The load generator sees a file in a folder of its pod, and nobody's volume."""
-    run = a_run(load={"inputs": {"file": {"uri": "configmap://samples/b.npz"}}})
-    pod = load_pod(run)
-    (fetch,), (loader,) = pod["initContainers"], pod["containers"]
-    assert fetch["image"] == IMAGES.serving
-    assert mounts(fetch) == {
-        "/sources/configmaps/samples": True,
-        "/inputs": False,
-    }
-    assert mounts(loader) == {"/etc/inferometer": True, "/inputs": True}
-    assert inputs_path(read(run)) == "/inputs/inputs.npz"
-    assert inputs_path(read(a_run())) is None
-    assert "initContainers" not in load_pod(a_run())
-
-
-def test_only_the_fetcher_is_given_keys() -> None:
-    """The Secret of a store is told to the init container, key by key, and to nothing else."""
-    model = {"uri": "s3://bucket/m.onnx", "credentialsSecret": "keys"}
-    run = a_run(model=model, load={"inputs": {"file": {"uri": "s3://bucket/i.npz"}}})
-    for pod in (server_pod(run), load_pod(run)):
-        (fetch,), (main,) = pod["initContainers"], pod["containers"]
-        keys = [
-            each["valueFrom"]["secretKeyRef"]
-            for each in fetch["env"]
-            if "secretKeyRef" in each.get("valueFrom", {})
-        ]
-        assert {each["name"] for each in keys} == {"keys"}
-        assert {"accessKeyId", "secretAccessKey", "endpoint", "region"} <= {
-            each["key"] for each in keys
-        }
-        assert "keys" not in json.dumps([main, pod["volumes"]])
-
-
-def test_a_key_cannot_be_asked_for_by_name() -> None:
-    """Kubernetes puts variables into commands: what a run says is kept from being taken for one."""
-    inputs = {"file": {"uri": "https://host/$(INFEROMETER_S3_SECRET_ACCESS_KEY)"}}
-    model = {"uri": "s3://bucket/m$.onnx", "credentialsSecret": "keys"}
-    (fetch,) = server_pod(a_run(model=model, load={"inputs": inputs}))["initContainers"]
-    assert _after("--uri", fetch["command"]) == "s3://bucket/m$$.onnx"
-    asked = _after("--inputs-uri", fetch["command"])
-    assert asked == "https://host/$$(INFEROMETER_S3_SECRET_ACCESS_KEY)"
-
-
 def test_a_lost_node_is_known_soon() -> None:
     """No pod stays bound for Kubernetes' five minutes to a node that does not answer."""
     for pod in (server_pod(a_run()), load_pod(a_run())):
@@ -366,7 +231,7 @@ def test_the_load_generator_finds_its_plan() -> None:
     (item,) = volume["configMap"]["items"]
     assert volume["configMap"]["name"] == made["metadata"]["name"]
     (loader,) = pod["containers"]
-    assert _after("--plan", loader["command"]) == f"/etc/inferometer/{item['path']}"
+    assert after("--plan", loader["command"]) == f"/etc/inferometer/{item['path']}"
     assert LoadPlan.model_validate_json(made["data"][item["key"]]).run == run
     assert {each["name"] for each in loader["env"]} >= {"NODE_NAME", "POD_NAME"}
 
@@ -394,7 +259,3 @@ def test_every_name_of_a_run_gives_names_of_objects(name: str) -> None:
 def _a_plan_map(run: BenchmarkRun) -> Manifest:
     plan = load_plan(run, place="Cluster", servers=[PlannedServer(url="http://10.0.0.1:8000")])
     return plan_map(plan, OWNER)
-
-
-def _after(flag: str, command: list[str]) -> str:
-    return command[command.index(flag) + 1]

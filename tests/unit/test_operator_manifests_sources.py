@@ -1,0 +1,98 @@
+"""The pods of a run see what the run names, read-only, and only where it is needed."""
+
+import json
+
+from inferometer_operator.manifests.load_job import inputs_path
+from support.manifests import FULL, IMAGES, after, load_pod, mounts, read, server_pod
+from support.runs import a_run
+
+
+def test_a_zoo_model_needs_no_volume_of_anybody() -> None:
+    """A built-in model is written to a folder of the pod, which the server can only read."""
+    pod = server_pod(a_run(), FULL)
+    assert {"name": "model", "emptyDir": {"sizeLimit": "3Gi"}} in pod["volumes"]
+    (fetch,), (server,) = pod["initContainers"], pod["containers"]
+    assert mounts(fetch) == {"/model": False}
+    assert mounts(server) == {"/model": True}
+    assert after("--model", server["command"]) == "/model/model.onnx"
+    assert after("--max-model-bytes", fetch["command"]) == str(3 << 30)
+
+
+def test_a_claim_is_mounted_read_only() -> None:
+    """A model on a claim is served where it lies; inputs are seen by the fetcher alone."""
+    pod = server_pod(
+        a_run(
+            model={"uri": "pvc://models/a/m.onnx"},
+            load={"inputs": {"file": {"uri": "configmap://samples/b.npz"}}},
+        )
+    )
+    sources = {each["name"]: each for each in pod["volumes"] if each["name"].startswith("source")}
+    assert sources == {
+        "source-0": {
+            "name": "source-0",
+            "persistentVolumeClaim": {"claimName": "models", "readOnly": True},
+        },
+        "source-1": {"name": "source-1", "configMap": {"name": "samples"}},
+    }
+    (fetch,), (server,) = pod["initContainers"], pod["containers"]
+    assert mounts(fetch) == {
+        "/sources/claims/models": True,
+        "/sources/configmaps/samples": True,
+        "/model": False,
+    }
+    assert mounts(server) == {"/sources/claims/models": True, "/model": True}
+    assert after("--model", server["command"]) == "/sources/claims/models/a/m.onnx"
+    assert after("--warm-up-inputs", server["command"]) == "/model/inputs.npz"
+
+
+def test_a_claim_of_model_and_inputs_is_mounted_once() -> None:
+    """One claim may hold both."""
+    uri = "pvc://both/i.npz"
+    pod = server_pod(
+        a_run(model={"uri": "pvc://both/m.onnx"}, load={"inputs": {"file": {"uri": uri}}})
+    )
+    assert [each["name"] for each in pod["volumes"]] == ["tmp", "model", "source-0"]
+
+
+def test_inputs_of_the_load_pod_are_fetched() -> None:
+    """The load generator sees a file in a folder of its pod, and nobody's volume."""
+    run = a_run(load={"inputs": {"file": {"uri": "configmap://samples/b.npz"}}})
+    pod = load_pod(run)
+    (fetch,), (loader,) = pod["initContainers"], pod["containers"]
+    assert fetch["image"] == IMAGES.serving
+    assert mounts(fetch) == {
+        "/sources/configmaps/samples": True,
+        "/inputs": False,
+    }
+    assert mounts(loader) == {"/etc/inferometer": True, "/inputs": True}
+    assert inputs_path(read(run)) == "/inputs/inputs.npz"
+    assert inputs_path(read(a_run())) is None
+    assert "initContainers" not in load_pod(a_run())
+
+
+def test_only_the_fetcher_is_given_keys() -> None:
+    """The Secret of a store is told to the init container, key by key, and to nothing else."""
+    model = {"uri": "s3://bucket/m.onnx", "credentialsSecret": "keys"}
+    run = a_run(model=model, load={"inputs": {"file": {"uri": "s3://bucket/i.npz"}}})
+    for pod in (server_pod(run), load_pod(run)):
+        (fetch,), (main,) = pod["initContainers"], pod["containers"]
+        keys = [
+            each["valueFrom"]["secretKeyRef"]
+            for each in fetch["env"]
+            if "secretKeyRef" in each.get("valueFrom", {})
+        ]
+        assert {each["name"] for each in keys} == {"keys"}
+        assert {"accessKeyId", "secretAccessKey", "endpoint", "region"} <= {
+            each["key"] for each in keys
+        }
+        assert "keys" not in json.dumps([main, pod["volumes"]])
+
+
+def test_a_key_cannot_be_asked_for_by_name() -> None:
+    """Kubernetes puts variables into commands: what a run says is kept from being taken for one."""
+    inputs = {"file": {"uri": "https://host/$(INFEROMETER_S3_SECRET_ACCESS_KEY)"}}
+    model = {"uri": "s3://bucket/m$.onnx", "credentialsSecret": "keys"}
+    (fetch,) = server_pod(a_run(model=model, load={"inputs": inputs}))["initContainers"]
+    assert after("--uri", fetch["command"]) == "s3://bucket/m$$.onnx"
+    asked = after("--inputs-uri", fetch["command"])
+    assert asked == "https://host/$$(INFEROMETER_S3_SECRET_ACCESS_KEY)"
