@@ -1,0 +1,100 @@
+"""Does the pod of `helm test` judge its run by how it ends, and say why not?"""
+
+import importlib.util
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from inferometer_api.publish import CHECKOUT
+
+Json = dict[str, Any]
+Answering = Callable[..., list[tuple[str, str]]]
+PATH = "bench/benchmarkruns/first-abcde"
+COMPLETE = {"Complete": "True", "Finished": "True"}
+FAILED = {"Failed": "True", "Finished": "True"}
+
+
+@pytest.fixture
+def script() -> ModuleType:
+    """Load the script as the pod's Python does."""
+    file = CHECKOUT / "helm" / "inferometer" / "files" / "first_run.py"
+    spec = importlib.util.spec_from_file_location("first_run", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def a_run(phase: str, conditions: dict[str, str]) -> Json:
+    """Return a run of this state."""
+    told = [
+        {"type": kind, "status": value, "reason": "Because", "message": f"{kind} is {value}."}
+        for kind, value in conditions.items()
+    ]
+    return {
+        "metadata": {"name": "first-abcde"},
+        "status": {"phase": phase, "conditions": told},
+    }
+
+
+@pytest.fixture
+def answering(script: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Answering:
+    """Let the API server answer each GET with the next run, the last one for ever.
+
+    What is asked is kept in the list that comes back.
+    """
+
+    def answers(*runs: Json) -> list[tuple[str, str]]:
+        asked: list[tuple[str, str]] = []
+        states = iter(runs)
+
+        def call(method: str, path: str, body: str | None = None) -> Json:
+            asked.append((method, path))
+            return next(states, runs[-1]) if method == "GET" else runs[-1]
+
+        monkeypatch.setattr(script, "call", call)
+        monkeypatch.setattr(script.time, "sleep", lambda _: None)
+        return asked
+
+    return answers
+
+
+def test_a_complete_run_passes_and_is_deleted(
+    script: ModuleType, answering: Answering, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Complete and Finished: exit code 0, each phase told once, the run deleted."""
+    asked = answering(
+        a_run("Starting", {}),
+        a_run("Starting", {"Accepted": "True"}),
+        a_run("Complete", {"Complete": "True"}),
+        a_run("Complete", COMPLETE),
+    )
+    assert script.main("bench", 60.0, "{}") == 0
+    assert asked == [("POST", "bench/benchmarkruns"), *[("GET", PATH)] * 4, ("DELETE", PATH)]
+    told = capsys.readouterr().out
+    assert told.count("  Starting\n") == 1
+    assert "It is Complete: Complete is True." in told
+
+
+def test_a_failed_run_fails_at_once_and_is_kept(
+    script: ModuleType, answering: Answering, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Failed: exit code 1 without waiting longer, every condition told, the run kept."""
+    asked = answering(a_run("Failed", FAILED))
+    assert script.main("bench", 60.0, "{}") == 1
+    assert asked == [("POST", "bench/benchmarkruns"), ("GET", PATH)]
+    told = capsys.readouterr().out
+    assert "  Failed=True Because: Failed is True." in told
+    assert "kubectl describe benchmarkrun first-abcde --namespace bench" in told
+
+
+def test_a_run_that_nobody_serves_says_so(
+    script: ModuleType, answering: Answering, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No condition at all when the time is over: no operator serves the namespace."""
+    answering({"metadata": {"name": "first-abcde"}})
+    assert script.main("bench", 0.0, "{}") == 1
+    assert "does an operator serve this namespace" in capsys.readouterr().out
