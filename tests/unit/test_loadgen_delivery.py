@@ -2,7 +2,7 @@
 
 import pytest
 
-from inferometer_api.handover import LoadReport, packed, unpacked
+from inferometer_api.handover import LoadReport, TooLargeError, packed, unpacked
 from inferometer_api.plan import Ended, Measured, Progress, Surroundings
 from inferometer_api.result import Outcome, ResultDocument, Step
 from inferometer_loadgen.pod.delivery import delivery
@@ -66,7 +66,9 @@ def test_what_is_too_large_even_so_is_told() -> None:
     """Without a document the report keeps everything else and says why in a sentence."""
     document = a_long_result()
     found = delivery(document, REPORT, limit_bytes=100)
-    assert found.lines == []
+    with pytest.raises(TooLargeError) as told:
+        unpacked(found.lines)
+    assert str(told.value) == found.report.undelivered
     assert found.report.document_sha256 is None
     assert found.report.document_bytes == len(document.model_dump_json(exclude_none=True))
     assert "at most 100 packed" in found.report.undelivered

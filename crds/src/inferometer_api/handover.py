@@ -31,8 +31,11 @@ DOCUMENT_BYTES = 8 * 1024 * 1024
 takes 17 times its size, and the operator has 256 MiB."""
 TERMINATION_MESSAGE_BYTES = 4096
 """The longest termination message that Kubernetes keeps."""
+PROGRESS_BYTES = 1024 * 1024
+"""The longest answer at /progress."""
 
 _PREFIX = "inferometer-result "
+_TOO_LARGE = "too-large "
 _CHUNK_BYTES = 6000  # a multiple of 3: base64 without padding, 8,000 characters
 _BEGIN = re.compile(r"begin lines=([0-9]{1,6}) bytes=([0-9]{1,9}) sha256=([0-9a-f]{64})")
 _LINE = re.compile(r"([1-9][0-9]{0,5}) ([A-Za-z0-9+/=]+)")
@@ -90,6 +93,11 @@ def packed(document: bytes, *, limit_bytes: int = LOG_BYTES) -> list[str]:
     return lines
 
 
+def left_out(sentence: str) -> list[str]:
+    """Return what stands in a log instead of a document that is too large, and says why."""
+    return [f"{_PREFIX}{_TOO_LARGE}{' '.join(sentence.split())}"]
+
+
 @dataclass(slots=True)
 class _Unpacking:
     """What a log has told of a document so far."""
@@ -103,7 +111,8 @@ class _Unpacking:
 def unpacked(lines: Iterable[str]) -> bytes:
     """Return the document that `packed` made, from a log that may have other lines between.
 
-    Raises IncompleteError where a part of it is missing or was changed.
+    Raises IncompleteError where a part of it is missing or was changed, TooLargeError where it was
+    left out as too large.
     """
     found: _Unpacking | None = None
     for line in lines:
@@ -113,6 +122,8 @@ def unpacked(lines: Iterable[str]) -> bytes:
         words = text.removeprefix(_PREFIX)
         if begin := _BEGIN.fullmatch(words):
             found = _Unpacking(int(begin[1]), int(begin[2]), begin[3], [])
+        elif words.startswith(_TOO_LARGE) and found is None:
+            raise TooLargeError(words.removeprefix(_TOO_LARGE))
         elif found is None:
             raise IncompleteError(
                 "The log holds the end of a result document, but not its begin: its first lines "
@@ -202,8 +213,9 @@ def report_within(report: LoadReport, limit_bytes: int = TERMINATION_MESSAGE_BYT
     """
     shortened = report
     for shortened in _ever_shorter(report):
-        if len(_encoded(shortened)) <= limit_bytes:
-            return _encoded(shortened)
+        encoded = _encoded(shortened)
+        if len(encoded) <= limit_bytes:
+            return encoded
     kept, too_many = 0, len(shortened.scenarios)
     while too_many - kept > 1:
         tried = (kept + too_many) // 2

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TypeVar
 
-from inferometer_api.handover import LOG_BYTES, LoadReport, TooLargeError, packed
+from inferometer_api.handover import LOG_BYTES, LoadReport, TooLargeError, left_out, packed
 from inferometer_api.result import ResultDocument, Step
 
 _KEPT_OF = (4, 16, 64)
@@ -19,7 +19,7 @@ class Delivery:
     """What is handed over."""
 
     lines: Sequence[str]
-    """The packed document; empty where it is too large."""
+    """The packed document; a line that says why where it is too large."""
     report: LoadReport
 
 
@@ -43,7 +43,7 @@ def delivery(
         return Delivery(lines, report.model_copy(update=facts))
     undelivered = f"{fault} Its series of windows and usage are left out already."
     facts = {"document_bytes": size, "undelivered": undelivered}
-    return Delivery([], report.model_copy(update=facts))
+    return Delivery(left_out(undelivered), report.model_copy(update=facts))
 
 
 def _smaller_and_smaller(document: ResultDocument) -> Iterator[ResultDocument]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from aiohttp import web
 
-from inferometer_api.handover import LoadReport
+from inferometer_api.handover import PROGRESS_BYTES, LoadReport, report_within
 
 _MOST_BODY_BYTES = 4096
 _MOST_HEADER_BYTES = 4096
@@ -64,7 +64,7 @@ class Listener:
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         match (request.method, request.path):
             case ("GET", "/progress"):
-                body = self._report().model_dump_json(exclude_none=True).encode()
+                body = report_within(self._report(), PROGRESS_BYTES)
                 return web.Response(body=body, content_type="application/json")
             case ("POST", "/stop"):
                 return self._stopped(request)
