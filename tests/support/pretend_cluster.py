@@ -71,6 +71,8 @@ class PretendCluster:
     document: ResultDocument | Collected | None = None
     """What the load pod's log holds."""
     collected: Collected | None = None
+    stubborn: set[str] = field(default_factory=set)
+    """What the API server does not delete, by KIND/NAME."""
     gone: bool = False
     writes: list[str] = field(default_factory=list)
     """What was written to the API, in words."""
@@ -290,6 +292,8 @@ class PretendCluster:
             self.gone = True
             return
         found = self.children.get(f"{kind}/{name}")
+        if f"{kind}/{name}" in self.stubborn:
+            return
         if found is not None and found["metadata"]["uid"] == uid:
             self.writes.append(f"delete {kind}/{name}")
             del self.children[f"{kind}/{name}"]

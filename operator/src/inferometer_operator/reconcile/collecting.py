@@ -46,9 +46,17 @@ def collection(case: Case, load: Loading, outcome: Outcome) -> Collection:
     collected = case.observed.collected
     if collected is None:
         return Collection(done=False, collect=load.pod_name)
-    if collected.document is None:
-        return Collection(lost=collected.reason, message=collected.fault)
-    document = _completed(case, load, collected.document, outcome)
+    if collected.document is not None:
+        return _keeping(case, _completed(case, load, collected.document, outcome))
+    report = case.observed.report
+    if report is not None and report.undelivered:
+        # The load generator itself knows best why its log holds none.
+        return Collection(lost="ResultTooLarge", message=report.undelivered)
+    return Collection(lost=collected.reason, message=collected.fault)
+
+
+def _keeping(case: Case, document: ResultDocument) -> Collection:
+    """Return what is to be done for a document to be kept."""
     scenarios = tuple(summary_of(each) for each in document.scenarios)
     written = document.model_dump_json(exclude_none=True).encode()
     wanted = result_maps(parts(compressed(written)), owner_of(case))

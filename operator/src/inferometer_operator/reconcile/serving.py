@@ -24,6 +24,9 @@ from inferometer_operator.reconcile.faults import Asked, Fault, disrupted, fault
 from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.times import read
 
+_SAY_MORE = {"OutOfMemory", "Evicted", "NodeLost", "PodRefused"}
+"""Faults that explain why a server ended."""
+
 
 @dataclass(frozen=True, slots=True)
 class Serving:
@@ -153,10 +156,10 @@ def _replaced(case: Case) -> Fault | None:
         if pod is None:
             return fault("ServerReplaced", "A server pod that the plan names is gone")
         name = pods.name(pod)
-        disrupted = pod_fault(pod, asked_of_server(case), case.now)
-        if disrupted is not None and disrupted.ends:
-            return disrupted
         end = _ended_since_ready(case, pod)
+        shown = pod_fault(pod, asked_of_server(case), case.now)
+        if shown is not None and shown.ends and (end is None or shown.reason in _SAY_MORE):
+            return shown
         if end is not None:
             words = f". Its last lines:\n{end.message}\n" if end.message else "."
             return fault("ServerEnded", f"The server in pod {name} ended by code {end.code}{words}")

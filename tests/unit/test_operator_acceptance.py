@@ -1,0 +1,184 @@
+"""Only what is valid, available and allowed is carried out; the rest is told in whole, at once."""
+
+import copy
+from typing import Any
+
+import pytest
+
+from inferometer_operator.reconcile.acceptance import NotAccepted, allowed, parsed
+from inferometer_operator.reconcile.observed import Reference
+from inferometer_operator.reconcile.references import references
+from inferometer_operator.settings import Settings
+from support.condition_rows import a_cluster, complete, external, measuring
+from support.pretend_cluster import SETTINGS, PretendCluster, stored
+from support.run_table import rows
+from support.runs import a_run, an_external_run
+
+S3 = {"uri": "s3://bucket/resnet50.onnx", "credentialsSecret": "keys"}
+SECRET = Reference("Secret", "keys", "spec.model.credentialsSecret")
+LABEL = {"inferometer.dev/allow-use": "true"}
+
+
+OF_SPECS = [row for row in rows() if row.before is None and (row.path or "spec").startswith("spec")]
+"""The API server itself sees to what is beside the spec, and never stores it."""
+
+
+@pytest.mark.parametrize("row", OF_SPECS, ids=lambda row: row.name)
+def test_the_operator_judges_as_the_api_server_does(row: Any) -> None:
+    """What the CRD takes is read, and what it refuses is refused by the path it names."""
+    found = parsed(stored(row.run))
+    assert isinstance(found, NotAccepted) == (not row.valid)
+    if isinstance(found, NotAccepted):
+        assert found.reason == "InvalidSpec"
+
+
+def test_every_problem_of_a_spec_is_told() -> None:
+    """All at once, each with its place: nobody corrects one after another."""
+    cluster = a_cluster({"load": {"seed": -1}, "validity": {"repeats": 0}}).settle()
+    message = cluster.message("Accepted")
+    assert message.startswith("2 things are wrong. ")
+    assert "spec.load.seed" in message
+    assert "spec.validity.repeats" in message
+    assert cluster.says("Finished") == ("True", "Failed")
+    assert cluster.writes == ["status Failed", "event InvalidSpec"]
+
+
+def test_what_the_api_server_adds_is_no_problem() -> None:
+    """Managed fields, annotations and whatever metadata a later version has are left aside."""
+    run = stored(a_run(), managedFields=[{"manager": "kubectl"}] * 50, novelty={"a": 1})
+    run["metadata"]["annotations"] = {"kubectl.kubernetes.io/last-applied-configuration": "x" * 9}
+    run["status"] = {"phase": "Pending", "novelty": 1, "conditions": [{"type": "Novel"}]}
+    cluster = PretendCluster(run=run).settle()
+    assert cluster.says("Accepted") == ("True", "Accepted")
+    plan = cluster.schedule().children["ConfigMap/a-run-load"]["data"]["plan.json"]
+    assert "last-applied" not in plan
+
+
+def test_a_run_that_nobody_can_read_any_more_leaves_nothing_behind() -> None:
+    """An operator of another version began it: its children go, and it fails."""
+    cluster = measuring()
+    cluster.run["spec"] = {"novelty": 1}
+    cluster.settle()
+    assert cluster.says("Failed") == ("True", "InvalidSpec")
+    assert cluster.finished
+    assert cluster.children == {}
+    assert cluster.later(86_400).gone
+
+
+def test_a_finished_run_that_nobody_can_read_stays_as_it_ended() -> None:
+    """Its verdict is not rewritten."""
+    cluster = complete().collect_garbage()
+    conditions = copy.deepcopy(cluster.status()["conditions"])
+    cluster.run["spec"] = {"novelty": 1, "retention": {"ttlSecondsAfterFinished": 10}}
+    cluster.settle()
+    assert cluster.status()["conditions"] == conditions
+    assert cluster.later(10).gone
+
+
+def test_secrets_are_for_operators_that_allow_them() -> None:
+    """Without the setting no run may name one, whatever label it carries."""
+    refused = a_cluster({"model": S3}, references={SECRET: {"labels": LABEL}}).settle()
+    assert refused.says("Accepted") == ("False", "NotAllowed")
+    assert "allowSecrets" in refused.message("Accepted")
+    settings = SETTINGS.model_copy(update={"allow_secrets": True})
+    taken = a_cluster({"model": S3}, references={SECRET: {"labels": LABEL}}, settings=settings)
+    assert taken.settle().says("Accepted") == ("True", "Accepted")
+
+
+@pytest.mark.parametrize("labels", [{}, None, {"inferometer.dev/allow-use": "false"}])
+def test_only_what_carries_the_label_may_be_named(labels: dict[str, str] | None) -> None:
+    """Its value must be "true"; an object without any labels is refused too."""
+    settings = SETTINGS.model_copy(update={"allow_secrets": True})
+    found = {} if labels is None else {"labels": labels}
+    cluster = a_cluster({"model": S3}, references={SECRET: found}, settings=settings).settle()
+    assert cluster.says("Accepted") == ("False", "NotAllowed")
+    assert "spec.model.credentialsSecret" in cluster.message("Accepted")
+
+
+def test_what_was_not_asked_for_is_not_there() -> None:
+    """An edge that forgot to look at a reference lets nothing pass."""
+    settings = SETTINGS.model_copy(update={"allow_secrets": True})
+    cluster = a_cluster({"model": S3}, settings=settings).settle().later(6)
+    assert cluster.says("Accepted") == ("False", "NotFound")
+
+
+def test_what_a_run_names_may_come_with_it() -> None:
+    """Objects of one folder are made in any order: for 5 s nothing is refused."""
+    claim = Reference("PersistentVolumeClaim", "models", "spec.model.uri")
+    cluster = a_cluster({"model": {"uri": "pvc://models/resnet50.onnx"}}).settle()
+    assert cluster.says("Accepted") is None
+    assert cluster.decided().look_again_seconds == 1
+    cluster.references[claim] = {"labels": LABEL}
+    assert cluster.later(1).says("Accepted") == ("True", "Accepted")
+
+
+def test_every_object_that_a_run_names_is_a_reference() -> None:
+    """Of model, inputs, headers, certificates and traces, each with its path."""
+    run = stored(
+        a_run(
+            model=S3,
+            load={
+                "inputs": {"file": {"uri": "configmap://data/inputs.npz"}},
+                "headersSecret": "headers",
+                "tls": {"caSecret": "ca", "clientSecret": "client"},
+            },
+            scenarios=[{"name": "one", "trace": {"uri": "pvc://traces/day.csv"}}],
+        )
+    )
+    assert set(references(run)) == {
+        SECRET,
+        Reference("Secret", "headers", "spec.load.headersSecret"),
+        Reference("Secret", "ca", "spec.load.tls.caSecret"),
+        Reference("Secret", "client", "spec.load.tls.clientSecret"),
+        Reference("ConfigMap", "data", "spec.load.inputs.file.uri"),
+        Reference("PersistentVolumeClaim", "traces", "spec.scenarios[0].trace.uri"),
+    }
+    assert references({"spec": {"novelty": 1}}) == ()
+    assert references({}) == ()
+
+
+@pytest.mark.parametrize("kind", ["ExternalName"])
+def test_a_service_that_leads_anywhere_is_refused(kind: str) -> None:
+    """An ExternalName would lead the load wherever its author wants."""
+    cluster = external()
+    cluster.service = {"spec": {"type": kind, "externalName": "metadata.internal"}}
+    assert cluster.settle().says("Accepted") == ("False", "NotAllowed")
+    assert "ExternalName" in cluster.message("Accepted")
+
+
+@pytest.mark.parametrize(
+    ("url", "listed", "passes"),
+    [
+        ("http://models.example:8000", ["models.example:8000"], True),
+        ("http://models.example:8000/v2", ["models.example"], True),
+        ("http://models.example:8001", ["models.example:8000"], False),
+        ("http://models.example", ["models.example:80"], True),
+        ("grpc://a.b.example:8001", ["*.example"], True),
+        ("grpc://a.b.example:8001", ["*.example:8001"], True),
+        ("grpc://example:8001", ["*.example"], False),
+        ("http://badexample:8000", ["*.example"], False),
+        ("http://MODELS.Example:8000", ["models.example"], True),
+        ("http://models.example.:8000", ["models.example"], True),
+        ("http://[fd00::1]:8000", ["[fd00::1]:8000"], True),
+        ("http://[fd00::1]:8000", ["[fd00::1]"], True),
+        ("http://169.254.169.254", ["models.example"], False),
+        ("http://models.example.evil:8000", ["models.example"], False),
+        ("http://models.example:port", ["models.example"], False),
+        ("http://models.example:8000", [], False),
+    ],
+)
+def test_the_allow_list_names_hosts_whole(url: str, listed: list[str], *, passes: bool) -> None:
+    """A host of the list passes on its port, a name below a suffix too, and nothing else."""
+    assert allowed(url, listed) == passes
+
+
+def test_an_address_that_is_not_listed_is_refused_with_the_list() -> None:
+    """The sentence says what is allowed, and what to do instead."""
+    run = stored(an_external_run())
+    settings: Settings = SETTINGS.model_copy(update={"external_allow_list": ["models.example"]})
+    refused = PretendCluster(run=run, settings=settings).settle()
+    assert refused.says("Accepted") == ("False", "NotAllowed")
+    assert "externalAllowList names models.example" in refused.message("Accepted")
+    listed = SETTINGS.model_copy(update={"external_allow_list": ["127.0.0.1"]})
+    taken = PretendCluster(run=stored(an_external_run()), settings=listed).settle()
+    assert taken.says("Accepted") == ("True", "Accepted")
