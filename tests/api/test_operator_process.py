@@ -116,11 +116,11 @@ def test_the_operator_uses_its_rights_and_no_others(stage: Stage) -> None:
         for _ in range(2):
             pod.waiting("ErrImagePull", "not found")
             stage.wait("ServerReady", "ImageNotPulled", value="False")
-            pod.run(ready=False)
+            pod.start(ready=False)
             stage.wait_for(
                 lambda: stage.condition("ServerReady")["reason"] != "ImageNotPulled", "healing"
             )
-        pod.run()
+        pod.start()
 
     stage.play("server", flapping)
     stage.start_operator("--lease-seconds", "5", allowSecrets=True)

@@ -62,6 +62,11 @@ class Pod:
         labels = self.object["metadata"].get("labels", {})
         return str(labels.get("app.kubernetes.io/component", ""))
 
+    @property
+    def run(self) -> str:
+        """Return the name of the run that it is for."""
+        return str(self.object["metadata"]["labels"]["inferometer.dev/run"])
+
     def bind(self, node: str | None = None) -> None:
         """Bind it to the node, as a scheduler does."""
         target = {"apiVersion": "v1", "kind": "Node", "name": node or self._kubelet.node}
@@ -81,7 +86,7 @@ class Pod:
             ]
         )
 
-    def run(self, *, ready: bool = True) -> None:
+    def start(self, *, ready: bool = True) -> None:
         """Let its init containers have ended well and its container run."""
         now = stamp()
         self.write(
@@ -205,7 +210,7 @@ Script = Callable[[Pod], None]
 def ready_server(pod: Pod) -> None:
     """Play a server that is ready at once."""
     pod.bind()
-    pod.run()
+    pod.start()
 
 
 def do_nothing(_: Pod) -> None:

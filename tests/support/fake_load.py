@@ -195,7 +195,7 @@ class Loads:
         load = FakeLoad(pod, self.port)
         load.show("Preparing")
         pod.bind()
-        pod.run()
+        pod.start()
         self._loads[pod.uid] = load
         return load
 

@@ -32,32 +32,23 @@ def account_for(
     """Make a service account with just the rights of namespaced mode; return its kubeconfig."""
     served = (*rights.RUNS, *(rights.SECRETS if secrets else ()))
     rules = [_rule(right) for right in (*served, *rights.LEASE)]
-    subject = {"kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace}
-    objects: list[dict[str, Any]] = [
-        {"apiVersion": "v1", "kind": "ServiceAccount"},
-        {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "rules": rules},
-        {
-            "apiVersion": "rbac.authorization.k8s.io/v1",
-            "kind": "RoleBinding",
-            "subjects": [subject],
-            "roleRef": {
-                "apiGroup": "rbac.authorization.k8s.io",
-                "kind": "Role",
-                "name": ACCOUNT,
-            },
-        },
-    ]
-    named = [{**each, "metadata": {"name": ACCOUNT, "namespace": namespace}} for each in objects]
-    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": named})
-    control_plane.kubectl("apply", "-f", "-", stdin=text)
-    told = api.ask(
-        "POST",
-        f"/api/v1/namespaces/{namespace}/serviceaccounts/{ACCOUNT}/token",
-        {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}},
-    )
-    return control_plane.write_kubeconfig(
-        folder / f"{namespace}.kubeconfig", told["status"]["token"]
-    )
+    token = an_account(api, namespace, ACCOUNT, rules)
+    return control_plane.write_kubeconfig(folder / f"{namespace}.kubeconfig", token)
+
+
+def an_account(api: Api, namespace: str, name: str, rules: list[dict[str, Any]]) -> str:
+    """Make a service account with these rights in its namespace, and return a token of it."""
+    metadata = {"metadata": {"name": name}}
+    subject = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name}
+    accounts = f"/api/v1/namespaces/{namespace}/serviceaccounts"
+    granted = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}"
+    api.ask("POST", accounts, metadata)
+    api.ask("POST", f"{granted}/roles", {**metadata, "rules": rules})
+    binding = {**metadata, "subjects": [subject], "roleRef": role}
+    api.ask("POST", f"{granted}/rolebindings", binding)
+    told = api.ask("POST", f"{accounts}/{name}/token", {"spec": {}})
+    return str(told["status"]["token"])
 
 
 def _rule(right: Right) -> dict[str, Any]:

@@ -1,6 +1,8 @@
 """Where does a test play a run: a namespace, an operator, and nodes that do as the test says?"""
 
 import json
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -37,6 +39,10 @@ class Stage:
         self.folder = folder
         self.play(SERVER, ready_server)
         self.play(LOADGEN, self.loads.measure)
+        self.traces: dict[str, float] = {}
+        """When a script left the trace of a fault, by run."""
+        self.history: dict[str, list[tuple[float, Object]]] = {}
+        """Each condition as it was told, and when that was seen, by run."""
         self._operators: list[OperatorProcess] = []
         self._kubeconfig: Path | None = None
 
@@ -148,6 +154,16 @@ class Stage:
         """Wait until the run is finished and return its status."""
         self.wait("Finished", name=name)
         return self.status(name)
+
+    def keep_history(self) -> None:
+        """Keep in `history` what the conditions of every run tell from now on."""
+        threading.Thread(target=self._keep, daemon=True).start()
+
+    def _keep(self) -> None:
+        for _, run in self.api.watch("BenchmarkRun", self.namespace):
+            kept = self.history.setdefault(run["metadata"]["name"], [])
+            conditions = (run.get("status") or {}).get("conditions") or []
+            kept += [(time.monotonic(), each) for each in conditions]
 
     def children(self) -> set[str]:
         """Return KIND/NAME of every object that the operator made and that is still there."""
