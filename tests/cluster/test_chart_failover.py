@@ -1,18 +1,21 @@
-"""Does the other replica take over when the leader dies in the midst of a run?"""
+"""Does a run go on when its operator goes: by a leader's death, by an upgrade?"""
 
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from inferometer_api.children import LOADGEN, load_name
-from support.chart import Json
+from support.chart import CHART, Json, helm
 from support.cluster.cluster import Cluster
 from support.cluster.processes import wait_until
 from support.node_runs import make_run, status, wait_for
 from support.operator_installed import operator_installed
 
 LEASE_SECONDS = 15.0
-TWO = {"operator": {"replicas": 2}}
+VALUES: Json = {"operator": {"replicas": 2}}
 
 
 def leader(cluster: Cluster, namespace: str) -> str:
@@ -44,31 +47,66 @@ def _is_operator(process: Path, pod_uid: str) -> bool:
         return False  # ended meanwhile
 
 
-def test_the_other_replica_takes_over(cluster: Cluster) -> None:
+@pytest.fixture(scope="module")
+def namespace(cluster: Cluster) -> Iterator[str]:
+    """Install an operator of two replicas."""
+    with operator_installed(cluster, "failover", VALUES) as name:
+        yield name
+
+
+def measuring(cluster: Cluster, namespace: str, run: str) -> tuple[str, str]:
+    """Make a run of half a minute, wait for its load; return its start and its Job's UID."""
+    make_run(
+        cluster,
+        namespace,
+        run,
+        validity={"warmUpSeconds": 0, "minDurationSeconds": 30, "minQueries": 10},
+        retention={"cleanup": "Never"},
+    )
+    wait_for(cluster, namespace, run, "Measuring")
+    return begun(cluster, namespace, run)
+
+
+def begun(cluster: Cluster, namespace: str, run: str) -> tuple[str, str]:
+    """Return when the run began and the UID of its only load Job."""
+    job = cluster.get("job", load_name(run), "--namespace", namespace)
+    return status(cluster, namespace, run)["startTime"], job["metadata"]["uid"]
+
+
+def test_the_other_replica_takes_over(cluster: Cluster, namespace: str) -> None:
     """The leader dies while load runs: the other leads soon, and ends the very same run right."""
-    with operator_installed(cluster, "failover", TWO) as namespace:
-        make_run(
-            cluster,
-            namespace,
-            "long",
-            validity={"warmUpSeconds": 0, "minDurationSeconds": 25, "minQueries": 10},
-            retention={"cleanup": "Never"},
-        )
-        wait_for(cluster, namespace, "long", "Measuring")
-        before = status(cluster, namespace, "long")
-        job = ("job", load_name("long"), "--namespace", namespace)
-        measuring = cluster.get(*job)["metadata"]["uid"]
-        dying = leader(cluster, namespace)
-        (other,) = pods(cluster, namespace, "operator").keys() - {dying}
-        kill_at_once(cluster, namespace, dying)
-        wait_until(
-            lambda: leader(cluster, namespace) == other,
-            "The other replica's lead",
-            deadline_seconds=LEASE_SECONDS + 10,
-            poll_seconds=0.5,
-        )
-        wait_for(cluster, namespace, "long", "Complete")
-        wait_for(cluster, namespace, "long", "Finished")
-        assert status(cluster, namespace, "long")["startTime"] == before["startTime"]
-        assert cluster.get(*job)["metadata"]["uid"] == measuring
-        assert len(pods(cluster, namespace, LOADGEN)) == 1
+    before = measuring(cluster, namespace, "led-on")
+    dying = leader(cluster, namespace)
+    (other,) = pods(cluster, namespace, "operator").keys() - {dying}
+    kill_at_once(cluster, namespace, dying)
+    wait_until(
+        lambda: leader(cluster, namespace) == other,
+        "The other replica's lead",
+        deadline_seconds=LEASE_SECONDS + 10,
+        poll_seconds=0.5,
+    )
+    wait_for(cluster, namespace, "led-on", "Complete")
+    wait_for(cluster, namespace, "led-on", "Finished")
+    assert begun(cluster, namespace, "led-on") == before
+    assert len(pods(cluster, namespace, LOADGEN)) == 1
+    cluster.kubectl("delete", "benchmarkrun", "led-on", "--namespace", namespace)
+
+
+def test_an_upgrade_lets_a_run_go_on(cluster: Cluster, namespace: str) -> None:
+    """`helm upgrade` with another setting renews both replicas; the run under way ends right."""
+    before = measuring(cluster, namespace, "upgraded")
+    old = pods(cluster, namespace, "operator").keys()
+    upgraded = helm(
+        *("upgrade", "inferometer", CHART, "--namespace", namespace, "--wait"),
+        *("--reuse-values", "--set", "modelStorage=5Gi"),
+        kubeconfig=cluster.kubeconfig,
+    )
+    assert upgraded.returncode == 0, upgraded.stderr
+    wait_until(
+        lambda: not old & pods(cluster, namespace, "operator").keys(),
+        "The end of the old replicas",
+    )
+    assert status(cluster, namespace, "upgraded")["phase"] == "Measuring"
+    wait_for(cluster, namespace, "upgraded", "Complete")
+    wait_for(cluster, namespace, "upgraded", "Finished")
+    assert begun(cluster, namespace, "upgraded") == before
