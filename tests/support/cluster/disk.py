@@ -11,7 +11,6 @@ import os
 import shutil
 import subprocess
 import tarfile
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -24,6 +23,7 @@ from support.cluster.processes import Group
 
 _KEPT = 4
 """Templates that stay: a gigabyte each."""
+_UNFINISHED = ".unfinished"
 
 OWN_PLACES = f"""\
 set -eu
@@ -75,24 +75,25 @@ def lay(archives: Sequence[Path], folder: Path) -> None:
 
 def _prepare(archives: Sequence[Path], template: Path) -> None:
     """Let a containerd of its own unpack everything; only a whole template gets its name."""
-    with tempfile.TemporaryDirectory(dir=template.parent) as name:
-        home = Path(name)
-        (home / "containerd").mkdir()
-        kind = snapshotter(home)
-        (home / "containerd.toml").write_text(configurations.containerd(str(cni_folder()), kind))
-        pause = tiny_image.pack(binary("pause"), PAUSE_IMAGE, home / "pause.tar")
-        group = Group(home)
-        namespaces = ["--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
-        words = ["env", f"SNAPSHOTTER={kind}", "unshare", *namespaces, "--propagation", "private"]
-        arguments = [str(path) for path in (home, pause, *archives)]
-        script = ["/bin/bash", "-c", _IMPORT, "bash", *arguments]
-        process = group.start("import", [*words, *script])
-        try:
-            if process.wait() != 0:
-                raise RuntimeError(f"The images {archives} were not unpacked: {process.tail()}")
-        finally:
-            group.stop()
-        (home / "containerd").rename(template)
+    home = template.with_suffix(_UNFINISHED)
+    shutil.rmtree(home, ignore_errors=True)
+    (home / "containerd").mkdir(parents=True)
+    kind = snapshotter(home)
+    (home / "containerd.toml").write_text(configurations.containerd(str(cni_folder()), kind))
+    pause = tiny_image.pack(binary("pause"), PAUSE_IMAGE, home / "pause.tar")
+    group = Group(home)
+    namespaces = ["--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    words = ["env", f"SNAPSHOTTER={kind}", "unshare", *namespaces, "--propagation", "private"]
+    arguments = [str(path) for path in (home, pause, *archives)]
+    script = ["/bin/bash", "-c", _IMPORT, "bash", *arguments]
+    process = group.start("import", [*words, *script])
+    try:
+        if process.wait() != 0:
+            raise RuntimeError(f"The images {archives} were not unpacked: {process.tail()}")
+    finally:
+        group.stop()
+    (home / "containerd").rename(template)
+    shutil.rmtree(home)
 
 
 def _key(archives: Sequence[Path]) -> str:
@@ -110,13 +111,14 @@ def _key(archives: Sequence[Path]) -> str:
 
 
 def _drop_oldest(templates: Path) -> None:
-    kept = sorted(
-        (path for path in templates.iterdir() if path.is_dir()),
-        key=lambda path: path.stat().st_mtime,
-    )
-    for template in kept[:-_KEPT]:
-        with suppress(BlockingIOError), _lock(template, fcntl.LOCK_NB):
-            shutil.rmtree(template)
+    folders = [path for path in templates.iterdir() if path.is_dir()]
+    whole = [path for path in folders if path.suffix != _UNFINISHED]
+    kept = sorted(whole, key=lambda path: path.stat().st_mtime)[-_KEPT:]
+    for path in folders:
+        if path not in kept:
+            # Whoever makes or takes it just now holds its lock.
+            with suppress(BlockingIOError), _lock(path.with_suffix(""), fcntl.LOCK_NB):
+                shutil.rmtree(path, ignore_errors=True)
 
 
 @contextmanager
