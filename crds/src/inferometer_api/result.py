@@ -31,7 +31,9 @@ class Node(Document):
     """The machine that the load generator ran on; with a local run the server's too."""
 
     hostname: str
+    """In a cluster the name of the Kubernetes node."""
     operating_system: str
+    """In a pod that of the image, marked "(container)"; the kernel is the node's."""
     kernel: str
     architecture: str
     cpu_model: str
