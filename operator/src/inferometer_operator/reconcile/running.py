@@ -31,7 +31,7 @@ def running(case: Case) -> Plan:
     if plan := _asked_to_end(case, load, served):
         return plan
     for kind, found in _faults(served, load):
-        if found.ends or case.now >= _limit(case, found):
+        if found.ends or case.now >= _limit(case, kind, found):
             works = load.stage == "running" and holds(status, kind)
             return _failed(case, None if works and found is load.fault else kind, found)
     if plan := _too_late(case, load, served):
@@ -79,12 +79,12 @@ def _may_have_begun(case: Case, load: Loading, served: Serving) -> bool:
     return progress is None or progress.stage != "WaitingForServer"
 
 
-def _limit(case: Case, found: Fault) -> datetime:
+def _limit(case: Case, kind: ConditionType, found: Fault) -> datetime:
     """Return when a fault that may heal ends the run."""
     if found.until is not None:
         return found.until
     job = created(case.observed.job)
-    if job is None:
+    if job is None or kind == "ServerReady":
         return case.ready_deadline
     # The load generator may begin late, where the server took its time.
     return max(case.ready_deadline, later(job, _ready_seconds(case)))
