@@ -98,6 +98,9 @@ def run_checks(found: Survey, asked: Asked, pods: Sequence[Pods]) -> Iterator[Ch
 def _creation_check(tried: Json | Unread) -> Check:
     if not isinstance(tried, Unread):
         return ok("creation", "the API server would take the run (tried, nothing was kept)")
+    if tried.absent:
+        # The definition or the namespace is missing, which other checks say already.
+        return not_known("creation", f"whether the API server would take the run: {tried.why}")
     if "already exists" in tried.why:
         return stops("creation", f"{tried.why}: delete that run, or give this one another name")
     return stops("creation", tried.why)
