@@ -67,8 +67,8 @@ def write_whole(archive: Path, write: Callable[[Path], None]) -> None:
 
 def _build(root: Path, folder: Path, builder: Builder, wanted: dict[str, Path]) -> None:
     say(
-        f"Building {len(wanted)} container images into {folder}: a minute or two where nothing "
-        "is there yet, seconds where only sources changed."
+        f"Building {len(wanted)} of the container images into {folder}: two to five minutes where "
+        "nothing is there yet, seconds where only sources changed."
     )
     base = None
     if isinstance(builder, Buildah):

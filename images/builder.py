@@ -79,9 +79,10 @@ class Buildah:
         self.run("push", "--quiet", reference, f"docker://{reference}")
 
     def save(self, reference: str, archive: Path) -> None:
-        """Write an image to an OCI archive."""
+        """Write an image to an OCI archive; zstd takes half of gzip's time, and less to import."""
         target = f"oci-archive:{archive}:{name_in_cluster(reference)}"
-        self.run("push", "--quiet", _local(reference), target)
+        packed = ("--compression-format", "zstd", "--compression-level", "1")
+        self.run("push", "--quiet", *packed, _local(reference), target)
 
     def has(self, reference: str) -> bool:
         """Return whether an image of this name is here."""
