@@ -7,6 +7,7 @@ import pytest
 from inferometer_api.children import LOADGEN, SERVER
 from support.cluster.audit import requests
 from support.fake_kubelet import Pod, ready_server
+from support.fault_proxy import Fault, FaultProxy, FirstWriteOf
 from support.stage import Stage
 
 _TWO = [{"name": "first", "singleStream": {}}, {"name": "second", "singleStream": {}}]
@@ -159,3 +160,23 @@ def test_an_api_server_that_is_gone_for_a_while_harms_no_run(stage: Stage) -> No
     assert stage.condition("Complete")["status"] == "True"
     assert operator.exit_code is None
     _made_once(stage)
+
+
+@pytest.mark.parametrize("fault", ["busy", "broken", "conflict", "lost", "cut"])
+def test_every_first_write_may_fail(stage: Stage, fault: Fault) -> None:
+    """Whatever the API server answers, or does and does not tell, the run ends right."""
+    proxy = FaultProxy(stage.control_plane, stage.folder)
+    proxy.rule = rule = FirstWriteOf(fault)
+    try:
+        operator = stage.start_operator(through=proxy)
+        stage.apply(scenarios=_TWO)
+        status = stage.finished()
+        assert stage.condition("Complete")["status"] == "True", status
+        assert status["result"]["configMaps"]
+        _made_once(stage)
+        assert {method for method, _ in rule.met} == {"POST", "PATCH", "DELETE"}
+        assert operator.exit_code is None
+        stage.wait_for(lambda: all("result" in each for each in stage.children()), "the clean-up")
+    finally:
+        stage.close()
+        proxy.close()

@@ -13,7 +13,6 @@ from typing import Any
 from inferometer_api import rights
 from inferometer_api.rights import Right
 from support.api_client import Api
-from support.cluster.control_plane import ControlPlane
 from support.cluster.processes import wait_until
 
 ACCOUNT = "inferometer-operator"
@@ -26,14 +25,11 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-def account_for(
-    control_plane: ControlPlane, api: Api, namespace: str, folder: Path, *, secrets: bool = False
-) -> Path:
-    """Make a service account with just the rights of namespaced mode; return its kubeconfig."""
+def operator_account(api: Api, namespace: str, *, secrets: bool = False) -> str:
+    """Make a service account with just the rights of namespaced mode; return a token of it."""
     served = (*rights.RUNS, *(rights.SECRETS if secrets else ()))
     rules = [_rule(right) for right in (*served, *rights.LEASE)]
-    token = an_account(api, namespace, ACCOUNT, rules)
-    return control_plane.write_kubeconfig(folder / f"{namespace}.kubeconfig", token)
+    return an_account(api, namespace, ACCOUNT, rules)
 
 
 def an_account(api: Api, namespace: str, name: str, rules: list[dict[str, Any]]) -> str:

@@ -10,12 +10,14 @@ from typing import Any
 
 from inferometer_api.children import LOADGEN, SERVER
 from support.api_client import Api, Object
+from support.cluster import configurations
 from support.cluster.control_plane import ControlPlane
 from support.cluster.namespaces import fresh_namespace
 from support.cluster.processes import wait_until
 from support.fake_kubelet import FakeKubelet, Pod, Script, ready_server
 from support.fake_load import FakeLoad, Loads
-from support.operator_process import OperatorProcess, account_for
+from support.fault_proxy import FaultProxy
+from support.operator_process import OperatorProcess, operator_account
 from support.runs import a_run
 
 SOON_SECONDS = 10.0
@@ -44,7 +46,7 @@ class Stage:
         self.history: dict[str, list[tuple[float, Object]]] = {}
         """Each condition as it was told, and when that was seen, by run."""
         self._operators: list[OperatorProcess] = []
-        self._kubeconfig: Path | None = None
+        self._token: str | None = None
 
     @property
     def user(self) -> str:
@@ -56,27 +58,25 @@ class Stage:
         self.kubelet.play(self.namespace, component, script)
 
     def start_operator(
-        self, *words: str, url: str | None = None, **settings: Any
+        self, *words: str, through: FaultProxy | None = None, **settings: Any
     ) -> OperatorProcess:
         """Start an operator for the namespace and wait until it hears everything."""
-        operator = self.begin_operator(*words, url=url, **settings)
+        operator = self.begin_operator(*words, through=through, **settings)
         operator.wait_ready()
         return operator
 
     def begin_operator(
-        self, *words: str, url: str | None = None, **settings: Any
+        self, *words: str, through: FaultProxy | None = None, **settings: Any
     ) -> OperatorProcess:
         """Start an operator for the namespace, which may have to wait for its turn."""
-        if self._kubeconfig is None:
+        if self._token is None:
             secrets = bool(settings.get("allowSecrets"))
-            self._kubeconfig = account_for(
-                self.control_plane, self.api, self.namespace, self.folder, secrets=secrets
-            )
-        kubeconfig = self._kubeconfig
-        if url is not None:
-            kubeconfig = self.folder / "through-proxy.kubeconfig"
-            text = self._kubeconfig.read_text().replace(self.control_plane.url, url)
-            kubeconfig.write_text(text)
+            self._token = operator_account(self.api, self.namespace, secrets=secrets)
+        plane, name = self.control_plane, f"operator-{len(self._operators)}"
+        url = plane.url if through is None else through.url
+        authority = plane.authority.read_bytes() if through is None else through.authority
+        kubeconfig = self.folder / f"{name}.kubeconfig"
+        kubeconfig.write_text(configurations.kubeconfig(url, authority, self._token))
         operator = OperatorProcess(
             kubeconfig,
             self.namespace,
@@ -84,7 +84,7 @@ class Stage:
             *(words or ("--no-lease",)),
             *("--loadgen-port", str(self.loads.port)),
             settings=settings,
-            name=f"operator-{len(self._operators)}",
+            name=name,
         )
         self._operators.append(operator)
         return operator

@@ -5,8 +5,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import structlog
+
 from inferometer_api.plan import LoadPlan
-from inferometer_operator.cluster.errors import RefusedError
+from inferometer_operator.cluster.errors import RefusedError, UnreachableError
 from inferometer_operator.cluster.loading import LoadPods
 from inferometer_operator.cluster.reading import Reader
 from inferometer_operator.cluster.writing import Writer
@@ -16,6 +18,7 @@ from inferometer_operator.reconcile.observed import Json, Observed, Refusal
 from inferometer_operator.reconcile.plan import Plan
 from inferometer_operator.wiring.observing import running_at
 
+_log = structlog.get_logger()
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 2.0, 30.0
 
 
@@ -77,7 +80,11 @@ class Actor:
             return run
         written = await self.writer.status(run, plan.status)
         for event in plan.events:
-            await self.writer.tell(run, event)
+            try:
+                await self.writer.tell(run, event)
+            except (RefusedError, UnreachableError) as error:
+                # The status tells the same: nothing waits for an event.
+                _log.warning("event_not_told", reason=event.reason, error=str(error))
         return written
 
     async def made(self, run: Json, plan: Plan, refusals: Refusals) -> bool:

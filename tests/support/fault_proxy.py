@@ -1,0 +1,141 @@
+"""What stands between a client and the API server, and answers as a troubled one would?
+
+It speaks TLS with the tests' own certificate. A rule says for each request which fault it meets.
+"""
+
+import http.client
+import json
+import ssl
+import threading
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Literal
+from urllib.parse import urlsplit
+
+from typing_extensions import override
+
+from support.cluster.control_plane import ControlPlane
+from support.loopback_tls import certificate_file, server_context
+
+Fault = Literal["none", "busy", "broken", "conflict", "lost", "cut"]
+"""busy: 429; broken: 500; conflict: 409; lost: done, but the answer never comes; cut: neither."""
+Rule = Callable[[str, str], Fault]
+
+_ANSWERS: dict[Fault, tuple[int, str, dict[str, str]]] = {
+    "busy": (429, "TooManyRequests", {"Retry-After": "1"}),
+    "broken": (500, "InternalError", {}),
+    "conflict": (409, "Conflict", {}),
+}
+_HOP = frozenset({"connection", "transfer-encoding", "content-length", "host", "keep-alive"})
+
+
+def no_fault(_method: str, _path: str) -> Fault:
+    """Let every request pass."""
+    return "none"
+
+
+class FirstWriteOf:
+    """A rule: the first write of each kind to each path meets the fault."""
+
+    def __init__(self, fault: Fault) -> None:
+        self._fault = fault
+        self._lock = threading.Lock()
+        self.met: set[tuple[str, str]] = set()
+
+    def __call__(self, method: str, path: str) -> Fault:
+        """Return the fault of a request."""
+        key = (method, path.partition("?")[0])
+        with self._lock:
+            if method == "GET" or key in self.met:
+                return "none"
+            self.met.add(key)
+        return self._fault
+
+
+class FaultProxy(ThreadingHTTPServer):
+    """A proxy on loopback before an API server."""
+
+    daemon_threads = True
+
+    def __init__(self, control_plane: ControlPlane, folder: Path) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.rule: Rule = no_fault
+        self._target = urlsplit(control_plane.url)
+        self._tls = ssl.create_default_context(cafile=control_plane.authority)
+        self.authority = certificate_file(folder).read_bytes()
+        self.socket = server_context(folder).wrap_socket(self.socket, server_side=True)
+        self.url = f"https://127.0.0.1:{self.server_address[1]}"
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def close(self) -> None:
+        """Let nothing pass any more."""
+        self.shutdown()
+        self.server_close()
+
+    def connection(self) -> http.client.HTTPSConnection:
+        """Return a connection to the API server."""
+        return http.client.HTTPSConnection(
+            str(self._target.hostname), self._target.port, context=self._tls, timeout=600
+        )
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: FaultProxy
+
+    def _pass(self) -> None:
+        size = int(self.headers.get("Content-Length") or 0)
+        body = self.rfile.read(size) if size else None
+        fault = self.server.rule(self.command, self.path)
+        if fault in _ANSWERS:
+            self._refuse(*_ANSWERS[fault])
+        elif fault == "cut":
+            self.close_connection = True
+        else:
+            self._forward(body, lost=fault == "lost")
+
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _pass  # noqa: N815 - the library's names
+
+    def _forward(self, body: bytes | None, *, lost: bool) -> None:
+        kept = {name: text for name, text in self.headers.items() if name.lower() not in _HOP}
+        connection = self.server.connection()
+        try:
+            connection.request(self.command, self.path, body=body, headers=kept)
+            answer = connection.getresponse()
+            if lost:
+                answer.read()
+                self.close_connection = True
+            else:
+                self._answer(answer)
+        except OSError:
+            self.close_connection = True
+        finally:
+            connection.close()
+
+    def _answer(self, answer: http.client.HTTPResponse) -> None:
+        self.send_response(answer.status)
+        for name, value in answer.getheaders():
+            if name.lower() not in _HOP:
+                self.send_header(name, value)
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        while chunk := answer.read1(65536):
+            self.wfile.write(b"%x\r\n%s\r\n" % (len(chunk), chunk))
+            self.wfile.flush()
+        self.wfile.write(b"0\r\n\r\n")
+
+    def _refuse(self, code: int, reason: str, headers: dict[str, str]) -> None:
+        told = {"kind": "Status", "code": code, "reason": reason, "message": "a test's fault"}
+        body = json.dumps(told).encode()
+        self.send_response(code)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    @override
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
