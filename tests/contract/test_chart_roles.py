@@ -1,7 +1,10 @@
 """The chart grants the operator exactly the rights that `inferometer_api.rights` tells of."""
 
+import re
+
 import pytest
 
+from inferometer_api.publish import CHECKOUT
 from inferometer_api.rights import LEASE, RUNS, SECRETS, Right
 from support.chart import NAMESPACE, Json, of_kind, rendered
 
@@ -124,3 +127,18 @@ def test_users_roles_are_about_runs() -> None:
             ("", "events", "create", False),
         },
     }
+
+
+def test_the_how_to_tells_each_right() -> None:
+    """The table of rights in the how-to is the operator's, verb for verb."""
+    text = (CHECKOUT / "docs" / "how-to" / "install.md").read_text(encoding="utf-8")
+    table = text.partition("| resource | verbs | for |")[2].partition("\n\n")[0]
+    told = {
+        (resource, verb)
+        for row in table.splitlines()[2:]
+        for resource in re.findall(r"`([^`]+)`", row.split("|")[1])
+        for verb in re.findall(
+            r"\b(?:get|list|watch|create|update|patch|delete)\b", row.split("|")[2]
+        )
+    }
+    assert told == {(resource, verb) for _, resource, verb, _ in wanted(*RUNS, *SECRETS, *LEASE)}
