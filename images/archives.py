@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -70,6 +71,11 @@ def _build(root: Path, folder: Path, builder: Builder, wanted: dict[str, Path]) 
         f"Building {len(wanted)} of the container images into {folder}: two to five minutes where "
         "nothing is there yet, seconds where only sources changed."
     )
+    for left in (
+        *folder.glob("debian-*"),
+        *folder.glob(".*.partial"),
+    ):  # by builds that were killed
+        shutil.rmtree(left) if left.is_dir() else left.unlink()
     base = None
     if isinstance(builder, Buildah):
         _bound(builder, folder / "store")

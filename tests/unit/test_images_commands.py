@@ -223,6 +223,18 @@ def test_archives_are_built_once(heard: Heard, checkout: Path) -> None:
     assert second[0].read_text() == "archive"
 
 
+def test_what_a_killed_build_left_is_removed(heard: Heard, checkout: Path) -> None:
+    """Half a base and half an archive go with the next build."""
+    (checkout / "serving").mkdir()
+    (checkout / "serving" / "Dockerfile").write_text("COPY lock ./\n")
+    (checkout / "pyproject.toml").write_text('project.version = "7"\n')
+    folder = checkout / "cache" / "images"
+    (folder / "debian-x" / "proc").mkdir(parents=True)
+    (folder / ".it.tar.7.partial").write_text("half")
+    (archive,) = archives(checkout, checkout / "cache", [SERVING.name])
+    assert sorted(folder.iterdir()) == sorted([archive, folder / "lock"])
+
+
 def test_no_half_archive_is_left(tmp_path: Path) -> None:
     """An archive whose writing fails is not there, in whole or in part."""
 
