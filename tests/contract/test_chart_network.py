@@ -1,0 +1,119 @@
+"""Do the NetworkPolicies let through what a run needs, and nothing else?
+
+Judged by the API's own rules for policies, on the labels that pods really have. Whether a cluster
+enforces them is up to its network plugin, and not tested.
+"""
+
+from dataclasses import dataclass
+
+import pytest
+
+from inferometer_api.children import GRPC_PORT, HTTP_PORT, LOADGEN, LOADGEN_PORT, SERVER, labels
+from support.chart import NAMESPACE, Json, of_kind, rendered
+
+CREATE: Json = {"networkPolicies": {"create": True, "runNamespaces": ["runs"]}}
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """One end of a connection."""
+
+    namespace: str
+    labels: dict[str, str]
+
+
+def matches(selector: Json, found: dict[str, str]) -> bool:
+    """Return whether a selector of labels takes these; an empty one takes all."""
+    assert set(selector) <= {"matchLabels"}
+    wanted: dict[str, str] = selector.get("matchLabels", {})
+    return wanted.items() <= found.items()
+
+
+def is_peer(peer: Json, pod: Pod, namespace: str) -> bool:
+    """Return whether a policy of this namespace means the pod by this peer."""
+    assert set(peer) <= {"podSelector", "namespaceSelector"}
+    where = {"kubernetes.io/metadata.name": pod.namespace}
+    near = (
+        matches(peer["namespaceSelector"], where)
+        if "namespaceSelector" in peer
+        else pod.namespace == namespace
+    )
+    return near and matches(peer.get("podSelector", {}), pod.labels)
+
+
+def allowed(policies: list[Json], source: Pod, target: Pod, port: int) -> bool:
+    """Return whether the policies let one pod reach another's TCP port."""
+    return _one_way(policies, source, target, port, "Egress") and _one_way(
+        policies, target, source, port, "Ingress"
+    )
+
+
+def _one_way(policies: list[Json], pod: Pod, other: Pod, port: int, way: str) -> bool:
+    selecting = [
+        each
+        for each in policies
+        if each["metadata"]["namespace"] == pod.namespace
+        and way in each["spec"]["policyTypes"]
+        and matches(each["spec"]["podSelector"], pod.labels)
+    ]
+    end = {"Egress": "to", "Ingress": "from"}[way]
+    return not selecting or any(
+        {"protocol": "TCP", "port": port} in rule["ports"]
+        and (end not in rule or any(is_peer(peer, other, pod.namespace) for peer in rule[end]))
+        for each in selecting
+        for rule in each["spec"][way.lower()]
+    )
+
+
+@pytest.fixture(params=["Namespaced", "elsewhere", "Cluster"])
+def scene(request: pytest.FixtureRequest) -> tuple[list[Json], Pod, str]:
+    """Return the policies, the operator's pod, and the namespace of runs."""
+    values = {
+        "Namespaced": CREATE,
+        "elsewhere": CREATE | {"watchNamespace": "runs"},
+        "Cluster": CREATE | {"mode": "Cluster"},
+    }[request.param]
+    objects = rendered(values)
+    (deployment,) = of_kind(objects, "Deployment")
+    operator = Pod(NAMESPACE, deployment["spec"]["template"]["metadata"]["labels"])
+    runs = NAMESPACE if request.param == "Namespaced" else "runs"
+    return of_kind(objects, "NetworkPolicy"), operator, runs
+
+
+def a_pod(namespace: str, component: str) -> Pod:
+    """Return a pod of a run as the operator makes it."""
+    return Pod(namespace, labels("a-run", "3f2c0a7e-uid", component))
+
+
+def test_what_a_run_needs_is_let_through(scene: tuple[list[Json], Pod, str]) -> None:
+    """The operator reaches load pods, these the servers; all reach the API server and the web."""
+    policies, operator, runs = scene
+    load, server = a_pod(runs, LOADGEN), a_pod(runs, SERVER)
+    assert allowed(policies, operator, load, LOADGEN_PORT)
+    assert allowed(policies, load, server, HTTP_PORT)
+    assert allowed(policies, load, server, GRPC_PORT)
+    outside = Pod("kube-system", {"component": "kube-apiserver"})
+    for pod, port in (
+        (operator, 443),
+        (operator, 6443),
+        (operator, 53),
+        (load, 443),
+        (server, 443),
+    ):
+        assert allowed(policies, pod, outside, port), (pod, port)
+    assert allowed(policies, Pod("monitoring", {}), operator, 8080)
+
+
+def test_nothing_else_is_let_through(scene: tuple[list[Json], Pod, str]) -> None:
+    """Nobody else reaches load pods or servers, not by another port, and not from elsewhere."""
+    policies, operator, runs = scene
+    load, server = a_pod(runs, LOADGEN), a_pod(runs, SERVER)
+    stranger, far = Pod(runs, {"app": "stranger"}), a_pod("far", LOADGEN)
+    impostor = Pod("far", operator.labels)
+    for source in (stranger, far, impostor, server):
+        assert not allowed(policies, source, load, LOADGEN_PORT), source
+    for source in (stranger, far, operator, impostor):
+        assert not allowed(policies, source, server, HTTP_PORT), source
+    assert not allowed(policies, load, server, 22)
+    assert not allowed(policies, operator, stranger, 8080)
+    assert not allowed(policies, stranger, operator, 22)
