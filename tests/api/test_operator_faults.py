@@ -10,7 +10,8 @@ import pytest
 
 from support.api_client import Object
 from support.cluster.control_plane import ControlPlane
-from support.fake_kubelet import FakeKubelet, Pod, ended, stamp
+from support.fake_kubelet import FakeKubelet
+from support.fake_pod import Pod, ended, stamp
 from support.stage import SOON_SECONDS, Stage, a_stage
 
 _READY_SECONDS = 4

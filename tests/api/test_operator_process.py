@@ -9,7 +9,7 @@ import pytest
 
 from inferometer_api import rights
 from support.cluster.audit import requests
-from support.fake_kubelet import Pod
+from support.fake_pod import Pod
 from support.stage import Stage
 
 _MOST_RESIDENT_KIB = 128 << 10

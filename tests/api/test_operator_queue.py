@@ -9,24 +9,24 @@ def test_runs_wait_for_their_turn(stage: Stage) -> None:
     """Of three runs one runs; the others are told their position, and follow by age."""
     stage.play("loadgen", stage.loads.follow)
     stage.start_operator()
-    for name in ("one", "two", "three"):
+    for name in ("run-1", "run-2", "run-3"):
         stage.apply(name)
         stage.wait("Accepted", name=name)
-    first = stage.load("one")
-    stage.wait("Accepted", "Queued", name="two")
-    stage.wait("Accepted", "Queued", name="three")
-    assert stage.status("three")["phase"] == "Queued"
-    assert "2" in stage.condition("Accepted", "three")["message"]
-    assert {"Deployment/one-server"} == {
+    first = stage.load("run-1")
+    stage.wait("Accepted", "Queued", name="run-2")
+    stage.wait("Accepted", "Queued", name="run-3")
+    assert stage.status("run-3")["phase"] == "Queued"
+    assert "Position 2 " in stage.condition("Accepted", "run-3")["message"]
+    assert {"Deployment/run-1-server"} == {
         each for each in stage.children() if each.startswith("Deployment/")
     }
     # One that leaves the queue leaves no gap.
-    stage.api.delete("BenchmarkRun", stage.namespace, "two")
+    stage.api.delete("BenchmarkRun", stage.namespace, "run-2")
     first.end()
-    stage.finished("one")
-    stage.load("three").end()
-    stage.finished("three")
-    ends, begins = stage.status("one")["completionTime"], stage.status("three")["startTime"]
+    stage.finished("run-1")
+    stage.load("run-3").end()
+    stage.finished("run-3")
+    ends, begins = stage.status("run-1")["completionTime"], stage.status("run-3")["startTime"]
     assert begins >= ends
 
 
@@ -34,17 +34,17 @@ def test_as_many_run_at_once_as_the_admin_allows(stage: Stage) -> None:
     """With maxConcurrentRuns: 2 two of three run side by side."""
     stage.play("loadgen", stage.loads.follow)
     stage.start_operator(maxConcurrentRuns=2)
-    for name in ("one", "two", "three"):
+    for name in ("run-1", "run-2", "run-3"):
         stage.apply(name)
-    first, second = stage.load("one"), stage.load("two")
-    stage.wait("Accepted", "Queued", name="three")
+    first, second = stage.load("run-1"), stage.load("run-2")
+    stage.wait("Accepted", "Queued", name="run-3")
     second.end()
-    stage.finished("two")
-    third = stage.load("three")
-    assert not stage.condition("Finished", "one")
+    stage.finished("run-2")
+    third = stage.load("run-3")
+    assert not stage.condition("Finished", "run-1")
     first.end()
     third.end()
-    for name in ("one", "three"):
+    for name in ("run-1", "run-3"):
         stage.finished(name)
 
 

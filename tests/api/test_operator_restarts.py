@@ -6,7 +6,8 @@ import pytest
 
 from inferometer_api.children import LOADGEN, SERVER
 from support.cluster.audit import requests
-from support.fake_kubelet import Pod, ready_server
+from support.fake_kubelet import ready_server
+from support.fake_pod import Pod
 from support.fault_proxy import Fault, FaultProxy, FirstWriteOf
 from support.stage import Stage
 

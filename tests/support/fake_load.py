@@ -17,7 +17,7 @@ from inferometer_api.handover import LoadReport, packed, report_within, summary_
 from inferometer_api.plan import Progress
 from inferometer_api.result import Outcome, OutcomeState, ResultDocument, ScenarioResult
 from inferometer_api.run import BenchmarkRun
-from support.fake_kubelet import Pod
+from support.fake_pod import Pod
 from support.results import a_result
 from support.steps import Load, a_step
 

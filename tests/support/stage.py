@@ -14,8 +14,9 @@ from support.cluster import configurations
 from support.cluster.control_plane import ControlPlane
 from support.cluster.namespaces import fresh_namespace
 from support.cluster.processes import wait_until
-from support.fake_kubelet import FakeKubelet, Pod, Script, ready_server
+from support.fake_kubelet import FakeKubelet, Script, ready_server
 from support.fake_load import FakeLoad, Loads
+from support.fake_pod import Pod
 from support.fault_proxy import FaultProxy
 from support.operator_process import OperatorProcess, operator_account
 from support.runs import a_run

@@ -108,10 +108,16 @@ class Observer:
             return left_in(ended) or polled.report
         address = running_at(pod)
         if address is not None and self.clock() >= polled.due:
-            polled.report = await self.loads.report(address) or polled.report
-            slow = polled.report is not None and under_way(polled.report)
-            polled.due = self.clock() + (_POLL_SECONDS if slow else _POLL_BEFORE_LOAD_SECONDS)
+            await self.ask(address, polled)
         return polled.report
+
+    async def ask(self, address: str, polled: Polled) -> bool:
+        """Ask a load generator how far it is; return whether its answer is worth a look."""
+        before = polled.report
+        polled.report = await self.loads.report(address) or before
+        loaded = polled.report is not None and under_way(polled.report)
+        polled.due = self.clock() + (_POLL_SECONDS if loaded else _POLL_BEFORE_LOAD_SECONDS)
+        return loaded or _stage(polled.report) != _stage(before)
 
 
 def load_pod(pods: tuple[Json, ...]) -> Json | None:
@@ -147,6 +153,10 @@ def left_in(ended: Json) -> LoadReport | None:
         return LoadReport.model_validate_json(ended.get("message") or "")
     except ValidationError:
         return None
+
+
+def _stage(report: LoadReport | None) -> str | None:
+    return None if report is None or report.progress is None else report.progress.stage
 
 
 def under_way(report: LoadReport) -> bool:

@@ -87,6 +87,8 @@ class Worker:
         self._refusals = Refusals()
         self._collected: Collected | None = None
         self._version = ""
+        self._load_address: str | None = None
+        """Where the load generator is asked how far it is, while the run is not looked at."""
         self._token = secrets.token_urlsafe(24)
         self._asked_to_stop_at: float | None = None
         self._failures: list[str] = []
@@ -106,18 +108,36 @@ class Worker:
         try:
             while True:
                 self._woken.clear()
+                self._load_address = None
                 pause = await self._looked()
-                try:
-                    async with asyncio.timeout(pause):
-                        await self._woken.wait()
-                except TimeoutError:
-                    continue
-                await asyncio.sleep(_GATHER_SECONDS)
+                if await self._was_woken(pause):
+                    await asyncio.sleep(_GATHER_SECONDS)
         except GoneError:
             self._log.info("run_gone")
             await self._lingered()
         finally:
             self._roster.forget(self.uid)
+
+    async def _was_woken(self, pause: float | None) -> bool:
+        """Wait until it is time to look again; return whether something happened before.
+
+        Meanwhile the load generator alone is asked how far it is.
+        """
+        end = None if pause is None else self._edges.clock() + pause
+        while True:
+            due = self._polled.due if self._load_address is not None else None
+            until = min((each for each in (end, due) if each is not None), default=None)
+            left = None if until is None else max(0.0, until - self._edges.clock())
+            try:
+                async with asyncio.timeout(left):
+                    await self._woken.wait()
+            except TimeoutError:
+                if self._load_address is None or (end is not None and self._edges.clock() >= end):
+                    return False
+                if await self._edges.observer.ask(self._load_address, self._polled):
+                    return False
+            else:
+                return True
 
     async def _lingered(self) -> None:
         """Hold the turn of a deleted run until its pods are gone: they would disturb the next."""
@@ -261,8 +281,7 @@ class Worker:
         pauses = [plan.look_again_seconds, self._refusals.next_seconds(self._edges.now())]
         if status.start_time is not None and not holds(status, "Finished"):
             load = load_pod(observed.pods)
-            if load is not None and running_at(load):
-                pauses.append(max(0.1, self._polled.due - self._edges.clock()))
-            else:
+            self._load_address = None if load is None else running_at(load)
+            if not holds(status, "Measuring"):
                 pauses.append(LOOK_SECONDS)
         return min((pause for pause in pauses if pause is not None), default=None)
