@@ -116,7 +116,7 @@ the cluster's node is this machine, with an operator at work beside the run. Bot
 server and the same load generator by the same command lines. What differs: in the cluster both run
 in pods made of the images, the server is held to the one CPU of its limit by the kernel, and they
 speak over the node's bridge, not over loopback. The ratio is the cluster's figure to the laptop's:
-1 is equal. The open-loop scenarios are left out where they only tell the rate that was asked.""",
+1 is equal. Of open-loop scenarios only the latency is told, since their rate is what was asked.""",
     commands=(
         ".venv/bin/python bench/run.py --case laptop-and-cluster",
         "",
