@@ -3,7 +3,6 @@
 import argparse
 import asyncio
 import os
-import signal
 import socket
 import sys
 from collections.abc import Sequence
@@ -121,5 +120,4 @@ def _settings(file: Path) -> Settings:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     sys.exit(main())

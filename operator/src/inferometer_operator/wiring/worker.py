@@ -36,6 +36,7 @@ _GATHER_SECONDS = 0.05
 """Changes come in bursts: they are looked at together."""
 _GIVE_UP_AFTER = 6
 """Identical faults of the operator's own in a row, half a minute together."""
+_REMEMBERED = 10
 _MOST_ROUNDS = 10
 _ASK_TO_STOP_SECONDS = 2.0
 _PODS_GO_SECONDS = 60.0
@@ -164,7 +165,7 @@ class Worker:
         return pause
 
     def _failed_to_ask(self, error: RefusedError | UnreachableError) -> float:
-        self._failures.append(f"API: {error}")
+        self._failures = [*self._failures[-_REMEMBERED:], f"API: {error}"]
         asked = error.retry_after_seconds if isinstance(error, RefusedError) else None
         pause = max(asked or 0.0, self._backoff())
         self._log.warning("api_failed", error=str(error), again_in_seconds=pause)
@@ -172,7 +173,7 @@ class Worker:
 
     async def _failed(self, error: Exception) -> float | None:
         told = f"{type(error).__name__}: {error}"
-        self._failures.append(told)
+        self._failures = [*self._failures[-_REMEMBERED:], told]
         self._log.exception("run_failed_by_own_fault", failures=len(self._failures))
         if self._failures[-_GIVE_UP_AFTER:] == [told] * _GIVE_UP_AFTER:
             try:
@@ -184,8 +185,8 @@ class Worker:
         return self._backoff()
 
     def _backoff(self) -> float:
-        doublings = min(len(self._failures) - 1, 10)
-        return float(min(_FIRST_PAUSE_SECONDS * 2**doublings, _LONGEST_PAUSE_SECONDS))
+        pause: float = _FIRST_PAUSE_SECONDS * 2 ** (len(self._failures) - 1)
+        return min(pause, _LONGEST_PAUSE_SECONDS)
 
     async def _given_up(self, error: Exception) -> None:
         """Fail a run that nothing can be decided for, and end what it left running."""
