@@ -123,6 +123,10 @@ def _service(cluster: PretendCluster) -> None:
     cluster.service = {"spec": {"type": "ClusterIP"}}
 
 
+def _unscheduled(pod: Object) -> Object:
+    return pod if pod["spec"].get("nodeName") else unschedulable(pod, "no")
+
+
 def _turn(cluster: PretendCluster) -> None:
     cluster.turn = Turn(admitted=True)
 
@@ -150,9 +154,7 @@ HAPPENINGS: dict[str, Happening] = {
     "the load generator fails": _end(1, Outcome(state="Failed", reason="ServerLost")),
     "the load generator is terminated": _end(143, Outcome(state="Terminated", reason="Terminated")),
     "the load generator dies": _end(139, None, Collected(None, "No result.")),
-    "no node": _server(
-        lambda pod: pod if pod["spec"].get("nodeName") else unschedulable(pod, "no")
-    ),
+    "no node": _server(_unscheduled),
     "no image": _server(waits("ErrImagePull", "not found")),
     "no image of the load generator": _load(waits("ImagePullBackOff", "Back-off")),
     "no model": _server(fetched(2, "no such model")),
@@ -196,7 +198,9 @@ USUAL = [
 ]
 NEXT = "next"
 """What usually comes next."""
-_A_COURSE = st.lists(st.sampled_from([*HAPPENINGS, *[NEXT] * len(HAPPENINGS)]), min_size=4, max_size=14)
+_A_COURSE = st.lists(
+    st.sampled_from([*HAPPENINGS, *[NEXT] * len(HAPPENINGS)]), min_size=4, max_size=14
+)
 
 
 @given(
