@@ -285,9 +285,10 @@ REASONS: dict[ReasonName, Reason] = {
         heals=True,
     ),
     "ModelRefused": Reason(
-        "The model is missing, is no model that can be served, or has another checksum.",
+        "The model (or the file of inputs, whose shapes the server is warmed up with) is missing, is "
+        "none that can be served, or has another checksum.",
         _SERVER,
-        "Correct spec.model and create a new run.",
+        "Correct what the message names and create a new run.",
     ),
     "ServerCrashed": Reason(
         "The server ended before it was ready; it is started once more.",

@@ -1,0 +1,360 @@
+"""Is each fault of the catalogue told when a real kubelet and a real scheduler meet it?
+
+The same faults as in tests/api, where a pretended kubelet plays them quickly: here nothing is
+pretended. All runs that fail by themselves are made at once.
+"""
+
+import json
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inferometer_api.children import COMPONENT_LABEL, LOADGEN, RUN_LABEL, SERVER, server_name
+from support.cluster.cluster import Cluster
+from support.cluster.processes import wait_until
+from support.node_runs import condition, holds, make_run, status, wait_for
+from support.operator_installed import operator_installed
+
+SMALL: dict[str, Any] = {"cpu": "100m", "memory": "512Mi"}
+TINY_LOAD = {"resources": {"cpu": "50m", "memory": "256Mi"}}
+SOON_SECONDS = 10.0
+"""Within which a fault must be told after its first trace."""
+STARTING_SECONDS = 60.0
+"""Until there is a first trace: pods of many runs start at the same time on few cores."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A run that fails by itself, and what it must say."""
+
+    name: str
+    reason: str
+    says: str
+    spec: dict[str, Any]
+    condition: str = "ServerReady"
+
+
+def _server(**fields: Any) -> dict[str, Any]:
+    return {"server": {"resources": SMALL, **fields}}
+
+
+def _model(uri: str, **fields: Any) -> dict[str, Any]:
+    return {"model": {"uri": uri, **fields}}
+
+
+FAULTS = (
+    Fault(
+        "too-large",
+        "Unschedulable",
+        "Insufficient cpu",
+        _server(resources={"cpu": "640", "memory": "512Mi"}, readyDeadlineSeconds=5),
+    ),
+    Fault(
+        "no-such-label",
+        "Unschedulable",
+        "node affinity/selector",
+        _server(placement={"nodeSelector": {"disk": "fast"}}, readyDeadlineSeconds=5),
+    ),
+    Fault(
+        "no-gpu",
+        "GpuUnavailable",
+        "nvidia.com/gpu",
+        _server(device="GPU", readyDeadlineSeconds=5),
+    ),
+    Fault(
+        "wrong-checksum",
+        "ModelRefused",
+        "sha256",
+        _model("zoo://classification/mobilenet_v2", sha256="0" * 64) | _server(),
+    ),
+    Fault(
+        "no-such-model",
+        "ModelRefused",
+        "zoo://classification/nothing",
+        _model("zoo://classification/nothing") | _server(),
+    ),
+    Fault(
+        "unreachable-model",
+        "ModelNotFetched",
+        "https://127.0.0.1:9/model.onnx",
+        _model("https://127.0.0.1:9/model.onnx", sha256="0" * 64)
+        | _server(readyDeadlineSeconds=20),
+    ),
+    Fault(
+        "out-of-memory",
+        "OutOfMemory",
+        "64Mi",
+        _model("zoo://classification/vit_base_patch16_224")
+        | _server(resources={"cpu": "100m", "memory": "64Mi"}),
+    ),
+    Fault(
+        "never-ready",
+        "ServerNotReady",
+        "readyDeadlineSeconds",
+        _model("zoo://classification/vit_base_patch16_224")
+        | _server(resources={"cpu": "20m", "memory": "2Gi"}, readyDeadlineSeconds=4),
+    ),
+    Fault("clash", "NameClash", "clash-server", _server()),
+    Fault(
+        "no-such-claim",
+        "NotFound",
+        "nowhere",
+        _model("pvc://nowhere/model.onnx") | _server(),
+        condition="Accepted",
+    ),
+    Fault(
+        "no-such-key",
+        "ModelRefused",
+        "absent.npz",
+        {"load": {"inputs": {"file": {"uri": "configmap://inputs/absent.npz"}}}} | _server(),
+    ),
+)
+
+
+@contextmanager
+def _operator(cluster: Cluster, prefix: str, **values: Any) -> Iterator[str]:
+    """Install an operator that does many small runs at a time."""
+    settled = {"maxConcurrentRuns": 32, "load": TINY_LOAD} | values
+    with operator_installed(cluster, prefix, settled) as namespace:
+        yield namespace
+
+
+@pytest.fixture(scope="module")
+def namespace(cluster: Cluster) -> Iterator[str]:
+    """Make every run that fails by itself, and what stands in the way of one."""
+    with _operator(cluster, "failures") as name:
+        here = ("--namespace", name)
+        words = ("--image=inferometer-serving:0.1.0", "--replicas=0")
+        cluster.kubectl("create", "deployment", server_name("clash"), *words, *here)
+        cluster.kubectl("create", "configmap", "inputs", "--from-literal=present.npz=x", *here)
+        cluster.kubectl("label", "configmap", "inputs", "inferometer.dev/allow-use=true", *here)
+        for fault in FAULTS:
+            make_run(cluster, name, fault.name, **fault.spec)
+        yield name
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+def test_a_run_that_cannot_succeed_says_why(cluster: Cluster, namespace: str, fault: Fault) -> None:
+    """The run is Failed with its reason and the found, and Finished."""
+    _finished(cluster, namespace, fault.name)
+    failed = condition(cluster, namespace, fault.name, "Failed")
+    assert (failed.get("status"), failed.get("reason")) == ("True", fault.reason), failed
+    assert fault.says in failed["message"]
+    assert condition(cluster, namespace, fault.name, fault.condition)["status"] == "False"
+
+
+def test_what_belongs_to_others_stays(cluster: Cluster, namespace: str) -> None:
+    """The Deployment whose name a run needed is neither adopted nor deleted."""
+    _finished(cluster, namespace, "clash")
+    words = ("get", "deployment", server_name("clash"), "--namespace", namespace, "-o", "json")
+    metadata = json.loads(cluster.kubectl(*words))["metadata"]
+    assert "ownerReferences" not in metadata
+    assert "deletionTimestamp" not in metadata
+
+
+def test_a_taint_that_is_not_tolerated_is_told(cluster: Cluster, namespace: str) -> None:
+    """A run on tainted nodes waits, and says which taint keeps its server away."""
+    node = next(iter(cluster.nodes))
+    cluster.kubectl("taint", "node", node, "team=other:NoSchedule")
+    try:
+        make_run(cluster, namespace, "tainted", **_server(readyDeadlineSeconds=5))
+        _told(cluster, namespace, "tainted", "ServerReady", "Unschedulable", "untolerated taint")
+        _finished(cluster, namespace, "tainted")
+    finally:
+        cluster.kubectl("taint", "node", node, "team-")
+
+
+def test_an_image_that_is_nowhere_is_told(cluster: Cluster) -> None:
+    """The image's name and the kubelet's words are in the condition while the run waits."""
+    images = {"serving": {"tag": "missing"}}
+    with _operator(cluster, "images", images=images) as namespace:
+        make_run(cluster, namespace, "no-image", **_server(readyDeadlineSeconds=15))
+        says = "inferometer-serving:missing"
+        _told(cluster, namespace, "no-image", "ServerReady", "ImageNotPulled", says)
+        _finished(cluster, namespace, "no-image")
+        assert condition(cluster, namespace, "no-image", "Failed")["reason"] == "ImageNotPulled"
+
+
+def test_a_quota_and_a_limit_range_are_told(cluster: Cluster) -> None:
+    """What the namespace's admin forbids is told with the API server's words."""
+    with _operator(cluster, "bounds") as namespace:
+        here = ("--namespace", namespace)
+        hard = "--hard=requests.cpu=200m"
+        cluster.kubectl("create", "quota", "few", hard, *here)
+        make_run(cluster, namespace, "over", **_server(readyDeadlineSeconds=8, resources={
+            "cpu": "300m", "memory": "512Mi",
+        }))  # fmt: skip
+        _told(cluster, namespace, "over", "ServerReady", "QuotaExceeded", "few")
+        _finished(cluster, namespace, "over")
+        cluster.kubectl("delete", "quota", "few", *here)
+        limits = {
+            "apiVersion": "v1",
+            "kind": "LimitRange",
+            "metadata": {"name": "narrow"},
+            "spec": {"limits": [{"type": "Container", "max": {"memory": "300Mi"}}]},
+        }
+        cluster.kubectl("create", *here, "-f", "-", stdin=json.dumps(limits))
+        make_run(cluster, namespace, "beyond", **_server(readyDeadlineSeconds=8))
+        _told(cluster, namespace, "beyond", "ServerReady", "LimitRangeRefused", "300Mi")
+        _finished(cluster, namespace, "beyond")
+
+
+def _delete_load(cluster: Cluster, namespace: str, run: str) -> None:
+    name = _pod(cluster, namespace, run, LOADGEN)["metadata"]["name"]
+    cluster.kubectl("delete", "pod", name, "--namespace", namespace, "--wait=false")
+
+
+def _evict_server(cluster: Cluster, namespace: str, run: str) -> None:
+    name = _pod(cluster, namespace, run, SERVER)["metadata"]["name"]
+    eviction = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": name, "namespace": namespace},
+    }
+    address = f"/api/v1/namespaces/{namespace}/pods/{name}/eviction"
+    cluster.kubectl("create", "--raw", address, "-f", "-", stdin=json.dumps(eviction))
+
+
+def _kill_server(cluster: Cluster, namespace: str, run: str) -> None:
+    """Let the server's process die as by a fault of its own."""
+    uid = _pod(cluster, namespace, run, SERVER)["metadata"]["uid"]
+    (process,) = (each for each in Path("/proc").glob("[0-9]*") if _is_server(each, uid))
+    os.kill(int(process.name), signal.SIGKILL)
+
+
+def _is_server(process: Path, pod_uid: str) -> bool:
+    try:
+        within = pod_uid in (process / "cgroup").read_text()
+        return within and b"inferometer_serving" in (process / "cmdline").read_bytes()
+    except OSError:
+        return False  # ended meanwhile
+
+
+STRIKES: tuple[tuple[str, Callable[[Cluster, str, str], None], set[str]], ...] = (
+    ("load-deleted", _delete_load, {"LoadPodLost"}),
+    ("server-evicted", _evict_server, {"Evicted", "ServerReplaced"}),
+    ("server-killed", _kill_server, {"ServerEnded"}),
+)
+
+
+@pytest.fixture(scope="module")
+def measuring(cluster: Cluster) -> Iterator[str]:
+    """Make a run that measures for long, for each thing that may happen to one."""
+    with _operator(cluster, "struck") as name:
+        for run, _, _ in STRIKES:
+            make_run(
+                cluster,
+                name,
+                run,
+                **_server(),
+                scenarios=[
+                    {"name": "first", "singleStream": {}},
+                    {"name": "long", "server": {"targetQps": "0.1"}},
+                ],
+                validity={
+                    "warmUpSeconds": 0,
+                    "minDurationSeconds": 2,
+                    "minQueries": 20,
+                    "maxDurationSeconds": 300,
+                },
+            )
+        yield name
+
+
+@pytest.mark.parametrize(("run", "strike", "reasons"), STRIKES, ids=[each[0] for each in STRIKES])
+def test_a_measurement_that_is_struck_ends_and_keeps_what_it_has(
+    cluster: Cluster,
+    measuring: str,
+    run: str,
+    strike: Callable[[Cluster, str, str], None],
+    reasons: set[str],
+) -> None:
+    """The run fails by name within 10 s, and what was measured before stays in its status."""
+    wait_for(cluster, measuring, run, "Measuring")
+    wait_until(
+        lambda: len(status(cluster, measuring, run).get("scenarios", [])) > 0,
+        f"a first scenario of {run}",
+        deadline_seconds=300.0,
+        poll_seconds=0.5,
+    )
+    strike(cluster, measuring, run)
+    wait_until(
+        lambda: holds(cluster, measuring, run, "Failed"),
+        f"the failure of {run}",
+        deadline_seconds=SOON_SECONDS,
+        poll_seconds=0.2,
+    )
+    failed = condition(cluster, measuring, run, "Failed")
+    assert failed["reason"] in reasons, failed
+    _finished(cluster, measuring, run)
+    kept = status(cluster, measuring, run)["scenarios"]
+    assert kept[0]["name"] == "first"
+    assert kept[0]["queries"] >= 20
+
+
+def test_a_node_that_is_gone_ends_the_run(two_nodes: Cluster) -> None:
+    """The server's node dies: the run is Failed with NodeLost and Finished, by the deadlines told.
+
+    The cluster takes 12 s to notice, the operator waits 60 s more for the node to come back.
+    """
+    first, second = two_nodes.nodes
+    here = {"nodeSelector": {"kubernetes.io/hostname": first}}
+    with _operator(two_nodes, "lost", operator=here | {"replicas": 1}, load=TINY_LOAD | here) as at:
+        make_run(
+            two_nodes,
+            at,
+            "lost",
+            **_server(placement={"nodeSelector": {"kubernetes.io/hostname": second}}),
+            scenarios=[{"name": "long", "server": {"targetQps": 2}}],
+            validity={"minDurationSeconds": 250, "maxDurationSeconds": 300},
+        )
+        wait_for(two_nodes, at, "lost", "Measuring")
+        two_nodes.kill_node(second)
+        wait_until(
+            lambda: holds(two_nodes, at, "lost", "Failed"),
+            "the failure of a run whose node is gone",
+            deadline_seconds=12 + 60 + 2 * SOON_SECONDS,
+            poll_seconds=0.5,
+        )
+        failed = condition(two_nodes, at, "lost", "Failed")
+        assert failed["reason"] in {"NodeLost", "ServerLost", "Evicted"}, failed
+        assert condition(two_nodes, at, "lost", "ServerReady")["status"] == "False"
+        wait_until(
+            lambda: holds(two_nodes, at, "lost", "Finished"),
+            "the end of a run whose node is gone",
+            deadline_seconds=30 + 60 + 2 * SOON_SECONDS,
+            poll_seconds=0.5,
+        )
+
+
+def _pod(cluster: Cluster, namespace: str, run: str, component: str) -> dict[str, Any]:
+    selector = f"{RUN_LABEL}={run},{COMPONENT_LABEL}={component}"
+    (pod,) = cluster.get("pods", "--namespace", namespace, "--selector", selector)["items"]
+    found: dict[str, Any] = pod
+    return found
+
+
+def _told(cluster: Cluster, namespace: str, run: str, kind: str, reason: str, says: str) -> None:
+    """Wait until a condition of a run that goes on has this reason, and look at what it says."""
+
+    def is_told() -> bool:
+        return bool(condition(cluster, namespace, run, kind).get("reason") == reason)
+
+    deadline = STARTING_SECONDS + SOON_SECONDS
+    wait_until(is_told, f"{reason} of {run}", deadline_seconds=deadline, poll_seconds=0.2)
+    assert says in condition(cluster, namespace, run, kind)["message"]
+
+
+def _finished(cluster: Cluster, namespace: str, run: str) -> None:
+    wait_until(
+        lambda: holds(cluster, namespace, run, "Finished"),
+        f"the end of {run}",
+        deadline_seconds=180.0,
+        poll_seconds=0.5,
+    )
