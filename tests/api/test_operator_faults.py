@@ -212,22 +212,34 @@ def test_a_load_pod_that_is_evicted_ends_the_run(stage: Stage) -> None:
     stage.finished()
 
 
-def test_a_load_generator_that_never_hears_stop_is_not_waited_for_long(stage: Stage) -> None:
-    """What it last told of itself stays in the status."""
+def test_a_load_generator_that_cannot_hand_over_is_not_waited_for_long(stage: Stage) -> None:
+    """One never hears that it shall stop, the log of another cannot be read: what they told counts.
+
+    Side by side, since both are deadlines.
+    """
     two = [{"name": "first", "singleStream": {}}, {"name": "second", "singleStream": {}}]
     stage.play("loadgen", stage.loads.follow)
-    stage.start_operator()
-    stage.apply(scenarios=two)
-    load = stage.load()
-    load.judge("first")
-    load.show("Measuring", "second")
-    stage.wait("Measuring")
-    stage.wait_for(lambda: stage.status().get("scenarios"), "the first scenario's figures", 20)
-    load.obedient = False
-    stage.change(cancel=True)
-    stage.wait("Failed", "Cancelled", within_seconds=SOON_SECONDS)
-    stage.wait("Finished", within_seconds=60)
-    assert [each["name"] for each in stage.status()["scenarios"]] == ["first"]
+    stage.start_operator(maxConcurrentRuns=2)
+    stage.apply("deaf", scenarios=two)
+    deaf = stage.load("deaf")
+    deaf.judge("first")
+    deaf.show("Measuring", "second")
+    deaf.obedient = False
+    stage.apply("mute")
+    mute = stage.load("mute")
+    mute.judge("latency")
+    stage.kubelet.forget_logs(stage.namespace, mute.pod.name)
+    mute.end()
+    stage.wait("Measuring", name="deaf")
+    stage.wait_for(
+        lambda: stage.status("deaf").get("scenarios"), "the first scenario's figures", 20
+    )
+    stage.change("deaf", cancel=True)
+    stage.wait("Failed", "Cancelled", name="deaf", within_seconds=SOON_SECONDS)
+    stage.wait("Complete", "ResultLost", name="mute")
+    stage.finished("mute")
+    stage.wait("Finished", name="deaf", within_seconds=60)
+    assert [each["name"] for each in stage.status("deaf")["scenarios"]] == ["first"]
 
 
 def test_a_result_with_a_gap_is_told_and_its_summary_counts(stage: Stage) -> None:
@@ -243,19 +255,6 @@ def test_a_result_with_a_gap_is_told_and_its_summary_counts(stage: Stage) -> Non
     assert stage.condition("Valid")["status"] == "True"
     assert [each["name"] for each in status["scenarios"]] == ["latency"]
     assert not status.get("result", {}).get("configMaps")
-
-
-def test_a_log_that_cannot_be_read_is_told(stage: Stage) -> None:
-    """The node may be gone by then: the summary still counts."""
-    stage.play("loadgen", stage.loads.follow)
-    stage.start_operator()
-    stage.apply()
-    load = stage.load()
-    load.judge("latency")
-    stage.kubelet.forget_logs(stage.namespace, load.pod.name)
-    load.end()
-    stage.wait("Complete", "ResultLost")
-    stage.finished()
 
 
 def test_a_run_that_this_version_cannot_do_is_refused_at_once(stage: Stage) -> None:
