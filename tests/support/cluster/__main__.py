@@ -10,7 +10,7 @@ from images.commands import CommandError
 from support.cluster import background, binaries, homes, kind
 from support.cluster.availability import why_no_nodes
 from support.cluster.images import images
-from support.cluster.pins import API, EVERYTHING, NODES
+from support.cluster.pins import EVERYTHING, NODES, WITHOUT_NODES
 from support.cluster.telling import say
 
 _REFUSED = 2
@@ -23,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         match asked.action:
             case "build":
-                binaries.ensure(API if why_no_nodes() else EVERYTHING)
+                binaries.ensure(WITHOUT_NODES if why_no_nodes() else EVERYTHING)
                 return 0
             case "up":
                 return _up(asked.name, asked.nodes, without_images=asked.no_images)

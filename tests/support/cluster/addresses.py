@@ -57,7 +57,9 @@ def switch_plan(wire: Wire) -> list[str]:
         "link set lo up",
         f"addr add {wire.cluster}/30 dev uplink",
         "link set uplink up",
-        "link add switch type bridge",
+        # An address of its own: by default a bridge takes one of its ports', and when that node
+        # dies, all others look for the API server where it was.
+        "link add switch address 02:00:00:00:00:01 type bridge",
         f"addr add {SWITCH}/{SWITCH_BITS} dev switch",
         "link set switch up",
     ]

@@ -72,8 +72,10 @@ API = ("etcd", "kube-apiserver", "kube-controller-manager", "kubectl")
 """What a control plane without nodes is made of."""
 NODES = (*API, "kube-scheduler", "kubelet", "kube-proxy", "pause", "coredns")
 """What a cluster with nodes is made of."""
-EVERYTHING = (*NODES, "probe", "helm", "decode-kind-config", "versitygw")
-"""What the tests use; kind itself is built only where Docker works."""
+WITHOUT_NODES = (*API, "helm", "decode-kind-config", "versitygw")
+"""What the tests use on a machine that cannot run nodes."""
+EVERYTHING = (*NODES, *WITHOUT_NODES[len(API) :], "probe")
+"""What the tests use elsewhere; kind itself is built only where Docker works."""
 
 
 def linker_flags(pin: Pin) -> str:
