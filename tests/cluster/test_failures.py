@@ -10,6 +10,7 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -298,39 +299,40 @@ def test_a_measurement_that_is_struck_ends_and_keeps_what_it_has(
     assert kept[0]["queries"] >= 20
 
 
-def test_a_node_that_is_gone_ends_the_run(two_nodes: Cluster) -> None:
-    """The server's node dies: the run is Failed with NodeLost and Finished, by the deadlines told.
+@pytest.mark.parametrize(
+    ("dies", "reasons"),
+    [(SERVER, {"ServerLost", "NodeLost"}), (LOADGEN, {"NodeLost", "LoadPodLost"})],
+)
+def test_a_node_that_is_gone_ends_the_run(two_nodes: Cluster, dies: str, reasons: set[str]) -> None:
+    """The server's or the load's node dies: the run is Failed and Finished by the told deadlines.
 
-    The cluster takes 12 s to notice, the operator waits 60 s more for the node to come back.
+    A load generator misses its server within seconds. Where it dies itself, the cluster takes 12 s
+    to notice, and the operator waits 60 s more for the node to come back.
     """
-    first, second = two_nodes.nodes
-    here = {"nodeSelector": {"kubernetes.io/hostname": first}}
-    with _operator(two_nodes, "lost", operator=here | {"replicas": 1}, load=TINY_LOAD | here) as at:
+    first, second = ({"nodeSelector": {"kubernetes.io/hostname": name}} for name in two_nodes.nodes)
+    load, server = (first, second) if dies == SERVER else (second, first)
+    operator = first | {"replicas": 1}
+    with _operator(two_nodes, "lost", operator=operator, load=TINY_LOAD | load) as namespace:
         make_run(
             two_nodes,
-            at,
+            namespace,
             "lost",
-            **_server(placement={"nodeSelector": {"kubernetes.io/hostname": second}}),
+            **_server(placement=server),
             scenarios=[{"name": "long", "server": {"targetQps": 2}}],
             validity={"minDurationSeconds": 250, "maxDurationSeconds": 300},
         )
-        wait_for(two_nodes, at, "lost", "Measuring")
-        two_nodes.kill_node(second)
-        wait_until(
-            lambda: holds(two_nodes, at, "lost", "Failed"),
-            "the failure of a run whose node is gone",
-            deadline_seconds=12 + 60 + 2 * SOON_SECONDS,
-            poll_seconds=0.5,
-        )
-        failed = condition(two_nodes, at, "lost", "Failed")
-        assert failed["reason"] in {"NodeLost", "ServerLost", "Evicted"}, failed
-        assert condition(two_nodes, at, "lost", "ServerReady")["status"] == "False"
-        wait_until(
-            lambda: holds(two_nodes, at, "lost", "Finished"),
-            "the end of a run whose node is gone",
-            deadline_seconds=30 + 60 + 2 * SOON_SECONDS,
-            poll_seconds=0.5,
-        )
+        wait_for(two_nodes, namespace, "lost", "Measuring")
+        two_nodes.kill_node(list(two_nodes.nodes)[1])
+        for kind, seconds in (("Failed", 12 + 60), ("Finished", 30 + 60)):
+            wait_until(
+                partial(holds, two_nodes, namespace, "lost", kind),
+                f"{kind} of a run whose node is gone",
+                deadline_seconds=seconds + 2 * SOON_SECONDS,
+                poll_seconds=0.5,
+            )
+        failed = condition(two_nodes, namespace, "lost", "Failed")
+        assert failed["reason"] in reasons, failed
+        assert failed["message"]
 
 
 def _pod(cluster: Cluster, namespace: str, run: str, component: str) -> dict[str, Any]:

@@ -396,7 +396,7 @@ REASONS: dict[ReasonName, Reason] = {
     "ServerLost": Reason(
         "The connections to the server were lost; what was measured until then is kept.",
         (_FAILED,),
-        "See the server's log, and create a new run.",
+        "See the server's log, and whether its node still answers (kubectl get nodes).",
     ),
     "InvalidPlan": Reason(
         "The load generator does not understand its plan.",
