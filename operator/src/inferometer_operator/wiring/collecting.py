@@ -12,26 +12,29 @@ from inferometer_operator.cluster.errors import RefusedError, UnreachableError
 from inferometer_operator.cluster.reading import Reader
 from inferometer_operator.reconcile.observed import Collected, Json
 
-_PAUSES_SECONDS = (1.0, 2.0, 4.0, 8.0)
+_PAUSES_SECONDS = (0.25, 0.5, 1.0, 2.0, 4.0)
+"""A container is told as ended before its runtime has written its last lines down."""
 
 
 async def collected(reader: Reader, pod: Json) -> Collected:
-    """Return what the log of an ended load pod gives; asks again where it could not be read."""
+    """Return what the log of an ended load pod gives; asks again where it is not whole yet."""
+    found = await _attempt(reader, pod)
+    for pause_seconds in _PAUSES_SECONDS:
+        if found.document is not None or found.reason == "ResultTooLarge":
+            break
+        await asyncio.sleep(pause_seconds)
+        found = await _attempt(reader, pod)
+    return found
+
+
+async def _attempt(reader: Reader, pod: Json) -> Collected:
     metadata = pod["metadata"]
     container = pod["spec"]["containers"][0]["name"]
-    fault = ""
-    for pause in (*_PAUSES_SECONDS, 0.0):
-        try:
-            lines = await reader.log(metadata["namespace"], metadata["name"], container)
-        except (RefusedError, UnreachableError) as error:
-            fault = f"The log of pod {metadata['name']} could not be read: {error}"
-            await asyncio.sleep(pause)
-        else:
-            return await _read(lines)
-    return Collected(None, fault, "ResultLost")
-
-
-async def _read(lines: list[str]) -> Collected:
+    try:
+        lines = await reader.log(metadata["namespace"], metadata["name"], container)
+    except (RefusedError, UnreachableError) as error:
+        sentence = f"The log of pod {metadata['name']} could not be read: {error}"
+        return Collected(None, sentence, "ResultLost")
     # Several megabytes: the loop must go on meanwhile.
     found = await asyncio.to_thread(_document, lines)
     lines.clear()
