@@ -58,6 +58,9 @@ class Refusal:
     """Its HTTP status. 409 stands for an object of that name that is not the run's: the edge has
     looked, and a 409 by the run's own object is no refusal."""
     message: str
+    holder: Json | None = None
+    """With 409: the metadata of the object that has the name, as it was found; None where it was
+    gone by then."""
 
 
 @dataclass(frozen=True, slots=True)
