@@ -9,12 +9,11 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from inferometer_api.children import RESULT, labels, result_name
+from inferometer_api.children import RESULT, RESULT_FILE, labels, result_name
 from inferometer_api.handover import compressed, summary_of
 from inferometer_api.result import ResultDocument
 from support.cluster.namespaces import Kubectl
 
-RESULT_KEY = "result.json.gz"
 _AT = "2026-03-12T14:03:21Z"
 
 
@@ -93,7 +92,7 @@ def put_result(
                 "namespace": namespace,
                 "labels": labels(name, uid, RESULT),
             },
-            "binaryData": {RESULT_KEY: base64.b64encode(part).decode()},
+            "binaryData": {RESULT_FILE: base64.b64encode(part).decode()},
         }
         cluster.kubectl("create", "-f", "-", stdin=json.dumps(config_map))
     return {

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from inferometer_api.children import RUN_UID_LABEL
+from inferometer_api.children import RESULT_FILE, RUN_UID_LABEL
 from inferometer_api.handover import IncompleteError, compressed, summary_of
 from inferometer_api.status import ResultReference
 from inferometer_cli.cluster.cancelling import meaning
 from inferometer_cli.cluster.figures import print_figures
 from inferometer_cli.cluster.follow import line_of
-from inferometer_cli.cluster.results import RESULT_KEY, whole_result
+from inferometer_cli.cluster.results import whole_result
 from inferometer_cli.cluster.runs import SeenRun, seen
 from inferometer_cli.cluster.summary import (
     condition_lines,
@@ -231,7 +231,7 @@ def _kept(parts: list[bytes], uid: str = "1-2") -> list[dict[str, Any] | None]:
     return [
         {
             "metadata": {"labels": {RUN_UID_LABEL: uid}},
-            "binaryData": {RESULT_KEY: base64.b64encode(part).decode()},
+            "binaryData": {RESULT_FILE: base64.b64encode(part).decode()},
         }
         for part in parts
     ]
@@ -257,7 +257,8 @@ def test_a_result_is_put_together_from_its_parts() -> None:
         (_kept([compressed(b"document")[:-3], b""]), "cannot be decompressed|is cut"),
         ([{"metadata": {"labels": {RUN_UID_LABEL: "1-2"}}}] * 2, "r-0 has no key result.json.gz"),
         (
-            [{"metadata": {"labels": {RUN_UID_LABEL: "1-2"}}, "binaryData": {RESULT_KEY: "?"}}] * 2,
+            [{"metadata": {"labels": {RUN_UID_LABEL: "1-2"}}, "binaryData": {RESULT_FILE: "?"}}]
+            * 2,
             "r-0 is damaged",
         ),
     ],

@@ -17,7 +17,7 @@ from inferometer_api.handover import LoadReport
 from inferometer_operator.cluster import watching
 from inferometer_operator.cluster.connection import Connection
 from inferometer_operator.cluster.errors import UnreachableError
-from inferometer_operator.cluster.loading import LoadPods
+from inferometer_operator.cluster.load_answers import LoadAnswers
 from inferometer_operator.cluster.watching import Change, Watch
 
 Script = list[list[Any] | Exception]
@@ -124,7 +124,7 @@ def test_whatever_a_load_pod_answers_is_bounded_and_never_followed(
             TestServer(application, host="127.0.0.1") as server,
             aiohttp.ClientSession() as session,
         ):
-            return await LoadPods(session, int(server.port or 0)).report("127.0.0.1")
+            return await LoadAnswers(session, int(server.port or 0)).report("127.0.0.1")
 
     report = asyncio.run(asked())
     assert (report is not None) == understood
@@ -136,7 +136,7 @@ def test_a_load_pod_that_is_not_there_says_nothing() -> None:
 
     async def asked() -> tuple[LoadReport | None, bool]:
         async with aiohttp.ClientSession() as session:
-            pods = LoadPods(session, 1)
+            pods = LoadAnswers(session, 1)
             return await pods.report("127.0.0.1"), await pods.stop("127.0.0.1", "token")
 
     assert asyncio.run(asked()) == (None, False)

@@ -14,6 +14,10 @@ SERVER, LOADGEN, RESULT = "server", "loadgen", "result"
 """Values of the component label of a run's pods and ConfigMaps."""
 MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
 MANAGER = "inferometer-operator"
+LEASE = "inferometer-operator"
+"""The Lease that the operator which leads holds, where nobody names another."""
+RESULT_FILE = "result.json.gz"
+"""The key under which a ConfigMap of the result holds its part, in `binaryData`."""
 
 HTTP_PORT, GRPC_PORT = 8000, 8001
 """Where a launched server listens in a cluster, as the Open Inference Protocol's servers do."""

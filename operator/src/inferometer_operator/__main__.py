@@ -13,7 +13,7 @@ import structlog
 import yaml
 from pydantic import ValidationError
 
-from inferometer_api.children import LOADGEN_PORT
+from inferometer_api.children import LEASE, LOADGEN_PORT
 from inferometer_operator.cluster.connection import ConfigurationError
 from inferometer_operator.cluster.lease import Terms
 from inferometer_operator.handlers.lead import Started, led
@@ -74,7 +74,7 @@ def _arguments() -> argparse.ArgumentParser:
     parser.add_argument(
         "--kubeconfig", type=Path, metavar="FILE", help="default: the pod's service account"
     )
-    parser.add_argument("--lease", default="inferometer-operator", metavar="NAME")
+    parser.add_argument("--lease", default=LEASE, metavar="NAME")
     parser.add_argument(
         "--lease-namespace", metavar="NAMESPACE", help="default: the namespace that is served"
     )

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from inferometer_api.children import RUN_UID_LABEL
+from inferometer_api.children import RESULT_FILE, RUN_UID_LABEL
 from inferometer_api.handover import IncompleteError, decompressed, joined
 from inferometer_api.status import ResultReference
 from inferometer_cli.cluster.api import Cluster, NotThereError
@@ -14,9 +14,6 @@ from inferometer_cli.cluster.runs import SeenRun
 from inferometer_cli.cluster.summary import headline
 from inferometer_cli.exits import FailedError, RefusedError
 from inferometer_cli.invocation import program
-
-RESULT_KEY = "result.json.gz"
-"""The key of a result's ConfigMap under `binaryData`."""
 
 
 def read_result(cluster: Cluster, run: SeenRun) -> bytes:
@@ -69,9 +66,9 @@ def _part(config_map: Mapping[str, Any] | None, name: str, uid: str) -> bytes:
     labelled = (config_map.get("metadata", {}).get("labels") or {}).get(RUN_UID_LABEL)
     if labelled != uid:
         raise IncompleteError(f"the ConfigMap {name} is not this run's, but that of {labelled}.")
-    text = (config_map.get("binaryData") or {}).get(RESULT_KEY)
+    text = (config_map.get("binaryData") or {}).get(RESULT_FILE)
     if text is None:
-        raise IncompleteError(f"the ConfigMap {name} has no key {RESULT_KEY}.")
+        raise IncompleteError(f"the ConfigMap {name} has no key {RESULT_FILE}.")
     try:
         return base64.b64decode(text, validate=True)
     except binascii.Error as error:

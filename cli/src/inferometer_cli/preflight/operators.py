@@ -7,6 +7,7 @@ from datetime import datetime
 import yaml
 from pydantic import ValidationError
 
+from inferometer_api.children import LEASE
 from inferometer_cli.preflight.check import (
     Check,
     Json,
@@ -21,7 +22,6 @@ from inferometer_operator.settings import Images, Settings
 
 SELECTOR = "app.kubernetes.io/part-of=inferometer,app.kubernetes.io/component=operator"
 """Finds an operator's Deployment and settings, as the chart labels them."""
-LEASE = "inferometer-operator"
 _INSTANCE = "app.kubernetes.io/instance"
 _FILE = "settings.yaml"
 _ABOUT = "operator"

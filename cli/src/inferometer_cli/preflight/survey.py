@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import Any, cast
 from urllib.parse import quote
 
-from inferometer_api.children import GROUP
+from inferometer_api.children import GROUP, LEASE
 from inferometer_api.run import BenchmarkRun
 from inferometer_cli.cluster.api import Cluster, NotThereError, UnreachableError
 from inferometer_cli.exits import RefusedError
 from inferometer_cli.preflight.api_server import RIGHTS, Right
 from inferometer_cli.preflight.check import Json, Unread
 from inferometer_cli.preflight.images import named_classes
-from inferometer_cli.preflight.operators import LEASE, SELECTOR, Evidence
+from inferometer_cli.preflight.operators import SELECTOR, Evidence
 from inferometer_cli.preflight.pods import Pods
 from inferometer_operator.reconcile.observed import Reference
 from inferometer_operator.reconcile.references import references_of

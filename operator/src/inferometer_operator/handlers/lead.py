@@ -16,7 +16,7 @@ from aiohttp import web
 from inferometer_operator.cluster.connection import Connection, configuration
 from inferometer_operator.cluster.errors import RefusedError, UnreachableError
 from inferometer_operator.cluster.lease import Lease, Terms
-from inferometer_operator.cluster.loading import LoadPods
+from inferometer_operator.cluster.load_answers import LoadAnswers
 from inferometer_operator.cluster.reading import Reader
 from inferometer_operator.cluster.watching import Watch
 from inferometer_operator.cluster.writing import Writer
@@ -145,7 +145,7 @@ async def _begun(crew: Crew) -> None:
 
 def _edges(started: Started, connection: Connection, session: aiohttp.ClientSession) -> Edges:
     reader, writer = Reader(connection), Writer(connection, started.identity)
-    loads = LoadPods(session, started.loadgen_port)
+    loads = LoadAnswers(session, started.loadgen_port)
     return Edges(
         decide=plan,
         settings=started.settings,

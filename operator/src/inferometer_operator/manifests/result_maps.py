@@ -3,15 +3,13 @@
 from base64 import b64encode
 from collections.abc import Sequence
 
-from inferometer_api.children import RESULT, result_name
+from inferometer_api.children import RESULT, RESULT_FILE, result_name
 from inferometer_operator.manifests.owner import (
     PARTS_ANNOTATION,
     Manifest,
     Owner,
     child_metadata,
 )
-
-RESULT_FILE = "result.json.gz"
 
 
 def result_maps(gz_parts: Sequence[bytes], owner: Owner) -> list[Manifest]:

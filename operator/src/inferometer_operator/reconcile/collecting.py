@@ -5,13 +5,14 @@ from base64 import b64decode
 from dataclasses import dataclass
 from hashlib import sha256
 
+from inferometer_api.children import RESULT_FILE
 from inferometer_api.deadlines import KEPT_SECONDS
 from inferometer_api.handover import compressed, parts, summary_of
 from inferometer_api.reasons import ReasonName
 from inferometer_api.result import Outcome, ResultDocument
 from inferometer_api.status import ResultReference, ScenarioSummary
 from inferometer_operator.manifests.owner import PARTS_ANNOTATION, Manifest
-from inferometer_operator.manifests.result_maps import RESULT_FILE, result_maps
+from inferometer_operator.manifests.result_maps import result_maps
 from inferometer_operator.reconcile import pods
 from inferometer_operator.reconcile.case import Case, deleting, owner_of
 from inferometer_operator.reconcile.children_faults import CLASH_CODE, refused_child

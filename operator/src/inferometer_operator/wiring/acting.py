@@ -9,7 +9,7 @@ import structlog
 
 from inferometer_api.plan import LoadPlan
 from inferometer_operator.cluster.errors import RefusedError, UnreachableError
-from inferometer_operator.cluster.loading import LoadPods
+from inferometer_operator.cluster.load_answers import LoadAnswers
 from inferometer_operator.cluster.reading import Reader
 from inferometer_operator.cluster.writing import Writer
 from inferometer_operator.manifests.plan_map import PLAN_FILE
@@ -71,7 +71,7 @@ class Actor:
 
     reader: Reader
     writer: Writer
-    loads: LoadPods
+    loads: LoadAnswers
     now: Callable[[], datetime] = _now
 
     async def told(self, run: Json, plan: Plan) -> Json:

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from inferometer_api.children import COMPONENT_LABEL, LOADGEN, load_name, server_name
 from inferometer_api.handover import LoadReport
-from inferometer_operator.cluster.loading import LoadPods
+from inferometer_operator.cluster.load_answers import LoadAnswers
 from inferometer_operator.cluster.reading import Reader
 from inferometer_operator.reconcile.conditions import holds, status_of
 from inferometer_operator.reconcile.observed import Json, Observed, Reference, Turn
@@ -38,7 +38,7 @@ class Observer:
     """Reads for one run after another."""
 
     reader: Reader
-    loads: LoadPods
+    loads: LoadAnswers
     settings: Settings
     clock: Callable[[], float] = time.monotonic
 

@@ -20,7 +20,6 @@ from inferometer_operator.reconcile.observed import Collected, Json, Observed
 from inferometer_operator.reconcile.plan import Plan, Target
 from inferometer_operator.settings import Settings
 from inferometer_operator.wiring.acting import Actor, Refusals
-from inferometer_operator.wiring.collecting import collected, give_back_memory
 from inferometer_operator.wiring.giving_up import given_up
 from inferometer_operator.wiring.observing import (
     LOOK_SECONDS,
@@ -29,6 +28,7 @@ from inferometer_operator.wiring.observing import (
     load_pod,
     running_at,
 )
+from inferometer_operator.wiring.result_log import collected, give_back_memory
 from inferometer_operator.wiring.roster import Roster
 
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 30.0

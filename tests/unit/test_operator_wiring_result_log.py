@@ -9,7 +9,7 @@ from inferometer_api.handover import left_out, packed
 from inferometer_operator.cluster.errors import UnreachableError
 from inferometer_operator.cluster.reading import Reader
 from inferometer_operator.reconcile.observed import Collected
-from inferometer_operator.wiring import collecting
+from inferometer_operator.wiring import result_log
 from support.results import a_result
 
 _POD: dict[str, Any] = {
@@ -37,11 +37,11 @@ class _Log:
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(collecting, "_PAUSES_SECONDS", (0.0, 0.0))
+    monkeypatch.setattr(result_log, "_PAUSES_SECONDS", (0.0, 0.0))
 
 
 def _collected(log: _Log) -> Collected:
-    return asyncio.run(collecting.collected(cast("Reader", log), _POD))
+    return asyncio.run(result_log.collected(cast("Reader", log), _POD))
 
 
 def test_a_log_that_is_not_written_to_its_end_is_read_again() -> None:

@@ -16,7 +16,7 @@ _TIMEOUT = aiohttp.ClientTimeout(total=2.0)
 
 
 @dataclass(frozen=True, slots=True)
-class LoadPods:
+class LoadAnswers:
     """Speaks to load generators at their pods' addresses."""
 
     session: aiohttp.ClientSession
