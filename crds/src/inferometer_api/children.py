@@ -22,7 +22,7 @@ RESULT_FILE = "result.json.gz"
 HTTP_PORT, GRPC_PORT = 8000, 8001
 """Where a launched server listens in a cluster, as the Open Inference Protocol's servers do."""
 LOADGEN_PORT = 8080
-"""Where a load generator answers /progress, /metrics and /stop."""
+"""Where a load generator answers /progress and /stop."""
 
 _LONGEST = 52
 """The longest name of a child's stem: Job pods add a dash and five letters to a label of 63."""
