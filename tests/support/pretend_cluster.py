@@ -7,6 +7,7 @@ a test plays scheduler, kubelet and load generator.
 import copy
 import functools
 import itertools
+import re
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -34,6 +35,9 @@ from support.runs import a_run
 SETTINGS = Settings(
     images=Images(serving="r/serving:1", serving_gpu="r/serving-gpu:1", loadgen="r/loadgen:1")
 )
+
+_TOLD = r"refused |(make|delete) (Deployment|Job)/"
+"""Writes whose news make the edges look again: ConfigMaps and a status of one's own do not."""
 
 
 def stored(run: Object, **metadata: Any) -> Object:
@@ -74,6 +78,8 @@ class PretendCluster:
     stubborn: set[str] = field(default_factory=set)
     """What the API server does not delete, by KIND/NAME."""
     gone: bool = False
+    looks_again: bool = True
+    """Whether anything makes the edges look again after the last step."""
     writes: list[str] = field(default_factory=list)
     """What was written to the API, in words."""
     jobs_made: int = 0
@@ -132,13 +138,22 @@ class PretendCluster:
             self.collected = self._log()
         if plan.stop is not None:
             self.stops += 1
+        self.looks_again = (
+            fresh
+            or plan.look_again_seconds is not None
+            or ("startTime" in self.status() and not self.finished and not self.measures)
+            or any(re.match(_TOLD, write) for write in self.writes[before:])
+        )
         return fresh or len(self.writes) > before
 
     def settle(self, most: int = 12) -> "PretendCluster":
-        """Decide until nothing more is written."""
+        """Decide until nothing more is written, each time as something makes the edges look."""
+        looked = True
         for _ in range(most):
             if self.gone or not self.step():
                 return self
+            assert looked, f"nothing makes the edges look again: {self.writes[-3:]}"
+            looked = self.looks_again
         raise AssertionError(f"no rest after {most} decisions: {self.writes[-8:]}")
 
     def later(self, seconds: float) -> "PretendCluster":
@@ -174,6 +189,11 @@ class PretendCluster:
     def finished(self) -> bool:
         """Whether the run is Finished, or no more."""
         return self.gone or (self.says("Finished") or ("", ""))[0] == "True"
+
+    @property
+    def measures(self) -> bool:
+        """Whether load is sent."""
+        return (self.says("Measuring") or ("", ""))[0] == "True"
 
     def restart_operator(self) -> None:
         """Forget all that only a process knows."""

@@ -220,6 +220,18 @@ def test_a_run_that_is_held_before_it_measures_begins_anew() -> None:
     assert over(cluster.measure()).says("Complete") == ("True", "Measured")
 
 
+def test_a_run_that_may_go_on_again_while_it_is_taken_back_does() -> None:
+    """What was begun goes to its end first; nothing but the plan makes the operator look then."""
+    cluster = changed(a_cluster().settle().schedule(), suspend=True)
+    changed(cluster, suspend=False)
+    assert "startTime" in cluster.status()
+    cluster.pods.clear()
+    cluster.later(1)
+    assert cluster.says("Accepted") == ("True", "Accepted")
+    assert cluster.status()["phase"] == "Starting"
+    assert cluster.server in cluster.children
+
+
 def test_a_run_that_may_have_begun_to_measure_is_not_held() -> None:
     """Its server is ready and its load generator works: it may have sent load since it told."""
     cluster = changed(serving(), suspend=True)

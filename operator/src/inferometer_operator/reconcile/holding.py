@@ -46,7 +46,8 @@ def taken_back(case: Case) -> Plan:
             look_again_seconds=5.0,
         )
     status = without(plan.status, "ServerReady", "Measuring")
-    return Plan(status.model_copy(update={"start_time": None}))
+    # It may go on again already, and nobody is told of a status of one's own.
+    return Plan(status.model_copy(update={"start_time": None}), look_again_seconds=0.1)
 
 
 def _is_given_up(case: Case, pod: Json) -> bool:
