@@ -12,9 +12,12 @@ from inferometer_operator.cluster.errors import RefusedError, UnreachableError
 from inferometer_operator.cluster.places import path
 from inferometer_operator.reconcile.observed import Json
 
+_POD_CONTROLLERS = frozenset({"Job", "ReplicaSet"})
 _LOG_LIMIT_BYTES = 24 << 20
 """More than a load generator may write: its document has 8 MiB at most."""
 _LOG_SECONDS = 60.0
+_EVENT_LIMIT = 200
+"""No namespace's noise shall fill the operator's memory, every few seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,7 @@ class Reader:
     async def child(self, kind: str, namespace: str, name: str, run_uid: str) -> Json | None:
         """Return a child of the run; None where there is none, or a foreign object of its name."""
         told = await self.found(kind, namespace, name)
-        return told if told is not None and _made_for(told, run_uid) else None
+        return told if told is not None and made_for(told, run_uid) else None
 
     async def metadata(self, kind: str, namespace: str, name: str) -> Json | None:
         """Return an object's metadata, and nothing of what it holds; None where there is none."""
@@ -48,29 +51,33 @@ class Reader:
         return None if told is None else told["metadata"]
 
     async def pods(self, namespace: str, run_uid: str) -> tuple[Json, ...]:
-        """Return the run's pods, by name."""
-        return await self._selected("Pod", namespace, selector(run_uid))
+        """Return the run's pods, by name; one without a controller is somebody's own."""
+        told = await self._selected("Pod", namespace, selector(run_uid))
+        return tuple(pod for pod in told if _controller(pod).get("kind") in _POD_CONTROLLERS)
 
     async def result_maps(self, namespace: str, run_uid: str) -> tuple[Json, ...]:
         """Return the ConfigMaps that hold the run's result, by name."""
         labels = f"{selector(run_uid)},{COMPONENT_LABEL}={RESULT}"
-        return await self._selected("ConfigMap", namespace, labels)
+        told = await self._selected("ConfigMap", namespace, labels)
+        return tuple(each for each in told if made_for(each, run_uid))
 
-    async def warnings(self, namespace: str, uids: frozenset[str], prefix: str) -> tuple[Json, ...]:
-        """Return warnings about objects of these UIDs or of names that begin so, newest last.
+    async def warnings(self, namespace: str, uid: str) -> tuple[Json, ...]:
+        """Return warnings about an object, newest last."""
+        return await self._events(namespace, f"involvedObject.uid={uid},type=Warning")
+
+    async def pods_refused(self, namespace: str, deployment: str) -> tuple[Json, ...]:
+        """Return warnings of pods that a Deployment's ReplicaSet could not make, newest last.
 
         A ReplicaSet is known by the name of its Deployment alone.
         """
-        told = await self.connection.ask(
-            "GET", path("Event", namespace), query={"fieldSelector": "type=Warning"}
+        told = await self._events(
+            namespace, "involvedObject.kind=ReplicaSet,reason=FailedCreate,type=Warning"
         )
-        ours = [
+        return tuple(
             event
-            for event in told["items"]
-            if event["involvedObject"].get("uid") in uids
-            or (prefix and str(event["involvedObject"].get("name")).startswith(prefix))
-        ]
-        return tuple(sorted(ours, key=_told_at))
+            for event in told
+            if str(event["involvedObject"].get("name")).startswith(f"{deployment}-")
+        )
 
     async def log(self, namespace: str, pod: str, container: str) -> list[str]:
         """Return the lines of a container's log.
@@ -93,6 +100,14 @@ class Reader:
             raise UnreachableError(f"The log of pod {pod} did not come to its end.") from error
         return text.decode(errors="replace").splitlines()
 
+    async def _events(self, namespace: str, fields: str) -> tuple[Json, ...]:
+        told = await self.connection.ask(
+            "GET",
+            path("Event", namespace),
+            query={"fieldSelector": fields, "limit": str(_EVENT_LIMIT)},
+        )
+        return tuple(sorted(told["items"], key=_told_at))
+
     async def _selected(self, kind: str, namespace: str, labels: str) -> tuple[Json, ...]:
         told = await self.connection.ask(
             "GET", path(kind, namespace), query={"labelSelector": labels}
@@ -100,9 +115,14 @@ class Reader:
         return tuple(sorted(told["items"], key=lambda each: str(each["metadata"]["name"])))
 
 
-def _made_for(child: Json, run_uid: str) -> bool:
-    owners = child["metadata"].get("ownerReferences") or []
-    return any(each.get("controller") and each.get("uid") == run_uid for each in owners)
+def made_for(child: Json, run_uid: str) -> bool:
+    """Whether an object was made for the run: anybody may give one its labels."""
+    return _controller(child).get("uid") == run_uid
+
+
+def _controller(thing: Json) -> Json:
+    owners = thing["metadata"].get("ownerReferences") or ()
+    return next((each for each in owners if each.get("controller")), {})
 
 
 def _told_at(event: Json) -> str:

@@ -10,18 +10,21 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
-from inferometer_api.children import COMPONENT_LABEL, LOADGEN, load_name, server_name
+from inferometer_api.children import COMPONENT_LABEL, LOADGEN, SERVER, load_name, server_name
 from inferometer_api.handover import LoadReport
 from inferometer_operator.cluster.load_answers import LoadAnswers
 from inferometer_operator.cluster.reading import Reader
 from inferometer_operator.reconcile.conditions import holds, status_of
 from inferometer_operator.reconcile.observed import Json, Observed, Reference, Turn
+from inferometer_operator.reconcile.pods import containers, is_live, node
 from inferometer_operator.reconcile.references import references
 from inferometer_operator.settings import Settings
 
 _POLL_SECONDS, _POLL_BEFORE_LOAD_SECONDS = 10.0, 1.0
 LOOK_SECONDS = 5.0
 """How often a run that is not measuring yet is looked at: some faults are told in Events alone."""
+_MOST_PODS_ASKED_FOR = 4
+"""Of many that hang the first tell why."""
 _UNDER_LOAD = frozenset({"WarmUp", "Measuring", "Draining"})
 
 
@@ -68,7 +71,7 @@ class Observer:
             result_maps=result_maps,
             events=()
             if finished or under_load
-            else await self._warnings(run, [deployment, job, *pods]),
+            else await self._warnings(namespace, deployment, job, pods),
             service=None if finished or load else await self._service(run),
             report=None if finished or load is None else await self._report(load, polled),
         )
@@ -94,12 +97,20 @@ class Observer:
         told: Json | None = await self.reader.found("Service", run["metadata"]["namespace"], name)
         return told
 
-    async def _warnings(self, run: Json, objects: list[Json | None]) -> tuple[Json, ...]:
-        uids = frozenset(each["metadata"]["uid"] for each in objects if each is not None)
-        metadata = run["metadata"]
-        return await self.reader.warnings(
-            metadata["namespace"], uids, f"{server_name(metadata['name'])}-"
-        )
+    async def _warnings(
+        self, namespace: str, deployment: Json | None, job: Json | None, pods: tuple[Json, ...]
+    ) -> tuple[Json, ...]:
+        """Return why pods are not made or do not start, where some do not."""
+        asked = [
+            self.reader.warnings(namespace, pod["metadata"]["uid"])
+            for pod in [pod for pod in pods if _hangs(pod)][:_MOST_PODS_ASKED_FOR]
+        ]
+        components = {_component(pod) for pod in pods if is_live(pod)}
+        if deployment is not None and SERVER not in components:
+            asked.append(self.reader.pods_refused(namespace, deployment["metadata"]["name"]))
+        if job is not None and LOADGEN not in components:
+            asked.append(self.reader.warnings(namespace, job["metadata"]["uid"]))
+        return tuple(event for told in await asyncio.gather(*asked) for event in told)
 
     async def _report(self, pod: Json, polled: Polled) -> LoadReport | None:
         """Return what the load generator says: at its end, in its last message."""
@@ -122,10 +133,20 @@ class Observer:
 
 def load_pod(pods: tuple[Json, ...]) -> Json | None:
     """Return the run's first load pod; it never has a second one."""
-    found = [
-        pod for pod in pods if pod["metadata"].get("labels", {}).get(COMPONENT_LABEL) == LOADGEN
-    ]
+    found = [pod for pod in pods if _component(pod) == LOADGEN]
     return min(found, key=lambda pod: str(pod["metadata"].get("creationTimestamp")), default=None)
+
+
+def _component(pod: Json) -> object:
+    return (pod["metadata"].get("labels") or {}).get(COMPONENT_LABEL)
+
+
+def _hangs(pod: Json) -> bool:
+    """Whether a pod is on a node, and none of its containers has begun there."""
+    begun = any(
+        (each.get("state") or {}).keys() & {"running", "terminated"} for each, _ in containers(pod)
+    )
+    return bool(node(pod)) and not begun
 
 
 def ending(pod: Json) -> Json | None:
