@@ -8,13 +8,16 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from inferometer_api.children import LOADGEN, SERVER, labels
+from inferometer_api.children import LOADGEN, SERVER, labels, load_name, server_name
 from inferometer_operator.reconcile.times import stamp
 
 Object = dict[str, Any]
 
 EPOCH = datetime(2026, 3, 12, 14, 0, 0, tzinfo=UTC)
 """When the tests' clocks begin."""
+
+JOB_UID = "uid-of-Job-1"
+"""The UID of the first Job that a pretended cluster makes."""
 
 
 def owner_reference(run: Mapping[str, Any]) -> Object:
@@ -34,7 +37,7 @@ def a_pod(
     component: str,
     *,
     name: str | None = None,
-    made: datetime = EPOCH,
+    job_uid: str = JOB_UID,
     **status: Any,
 ) -> Object:
     """Return a pod of a run as its controller made it, with members of its status set."""
@@ -48,21 +51,28 @@ def a_pod(
             "namespace": metadata.get("namespace", "team"),
             "uid": f"uid-of-{pod_name}",
             "labels": labels(metadata["name"], metadata["uid"], component),
-            "creationTimestamp": stamp(made),
+            "creationTimestamp": stamp(EPOCH),
+            "ownerReferences": [_maker(str(metadata["name"]), component, job_uid)],
         },
         "spec": {"containers": [{"name": component}]},
         "status": {"phase": "Pending", "qosClass": "Guaranteed", **status},
     }
 
 
+def _maker(run_name: str, component: str, job_uid: str) -> Object:
+    """Return the controller of a pod: the Job itself, or a Deployment's ReplicaSet."""
+    made: Object
+    if component == LOADGEN:
+        made = {"kind": "Job", "name": load_name(run_name), "uid": job_uid}
+    else:
+        name = f"{server_name(run_name)}-5d4f8b"
+        made = {"kind": "ReplicaSet", "name": name, "uid": f"uid-of-{name}"}
+    return {"controller": True, **made}
+
+
 def server_pod(run: Mapping[str, Any], number: int = 1, **status: Any) -> Object:
     """Return a server pod that no node has yet."""
     return a_pod(run, SERVER, name=f"{run['metadata']['name']}-server-{number}", **status)
-
-
-def load_pod(run: Mapping[str, Any], **status: Any) -> Object:
-    """Return a load pod that no node has yet."""
-    return a_pod(run, LOADGEN, name=f"{run['metadata']['name']}-load-1", **status)
 
 
 def condition(kind: str, value: str, at: datetime = EPOCH, **words: str) -> Object:

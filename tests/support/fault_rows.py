@@ -9,7 +9,6 @@ from inferometer_api.result import Outcome
 from inferometer_operator.reconcile.observed import Collected
 from support.cluster_objects import (
     Object,
-    a_pod,
     being_deleted,
     bound,
     container,
@@ -48,7 +47,7 @@ _GPU = {"server": {"device": "GPU"}}
 def with_server(change: Change, spec: dict[str, Any] | None = None) -> PretendCluster:
     """Return a cluster whose server pod is so."""
     cluster = a_cluster(spec).settle()
-    pod = change(a_pod(cluster.run, SERVER))
+    pod = change(cluster.pod(SERVER))
     cluster.pods[pod["metadata"]["name"]] = pod
     return cluster.settle()
 
@@ -56,7 +55,7 @@ def with_server(change: Change, spec: dict[str, Any] | None = None) -> PretendCl
 def with_load(change: Change) -> PretendCluster:
     """Return a cluster whose server is ready and whose load pod is so."""
     cluster = a_cluster().settle().schedule().start_server()
-    pod = change(a_pod(cluster.run, LOADGEN))
+    pod = change(cluster.pod(LOADGEN))
     cluster.pods[pod["metadata"]["name"]] = pod
     return cluster.settle()
 

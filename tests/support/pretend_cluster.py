@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from inferometer_api.children import LOADGEN, SERVER
+from inferometer_api.children import COMPONENT_LABEL, LOADGEN, RESULT, RUN_UID_LABEL, SERVER
 from inferometer_api.handover import LoadReport
 from inferometer_api.plan import Progress
 from inferometer_api.result import Outcome, ResultDocument
@@ -28,7 +28,7 @@ from inferometer_operator.reconcile.observed import (
 from inferometer_operator.reconcile.plan import Plan
 from inferometer_operator.reconcile.times import stamp
 from inferometer_operator.settings import Images, Settings
-from support.cluster_objects import EPOCH, Object, bound, ended, load_pod, server_pod, started
+from support.cluster_objects import EPOCH, Object, a_pod, bound, ended, server_pod, started
 from support.results import a_result
 from support.runs import a_run
 
@@ -99,19 +99,19 @@ class PretendCluster:
     def observed(self) -> Observed:
         """Return what the edges would observe."""
         name = self.run["metadata"]["name"]
+        labels = {RUN_UID_LABEL: self.run["metadata"]["uid"], COMPONENT_LABEL: RESULT}
         maps = [
             child
-            for key, child in sorted(self.children.items())
-            if key.startswith(f"ConfigMap/{name}-result")
+            for _, child in sorted(self.children.items())
+            if labels.items() <= child["metadata"].get("labels", {}).items()
         ]
-        own = [each for each in maps if each["metadata"].get("ownerReferences")]
         return Observed(
             turn=self.turn,
             deployment=self.children.get(self.server),
             job=self.children.get(self.load),
             plan_map=self.children.get(f"ConfigMap/{name}-load"),
             pods=tuple(self.pods.values()),
-            result_maps=tuple(own),
+            result_maps=tuple(maps),
             events=tuple(self.events),
             references=self.references,
             service=self.service,
@@ -195,6 +195,10 @@ class PretendCluster:
         """Whether load is sent."""
         return (self.says("Measuring") or ("", ""))[0] == "True"
 
+    def pod(self, component: str) -> Object:
+        """Return a pod that the controller of a child makes now; no node has it yet."""
+        return a_pod(self.run, component, job_uid=f"uid-of-Job-{self.jobs_made}")
+
     def restart_operator(self) -> None:
         """Forget all that only a process knows."""
         self.collected = None
@@ -217,7 +221,7 @@ class PretendCluster:
 
     def start_load(self) -> "PretendCluster":
         """Let the load pod run."""
-        pod = started(bound(load_pod(self.run)), ready=True, at=self.now)
+        pod = started(bound(self.pod(LOADGEN)), ready=True, at=self.now)
         self.pods[pod["metadata"]["name"]] = pod
         return self.settle()
 
@@ -267,11 +271,11 @@ class PretendCluster:
         return self.settle()
 
     def _of(self, component: str) -> list[tuple[str, Object]]:
-        label = "app.kubernetes.io/component"
         return [
             (name, pod)
             for name, pod in list(self.pods.items())
-            if pod["metadata"]["labels"][label] == component
+            if pod["metadata"]["labels"][COMPONENT_LABEL] == component
+            and name.startswith(f"{self.run['metadata']['name']}-")
         ]
 
     def _tell(self, plan: Plan) -> None:
@@ -297,7 +301,8 @@ class PretendCluster:
         self.refused.pop(key, None)
         self.writes.append(f"make {key}")
         self.jobs_made += child["kind"] == "Job"
-        made = {"uid": f"uid-{next(self._uids)}", "creationTimestamp": stamp(self.now)}
+        number = self.jobs_made if child["kind"] == "Job" else next(self._uids)
+        made = {"uid": f"uid-of-{child['kind']}-{number}", "creationTimestamp": stamp(self.now)}
         self.children[key] = {**child, "metadata": {**metadata, **made}}
 
     def _refuse(self, key: str, code: int, words: str) -> None:

@@ -11,7 +11,6 @@ from inferometer_api.result import Outcome
 from inferometer_operator.reconcile.observed import Collected, Turn
 from support.cluster_objects import (
     Object,
-    a_pod,
     being_deleted,
     bound,
     disrupted,
@@ -32,7 +31,7 @@ def _server(change: Callable[[Object], Object]) -> Happening:
 
     def happens(cluster: PretendCluster) -> None:
         if cluster.server in cluster.children:
-            pod = next((pod for _, pod in cluster._of(SERVER)), a_pod(cluster.run, SERVER))
+            pod = next((pod for _, pod in cluster._of(SERVER)), cluster.pod(SERVER))
             cluster.pods[pod["metadata"]["name"]] = change(pod)
 
     return happens
@@ -43,7 +42,7 @@ def _load(change: Callable[[Object], Object]) -> Happening:
 
     def happens(cluster: PretendCluster) -> None:
         if _has_job(cluster):
-            pod = next((pod for _, pod in cluster._of(LOADGEN)), a_pod(cluster.run, LOADGEN))
+            pod = next((pod for _, pod in cluster._of(LOADGEN)), cluster.pod(LOADGEN))
             ended = "terminated" in str(pod["status"])
             cluster.pods[pod["metadata"]["name"]] = pod if ended else change(pod)
 

@@ -18,8 +18,8 @@ from inferometer_operator.reconcile.case import Case, deleting, owner_of
 from inferometer_operator.reconcile.children_faults import CLASH_CODE, refused_child
 from inferometer_operator.reconcile.loading import Loading
 from inferometer_operator.reconcile.observed import Json
+from inferometer_operator.reconcile.owned import result_maps_of, server_pods
 from inferometer_operator.reconcile.plan import Target
-from inferometer_operator.reconcile.serving import server_pods
 from inferometer_operator.reconcile.times import later
 
 
@@ -61,11 +61,7 @@ def _keeping(case: Case, document: ResultDocument) -> Collection:
     scenarios = tuple(summary_of(each) for each in document.scenarios)
     written = document.model_dump_json(exclude_none=True).encode()
     wanted = result_maps(parts(compressed(written)), owner_of(case))
-    held = {
-        str(each["metadata"]["name"]): each
-        for each in case.observed.result_maps
-        if not deleting(each)
-    }
+    held = {name: each for name, each in result_maps_of(case).items() if not deleting(each)}
     names = [str(each["metadata"]["name"]) for each in wanted]
     if stale := _stale(wanted, held):
         return Collection(done=False, delete=stale)

@@ -13,6 +13,7 @@ from inferometer_operator.reconcile.conditions import Told, clipped, condition, 
 from inferometer_operator.reconcile.loading import Loading, loading
 from inferometer_operator.reconcile.measuring import shown_of
 from inferometer_operator.reconcile.observed import Json
+from inferometer_operator.reconcile.owned import own_pods
 from inferometer_operator.reconcile.plan import Plan, Target
 from inferometer_operator.reconcile.times import later, read, seconds_until, stamp
 from inferometer_operator.reconcile.verdict import not_complete
@@ -206,7 +207,7 @@ def _left(case: Case) -> _Left:
         for child in (observed.job, observed.deployment)
         if child is not None and case.owns(child) and not deleting(child)
     ]
-    return _Left(tuple(children), observed.pods)
+    return _Left(tuple(children), own_pods(case))
 
 
 def _completed_at(case: Case) -> datetime:

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from inferometer_operator.reconcile.case import Case, deleting, given_up_at
 from inferometer_operator.reconcile.conditions import Told, condition, told, without
 from inferometer_operator.reconcile.observed import Json
+from inferometer_operator.reconcile.owned import own_pods
 from inferometer_operator.reconcile.plan import Plan, Target
 
 _HELD = (
@@ -38,7 +39,7 @@ def taken_back(case: Case) -> Plan:
         _child(case, observed.plan_map, "ConfigMap"),
     )
     left = [found for found, _ in children if found is not None]
-    pods = [pod for pod in observed.pods if not _is_given_up(case, pod)]
+    pods = [pod for pod in own_pods(case) if not _is_given_up(case, pod)]
     if left or pods:
         return Plan(
             plan.status,

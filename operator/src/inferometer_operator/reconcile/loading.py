@@ -19,8 +19,9 @@ from inferometer_operator.reconcile.children_faults import (
 from inferometer_operator.reconcile.conditions import condition
 from inferometer_operator.reconcile.faults import Asked, Fault, fault, pod_fault
 from inferometer_operator.reconcile.observed import Json
+from inferometer_operator.reconcile.owned import load_pods
 from inferometer_operator.reconcile.plan import Target
-from inferometer_operator.reconcile.serving import job_was_seen, load_pods, planned_uids
+from inferometer_operator.reconcile.serving import job_was_seen, planned_uids
 
 Stage = Literal["absent", "starting", "running", "over", "lost"]
 _HAD_STARTED = {"Preparing", "Measuring", "Stopping", "Ended"}

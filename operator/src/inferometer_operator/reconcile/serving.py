@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from inferometer_api.children import GRPC_PORT, HTTP_PORT, LOADGEN, SERVER
+from inferometer_api.children import GRPC_PORT, HTTP_PORT
 from inferometer_api.plan import PlannedServer
 from inferometer_api.server import Server
 from inferometer_operator.manifests.owner import Manifest
@@ -22,6 +22,7 @@ from inferometer_operator.reconcile.children_faults import (
 from inferometer_operator.reconcile.conditions import condition
 from inferometer_operator.reconcile.faults import Asked, Fault, disrupted, fault, pod_fault
 from inferometer_operator.reconcile.observed import Json
+from inferometer_operator.reconcile.owned import load_pods, server_pods
 from inferometer_operator.reconcile.times import read
 
 _SAY_MORE = {"OutOfMemory", "Evicted", "NodeLost", "PodRefused"}
@@ -56,19 +57,9 @@ def job_was_seen(case: Case) -> bool:
     return measuring is not None and measuring.status != "Unknown"
 
 
-def load_pods(case: Case) -> tuple[Json, ...]:
-    """Return the run's load pods: there is never more than one that measures."""
-    return tuple(pod for pod in case.observed.pods if pods.component(pod) == LOADGEN)
-
-
 def leads_anywhere(service: Json | None) -> bool:
     """Whether a Service has no pods behind it, but any name of its author's choice."""
     return service is not None and (service.get("spec") or {}).get("type") == "ExternalName"
-
-
-def server_pods(case: Case) -> tuple[Json, ...]:
-    """Return the run's server pods, those too that are over or being deleted."""
-    return tuple(pod for pod in case.observed.pods if pods.component(pod) == SERVER)
 
 
 def _external(case: Case) -> Serving:

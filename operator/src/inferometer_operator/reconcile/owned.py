@@ -1,0 +1,49 @@
+"""Which pods and ConfigMaps are a run's own? Labels anyone may write; the controller counts."""
+
+from inferometer_api.children import LOADGEN, SERVER
+from inferometer_operator.reconcile import pods
+from inferometer_operator.reconcile.case import Case
+from inferometer_operator.reconcile.observed import Json
+
+
+def own_pods(case: Case) -> tuple[Json, ...]:
+    """Return the run's pods, of server and load, those too that are over or being deleted."""
+    return (*server_pods(case), *load_pods(case))
+
+
+def server_pods(case: Case) -> tuple[Json, ...]:
+    """Return the run's server pods: those of a ReplicaSet of its Deployment."""
+    return tuple(
+        pod
+        for pod in case.observed.pods
+        if pods.component(pod) == SERVER and _replica_set(pod).startswith(f"{case.server}-")
+    )
+
+
+def load_pods(case: Case) -> tuple[Json, ...]:
+    """Return the run's load pods, those of its Job: there is never more than one that measures."""
+    return tuple(
+        pod
+        for pod in case.observed.pods
+        if pods.component(pod) == LOADGEN and _is_of_job(case, pods.controller(pod))
+    )
+
+
+def result_maps_of(case: Case) -> dict[str, Json]:
+    """Return the ConfigMaps of the run's result, by name."""
+    return {
+        str(each["metadata"]["name"]): each
+        for each in case.observed.result_maps
+        if case.owns(each)
+    }
+
+
+def _replica_set(pod: Json) -> str:
+    owner = pods.controller(pod)
+    return str(owner.get("name", "")) if owner.get("kind") == "ReplicaSet" else ""
+
+
+def _is_of_job(case: Case, owner: Json) -> bool:
+    job = case.observed.job
+    same = job is None or not case.owns(job) or owner.get("uid") == job["metadata"].get("uid")
+    return owner.get("kind") == "Job" and owner.get("name") == case.load and same
