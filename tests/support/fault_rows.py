@@ -52,9 +52,9 @@ def with_server(change: Change, spec: dict[str, Any] | None = None) -> PretendCl
     return cluster.settle()
 
 
-def with_load(change: Change) -> PretendCluster:
+def with_load(change: Change, spec: dict[str, Any] | None = None) -> PretendCluster:
     """Return a cluster whose server is ready and whose load pod is so."""
-    cluster = a_cluster().settle().schedule().start_server()
+    cluster = a_cluster(spec).settle().schedule().start_server()
     pod = change(cluster.pod(LOADGEN))
     cluster.pods[pod["metadata"]["name"]] = pod
     return cluster.settle()

@@ -10,7 +10,15 @@ from inferometer_api.children import LOADGEN, RESULT, SERVER, labels
 from inferometer_api.handover import decompressed, joined, summary_of
 from inferometer_api.result import Outcome, ResultDocument
 from inferometer_operator.reconcile.observed import Collected
-from support.cluster_objects import a_pod, being_deleted, container, started, terminated, with_init
+from support.cluster_objects import (
+    a_pod,
+    being_deleted,
+    bound,
+    container,
+    started,
+    terminated,
+    with_init,
+)
 from support.condition_rows import (
     VALID,
     a_cluster,
@@ -20,7 +28,7 @@ from support.condition_rows import (
     over,
     serving,
 )
-from support.fault_rows import changed_pod, crashed
+from support.fault_rows import Change, changed_pod, crashed, waits, with_load
 from support.pretend_cluster import PretendCluster, stored
 from support.runs import a_run
 
@@ -159,6 +167,26 @@ def test_a_load_generator_that_still_sends_load_is_never_kept() -> None:
     """With cleanup Never too, the Job of one that did not stop is deleted."""
     cluster = changed(retaining(measuring(), cleanup="Never"), cancel=True).later(31)
     assert set(cluster.children) & CHILDREN == CHILDREN - {"Job/a-run-load"}
+
+
+_NOT_YET: list[Change] = [bound, waits("ErrImagePull"), waits("InvalidImageName", "no")]
+
+
+@pytest.mark.parametrize("cleanup", ["Never", "OnSuccess"])
+@pytest.mark.parametrize("change", _NOT_YET)
+def test_a_load_pod_that_may_start_yet_is_never_kept(cleanup: str, change: Change) -> None:
+    """It would measure beside the next run; its server, which asks for nothing, is kept."""
+    cluster = changed(with_load(change, {"retention": {"cleanup": cleanup}}), cancel=True)
+    assert set(cluster.children) == CHILDREN - {cluster.load}
+    assert cluster.says("Finished") is None
+    assert cluster.collect_garbage().says("Finished") == ("True", "Failed")
+
+
+def test_a_job_whose_pod_is_still_to_come_is_never_kept() -> None:
+    """A controller that is slow makes it later."""
+    cluster = retaining(a_cluster().settle().schedule(), cleanup="Never")
+    assert cluster.load in cluster.children
+    assert set(changed(cluster, cancel=True).children) == CHILDREN - {cluster.load}
 
 
 def test_a_policy_that_changes_later_counts() -> None:

@@ -1,19 +1,20 @@
 """What is left to do for a run that has ended: stop, collect, clean up, forget?"""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
 from inferometer_api.deadlines import FORCED_SECONDS, STOP_SECONDS
 from inferometer_api.reasons import ReasonName
 from inferometer_api.result import Outcome
 from inferometer_api.status import RunStatus
+from inferometer_operator.reconcile import pods
 from inferometer_operator.reconcile.case import Case, deleting, given_up_at
 from inferometer_operator.reconcile.collecting import Collection, collection
 from inferometer_operator.reconcile.conditions import Told, clipped, condition, holds, told
 from inferometer_operator.reconcile.loading import Loading, loading
 from inferometer_operator.reconcile.measuring import shown_of
 from inferometer_operator.reconcile.observed import Json
-from inferometer_operator.reconcile.owned import own_pods
+from inferometer_operator.reconcile.owned import load_pods, own_pods
 from inferometer_operator.reconcile.plan import Plan, Target
 from inferometer_operator.reconcile.times import later, read, seconds_until, stamp
 from inferometer_operator.reconcile.verdict import not_complete
@@ -42,9 +43,9 @@ def has_ended(status: RunStatus) -> bool:
 def ended(case: Case) -> Plan:
     """Return what is left to do for a run of which it is decided how it ended."""
     status = case.before
-    if holds(status, "Finished"):
-        return _forgotten(case, Plan(status, delete=_leftovers(case)))
     load = loading(case)
+    if holds(status, "Finished"):
+        return _forgotten(case, Plan(status, delete=_leftovers(case, load)))
     stop_by = later(_completed_at(case), STOP_SECONDS)
     if load.stage == "running" and case.now < stop_by:
         status = _stopping(case)
@@ -111,32 +112,21 @@ def with_scenarios(status: RunStatus, found: Collection) -> RunStatus:
     return status.model_copy(update=update)
 
 
-@dataclass(frozen=True, slots=True)
-class _Left:
-    """What of a run is still in the cluster."""
-
-    children: tuple[Json, ...]
-    pods: tuple[Json, ...]
-
-
 def _cleaned(case: Case, load: Loading) -> Plan:
     """Return the plan that deletes what is not kept, and says Finished when it is gone."""
-    targets = _leftovers(case)
-    if load.stage == "running" and not any(each.kind == "Job" for each in targets):
-        # Kept for a look are only things that no longer send load.
-        targets = (*targets, *_target(case, "Job", case.load, case.observed.job))
+    targets = _leftovers(case, load)
     status = case.before
     measuring = condition(status, "Measuring")
     if measuring is not None and (measuring.status == "True" or measuring.reason in _WORKED):
         words = "The load generator has ended."
         status = told(status, case.moment, Told("Measuring", "False", "Ended", words))
     since = _completed_at(case)
-    cleans = _cleans(case) or load.stage == "running"
-    left = _left(case) if cleans else _Left((), ())
-    gone_by = [given_up_at(pod, since) for pod in left.pods]
+    gone_by = [given_up_at(pod, since) for pod in _pods_to_go(case, load)]
     waits = [each for each in gone_by if each > case.now]
     forced = later(since, FORCED_SECONDS)
-    if case.now < forced and (left.children or waits):
+    # A ConfigMap is gone as soon as it is deleted.
+    lasting = any(target.kind != "ConfigMap" for target in targets)
+    if case.now < forced and (lasting or waits):
         look = seconds_until(case.now, *waits, forced)
         return Plan(status, delete=targets, look_again_seconds=look)
     return _forgotten(case, Plan(_finished(case, status), delete=targets))
@@ -177,16 +167,37 @@ def _cleans(case: Case) -> bool:
             return False
 
 
-def _leftovers(case: Case) -> tuple[Target, ...]:
-    """Return what is to be deleted by the run's policy and is not being deleted yet."""
-    if not _cleans(case):
-        return ()
+def _may_send_load(load: Loading) -> bool:
+    """Whether a load pod works, or may start yet: it would measure beside the next run."""
+    match load.stage:
+        case "starting" | "running":
+            return True
+        case "lost":
+            return load.pod is not None and not pods.is_over(load.pod)
+        case "absent" | "over":
+            return False
+
+
+def _leftovers(case: Case, load: Loading) -> tuple[Target, ...]:
+    """Return what is to be deleted and is not being deleted yet.
+
+    That goes by the run's policy; only a Job that may still send load is never kept.
+    """
     observed = case.observed
+    if not _cleans(case):
+        return _target(case, "Job", case.load, observed.job) if _may_send_load(load) else ()
     return (
         *_target(case, "Job", case.load, observed.job),
         *_target(case, "Deployment", case.server, observed.deployment),
         *_target(case, "ConfigMap", case.load, observed.plan_map),
     )
+
+
+def _pods_to_go(case: Case, load: Loading) -> tuple[Json, ...]:
+    """Return the pods that go with what is deleted."""
+    if _cleans(case):
+        return own_pods(case)
+    return load_pods(case) if _may_send_load(load) else ()
 
 
 def _target(case: Case, kind: str, name: str, found: Json | None) -> tuple[Target, ...]:
@@ -198,16 +209,6 @@ def _target(case: Case, kind: str, name: str, found: Json | None) -> tuple[Targe
             return (Target(kind, name, uid),)
         case _:
             raise ValueError(f"{kind} is no kind of child.")
-
-
-def _left(case: Case) -> _Left:
-    observed = case.observed
-    children = [
-        child
-        for child in (observed.job, observed.deployment)
-        if child is not None and case.owns(child) and not deleting(child)
-    ]
-    return _Left(tuple(children), own_pods(case))
 
 
 def _completed_at(case: Case) -> datetime:

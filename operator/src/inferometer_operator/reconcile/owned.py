@@ -32,9 +32,7 @@ def load_pods(case: Case) -> tuple[Json, ...]:
 def result_maps_of(case: Case) -> dict[str, Json]:
     """Return the ConfigMaps of the run's result, by name."""
     return {
-        str(each["metadata"]["name"]): each
-        for each in case.observed.result_maps
-        if case.owns(each)
+        str(each["metadata"]["name"]): each for each in case.observed.result_maps if case.owns(each)
     }
 
 
