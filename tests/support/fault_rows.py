@@ -1,6 +1,5 @@
 """Which course of events leads to each fault of a pod or of another child? One row each."""
 
-from collections.abc import Callable
 from typing import Any
 
 from inferometer_api.children import LOADGEN, SERVER
@@ -15,21 +14,29 @@ from support.cluster_objects import (
     disrupted,
     ended,
     evicted,
-    on_silent_node,
-    replica_failure,
     started,
     terminated,
     unschedulable,
-    waiting,
-    warning,
-    with_container,
     with_init,
 )
-from support.condition_rows import Course, Row, a_cluster, external, measuring, serving
-from support.pretend_cluster import PretendCluster
-
-Change = Callable[[Object], Object]
-"""What happens to a pod that is made."""
+from support.condition_rows import Course, Row, external, measuring, serving
+from support.fault_courses import (
+    Change,
+    changed_pod,
+    crashed,
+    fetched,
+    foreign,
+    left_behind,
+    lost_pods,
+    refuses,
+    refuses_load_pod,
+    refuses_server_pods,
+    silent,
+    waits,
+    with_load,
+    with_server,
+    without,
+)
 
 NOTHING = Collected(None, "The log holds no result document.")
 """What a load generator leaves that was killed."""
@@ -42,111 +49,6 @@ _LIMITS = "is forbidden: maximum cpu usage per Container is 500m, but limit is 1
 _POLICY = 'is forbidden: violates PodSecurity "restricted:latest": seccompProfile'
 _HOOK = 'admission webhook "gate.example" denied the request: not here'
 _GPU = {"server": {"device": "GPU"}}
-
-
-def with_server(change: Change, spec: dict[str, Any] | None = None) -> PretendCluster:
-    """Return a cluster whose server pod is so."""
-    cluster = a_cluster(spec).settle()
-    pod = change(cluster.pod(SERVER))
-    cluster.pods[pod["metadata"]["name"]] = pod
-    return cluster.settle()
-
-
-def with_load(change: Change, spec: dict[str, Any] | None = None) -> PretendCluster:
-    """Return a cluster whose server is ready and whose load pod is so."""
-    cluster = a_cluster(spec).settle().schedule().start_server()
-    pod = change(cluster.pod(LOADGEN))
-    cluster.pods[pod["metadata"]["name"]] = pod
-    return cluster.settle()
-
-
-def changed_pod(cluster: PretendCluster, component: str, change: Change) -> PretendCluster:
-    """Let something happen to a pod of a run."""
-    for name, pod in cluster._of(component):
-        cluster.pods[name] = change(pod)
-    return cluster.settle()
-
-
-def waits(reason: str, message: str = "") -> Change:
-    """Return what a kubelet tells of a container that does not start."""
-    return lambda pod: with_container(
-        pod, container(pod["spec"]["containers"][0]["name"], waiting(reason, message))
-    )
-
-
-def crashed(code: int, message: str, *, restarts: int = 0, **more: Any) -> Change:
-    """Return what a kubelet tells of a server that ended and is started again."""
-    again = waiting("CrashLoopBackOff") if restarts > 1 else {"running": {}}
-    state = terminated(code, message, **more)
-    return lambda pod: with_container(
-        pod, container("server", again, last=state, restarts=restarts), phase="Running"
-    )
-
-
-def fetched(code: int, message: str) -> Change:
-    """Return what a kubelet tells of an init container that ended badly."""
-
-    def change(pod: Object) -> Object:
-        found = with_init(pod, container("fetch", terminated(code, message)))
-        lasting = pod["spec"]["containers"][0]["name"] == "server"
-        return found if lasting else {**found, "status": {**found["status"], "phase": "Failed"}}
-
-    return change
-
-
-def refuses(*keys: str, words: str, code: int = 403) -> Course:
-    """Return the course in which the API server refuses children."""
-
-    def course() -> PretendCluster:
-        cluster = a_cluster()
-        cluster.refusals = dict.fromkeys(keys, (code, words))
-        return cluster.settle().schedule() if "Job/a-run-load" in keys else cluster.settle()
-
-    return course
-
-
-def refuses_server_pods(words: str) -> PretendCluster:
-    """Return a cluster whose ReplicaSet cannot make its pods."""
-    cluster = a_cluster().settle()
-    cluster.children[cluster.server] = replica_failure(cluster.children[cluster.server], words)
-    return cluster.settle()
-
-
-def refuses_load_pod(words: str) -> PretendCluster:
-    """Return a cluster whose Job cannot make its pod."""
-    cluster = a_cluster().settle().schedule().start_server()
-    cluster.events.append(warning(cluster.children[cluster.load], "FailedCreate", words))
-    return cluster.settle()
-
-
-def foreign(key: str, *, late: bool = False) -> PretendCluster:
-    """Return a cluster with an object of someone else that has a name of the run's."""
-    cluster = a_cluster()
-    name = key.partition("/")[2]
-    cluster.children[key] = {"kind": key.partition("/")[0], "metadata": {"name": name, "uid": "x"}}
-    cluster.settle()
-    return cluster.schedule() if late else cluster
-
-
-def without(cluster: PretendCluster, *keys: str) -> PretendCluster:
-    """Let someone delete children of a run."""
-    for key in keys:
-        del cluster.children[key]
-    return cluster.settle()
-
-
-def _silent(component: str) -> Course:
-    def course() -> PretendCluster:
-        cluster = serving()
-        return changed_pod(cluster, component, lambda pod: on_silent_node(pod, cluster.now))
-
-    return course
-
-
-def _lost_pods(cluster: PretendCluster, component: str) -> PretendCluster:
-    for name, _ in cluster._of(component):
-        del cluster.pods[name]
-    return cluster.settle()
 
 
 def _rows(
@@ -243,6 +145,12 @@ FAULT_ROWS: list[Row] = [
         lambda: foreign("Job/a-run-load", late=True),
         ("is not the run's",),
     ),
+    Row(
+        _REFUSED_JOB,
+        "NameClash",
+        lambda: left_behind("Job/a-run-load").schedule(),
+        ("is about to go", "until 2026-03-12T14:01:00Z"),
+    ),
     *_pod_rows(
         "ContainerNotStarted",
         waits("CreateContainerConfigError", 'configmap "x" not found'),
@@ -268,7 +176,7 @@ FAULT_ROWS: list[Row] = [
         None,
         ("code 1", "Killed."),
     ),
-    *_rows("ServerReplaced", lambda: _lost_pods(measuring(), SERVER), None, ("gone",)),
+    *_rows("ServerReplaced", lambda: lost_pods(measuring(), SERVER), None, ("gone",)),
     *_rows("ServerDeleted", lambda: without(measuring(), "Deployment/a-run-server"), None),
     *_rows(
         "OutOfMemory",
@@ -294,7 +202,7 @@ FAULT_ROWS: list[Row] = [
         "OutOfcpu",
         "node1",
     ),
-    *_rows("NodeLost", _silent(SERVER), _silent(LOADGEN), ("node1",)),
+    *_rows("NodeLost", silent(SERVER), silent(LOADGEN), ("node1",)),
     Row(
         _FAILED,
         "NodeLost",
@@ -316,8 +224,8 @@ FAULT_ROWS: list[Row] = [
         ("preempting",),
     ),
     Row(_FAILED, "LoadNotStarted", lambda: with_load(bound).later(300), ("300 s", "a-run-load")),
-    *_rows("LoadPodLost", None, lambda: _lost_pods(measuring(), LOADGEN)),
-    Row(_FAILED, "LoadPodLost", lambda: _lost_pods(without(serving(), "Job/a-run-load"), LOADGEN)),
+    *_rows("LoadPodLost", None, lambda: lost_pods(measuring(), LOADGEN)),
+    Row(_FAILED, "LoadPodLost", lambda: lost_pods(without(serving(), "Job/a-run-load"), LOADGEN)),
     Row(
         _FAILED,
         "LoadPodLost",

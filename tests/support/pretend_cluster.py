@@ -28,7 +28,16 @@ from inferometer_operator.reconcile.observed import (
 from inferometer_operator.reconcile.plan import Plan
 from inferometer_operator.reconcile.times import stamp
 from inferometer_operator.settings import Images, Settings
-from support.cluster_objects import EPOCH, Object, a_pod, bound, ended, server_pod, started
+from support.cluster_objects import (
+    EPOCH,
+    Object,
+    a_pod,
+    bound,
+    ended,
+    owner_reference,
+    server_pod,
+    started,
+)
 from support.results import a_result
 from support.runs import a_run
 
@@ -107,9 +116,9 @@ class PretendCluster:
         ]
         return Observed(
             turn=self.turn,
-            deployment=self.children.get(self.server),
-            job=self.children.get(self.load),
-            plan_map=self.children.get(f"ConfigMap/{name}-load"),
+            deployment=self._own(self.server),
+            job=self._own(self.load),
+            plan_map=self._own(f"ConfigMap/{name}-load"),
             pods=tuple(self.pods.values()),
             result_maps=tuple(maps),
             events=tuple(self.events),
@@ -270,6 +279,11 @@ class PretendCluster:
                     del self.pods[name]
         return self.settle()
 
+    def _own(self, key: str) -> Object | None:
+        found = self.children.get(key, {"metadata": {}})
+        owners = found["metadata"].get("ownerReferences", ())
+        return found if owner_reference(self.run) in owners else None
+
     def _of(self, component: str) -> list[tuple[str, Object]]:
         return [
             (name, pod)
@@ -293,7 +307,7 @@ class PretendCluster:
         if held is not None:
             ours = held["metadata"].get("ownerReferences") == metadata["ownerReferences"]
             if not ours:
-                self._refuse(key, 409, "already exists")
+                self._refuse(key, 409, "already exists", held["metadata"])
             return
         if key in self.refusals:
             self._refuse(key, *self.refusals[key])
@@ -305,11 +319,11 @@ class PretendCluster:
         made = {"uid": f"uid-of-{child['kind']}-{number}", "creationTimestamp": stamp(self.now)}
         self.children[key] = {**child, "metadata": {**metadata, **made}}
 
-    def _refuse(self, key: str, code: int, words: str) -> None:
+    def _refuse(self, key: str, code: int, words: str, holder: Object | None = None) -> None:
         held = self.refused.get(key)
         if held is None:
             self.writes.append(f"refused {key}")
-        self.refused[key] = Refusal(held.since if held else self.now, code, words)
+        self.refused[key] = Refusal(held.since if held else self.now, code, words, holder)
 
     def _delete(self, kind: str, name: str, uid: str) -> None:
         if kind == "BenchmarkRun":

@@ -1,21 +1,18 @@
 """An end is told at once; what was measured is kept; what was made is deleted, nothing else."""
 
-import json
 from base64 import b64decode
 from typing import Any
 
 import pytest
 
-from inferometer_api.children import LOADGEN, RESULT, SERVER, labels
+from inferometer_api.children import LOADGEN, SERVER
 from inferometer_api.handover import decompressed, joined, summary_of
 from inferometer_api.result import Outcome, ResultDocument
 from inferometer_operator.reconcile.observed import Collected
 from support.cluster_objects import (
-    a_pod,
     being_deleted,
     bound,
     container,
-    started,
     terminated,
     with_init,
 )
@@ -28,9 +25,8 @@ from support.condition_rows import (
     over,
     serving,
 )
-from support.fault_rows import Change, changed_pod, crashed, waits, with_load
-from support.pretend_cluster import PretendCluster, stored
-from support.runs import a_run
+from support.fault_courses import Change, changed_pod, crashed, waits, with_load
+from support.pretend_cluster import PretendCluster
 
 CHILDREN = {"Deployment/a-run-server", "Job/a-run-load", "ConfigMap/a-run-load"}
 
@@ -268,62 +264,3 @@ def test_a_run_that_may_have_begun_to_measure_is_not_held() -> None:
     assert cluster.says("Failed") == ("True", "Suspended")
     waits = changed(a_cluster().settle().schedule(), suspend=True)
     assert waits.says("Failed") is None
-
-
-@pytest.mark.parametrize(
-    "key",
-    [
-        "Deployment/a-run-server",
-        "Job/a-run-load",
-        "ConfigMap/a-run-load",
-        "ConfigMap/a-run-result-0",
-    ],
-)
-def test_what_belongs_to_others_is_neither_used_nor_deleted(key: str) -> None:
-    """A foreign object of the name that a child needs stays as it is, and the run says so."""
-    cluster = a_cluster()
-    name = key.partition("/")[2]
-    foreign = {"kind": key.partition("/")[0], "metadata": {"name": name, "uid": "theirs"}}
-    cluster.children[key] = foreign
-    cluster.settle().schedule().start_server()
-    if cluster.load in cluster.children and key != cluster.load:
-        over(cluster.start_load().measure())
-    cluster.collect_garbage()
-    cluster.pass_time()
-    assert cluster.children[key] == foreign
-    told = cluster.says("Complete") if "result" in key else cluster.says("Failed")
-    assert told == ("True", "ResultNotKept" if "result" in key else "NameClash")
-    assert f"name {name}" in cluster.message("Complete" if "result" in key else "Failed")
-
-
-def test_what_only_carries_the_labels_of_a_run_is_not_the_runs() -> None:
-    """Such a ConfigMap is not deleted, and such pods are no servers, no load and not waited for."""
-    cluster = a_cluster().settle()
-    other = stored(a_run(), uid="theirs", name="other")
-    theirs = labels("a-run", cluster.run["metadata"]["uid"], RESULT)
-    mine = {"kind": "ConfigMap", "metadata": {"name": "mine", "uid": "x", "labels": theirs}}
-    cluster.children["ConfigMap/mine"] = mine
-    for component in (SERVER, LOADGEN):
-        pod = started(a_pod(other, component, name=f"their-{component}"), ready=True)
-        pod["metadata"]["labels"] = labels("a-run", cluster.run["metadata"]["uid"], component)
-        cluster.pods[pod["metadata"]["name"]] = pod
-    cluster.settle()
-    assert cluster.jobs_made == 0
-    cluster.schedule().start_server().start_load().measure()
-    plan = json.loads(cluster.children["ConfigMap/a-run-load"]["data"]["plan.json"])
-    assert [each["pod"] for each in plan["servers"]] == ["a-run-server-1"]
-    over(cluster)
-    assert cluster.children["ConfigMap/mine"] == mine
-    assert cluster.collect_garbage().says("Finished") == ("True", "Complete")
-
-
-def test_a_foreign_owner_makes_an_object_foreign() -> None:
-    """The UID of the run counts: a run of the same name that was deleted is someone else."""
-    cluster = a_cluster()
-    old = a_cluster().settle().children["Deployment/a-run-server"]
-    (owner,) = old["metadata"]["ownerReferences"]
-    metadata = {**old["metadata"], "ownerReferences": [{**owner, "uid": "of-an-earlier-one"}]}
-    cluster.children["Deployment/a-run-server"] = {**old, "metadata": metadata}
-    assert cluster.settle().says("Failed") == ("True", "NameClash")
-    cluster.pass_time()
-    assert "Deployment/a-run-server" in cluster.children

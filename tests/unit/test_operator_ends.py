@@ -20,7 +20,7 @@ from support.cluster_objects import (
     unschedulable,
 )
 from support.condition_rows import VALID, a_cluster, external
-from support.fault_rows import crashed, fetched, waits
+from support.fault_courses import crashed, fetched, waits
 from support.pretend_cluster import PretendCluster
 
 Happening = Callable[[PretendCluster], None]

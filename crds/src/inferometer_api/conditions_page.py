@@ -111,6 +111,13 @@ def _deadlines() -> list[str]:
             "for a pod to go that is being deleted; then the run is Finished without it",
         ),
         (
+            f"{deadlines.NAMESAKE_SECONDS} s",
+            (
+                "for what a deleted run of the same name has left to go, from when it first was "
+                "in the way"
+            ),
+        ),
+        (
             f"{deadlines.FORCED_SECONDS} s",
             "from the run's end until it is Finished, whatever is left of it",
         ),

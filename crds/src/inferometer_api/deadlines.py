@@ -11,6 +11,8 @@ GONE_SECONDS = 60
 """For a pod to go that is being deleted: those of a lost node never do."""
 FORCED_SECONDS = 300
 """For everything else that is to be deleted to go, from the run's end."""
+NAMESAKE_SECONDS = 60
+"""For what a deleted run of the same name has left to go, from when it first was in the way."""
 KEPT_SECONDS = 60
 """For the API server to take the ConfigMaps of a result."""
 APPEARS_SECONDS = 5

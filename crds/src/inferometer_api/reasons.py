@@ -268,8 +268,9 @@ REASONS: dict[ReasonName, Reason] = {
     ),
     "NameClash": Reason(
         "An object that belongs to someone else has the name that the run needs. It is neither "
-        "used nor deleted.",
-        _EITHER,
+        "used nor deleted; one that is about to go, with a deleted run of the same name, is waited "
+        "for.",
+        _REFUSED_CHILD,
         "Create the run under another name, or delete that object yourself.",
     ),
     "ContainerNotStarted": Reason(

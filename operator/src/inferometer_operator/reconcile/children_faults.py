@@ -7,11 +7,14 @@ controllers that make them, which tell it in a condition or in an event.
 import re
 from collections.abc import Iterable
 
-from inferometer_api.reasons import ReasonName
+from inferometer_api.deadlines import NAMESAKE_SECONDS
+from inferometer_api.reasons import REASONS, ReasonName
+from inferometer_operator.reconcile.case import Case
 from inferometer_operator.reconcile.faults import Fault, fault
 from inferometer_operator.reconcile.observed import Json, Refusal
+from inferometer_operator.reconcile.times import later, stamp
 
-CLASH_CODE = 409
+_CLASH_CODE = 409
 
 _SIGNS: tuple[tuple[ReasonName, str], ...] = (
     ("QuotaExceeded", r"exceeded quota|failed quota|insufficient quota"),
@@ -27,16 +30,38 @@ _SIGNS: tuple[tuple[ReasonName, str], ...] = (
 """What the messages of the API server's admission say, by reason."""
 
 
-def refused_child(child: str, refusal: Refusal, asked: str) -> Fault:
+def refused_child(case: Case, child: str, refusal: Refusal, asked: str) -> Fault:
     """Return why an object was not made; `child` is "Deployment/NAME", `asked` what it asks for."""
     kind, _, name = child.partition("/")
-    if refusal.code == CLASH_CODE:
-        return fault(
-            "NameClash",
-            f"The run needs a {kind} of the name {name}, but there is one that is not the run's",
-        )
+    if refusal.code == _CLASH_CODE:
+        return _clash(case, kind, name, refusal)
     found = f"The API server refuses the {kind} {name}{asked}: {refusal.message}"
     return fault(reason_of(refusal.message), found)
+
+
+def _clash(case: Case, kind: str, name: str, refusal: Refusal) -> Fault:
+    found = f"The run needs a {kind} of the name {name}, but there is one that is not the run's"
+    until = later(refusal.since, NAMESAKE_SECONDS)
+    if case.now >= until or not _goes(case, refusal.holder):
+        return fault("NameClash", found)
+    message = (
+        f"{found}. It is about to go, or is left from an earlier run of that name: it is waited "
+        f"for until {stamp(until)}. {REASONS['NameClash'].remedy}"
+    )
+    return Fault("NameClash", message, ends=False, until=until)
+
+
+def _goes(case: Case, holder: Json | None) -> bool:
+    """Whether an object goes by itself: it is being deleted, or its run was and had this name."""
+    if holder is None or holder.get("deletionTimestamp"):
+        return True
+    return any(
+        owner.get("controller")
+        and owner.get("kind") == "BenchmarkRun"
+        and owner.get("name") == case.name
+        and owner.get("uid") != case.uid
+        for owner in holder.get("ownerReferences") or ()
+    )
 
 
 def refused_pods(who: str, message: str, asked: str) -> Fault:

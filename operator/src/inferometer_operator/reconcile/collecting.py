@@ -15,7 +15,7 @@ from inferometer_operator.manifests.owner import PARTS_ANNOTATION, Manifest
 from inferometer_operator.manifests.result_maps import result_maps
 from inferometer_operator.reconcile import pods
 from inferometer_operator.reconcile.case import Case, deleting, owner_of
-from inferometer_operator.reconcile.children_faults import CLASH_CODE, refused_child
+from inferometer_operator.reconcile.children_faults import refused_child
 from inferometer_operator.reconcile.loading import Loading
 from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.owned import result_maps_of, server_pods
@@ -72,9 +72,10 @@ def _keeping(case: Case, document: ResultDocument) -> Collection:
         return Collection(kept=kept, scenarios=scenarios)
     for child, refusal in case.observed.refused.items():
         kind, _, name = child.partition("/")
-        over = case.now >= later(refusal.since, KEPT_SECONDS)
-        if kind == "ConfigMap" and name in names and (refusal.code == CLASH_CODE or over):
-            found = refused_child(child, refusal, " with the result")
+        if kind != "ConfigMap" or name not in names:
+            continue
+        found = refused_child(case, child, refusal, " with the result")
+        if found.ends or case.now >= later(refusal.since, KEPT_SECONDS):
             return Collection(lost="ResultNotKept", message=found.message, scenarios=scenarios)
     return Collection(done=False, make=absent)
 

@@ -55,12 +55,9 @@ class LoadChildren:
 
 def loading(case: Case) -> Loading:
     """Return how far the load generator of a run that has begun is."""
-    job = case.observed.job
-    if job is not None and not case.owns(job):
-        return _lost(_clash("Job", case.load))
     # The first one: a second one would measure again, and nobody asks it.
     pod = min(load_pods(case), key=_made, default=None)
-    return _without_pod(case, job) if pod is None else _with_pod(case, pod)
+    return _without_pod(case, case.observed.job) if pod is None else _with_pod(case, pod)
 
 
 def _with_pod(case: Case, pod: Json) -> Loading:
@@ -92,8 +89,6 @@ def load_children(case: Case, servers: tuple[PlannedServer, ...]) -> LoadChildre
     seen = job_was_seen(case)
     if seen and (held is not None or any(map(pods.has_started, load_pods(case)))):
         return LoadChildren()
-    if held is not None and not case.owns(held):
-        return LoadChildren(fault=_clash("ConfigMap", case.load))
     uids = frozenset(server.pod_uid for server in servers if server.pod_uid)
     if held is not None and planned_uids(held) != uids:
         # Made before its server pods were replaced, and nobody has read it.
@@ -105,7 +100,7 @@ def load_children(case: Case, servers: tuple[PlannedServer, ...]) -> LoadChildre
     # Where the Job came to be without its plan, its pod waits for it.
     make = plan if seen else (*plan, load_job(case.run, owner, case.settings))
     told = (
-        refused_child(child, refusal, "")
+        refused_child(case, child, refusal, "")
         for child, refusal in case.observed.refused.items()
         if child in {f"Job/{case.load}", f"ConfigMap/{case.load}"}
     )
@@ -158,11 +153,6 @@ def _lost(found: Fault, pod: Json | None = None) -> Loading:
 
 def _gone(found: str) -> Fault:
     return fault("LoadPodLost", found)
-
-
-def _clash(kind: str, name: str) -> Fault:
-    found = f"The run needs a {kind} of the name {name}, but there is one that is not the run's"
-    return fault("NameClash", found)
 
 
 def _made(pod: Json) -> str:

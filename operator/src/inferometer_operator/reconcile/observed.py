@@ -69,14 +69,15 @@ class Observed:
 
     turn: Turn
     deployment: Json | None = None
-    """The Deployment of the server's name, the run's own or a foreign one."""
+    """The server's. Of these three only the run's own: a foreign object of the name is none, and
+    tells itself as a refusal."""
     job: Json | None = None
     plan_map: Json | None = None
     """The ConfigMap with the load generator's plan."""
     pods: tuple[Json, ...] = ()
-    """Pods that carry the run's labels, of server and load, those being deleted too."""
+    """Pods that carry the run's labels, its own or not (see owned.py), those being deleted too."""
     result_maps: tuple[Json, ...] = ()
-    """ConfigMaps of the result, by name."""
+    """ConfigMaps that carry the labels of the run's results, its own or not, by name."""
     events: tuple[Json, ...] = ()
     """Warnings about the run's Deployment, ReplicaSet, Job and pods, the newest last."""
     references: Mapping[Reference, Json | None] = field(default_factory=dict)

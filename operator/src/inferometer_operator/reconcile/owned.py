@@ -43,5 +43,5 @@ def _replica_set(pod: Json) -> str:
 
 def _is_of_job(case: Case, owner: Json) -> bool:
     job = case.observed.job
-    same = job is None or not case.owns(job) or owner.get("uid") == job["metadata"].get("uid")
+    same = job is None or owner.get("uid") == job["metadata"].get("uid")
     return owner.get("kind") == "Job" and owner.get("name") == case.load and same

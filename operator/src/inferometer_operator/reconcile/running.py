@@ -147,7 +147,7 @@ def _going_on(case: Case, load: Loading, served: Serving) -> Plan:
         _deadline(case),
         None if _was_ready(case) else case.ready_deadline,
         _load_deadline(case) if load.stage == "starting" else None,
-        *(None if found is None else found.until for found in (served.fault, load.fault)),
+        *(each.until for each in (served.fault, load.fault, children.fault) if each is not None),
     )
     return Plan(
         _with_phase(status),

@@ -50,8 +50,7 @@ def job_was_seen(case: Case) -> bool:
 
     Told by the cluster, or by a condition that is written only once the Job was seen.
     """
-    job = case.observed.job
-    if (job is not None and case.owns(job)) or load_pods(case):
+    if case.observed.job is not None or load_pods(case):
         return True
     measuring = condition(case.before, "Measuring")
     return measuring is not None and measuring.status != "Unknown"
@@ -87,15 +86,12 @@ def _external(case: Case) -> Serving:
 def _launched(case: Case) -> Serving:
     deployment = case.observed.deployment
     child = f"Deployment/{case.server}"
-    if deployment is not None and not case.owns(deployment):
-        clash = f"The run needs a {child.replace('/', ' of the name ')}, but there is one that is"
-        return Serving(fault=fault("NameClash", f"{clash} not the run's"))
     if deployment is None or deleting(deployment):
         if job_was_seen(case) or deployment is not None:
             gone = f"The Deployment {case.server} was deleted while the run needed it"
             return Serving(fault=fault("ServerDeleted", gone))
         refusal = case.observed.refused.get(child)
-        told = None if refusal is None else refused_child(child, refusal, _asks(case))
+        told = None if refusal is None else refused_child(case, child, refusal, _asks(case))
         make = server_deployment(case.run, owner_of(case), case.settings)
         return Serving(fault=told, make=(make,))
     live = tuple(pod for pod in server_pods(case) if pods.is_live(pod))

@@ -1,0 +1,141 @@
+"""What does a cluster look like when something goes wrong with a pod or another child?"""
+
+from collections.abc import Callable
+from typing import Any
+
+from inferometer_api.children import LOADGEN, SERVER
+from support.cluster_objects import (
+    Object,
+    container,
+    on_silent_node,
+    owner_reference,
+    replica_failure,
+    terminated,
+    waiting,
+    warning,
+    with_container,
+    with_init,
+)
+from support.condition_rows import Course, a_cluster, serving
+from support.pretend_cluster import PretendCluster, stored
+
+Change = Callable[[Object], Object]
+"""What happens to a pod that is made."""
+
+
+def with_server(change: Change, spec: dict[str, Any] | None = None) -> PretendCluster:
+    """Return a cluster whose server pod is so."""
+    cluster = a_cluster(spec).settle()
+    pod = change(cluster.pod(SERVER))
+    cluster.pods[pod["metadata"]["name"]] = pod
+    return cluster.settle()
+
+
+def with_load(change: Change, spec: dict[str, Any] | None = None) -> PretendCluster:
+    """Return a cluster whose server is ready and whose load pod is so."""
+    cluster = a_cluster(spec).settle().schedule().start_server()
+    pod = change(cluster.pod(LOADGEN))
+    cluster.pods[pod["metadata"]["name"]] = pod
+    return cluster.settle()
+
+
+def changed_pod(cluster: PretendCluster, component: str, change: Change) -> PretendCluster:
+    """Let something happen to a pod of a run."""
+    for name, pod in cluster._of(component):
+        cluster.pods[name] = change(pod)
+    return cluster.settle()
+
+
+def waits(reason: str, message: str = "") -> Change:
+    """Return what a kubelet tells of a container that does not start."""
+    return lambda pod: with_container(
+        pod, container(pod["spec"]["containers"][0]["name"], waiting(reason, message))
+    )
+
+
+def crashed(code: int, message: str, *, restarts: int = 0, **more: Any) -> Change:
+    """Return what a kubelet tells of a server that ended and is started again."""
+    again = waiting("CrashLoopBackOff") if restarts > 1 else {"running": {}}
+    state = terminated(code, message, **more)
+    return lambda pod: with_container(
+        pod, container("server", again, last=state, restarts=restarts), phase="Running"
+    )
+
+
+def fetched(code: int, message: str) -> Change:
+    """Return what a kubelet tells of an init container that ended badly."""
+
+    def change(pod: Object) -> Object:
+        found = with_init(pod, container("fetch", terminated(code, message)))
+        lasting = pod["spec"]["containers"][0]["name"] == "server"
+        return found if lasting else {**found, "status": {**found["status"], "phase": "Failed"}}
+
+    return change
+
+
+def refuses(*keys: str, words: str, code: int = 403) -> Course:
+    """Return the course in which the API server refuses children."""
+
+    def course() -> PretendCluster:
+        cluster = a_cluster()
+        cluster.refusals = dict.fromkeys(keys, (code, words))
+        return cluster.settle().schedule() if "Job/a-run-load" in keys else cluster.settle()
+
+    return course
+
+
+def refuses_server_pods(words: str) -> PretendCluster:
+    """Return a cluster whose ReplicaSet cannot make its pods."""
+    cluster = a_cluster().settle()
+    cluster.children[cluster.server] = replica_failure(cluster.children[cluster.server], words)
+    return cluster.settle()
+
+
+def refuses_load_pod(words: str) -> PretendCluster:
+    """Return a cluster whose Job cannot make its pod."""
+    cluster = a_cluster().settle().schedule().start_server()
+    cluster.events.append(warning(cluster.children[cluster.load], "FailedCreate", words))
+    return cluster.settle()
+
+
+def foreign(key: str, *, late: bool = False) -> PretendCluster:
+    """Return a cluster with an object of someone else that has a name of the run's."""
+    cluster = a_cluster()
+    name = key.partition("/")[2]
+    cluster.children[key] = {"kind": key.partition("/")[0], "metadata": {"name": name, "uid": "x"}}
+    cluster.settle()
+    return cluster.schedule() if late else cluster
+
+
+def left_behind(key: str) -> PretendCluster:
+    """Return a cluster with a child of a deleted run of the same name that is still there."""
+    cluster = a_cluster()
+    earlier = stored(cluster.run, uid="of-an-earlier-one")
+    kind, _, name = key.partition("/")
+    owned = {"name": name, "uid": "x", "ownerReferences": [owner_reference(earlier)]}
+    cluster.children[key] = {"kind": kind, "metadata": owned}
+    return cluster.settle()
+
+
+def without(cluster: PretendCluster, *keys: str) -> PretendCluster:
+    """Let someone delete children of a run."""
+    for key in keys:
+        del cluster.children[key]
+    return cluster.settle()
+
+
+def silent(component: str) -> Course:
+    """Return the course in which the node of a pod does not answer any more."""
+
+    def course() -> PretendCluster:
+        cluster = serving()
+        return changed_pod(cluster, component, lambda pod: on_silent_node(pod, cluster.now))
+
+    return course
+
+
+def lost_pods(cluster: PretendCluster, component: str) -> PretendCluster:
+    """Let pods of a run go without a trace."""
+    for name, _ in cluster._of(component):
+        del cluster.pods[name]
+    return cluster.settle()

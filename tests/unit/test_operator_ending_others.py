@@ -1,0 +1,103 @@
+"""What others own, or an earlier run has left, is neither used nor deleted; it may go in time."""
+
+import json
+
+import pytest
+
+from inferometer_api.children import LOADGEN, RESULT, SERVER, labels
+from support.cluster_objects import a_pod, being_deleted, started
+from support.condition_rows import a_cluster, over
+from support.fault_courses import left_behind
+from support.pretend_cluster import stored
+from support.runs import a_run
+
+_NAMES = [
+    "Deployment/a-run-server",
+    "Job/a-run-load",
+    "ConfigMap/a-run-load",
+    "ConfigMap/a-run-result-0",
+]
+
+
+@pytest.mark.parametrize("key", _NAMES)
+def test_what_belongs_to_others_is_neither_used_nor_deleted(key: str) -> None:
+    """A foreign object of the name that a child needs stays as it is, and the run says so."""
+    cluster = a_cluster()
+    name = key.partition("/")[2]
+    foreign = {"kind": key.partition("/")[0], "metadata": {"name": name, "uid": "theirs"}}
+    cluster.children[key] = foreign
+    cluster.settle().schedule().start_server()
+    if cluster.load in cluster.children and key != cluster.load:
+        over(cluster.start_load().measure())
+    cluster.collect_garbage()
+    cluster.pass_time()
+    assert cluster.children[key] == foreign
+    told = cluster.says("Complete") if "result" in key else cluster.says("Failed")
+    assert told == ("True", "ResultNotKept" if "result" in key else "NameClash")
+    assert f"name {name}" in cluster.message("Complete" if "result" in key else "Failed")
+
+
+def test_what_only_carries_the_labels_of_a_run_is_not_the_runs() -> None:
+    """Such a ConfigMap is not deleted, and such pods are no servers, no load and not waited for."""
+    cluster = a_cluster().settle()
+    other = stored(a_run(), uid="theirs", name="other")
+    theirs = labels("a-run", cluster.run["metadata"]["uid"], RESULT)
+    mine = {"kind": "ConfigMap", "metadata": {"name": "mine", "uid": "x", "labels": theirs}}
+    cluster.children["ConfigMap/mine"] = mine
+    for component in (SERVER, LOADGEN):
+        pod = started(a_pod(other, component, name=f"their-{component}"), ready=True)
+        pod["metadata"]["labels"] = labels("a-run", cluster.run["metadata"]["uid"], component)
+        cluster.pods[pod["metadata"]["name"]] = pod
+    cluster.settle()
+    assert cluster.jobs_made == 0
+    cluster.schedule().start_server().start_load().measure()
+    plan = json.loads(cluster.children["ConfigMap/a-run-load"]["data"]["plan.json"])
+    assert [each["pod"] for each in plan["servers"]] == ["a-run-server-1"]
+    over(cluster)
+    assert cluster.children["ConfigMap/mine"] == mine
+    assert cluster.collect_garbage().says("Finished") == ("True", "Complete")
+
+
+@pytest.mark.parametrize("key", _NAMES)
+def test_what_an_earlier_run_of_the_name_has_left_is_waited_for(key: str) -> None:
+    """Deleted and created anew, a run goes on once the garbage collector has done its work."""
+    cluster = left_behind(key).schedule()
+    foreign = cluster.children[key]
+    if "result" in key:
+        over(cluster.start_server().start_load().measure())
+    else:
+        assert cluster.says("Failed") is None
+    assert cluster.later(50).children[key] == foreign
+    del cluster.children[key]
+    cluster.refused.clear()
+    cluster.settle().schedule()
+    if "result" not in key:
+        over(cluster.start_server().start_load().measure())
+    assert cluster.says("Complete") == ("True", "Measured")
+
+
+@pytest.mark.parametrize("key", _NAMES)
+def test_what_an_earlier_run_has_left_is_waited_for_a_minute(key: str) -> None:
+    """The UID counts: whatever stays is someone else's, and is not deleted."""
+    cluster = left_behind(key).schedule()
+    foreign = cluster.children[key]
+    if "result" in key:
+        over(cluster.start_server().start_load().measure())
+    cluster.later(59)
+    assert cluster.says("Failed") is cluster.says("Complete") is None
+    cluster.later(1)
+    told = cluster.says("Complete") if "result" in key else cluster.says("Failed")
+    assert told == ("True", "ResultNotKept" if "result" in key else "NameClash")
+    cluster.pass_time()
+    assert cluster.children[key] == foreign
+
+
+@pytest.mark.parametrize("key", _NAMES[:3])
+def test_a_foreign_object_that_is_being_deleted_is_waited_for(key: str) -> None:
+    """Whoever had it, the name is free soon."""
+    cluster = a_cluster()
+    kind, _, name = key.partition("/")
+    theirs = {"kind": kind, "metadata": {"name": name, "uid": "theirs"}}
+    cluster.children[key] = being_deleted(theirs, cluster.now)
+    assert cluster.settle().schedule().says("Failed") is None
+    assert cluster.later(60).says("Failed") == ("True", "NameClash")
