@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from inferometer_api.children import LOADGEN, SERVER
-from inferometer_api.handover import decompressed, joined, summary_of
+from inferometer_api.handover import compressed, decompressed, joined, summary_of
 from inferometer_api.result import Outcome, ResultDocument
+from inferometer_operator.reconcile import packing
 from inferometer_operator.reconcile.observed import Collected
 from support.cluster_objects import (
     being_deleted,
@@ -127,6 +128,30 @@ def test_parts_of_another_attempt_are_no_part_of_the_result() -> None:
     over(cluster)
     assert "delete ConfigMap/a-run-result-0" in cluster.writes
     assert document_of(cluster).outcome.state == "Complete"
+
+
+@pytest.mark.parametrize("ends", ["well", "badly"])
+def test_a_result_is_packed_once(ends: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often a run looks at it until it is kept; and that is soon."""
+    calls: list[int] = []
+
+    def counted(document: bytes) -> bytes:
+        calls.append(len(document))
+        return compressed(document)
+
+    monkeypatch.setattr(packing, "compressed", counted)
+    cluster = measuring()
+    cluster.refusals["ConfigMap/a-run-result-0"] = (403, "exceeded quota: small")
+    if ends == "badly":
+        changed(cluster, cancel=True)
+    over(cluster).later(5).later(5)
+    assert cluster.decided().look_again_seconds == 10
+    cluster.refusals.clear()
+    cluster.refused.clear()
+    assert cluster.decided().look_again_seconds == 0.2
+    cluster.settle()
+    assert document_of(cluster).outcome.state == ("Complete" if ends == "well" else "Interrupted")
+    assert len(calls) == 1
 
 
 def test_a_failed_run_whose_result_is_lost_says_so_once() -> None:

@@ -1,16 +1,13 @@
 """How is the result of an ended load generator fetched, completed and kept?"""
 
 import json
-from base64 import b64decode
 from dataclasses import dataclass
-from hashlib import sha256
 
 from inferometer_api.children import RESULT_FILE
 from inferometer_api.deadlines import KEPT_SECONDS
-from inferometer_api.handover import compressed, parts, summary_of
 from inferometer_api.reasons import ReasonName
-from inferometer_api.result import Outcome, ResultDocument
-from inferometer_api.status import ResultReference, ScenarioSummary
+from inferometer_api.result import Outcome
+from inferometer_api.status import ResultReference, RunStatus, ScenarioSummary
 from inferometer_operator.manifests.owner import PARTS_ANNOTATION, Manifest
 from inferometer_operator.manifests.result_maps import result_maps
 from inferometer_operator.reconcile import pods
@@ -19,8 +16,14 @@ from inferometer_operator.reconcile.children_faults import refused_child
 from inferometer_operator.reconcile.loading import Loading
 from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.owned import result_maps_of, server_pods
-from inferometer_operator.reconcile.plan import Target
+from inferometer_operator.reconcile.packing import Added, Packed
+from inferometer_operator.reconcile.plan import Plan, Target
 from inferometer_operator.reconcile.times import later
+
+_SOON_SECONDS = 0.2
+"""Nobody tells of ConfigMaps that were made or deleted."""
+_REFUSED_SECONDS = 10.0
+"""The edge tries those that were refused in its own time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +34,23 @@ class Collection:
     collect: str | None = None
     make: tuple[Manifest, ...] = ()
     delete: tuple[Target, ...] = ()
+    look_again_seconds: float | None = None
     kept: ResultReference | None = None
     scenarios: tuple[ScenarioSummary, ...] | None = None
     """What was found, where the document is there."""
     lost: ReasonName | None = None
     message: str = ""
     """Why the document is not kept."""
+
+    def plan(self, status: RunStatus) -> Plan:
+        """Return what is to be done next where it is not done."""
+        return Plan(
+            status,
+            make=self.make,
+            delete=self.delete,
+            collect=self.collect,
+            look_again_seconds=self.look_again_seconds,
+        )
 
 
 def collection(case: Case, load: Loading, outcome: Outcome) -> Collection:
@@ -48,7 +62,8 @@ def collection(case: Case, load: Loading, outcome: Outcome) -> Collection:
     if collected is None:
         return Collection(done=False, collect=load.pod_name)
     if collected.document is not None:
-        return _keeping(case, _completed(case, load, collected.document, outcome))
+        added = _added(case, load, outcome)
+        return _keeping(case, collected.packing.packed(collected.document, added))
     report = case.observed.report
     if report is not None and report.undelivered:
         # The load generator itself knows best why its log holds none.
@@ -56,50 +71,41 @@ def collection(case: Case, load: Loading, outcome: Outcome) -> Collection:
     return Collection(lost=collected.reason, message=collected.fault)
 
 
-def _keeping(case: Case, document: ResultDocument) -> Collection:
+def _keeping(case: Case, packed: Packed) -> Collection:
     """Return what is to be done for a document to be kept."""
-    scenarios = tuple(summary_of(each) for each in document.scenarios)
-    written = document.model_dump_json(exclude_none=True).encode()
-    wanted = result_maps(parts(compressed(written)), owner_of(case))
+    wanted = result_maps(packed.gz_parts, owner_of(case))
     held = {name: each for name, each in result_maps_of(case).items() if not deleting(each)}
     names = [str(each["metadata"]["name"]) for each in wanted]
     if stale := _stale(wanted, held):
-        return Collection(done=False, delete=stale)
+        return Collection(done=False, delete=stale, look_again_seconds=_SOON_SECONDS)
     absent = tuple(each for each in wanted if each["metadata"]["name"] not in held)
     if not absent:
-        digest = sha256(written).hexdigest()
-        kept = ResultReference(config_maps=names, sha256=digest, bytes=len(written))
-        return Collection(kept=kept, scenarios=scenarios)
-    for child, refusal in case.observed.refused.items():
-        kind, _, name = child.partition("/")
-        if kind != "ConfigMap" or name not in names:
-            continue
+        kept = ResultReference(config_maps=names, sha256=packed.sha256, bytes=packed.bytes)
+        return Collection(kept=kept, scenarios=packed.scenarios)
+    refused = [
+        (child, refusal)
+        for child, refusal in case.observed.refused.items()
+        if child in {f"ConfigMap/{name}" for name in names}
+    ]
+    for child, refusal in refused:
         found = refused_child(case, child, refusal, " with the result")
         if found.ends or case.now >= later(refusal.since, KEPT_SECONDS):
-            return Collection(lost="ResultNotKept", message=found.message, scenarios=scenarios)
-    return Collection(done=False, make=absent)
+            lost: ReasonName = "ResultNotKept"
+            return Collection(lost=lost, message=found.message, scenarios=packed.scenarios)
+    look = _REFUSED_SECONDS if refused else _SOON_SECONDS
+    return Collection(done=False, make=absent, look_again_seconds=look)
 
 
-def _completed(
-    case: Case, load: Loading, document: ResultDocument, outcome: Outcome
-) -> ResultDocument:
-    """Return the document with what the operator alone knows."""
-    update: dict[str, object] = {"outcome": outcome}
-    if document.environment is not None:
-        server = next(iter(sorted(server_pods(case), key=pods.name)), None)
-        found = {"server": server, "loadgen": load.pod}
-        images = {name: pods.image_digest(pod) for name, pod in found.items() if pod is not None}
-        model = document.environment.model
-        if model.sha256 is None and server is not None:
-            model = model.model_copy(update={"sha256": _fetched_sha256(server)})
-        environment = document.environment.model_copy(
-            update={
-                "images": {**document.environment.images, **{k: v for k, v in images.items() if v}},
-                "model": model,
-            }
-        )
-        update["environment"] = environment
-    return document.model_copy(update=update)
+def _added(case: Case, load: Loading, outcome: Outcome) -> Added:
+    """Return what the operator alone knows of a result."""
+    server = next(iter(sorted(server_pods(case), key=pods.name)), None)
+    found = {"server": server, "loadgen": load.pod}
+    images = {name: pods.image_digest(pod) for name, pod in found.items() if pod is not None}
+    return Added(
+        outcome,
+        tuple((name, digest) for name, digest in images.items() if digest),
+        None if server is None else _fetched_sha256(server),
+    )
 
 
 def _fetched_sha256(server: Json) -> str | None:
@@ -132,6 +138,4 @@ def _same(wanted: Manifest | None, found: Json) -> bool:
     if told != wanted["metadata"]["annotations"][PARTS_ANNOTATION]:
         return False
     data = found.get("binaryData")
-    return data is None or b64decode(data.get(RESULT_FILE, "")) == b64decode(
-        wanted["binaryData"][RESULT_FILE]
-    )
+    return data is None or data.get(RESULT_FILE) == wanted["binaryData"][RESULT_FILE]

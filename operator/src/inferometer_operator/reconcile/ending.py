@@ -54,7 +54,7 @@ def ended(case: Case) -> Plan:
     if load.stage == "over" and status.result is None and holds(status, "Failed"):
         found = collection(case, load, _outcome(status))
         if not found.done:
-            return _collecting(status, found)
+            return found.plan(status)
         case = replace(case, before=_with_collected(case, found))
     return _cleaned(case, load)
 
@@ -72,16 +72,6 @@ def _outcome(status: RunStatus) -> Outcome:
     reason, message = ("Failed", "") if found is None else (found.reason, found.message)
     return Outcome(
         state="Interrupted" if reason == "Cancelled" else "Failed", reason=reason, message=message
-    )
-
-
-def _collecting(status: RunStatus, found: Collection) -> Plan:
-    return Plan(
-        status,
-        make=found.make,
-        delete=found.delete,
-        collect=found.collect,
-        look_again_seconds=10.0 if found.make else None,
     )
 
 

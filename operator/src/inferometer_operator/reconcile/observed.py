@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from inferometer_api.handover import LoadReport
 from inferometer_api.result import ResultDocument
+from inferometer_operator.reconcile.packing import Packing
 
 Json = Mapping[str, Any]
 
@@ -46,6 +47,9 @@ class Collected:
     """Why there is no document, as a sentence."""
     reason: Literal["ResultIncomplete", "ResultTooLarge", "ResultLost"] = "ResultIncomplete"
     """Which kind of fault: a gap or a wrong sum; more than may be read; no log at all."""
+    packing: Packing = field(default_factory=Packing, compare=False, repr=False)
+    """Goes with the document: decisions pack it once. Those of a large one take a second, in which
+    nothing else of the loop runs unless the edge decides in a thread."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -221,7 +221,7 @@ def _concluded(case: Case, load: Loading, served: Serving) -> Plan:
         return Plan(case.before, look_again_seconds=1.0)
     found = collection(case, load, outcome)
     if not found.done:
-        return Plan(case.before, make=found.make, delete=found.delete, look_again_seconds=10.0)
+        return found.plan(case.before)
     status = with_report(case.before, case.observed.report, case.run.spec)
     status = with_scenarios(status, found).model_copy(update={"result": found.kept})
     if outcome.state == "Complete":
