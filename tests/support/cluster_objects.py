@@ -205,7 +205,7 @@ def being_deleted(thing: Object, at: datetime) -> Object:
     return {**thing, "metadata": {**thing["metadata"], "deletionTimestamp": stamp(at)}}
 
 
-def warning(about: Mapping[str, Any], reason: str, message: str) -> Object:
+def warning(about: Mapping[str, Any], reason: str, message: str, *, at: datetime = EPOCH) -> Object:
     """Return a warning of the cluster about an object."""
     metadata = about["metadata"]
     return {
@@ -214,6 +214,8 @@ def warning(about: Mapping[str, Any], reason: str, message: str) -> Object:
         "type": "Warning",
         "reason": reason,
         "message": message,
+        "metadata": {"creationTimestamp": stamp(EPOCH)},
+        "lastTimestamp": stamp(at),
         "involvedObject": {
             "kind": about["kind"],
             "name": metadata["name"],

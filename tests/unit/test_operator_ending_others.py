@@ -5,7 +5,7 @@ import json
 import pytest
 
 from inferometer_api.children import LOADGEN, RESULT, SERVER, labels
-from support.cluster_objects import a_pod, being_deleted, started
+from support.cluster_objects import a_pod, being_deleted, started, warning
 from support.condition_rows import a_cluster, over
 from support.fault_courses import left_behind
 from support.pretend_cluster import stored
@@ -101,3 +101,32 @@ def test_a_foreign_object_that_is_being_deleted_is_waited_for(key: str) -> None:
     cluster.children[key] = being_deleted(theirs, cluster.now)
     assert cluster.settle().schedule().says("Failed") is None
     assert cluster.later(60).says("Failed") == ("True", "NameClash")
+
+
+@pytest.mark.parametrize(
+    ("name", "made_seconds_later", "told"),
+    [
+        ("a-run-server-5d4f8b", 0, True),
+        ("a-run-server-5d4f8b", 1, False),
+        ("a-run-server-server-5d4f8b", 0, False),
+        ("a-run-server", 0, False),
+    ],
+)
+def test_only_what_its_own_replica_set_was_refused_is_told_of_a_run(
+    name: str, made_seconds_later: int, *, told: bool
+) -> None:
+    """Not what an earlier run of that name was refused, nor one whose name begins alike."""
+    cluster = a_cluster()
+    replica_set = {"kind": "ReplicaSet", "metadata": {"name": name, "uid": "of-a-replica-set"}}
+    cluster.events.append(warning(replica_set, "FailedCreate", "exceeded quota: small"))
+    cluster.later(made_seconds_later)
+    found = cluster.says("ServerReady")
+    assert found == ("False", "QuotaExceeded" if told else "ServerStarting")
+
+
+def test_only_what_its_own_job_was_refused_is_told_of_a_run() -> None:
+    """A Job of that name was there before."""
+    cluster = a_cluster().settle().schedule()
+    earlier = {"kind": "Job", "metadata": {"name": "a-run-load", "uid": "of-an-earlier-one"}}
+    cluster.events.append(warning(earlier, "FailedCreate", "exceeded quota: small"))
+    assert cluster.settle().says("Measuring") == ("False", "LoadStarting")

@@ -5,16 +5,19 @@ controllers that make them, which tell it in a condition or in an event.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
 
 from inferometer_api.deadlines import NAMESAKE_SECONDS
 from inferometer_api.reasons import REASONS, ReasonName
-from inferometer_operator.reconcile.case import Case
+from inferometer_operator.reconcile.case import Case, created
 from inferometer_operator.reconcile.faults import Fault, fault
 from inferometer_operator.reconcile.observed import Json, Refusal
-from inferometer_operator.reconcile.times import later, stamp
+from inferometer_operator.reconcile.owned import is_replica_set_of
+from inferometer_operator.reconcile.times import later, read, stamp
 
 _CLASH_CODE = 409
+_MOUNTS = {"FailedMount", "FailedAttachVolume"}
 
 _SIGNS: tuple[tuple[ReasonName, str], ...] = (
     ("QuotaExceeded", r"exceeded quota|failed quota|insufficient quota"),
@@ -86,26 +89,50 @@ def replica_failure(deployment: Json) -> str | None:
     return None
 
 
-def failed_create(events: Iterable[Json], kind: str, uid: str) -> str | None:
-    """Return the last that a controller said when it could not make a pod of an object."""
-    found = None
-    for event in events:
-        about = event.get("involvedObject") or event.get("regarding") or {}
-        if event.get("reason") == "FailedCreate" and about.get("kind") == kind:
-            if uid and about.get("uid") not in {uid, None}:
-                continue
-            found = str(event.get("message") or event.get("note") or "")
-    return found
+def refused_to_job(events: Iterable[Json], job: Json) -> str | None:
+    """Return the last that was said when the pod of this very Job could not be made."""
+    uid = job["metadata"].get("uid")
+    return _last(_failed_creates(events, "Job"), lambda event: _about(event).get("uid") == uid)
+
+
+def refused_to_replica_set(events: Iterable[Json], deployment: Json) -> str | None:
+    """Return the last that was said when a pod of this very Deployment's could not be made.
+
+    Its ReplicaSet is known by its name alone: what is older is of an earlier one of that name.
+    """
+    metadata = deployment["metadata"]
+    made = created(deployment)
+
+    def is_its_own(event: Json) -> bool:
+        at = _told_at(event)
+        fresh = at is None or made is None or at >= made
+        return fresh and is_replica_set_of(str(_about(event).get("name")), str(metadata["name"]))
+
+    return _last(_failed_creates(events, "ReplicaSet"), is_its_own)
 
 
 def failed_mount(events: Iterable[Json], pod_uid: str) -> str | None:
     """Return the last that a kubelet said when it could not mount a pod's volumes."""
-    found = None
+    mounts = (each for each in events if each.get("reason") in _MOUNTS)
+    return _last(mounts, lambda event: _about(event).get("uid") == pod_uid)
+
+
+def _failed_creates(events: Iterable[Json], kind: str) -> Iterator[Json]:
     for event in events:
-        about = event.get("involvedObject") or event.get("regarding") or {}
-        if about.get("uid") == pod_uid and event.get("reason") in {
-            "FailedMount",
-            "FailedAttachVolume",
-        }:
-            found = str(event.get("message") or event.get("note") or "")
+        if event.get("reason") == "FailedCreate" and _about(event).get("kind") == kind:
+            yield event
+
+
+def _last(events: Iterable[Json], counts: Callable[[Json], bool]) -> str | None:
+    said = [str(each.get("message") or each.get("note") or "") for each in events if counts(each)]
+    return said[-1] if said else None
+
+
+def _about(event: Json) -> Json:
+    found: Json = event.get("involvedObject") or event.get("regarding") or {}
     return found
+
+
+def _told_at(event: Json) -> datetime | None:
+    """Return when something was told last, None where it is not said."""
+    return read(event.get("lastTimestamp")) or read(event.get("eventTime")) or created(event)

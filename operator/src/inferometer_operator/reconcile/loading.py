@@ -11,10 +11,10 @@ from inferometer_operator.manifests.plan_map import plan_map
 from inferometer_operator.reconcile import pods
 from inferometer_operator.reconcile.case import Case, deleting, owner_of
 from inferometer_operator.reconcile.children_faults import (
-    failed_create,
     failed_mount,
     refused_child,
     refused_pods,
+    refused_to_job,
 )
 from inferometer_operator.reconcile.conditions import condition
 from inferometer_operator.reconcile.faults import Asked, Fault, fault, pod_fault
@@ -141,7 +141,7 @@ def _without_pod(case: Case, job: Json | None) -> Loading:
     had_started = told is not None and told.reason in _HAD_STARTED
     if ended or status.get("failed") or status.get("succeeded") or had_started:
         return _lost(_gone(f"The pod of the Job {case.load} is gone, and its log with it"))
-    words = failed_create(case.observed.events, "Job", str(job["metadata"].get("uid", "")))
+    words = refused_to_job(case.observed.events, job)
     asked = f", which asks for {asked_of_load(case).resources}"
     refused = None if words is None else refused_pods("load generator", words, asked)
     return Loading("starting", fault=refused)

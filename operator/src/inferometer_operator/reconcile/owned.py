@@ -1,5 +1,7 @@
 """Which pods and ConfigMaps are a run's own? Labels anyone may write; the controller counts."""
 
+import re
+
 from inferometer_api.children import LOADGEN, SERVER
 from inferometer_operator.reconcile import pods
 from inferometer_operator.reconcile.case import Case
@@ -16,7 +18,7 @@ def server_pods(case: Case) -> tuple[Json, ...]:
     return tuple(
         pod
         for pod in case.observed.pods
-        if pods.component(pod) == SERVER and _replica_set(pod).startswith(f"{case.server}-")
+        if pods.component(pod) == SERVER and is_replica_set_of(_replica_set(pod), case.server)
     )
 
 
@@ -34,6 +36,11 @@ def result_maps_of(case: Case) -> dict[str, Json]:
     return {
         str(each["metadata"]["name"]): each for each in case.observed.result_maps if case.owns(each)
     }
+
+
+def is_replica_set_of(name: str, deployment: str) -> bool:
+    """Whether a Deployment calls its ReplicaSets so: by its own name and a hash."""
+    return re.fullmatch(f"{re.escape(deployment)}-[a-z0-9]+", name) is not None
 
 
 def _replica_set(pod: Json) -> str:

@@ -13,10 +13,10 @@ from inferometer_operator.manifests.server_deployment import server_deployment
 from inferometer_operator.reconcile import pods
 from inferometer_operator.reconcile.case import Case, deleting, owner_of
 from inferometer_operator.reconcile.children_faults import (
-    failed_create,
     failed_mount,
     refused_child,
     refused_pods,
+    refused_to_replica_set,
     replica_failure,
 )
 from inferometer_operator.reconcile.conditions import condition
@@ -195,7 +195,7 @@ def _no_pods(case: Case, deployment: Json, live: tuple[Json, ...]) -> Fault | No
         return None
     words = replica_failure(deployment)
     if words is None and not live:
-        words = failed_create(case.observed.events, "ReplicaSet", "")
+        words = refused_to_replica_set(case.observed.events, deployment)
     return None if words is None else refused_pods("server", words, _asks(case))
 
 

@@ -17,7 +17,8 @@ class Known:
     namespace: str
     name: str
     state: Literal["waiting", "holding", "aside"]
-    """Whether it waits for a turn, holds one, or wants none: it is finished or suspended."""
+    """Whether it waits for a turn, holds one, or wants none: it is finished or suspended, or is
+    being deleted and nothing of it is left."""
 
 
 def known(run: Json) -> Known:
