@@ -1,145 +1,67 @@
 """What does a worker do when its decision, or the cluster, fails?"""
 
 import asyncio
-from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from structlog.testing import capture_logs
 
 from inferometer_api.status import RunStatus
 from inferometer_operator.cluster.errors import RefusedError, UnreachableError, refusal
-from inferometer_operator.reconcile.observed import Observed
-from inferometer_operator.reconcile.plan import Plan, Target
-from inferometer_operator.settings import Settings
-from inferometer_operator.wiring import worker as worker_module
+from inferometer_operator.reconcile.plan import Plan
 from inferometer_operator.wiring.acting import Refusals
 from inferometer_operator.wiring.giving_up import given_up
 from inferometer_operator.wiring.health import ALIVE_SECONDS, HEARD_SECONDS, Health
-from inferometer_operator.wiring.roster import Roster
-from inferometer_operator.wiring.worker import Edges, Worker
+from support.played_cluster import BEGUN, NOW, PlayedCluster, a_worker, no_pauses, until, worked
 
-_NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
-_SETTINGS = Settings.model_validate({"images": {"serving": "a", "servingGpu": "b", "loadgen": "c"}})
-
-
-class _Cluster:
-    """Plays reader, writer, observer and actor for one run."""
-
-    def __init__(self) -> None:
-        self.run: dict[str, Any] | None = {
-            "metadata": {"name": "a", "namespace": "ns", "uid": "u", "resourceVersion": "1"}
-        }
-        self.reads = 0
-        self.written: list[RunStatus] = []
-        self.faults: list[Exception] = []
-        self.pods_left = 0
-        self.removed: list[tuple[str, str, str]] = []
-
-    async def found(self, *_: str) -> dict[str, Any] | None:
-        self.reads += 1
-        if self.faults:
-            raise self.faults.pop(0)
-        return self.run
-
-    async def child(self, kind: str, _namespace: str, name: str, uid: str) -> dict[str, Any]:
-        return {"kind": kind, "metadata": {"name": name, "uid": f"{uid}-{kind}"}}
-
-    async def delete(self, _: str, target: Target) -> None:
-        self.removed.append((target.kind, target.name, target.uid))
-
-    async def pods(self, *_: str) -> tuple[dict[str, Any], ...]:
-        self.pods_left -= 1
-        return ({},) * max(0, self.pods_left)
-
-    async def observe(self, _run: Any, turn: Any, _polled: Any) -> Observed:
-        return Observed(turn=turn)
-
-    async def status(self, run: dict[str, Any], status: RunStatus) -> dict[str, Any]:
-        self.written.append(status)
-        self.run = {**run, "status": status.model_dump(mode="json", exclude_none=True)}
-        return self.run
-
-    async def told(self, run: dict[str, Any], _plan: Plan) -> dict[str, Any]:
-        return run
-
-    async def made(self, *_: Any) -> bool:
-        return False
-
-    async def deleted(self, *_: Any) -> None:
-        """Delete nothing."""
-
-
-def _worker(cluster: _Cluster, decide: Callable[..., Plan]) -> tuple[Worker, Roster]:
-    edges = Edges(
-        decide=decide,
-        settings=_SETTINGS,
-        reader=cluster,  # type: ignore[arg-type]  # plays it
-        writer=cluster,  # type: ignore[arg-type]  # plays it
-        observer=cluster,  # type: ignore[arg-type]  # plays it
-        actor=cluster,  # type: ignore[arg-type]  # plays it
-        now=lambda: _NOW,
-    )
-    roster = Roster(1, lambda _: None)
-    assert cluster.run is not None
-    roster.see(cluster.run)
-    return Worker(edges, roster, cluster.run), roster
+pytestmark = pytest.mark.usefixtures(no_pauses.__name__)
 
 
 def _nothing(*_: Any) -> Plan:
     return Plan(RunStatus())
 
 
-async def _until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not true():  # noqa: ASYNC110 - what is waited for has no event of its own
-            await asyncio.sleep(0.001)
-
-
-def _worked(worker: Worker, true: Callable[[], bool]) -> None:
-    async def work() -> None:
-        task = asyncio.create_task(worker.run())
-        await _until(lambda: true() or task.done())
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-    asyncio.run(work())
-
-
-@pytest.fixture(autouse=True)
-def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Wait for nothing, and keep what is logged."""
-    for name in ("_FIRST_PAUSE_SECONDS", "_GATHER_SECONDS"):
-        monkeypatch.setattr(worker_module, name, 0.001)
-    with capture_logs():
-        yield
-
-
 def test_a_run_at_which_the_operator_always_fails_is_failed() -> None:
     """It does not hang for ever, and the message names the fault."""
-    cluster = _Cluster()
+    cluster = PlayedCluster()
 
     def fails(*_: Any) -> Plan:
         raise ZeroDivisionError("three by nought")
 
-    worker, _ = _worker(cluster, fails)
-    _worked(worker, lambda: bool(cluster.written))
+    worker, _ = a_worker(cluster, fails)
+    worked(worker, lambda: bool(cluster.written))
     (status,) = cluster.written
     told = {each.type: each for each in status.conditions}
     assert told["Failed"].reason == "OperatorFailed"
     assert "ZeroDivisionError: three by nought" in told["Failed"].message
     assert told["Finished"].status == "True"
     assert cluster.reads > 5
+    assert told["Valid"].reason == "NotComplete"
     assert cluster.removed == [
-        ("Deployment", "a-server", "u-Deployment"),
         ("Job", "a-load", "u-Job"),
+        ("Deployment", "a-server", "u-Deployment"),
+        ("ConfigMap", "a-load", "u-ConfigMap"),
     ]
+
+
+def test_a_fault_at_one_place_is_one_fault_whatever_its_words() -> None:
+    """An address or a time in its text, or an API server that fails in between, changes nothing."""
+    cluster = PlayedCluster()
+    calls: list[int] = []
+
+    def fails(*_: Any) -> Plan:
+        calls.append(1)
+        cluster.faults = [UnreachableError("cut")] if len(calls) < 6 else []
+        raise KeyError(len(calls))
+
+    worker, _ = a_worker(cluster, fails)
+    worked(worker, lambda: bool(cluster.written))
+    assert len(calls) == 6
 
 
 def test_a_fault_that_passes_is_forgotten() -> None:
     """A few failures end no run."""
-    cluster = _Cluster()
+    cluster = PlayedCluster()
     calls: list[int] = []
 
     def fails(*_: Any) -> Plan:
@@ -148,14 +70,14 @@ def test_a_fault_that_passes_is_forgotten() -> None:
             raise ZeroDivisionError(len(calls))
         return Plan(RunStatus(), look_again_seconds=0.001)
 
-    worker, _ = _worker(cluster, fails)
-    _worked(worker, lambda: len(calls) > 20)
+    worker, _ = a_worker(cluster, fails)
+    worked(worker, lambda: len(calls) > 20)
     assert cluster.written == []
 
 
 def test_a_cluster_that_does_not_answer_fails_no_run() -> None:
     """However often: the operator asks again."""
-    cluster = _Cluster()
+    cluster = PlayedCluster()
     decided: list[int] = []
     cluster.faults = [UnreachableError("cut"), RefusedError(500, "", "boom")] * 4
 
@@ -163,8 +85,8 @@ def test_a_cluster_that_does_not_answer_fails_no_run() -> None:
         decided.append(1)
         return _nothing()
 
-    worker, _ = _worker(cluster, decide)
-    _worked(worker, lambda: bool(decided))
+    worker, _ = a_worker(cluster, decide)
+    worked(worker, lambda: bool(decided))
     assert decided
     assert cluster.written == []
 
@@ -172,8 +94,8 @@ def test_a_cluster_that_does_not_answer_fails_no_run() -> None:
 @pytest.mark.parametrize("namesake", [False, True])
 def test_a_run_that_is_gone_is_forgotten_once_its_pods_are(*, namesake: bool) -> None:
     """A namesake made later is another run."""
-    cluster = _Cluster()
-    worker, roster = _worker(cluster, _nothing)
+    cluster = PlayedCluster()
+    worker, roster = a_worker(cluster, _nothing)
     assert cluster.run is not None
     begun = {**cluster.run, "status": {"startTime": "2026-01-31T12:00:00Z"}}
     roster.see(begun)
@@ -186,19 +108,19 @@ def test_a_run_that_is_gone_is_forgotten_once_its_pods_are(*, namesake: bool) ->
 
 def test_a_worker_sleeps_until_something_happens() -> None:
     """No time, no event: no request. A version that it knows already is no event."""
-    cluster = _Cluster()
-    worker, _ = _worker(cluster, _nothing)
+    cluster = PlayedCluster()
+    worker, _ = a_worker(cluster, _nothing)
 
     async def work() -> tuple[int, int]:
         task = asyncio.create_task(worker.run())
-        await _until(lambda: cluster.reads == 1)
+        await until(lambda: cluster.reads == 1)
         assert cluster.run is not None
         worker.run_changed(cluster.run)
         for _ in range(20):
             await asyncio.sleep(0.001)
         before = cluster.reads
         worker.wake()
-        await _until(lambda: cluster.reads > before)
+        await until(lambda: cluster.reads > before)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         return before, cluster.reads
@@ -255,10 +177,22 @@ def test_what_was_found_before_stays_in_a_run_that_is_given_up() -> None:
         "metadata": {"generation": 2},
         "status": {"startTime": "2026-01-31T11:00:00Z", "conditions": [condition]},
     }
-    status = given_up(run, ValueError("x"), _NOW)
+    status = given_up(run, ValueError("x"), NOW)
     assert status.start_time == "2026-01-31T11:00:00Z"
     assert status.completion_time == "2026-01-31T12:00:00Z"
-    assert [each.type for each in status.conditions] == ["Accepted", "Failed", "Finished"]
+    assert [each.type for each in status.conditions] == ["Accepted", "Failed", "Valid", "Finished"]
+
+
+@pytest.mark.parametrize("end", ["Complete", "Failed"])
+def test_how_a_run_ended_stays_told_where_only_its_end_cannot_be_tidied(end: str) -> None:
+    """A complete run that is given up is Finished, and still Complete."""
+    condition = {"type": end, "status": "True", "reason": "Cancelled", "lastTransitionTime": BEGUN}
+    run = {"metadata": {}, "status": {"startTime": BEGUN, "conditions": [condition]}}
+    conditions = given_up(run, ValueError("x"), NOW).conditions
+    assert [(each.type, each.reason) for each in conditions] == [
+        (end, "Cancelled"),
+        ("Finished", end),
+    ]
 
 
 def test_an_operator_that_is_deaf_is_not_ready_and_one_that_hangs_not_alive() -> None:

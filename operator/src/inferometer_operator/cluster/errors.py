@@ -30,6 +30,11 @@ class RefusedError(Exception):
         self.retry_after_seconds = retry_after_seconds
 
     @property
+    def conflict(self) -> bool:
+        """Whether an object is not any more as it was read: it is to be looked at again."""
+        return self.code == 409 and self.reason == "Conflict"
+
+    @property
     def passing(self) -> bool:
         """Whether the same request may be answered otherwise in a while."""
         return self.code in _MAY_PASS or self.retry_after_seconds is not None

@@ -33,7 +33,10 @@ class Writer:
     clock: Callable[[], datetime] = _now
 
     async def status(self, run: Json, status: RunStatus) -> Json:
-        """Write the whole status by server-side apply and return the run as it is then."""
+        """Write the whole status by server-side apply and return the run as it is then.
+
+        Raises RefusedError, a Conflict, where the run is not any more as it was read.
+        """
         metadata = run["metadata"]
         written: Json = await self.connection.ask(
             "PATCH",
@@ -43,11 +46,13 @@ class Writer:
             body={
                 "apiVersion": run["apiVersion"],
                 "kind": run["kind"],
-                # With the UID: a namesake made later never gets this run's status.
+                # With the UID: a namesake made later never gets this run's status. With the
+                # version: what an old leader wrote and comes late undoes no newer one's word.
                 "metadata": {
                     "name": metadata["name"],
                     "namespace": metadata["namespace"],
                     "uid": metadata["uid"],
+                    "resourceVersion": metadata["resourceVersion"],
                 },
                 "status": status.model_dump(mode="json", exclude_none=True),
             },

@@ -10,7 +10,7 @@ import structlog
 from inferometer_api.plan import LoadPlan
 from inferometer_operator.cluster.errors import RefusedError, UnreachableError
 from inferometer_operator.cluster.load_answers import LoadAnswers
-from inferometer_operator.cluster.reading import Reader
+from inferometer_operator.cluster.reading import Reader, made_for
 from inferometer_operator.cluster.writing import Writer
 from inferometer_operator.manifests.plan_map import PLAN_FILE
 from inferometer_operator.reconcile.conditions import status_of
@@ -20,6 +20,8 @@ from inferometer_operator.wiring.observing import running_at
 
 _log = structlog.get_logger()
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 2.0, 30.0
+_TAKEN, _TAKEN_PAUSE_SECONDS = 409, 1.0
+"""A name that is taken may be free soon: by the children of a run that was deleted."""
 
 
 def _now() -> datetime:
@@ -38,18 +40,22 @@ class Refusals:
         """Whether to try now."""
         return child not in self._again or now >= self._again[child]
 
-    def add(self, child: str, error: RefusedError, now: datetime) -> bool:
+    def add(
+        self, child: str, error: RefusedError, now: datetime, holder: Json | None = None
+    ) -> bool:
         """Take in a refusal; return whether it says something new.
 
         The longer it lasts the rarer are attempts: 2, 4, 8 and 16 s after the first, then every
-        30 s.
+        30 s; every second where the name is taken, by `holder`.
         """
         before = self.told.get(child)
         since = now if before is None else before.since
-        refusal = Refusal(since, error.code, error.message)
+        refusal = Refusal(since, error.code, error.message, holder)
         self.told[child] = refusal
         lasts = (now - since).total_seconds()
         pause = min(max(_FIRST_PAUSE_SECONDS, lasts), _LONGEST_PAUSE_SECONDS)
+        if error.code == _TAKEN:
+            pause = _TAKEN_PAUSE_SECONDS
         self._again[child] = now + timedelta(seconds=pause)
         return refusal != before
 
@@ -88,35 +94,30 @@ class Actor:
         return written
 
     async def made(self, run: Json, plan: Plan, refusals: Refusals) -> bool:
-        """Make the children in their order; return whether one was refused with news.
+        """Make the children in their order; return whether that is worth a look at once.
 
         One that is refused keeps back those behind it: a Job is nothing without its plan.
         """
+        news = False
         wanted = {f"{child['kind']}/{child['metadata']['name']}": child for child in plan.make}
         for key in set(refusals.told) - set(wanted):
             refusals.drop(key)
         for key, child in wanted.items():
             if not refusals.due(key, self.now()):
-                return False
-            refusal = await self._refusal(run, child)
+                return news
+            refusal = await self.writer.made(child)
             if refusal is not None:
-                return refusals.add(key, refusal, self.now())
+                holder = await self._holder(child) if refusal.code == _TAKEN else None
+                if holder is None or not made_for({"metadata": holder}, run["metadata"]["uid"]):
+                    return refusals.add(key, refusal, self.now(), holder) or news
+                # It was made before, and the answer was lost.
             refusals.drop(key)
-        return False
+            news = True
+        return news
 
-    async def _refusal(self, run: Json, child: dict[str, Any]) -> RefusedError | None:
-        refusal = await self.writer.made(child)
+    async def _holder(self, child: dict[str, Any]) -> Json | None:
         metadata = child["metadata"]
-        if (
-            refusal is not None
-            and refusal.code == 409
-            and await self.reader.child(
-                child["kind"], metadata["namespace"], metadata["name"], run["metadata"]["uid"]
-            )
-        ):
-            # It was made before, and the answer was lost.
-            return None
-        return refusal
+        return await self.reader.metadata(child["kind"], metadata["namespace"], metadata["name"])
 
     async def deleted(self, run: Json, plan: Plan) -> None:
         """Delete what the plan says."""

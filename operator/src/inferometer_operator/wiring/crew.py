@@ -20,6 +20,7 @@ class Crew:
         self._edges = edges
         self._workers: dict[str, Worker] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._dismissed = False
         self._roster = Roster(edges.settings.max_concurrent_runs, self._wake)
 
     async def begin(self) -> None:
@@ -50,7 +51,8 @@ class Crew:
         self._wake((change.metadata.get("labels") or {}).get(RUN_UID_LABEL, ""))
 
     async def dismiss(self) -> None:
-        """End all work where it stands: the cluster knows the rest."""
+        """End all work where it stands, and begin none: the cluster knows the rest."""
+        self._dismissed = True
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
@@ -62,6 +64,9 @@ class Crew:
             worker.wake()
 
     def _employ(self, run: Json) -> None:
+        if self._dismissed:
+            # The watches end after the workers, and the next leader may be at work by then.
+            return
         uid = run["metadata"]["uid"]
         worker = Worker(self._edges, self._roster, run)
         task = asyncio.create_task(worker.run(), name=f"run {uid}")

@@ -1,11 +1,13 @@
 """How does a run end that the operator itself cannot carry out, by a fault of its own?"""
 
 from datetime import datetime
+from typing import Literal
 
 from inferometer_api.status import RunStatus
-from inferometer_operator.reconcile.conditions import Moment, Told, status_of, told
+from inferometer_operator.reconcile.conditions import Moment, Told, holds, status_of, told
 from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.times import stamp
+from inferometer_operator.reconcile.verdict import not_complete
 
 
 def given_up(run: Json, error: Exception, now: datetime) -> RunStatus:
@@ -16,16 +18,31 @@ def given_up(run: Json, error: Exception, now: datetime) -> RunStatus:
         "children that may be left go when the run is deleted."
     )
     before = status_of(run)
+    generation = run["metadata"].get("generation")
+    moment = Moment(now, generation)
+    ends: tuple[Literal["Complete", "Failed"], ...] = ("Complete", "Failed")
+    for end in ends:
+        if holds(before, end):
+            # How it ended stays told: only the cleaning up failed.
+            return told(before, moment, Told("Finished", "True", end, message))
     status = before.model_copy(
         update={
             "phase": "Failed",
             "completion_time": before.completion_time or stamp(now),
-            "observed_generation": run["metadata"].get("generation"),
+            "observed_generation": generation,
         }
     )
     return told(
         status,
-        Moment(now, run["metadata"].get("generation")),
+        moment,
         Told("Failed", "True", "OperatorFailed", message),
+        not_complete(status, _asked(run)),
         Told("Finished", "True", "Failed", message),
     )
+
+
+def _asked(run: Json) -> int | None:
+    """Return how many scenarios were asked for, None where nobody can tell."""
+    spec = run.get("spec")
+    scenarios = spec.get("scenarios") if isinstance(spec, dict) else None
+    return len(scenarios) if isinstance(scenarios, list) else None

@@ -4,23 +4,25 @@ import asyncio
 import dataclasses
 import secrets
 import time
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Literal, Protocol
+from typing import Protocol
 
 import structlog
 
-from inferometer_api.children import load_name, server_name
 from inferometer_operator.cluster.errors import RefusedError, UnreachableError
 from inferometer_operator.cluster.reading import Reader
 from inferometer_operator.cluster.writing import Writer
 from inferometer_operator.reconcile.conditions import holds, status_of
-from inferometer_operator.reconcile.observed import Collected, Json, Observed
-from inferometer_operator.reconcile.plan import Plan, Target
+from inferometer_operator.reconcile.observed import Json, Observed
+from inferometer_operator.reconcile.plan import Plan
+from inferometer_operator.reconcile.times import later, read
 from inferometer_operator.settings import Settings
 from inferometer_operator.wiring.acting import Actor, Refusals
 from inferometer_operator.wiring.giving_up import given_up
+from inferometer_operator.wiring.held_result import HeldResult
 from inferometer_operator.wiring.observing import (
     LOOK_SECONDS,
     Observer,
@@ -28,15 +30,14 @@ from inferometer_operator.wiring.observing import (
     load_pod,
     running_at,
 )
-from inferometer_operator.wiring.result_log import collected, give_back_memory
 from inferometer_operator.wiring.roster import Roster
+from inferometer_operator.wiring.taking_down import taken_down
 
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 30.0
 _GATHER_SECONDS = 0.05
 """Changes come in bursts: they are looked at together."""
 _GIVE_UP_AFTER = 6
-"""Identical faults of the operator's own in a row, half a minute together."""
-_REMEMBERED = 10
+"""Faults of the operator's own at one place, without a look that went well: half a minute."""
 _MOST_ROUNDS = 10
 _ASK_TO_STOP_SECONDS = 2.0
 _PODS_GO_SECONDS = 60.0
@@ -67,6 +68,8 @@ class Edges:
     actor: Actor
     clock: Callable[[], float] = time.monotonic
     now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
+    room: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
+    """For the result of one run."""
 
 
 class GoneError(Exception):
@@ -86,13 +89,17 @@ class Worker:
         self._woken = asyncio.Event()
         self._polled = Polled()
         self._refusals = Refusals()
-        self._collected: Collected | None = None
+        self._result = HeldResult(edges.room)
         self._version = ""
         self._load_address: str | None = None
         """Where the load generator is asked how far it is, while the run is not looked at."""
         self._token = secrets.token_urlsafe(24)
         self._asked_to_stop_at: float | None = None
-        self._failures: list[str] = []
+        self._stops = False
+        self._failures = 0
+        self._own_fault: object = None
+        """What the operator's own last fault was, and where."""
+        self._own_faults = 0
         self._log = _log.bind(namespace=self._namespace, run=self._name, uid=self.uid)
 
     def wake(self) -> None:
@@ -111,12 +118,15 @@ class Worker:
                 self._woken.clear()
                 self._load_address = None
                 pause = await self._looked()
+                if self._result.done:
+                    self._result.drop()
                 if await self._was_woken(pause):
                     await asyncio.sleep(_GATHER_SECONDS)
         except GoneError:
             self._log.info("run_gone")
             await self._lingered()
         finally:
+            self._result.drop()
             self._roster.forget(self.uid)
 
     async def _was_woken(self, pause: float | None) -> bool:
@@ -153,29 +163,50 @@ class Worker:
 
     async def _looked(self) -> float | None:
         """Look once, whatever happens; return after how many seconds to look again."""
+        pause: float | None
         try:
             pause = await self._round()
         except (RefusedError, UnreachableError) as error:
-            return self._failed_to_ask(error)
+            pause = self._failed_to_ask(error)
         except GoneError:
             raise
         except Exception as error:  # noqa: BLE001 - a fault with one run must not end the others
-            return await self._failed(error)
-        self._failures.clear()
+            pause = await self._failed(error)
+        else:
+            self._failures = self._own_faults = 0
+            return pause
+        await self._let_others_begin()
         return pause
 
+    async def _let_others_begin(self) -> None:
+        """Pass a turn on that came to nothing, once it is certain that the run has not begun."""
+        if self._roster.claims(self.uid):
+            try:
+                run = await self._read()
+            except (RefusedError, UnreachableError) as error:
+                self._log.warning("api_failed", error=str(error))
+            else:
+                if status_of(run).start_time is None:
+                    self._roster.pass_turn(self.uid)
+
     def _failed_to_ask(self, error: RefusedError | UnreachableError) -> float:
-        self._failures = [*self._failures[-_REMEMBERED:], f"API: {error}"]
+        self._failures += 1
         asked = error.retry_after_seconds if isinstance(error, RefusedError) else None
         pause = max(asked or 0.0, self._backoff())
-        self._log.warning("api_failed", error=str(error), again_in_seconds=pause)
+        if isinstance(error, RefusedError) and error.conflict:
+            self._log.info("changed_meanwhile", told=str(error), again_in_seconds=pause)
+        else:
+            self._log.warning("api_failed", error=str(error), again_in_seconds=pause)
         return pause
 
     async def _failed(self, error: Exception) -> float | None:
-        told = f"{type(error).__name__}: {error}"
-        self._failures = [*self._failures[-_REMEMBERED:], told]
-        self._log.exception("run_failed_by_own_fault", failures=len(self._failures))
-        if self._failures[-_GIVE_UP_AFTER:] == [told] * _GIVE_UP_AFTER:
+        self._failures += 1
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        fault = (type(error), place.filename, place.lineno)
+        self._own_faults = self._own_faults + 1 if fault == self._own_fault else 1
+        self._own_fault = fault
+        self._log.exception("run_failed_by_own_fault", failures=self._own_faults)
+        if self._own_faults >= _GIVE_UP_AFTER:
             try:
                 await self._given_up(error)
             except (RefusedError, UnreachableError) as refused:
@@ -185,7 +216,7 @@ class Worker:
         return self._backoff()
 
     def _backoff(self) -> float:
-        pause: float = _FIRST_PAUSE_SECONDS * 2 ** (len(self._failures) - 1)
+        pause: float = _FIRST_PAUSE_SECONDS * 2 ** min(self._failures - 1, 10)
         return min(pause, _LONGEST_PAUSE_SECONDS)
 
     async def _given_up(self, error: Exception) -> None:
@@ -193,15 +224,7 @@ class Worker:
         run = await self._read()
         if holds(status_of(run), "Finished"):
             return
-        names: tuple[tuple[Literal["Deployment", "Job"], str], ...] = (
-            ("Deployment", server_name(self._name)),
-            ("Job", load_name(self._name)),
-        )
-        for kind, name in names:
-            child = await self._edges.reader.child(kind, self._namespace, name, self.uid)
-            if child is not None:
-                target = Target(kind, name, child["metadata"]["uid"])
-                await self._edges.writer.delete(self._namespace, target)
+        await taken_down(self._edges.reader, self._edges.writer, run)
         status = given_up(run, error, self._edges.now())
         self._seen(await self._edges.writer.status(run, status))
 
@@ -222,9 +245,7 @@ class Worker:
         """Observe, decide and act until there is nothing to do at once."""
         run = await self._read()
         if run["metadata"].get("deletionTimestamp"):
-            # Its children go by themselves.
-            self._roster.yield_turn(self.uid)
-            return None
+            return await self._ended_deleted(run)
         for _ in range(_MOST_ROUNDS):
             turn = self._roster.turn(self.uid)
             observed = await self._edges.observer.observe(run, turn, self._polled)
@@ -234,15 +255,30 @@ class Worker:
                 return self._pause(run, observed, plan)
         return _FIRST_PAUSE_SECONDS
 
+    async def _ended_deleted(self, run: Json) -> float | None:
+        """End what a run that is being deleted has begun: a finalizer may hold it for long."""
+        self._roster.yield_turn(self.uid)
+        if status_of(run).start_time is None:
+            return None
+        gone = await taken_down(self._edges.reader, self._edges.writer, run)
+        now = self._edges.now()
+        since = read(run["metadata"]["deletionTimestamp"]) or now
+        if now < later(since, _PODS_GO_SECONDS) and (
+            not gone or await self._edges.reader.pods(self._namespace, self.uid)
+        ):
+            return LOOK_SECONDS
+        self._roster.leave(self.uid)
+        return None
+
     async def _decided(self, run: Json, observed: Observed) -> tuple[Plan, Observed]:
         observed = dataclasses.replace(
-            observed, refused=dict(self._refusals.told), collected=self._collected
+            observed, refused=dict(self._refusals.told), collected=self._result.found
         )
         plan = self._plan(run, observed)
-        if plan.collect is not None and self._collected is None:
+        if plan.collect is not None and self._result.found is None:
             pod = next(pod for pod in observed.pods if pod["metadata"]["name"] == plan.collect)
-            self._collected = await collected(self._edges.reader, pod)
-            observed = dataclasses.replace(observed, collected=self._collected)
+            await self._result.collect(self._edges.reader, pod)
+            observed = dataclasses.replace(observed, collected=self._result.found)
             plan = self._plan(run, observed)
         return plan, observed
 
@@ -263,23 +299,27 @@ class Worker:
         await actor.deleted(run, plan)
         if plan.stop is not None:
             await self._ask_to_stop(plan.stop, observed)
-        if holds(status_of(run), "Finished") and self._collected is not None:
-            self._collected = None
-            give_back_memory()
-        begins = not began and status_of(run).start_time is not None
-        return run, news or begins
+        status = status_of(run)
+        self._result.done = status.result is not None or holds(status, "Finished")
+        # What the run's own status now says decides anew, and its own write is no event.
+        return run, news or began != (status.start_time is not None)
 
     async def _ask_to_stop(self, pod: str, observed: Observed) -> None:
         now = self._edges.clock()
-        if self._asked_to_stop_at is None or now >= self._asked_to_stop_at + _ASK_TO_STOP_SECONDS:
+        at = self._asked_to_stop_at
+        if not self._stops and (at is None or now >= at + _ASK_TO_STOP_SECONDS):
             self._asked_to_stop_at = now
-            if not await self._edges.actor.stopped(pod, observed):
+            self._stops = await self._edges.actor.stopped(pod, observed)
+            if not self._stops:
                 self._log.warning("load_pod_does_not_stop", pod=pod)
 
     def _pause(self, run: Json, observed: Observed, plan: Plan) -> float | None:
         """Return when to look again: as the plan says, or as something must be asked."""
         status = status_of(run)
         pauses = [plan.look_again_seconds, self._refusals.next_seconds(self._edges.now())]
+        if plan.stop is not None and not self._stops:
+            # It may not listen yet.
+            pauses.append(_ASK_TO_STOP_SECONDS)
         if status.start_time is not None and not holds(status, "Finished"):
             load = load_pod(observed.pods)
             self._load_address = None if load is None else running_at(load)

@@ -1,0 +1,146 @@
+"""Who plays reader, writer, observer and actor for a worker of one run, without an API server?"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from inferometer_api.status import RunStatus
+from inferometer_operator.reconcile.conditions import status_of
+from inferometer_operator.reconcile.observed import Observed
+from inferometer_operator.reconcile.plan import Plan, Target
+from inferometer_operator.settings import Settings
+from inferometer_operator.wiring import worker as worker_module
+from inferometer_operator.wiring.roster import Roster
+from inferometer_operator.wiring.worker import Edges, Worker
+
+NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
+BEGUN = "2026-01-31T12:00:00Z"
+SETTINGS = Settings.model_validate({"images": {"serving": "a", "servingGpu": "b", "loadgen": "c"}})
+
+
+class PlayedCluster:
+    """One run, its children, and what fails."""
+
+    def __init__(self) -> None:
+        self.run: dict[str, Any] | None = {
+            "metadata": {"name": "a", "namespace": "ns", "uid": "u", "resourceVersion": "1"}
+        }
+        self.reads = 0
+        self.written: list[RunStatus] = []
+        self.faults: list[Exception] = []
+        self.pods_left = 0
+        self.removed: list[tuple[str, str, str]] = []
+        self.answers: list[bool] = []
+        """What the load generator says when it is asked to stop, one after another."""
+        self.asked_to_stop = 0
+        self.written_by: Worker | None = None
+        """Who hears of what is written, as a watch would tell it."""
+
+    async def found(self, *_: str) -> dict[str, Any] | None:
+        """Return the run, or fail."""
+        self.reads += 1
+        if self.faults:
+            raise self.faults.pop(0)
+        return self.run
+
+    async def child(self, kind: str, _namespace: str, name: str, uid: str) -> Any:
+        """Return each child until it is deleted."""
+        target = (kind, name, f"{uid}-{kind}")
+        if target in self.removed:
+            return None
+        return {"kind": kind, "metadata": {"name": name, "uid": target[2]}}
+
+    async def delete(self, _: str, target: Target) -> None:
+        """Delete a child."""
+        self.removed.append((target.kind, target.name, target.uid))
+
+    async def pods(self, *_: str) -> tuple[dict[str, Any], ...]:
+        """Return one pod fewer each time."""
+        self.pods_left -= 1
+        return ({},) * max(0, self.pods_left)
+
+    async def observe(self, _run: Any, turn: Any, _polled: Any) -> Observed:
+        """Return that there is nothing."""
+        return Observed(turn=turn)
+
+    async def status(self, run: dict[str, Any], status: RunStatus) -> dict[str, Any]:
+        """Write the status, and tell it as a watch does."""
+        self.written.append(status)
+        version = str(int(run["metadata"]["resourceVersion"]) + 1)
+        self.run = {
+            **(self.run or run),
+            "metadata": {**run["metadata"], "resourceVersion": version},
+            "status": status.model_dump(mode="json", exclude_none=True),
+        }
+        if self.written_by is not None:
+            asyncio.get_running_loop().call_soon(self.written_by.run_changed, self.run)
+        return self.run
+
+    async def told(self, run: dict[str, Any], plan: Plan) -> dict[str, Any]:
+        """Write the status where it differs."""
+        return run if plan.status == status_of(run) else await self.status(run, plan.status)
+
+    async def made(self, *_: Any) -> bool:
+        """Make nothing."""
+        return False
+
+    async def deleted(self, *_: Any) -> None:
+        """Delete nothing."""
+
+    async def stopped(self, *_: Any) -> bool:
+        """Say whether it will stop."""
+        self.asked_to_stop += 1
+        return self.answers.pop(0)
+
+
+def a_worker(
+    cluster: PlayedCluster,
+    decide: Callable[..., Plan],
+    wake: Callable[[str], None] = lambda _: None,
+) -> tuple[Worker, Roster]:
+    """Return a worker of the cluster's run, and the roster of one slot that it is on."""
+    edges = Edges(
+        decide=decide,
+        settings=SETTINGS,
+        reader=cluster,  # type: ignore[arg-type]  # plays it
+        writer=cluster,  # type: ignore[arg-type]  # plays it
+        observer=cluster,  # type: ignore[arg-type]  # plays it
+        actor=cluster,  # type: ignore[arg-type]  # plays it
+        now=lambda: NOW,
+    )
+    roster = Roster(1, wake)
+    assert cluster.run is not None
+    roster.see(cluster.run)
+    return Worker(edges, roster, cluster.run), roster
+
+
+async def until(true: Callable[[], bool]) -> None:
+    """Wait until something is true."""
+    async with asyncio.timeout(10):
+        while not true():  # noqa: ASYNC110 - what is waited for has no event of its own
+            await asyncio.sleep(0.001)
+
+
+def worked(worker: Worker, true: Callable[[], bool]) -> None:
+    """Let a worker work until something is true, or its run is no more."""
+
+    async def work() -> None:
+        task = asyncio.create_task(worker.run())
+        await until(lambda: true() or task.done())
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(work())
+
+
+@pytest.fixture
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Wait for nothing, and keep what is logged."""
+    for name in ("_FIRST_PAUSE_SECONDS", "_GATHER_SECONDS", "_ASK_TO_STOP_SECONDS", "LOOK_SECONDS"):
+        monkeypatch.setattr(worker_module, name, 0.001)
+    with capture_logs():
+        yield
