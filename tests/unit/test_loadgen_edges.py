@@ -97,6 +97,12 @@ def test_a_url_is_taken_apart(url: str, protocol: Any, expected: Endpoint) -> No
     assert expected.address in url.removesuffix("/").replace("http://host/", "http://host:80/")
 
 
+def test_a_url_without_a_port_has_its_protocols() -> None:
+    """As the Open Inference Protocol's servers listen; the operator's allow list knows it too."""
+    assert endpoint_of("http://host", "HTTP").port == 80
+    assert endpoint_of("grpc://host", "GRPC").port == 8001
+
+
 @pytest.mark.parametrize(
     ("url", "protocol", "words"),
     [

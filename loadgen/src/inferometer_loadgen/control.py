@@ -16,6 +16,7 @@ from tritonclient.utils import (  # type: ignore[import-untyped]  # has no types
     InferenceServerException,
 )
 
+from inferometer_api.children import DEFAULT_PORTS
 from inferometer_api.result import Tensor
 from inferometer_loadgen.control_clients import control_client
 from inferometer_loadgen.inputs import DTYPES, InputRefusedError
@@ -25,7 +26,6 @@ _SHORTEST_POLL_SECONDS, _LONGEST_POLL_SECONDS = 0.02, 0.5
 _POLL_SHARE = 0.02
 """A server is asked again after this share of the time that it has taken already."""
 _ATTEMPT_SECONDS = 5.0
-_PORTS = {"http": 80, "grpc": 8001}
 
 _FAULTS = (InferenceServerException, aiohttp.ClientError, OSError, TimeoutError)
 
@@ -70,7 +70,7 @@ def endpoint_of(url: str, protocol: Literal["HTTP", "GRPC"]) -> Endpoint:
     if not parts.hostname or port == 0:
         raise InputRefusedError(f"{url} names no host and port: write {scheme}://HOST:PORT.")
     prefix = parts.path.rstrip("/")
-    return Endpoint(protocol, parts.hostname, port or _PORTS[scheme], prefix)
+    return Endpoint(protocol, parts.hostname, port or DEFAULT_PORTS[scheme], prefix)
 
 
 @dataclass(frozen=True, slots=True)

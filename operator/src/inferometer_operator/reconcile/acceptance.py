@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from pydantic import ValidationError
 
 from inferometer_api.availability import unavailable
-from inferometer_api.children import ALLOW_USE_LABEL
+from inferometer_api.children import ALLOW_USE_LABEL, DEFAULT_PORTS
 from inferometer_api.deadlines import APPEARS_SECONDS
 from inferometer_api.problems import Problem, told
 from inferometer_api.reasons import REASONS, ReasonName
@@ -108,10 +108,9 @@ def allowed(url: str, allow_list: list[str]) -> bool:
     try:
         parts = urlsplit(url)
         host, port = (parts.hostname or "").rstrip("."), parts.port
-    except ValueError:
+        port = DEFAULT_PORTS[parts.scheme] if port is None else port
+    except (ValueError, KeyError):
         return False
-    if port is None:
-        port = 443 if parts.scheme in {"https", "grpcs"} else 80
     return any(_matches(host, port, entry.lower()) for entry in allow_list)
 
 
