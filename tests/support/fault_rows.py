@@ -7,6 +7,7 @@ from inferometer_api.reasons import REASONS, Place, ReasonName
 from inferometer_api.result import Outcome
 from inferometer_operator.reconcile.observed import Collected
 from support.cluster_objects import (
+    EPOCH,
     Object,
     being_deleted,
     bound,
@@ -37,6 +38,7 @@ from support.fault_courses import (
     with_server,
     without,
 )
+from support.pretend_cluster import PretendCluster
 
 NOTHING = Collected(None, "The log holds no result document.")
 """What a load generator leaves that was killed."""
@@ -87,6 +89,17 @@ def _killed_fetcher(pod: Object) -> Object:
 def _refused_by_node(pod: Object) -> Object:
     status = {**pod["status"], "phase": "Failed", "reason": "OutOfcpu", "message": "not enough"}
     return {**pod, "status": status}
+
+
+def _deleted_server(code: int, *, evicted: bool = False) -> PretendCluster:
+    """Return a cluster that measured until its server was deleted, and then ended."""
+
+    def change(pod: Object) -> Object:
+        over = crashed(code, "", restarts=0, reason="Error")(pod)
+        gone = being_deleted(over, EPOCH)
+        return disrupted(gone, "EvictionByEvictionAPI", "evicting") if evicted else gone
+
+    return changed_pod(measuring(), SERVER, change)
 
 
 _NODE_HAS_NO_CPU = "0/1 nodes are available: 1 Insufficient cpu."
@@ -177,6 +190,14 @@ FAULT_ROWS: list[Row] = [
         ("code 1", "Killed."),
     ),
     *_rows("ServerReplaced", lambda: lost_pods(measuring(), SERVER), None, ("gone",)),
+    *_rows("ServerReplaced", lambda: _deleted_server(143), None, ("deleted by someone else",)),
+    *_rows("ServerReplaced", lambda: _deleted_server(137), None, ("deleted by someone else",)),
+    Row(
+        _FAILED,
+        "Evicted",
+        lambda: _deleted_server(143, evicted=True),
+        ("evicting",),
+    ),
     *_rows("ServerDeleted", lambda: without(measuring(), "Deployment/a-run-server"), None),
     *_rows(
         "OutOfMemory",

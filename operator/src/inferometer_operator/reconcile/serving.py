@@ -142,16 +142,17 @@ def _replaced(case: Case) -> Fault | None:
         pod = found.get(uid)
         if pod is None:
             return fault("ServerReplaced", "A server pod that the plan names is gone")
-        name = pods.name(pod)
-        end = _ended_since_ready(case, pod)
+        if deleting(pod):
+            # How its containers end is no fault of theirs; an eviction says more.
+            words = f"The server pod {pods.name(pod)} was deleted by someone else"
+            return disrupted(pod, asked_of_server(case), case.now) or fault("ServerReplaced", words)
+        name, end = pods.name(pod), _ended_since_ready(case, pod)
         shown = pod_fault(pod, asked_of_server(case), case.now)
         if shown is not None and shown.ends and (end is None or shown.reason in _SAY_MORE):
             return shown
         if end is not None:
             words = f". Its last lines:\n{end.message}\n" if end.message else "."
             return fault("ServerEnded", f"The server in pod {name} ended by code {end.code}{words}")
-        if deleting(pod):
-            return fault("ServerReplaced", f"The server pod {name} was deleted by someone else")
     return None
 
 
