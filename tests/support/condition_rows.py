@@ -9,7 +9,7 @@ from typing import Any
 
 from inferometer_api.children import ALLOW_USE_LABEL
 from inferometer_api.reasons import Place, ReasonName
-from inferometer_api.result import Outcome
+from inferometer_api.result import Finding, Outcome
 from inferometer_operator.reconcile.observed import Collected, Reference, Turn
 from support.pretend_cluster import PretendCluster, stored
 from support.results import a_valid_result
@@ -83,9 +83,29 @@ def changed(cluster: PretendCluster, **spec: Any) -> PretendCluster:
     return cluster.settle()
 
 
-def _collected(reason: Any) -> Course:
-    fault = Collected(None, "A line is missing.", reason)
-    return lambda: measuring().end_load(document=fault)
+def _collected(reason: Any, undelivered: str = "") -> Course:
+    def course() -> PretendCluster:
+        cluster = measuring()
+        assert cluster.report is not None
+        cluster.report = cluster.report.model_copy(update={"undelivered": undelivered})
+        return cluster.end_load(document=Collected(None, "A line is missing.", reason))
+
+    return course
+
+
+def _cautioned(*messages: str) -> PretendCluster:
+    """Return a cluster with a run whose two scenarios carry the same cautions."""
+    cautions = [Finding(rule="r", message=f"{each}.", figure="1", limit="2") for each in messages]
+    verdict = VALID.scenarios[0].verdict.model_copy(update={"cautions": cautions})
+    scenarios = [
+        VALID.scenarios[0].model_copy(update={"name": name, "verdict": verdict})
+        for name in ("one", "two")
+    ]
+    spec: dict[str, Any] = {
+        "scenarios": [{"name": name, "singleStream": {}} for name in ("one", "two")]
+    }
+    document = VALID.model_copy(update={"scenarios": scenarios})
+    return serving(spec).measure().end_load(document=document)
 
 
 def _not_kept() -> PretendCluster:
@@ -166,10 +186,18 @@ PROGRESS_ROWS: list[Row] = [
     Row(_WAITS, "Ended", complete),
     Row(_COMPLETE, "Measured", complete, ("a-run-result-0",)),
     Row(_COMPLETE, "ResultIncomplete", _collected("ResultIncomplete"), ("A line is missing.",)),
-    Row(_COMPLETE, "ResultTooLarge", _collected("ResultTooLarge")),
+    Row(
+        _COMPLETE,
+        "ResultIncomplete",
+        _collected("ResultIncomplete", "No space left on device."),
+        ("No space left on device.",),
+    ),
+    Row(_COMPLETE, "ResultTooLarge", _collected("ResultTooLarge", "9 MB."), ("9 MB.",)),
     Row(_COMPLETE, "ResultLost", _collected("ResultLost")),
     Row(_COMPLETE, "ResultNotKept", _not_kept, ("exceeded quota: things",)),
     Row(("Valid", "True"), "AllValid", complete),
+    Row(("Valid", "True"), "AllValid", lambda: _cautioned("a", "b"), ("with 2 cautions.",)),
+    Row(("Valid", "True"), "AllValid", lambda: _cautioned("a"), ("with 1 caution.",)),
     Row(("Valid", "False"), "Invalid", lambda: measuring().end_load(), ("traffic: The 99th",)),
     Row(("Valid", "False"), "NotComplete", failing("Failed", "NoAnswer")),
     Row(("Finished", "True"), "Complete", lambda: complete().collect_garbage()),

@@ -65,10 +65,9 @@ def collection(case: Case, load: Loading, outcome: Outcome) -> Collection:
         added = _added(case, load, outcome)
         return _keeping(case, collected.packing.packed(collected.document, added))
     report = case.observed.report
-    if report is not None and report.undelivered:
-        # The load generator itself knows best why its log holds none.
-        return Collection(lost="ResultTooLarge", message=report.undelivered)
-    return Collection(lost=collected.reason, message=collected.fault)
+    # The load generator itself knows best why its log holds none.
+    words = "" if report is None else report.undelivered
+    return Collection(lost=collected.reason, message=words or collected.fault)
 
 
 def _keeping(case: Case, packed: Packed) -> Collection:

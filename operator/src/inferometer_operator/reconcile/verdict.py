@@ -19,7 +19,8 @@ def valid(status: RunStatus, asked: int) -> Told:
     if len(status.scenarios) < asked:
         found = f"Only {len(status.scenarios)} of {_scenarios(asked)} are told in the summary."
         return Told("Valid", "False", "NotComplete", found)
-    cautions = sum(len(each.cautions) for each in status.scenarios)
+    # What holds of several scenarios is one caution, as the tables of the CLI show it.
+    cautions = len({caution for each in status.scenarios for caution in each.cautions})
     beside = f", with {cautions} caution{'' if cautions == 1 else 's'}" if cautions else ""
     which = "The scenario is" if asked == 1 else f"All {_scenarios(asked)} are"
     return Told("Valid", "True", "AllValid", f"{which} VALID{beside}.")
