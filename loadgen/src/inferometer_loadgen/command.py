@@ -1,0 +1,94 @@
+"""What does the load generator's command do: which plan does it read, how does it end?"""
+
+import argparse
+import os
+import resource
+import sys
+from pathlib import Path
+
+import uvloop
+from pydantic import ValidationError
+
+from inferometer_api.plan import Ended, LoadPlan
+from inferometer_api.result import Outcome
+from inferometer_loadgen.execution import Execution, exit_code
+from inferometer_loadgen.pod.serve import Handover, carry_out_in_pod
+from inferometer_loadgen.report import ReaderGoneError, Reporter
+
+_TERMINATION_LOG = Path("/dev/termination-log")
+_HIGHEST_PORT = 65_535
+
+
+def main() -> int:
+    """Read a plan, carry it out and tell what was found; return the exit code."""
+    arguments = _arguments()
+    # Libraries that print must not break what is told: they get standard error.
+    told = os.dup(sys.stdout.fileno())
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    # Thousands of connections are more than the soft limit that most shells begin with.
+    _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most_files, most_files))
+    plan = _plan(arguments.plan)
+    if arguments.listen is None:
+        return _report(plan, Reporter(told))
+    handover = Handover(arguments.host, arguments.listen, told, arguments.termination_log)
+    return exit_code(uvloop.run(carry_out_in_pod(plan, handover)))
+
+
+def _report(plan: LoadPlan | Outcome, reporter: Reporter) -> int:
+    try:
+        if isinstance(plan, Outcome):
+            ended = Ended(outcome=plan)
+        else:
+            execution = Execution(plan, reporter)
+            outcome = uvloop.run(execution.run())
+            ended = Ended(outcome=outcome, first_query_at=execution.first_query_at)
+        reporter.tell(ended)
+    except ReaderGoneError:
+        sys.stderr.write("Nobody reads the reports any more: the load generator ends.\n")
+        return 1
+    return exit_code(ended.outcome)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m inferometer_loadgen",
+        description="Measures a server by a load plan. Writes one report in JSON a line; with "
+        "--listen it answers GET /progress and POST /stop instead, and writes the packed result.",
+    )
+    parser.add_argument(
+        "--plan", metavar="FILE", type=Path, help="the load plan in JSON (default: standard input)"
+    )
+    parser.add_argument(
+        "--listen", metavar="PORT", type=_port, help="answer on this port; 0 takes a free one"
+    )
+    parser.add_argument(
+        "--host", metavar="ADDRESS", help="listen at this address (default: at every one)"
+    )
+    parser.add_argument(
+        "--termination-log",
+        metavar="FILE",
+        type=Path,
+        default=_TERMINATION_LOG,
+        help="an existing file that takes the summary at the end, with --listen "
+        "(default: %(default)s)",
+    )
+    return parser.parse_args()
+
+
+def _port(text: str) -> int:
+    if not text.isascii() or not text.isdecimal() or int(text) > _HIGHEST_PORT:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port from 0 to {_HIGHEST_PORT}")
+    return int(text)
+
+
+def _plan(path: Path | None) -> LoadPlan | Outcome:
+    where = "Standard input" if path is None else str(path)
+    try:
+        text = sys.stdin.buffer.read() if path is None else path.read_bytes()
+        return LoadPlan.model_validate_json(text)
+    except OSError as error:
+        message = f"{where} cannot be read: {error.strerror}."
+    except ValidationError as error:
+        message = f"{where} is no load plan: {error}"
+    return Outcome(state="Refused", reason="InvalidPlan", message=message)
