@@ -41,11 +41,18 @@ def local_notes(run: BenchmarkRun) -> tuple[str, ...]:
             "spec.retention is for clusters: a local run always ends its processes and keeps its "
             "result until you delete it."
         )
-    if run.spec.telemetry.idle_seconds != Telemetry().idle_seconds:
-        notes.append(
-            "spec.telemetry.idleSeconds is not waited for: this version measures no energy."
-        )
-    return tuple(notes)
+    return (*notes, *_telemetry_notes(run.spec.telemetry))
+
+
+def cluster_notes(run: BenchmarkRun) -> tuple[str, ...]:
+    """Return a sentence for each thing in the spec that a run in a cluster does not do."""
+    return _telemetry_notes(run.spec.telemetry)
+
+
+def _telemetry_notes(telemetry: Telemetry) -> tuple[str, ...]:
+    if telemetry.idle_seconds == Telemetry().idle_seconds:
+        return ()
+    return ("spec.telemetry.idleSeconds is not waited for: this version measures no energy.",)
 
 
 def _launched_notes(server: Server) -> list[str]:

@@ -74,7 +74,7 @@ class RunSpec(Document):
     """What is measured beside the requests."""
 
     active_deadline_seconds: Annotated[int, Field(ge=1, le=2_592_000), Integral] = 3600
-    """The run is Failed past it, counted from its first child made; not while queued or \
+    """The run is Failed past it, counted from `status.startTime`; not while queued or \
 suspended."""
 
     retention: Retention = Field(default_factory=Retention)

@@ -144,7 +144,7 @@ class RunStatus(Document):
     """What holds and why; Finished is True at every end."""
 
     start_time: _Time | None = None
-    """When the first child was made."""
+    """When the run began: its turn had come, and its first child was asked for."""
 
     completion_time: _Time | None = None
     """When the run ended."""
