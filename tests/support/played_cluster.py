@@ -37,6 +37,8 @@ class PlayedCluster:
         self.answers: list[bool] = []
         """What the load generator says when it is asked to stop, one after another."""
         self.asked_to_stop = 0
+        self.room = asyncio.Semaphore(1)
+        self.observed_pods: tuple[dict[str, Any], ...] = ()
         self.written_by: Worker | None = None
         """Who hears of what is written, as a watch would tell it."""
 
@@ -64,8 +66,8 @@ class PlayedCluster:
         return ({},) * max(0, self.pods_left)
 
     async def observe(self, _run: Any, turn: Any, _polled: Any) -> Observed:
-        """Return that there is nothing."""
-        return Observed(turn=turn)
+        """Return that there are these pods, and nothing else."""
+        return Observed(turn=turn, pods=self.observed_pods)
 
     async def status(self, run: dict[str, Any], status: RunStatus) -> dict[str, Any]:
         """Write the status, and tell it as a watch does."""
@@ -111,6 +113,7 @@ def a_worker(
         observer=cluster,  # type: ignore[arg-type]  # plays it
         actor=cluster,  # type: ignore[arg-type]  # plays it
         now=lambda: NOW,
+        room=cluster.room,
     )
     roster = Roster(1, wake)
     assert cluster.run is not None

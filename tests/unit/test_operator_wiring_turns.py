@@ -90,9 +90,15 @@ def _other(roster: Roster) -> None:
     roster.see({"metadata": metadata})
 
 
-def test_a_run_whose_begin_was_written_after_all_keeps_its_turn() -> None:
-    """An answer that is lost says nothing: the cluster is asked first."""
-    cluster = _Failing(at="lost", error=UnreachableError("cut"))
+@pytest.mark.parametrize(
+    ("at", "error"),
+    [("lost", UnreachableError("cut")), ("write", RefusedError(409, "Conflict", "changed"))],
+)
+def test_a_run_that_may_have_begun_or_only_changed_keeps_its_turn(
+    at: str, error: Exception
+) -> None:
+    """An answer that is lost says nothing; who wrote a label to a run costs it no place."""
+    cluster = _Failing(at=at, error=error)
     worker, roster = a_worker(cluster, _begins)
     _other(roster)
     admitted: list[bool] = []

@@ -8,11 +8,15 @@ import pytest
 
 from inferometer_api.status import RunStatus
 from inferometer_operator.cluster.errors import RefusedError, UnreachableError, refusal
+from inferometer_operator.reconcile.conditions import status_of
+from inferometer_operator.reconcile.observed import Collected, Observed
 from inferometer_operator.reconcile.plan import Plan
+from inferometer_operator.wiring import held_result
 from inferometer_operator.wiring.acting import Refusals
 from inferometer_operator.wiring.giving_up import given_up
 from inferometer_operator.wiring.health import ALIVE_SECONDS, HEARD_SECONDS, Health
 from support.played_cluster import BEGUN, NOW, PlayedCluster, a_worker, no_pauses, until, worked
+from support.results import a_result
 
 pytestmark = pytest.mark.usefixtures(no_pauses.__name__)
 
@@ -104,6 +108,35 @@ def test_a_run_that_is_gone_is_forgotten_once_its_pods_are(*, namesake: bool) ->
     asyncio.run(worker.run())
     assert cluster.pods_left <= 0
     assert not roster.holds("u")
+
+
+@pytest.mark.parametrize("end", ["given up", "deleted", "held by a finalizer"])
+def test_a_run_that_is_over_holds_no_result(monkeypatch: pytest.MonkeyPatch, end: str) -> None:
+    """However it ends: others wait for their own to be read."""
+    cluster = PlayedCluster()
+    cluster.observed_pods = ({"metadata": {"name": "a-load-x"}},)
+    cluster.pods_left = 1000
+    assert cluster.run is not None
+    cluster.run["status"] = {"startTime": BEGUN}
+    held: list[bool] = []
+
+    async def collected(*_: Any) -> Collected:
+        return Collected(a_result())
+
+    def decide(run: Any, observed: Observed, *_: Any) -> Plan:
+        if observed.collected is None:
+            return Plan(status_of(run), collect="a-load-x")
+        held.append(cluster.room.locked())
+        if end == "given up":
+            raise ZeroDivisionError
+        deleting = {**run["metadata"], "deletionTimestamp": BEGUN}
+        cluster.run = None if end == "deleted" else {**run, "metadata": deleting}
+        return Plan(status_of(run), look_again_seconds=0.001)
+
+    monkeypatch.setattr(held_result, "collected", collected)
+    worker, _ = a_worker(cluster, decide)
+    worked(worker, lambda: bool(held) and not cluster.room.locked() and cluster.pods_left > 0)
+    assert all(held)
 
 
 def test_a_worker_sleeps_until_something_happens() -> None:

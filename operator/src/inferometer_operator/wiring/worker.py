@@ -124,6 +124,7 @@ class Worker:
                     await asyncio.sleep(_GATHER_SECONDS)
         except GoneError:
             self._log.info("run_gone")
+            self._result.drop()
             await self._lingered()
         finally:
             self._result.drop()
@@ -168,6 +169,9 @@ class Worker:
             pause = await self._round()
         except (RefusedError, UnreachableError) as error:
             pause = self._failed_to_ask(error)
+            if isinstance(error, RefusedError) and error.conflict:
+                # It only changed meanwhile: its place stays its own.
+                return pause
         except GoneError:
             raise
         except Exception as error:  # noqa: BLE001 - a fault with one run must not end the others
@@ -227,6 +231,7 @@ class Worker:
         await taken_down(self._edges.reader, self._edges.writer, run)
         status = given_up(run, error, self._edges.now())
         self._seen(await self._edges.writer.status(run, status))
+        self._result.done = True
 
     async def _read(self) -> Json:
         run: Json | None = await self._edges.reader.found(
@@ -258,6 +263,7 @@ class Worker:
     async def _ended_deleted(self, run: Json) -> float | None:
         """End what a run that is being deleted has begun: a finalizer may hold it for long."""
         self._roster.yield_turn(self.uid)
+        self._result.done = True
         if status_of(run).start_time is None:
             return None
         gone = await taken_down(self._edges.reader, self._edges.writer, run)
