@@ -139,3 +139,23 @@ def test_a_deleted_run_leaves_nothing_and_its_turn_is_free(stage: Stage) -> None
         lambda: f"the end of {stage.children()}",
         LATE_SECONDS,
     )
+
+
+def test_a_run_that_somebodys_finalizer_holds_lets_the_next_begin(stage: Stage) -> None:
+    """Deleted while it measures, it sends no more load, though it is still there."""
+    stage.play("loadgen", stage.loads.follow)
+    stage.start_operator()
+    stage.apply()
+    stage.load().show("Measuring", "latency")
+    stage.wait("Measuring")
+    finalizers = {"metadata": {"finalizers": ["example.org/hold"]}}
+    stage.api.merge("BenchmarkRun", stage.namespace, "a-run", finalizers)
+    stage.apply("next")
+    stage.wait("Accepted", "Queued", name="next")
+    stage.play("loadgen", stage.loads.measure)
+    stage.api.delete("BenchmarkRun", stage.namespace, "a-run")
+    stage.finished("next")
+    assert stage.run()["metadata"]["deletionTimestamp"]
+    assert not any("a-run" in each for each in stage.children())
+    none: dict[str, object] = {"metadata": {"finalizers": []}}
+    stage.api.merge("BenchmarkRun", stage.namespace, "a-run", none)

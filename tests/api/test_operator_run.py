@@ -127,3 +127,14 @@ def test_a_run_against_a_service_starts_no_server(stage: Stage) -> None:
     (server,) = stage.load().plan["servers"]
     assert server["url"].startswith("http://mine.")
     assert server["url"].endswith(":8001")
+
+
+def test_a_run_of_a_deleted_ones_name_is_measured_too(stage: Stage) -> None:
+    """What the first one has left goes on being deleted for a moment, and has its names."""
+    stage.start_operator()
+    for _ in range(2):
+        stage.apply(retention={"cleanup": "Never"})
+        stage.finished()
+        assert stage.condition("Complete")["status"] == "True", stage.status()
+        assert "Deployment/a-run-server" in stage.children()
+        stage.api.delete("BenchmarkRun", stage.namespace, "a-run")
