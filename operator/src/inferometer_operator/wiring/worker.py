@@ -285,7 +285,8 @@ class Worker:
             pod = next(pod for pod in observed.pods if pod["metadata"]["name"] == plan.collect)
             await self._result.collect(self._edges.reader, pod)
             observed = dataclasses.replace(observed, collected=self._result.found)
-            plan = self._plan(run, observed)
+            # A large result is packed here for the first time: the loop must go on meanwhile.
+            plan = await asyncio.to_thread(self._plan, run, observed)
         return plan, observed
 
     def _plan(self, run: Json, observed: Observed) -> Plan:
