@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -111,6 +112,8 @@ def test_the_operator_uses_its_rights_and_no_others(stage: Stage) -> None:
         named = {"metadata": {"name": name, "labels": labels}, **body}
         stage.api.create(kind, stage.namespace, named)
 
+    healed = threading.Event()
+
     def flapping(pod: Pod) -> None:
         pod.bind()
         for _ in range(2):
@@ -121,8 +124,14 @@ def test_the_operator_uses_its_rights_and_no_others(stage: Stage) -> None:
                 lambda: stage.condition("ServerReady")["reason"] != "ImageNotPulled", "healing"
             )
         pod.start()
+        healed.set()
+
+    def patient(pod: Pod) -> None:
+        assert healed.wait(60)
+        stage.loads.measure(pod)
 
     stage.play("server", flapping)
+    stage.play("loadgen", patient)
     stage.start_operator("--lease-seconds", "5", allowSecrets=True)
     stage.apply(model={"uri": "pvc://models/a.onnx"}, retention={"ttlSecondsAfterFinished": 1})
     stage.wait_for(
