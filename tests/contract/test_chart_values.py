@@ -25,6 +25,7 @@ REFUSED: list[tuple[Json, str, str]] = [
     ({"maxConcurrentRuns": 0}, "/maxConcurrentRuns", "minimum"),
     ({"maxConcurrentRuns": "2"}, "/maxConcurrentRuns", "integer"),
     ({"externalAllowList": "models.example.com"}, "/externalAllowList", "array"),
+    ({"externalAllowList": ["http://models.example.com/v2"]}, "/externalAllowList/0", "pattern"),
     ({"allowSecrets": "yes"}, "/allowSecrets", "boolean"),
     ({"modelStorage": "ten gigabytes"}, "/modelStorage", "pattern"),
     ({"modelStorage": 10737418240}, "/modelStorage", "string"),

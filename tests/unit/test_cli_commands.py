@@ -79,6 +79,22 @@ def test_without_a_cluster_it_is_said(
     assert "Give --kubeconfig FILE, or set KUBECONFIG" in said.stderr
 
 
+def test_a_kubeconfig_that_acts_as_someone_else_is_refused(
+    inferometer: Command, tmp_path: Path
+) -> None:
+    """What kubectl would ask in another's name is never asked in one's own."""
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(
+        "clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]\n"
+        "users: [{name: admin, user: {token: t, as: bob}}]\n"
+        "contexts: [{name: x, context: {cluster: c, user: admin}}]\n"
+        "current-context: x\n"
+    )
+    said = inferometer("status", "x", "--kubeconfig", str(kubeconfig))
+    assert said.code == 2
+    assert "user admin acts as bob" in said.stderr
+
+
 @pytest.mark.parametrize("text", ["", "[]", "a: [", "clusters: 1", "contexts: []"])
 def test_a_damaged_kubeconfig_is_refused(inferometer: Command, tmp_path: Path, text: str) -> None:
     """Whatever stands in a kubeconfig, what cannot be used ends 2 with a sentence."""

@@ -42,13 +42,13 @@ OF_STATES: dict[ReasonName, Reason] = {
     "NotAvailable": Reason(
         "The spec asks for something that this version cannot do in a cluster.",
         REFUSED,
-        "Leave it out and create a new run.",
+        "Correct what the message names and create a new run.",
     ),
     "NotAllowed": Reason(
         "The spec names something that runs may not use here.",
         (*REFUSED, SERVER_WAITS),
-        "Ask whoever owns the object for the label inferometer.dev/allow-use=true, or the "
-        "cluster's admin for the operator's setting that the message names.",
+        "Settle what the message names (a label, a setting of the operator's), or name something "
+        "else, and create a new run.",
     ),
     "NotFound": Reason(
         "The spec names an object that does not exist in the run's namespace.",

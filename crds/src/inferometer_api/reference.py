@@ -12,16 +12,18 @@ _PREFACE = (
     "are refused, `null` means absent."
 )
 _NOT_YET = """\
-The API is whole; this version does a part of it, in local runs only. It refuses the rest by name,
-with "not available in this version" and exit code 2:
+The API is whole; this version does a part of it. It refuses the rest by name, as "not available in
+this version": locally with exit code 2, in a cluster with `Accepted=False`, reason `NotAvailable`.
 
 * `server`: runtimes other than OnnxRuntime and External, `instances` above 1, `batching`,
-  `gpu.count` above 1; in a local run also `replicas` above 1 and `external.service`;
+  `gpu.count` above 1; locally also `replicas` above 1 and `external.service`;
 * `scenarios`: kinds other than `singleStream`, `server` and `batch`;
-* `load`: `workers` above 1, pacing `Spin`, `tls`, headers; inputs other than `random` and `file:`;
-* `model.uri`: addresses other than `zoo://`, `file:` and `https://`;
+* `load`: `workers` above 1, pacing `Spin`, `tls`, headers; files of inputs come locally from
+  `file:` alone, in a cluster from `configmap://`, `pvc://`, `https://` and `s3://`;
+* `model.uri`: locally `zoo://`, `file:` and `https://`; in a cluster `zoo://`, `pvc://`, `https://`
+  and `s3://`;
 * `validity`: rules `MLPerf`, warm-up `UntilSteady`, `repeats` above 1;
-* `suspend` and `cancel`, which are for clusters. Energy is always "unavailable"."""
+* `suspend` and `cancel` locally, where Ctrl-C does it. Energy is always "unavailable"."""
 _RANGES = (
     ("minimum", "maximum", ""),
     ("minLength", "maxLength", " characters"),

@@ -19,6 +19,7 @@ from kubernetes.config import (
     load_incluster_config,
     load_kube_config,
 )
+from kubernetes.config.kube_config import KubeConfigMerger
 
 from inferometer_api.definition import GROUP, PLURAL, VERSION
 from inferometer_cli.cluster.options import Where
@@ -30,6 +31,7 @@ Json = dict[str, Any]
 # The client's functions have no types of their own.
 _contexts: Callable[[str], tuple[list[Json], Json]] = list_kube_config_contexts
 _load: Callable[..., None] = load_kube_config
+_merged: Callable[[str], Any] = KubeConfigMerger
 _load_of_pod: Callable[[Configuration], None] = load_incluster_config
 
 # Its loader takes a kubeconfig to be well formed, and fails as it may where it is not.
@@ -183,8 +185,21 @@ def connected(where: Where) -> Cluster:
             f"set KUBECONFIG; `{program()} run` measures without any cluster."
         ) from error
     chosen = next((c for c in contexts if c["name"] == where.context), current)
+    _refuse_impersonation(file, chosen["context"].get("user"))
     namespace = where.namespace or chosen["context"].get("namespace") or _DEFAULT_NAMESPACE
     return Cluster(configuration, namespace)
+
+
+def _refuse_impersonation(file: str, user: str | None) -> None:
+    """Raise RefusedError where kubectl would act as someone else: the client does not do so."""
+    users = _merged(file).config.safe_get("users") or []
+    settings = next((each["user"] for each in users if each["name"] == user), None)
+    acts_as = settings.safe_get("as") if settings is not None else None
+    if acts_as:
+        raise RefusedError(
+            f"The kubeconfig's user {user} acts as {acts_as} (impersonation), which {program()} "
+            "cannot do. Choose a --context whose user asks in their own name."
+        )
 
 
 def _of_pod(where: Where, configuration: Configuration) -> Cluster:
