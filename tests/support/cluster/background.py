@@ -90,11 +90,20 @@ def _end(name: str, process: int) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.kill(process, signal.SIGTERM)
     try:
-        wait_until(lambda: homes.holder(name) is None, f"The end of {name!r}", (), _END_SECONDS)
+        wait_until(lambda: _is_gone(process), f"The end of {name!r}", (), _END_SECONDS)
     except TimeoutError:
         say(f"The cluster {name!r} did not end within {_END_SECONDS:g} s: it is killed.")
         os.kill(process, signal.SIGKILL)
-        wait_until(lambda: homes.holder(name) is None, f"The end of {name!r}", (), _END_SECONDS)
+        wait_until(lambda: _is_gone(process), f"The end of {name!r}", (), _END_SECONDS)
+
+
+def _is_gone(process: int) -> bool:
+    """Return whether the process has ended; one that nobody waits for yet has."""
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+    return state == "Z"
 
 
 def _log(name: str) -> Path:
