@@ -10,6 +10,7 @@ from inferometer_api.children import COMPONENT_LABEL, RESULT, selector
 from inferometer_operator.cluster.connection import JSON, METADATA_ONLY, Connection
 from inferometer_operator.cluster.errors import RefusedError, UnreachableError
 from inferometer_operator.cluster.places import path
+from inferometer_operator.reconcile.case import controller
 from inferometer_operator.reconcile.observed import Json
 
 _POD_CONTROLLERS = frozenset({"Job", "ReplicaSet"})
@@ -53,7 +54,7 @@ class Reader:
     async def pods(self, namespace: str, run_uid: str) -> tuple[Json, ...]:
         """Return the run's pods, by name; one without a controller is somebody's own."""
         told = await self._selected("Pod", namespace, selector(run_uid))
-        return tuple(pod for pod in told if _controller(pod).get("kind") in _POD_CONTROLLERS)
+        return tuple(pod for pod in told if controller(pod).get("kind") in _POD_CONTROLLERS)
 
     async def result_maps(self, namespace: str, run_uid: str) -> tuple[Json, ...]:
         """Return the ConfigMaps that hold the run's result, by name."""
@@ -117,12 +118,7 @@ class Reader:
 
 def made_for(child: Json, run_uid: str) -> bool:
     """Whether an object was made for the run: anybody may give one its labels."""
-    return _controller(child).get("uid") == run_uid
-
-
-def _controller(thing: Json) -> Json:
-    owners = thing["metadata"].get("ownerReferences") or ()
-    return next((each for each in owners if each.get("controller")), {})
+    return controller(child).get("uid") == run_uid
 
 
 def _told_at(event: Json) -> str:

@@ -74,8 +74,7 @@ class Case:
 
     def owns(self, child: Json) -> bool:
         """Whether the run is an object's controller: only then it is the run's own."""
-        owners = child.get("metadata", {}).get("ownerReferences") or ()
-        return any(owner.get("controller") and owner.get("uid") == self.uid for owner in owners)
+        return controller(child).get("uid") == self.uid
 
 
 def owner_of(case: Case) -> Owner:
@@ -98,6 +97,12 @@ def moment_of(raw: Json, now: datetime) -> Moment:
 def created(thing: Json | None) -> datetime | None:
     """Return when an object was made, None where it is absent."""
     return None if thing is None else read(thing.get("metadata", {}).get("creationTimestamp"))
+
+
+def controller(thing: Json) -> Json:
+    """Return the reference to whatever made an object and sees to it, empty where nothing does."""
+    owners = thing.get("metadata", {}).get("ownerReferences") or ()
+    return next((owner for owner in owners if owner.get("controller")), {})
 
 
 def deleting(thing: Json) -> bool:

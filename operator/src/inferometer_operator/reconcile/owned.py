@@ -4,7 +4,7 @@ import re
 
 from inferometer_api.children import LOADGEN, SERVER
 from inferometer_operator.reconcile import pods
-from inferometer_operator.reconcile.case import Case
+from inferometer_operator.reconcile.case import Case, controller
 from inferometer_operator.reconcile.observed import Json
 
 
@@ -27,7 +27,7 @@ def load_pods(case: Case) -> tuple[Json, ...]:
     return tuple(
         pod
         for pod in case.observed.pods
-        if pods.component(pod) == LOADGEN and _is_of_job(case, pods.controller(pod))
+        if pods.component(pod) == LOADGEN and _is_of_job(case, controller(pod))
     )
 
 
@@ -44,7 +44,7 @@ def is_replica_set_of(name: str, deployment: str) -> bool:
 
 
 def _replica_set(pod: Json) -> str:
-    owner = pods.controller(pod)
+    owner = controller(pod)
     return str(owner.get("name", "")) if owner.get("kind") == "ReplicaSet" else ""
 
 

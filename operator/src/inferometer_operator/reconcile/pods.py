@@ -42,12 +42,6 @@ def uid(pod: Json) -> str:
     return str(pod["metadata"].get("uid", ""))
 
 
-def controller(pod: Json) -> Json:
-    """Return the reference to whatever made a pod and sees to it, empty where nothing does."""
-    owners: list[Json] = pod["metadata"].get("ownerReferences") or []
-    return next((owner for owner in owners if owner.get("controller")), {})
-
-
 def node(pod: Json) -> str:
     """Return the node that a pod is bound to, empty while it is bound to none."""
     return str(_spec(pod).get("nodeName") or "")

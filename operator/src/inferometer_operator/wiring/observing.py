@@ -10,13 +10,20 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
-from inferometer_api.children import COMPONENT_LABEL, LOADGEN, SERVER, load_name, server_name
+from inferometer_api.children import LOADGEN, SERVER, load_name, server_name
 from inferometer_api.handover import LoadReport
 from inferometer_operator.cluster.load_answers import LoadAnswers
 from inferometer_operator.cluster.reading import Reader
 from inferometer_operator.reconcile.conditions import holds, status_of
 from inferometer_operator.reconcile.observed import Json, Observed, Reference, Turn
-from inferometer_operator.reconcile.pods import containers, is_live, node
+from inferometer_operator.reconcile.pods import (
+    address,
+    component,
+    containers,
+    is_live,
+    main_container,
+    node,
+)
 from inferometer_operator.reconcile.references import references
 from inferometer_operator.settings import Settings
 
@@ -105,7 +112,7 @@ class Observer:
             self.reader.warnings(namespace, pod["metadata"]["uid"])
             for pod in [pod for pod in pods if _hangs(pod)][:_MOST_PODS_ASKED_FOR]
         ]
-        components = {_component(pod) for pod in pods if is_live(pod)}
+        components = {component(pod) for pod in pods if is_live(pod)}
         if deployment is not None and SERVER not in components:
             asked.append(self.reader.pods_refused(namespace, deployment["metadata"]["name"]))
         if job is not None and LOADGEN not in components:
@@ -117,9 +124,9 @@ class Observer:
         ended = ending(pod)
         if ended is not None:
             return left_in(ended) or polled.report
-        address = running_at(pod)
-        if address is not None and self.clock() >= polled.due:
-            await self.ask(address, polled)
+        at = running_at(pod)
+        if at is not None and self.clock() >= polled.due:
+            await self.ask(at, polled)
         return polled.report
 
     async def ask(self, address: str, polled: Polled) -> bool:
@@ -133,12 +140,8 @@ class Observer:
 
 def load_pod(pods: tuple[Json, ...]) -> Json | None:
     """Return the run's first load pod; it never has a second one."""
-    found = [pod for pod in pods if _component(pod) == LOADGEN]
+    found = [pod for pod in pods if component(pod) == LOADGEN]
     return min(found, key=lambda pod: str(pod["metadata"].get("creationTimestamp")), default=None)
-
-
-def _component(pod: Json) -> object:
-    return (pod["metadata"].get("labels") or {}).get(COMPONENT_LABEL)
 
 
 def _hangs(pod: Json) -> bool:
@@ -151,21 +154,14 @@ def _hangs(pod: Json) -> bool:
 
 def ending(pod: Json) -> Json | None:
     """Return how the pod's container ended, None while it has not."""
-    for each in pod.get("status", {}).get("containerStatuses") or []:
-        ended: Json | None = each.get("state", {}).get("terminated")
-        if ended is not None:
-            return ended
-    return None
+    ended: Json | None = (main_container(pod).get("state") or {}).get("terminated")
+    return ended
 
 
 def running_at(pod: Json) -> str | None:
     """Return the pod's address while its container runs."""
-    status = pod.get("status", {})
-    runs = any(
-        each.get("state", {}).get("running") is not None
-        for each in status.get("containerStatuses") or []
-    )
-    return status.get("podIP") if runs else None
+    runs = (main_container(pod).get("state") or {}).get("running") is not None
+    return address(pod) or None if runs else None
 
 
 def left_in(ended: Json) -> LoadReport | None:

@@ -12,6 +12,7 @@ from typing import Protocol
 
 import structlog
 
+from inferometer_api.deadlines import GONE_SECONDS
 from inferometer_operator.cluster.errors import RefusedError, UnreachableError
 from inferometer_operator.cluster.reading import Reader
 from inferometer_operator.cluster.writing import Writer
@@ -40,8 +41,6 @@ _GIVE_UP_AFTER = 6
 """Faults of the operator's own at one place, without a look that went well: half a minute."""
 _MOST_ROUNDS = 10
 _ASK_TO_STOP_SECONDS = 2.0
-_PODS_GO_SECONDS = 60.0
-"""How long the pods of a deleted run are waited for; those of a lost node never go."""
 
 _log = structlog.get_logger()
 
@@ -153,7 +152,7 @@ class Worker:
 
     async def _lingered(self) -> None:
         """Hold the turn of a deleted run until its pods are gone: they would disturb the next."""
-        end = self._edges.clock() + _PODS_GO_SECONDS
+        end = self._edges.clock() + GONE_SECONDS
         while self._roster.holds(self.uid) and self._edges.clock() < end:
             try:
                 if not await self._edges.reader.pods(self._namespace, self.uid):
@@ -269,7 +268,7 @@ class Worker:
         gone = await taken_down(self._edges.reader, self._edges.writer, run)
         now = self._edges.now()
         since = read(run["metadata"]["deletionTimestamp"]) or now
-        if now < later(since, _PODS_GO_SECONDS) and (
+        if now < later(since, GONE_SECONDS) and (
             not gone or await self._edges.reader.pods(self._namespace, self.uid)
         ):
             return LOOK_SECONDS
