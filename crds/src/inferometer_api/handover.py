@@ -311,6 +311,7 @@ def _figures(step: Step) -> dict[str, object]:
         "p99_microseconds": _microseconds(step, 99.0),
         "p999_microseconds": _microseconds(step, 99.9),
         "microjoules_per_inference": step.energy.microjoules_per_inference,
+        "net_microjoules_per_inference": step.energy.net_microjoules_per_inference,
         "energy_attribution": step.energy.attribution,
     }
 

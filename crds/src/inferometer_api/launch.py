@@ -11,7 +11,8 @@ from typing import Literal
 from urllib.parse import unquote
 
 from inferometer_api.address import MODEL_FILE, address
-from inferometer_api.plan import LoadPlan, PlannedServer
+from inferometer_api.metrics import run_labels
+from inferometer_api.plan import LoadPlan, PlannedAgent, PlannedServer
 from inferometer_api.resolve import launched
 from inferometer_api.run import BenchmarkRun
 
@@ -168,6 +169,9 @@ def server_command(  # noqa: PLR0913 - each is one fact of the place, and named
         *("--grpc-port", str(listen.grpc_port)),
         *("--warm-up-batch-sizes", ",".join(map(str, request_batch_sizes(run)))),
         *_option("--warm-up-inputs", inputs_file),
+        # For the labels of its metrics.
+        *_option("--run", run_labels(run)[1]),
+        *_option("--run-namespace", run_labels(run)[0]),
         *_option("--max-model-bytes", max_model_bytes),
         *warm_up,
     )
@@ -193,6 +197,20 @@ def load_command(
     )
 
 
+def agent_command(python: str, *, host: str, port: int = 0, node: str = "") -> tuple[str, ...]:
+    """Return the command line of a node agent; port 0 is a free one of its own choice.
+
+    It prints one line of JSON when it listens: event ("listening"), port.
+    """
+    return (
+        python,
+        *("-m", "inferometer_telemetry"),
+        *("--host", host),
+        *("--port", str(port)),
+        *_option("--node", node or None),
+    )
+
+
 def load_plan(  # noqa: PLR0913 - each is one fact of the plan, and named
     run: BenchmarkRun,
     *,
@@ -201,6 +219,8 @@ def load_plan(  # noqa: PLR0913 - each is one fact of the plan, and named
     model_sha256: str | None = None,
     inputs_file: str | None = None,
     server_process_ids: Sequence[int] = (),
+    agents: Sequence[PlannedAgent] = (),
+    unmetered: str = "",
     notes: Sequence[str] = (),
     run_id: str = "",
     stop_token: str = "",
@@ -220,6 +240,8 @@ def load_plan(  # noqa: PLR0913 - each is one fact of the plan, and named
         model_sha256=model_sha256,
         inputs_file=inputs_file,
         server_process_ids=list(server_process_ids),
+        agents=list(agents),
+        unmetered=unmetered,
         notes=list(notes),
         run_id=run_id,
         stop_token=stop_token,

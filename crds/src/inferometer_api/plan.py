@@ -26,6 +26,18 @@ class PlannedServer(Document):
     """The pod's class: Guaranteed, Burstable or BestEffort; empty where it is not known."""
 
 
+class PlannedAgent(Document):
+    """The agent of a node that servers run on, and what it is asked for."""
+
+    url: str
+    """http://HOST:PORT."""
+    node: str = ""
+    pod_uids: list[str] = Field(default_factory=list)
+    """The servers' pods on that node."""
+    process_ids: list[Integer] = Field(default_factory=list)
+    """The servers' processes, where they run on this machine without pods."""
+
+
 class LoadPlan(Document):
     """Everything a load generator needs to know."""
 
@@ -45,6 +57,10 @@ class LoadPlan(Document):
     """Processes whose CPU and memory count as the server's, where they run on this machine."""
     notes: list[str] = Field(default_factory=list)
     """What was asked and does not apply here; goes into the result."""
+    agents: list[PlannedAgent] = Field(default_factory=list)
+    """One for each node that servers run on, where it has one."""
+    unmetered: str = ""
+    """Why not every server has an agent: a sentence without its period. There is no energy then."""
     run_id: str = ""
     """Unique for each execution: in a cluster the UID of the BenchmarkRun."""
     stop_token: str = ""
@@ -52,10 +68,13 @@ class LoadPlan(Document):
 
 
 class Progress(Document):
-    """How far the work is. Written about twice a second."""
+    """How far the work is. Written about twice a second.
+
+    Idle: no load is sent, since the idle power is measured.
+    """
 
     report: Literal["progress"] = "progress"
-    stage: Literal["WaitingForServer", "Preparing", "WarmUp", "Measuring", "Draining"]
+    stage: Literal["WaitingForServer", "Preparing", "Idle", "WarmUp", "Measuring", "Draining"]
     scenario: str = ""
     step: str = ""
     scenario_index: Count = 0

@@ -23,7 +23,7 @@ this version": locally with exit code 2, in a cluster with `Accepted=False`, rea
 * `model.uri`: locally `zoo://`, `file:` and `https://`; in a cluster `zoo://`, `pvc://`, `https://`
   and `s3://`;
 * `validity`: rules `MLPerf`, warm-up `UntilSteady`, `repeats` above 1;
-* `suspend` and `cancel` locally, where Ctrl-C does it. Energy is always "unavailable"."""
+* `suspend` and `cancel` locally, where Ctrl-C does it."""
 _RANGES = (
     ("minimum", "maximum", ""),
     ("minLength", "maxLength", " characters"),

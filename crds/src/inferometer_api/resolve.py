@@ -1,6 +1,6 @@
 """What does a run mean where it leaves something out, and what of it does not apply locally?"""
 
-from inferometer_api.run import BenchmarkRun, Retention, RunSpec, Telemetry
+from inferometer_api.run import BenchmarkRun, Retention, RunSpec
 from inferometer_api.server import MAXIMUM_THREADS, Gpu, Placement, Server
 
 
@@ -41,18 +41,7 @@ def local_notes(run: BenchmarkRun) -> tuple[str, ...]:
             "spec.retention is for clusters: a local run always ends its processes and keeps its "
             "result until you delete it."
         )
-    return (*notes, *_telemetry_notes(run.spec.telemetry))
-
-
-def cluster_notes(run: BenchmarkRun) -> tuple[str, ...]:
-    """Return a sentence for each thing in the spec that a run in a cluster does not do."""
-    return _telemetry_notes(run.spec.telemetry)
-
-
-def _telemetry_notes(telemetry: Telemetry) -> tuple[str, ...]:
-    if telemetry.idle_seconds == Telemetry().idle_seconds:
-        return ()
-    return ("spec.telemetry.idleSeconds is not waited for: this version measures no energy.",)
+    return tuple(notes)
 
 
 def _launched_notes(server: Server) -> list[str]:

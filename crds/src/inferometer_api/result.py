@@ -199,14 +199,91 @@ class UsageSample(Document):
     client_memory_bytes: Count
 
 
+class EnergyDomain(Document):
+    """The energy of one counter (a CPU package, its memory, a GPU) within the window."""
+
+    node: str
+    domain: str
+    """Its name on the node: "package-0", "package-0-dram", "gpu-0"."""
+    method: Literal["Counter", "PowerIntegral", "Estimate"]
+    attribution: Attribution
+    share: float
+    """The part of it that counts as the servers': 1 where it is dedicated or of the whole node."""
+    domain_microjoules: Count
+    """All of it."""
+    microjoules: Count
+    """The servers' part."""
+    baseline_milliwatts: Count | None = None
+    """Its power before warm-up, with servers ready and no load; absent where not measured."""
+    net_microjoules: Integer | None = None
+    """The servers' part of what exceeds baseline_milliwatts times the window. Below zero where \
+the load is lost in the noise of the idle power."""
+
+
 class Energy(Document):
     """The energy of the window. What has no source is unavailable, never zero."""
 
     attribution: Attribution
+    """What the figure covers: the weakest of its domains."""
     reason: str = ""
     """Why it is unavailable."""
     microjoules: Count | None = None
+    """Gross: all energy of the window that counts as the servers'."""
     microjoules_per_inference: Count | None = None
+    """Gross, over the samples that were answered."""
+    baseline_milliwatts: Count | None = None
+    """The domains' power together before warm-up, with servers ready and no load."""
+    net_microjoules: Integer | None = None
+    """Gross less the servers' part of the baseline's power times the window."""
+    net_microjoules_per_inference: Integer | None = None
+    window_nanoseconds: Count | None = None
+    """Between the counters' two readings, by the node's clock."""
+    domains: list[EnergyDomain] = Field(default_factory=list)
+    not_covered: list[str] = Field(default_factory=list)
+    """What the figure leaves out, one sentence each without its period: a GPU without a counter."""
+
+
+class NodeSample(Document):
+    """What a node that servers run on did, at one moment; rates are since the sample before."""
+
+    at_milliseconds: Integer
+    """From the start of the measurement; below zero before it."""
+    watts: dict[str, float] = Field(default_factory=dict)
+    """Power by domain."""
+    cpu_cores: float | None = None
+    """CPU seconds per second of the whole node."""
+    steal_cores: float | None = None
+    cpu_frequency_hertz: Count | None = None
+    temperature_celsius: float | None = None
+    server_cpu_cores: float | None = None
+    """CPU seconds per second of the servers on it."""
+    server_memory_bytes: Count | None = None
+    server_throttled_cores: float | None = None
+    """Seconds per second that the servers' threads waited since their CPU limit was used up."""
+    server_cpu_pressure: float | None = None
+    """Seconds per second in which some of the servers' threads waited for a CPU."""
+    gpu_utilization: dict[str, float] = Field(default_factory=dict)
+    """From 0 to 1, by GPU: "gpu-0"."""
+    gpu_memory_bytes: dict[str, Count] = Field(default_factory=dict)
+    gpu_clock_hertz: dict[str, Count] = Field(default_factory=dict)
+    gpu_throttle_reasons: dict[str, list[str]] = Field(default_factory=dict)
+
+
+class NodeTelemetry(Document):
+    """What the agent of one node told during a step."""
+
+    node: str
+    agent_version: str = ""
+    cpu_count: Count | None = None
+    governor: str | None = None
+    server_cpu_seconds: float | None = None
+    """Of the servers on it, within the window."""
+    server_throttled_seconds: float | None = None
+    """How long the servers' threads waited within the window since their CPU limit was used up."""
+    samples: list[NodeSample] = Field(default_factory=list)
+    """One a second, at most 600."""
+    missing: list[str] = Field(default_factory=list)
+    """What the agent could not read: a sentence each, without its period."""
 
 
 class Step(Document):
@@ -248,6 +325,8 @@ Absent where no query was answered."""
     client_cpu_seconds: float = 0.0
     error_examples: list[ErrorExample] = Field(default_factory=list)
     energy: Energy
+    telemetry: list[NodeTelemetry] = Field(default_factory=list)
+    """One for each node with an agent that servers run on."""
 
 
 class Finding(Document):

@@ -20,7 +20,12 @@ class Telemetry(Document):
     """Auto: energy where the node has a source for it, else "unavailable" with the reason."""
 
     idle_seconds: Annotated[int, Field(ge=0, le=3600), Integral] = 5
-    """Seconds without load before warm-up, in which the idle power is measured."""
+    """Seconds without load directly before each warm-up, in which the idle power is measured; \
+they are spent only where the node has a source of energy."""
+
+    estimated_milliwatts_per_core: Annotated[int, Field(ge=1, le=1_000_000), Integral] | None = None
+    """By choice, where the node has no source for its CPUs: their energy is then the server's CPU \
+seconds times this many thousandths of a watt, and is labelled estimated."""
 
 
 class Retention(Document):

@@ -110,7 +110,12 @@ per second. Empty where there is one step."""
     """99.9th percentile of the latency."""
 
     microjoules_per_inference: Count | None = None
-    """Energy per inference (sample)."""
+    """Energy per inference (sample), gross: idle power included."""
+
+    net_microjoules_per_inference: (
+        Annotated[int, Field(ge=-(2**53) + 1, le=2**53 - 1), Integral] | None
+    ) = None
+    """Energy per inference (sample) less the idle power's part."""
 
     energy_attribution: Attribution | None = None
     """What the energy covers."""
@@ -151,6 +156,9 @@ class RunStatus(Document):
 
     progress_percent: Annotated[int, Field(ge=0, le=100), Integral] | None = None
     """How far the measurement is."""
+
+    nodes: list[DnsSubdomain] = Field(default_factory=list, max_length=16)
+    """Names of the nodes that the servers ran on, where they are known."""
 
     shown: Shown | None = None
     """Ready-to-read figures for `kubectl get`."""

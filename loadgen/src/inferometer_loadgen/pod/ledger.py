@@ -59,6 +59,8 @@ def _sentence(progress: Progress) -> str:
             return "Waiting for the server."
         case "Preparing":
             return f"{what or 'The requests'}: preparing."
+        case "Idle":
+            return f"{what}: measuring the idle power."
         case "WarmUp":
             return f"{what}: warming up."
         case "Measuring":

@@ -5,7 +5,6 @@ from typing import Literal
 
 from inferometer_api.launch import load_plan
 from inferometer_api.plan import LoadPlan, PlannedServer
-from inferometer_api.resolve import cluster_notes
 from inferometer_operator.manifests.load_job import inputs_path, load_job
 from inferometer_operator.manifests.owner import Manifest
 from inferometer_operator.manifests.plan_map import plan_map
@@ -115,7 +114,6 @@ def _plan(case: Case, servers: tuple[PlannedServer, ...]) -> LoadPlan:
         servers=servers,
         model_sha256=case.run.spec.model.sha256,
         inputs_file=inputs_path(case.run),
-        notes=cluster_notes(case.run),
         run_id=case.uid,
         stop_token=case.token,
     )
