@@ -170,6 +170,8 @@ def test_the_server_is_started_as_the_run_says() -> None:
         "--http-port": "0",
         "--grpc-port": "0",
         "--warm-up-batch-sizes": "1,8",
+        "--run": "a-run",
+        "--run-namespace": "local",
         "--warm-up-shape": "a=b=1,3,8",
     }
 

@@ -26,6 +26,7 @@ def test_every_option_is_read() -> None:
         *("--http-port", "8000", "--grpc-port", "8001", "--max-body-bytes", "10"),
         *("--max-model-bytes", "20", "--warm-up-batch-sizes", "1,8,8,32"),
         *("--warm-up-shape", "a=1,2", "--warm-up-shape", "b=c=3", "--drain-seconds", "1.5"),
+        *("--run", "r", "--run-namespace", "n"),
     )
     assert found == ServeOptions(
         model=Path("m.onnx"),
@@ -40,6 +41,8 @@ def test_every_option_is_read() -> None:
         warm_up_batch_sizes=(1, 8, 32),
         warm_up_shapes={"a": (1, 2), "b=c": (3,)},
         drain_seconds=1.5,
+        run="r",
+        run_namespace="n",
     )
     assert len({option.flag for option in OPTIONS}) == len(OPTIONS)
 

@@ -32,6 +32,9 @@ class ServeOptions:
     warm_up_shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     warm_up_inputs: Path | None = None
     drain_seconds: float = 30.0
+    run: str = ""
+    """The run that the server was started for; empty where it was not."""
+    run_namespace: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +168,8 @@ OPTIONS: tuple[Option, ...] = (
         "How long requests in flight may take to end after SIGTERM.",
         "SECONDS",
     ),
+    Option("run", str, "", "The run that it serves: the label run of its metrics.", "NAME"),
+    Option("run_namespace", str, "", "That run's namespace: the label run_namespace.", "NAME"),
 )
 """Every option but the model itself, which is a path here and an address in `inferometer serve`."""
 
