@@ -14,6 +14,21 @@ from support.fake_pod import Pod
 from support.stage import Stage
 
 _MOST_RESIDENT_KIB = 128 << 10
+_ENDED_WHILE_IT_IMPORTS = """
+import os, signal, sys
+
+
+class Ends:
+    def find_spec(self, name, *_):
+        if name == "inferometer_operator.command":
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+sys.meta_path.insert(0, Ends())
+from inferometer_operator.__main__ import main
+
+sys.exit(main())
+"""
 
 
 def test_an_idle_operator_asks_for_nothing_but_its_lease(stage: Stage) -> None:
@@ -51,6 +66,13 @@ def test_an_operator_ends_when_it_is_asked_to(stage: Stage) -> None:
     assert lease is not None
     assert lease["spec"]["holderIdentity"] == ""
     assert operator.told("told_to_end")
+
+
+def test_an_operator_hears_sigterm_while_it_imports() -> None:
+    """As a container's first process it would else go on, perhaps lead, and be killed with it."""
+    command = [sys.executable, "-c", _ENDED_WHILE_IT_IMPORTS]
+    done = subprocess.run(command, check=False, timeout=60, capture_output=True)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_health_and_metrics_are_told(stage: Stage) -> None:

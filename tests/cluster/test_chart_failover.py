@@ -14,7 +14,9 @@ from support.cluster.processes import wait_until
 from support.node_runs import make_run, status, wait_for
 from support.operator_installed import operator_installed
 
-LEASE_SECONDS = 15.0
+LED_ON_SECONDS = 45.0
+"""Another replica leads 15 s after it first saw the dead leader's last renewal. It looks every 3 s,
+so that 21 s is the latest where requests take no time; the rest is for a slow machine."""
 VALUES: Json = {"operator": {"replicas": 2}}
 
 
@@ -73,18 +75,23 @@ def begun(cluster: Cluster, namespace: str, run: str) -> tuple[str, str]:
     return status(cluster, namespace, run)["startTime"], job["metadata"]["uid"]
 
 
-def test_the_other_replica_takes_over(cluster: Cluster, namespace: str) -> None:
-    """The leader dies while load runs: the other leads soon, and ends the very same run right."""
+def test_another_replica_takes_over(cluster: Cluster, namespace: str) -> None:
+    """The leader dies while load runs: another leads soon, and ends the very same run right.
+
+    That is the one which stood by, or the one which replaces the dead: whoever asks first once the
+    Lease has run out.
+    """
     before = measuring(cluster, namespace, "led-on")
     dying = leader(cluster, namespace)
-    (other,) = pods(cluster, namespace, "operator").keys() - {dying}
+    assert dying in pods(cluster, namespace, "operator")
     kill_at_once(cluster, namespace, dying)
     wait_until(
-        lambda: leader(cluster, namespace) == other,
-        "The other replica's lead",
-        deadline_seconds=LEASE_SECONDS + 10,
+        lambda: leader(cluster, namespace) not in {"", dying},
+        "Another replica's lead",
+        deadline_seconds=LED_ON_SECONDS,
         poll_seconds=0.5,
     )
+    assert leader(cluster, namespace) in pods(cluster, namespace, "operator")
     wait_for(cluster, namespace, "led-on", "Complete")
     wait_for(cluster, namespace, "led-on", "Finished")
     assert begun(cluster, namespace, "led-on") == before

@@ -19,9 +19,11 @@ class _Cluster:
     def __init__(self) -> None:
         self.lease: dict[str, Any] | None = None
         self.fault: Callable[[], Exception] | None = None
+        self.before_answer: Callable[[], None] = lambda: None
         self.writes = 0
 
     async def ask(self, method: str, _path: str, *, body: Any = None) -> Any:
+        self.before_answer()
         if self.fault is not None:
             raise self.fault()
         if method == "GET":
@@ -82,6 +84,24 @@ def test_a_lease_that_another_holds_is_taken_when_it_is_not_renewed() -> None:
     assert cluster.lease is not None
     assert cluster.lease["spec"]["holderIdentity"] == "me"
     assert now[0] >= 101.0
+
+
+def test_a_lease_is_as_old_as_the_answer_that_told_of_it() -> None:
+    """It may have been renewed while a slow answer was under way."""
+    cluster = _Cluster()
+    cluster.held_by("other")
+    now = [0.0]
+    told_at: list[float] = []
+
+    def slow() -> None:
+        now[0] += 5.0
+        told_at.append(now[0])
+
+    cluster.before_answer = slow
+    asyncio.run(_lease(cluster, lambda: now[0]).won())
+    assert len(told_at) == 3  # two reads, and the write that takes it
+    assert cluster.lease is not None
+    assert cluster.lease["spec"]["holderIdentity"] == "me"
 
 
 def test_a_lease_that_is_renewed_is_left_to_its_holder() -> None:

@@ -109,7 +109,8 @@ class Lease:
             return await self._created(asked_at)
         spec = lease.get("spec") or {}
         if spec != self._seen:
-            self._seen, self._seen_at = spec, asked_at
+            # Its holder may have renewed it while the answer was under way.
+            self._seen, self._seen_at = spec, self._clock()
         if self._held_by_another(spec):
             return False
         try:
