@@ -293,6 +293,7 @@ def test_the_load_generator_reads_its_plan() -> None:
         "--plan": "/p.json",
         "--listen": "8080",
     }
+    assert options(load_command("py", metrics_port=0)) == {"--metrics-listen": "0"}
     assert LoadPlan.model_validate_json(plan.model_dump_json(exclude_none=True)) == plan
     assert (plan.launched, plan.model_name, plan.model_version) == (False, "resnet", "3")
     assert load_plan(read(a_run()), place="Local", servers=[PlannedServer(url="http://a")]).launched

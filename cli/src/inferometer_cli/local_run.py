@@ -22,6 +22,7 @@ from pydantic import TypeAdapter, ValidationError
 from inferometer_api.launch import load_command, load_plan
 from inferometer_api.plan import (
     Ended,
+    Listening,
     LoadPlan,
     Measured,
     PlannedServer,
@@ -61,6 +62,8 @@ class _Found:
     scenarios: list[ScenarioResult] = field(default_factory=list)
     outcome: Outcome | None = None
     first_query_at: str | None = None
+    metrics_port: int | None = None
+    """Where the load generator's metrics are; None where it was not asked to show them."""
 
 
 async def run_locally(
@@ -199,6 +202,8 @@ async def _read_reports(load: Child, found: _Found, watch: Watch) -> Outcome:
         match report:
             case Progress():
                 watch(report)
+            case Listening():
+                found.metrics_port = report.metrics_port
             case Surroundings():
                 found.environment = report.environment
             case Measured():

@@ -182,18 +182,25 @@ def _option(flag: str, value: str | int | None) -> tuple[str, ...]:
 
 
 def load_command(
-    python: str, *, plan_path: str | None = None, port: int | None = None
+    python: str,
+    *,
+    plan_path: str | None = None,
+    port: int | None = None,
+    metrics_port: int | None = None,
 ) -> tuple[str, ...]:
     """Return the command line of a load generator.
 
     It reads a LoadPlan from standard input or from the file `plan_path`, and reports on standard
-    output or, in a pod, to whoever asks at `port`.
+    output or, in a pod, to whoever asks at `port`, where its metrics are too. Where it reports on
+    standard output its metrics are at `metrics_port` of 127.0.0.1; 0 is a free one of its own
+    choice, and its first report (`Listening`) tells which.
     """
     return (
         python,
         *("-m", "inferometer_loadgen"),
         *_option("--plan", plan_path),
         *_option("--listen", port),
+        *_option("--metrics-listen", metrics_port),
     )
 
 

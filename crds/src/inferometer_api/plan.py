@@ -94,6 +94,14 @@ class Progress(Document):
     """Of the last second."""
 
 
+class Listening(Document):
+    """Where its metrics are read; the first report of one that was started with --metrics-listen."""
+
+    report: Literal["listening"] = "listening"
+    metrics_port: Integer
+    """Of GET /metrics."""
+
+
 class Surroundings(Document):
     """Under which conditions the figures will be found; written once the server is ready."""
 
@@ -117,4 +125,6 @@ class Ended(Document):
     """When the first query was sent: RFC 3339, in UTC. Absent where none was."""
 
 
-Report = Annotated[Progress | Surroundings | Measured | Ended, Field(discriminator="report")]
+Report = Annotated[
+    Progress | Listening | Surroundings | Measured | Ended, Field(discriminator="report")
+]
