@@ -61,8 +61,9 @@ cluster-up: .venv/.installed ## Start a local Kubernetes with the images in it: 
 cluster-down: .venv/.installed ## Remove it without a trace: NAME=
 	@$(CLUSTER) down --name $(NAME)
 
-generate: .venv/.installed ## Write what is generated: CRDs, schemas, reference pages
+generate: .venv/.installed ## Write what is generated: CRDs, schemas, reference pages, dashboards, rules
 	$(BIN)/python -m inferometer_api.publish
+	$(BIN)/python -m grafana
 
 check: .venv/.installed ## Lint, types, import contracts, generated files fresh
 	$(BIN)/ruff check
@@ -70,6 +71,7 @@ check: .venv/.installed ## Lint, types, import contracts, generated files fresh
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m inferometer_api.publish --check
+	$(BIN)/python -m grafana --check
 
 test: check ## Pass every check and every test
 	@tests/install-tools
