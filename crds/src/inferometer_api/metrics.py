@@ -6,9 +6,10 @@ the dashboards and the rules are checked against them.
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from inferometer_api.run import BenchmarkRun
+if TYPE_CHECKING:  # servers show metrics and have no pydantic
+    from inferometer_api.run import BenchmarkRun
 
 Type = Literal["counter", "gauge", "histogram"]
 Component = Literal["load generator", "server", "node agent", "operator"]
@@ -435,6 +436,6 @@ METRICS: dict[Component, tuple[Metric, ...]] = {
 """Every metric, by who exposes it; beside them each component has prometheus-client's process_*."""
 
 
-def run_labels(run: BenchmarkRun) -> tuple[str, str]:
+def run_labels(run: "BenchmarkRun") -> tuple[str, str]:
     """Return the values of the labels run_namespace and run; a local run has no namespace."""
     return run.metadata.namespace or "local", run.metadata.name or "run"

@@ -95,7 +95,7 @@ class Progress(Document):
 
 
 class Listening(Document):
-    """Where its metrics are read; the first report of one that was started with --metrics-listen."""
+    """Where its metrics are read; the first report, only with --metrics-listen."""
 
     report: Literal["listening"] = "listening"
     metrics_port: Integer
