@@ -6,6 +6,7 @@ import typer
 
 from inferometer_cli.commands import (
     cancel,
+    compare,
     examples,
     models,
     preflight,
@@ -21,8 +22,8 @@ app = typer.Typer(
     name="inferometer",
     help="Measures how deep-learning models are served: launches the server, drives the load, "
     "measures, judges whether the figures can be trusted, and draws a report.",
-    epilog="Exit codes: 0 VALID, 3 measured but INVALID, 2 refused (cannot be run), 1 failed, "
-    "130 interrupted, 143 terminated.",
+    epilog="Exit codes: 0 VALID, 3 measured but INVALID, 4 slower (compare), 2 refused (cannot be "
+    "run), 1 failed, 130 interrupted, 143 terminated.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -31,6 +32,7 @@ app = typer.Typer(
 app.command("run", short_help="Measure what a BenchmarkRun file asks for.")(run.run)
 app.command("validate", short_help="Say whether a file can be run here.")(validate.validate)
 app.command("report", short_help="Show a result again, from a file or a cluster.")(report.report)
+app.command("compare", short_help="Show two results side by side.")(compare.compare)
 app.command(
     "serve",
     short_help="Serve one ONNX model over HTTP and gRPC.",

@@ -14,6 +14,8 @@ class Exit(IntEnum):
     """What was asked cannot be run; nothing was measured."""
     INVALID = 3
     """Measured, and at least one scenario is INVALID."""
+    SLOWER = 4
+    """`inferometer compare --fail-if-slower`: the second result is slower."""
     INTERRUPTED = 130
     """Ended by Ctrl-C (SIGINT)."""
     TERMINATED = 143

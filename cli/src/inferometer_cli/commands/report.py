@@ -5,15 +5,14 @@ from typing import Annotated
 
 import typer
 
-from inferometer_api.result import ResultDocument
 from inferometer_cli.cluster.options import (
     ContextOption,
     KubeconfigOption,
     NamespaceOption,
     Where,
 )
-from inferometer_cli.exits import FailedError, RefusedError
-from inferometer_cli.kept import parse_result
+from inferometer_cli.exits import FailedError
+from inferometer_cli.kept_results import is_file, read_kept
 from inferometer_cli.terminal import output as standard_output
 from inferometer_cli.terminal import tell, written_out
 
@@ -49,12 +48,11 @@ def report(
     and every one beside --namespace, --context or --kubeconfig, a run in a cluster.
     """
     where = Where(namespace, context, kubeconfig)
-    if where.is_said or not _is_file(result):
-        document = _read_run(result, where)
-        beside = Path("results") / f"{result}-{_compact(document.started_at)}"
-    else:
-        document = _read_file(Path(result))
+    document = read_kept(result, where)
+    if is_file(result, where):
         beside = Path(result).parent
+    else:
+        beside = Path("results") / f"{result}-{_compact(document.started_at)}"
     from inferometer_cli.storage import REPORT_NAME, check_room, keep_report
     from inferometer_cli.table import print_table
 
@@ -72,30 +70,6 @@ def report(
     except OSError as error:
         raise FailedError(f"{path} could not be written: {error.strerror}.") from error
     tell(f"\nreport  {path}")
-
-
-def _is_file(asked: str) -> bool:
-    return "/" in asked or asked.endswith(".json") or Path(asked).exists()
-
-
-def _read_file(path: Path) -> ResultDocument:
-    try:
-        text = path.read_bytes()
-    except OSError as error:
-        raise RefusedError(f"{path} cannot be read: {error.strerror}.") from error
-    return parse_result(text, source=str(path))
-
-
-def _read_run(name: str, where: Where) -> ResultDocument:
-    from inferometer_cli.cluster.api import connected
-    from inferometer_cli.cluster.results import read_result
-    from inferometer_cli.cluster.runs import read_run
-
-    cluster = connected(where)
-    run = read_run(cluster, name)
-    return parse_result(
-        read_result(cluster, run), source=f"The result of {run.namespace}/{run.name}"
-    )
 
 
 def _compact(time: str) -> str:

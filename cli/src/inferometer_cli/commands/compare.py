@@ -1,0 +1,99 @@
+"""`inferometer compare`: two results side by side, and whether the second one is slower."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from inferometer_api.result import ResultDocument
+from inferometer_cli.cluster.options import (
+    ContextOption,
+    KubeconfigOption,
+    NamespaceOption,
+    Where,
+)
+from inferometer_cli.exits import Exit, RefusedError
+from inferometer_cli.kept_results import read_kept
+from inferometer_cli.terminal import output as standard_output
+from inferometer_cli.terminal import tell, written_out
+
+if TYPE_CHECKING:
+    from inferometer_cli.compare.comparison import Comparison
+
+
+def _part(text: str) -> float:
+    """Return the part that a percentage stands for: 0.05 for "5%" and for "5"."""
+    try:
+        percent = float(text.strip().removesuffix("%"))
+    except ValueError:
+        percent = -1.0
+    if not 0 <= percent < 100:
+        raise typer.BadParameter(f"{text!r} is no percentage from 0% to 100%, as 5% is")
+    return percent / 100
+
+
+def compare(
+    before: Annotated[
+        str,
+        typer.Argument(
+            metavar="A",
+            help="The result that is compared with: a result.json, or the name of a run in a "
+            "cluster.",
+            show_default=False,
+        ),
+    ],
+    after: Annotated[
+        str, typer.Argument(metavar="B", help="The result in question.", show_default=False)
+    ],
+    fail_if_slower: Annotated[
+        float | None,
+        typer.Option(
+            parser=_part,
+            metavar="PERCENT",
+            help="End with 4 where a rate of B is lower or a latency higher by more than this, and "
+            "the difference is real; with 3 where that cannot be judged: a scenario is INVALID, "
+            "missing in B, or was broken off.",
+            show_default=False,
+        ),
+    ] = None,
+    namespace: NamespaceOption = None,
+    context: ContextOption = None,
+    kubeconfig: KubeconfigOption = None,
+) -> None:
+    """Show two results side by side: what differs, and whether a difference is real.
+
+    A path (an existing file, or with a slash or .json at its end) is a file; every other name, and
+    every one beside --namespace, --context or --kubeconfig, a run in a cluster.
+    """
+    where = Where(namespace, context, kubeconfig)
+    first, second = read_kept(before, where), read_kept(after, where)
+    from inferometer_cli.compare import show
+    from inferometer_cli.compare.comparison import compare as compared
+
+    comparison = compared(first, second)
+    if not comparison.pairs:
+        raise RefusedError(
+            f"{before} and {after} have no scenario in common, so there is nothing to compare: "
+            "give results of runs whose scenarios (and their steps) have the same names."
+        )
+    with written_out():
+        show.print_comparison((before, first), (after, second), comparison, standard_output())
+    if fail_if_slower is not None:
+        _fail_if_slower(first, second, comparison, fail_if_slower)
+
+
+def _fail_if_slower(
+    first: ResultDocument, second: ResultDocument, comparison: "Comparison", part: float
+) -> None:
+    from inferometer_cli.compare.comparison import slower, unjudged
+    from inferometer_cli.compare.show import regression
+
+    regressions = slower(comparison, part)
+    for pair, figure in regressions:
+        tell(regression(pair, figure, part))
+    if regressions:
+        raise typer.Exit(Exit.SLOWER)
+    doubts = unjudged(first, second, comparison)
+    for doubt in doubts:
+        tell(f"not judged: {doubt}")
+    if doubts:
+        raise typer.Exit(Exit.INVALID)

@@ -1,0 +1,1 @@
+"""What differs between two results, and is the difference real? All of it is pure."""

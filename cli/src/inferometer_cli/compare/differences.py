@@ -1,0 +1,103 @@
+"""In what do two results differ beside their figures: what was asked, and where it was measured?"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from inferometer_api.result import ResultDocument
+
+_ABSENT = "none"
+_HEADINGS = {
+    "model": "Model",
+    "run.spec": "Asked",
+    "node": "Machine",
+    "server": "Server",
+    "packages": "Software",
+    "images": "Images",
+    "notes": "Notes",
+}
+"""The parts of a document that are compared, in the order in which they are told."""
+_OF_EVERY_RUN = frozenset(
+    {
+        "server.url",
+        "server.replicas",
+        "server.settings.instance_id",
+        "server.settings.process_id",
+        "server.settings.load_seconds",
+        "server.settings.warm_up_seconds",
+        "run.spec.retention",
+        "run.spec.suspend",
+        "run.spec.cancel",
+    }
+)
+"""What differs from run to run and explains no figure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One thing that is not the same."""
+
+    heading: str
+    name: str
+    before: str
+    after: str
+
+
+def differences(before: ResultDocument, after: ResultDocument) -> list[Difference]:
+    """Return all that differs and could explain a difference of figures, the gravest first."""
+    first, second = _facts(before), _facts(after)
+    found = []
+    for part, heading in _HEADINGS.items():
+        names = [name for name in (*first, *second) if _is_within(name, part)]
+        for name in dict.fromkeys(names):
+            one, other = first.get(name, _ABSENT), second.get(name, _ABSENT)
+            if one != other:
+                short = name.removeprefix("run.").removeprefix(f"{part}.")
+                found.append(Difference(heading, short, one, other))
+    return found
+
+
+def _facts(document: ResultDocument) -> dict[str, str]:
+    environment = document.environment
+    told = environment.model_dump(mode="json", exclude_none=True) if environment else {}
+    packages = told.setdefault("packages", {})
+    packages["inferometer"] = document.inferometer_version
+    place = told.pop("place", None)
+    if place is not None:
+        told["node"]["place"] = place
+    told["node"] = {**told.get("node", {}), **_nodes(told.get("server", {}))}
+    told["run"] = document.run.model_dump(mode="json", exclude_none=True, exclude={"status"})
+    return dict(_leaves(told, ""))
+
+
+def _nodes(server: Mapping[str, Any]) -> dict[str, str]:
+    """Return on which nodes the servers ran, which is none of an address that changes anyway."""
+    nodes = sorted({each["node"] for each in server.get("replicas", ()) if each.get("node")})
+    return {"servers' nodes": ", ".join(nodes)} if nodes else {}
+
+
+def _leaves(told: Any, name: str) -> Iterator[tuple[str, str]]:
+    if name in _OF_EVERY_RUN:
+        return
+    if isinstance(told, Mapping):
+        for key, value in told.items():
+            yield from _leaves(value, f"{name}.{key}" if name else key)
+    elif isinstance(told, list) and any(isinstance(each, Mapping) for each in told):
+        for index, value in enumerate(told):
+            # Scenarios and tensors have names, which tell more than numbers do.
+            label = value.get("name", index) if isinstance(value, Mapping) else index
+            yield from _leaves(value, f"{name}[{label}]")
+    else:
+        yield name, _text(told)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or _ABSENT
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) or _ABSENT
+
+
+def _is_within(name: str, part: str) -> bool:
+    return name == part or name.startswith((f"{part}.", f"{part}["))

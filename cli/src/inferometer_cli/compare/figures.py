@@ -1,0 +1,119 @@
+"""Which figures of a scenario are compared, and how well is each known?"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from inferometer_api.result import ScenarioResult, Step, percentile_of
+from inferometer_cli.compare.interval import Estimate, by_batch_means, over_repeats
+
+PERCENTILES = (50.0, 90.0, 99.0, 99.9)
+
+Kind = Literal["rate", "time", "energy"]
+Basis = Literal["repeats", "run"]
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One figure of a step: a rate per second, nanoseconds, or microjoules."""
+
+    name: str
+    kind: Kind
+    estimate: Estimate | None
+    """None where the result has none."""
+    why_none: str = ""
+
+    @property
+    def more_is_better(self) -> bool:
+        """Whether a larger figure is the better one."""
+        return self.kind == "rate"
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a result says of one step of a scenario, all its repeats together."""
+
+    scenario: str
+    step: str
+    verdict: Literal["VALID", "INVALID"]
+    """INVALID where any repeat is."""
+    basis: Basis
+    """Whether bounds come from repeats, or from within one run."""
+    figures: tuple[Figure, ...]
+
+
+def measured(scenarios: Sequence[ScenarioResult]) -> dict[tuple[str, str], Measured]:
+    """Return the figures of each step, by the scenario's name and the step's label."""
+    grouped: dict[tuple[str, str], list[Step]] = {}
+    invalid = {each.name for each in scenarios if each.verdict.state == "INVALID"}
+    for scenario in scenarios:
+        for step in scenario.steps:
+            grouped.setdefault((scenario.name, step.label), []).append(step)
+    return {
+        (name, label): Measured(
+            name,
+            label,
+            "INVALID" if name in invalid else "VALID",
+            "repeats" if len(steps) > 1 else "run",
+            tuple(_figures(steps)),
+        )
+        for (name, label), steps in grouped.items()
+    }
+
+
+def _figures(steps: Sequence[Step]) -> Iterator[Figure]:
+    yield _figure("queries/s", "rate", steps, _queries_rate)
+    if any(step.batch_size > 1 for step in steps):
+        yield _figure("samples/s", "rate", steps, _samples_rate)
+    for percentile in PERCENTILES:
+        yield _figure(f"p{percentile:g}", "time", steps, _percentile(percentile))
+    energy = _figure("J/inference", "energy", steps, _joules)
+    if energy.estimate is None:
+        reasons = {step.energy.reason.rstrip(".") for step in steps if step.energy.reason}
+        energy = Figure("J/inference", "energy", None, "; ".join(sorted(reasons)))
+    yield energy
+
+
+def _figure(
+    name: str, kind: Kind, steps: Sequence[Step], of: Callable[[Step], Estimate | None]
+) -> Figure:
+    found = [estimate for step in steps if (estimate := of(step)) is not None]
+    if len(found) < len(steps) or not found:
+        return Figure(name, kind, None)
+    if len(found) == 1:
+        return Figure(name, kind, found[0])
+    return Figure(name, kind, over_repeats([estimate.value for estimate in found]))
+
+
+def _queries_rate(step: Step) -> Estimate:
+    return by_batch_means(step.achieved_qps, _rates(step))
+
+
+def _samples_rate(step: Step) -> Estimate:
+    rates = [rate * step.batch_size for rate in _rates(step)]
+    return by_batch_means(step.achieved_samples_per_second, rates)
+
+
+def _rates(step: Step) -> list[float]:
+    """Return the queries answered per second in each window but a last one of another length."""
+    whole = step.windows[0].duration_milliseconds if step.windows else 0
+    return [
+        window.succeeded * 1000 / whole
+        for window in step.windows
+        if whole and window.duration_milliseconds == whole
+    ]
+
+
+def _percentile(percentile: float) -> Callable[[Step], Estimate | None]:
+    def of(step: Step) -> Estimate | None:
+        found = percentile_of(step.latency, percentile)
+        if found is None:
+            return None
+        return Estimate(found.nanoseconds, found.low_nanoseconds, found.high_nanoseconds)
+
+    return of
+
+
+def _joules(step: Step) -> Estimate | None:
+    spent = step.energy.microjoules_per_inference
+    return None if spent is None else Estimate(spent)

@@ -1,0 +1,182 @@
+"""How does a comparison read in a terminal and in a log?"""
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from inferometer_api.result import ResultDocument
+from inferometer_cli.compare.comparison import Compared, Comparison, Pair, Word, step_name
+from inferometer_cli.compare.differences import Difference, differences
+from inferometer_cli.compare.figures import Figure
+from inferometer_cli.compare.interval import Change, Estimate
+from inferometer_cli.grid import print_sentences, printable
+from inferometer_cli.headline import headline
+from inferometer_cli.quantity import DASH, Unit, energy_unit, significant, time_unit
+
+_STYLES: dict[Word, str] = {
+    "better": "green",
+    "worse": "red",
+    "no difference shown": "",
+    "not known": "dim",
+}
+_HEADINGS = ("", "A", "B", "change", "")
+_RATE = Unit("", 1)
+
+WITHIN_RUNS = (
+    "The bounds are of 95 % and come from within one run each (percentiles: order statistics; "
+    "rates: means of batches of seconds). What varies from run to run is not covered: a "
+    "difference that counts should be seen again in further runs."
+)
+OVER_REPEATS = "The bounds are of 95 % and come from the repeats of each scenario."
+
+
+Named = tuple[str, ResultDocument]
+"""A result and what a person called it."""
+
+
+def print_comparison(before: Named, after: Named, comparison: Comparison, console: Console) -> None:
+    """Print which results these are, what differs beside the figures, then the figures."""
+    print_sentences([_head("A", *before), _head("B", *after)], console)
+    console.print()
+    print_sentences(_differing(differences(before[1], after[1])), console)
+    _print_pairs(comparison, console)
+    console.print()
+    print_sentences([Text(WITHIN_RUNS if comparison.within_runs else OVER_REPEATS)], console)
+
+
+def _head(name: str, source: str, document: ResultDocument) -> Text:
+    found = headline(document)
+    words = f"{printable(source)}: {document.run.metadata.name}, measured {document.started_at}"
+    return Text.assemble((name, "bold"), f"  {words}. {found.word}: {found.sentence}")
+
+
+def _differing(found: Sequence[Difference]) -> Iterator[Text]:
+    if not found:
+        yield Text("Nothing differs in what was asked, in the model, the machine and the software.")
+        return
+    yield Text("What differs beside the figures:", "bold")
+    for each in found:
+        yield Text.assemble(
+            (f"  {each.heading}  ", "dim"),
+            printable(f"{each.name}: {_short(each.before)} -> {_short(each.after)}"),
+        )
+
+
+def _print_pairs(comparison: Comparison, console: Console) -> None:
+    for pair in comparison.pairs:
+        console.print()
+        print_sentences([_title(pair)], console)
+        rows = [(_row(figure, _unit(figure)), figure.word) for figure in pair.figures]
+        if console.is_terminal:
+            console.print(_table(rows))
+        else:
+            _print_plain([row for row, _ in rows], console)
+    for which, names in (("A", comparison.only_before), ("B", comparison.only_after)):
+        if names:
+            console.print()
+            words = printable("; ".join(names))
+            print_sentences([Text(f"Only {which} has: {words}.")], console)
+
+
+def regression(pair: Pair, figure: Compared, part: float) -> str:
+    """Return that a figure is slower by more than this part of itself."""
+    return (
+        f"slower: {printable(step_name(pair.before))}, {figure.name} {_change(figure.change)}, and "
+        f"at most {part * 100:g}% was allowed."
+    )
+
+
+def _title(pair: Pair) -> Text:
+    verdicts = f"A {pair.before.verdict}, B {pair.after.verdict}"
+    style = "" if "INVALID" not in verdicts else "red"
+    return Text.assemble((printable(step_name(pair.before)), "bold"), "  ", (verdicts, style))
+
+
+def _row(compared: Compared, unit: Unit) -> tuple[str, ...]:
+    name = f"{compared.name} {unit.name}".strip()
+    if compared.before.estimate is None and compared.after.estimate is None:
+        why = compared.after.why_none or compared.before.why_none
+        return (name, DASH, DASH, "", f"unavailable: {why}" if why else "unavailable")
+    return (
+        name,
+        _bounded(compared.before, unit),
+        _bounded(compared.after, unit),
+        _change(compared.change),
+        compared.word,
+    )
+
+
+def _unit(compared: Compared) -> Unit:
+    found = [each.estimate for each in (compared.before, compared.after)]
+    values = [estimate.value for estimate in found if estimate is not None]
+    match compared.before.kind:
+        case "rate":
+            return _RATE
+        case "time":
+            return time_unit(values)
+        case "energy":
+            # The figure's name says joules already.
+            return Unit("", 1e6) if not values else _renamed(energy_unit(values))
+
+
+def _renamed(unit: Unit) -> Unit:
+    return Unit(f"({unit.name})", unit.size)
+
+
+def _bounded(figure: Figure, unit: Unit) -> str:
+    estimate = figure.estimate
+    if estimate is None:
+        return DASH
+    return f"{_digits(unit.of(estimate.value))}{_bounds(estimate, unit)}"
+
+
+def _bounds(estimate: Estimate, unit: Unit) -> str:
+    if estimate.low is None and estimate.high is None:
+        return ""
+    low = "?" if estimate.low is None else _digits(unit.of(estimate.low))
+    high = "?" if estimate.high is None else _digits(unit.of(estimate.high))
+    return f" ({low} to {high})"
+
+
+def _digits(value: float) -> str:
+    return significant(value, 4)
+
+
+def _change(found: Change | None) -> str:
+    if found is None:
+        return DASH
+    bounds = ""
+    if found.low is not None and found.high is not None:
+        bounds = f" ({_percent(found.low)} to {_percent(found.high)})"
+    return f"{_percent(found.ratio)}{bounds}"
+
+
+def _percent(ratio: float) -> str:
+    if ratio >= 10:
+        return f"x{significant(ratio)}"
+    return f"{(ratio - 1) * 100:+.1f}%"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 70 else f"{text[:67]}..."
+
+
+def _table(rows: Sequence[tuple[tuple[str, ...], Word]]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for index, heading in enumerate(_HEADINGS):
+        table.add_column(heading, justify="right" if 0 < index < 4 else "left")
+    for row, word in rows:
+        *cells, last = row
+        table.add_row(*cells, Text(last, _STYLES[word]))
+    return table
+
+
+def _print_plain(rows: Sequence[tuple[str, ...]], console: Console) -> None:
+    lines = [_HEADINGS, *rows]
+    widths = [max(len(line[column]) for line in lines) for column in range(4)]
+    for name, *figures, last in lines:
+        cells = [name.ljust(widths[0])]
+        cells += [cell.rjust(width) for cell, width in zip(figures, widths[1:], strict=True)]
+        console.out("  ".join([*cells, last]).rstrip(), highlight=False)

@@ -1,0 +1,225 @@
+"""What does `inferometer compare` say of two results?"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from inferometer_api.result import Energy, ResultDocument, ScenarioResult, Step, Verdict
+from inferometer_cli.compare.comparison import compare, slower, unjudged
+from inferometer_cli.compare.differences import differences
+from inferometer_cli.exits import Exit
+from support.any_results import any_results
+from support.command import Command
+from support.results import a_result, a_run, a_valid_result, an_environment, an_unfinished_result
+from support.steps import Load, a_step
+
+_SCENARIO = {"name": "latency", "singleStream": {}}
+
+
+@pytest.fixture
+def inferometer(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Return what runs a command line in this process."""
+    return Command(monkeypatch, capsys)
+
+
+def with_service(milliseconds: float, *, seed: int = 7, **changes: Any) -> ResultDocument:
+    """Return a VALID run of one scenario whose server takes so long."""
+    step = a_step(Load(service_milliseconds=milliseconds, seed=seed))
+    scenario = ScenarioResult(
+        name="latency",
+        kind="singleStream",
+        seed=42,
+        steps=[step],
+        verdict=Verdict(state="VALID"),
+    )
+    return a_result(**({"run": a_run([_SCENARIO]), "scenarios": [scenario]} | changes))
+
+
+def with_steps(document: ResultDocument, change: Callable[[Step], Step]) -> ResultDocument:
+    """Return a document whose steps are changed."""
+    scenarios = [
+        each.model_copy(update={"steps": [change(step) for step in each.steps]})
+        for each in document.scenarios
+    ]
+    return document.model_copy(update={"scenarios": scenarios})
+
+
+def words(before: ResultDocument, after: ResultDocument) -> dict[str, str]:
+    """Return what is said of each figure of the first step."""
+    return {each.name: each.word for each in compare(before, after).pairs[0].figures}
+
+
+def test_a_slower_server_is_seen_in_its_rate_and_its_latencies() -> None:
+    """20 % slower is worse in both, and better when it is looked at the other way round."""
+    before, after = with_service(20.0), with_service(24.0, seed=8)
+    found = words(before, after)
+    assert {found[name] for name in ("queries/s", "p50", "p90")} == {"worse"}
+    assert {words(after, before)[name] for name in ("queries/s", "p50")} == {"better"}
+    named = {figure.name for _, figure in slower(compare(before, after), 0.05)}
+    assert named >= {"queries/s", "p50", "p90"}
+    assert not slower(compare(before, after), 0.5)
+    assert not slower(compare(after, before), 0.05)
+
+
+def test_a_run_is_not_different_from_itself() -> None:
+    """Nothing is shown to differ, neither in figures nor beside them."""
+    document = a_result()
+    comparison = compare(document, document)
+    assert {figure.word for pair in comparison.pairs for figure in pair.figures} <= {
+        "no difference shown",
+        "not known",
+    }
+    assert differences(document, document) == []
+    assert not slower(comparison, 0.0)
+
+
+def test_what_only_one_result_has_is_named() -> None:
+    """Scenarios answer each other by name, their steps by label."""
+    comparison = compare(a_result(), a_valid_result())
+    assert [pair.before.scenario for pair in comparison.pairs] == ["latency"]
+    assert comparison.only_before == (
+        "traffic",
+        *(f"throughput, batch {size}" for size in (1, 8, 32)),
+    )
+    assert comparison.only_after == ()
+
+
+def repeated(milliseconds: float) -> ResultDocument:
+    """Return a run whose scenario was repeated three times, with energy."""
+    scenarios = []
+    for repeat in (1, 2, 3):
+        one = with_service(milliseconds + repeat / 100, seed=repeat).scenarios[0]
+        energy = Energy(attribution="shared", microjoules_per_inference=500_000 + repeat)
+        step = one.steps[0].model_copy(update={"energy": energy})
+        scenarios.append(one.model_copy(update={"repeat": repeat, "steps": [step]}))
+    return with_service(1.0, scenarios=scenarios)
+
+
+def test_repeats_give_the_bounds_where_there_are_some() -> None:
+    """Then every figure has bounds, energy too, and the variation between runs is covered."""
+    comparison = compare(repeated(20.0), repeated(22.0))
+    assert not comparison.within_runs
+    (pair,) = comparison.pairs
+    assert pair.before.basis == "repeats"
+    found = {figure.name: figure for figure in pair.figures}
+    assert found["p50"].word == "worse"
+    energy = found["J/inference"]
+    assert energy.before.estimate is not None
+    assert energy.before.estimate.value == 500_002
+    assert energy.word == "no difference shown"
+    assert compare(repeated(20.0), with_service(20.0)).within_runs
+
+
+def test_energy_is_compared_and_fails_nobody() -> None:
+    """Joules have no bounds within one run, so that no difference of theirs is called real."""
+
+    def spending(microjoules: int) -> ResultDocument:
+        energy = Energy(attribution="dedicated", microjoules_per_inference=microjoules)
+        return with_steps(
+            with_service(20.0), lambda step: step.model_copy(update={"energy": energy})
+        )
+
+    comparison = compare(spending(1_000_000), spending(3_000_000))
+    (figure,) = (each for each in comparison.pairs[0].figures if each.name == "J/inference")
+    assert figure.change is not None
+    assert figure.change.ratio == 3
+    assert figure.word == "not known"
+    assert not slower(comparison, 0.05)
+
+
+def test_what_was_asked_and_where_it_ran_is_told_apart() -> None:
+    """Model, spec, machine, server and software, in this order; addresses and times are left."""
+    environment = an_environment()
+    node = environment.node.model_copy(update={"hostname": "other", "cpu_governor": "powersave"})
+    model = environment.model.model_copy(update={"sha256": "f" * 64})
+    server = environment.server.model_copy(update={"url": "http://127.0.0.1:1", "version": "9"})
+    changed = environment.model_copy(
+        update={
+            "node": node,
+            "model": model,
+            "server": server,
+            "packages": {**environment.packages, "numpy": "0.1"},
+        }
+    )
+    run = a_run().model_dump(by_alias=True, exclude_none=True)
+    run["spec"]["scenarios"][1]["server"]["targetQps"] = "40"
+    other = a_result(
+        environment=changed, run=type(a_run()).model_validate(run), run_id="another", started_at="x"
+    )
+    found = [(each.heading, each.name) for each in differences(a_result(), other)]
+    assert found == [
+        ("Model", "sha256"),
+        ("Asked", "spec.scenarios[traffic].server.targetQps"),
+        ("Machine", "hostname"),
+        ("Machine", "cpuGovernor"),
+        ("Server", "version"),
+        ("Software", "numpy"),
+    ]
+
+
+def test_what_cannot_be_judged_is_said() -> None:
+    """A broken-off run, an INVALID scenario and one that is missing leave a doubt each."""
+    before, after = a_result(), an_unfinished_result()
+    doubts = "\n".join(unjudged(before, after, compare(before, after)))
+    assert "B is Interrupted" in doubts
+    assert "traffic is INVALID in A" in doubts
+    assert "B has no throughput, batch 8" in doubts
+    assert (
+        unjudged(with_service(20.0), with_service(20.0), compare(*[with_service(20.0)] * 2)) == []
+    )
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(any_results(), any_results())
+def test_any_two_documents_can_be_compared(before: ResultDocument, after: ResultDocument) -> None:
+    """Whatever stands in them, and whatever is missing, there is no fault."""
+    comparison = compare(before, after)
+    slower(comparison, 0.05)
+    unjudged(before, after, comparison)
+    differences(before, after)
+
+
+def kept(folder: Path, name: str, document: ResultDocument) -> str:
+    """Write a result as `inferometer run` does; return its path."""
+    path = folder / f"{name}.json"
+    path.write_text(document.model_dump_json(exclude_none=True), encoding="utf-8")
+    return str(path)
+
+
+def test_a_regression_ends_the_command_with_4(inferometer: Command, tmp_path: Path) -> None:
+    """And says which figures are slower; without the option the comparison is only shown."""
+    before = kept(tmp_path, "before", with_service(20.0))
+    after = kept(tmp_path, "after", with_service(24.0, seed=8))
+    shown = inferometer("compare", before, after)
+    assert shown.code == Exit.VALID
+    assert "worse" in shown.stdout
+    assert "varies from run to run is not covered" in shown.stdout
+    failed = inferometer("compare", before, after, "--fail-if-slower", "5%")
+    assert failed.code == Exit.SLOWER
+    assert "slower: latency, p50" in failed.stderr
+    assert inferometer("compare", after, before, "--fail-if-slower", "5%").code == Exit.VALID
+    assert inferometer("compare", before, after, "--fail-if-slower", "60").code == Exit.VALID
+
+
+def test_a_result_that_cannot_be_judged_is_no_success(inferometer: Command, tmp_path: Path) -> None:
+    """An INVALID scenario ends a comparison that should fail a pipeline with 3."""
+    path = kept(tmp_path, "invalid", a_result())
+    told = inferometer("compare", path, path, "--fail-if-slower", "5%")
+    assert told.code == Exit.INVALID
+    assert "not judged: traffic is INVALID in B." in told.stderr
+
+
+def test_results_without_a_scenario_in_common_are_refused(
+    inferometer: Command, tmp_path: Path
+) -> None:
+    """With what to do about it; so is a percentage that is none, and a file that is not there."""
+    one = kept(tmp_path, "one", with_service(20.0))
+    other = kept(tmp_path, "other", a_result(scenarios=[]))
+    told = inferometer("compare", one, other)
+    assert told.code == Exit.REFUSED
+    assert "no scenario in common" in told.stderr
+    assert inferometer("compare", one, one, "--fail-if-slower", "fast").code == Exit.REFUSED
+    assert inferometer("compare", one, str(tmp_path / "none.json")).code == Exit.REFUSED
