@@ -109,7 +109,9 @@ def test_batch_means_cover_the_true_rate_as_often_as_they_say(windows: int) -> N
         assert found.low is not None
         assert found.high is not None
         covered += found.low <= 100.0 <= found.high
-    assert 0.93 <= covered / 1000 <= 0.97
+    # Three standard errors of 1,000 trials round the 95 % that are said, and the 94.5 % that twenty
+    # batches of seconds with a correlation of 0.5 leave of them.
+    assert 0.923 <= covered / 1000 <= 0.972
 
 
 def test_a_few_seconds_tell_no_bounds() -> None:
