@@ -13,6 +13,7 @@ import tritonclient.grpc.aio as over_grpc  # type: ignore[import-untyped]  # shi
 import tritonclient.http.aio as over_http  # type: ignore[import-untyped]  # ships no types
 
 from support import onnx_models
+from support.exposed import samples
 from support.serving_process import DEADLINE_SECONDS, ServerProcess, serving
 
 CLIENTS, CALLS = 6, 25
@@ -121,27 +122,40 @@ def test_answers_wait_for_a_client_that_does_not_read(tmp_path: Path) -> None:
 
 
 def test_metrics_count_what_was_served(tmp_path: Path) -> None:
-    """Requests, their durations and the time within the model are counted at /metrics."""
+    """Requests, their durations, what the model ran on and for whom are told at /metrics."""
     path = onnx_models.save(onnx_models.identity(shape=("batch", 64)), tmp_path / "many.onnx")
 
     async def ask(process: ServerProcess) -> str:
-        async with over_http.InferenceServerClient(process.http_url) as client:
+        async with (
+            over_http.InferenceServerClient(process.http_url) as client,
+            over_grpc.InferenceServerClient(process.grpc_url) as other,
+        ):
             for _ in range(3):
-                await client.infer("many", [_tensor(over_http, 1, 1)])
+                await client.infer("many", [_tensor(over_http, 1, 5)])
+            await other.infer("many", [_tensor(over_grpc, 1, 1)])
             await client.is_model_ready("other")
             reply = await client._get("metrics", {}, None)
             text: bytes = await reply.read()
             return text.decode()
 
-    with serving(path) as process:
-        told = asyncio.run(ask(process)).splitlines()
+    with serving(path, "--run", "r", "--run-namespace", "n") as process:
+        found = samples(asyncio.run(ask(process)))
     prefix = "inferometer_server_"
-    assert f'{prefix}requests_total{{code="200",endpoint="infer",protocol="http"}} 3.0' in told
-    assert (
-        f'{prefix}requests_total{{code="404",endpoint="model_ready",protocol="http"}} 1.0' in told
-    )
-    assert f'{prefix}request_duration_seconds_count{{protocol="http"}} 3.0' in told
-    assert f'{prefix}request_duration_seconds_count{{protocol="grpc"}} 0.0' in told
-    assert f"{prefix}compute_seconds_count 3.0" in told
-    assert f"{prefix}ready 1.0" in told
-    assert any(each.startswith("process_cpu_seconds_total ") for each in told)
+    run = {"run_namespace": "n", "run": "r", "model": "many"}
+
+    def value(name: str, **labels: str) -> float:
+        return found[f"{prefix}{name}", frozenset({**run, **labels}.items())]
+
+    assert value("requests_total", code="200", endpoint="infer", protocol="http") == 3
+    assert value("requests_total", code="OK", endpoint="infer", protocol="grpc") == 1
+    assert value("requests_total", code="404", endpoint="model_ready", protocol="http") == 1
+    assert value("request_duration_seconds_count", protocol="http") == 3
+    assert value("request_duration_seconds_count", protocol="grpc") == 1
+    assert value("compute_seconds_count") == 4
+    assert value("queue_seconds_count") == 4
+    assert value("batch_size_count") == 4
+    assert value("batch_size_sum") == value("inferences_total") == 16
+    assert value("batch_size_bucket", le="4.0") == 1
+    assert value("batch_size_bucket", le="8.0") == 4
+    assert (value("pending_requests"), value("ready")) == (0, 1)
+    assert ("process_cpu_seconds_total", frozenset()) in found

@@ -56,13 +56,13 @@ def _pending(server: ServerProcess) -> float:
     (line,) = (
         each
         for each in text.splitlines()
-        if each.startswith("inferometer_server_pending_inferences")
+        if each.startswith("inferometer_server_pending_requests{")
     )
     return float(line.split()[-1])
 
 
 def _await_pending(server: ServerProcess, count: int) -> None:
-    wait_until(lambda: _pending(server) >= count, f"{count} pending inferences")
+    wait_until(lambda: _pending(server) >= count, f"{count} pending requests")
 
 
 @pytest.fixture

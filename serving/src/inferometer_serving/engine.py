@@ -10,7 +10,7 @@ from inferometer_serving.errors import (
     RequestRefusedError,
 )
 from inferometer_serving.graph_file import read_graph
-from inferometer_serving.metrics import Durations
+from inferometer_serving.metrics import Metrics
 from inferometer_serving.options import ServeOptions
 from inferometer_serving.samples import array_shapes, sample_shapes
 from inferometer_serving.session import Interrupt, Session, open_session
@@ -47,12 +47,15 @@ class WarmUp:
 class Engine:
     """Runs one inference at a time and measures it."""
 
-    def __init__(self, model_name: str, model: LoadedModel, compute_seconds: Durations) -> None:
+    def __init__(self, model_name: str, model: LoadedModel, metrics: Metrics) -> None:
         self.model_name = model_name
         self.model = model
         self.signature = model.session.signature
         self._run = model.session.runner.run
-        self._compute_seconds = compute_seconds
+        self._compute_seconds = metrics.compute_seconds
+        self._batches = metrics.batches
+        batched = [each.name for each in self.signature.inputs if each.has_open_batch]
+        self._batched = batched[0] if batched else None
 
     def infer(self, output_names: list[str], inputs: dict[str, Array]) -> list[Array]:
         """Return the outputs in the order of their names.
@@ -65,6 +68,8 @@ class Engine:
         except Exception as error:
             raise _failure(error) from error
         self._compute_seconds.observe(perf_counter() - started)
+        size = 1 if self._batched is None else inputs[self._batched].shape[0]
+        self._batches[size] = self._batches.get(size, 0) + 1
         return results
 
 

@@ -71,8 +71,9 @@ class Calls:
         call = partial(answer_infer, engine, request)
         try:
             if service.runs_inline(request.ByteSize()):
+                service.metrics.queue_seconds.observe_none()
                 return call()
-            return await service.worker.call(call)
+            return await service.worker.call(partial(_after_waiting, service, started, call))
         finally:
             service.metrics.request_seconds["grpc"].observe(perf_counter() - started)
 
@@ -107,6 +108,11 @@ class Calls:
         self._service.metrics.count("grpc", "stream", grpc.StatusCode.OK.name)
         reply.parameters["triton_final_response"].bool_param = True
         return messages.ModelStreamInferResponse(infer_response=reply)
+
+
+def _after_waiting(service: Service, started: float, call: Callable[[], Message]) -> Message:
+    service.metrics.queue_seconds.observe(perf_counter() - started)
+    return call()
 
 
 def answer_infer(engine: Engine, request: Message) -> Message:

@@ -69,6 +69,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._owner = owner
         self._service = owner.service
         self._request_seconds = owner.service.metrics.request_seconds["http"]
+        self._queue_seconds = owner.service.metrics.queue_seconds
         self._transport: asyncio.Transport | None = None
         self._stage = Stage.HEAD
         self._buffer = b""
@@ -239,6 +240,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._send_reply(head, Endpoint.INFER.value, refusal_reply(error))
             return
         if head.body_encoding is None and service.runs_inline(len(body)):
+            self._queue_seconds.observe_none()
             status, parts = answer_infer(engine, reader, head, body, limit_bytes)
             self._sent(head, started, status, parts)
             return
@@ -247,6 +249,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         def call() -> tuple[int, list[Raw]]:
             if self._transport is None:  # nobody is left to hear the answer
                 return 499, []
+            self._queue_seconds.observe(perf_counter() - started)
             return answer_infer(engine, reader, head, body, limit_bytes)
 
         def done(result: tuple[int, list[Raw]] | None, error: BaseException | None) -> None:

@@ -3,10 +3,11 @@
 from http import HTTPStatus
 from typing import Any, Literal, assert_never
 
+from inferometer_api.exposition import CONTENT_TYPE
 from inferometer_serving.errors import RequestRefusedError
 from inferometer_serving.http_reply import Reply, json_reply, refusal_reply
 from inferometer_serving.http_routes import Endpoint, Route
-from inferometer_serving.metrics import CONTENT_TYPE, Exposition
+from inferometer_serving.metrics import Exposition
 from inferometer_serving.service import Service
 
 
@@ -29,8 +30,8 @@ def _page(service: Service, exposition: Exposition, endpoint: Endpoint) -> Reply
         case Endpoint.MODEL_READY:
             return _ready(service, {"name": service.options.model_name, "ready": service.is_ready})
         case Endpoint.METRICS:
-            service.metrics.pending = service.worker.pending
-            return Reply(HTTPStatus.OK, CONTENT_TYPE, [exposition.text()])
+            service.metrics.pending = service.pending
+            return Reply(HTTPStatus.OK, CONTENT_TYPE.encode(), [exposition.text()])
         case Endpoint.INFER:
             raise ValueError("an inference is no page")
         case Endpoint.SERVER | Endpoint.MODEL | Endpoint.CONFIG:

@@ -25,7 +25,9 @@ class HttpServer(Owner):
 
     def __init__(self, service: Service, loop: asyncio.AbstractEventLoop) -> None:
         self.service = service
-        self.exposition = Exposition(service.metrics)
+        options = service.options
+        served = (options.run_namespace, options.run, options.model_name)
+        self.exposition = Exposition(service.metrics, served, service.version)
         self.heads: dict[bytes, Head] = {}
         self.loop = loop
         self.outbox = Outbox(loop)

@@ -1,125 +1,121 @@
 """What does the server tell of its own work at /metrics?
 
-On the hot path figures are plain numbers, each with one writer; prometheus-client reads them when
-it is asked, through `collect`.
+On the hot path figures are plain numbers, each with one writer at a time; they become text when
+somebody asks.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator
-from itertools import accumulate
+from collections.abc import Iterator, Sequence
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    Metric,
-)
-from prometheus_client.registry import Collector
-from typing_extensions import override
 
-CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
-_BOUNDS_SECONDS = (
-    *(0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005),
-    *(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0),
-)
+from inferometer_api import metrics as names
+from inferometer_api.exposition import Form, form, head
+from inferometer_api.metrics import METRICS, Metric
 
 
 class Durations:
     """A histogram of durations in seconds."""
 
-    __slots__ = ("_counts", "_total_seconds")
+    __slots__ = ("_bounds", "_counts", "_total_seconds")
 
-    def __init__(self) -> None:
-        self._counts = [0] * (len(_BOUNDS_SECONDS) + 1)
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self._bounds = bounds
+        self._counts = [0] * (len(bounds) + 1)
         self._total_seconds = 0.0
 
     def observe(self, seconds: float) -> None:
         """Count one duration."""
-        self._counts[bisect_left(_BOUNDS_SECONDS, seconds)] += 1
+        self._counts[bisect_left(self._bounds, seconds)] += 1
         self._total_seconds += seconds
 
-    def buckets(self) -> list[tuple[str, float]]:
-        """Return the cumulative counts as Prometheus has them."""
-        bounds = [*(str(bound) for bound in _BOUNDS_SECONDS), "+Inf"]
-        return list(zip(bounds, map(float, accumulate(self._counts)), strict=True))
+    def observe_none(self) -> None:
+        """Count a duration of 0."""
+        self._counts[0] += 1
 
-    @property
-    def total_seconds(self) -> float:
-        """Return the sum of all durations."""
-        return self._total_seconds
+    def filled(self, lines: Form) -> bytes:
+        """Return its lines."""
+        return lines.histogram(self._counts, self._total_seconds)
 
 
-class Metrics(Collector):
+class Metrics:
     """The figures of one server process."""
 
-    def __init__(self, server_version: str) -> None:
-        self._server_version = server_version
+    def __init__(self) -> None:
         self.requests: dict[tuple[str, str, str], int] = {}
         """How many requests ended, by protocol, endpoint and code."""
-        self.request_seconds = {"http": Durations(), "grpc": Durations()}
+        self.request_seconds = {
+            protocol: Durations(names.SERVER_REQUEST.buckets) for protocol in ("http", "grpc")
+        }
         """From an inference request's last byte to its answer, by protocol."""
-        self.compute_seconds = Durations()
+        self.queue_seconds = Durations(names.SERVER_QUEUE.buckets)
+        """How long inference requests waited for the model."""
+        self.compute_seconds = Durations(names.SERVER_COMPUTE.buckets)
         """Within the model."""
+        self.batches: dict[int, int] = {}
+        """How often the model was run with so many samples."""
         self.is_ready = False
         self.pending = 0
-        """Inferences that wait or run."""
+        """Inference requests that wait or are computed."""
 
     def count(self, protocol: str, endpoint: str, code: str) -> None:
         """Count one request as ended. All three words come from small fixed sets."""
         key = (protocol, endpoint, code)
         self.requests[key] = self.requests.get(key, 0) + 1
 
-    @override
-    def collect(self) -> Iterator[Metric]:
-        """Yield every metric as prometheus-client wants it."""
-        yield GaugeMetricFamily(
-            "inferometer_server_ready",
-            "1 while the model is loaded, warm and not draining.",
-            value=float(self.is_ready),
-        )
-        yield GaugeMetricFamily(
-            "inferometer_server_pending_inferences",
-            "Inferences that wait for the worker thread or run in it.",
-            value=float(self.pending),
-        )
-        info = GaugeMetricFamily(
-            "inferometer_server_info", "Always 1; tells the version.", labels=["version"]
-        )
-        info.add_metric([self._server_version], 1.0)
-        yield info
-        requests = CounterMetricFamily(
-            "inferometer_server_requests",
-            "Requests that ended.",
-            labels=["protocol", "endpoint", "code"],
-        )
-        for key, value in self.requests.copy().items():
-            requests.add_metric(list(key), float(value))
-        yield requests
-        durations = HistogramMetricFamily(
-            "inferometer_server_request_duration_seconds",
-            "From the last byte of an inference request to its answer being ready to be sent.",
-            labels=["protocol"],
-        )
-        for protocol, histogram in self.request_seconds.items():
-            durations.add_metric([protocol], histogram.buckets(), histogram.total_seconds)
-        yield durations
-        yield HistogramMetricFamily(
-            "inferometer_server_compute_seconds",
-            "Time within the model per inference.",
-            buckets=self.compute_seconds.buckets(),
-            sum_value=self.compute_seconds.total_seconds,
-        )
-
 
 class Exposition:
-    """Writes metrics in Prometheus' text format."""
+    """Writes metrics in Prometheus' text format.
 
-    def __init__(self, metrics: Metrics) -> None:
-        self._registry = CollectorRegistry()
-        self._registry.register(metrics)
-        ProcessCollector(registry=self._registry)
+    `served` are the values of the labels that all have: the run's namespace, the run, the model.
+    """
+
+    def __init__(self, metrics: Metrics, served: tuple[str, str, str], version: str) -> None:
+        self._metrics = metrics
+        self._served = served
+        self._version = version
+        self._heads = {metric.name: head(metric) for metric in METRICS["server"]}
+        self._forms: dict[tuple[str, ...], Form] = {}
+        self._process = CollectorRegistry()
+        ProcessCollector(registry=self._process)
 
     def text(self) -> bytes:
         """Return all metrics as they are now."""
-        return generate_latest(self._registry)
+        lines = dict(self._heads)
+        for metric, written in self._lines():
+            lines[metric.name] += written
+        return b"".join((*lines.values(), generate_latest(self._process)))
+
+    def _lines(self) -> Iterator[tuple[Metric, bytes]]:
+        now = self._metrics
+        batches = now.batches.copy()
+        samples = sum(size * times for size, times in batches.items())
+        for metric, value in (
+            (names.SERVER_READY, int(now.is_ready)),
+            (names.SERVER_INFERENCES, samples),
+            (names.SERVER_PENDING, now.pending),
+        ):
+            yield metric, self._form(metric).filled(value)
+        yield names.SERVER_INFO, self._form(names.SERVER_INFO, self._version).filled(1)
+        for key, count in now.requests.copy().items():
+            yield names.SERVER_REQUESTS, self._form(names.SERVER_REQUESTS, *key).filled(count)
+        for protocol, durations in now.request_seconds.items():
+            lines = self._form(names.SERVER_REQUEST, protocol)
+            yield names.SERVER_REQUEST, durations.filled(lines)
+        yield names.SERVER_QUEUE, now.queue_seconds.filled(self._form(names.SERVER_QUEUE))
+        yield names.SERVER_COMPUTE, now.compute_seconds.filled(self._form(names.SERVER_COMPUTE))
+        counts = _counts(batches, names.SERVER_BATCH.buckets)
+        yield names.SERVER_BATCH, self._form(names.SERVER_BATCH).histogram(counts, samples)
+
+    def _form(self, metric: Metric, *labels: str) -> Form:
+        key = (metric.name, *labels)
+        if key not in self._forms:
+            self._forms[key] = form(metric, (*self._served, *labels))
+        return self._forms[key]
+
+
+def _counts(batches: dict[int, int], bounds: Sequence[float]) -> list[int]:
+    counts = [0] * (len(bounds) + 1)
+    for size, times in batches.items():
+        counts[bisect_left(bounds, size)] += times
+    return counts

@@ -144,7 +144,7 @@ class _Process:
     def _load(self, service: Service) -> _Loaded:
         model = load(self._options, self._interrupt)
         warm = warm_up(model, self._options)
-        engine = Engine(self._options.model_name, model, service.metrics.compute_seconds)
+        engine = Engine(self._options.model_name, model, service.metrics)
         return _Loaded(engine, model, warm)
 
     async def _drain(self, http: HttpServer, grpc: GrpcServer, hurry: asyncio.Event) -> None:

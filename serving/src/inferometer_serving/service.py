@@ -36,7 +36,7 @@ class Service:
         self.options = options
         self.worker = worker
         self.version = version("inferometer")
-        self.metrics = Metrics(self.version)
+        self.metrics = Metrics()
         self.phase = Phase.LOADING
         self.inline_body_bytes = 0
         self._engine: Engine | None = None
@@ -73,6 +73,11 @@ class Service:
     def unavailable(self) -> RequestRefusedError:
         """Return the error for a request that comes too early or too late."""
         return RequestRefusedError(Refusal.UNAVAILABLE, f"The server is {self.phase.value}.")
+
+    @property
+    def pending(self) -> int:
+        """Return how many inference requests wait for the worker thread or are computed in it."""
+        return 0 if self.phase is Phase.LOADING else self.worker.pending
 
     def runs_inline(self, body_bytes: int) -> bool:
         """Say whether a request of this size is computed in the event loop: first come first."""
