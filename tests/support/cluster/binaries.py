@@ -75,7 +75,8 @@ def _compile(compiler: Path, pin: Pin) -> None:
     final.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=final.parent) as folder:
         made = Path(folder) / pin.name
-        options = ["-trimpath", "-ldflags", linker_flags(pin), "-o", str(made)]
+        flags = ["-tags", ",".join(pin.tags), "-ldflags", linker_flags(pin)]
+        options = ["-trimpath", *flags, "-o", str(made)]
         done = subprocess.run(
             [str(compiler), "build", *options, pin.package],
             cwd=MODULES / pin.module,

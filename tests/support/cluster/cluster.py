@@ -18,7 +18,7 @@ from support.cluster.control_plane import ControlPlane, Place
 from support.cluster.homes import Home
 from support.cluster.node import Node
 from support.cluster.pins import NODES
-from support.cluster.processes import Group, wait_until
+from support.cluster.processes import Group, Process, wait_until
 from support.cluster.switch import Switch
 
 _API_PORT = 6443
@@ -56,6 +56,12 @@ class Cluster(ControlPlane):
         if self._switch is None:
             raise RuntimeError(f"The cluster {self.name!r} has not started.")
         return self._switch.wire
+
+    def start_beside(self, name: str, command: Sequence[str | Path]) -> Process:
+        """Start a program in the cluster's own network, from where it reaches every pod."""
+        if self._switch is None:
+            raise RuntimeError(f"The cluster {self.name!r} has not started.")
+        return self.group.start(name, [*self._switch.prefix, *command])
 
     def kill_node(self, name: str) -> None:
         """Let a node die at once, with all that runs on it."""

@@ -11,6 +11,8 @@ from pathlib import Path
 MODULES = Path(__file__).with_name("modules")
 KUBERNETES_VERSION = "v1.34.4"
 HELM_VERSION = "v3.22.0"
+PROMETHEUS_VERSION = "v3.15.0"
+"""Its module is called v0.315.0: modules whose paths have no /v3 may not be called v3."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +25,8 @@ class Pin:
     about_seconds: int
     """How long it takes to build on 2 cores where nothing is cached, rounded up."""
     variables: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    """Go's build tags."""
 
 
 def _kubernetes(name: str, about_seconds: int) -> Pin:
@@ -50,6 +54,20 @@ _HELM = (
     "helm.sh/helm/v3/pkg/lint/rules.k8sVersionMinor=34",
 )
 
+
+def _prometheus(name: str, about_seconds: int) -> Pin:
+    """Return one of Prometheus's commands, which finds its targets in files and in Kubernetes."""
+    number = PROMETHEUS_VERSION.removeprefix("v")
+    return Pin(
+        name,
+        "prometheus",
+        f"github.com/prometheus/prometheus/cmd/{name}",
+        about_seconds,
+        (f"github.com/prometheus/common/version.Version={number}",),
+        ("remove_all_sd", "enable_kubernetes_sd"),
+    )
+
+
 _ALL = (
     _kubernetes("kubectl", 130),
     _kubernetes("kube-apiserver", 260),
@@ -63,6 +81,8 @@ _ALL = (
     Pin("coredns", "coredns", "github.com/coredns/coredns", 200),
     Pin("helm", "helm", "helm.sh/helm/v3/cmd/helm", 150, _HELM),
     Pin("versitygw", "versitygw", "github.com/versity/versitygw/cmd/versitygw", 140),
+    _prometheus("prometheus", 280),
+    _prometheus("promtool", 15),
     Pin("kind", "kind", "sigs.k8s.io/kind", 30),
     Pin("decode-kind-config", "kind", "inferometer.dev/tests/kind/decode", 30),
 )
@@ -72,7 +92,7 @@ API = ("etcd", "kube-apiserver", "kube-controller-manager", "kubectl")
 """What a control plane without nodes is made of."""
 NODES = (*API, "kube-scheduler", "kubelet", "kube-proxy", "pause", "coredns")
 """What a cluster with nodes is made of."""
-WITHOUT_NODES = (*API, "helm", "decode-kind-config", "versitygw")
+WITHOUT_NODES = (*API, "helm", "decode-kind-config", "versitygw", "prometheus", "promtool")
 """What the tests use on a machine that cannot run nodes."""
 EVERYTHING = (*NODES, *WITHOUT_NODES[len(API) :], "probe")
 """What the tests use elsewhere; kind itself is built only where Docker works."""
@@ -92,4 +112,6 @@ def key(pin: Pin) -> str:
             told.update(f"{path.relative_to(folder)}\n".encode())
             told.update(path.read_bytes())
     told.update(f"{pin.package}\n{linker_flags(pin)}\n".encode())
+    if pin.tags:
+        told.update(f"{','.join(pin.tags)}\n".encode())
     return told.hexdigest()[:16]
