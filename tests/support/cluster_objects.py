@@ -224,6 +224,44 @@ def warning(about: Mapping[str, Any], reason: str, message: str, *, at: datetime
     }
 
 
+def endpoint(
+    node: str | None,
+    address: str,
+    *,
+    ready: bool | None = True,
+    terminating: bool = False,
+    pod: Object | None = None,
+) -> Object:
+    """Return an endpoint of a Service, which is a pod where one is given."""
+    conditions = {"ready": ready, "serving": ready, "terminating": terminating}
+    found: Object = {
+        "addresses": [address],
+        "conditions": {} if ready is None else conditions,
+    }
+    if node is not None:
+        found["nodeName"] = node
+    if pod is not None:
+        found["targetRef"] = {"kind": "Pod", **pod}
+    return found
+
+
+def endpoint_slice(service: str, *endpoints: Object, **members: Any) -> Object:
+    """Return an EndpointSlice of a Service, as its controller writes it."""
+    return {
+        "metadata": {
+            "name": f"{service}-x7k2p",
+            "labels": {
+                "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io",
+                "kubernetes.io/service-name": service,
+            },
+        },
+        "addressType": "IPv4",
+        "endpoints": list(endpoints),
+        "ports": [{"name": "http", "port": 9465, "protocol": "TCP"}],
+        **members,
+    }
+
+
 def replica_failure(deployment: Object, message: str) -> Object:
     """Return a Deployment whose pods cannot be made."""
     told = condition("ReplicaFailure", "True", reason="FailedCreate", message=message)

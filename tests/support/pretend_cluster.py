@@ -20,6 +20,7 @@ from inferometer_operator.reconcile.decide import plan as decide
 from inferometer_operator.reconcile.observed import (
     Collected,
     Json,
+    Listed,
     Observed,
     Reference,
     Refusal,
@@ -77,6 +78,8 @@ class PretendCluster:
     events: list[Object] = field(default_factory=list)
     references: dict[Reference, Json | None] = field(default_factory=dict)
     service: Json | None = None
+    agents: Listed | None = None
+    behind_service: Listed | None = None
     refusals: dict[str, tuple[int, str]] = field(default_factory=dict)
     """What is refused by the API server, by KIND/NAME: code and words."""
     refused: dict[str, Refusal] = field(default_factory=dict)
@@ -124,6 +127,8 @@ class PretendCluster:
             events=tuple(self.events),
             references=self.references,
             service=self.service,
+            agents=self.agents,
+            behind_service=self.behind_service,
             refused=dict(self.refused),
             report=self.report,
             collected=self.collected,

@@ -63,14 +63,6 @@ def test_the_load_generator_is_made_once_every_server_is_bound_and_has_an_addres
     assert (plan.place, plan.launched) == ("Cluster", True)
 
 
-def test_a_plan_notes_what_is_not_done_of_a_spec() -> None:
-    """They stand in the result beside the figures, as those of a local run do."""
-    for telemetry, told in (({}, []), ({"idleSeconds": 30}, ["spec.telemetry.idleSeconds"])):
-        cluster = a_cluster({"telemetry": telemetry}).settle().schedule()
-        plan = json.loads(cluster.children["ConfigMap/a-run-load"]["data"]["plan.json"])
-        assert [note.partition(" ")[0] for note in plan.get("notes", [])] == told
-
-
 def test_an_external_server_needs_no_deployment() -> None:
     """The Service's own name stands in the plan, and the run is Ready once load is sent."""
     cluster = external()

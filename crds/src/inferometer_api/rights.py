@@ -57,6 +57,12 @@ RUNS = (
     ),
     Right("", "services", ("get",), "the address of an External server"),
     Right(
+        "discovery.k8s.io",
+        "endpointslices",
+        ("list",),
+        "to see on which nodes the pods of an External server are",
+    ),
+    Right(
         "",
         "events",
         ("create", "list"),
@@ -74,6 +80,16 @@ SECRETS = (
     ),
 )
 """Beside RUNS, only where the admin lets runs name Secrets."""
+
+AGENTS = (
+    Right(
+        "discovery.k8s.io",
+        "endpointslices",
+        ("list",),
+        "to see where the agent on each server's node is asked",
+    ),
+)
+"""In the namespace of the node agents: their own chart grants it."""
 
 LEASE = (
     Right("coordination.k8s.io", "leases", ("create",), "to lead, of several operators"),

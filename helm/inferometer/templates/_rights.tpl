@@ -27,6 +27,9 @@
 - apiGroups: [""]
   resources: [persistentvolumeclaims, services]
   verbs: [get]
+- apiGroups: [discovery.k8s.io]
+  resources: [endpointslices]
+  verbs: [list]
 {{- if .Values.allowSecrets }}
 - apiGroups: [""]
   resources: [secrets]

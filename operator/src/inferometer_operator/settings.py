@@ -41,6 +41,21 @@ class LoadPods(Document):
     tolerations: list[Toleration] = Field(default_factory=list)
 
 
+class Agents(Document):
+    """Where the node agents are, which measure energy and use beside the load."""
+
+    namespace: str
+    service: str = "inferometer-agent"
+    """The Service that all of them are behind."""
+
+
+class Metrics(Document):
+    """How Prometheus finds what a run's pods tell."""
+
+    scrape_annotations: bool = True
+    """Whether server and load pods carry the annotations prometheus.io/scrape, port and path."""
+
+
 class Settings(Document):
     """What the cluster's admin has settled for every run."""
 
@@ -56,6 +71,9 @@ class Settings(Document):
     external_allow_list: list[str] = Field(default_factory=list)
     """Hosts that External servers may be at beside Services of the run's namespace: "HOST:PORT",
     "HOST" for every port, "*.SUFFIX" for every name below it."""
+    agent: Agents | None = None
+    """The node agents; absent: there are none, and energy is unavailable."""
+    metrics: Metrics = Field(default_factory=Metrics)
     allow_secrets: bool = False
     """Whether runs may name Secrets; the operator then may read them, to see their label."""
     model_storage: MemoryQuantity = "10Gi"

@@ -14,6 +14,7 @@ from inferometer_operator.reconcile.case import controller
 from inferometer_operator.reconcile.observed import Json
 
 _POD_CONTROLLERS = frozenset({"Job", "ReplicaSet"})
+_SERVICE_LABEL = "kubernetes.io/service-name"
 _LOG_LIMIT_BYTES = 24 << 20
 """More than a load generator may write: its document has 8 MiB at most."""
 _LOG_SECONDS = 60.0
@@ -61,6 +62,10 @@ class Reader:
         labels = f"{selector(run_uid)},{COMPONENT_LABEL}={RESULT}"
         told = await self._selected("ConfigMap", namespace, labels)
         return tuple(each for each in told if made_for(each, run_uid))
+
+    async def endpoint_slices(self, namespace: str, service: str) -> tuple[Json, ...]:
+        """Return the EndpointSlices of a Service, by name."""
+        return await self._selected("EndpointSlice", namespace, f"{_SERVICE_LABEL}={service}")
 
     async def warnings(self, namespace: str, uid: str) -> tuple[Json, ...]:
         """Return warnings about an object, newest last."""

@@ -1,6 +1,7 @@
 """How far is the load generator: made, started, over, or lost?"""
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal
 
 from inferometer_api.launch import load_plan
@@ -18,12 +19,16 @@ from inferometer_operator.reconcile.children_faults import (
 )
 from inferometer_operator.reconcile.conditions import condition
 from inferometer_operator.reconcile.faults import Asked, Fault, fault, pod_fault
+from inferometer_operator.reconcile.metering import Metering, metering
 from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.owned import load_pods
 from inferometer_operator.reconcile.plan import Target
-from inferometer_operator.reconcile.serving import job_was_seen, planned_uids
+from inferometer_operator.reconcile.serving import Serving, job_was_seen, planned_uids
+from inferometer_operator.reconcile.times import later
 
 Stage = Literal["absent", "starting", "running", "over", "lost"]
+_AGENT_SECONDS = 2.0
+"""How often it is seen whether an agent that starts is ready: nobody tells."""
 _HAD_STARTED = {"Preparing", "Measuring", "Stopping", "Ended"}
 
 
@@ -51,6 +56,8 @@ class LoadChildren:
     make: tuple[Manifest, ...] = ()
     delete: tuple[Target, ...] = ()
     fault: Fault | None = None
+    again: datetime | None = None
+    """When to look again, where they are kept back for now."""
 
 
 def loading(case: Case) -> Loading:
@@ -83,20 +90,27 @@ def _no_volumes(case: Case, pod: Json) -> Fault | None:
     return fault("ContainerNotStarted", f"The load generator's pod has no volumes yet: {words}")
 
 
-def load_children(case: Case, servers: tuple[PlannedServer, ...]) -> LoadChildren:
+def load_children(case: Case, served: Serving) -> LoadChildren:
     """Return what is to be made so that the servers are measured, once and never again."""
+    if not served.servers:
+        return LoadChildren()
     held = case.observed.plan_map
     seen = job_was_seen(case)
     if seen and (held is not None or any(map(pods.has_started, load_pods(case)))):
         return LoadChildren()
-    uids = frozenset(server.pod_uid for server in servers if server.pod_uid)
+    uids = frozenset(server.pod_uid for server in served.servers if server.pod_uid)
     if held is not None and planned_uids(held) != uids:
         # Made before its server pods were replaced, and nobody has read it.
         uid = str(held["metadata"]["uid"])
         gone = () if deleting(held) else (Target("ConfigMap", case.load, uid),)
         return LoadChildren(delete=gone)
     owner = owner_of(case)
-    plan = () if held is not None else (plan_map(_plan(case, servers), owner),)
+    plan: tuple[Manifest, ...] = ()
+    if held is None:
+        found = metering(case, served.servers)
+        if found.until is not None and case.now < found.until and not served.ready:
+            return LoadChildren(again=min(found.until, later(case.now, _AGENT_SECONDS)))
+        plan = (plan_map(_plan(case, served.servers, found), owner),)
     # Where the Job came to be without its plan, its pod waits for it.
     make = plan if seen else (*plan, load_job(case.run, owner, case.settings))
     told = (
@@ -107,13 +121,15 @@ def load_children(case: Case, servers: tuple[PlannedServer, ...]) -> LoadChildre
     return LoadChildren(make=make, fault=next(told, None))
 
 
-def _plan(case: Case, servers: tuple[PlannedServer, ...]) -> LoadPlan:
+def _plan(case: Case, servers: tuple[PlannedServer, ...], found: Metering) -> LoadPlan:
     return load_plan(
         case.run,
         place="Cluster",
         servers=servers,
         model_sha256=case.run.spec.model.sha256,
         inputs_file=inputs_path(case.run),
+        agents=found.agents,
+        unmetered=found.unmetered,
         run_id=case.uid,
         stop_token=case.token,
     )

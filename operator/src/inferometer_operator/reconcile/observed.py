@@ -68,6 +68,15 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
+class Listed:
+    """The EndpointSlices of a Service."""
+
+    slices: tuple[Json, ...] = ()
+    refusal: str = ""
+    """Why they could not be listed, in the API server's words."""
+
+
+@dataclass(frozen=True, slots=True)
 class Observed:
     """All that the cluster says of one run. None: it is not there, or was not asked for."""
 
@@ -89,6 +98,10 @@ class Observed:
     not exist. Asked for while the run has not started, Secrets only where settings allow them."""
     service: Json | None = None
     """The Service that spec.server.external names, whole."""
+    agents: Listed | None = None
+    """The node agents, where settings name some; asked for while the plan is still to be made."""
+    behind_service: Listed | None = None
+    """What is behind `service`; asked for while the plan is still to be made."""
     refused: Mapping[str, Refusal] = field(default_factory=dict)
     """What the API server said when a child could not be made, by KIND/NAME ("Job/a-run-load").
     Plan.make names such a child all the same: the edge decides how soon it is tried again. An

@@ -14,11 +14,15 @@ from inferometer_operator.reconcile.faults import Fault
 from inferometer_operator.reconcile.holding import taken_back
 from inferometer_operator.reconcile.loading import LoadChildren, Loading, load_children, loading
 from inferometer_operator.reconcile.measuring import begun, measuring, under_load, with_report
+from inferometer_operator.reconcile.metering import nodes_behind
 from inferometer_operator.reconcile.outcome import outcome_of, reason_of
 from inferometer_operator.reconcile.plan import Plan
 from inferometer_operator.reconcile.serving import Serving, serving
 from inferometer_operator.reconcile.times import later, read, seconds_until, stamp
 from inferometer_operator.reconcile.verdict import valid
+
+_MOST_NODES = 16
+"""As many as the status takes."""
 
 
 def running(case: Case) -> Plan:
@@ -135,11 +139,12 @@ def _too_late(case: Case, load: Loading, served: Serving) -> Plan | None:
 
 def _going_on(case: Case, load: Loading, served: Serving) -> Plan:
     """Return the plan of a run that nothing keeps from going on."""
-    children = load_children(case, served.servers) if served.servers else LoadChildren()
+    children = load_children(case, served)
     if children.fault is not None and children.fault.ends:
         return _failed(case, "Measuring", children.fault)
     status = told(case.before, case.moment, *_server_told(case, served))
     status = told(status, case.moment, *_load_told(case, load, children))
+    status = _with_nodes(status, case, load, served)
     if children.fault is not None and case.now >= case.ready_deadline:
         return _failed(replace(case, before=status), "Measuring", children.fault)
     look = seconds_until(
@@ -147,6 +152,7 @@ def _going_on(case: Case, load: Loading, served: Serving) -> Plan:
         _deadline(case),
         None if _was_ready(case) else case.ready_deadline,
         _load_deadline(case) if load.stage == "starting" else None,
+        children.again,
         *(each.until for each in (served.fault, load.fault, children.fault) if each is not None),
     )
     return Plan(
@@ -155,6 +161,14 @@ def _going_on(case: Case, load: Loading, served: Serving) -> Plan:
         delete=children.delete,
         look_again_seconds=look,
     )
+
+
+def _with_nodes(status: RunStatus, case: Case, load: Loading, served: Serving) -> RunStatus:
+    """Return the status with where the servers are, once that is settled."""
+    there = [each.node for each in served.servers]
+    settled = nodes_behind(case) if load.stage == "absent" else there
+    nodes = [node for node in dict.fromkeys(settled) if node][:_MOST_NODES]
+    return status.model_copy(update={"nodes": nodes}) if nodes else status
 
 
 def _server_told(case: Case, served: Serving) -> tuple[Told, ...]:

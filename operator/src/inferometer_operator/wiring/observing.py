@@ -20,12 +20,14 @@ from inferometer_operator.reconcile.pods import (
     address,
     component,
     containers,
+    has_started,
     is_live,
     main_container,
     node,
 )
 from inferometer_operator.reconcile.references import references
 from inferometer_operator.settings import Settings
+from inferometer_operator.wiring.endpoints import of_agents, of_service, service_of
 
 _POLL_SECONDS, _POLL_BEFORE_LOAD_SECONDS = 10.0, 1.0
 LOOK_SECONDS = 5.0
@@ -68,6 +70,7 @@ class Observer:
         )
         load = load_pod(pods)
         finished = holds(status, "Finished")
+        to_plan = not finished and plan_map is None and not (load and has_started(load))
         under_load = polled.report is not None and under_way(polled.report)
         return Observed(
             turn=turn,
@@ -80,6 +83,8 @@ class Observer:
             if finished or under_load
             else await self._warnings(namespace, deployment, job, pods),
             service=None if finished or load else await self._service(run),
+            agents=await of_agents(self.reader, self.settings, run, pods) if to_plan else None,
+            behind_service=await of_service(self.reader, run) if to_plan else None,
             report=None if finished or load is None else await self._report(load, polled),
         )
 
@@ -98,8 +103,8 @@ class Observer:
         return dict(zip(named, found, strict=True))
 
     async def _service(self, run: Json) -> Json | None:
-        name = _dig(run, "spec", "server", "external", "service", "name")
-        if not isinstance(name, str):
+        name = service_of(run)
+        if name is None:
             return None
         told: Json | None = await self.reader.found("Service", run["metadata"]["namespace"], name)
         return told
@@ -179,9 +184,3 @@ def _stage(report: LoadReport | None) -> str | None:
 def under_way(report: LoadReport) -> bool:
     """Whether load has begun."""
     return report.progress is not None and report.progress.stage in _UNDER_LOAD
-
-
-def _dig(found: object, *names: str) -> object:
-    for name in names:
-        found = found.get(name) if isinstance(found, dict) else None
-    return found

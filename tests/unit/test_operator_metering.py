@@ -1,0 +1,260 @@
+"""Which node agents does a plan name, and what does it say where one is missing?"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from inferometer_api.plan import LoadPlan
+from inferometer_operator.reconcile.observed import Listed
+from inferometer_operator.settings import Agents
+from support.cluster_objects import Object, bound, endpoint, endpoint_slice, server_pod
+from support.condition_rows import a_cluster, external
+from support.pretend_cluster import SETTINGS, PretendCluster, stored
+from support.runs import an_external_run
+
+SETTLED = SETTINGS.model_copy(update={"agent": Agents(namespace="metering")})
+IPV6: dict[str, Any] = {"addressType": "IPv6"}
+
+
+def metered(*slices: Object, replicas: int = 1, refusal: str = "") -> PretendCluster:
+    """Return a cluster with these agents whose server pods are bound, each to its own node."""
+    cluster = a_cluster({"server": {"replicas": replicas}}, settings=SETTLED)
+    cluster.agents = Listed(slices, refusal)
+    return cluster.settle().schedule(replicas)
+
+
+def of_agents(*endpoints: Object, **members: Any) -> Object:
+    """Return a slice of the agents' Service."""
+    return endpoint_slice("inferometer-agent", *endpoints, **members)
+
+
+def plan_of(cluster: PretendCluster) -> LoadPlan:
+    """Return the plan that was made."""
+    held = cluster.children["ConfigMap/a-run-load"]
+    return LoadPlan.model_validate_json(held["data"]["plan.json"])
+
+
+def asked(cluster: PretendCluster) -> list[tuple[str, str, list[str]]]:
+    """Return what the plan says of agents: URL, node, pods."""
+    return [(each.url, each.node, each.pod_uids) for each in plan_of(cluster).agents]
+
+
+def test_each_node_of_a_server_has_its_agent() -> None:
+    """Pods of one node are asked for together; agents of other nodes are not asked."""
+    cluster = a_cluster({"server": {"replicas": 3}}, settings=SETTLED)
+    cluster.agents = Listed(
+        (
+            of_agents(endpoint("node2", "10.1.0.2"), endpoint("node9", "10.1.0.9")),
+            of_agents(endpoint("node1", "10.1.0.1")),
+        )
+    )
+    cluster.settle().schedule(2)
+    third = cluster.pods["a-run-server-2"]
+    third = {**third, "metadata": {**third["metadata"], "name": "a-run-server-3", "uid": "third"}}
+    cluster.pods["a-run-server-3"] = third
+    cluster.settle()
+    assert asked(cluster) == [
+        ("http://10.1.0.1:9465", "node1", ["uid-of-a-run-server-1"]),
+        ("http://10.1.0.2:9465", "node2", ["uid-of-a-run-server-2", "third"]),
+    ]
+    assert plan_of(cluster).unmetered == ""
+    assert cluster.status()["nodes"] == ["node1", "node2"]
+
+
+@pytest.mark.parametrize(
+    ("slices", "url"),
+    [
+        ([of_agents(endpoint("node1", "10.1.0.1", ready=None))], "http://10.1.0.1:9465"),
+        ([of_agents(endpoint("node1", "fd00::1"), **IPV6)], "http://[fd00::1]:9465"),
+        (
+            [
+                of_agents(endpoint("node1", "fd00::1"), **IPV6),
+                of_agents(endpoint("node1", "10.1.0.1")),
+            ],
+            "http://10.1.0.1:9465",
+        ),
+        (
+            [
+                of_agents(
+                    endpoint("node1", "10.1.0.1", ready=False, terminating=True),
+                    endpoint("node1", "10.1.0.2", ready=False),
+                    endpoint("node1", "10.1.0.3"),
+                )
+            ],
+            "http://10.1.0.3:9465",
+        ),
+        (
+            [of_agents(endpoint("node1", "10.1.0.1"), ports=[{"name": "web", "port": 1}])],
+            "http://10.1.0.1:1",
+        ),
+        (
+            [
+                of_agents(
+                    endpoint("node1", "10.1.0.1"),
+                    ports=[
+                        {"name": "http", "port": 1, "protocol": "UDP"},
+                        {"name": "other", "port": 2, "protocol": "TCP"},
+                        {"name": "http", "port": 3, "protocol": "TCP"},
+                    ],
+                )
+            ],
+            "http://10.1.0.1:3",
+        ),
+    ],
+    ids=["readiness unknown", "ipv6", "both families", "being replaced", "only port", "its port"],
+)
+def test_an_agent_is_asked_where_its_endpoint_says(slices: Sequence[Object], url: str) -> None:
+    """At the address of the servers' family, at the port named http, or at the only one."""
+    cluster = metered(*slices)
+    assert [each[0] for each in asked(cluster)] == [url]
+    assert plan_of(cluster).unmetered == ""
+
+
+def test_of_two_families_that_of_the_server_is_asked() -> None:
+    """The load generator reaches the server by it, so that it reaches the agent too."""
+    cluster = a_cluster(settings=SETTLED)
+    both = (
+        of_agents(endpoint("node1", "10.1.0.1")),
+        of_agents(endpoint("node1", "fd00::1"), **IPV6),
+    )
+    cluster.agents = Listed(both)
+    cluster.settle()
+    cluster.pods["a-run-server-1"] = bound(server_pod(cluster.run), "node1", "fd00::7")
+    cluster.settle()
+    assert [each[0] for each in asked(cluster)] == ["http://[fd00::1]:9465"]
+
+
+@pytest.mark.parametrize(
+    ("slices", "refusal", "words"),
+    [
+        ([], "", ["no node agents", "inferometer-agent in the namespace metering", "install"]),
+        ([of_agents()], "", ["no node agents"]),
+        ([], 'endpointslices is forbidden: "x"', ["could not be listed", "forbidden", "right to"]),
+        (
+            [of_agents(endpoint("node7", "10.1.0.7"))],
+            "",
+            ["No node agent is ready on node1", "--namespace metering"],
+        ),
+        (
+            [of_agents(endpoint("node1", "10.1.0.1"), ports=[{"port": 1}, {"port": 2}])],
+            "",
+            ["node1 tell no port", "named http"],
+        ),
+        ([of_agents(endpoint("node1", "10.1.0.1"), ports=[{"name": "http"}])], "", ["no port"]),
+        ([of_agents(endpoint("node1", "a.test"), addressType="FQDN")], "", ["no node agents"]),
+    ],
+    ids=["none", "no endpoints", "refused", "elsewhere", "two ports", "any port", "a name"],
+)
+def test_what_is_not_metered_is_told_and_delays_nothing(
+    slices: Sequence[Object], refusal: str, words: Sequence[str]
+) -> None:
+    """The plan is made in the same look, with why there is no energy and what to do."""
+    cluster = metered(*slices, refusal=refusal)
+    assert cluster.jobs_made == 1
+    assert asked(cluster) == []
+    told = plan_of(cluster).unmetered
+    assert all(word in told for word in words), told
+    assert not told.endswith(".")
+
+
+def test_a_cluster_without_agents_says_so() -> None:
+    """The admin is told what to install."""
+    cluster = a_cluster().settle().schedule()
+    assert "let the cluster's admin install the chart inferometer-agent" in (
+        plan_of(cluster).unmetered
+    )
+
+
+def test_nodes_without_agents_are_named_and_the_others_are_measured() -> None:
+    """Use is known of some servers, energy is not: four nodes are named, the rest is counted."""
+    cluster = metered(of_agents(endpoint("node3", "10.1.0.3")), replicas=8)
+    assert [each[1] for each in asked(cluster)] == ["node3"]
+    assert "ready on node1, node2, node4, node5 and 3 more:" in plan_of(cluster).unmetered
+
+
+def test_an_agent_that_starts_is_waited_for_while_the_server_starts() -> None:
+    """On a new node both come at once: it is seen every two seconds, for a quarter of a minute."""
+    starts = of_agents(endpoint("node1", "10.1.0.1", ready=False))
+    ready = of_agents(endpoint("node1", "10.1.0.1"))
+    cluster = metered(starts)
+    assert cluster.jobs_made == 0
+    assert cluster.decided().look_again_seconds == pytest.approx(2.0)
+    cluster.agents = Listed((ready,))
+    assert cluster.later(2).jobs_made == 1
+    assert plan_of(cluster).unmetered == ""
+    for never in (lambda: metered(starts).later(15), lambda: metered(starts).start_server()):
+        cluster = never()
+        assert cluster.jobs_made == 1
+        assert "No node agent is ready on node1" in plan_of(cluster).unmetered
+
+
+def behind(*endpoints: Object) -> PretendCluster:
+    """Return a cluster whose External server's Service has these endpoints."""
+    cluster = external()
+    cluster.settings = SETTLED
+    cluster.service = {"spec": {"type": "ClusterIP"}}
+    cluster.agents = Listed((of_agents(*(endpoint(f"node{n}", f"10.1.0.{n}") for n in (1, 2, 3))),))
+    cluster.behind_service = Listed((endpoint_slice("theirs", *endpoints),))
+    return cluster.settle()
+
+
+def test_an_external_servers_pods_are_found_behind_its_service() -> None:
+    """Ready or not, of the run's namespace alone, and never one that ends."""
+    pod = {"namespace": "team", "name": "theirs"}
+    cluster = behind(
+        endpoint("node2", "10.2.0.1", pod={**pod, "uid": "b"}),
+        endpoint("node2", "10.2.0.2", ready=False, pod={**pod, "uid": "a"}),
+        endpoint("node1", "10.2.0.3", pod={**pod, "uid": "c"}),
+        endpoint("node3", "10.2.0.4", pod={**pod, "uid": "d", "namespace": "elsewhere"}),
+        endpoint("node3", "10.2.0.5", terminating=True, pod={**pod, "uid": "e"}),
+        endpoint("node3", "10.2.0.6"),
+        endpoint(None, "10.2.0.7", pod={**pod, "uid": "f"}),
+    )
+    assert asked(cluster) == [
+        ("http://10.1.0.1:9465", "node1", ["c"]),
+        ("http://10.1.0.2:9465", "node2", ["a", "b"]),
+    ]
+    assert cluster.status()["nodes"] == ["node1", "node2"]
+    kept = cluster.start_load().measure()
+    kept.behind_service = None
+    assert kept.settle().status()["nodes"] == ["node1", "node2"]
+
+
+def test_an_external_server_without_pods_is_not_metered() -> None:
+    """Its endpoints may be anywhere."""
+    cluster = behind(endpoint(None, "192.0.2.1"))
+    assert "Service theirs has no pods" in plan_of(cluster).unmetered
+    assert "nodes" not in cluster.status()
+
+
+def test_a_service_whose_pods_cannot_be_listed_is_told() -> None:
+    """With the API server's words."""
+    cluster = external()
+    cluster.settings = SETTLED
+    cluster.service = {"spec": {"type": "ClusterIP"}}
+    cluster.behind_service = Listed(refusal="endpointslices is forbidden")
+    told = plan_of(cluster.settle()).unmetered
+    assert told.endswith("theirs could not be listed: endpointslices is forbidden")
+
+
+def test_an_external_server_by_url_is_not_metered() -> None:
+    """Nobody knows where it is."""
+    spec = {"runtime": "External", "external": {"url": "http://models.test:80"}}
+    settings = SETTLED.model_copy(update={"external_allow_list": ["models.test"]})
+    cluster = PretendCluster(run=stored(an_external_run(server=spec)), settings=settings)
+    assert "named by a URL" in plan_of(cluster.settle()).unmetered
+
+
+def test_nodes_are_told_without_a_write_of_their_own() -> None:
+    """A status costs a write: nodes come with the news of the load generator."""
+    metering, plain = metered(of_agents(endpoint("node1", "10.1.0.1"))), a_cluster()
+    plain.settle().schedule()
+    assert metering.writes == plain.writes
+    assert metering.status()["nodes"] == ["node1"]
+
+
+def test_more_nodes_than_a_status_takes_are_cut() -> None:
+    """64 servers may be on 64 nodes."""
+    cluster = metered(replicas=20)
+    assert len(cluster.status()["nodes"]) == 16
