@@ -244,6 +244,8 @@ def _started(starter: Starter, folder: Path, address: str, text: str) -> Prometh
         f"--storage.tsdb.path={folder / 'data'}",
         f"--web.listen-address={address}:0",
         "--web.enable-lifecycle",
+        # By default new targets wait for 5 s, so that many at once are taken together.
+        "--scrape.discovery-reload-interval=1s",
     ])  # fmt: skip
     wait_until(
         lambda: _LISTENING.search(process.log.read_bytes()) is not None,
