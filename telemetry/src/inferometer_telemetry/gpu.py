@@ -1,0 +1,133 @@
+"""Which GPUs does this node have, and what do they tell?"""
+
+import os
+from collections.abc import Collection
+from pathlib import Path
+
+from inferometer_api.telemetry import GpuUse, MissingSource
+from inferometer_telemetry import nvml
+from inferometer_telemetry.gpu_busy import GpuBusy
+from inferometer_telemetry.gpu_meter import GpuFound, GpuMeter
+from inferometer_telemetry.gpu_snapshot import snapshot
+from inferometer_telemetry.nvml import Call, Handle, NvmlError
+from inferometer_telemetry.nvml_recorded import Recorded
+from inferometer_telemetry.sources import GpusFound, GpuSource, Owners, Target
+
+_AGAIN_NS = 60_000_000_000
+"""How long a driver or a GPU that is not there is left alone."""
+
+
+def open_gpus(root: Path | None, proc_root: Path = Path("/proc")) -> GpuSource:
+    """Return the GPUs of this node by NVML, or those of the recorded tree `root`.
+
+    `proc_root` is where the node's processes are found: NVML tells of all of them only where it is
+    of the agent's own PID namespace. Never fails: what is not there is `missing` in each reading.
+    """
+    if root is not None:
+        return Gpus(Recorded(root), processes_seen=True)
+    return Gpus(nvml.library, processes_seen=same_processes(proc_root))
+
+
+def same_processes(proc_root: Path) -> bool:
+    """Return whether a folder of processes is of this process's own PID namespace.
+
+    NVIDIA's driver tells of processes by their IDs in the asker's namespace and leaves out those
+    that have none there (os_find_ns_pid in its kernel modules).
+    """
+    try:
+        return (proc_root / "self").readlink() == Path(str(os.getpid()))
+    except OSError:
+        return False
+
+
+class Gpus:
+    """The GPUs that a library knows; it is opened at the first reading, and again when it ends."""
+
+    def __init__(self, call: Call, *, processes_seen: bool) -> None:
+        self._call = call
+        self._processes_seen = processes_seen
+        self._handles: list[Handle] = []
+        self._meters: dict[str, GpuMeter] = {}
+        self._known: dict[int, GpuMeter] = {}
+        self._away: dict[int, tuple[int, MissingSource]] = {}
+        self._closed: tuple[int, MissingSource] | None = None
+
+    def read(self, now_ns: int, asked: Collection[Target], owners: Owners) -> GpusFound:
+        """Return what the GPUs tell now."""
+        if not self._handles:
+            if self._closed is not None and now_ns < self._closed[0]:
+                return GpusFound(missing=[self._closed[1]])
+            try:
+                self._handles = nvml.opened(self._call)
+            except NvmlError as error:
+                return self._ended(now_ns, str(error))
+        try:
+            found = [self._one(now_ns, at, asked, owners) for at in range(len(self._handles))]
+        except NvmlError as error:
+            return self._ended(now_ns, f"NVIDIA's driver went away: {error}")
+        return _together(found)
+
+    def close(self) -> None:
+        """Let go of the library."""
+        if self._handles:
+            nvml.closed(self._call)
+            self._handles = []
+
+    def _one(
+        self, now_ns: int, index: int, asked: Collection[Target], owners: Owners
+    ) -> GpuFound | MissingSource:
+        """Return what one GPU gives; raises NvmlError where the driver is gone."""
+        if index in self._away and now_ns < self._away[index][0]:
+            return self._away[index][1]
+        handle = self._handles[index]
+        try:
+            meter = self._meter(index)
+            told = snapshot(self._call, handle, meter.busy.since_microseconds)
+        except NvmlError as error:
+            if error.code in nvml.DRIVER_GONE:
+                raise
+            known = self._known.get(index)
+            lost = MissingSource(
+                source="nvml",
+                subject=known.uuid if known else f"gpu-{index}",
+                reason=f"the GPU does not answer: {error}",
+            )
+            self._away[index] = (now_ns + _AGAIN_NS, lost)
+            return lost
+        self._away.pop(index, None)
+        return meter.read(now_ns, told, asked, owners)
+
+    def _meter(self, index: int) -> GpuMeter:
+        """Return the meter of a GPU; one that came back, at whatever index, goes on counting."""
+        if index not in self._known:
+            handle = self._handles[index]
+            uuid = str(nvml.ask(self._call, handle, nvml.UUID))
+            if uuid not in self._meters:
+                name = str(nvml.ask(self._call, handle, nvml.NAME))
+                busy = GpuBusy(processes_seen=self._processes_seen)
+                self._meters[uuid] = GpuMeter(uuid=uuid, index=index, name=name, busy=busy)
+            self._meters[uuid].index = index
+            self._known[index] = self._meters[uuid]
+        return self._known[index]
+
+    def _ended(self, now_ns: int, reason: str) -> GpusFound:
+        self.close()
+        self._known.clear()
+        self._away.clear()
+        self._closed = (now_ns + _AGAIN_NS, MissingSource(source="nvml", reason=reason))
+        return GpusFound(missing=[self._closed[1]])
+
+
+def _together(found: Collection[GpuFound | MissingSource]) -> GpusFound:
+    uses: dict[Target, list[GpuUse]] = {}
+    together = GpusFound(uses=uses)
+    for each in found:
+        if isinstance(each, MissingSource):
+            together.missing.append(each)
+            continue
+        together.gpus.append(each.gpu)
+        together.energy.extend([each.energy] if each.energy else [])
+        together.missing.extend(each.missing)
+        for target, use in each.uses.items():
+            uses.setdefault(target, []).append(use)
+    return together

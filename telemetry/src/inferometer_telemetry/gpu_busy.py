@@ -1,0 +1,99 @@
+"""How long was one GPU busy since the agent's start, and for whom?"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from inferometer_telemetry.gpu_snapshot import ProcessSample, Snapshot
+from inferometer_telemetry.gpu_totals import Integral
+from inferometer_telemetry.sources import Owners, Target
+
+_PERIOD_MICROSECONDS = 1_000_000
+"""The most that a sample of utilisation covers, by NVML's documentation: after an idle time a
+sample does not reach back to the one before."""
+_FORGOTTEN_NS = 3_600_000_000_000
+
+
+@dataclass(slots=True)
+class _Use:
+    """What a target had of the GPU."""
+
+    percent_microseconds: int = 0
+    seen_ns: int = 0
+
+
+@dataclass(slots=True)
+class GpuBusy:
+    """Sums up what a GPU tells of its processes and, where it does not, of itself."""
+
+    processes_seen: bool
+    """Whether the whole node's processes are seen, so that an empty list is really empty."""
+    since_microseconds: int = 0
+    """The time stamp of the newest sample, by the driver's clock."""
+    _by_process: bool | None = None
+    """Whether the GPU's busy time is that of its processes together: decided once, since the two
+    ways do not give the same figure."""
+    _percent_microseconds: int = 0
+    _utilization: Integral = field(default_factory=lambda: Integral(trapezoid=False))
+    _read_ns: int = 0
+    _uses: dict[Target, _Use] = field(default_factory=dict)
+
+    def take(self, now_ns: int, told: Snapshot, owners: Owners) -> int | None:
+        """Take what the GPU tells now, and return for how many microseconds it was busy."""
+        self.processes_seen = self.processes_seen or bool(told.process_ids)
+        for process_id in told.process_ids or ():
+            self._seen(now_ns, owners(process_id))
+        first, samples = self._by_process is None, told.process_samples
+        if first:
+            self._by_process = self.processes_seen and samples is not None
+        for sample, busy in self._covered(now_ns, samples or ()):
+            if not first:  # at first the driver hands out what was before the start
+                self._percent_microseconds += busy
+                for use in self._seen(now_ns, owners(sample.process_id)):
+                    use.percent_microseconds += busy
+        self._forget(now_ns)
+        self._read_ns = now_ns
+        if self._by_process:
+            return None if samples is None else self._percent_microseconds // 100
+        if told.utilization_percent is None:
+            return None
+        percent_ns = self._utilization.grown(now_ns, told.utilization_percent)
+        return None if percent_ns is None else percent_ns // 100_000
+
+    def uses(
+        self, told: Snapshot, asked: Collection[Target], owners: Owners
+    ) -> Mapping[Target, int | None]:
+        """Return how long the GPU was busy for each asked target that has been seen on it."""
+        now = {target for each in told.process_ids or () for target in owners(each)}
+        return {
+            target: self._uses[target].percent_microseconds // 100
+            if told.process_samples is not None
+            else None
+            for target in asked
+            if target in now or target in self._uses
+        }
+
+    def _covered(
+        self, now_ns: int, samples: tuple[ProcessSample, ...]
+    ) -> list[tuple[ProcessSample, int]]:
+        """Return with each sample its percent x the time since the one before."""
+        longest = max(_PERIOD_MICROSECONDS, (now_ns - self._read_ns) // 1000)
+        until: dict[int, int] = {}
+        found = []
+        for sample in sorted(samples, key=lambda each: each.until_microseconds):
+            began = until.get(sample.process_id, self.since_microseconds)
+            until[sample.process_id] = sample.until_microseconds
+            passed = min(sample.until_microseconds - began, longest)
+            found.append((sample, min(sample.percent, 100) * max(passed, 0)))
+        self.since_microseconds = max([self.since_microseconds, *until.values()])
+        return found
+
+    def _seen(self, now_ns: int, targets: Collection[Target]) -> list[_Use]:
+        uses = [self._uses.setdefault(target, _Use()) for target in targets]
+        for use in uses:
+            use.seen_ns = now_ns
+        return uses
+
+    def _forget(self, now_ns: int) -> None:
+        for target, use in list(self._uses.items()):
+            if now_ns - use.seen_ns > _FORGOTTEN_NS:
+                del self._uses[target]

@@ -1,0 +1,48 @@
+"""What does something that a GPU tells from time to time add up to?"""
+
+from dataclasses import dataclass
+
+GAP_NS = 30_000_000_000
+"""Longer than this, nobody can say what was in between."""
+
+
+@dataclass(slots=True)
+class Counter:
+    """What a counter grew by since it was first read."""
+
+    _first: int | None = None
+    _last: int = 0
+    broken: bool = False
+    """It went back: what it counted in between is not known."""
+
+    def grown(self, value: int) -> int | None:
+        """Take what the counter says now and return its growth; None once it went back."""
+        if self._first is None:
+            self._first = value
+        elif value < self._last:
+            self.broken = True
+        self._last = value
+        return None if self.broken else value - self._first
+
+
+@dataclass(slots=True)
+class Integral:
+    """A figure times the time for which it held."""
+
+    trapezoid: bool
+    """Whether it is told for a moment, and goes straight to the next; else for the time before."""
+    _at_ns: int | None = None
+    _value: int = 0
+    _doubled: int = 0
+    broken: bool = False
+    """It was not told for too long."""
+
+    def grown(self, now_ns: int, value: int) -> int | None:
+        """Take the figure of now and return figure x ns since the first; None after a gap."""
+        if self._at_ns is not None:
+            passed_ns = now_ns - self._at_ns
+            self.broken = self.broken or passed_ns > GAP_NS
+            before = self._value if self.trapezoid else value
+            self._doubled += (before + value) * passed_ns
+        self._at_ns, self._value = now_ns, value
+        return None if self.broken else self._doubled // 2
