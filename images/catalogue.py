@@ -31,6 +31,7 @@ IMAGES = {
     for image in (
         Image("inferometer-operator", "operator"),
         Image("inferometer-loadgen", "loadgen"),
+        Image("inferometer-telemetry", "telemetry"),
         Image("inferometer-serving", "serving"),
         Image("inferometer-serving-gpu", "serving", ("EXTRA=gpu",)),
     )

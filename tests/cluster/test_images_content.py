@@ -27,7 +27,7 @@ print(json.dumps({each.name.lower(): each.version for each in importlib.metadata
 _UNEXPECTED = {"pip", "uv", "setuptools", "wheel", "hatchling", "typer", "rich", "pytest", "mypy"}
 
 
-@pytest.fixture(scope="module", params=["operator", "loadgen", "serving"])
+@pytest.fixture(scope="module", params=["operator", "loadgen", "serving", "telemetry"])
 def component(request: pytest.FixtureRequest) -> str:
     """Return each component that has an image."""
     return str(request.param)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from images.catalogue import IMAGES, ROOT, copied
 
-COMPONENTS = ("operator", "loadgen", "serving")
+COMPONENTS = ("operator", "loadgen", "serving", "telemetry")
 PATHS = {component: ROOT / component / "Dockerfile" for component in COMPONENTS}
 OWN = r"#|ARG EXTRA=|COPY \S+/src |LABEL |ENTRYPOINT "
 """What begins a line that a component has for itself."""
@@ -83,7 +83,7 @@ def test_no_cache_lies_where_builders_keep_images(dockerfile: str) -> None:
 
 
 def test_the_dockerfiles_are_alike() -> None:
-    """What the three share is the same in each: a mend of one is not forgotten in the others."""
+    """What they share is the same in each: a mend of one is not forgotten in the others."""
 
     def shared(component: str) -> list[str]:
         text = PATHS[component].read_text().replace("\\\n", " ")
@@ -91,5 +91,5 @@ def test_the_dockerfiles_are_alike() -> None:
         text = re.sub(r"(--only-group) image-.*$", r"\1", text, flags=re.MULTILINE)
         return [re.sub(r"\s+", " ", line) for line in text.splitlines() if not re.match(OWN, line)]
 
-    operator, loadgen, serving = map(shared, COMPONENTS)
-    assert operator == loadgen == serving
+    first, *others = map(shared, COMPONENTS)
+    assert all(each == first for each in others)

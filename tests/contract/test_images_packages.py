@@ -19,6 +19,7 @@ OURS = {
 IMAGES = {
     "image-operator": "operator",
     "image-loadgen": "loadgen",
+    "image-telemetry": "telemetry",
     "image-serving-cpu": "serving",
     "image-serving-gpu": "serving",
 }
@@ -124,7 +125,7 @@ def test_an_image_has_no_package_of_its_own(name: str) -> None:
     assert not [each for each in group(name) if re.search(r"[<>=~!]", each)]
 
 
-@pytest.mark.parametrize("component", ["operator", "loadgen", "serving"])
+@pytest.mark.parametrize("component", ["operator", "loadgen", "serving", "telemetry"])
 def test_an_image_has_the_sources_that_its_component_reaches(component: str) -> None:
     """Our own packages that the component's modules lead to are copied, and no others."""
     paths = copied((ROOT / component / "Dockerfile").read_text())

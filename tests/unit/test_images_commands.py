@@ -174,14 +174,14 @@ def test_a_build_on_command_names_each_image(heard: Heard) -> None:
     assert main(["build", "--registry", "team", "--tag", "2"]) == 0
     assert main(["build", "serving-gpu", "--tag", "2"]) == 0
     tags = [words[words.index("--tag") + 1] for words in heard.commands if words[1] == "build"]
-    light = [f"team/inferometer-{name}:2" for name in ("operator", "loadgen", "serving")]
+    light = [f"team/inferometer-{name}:2" for name in ("operator", "loadgen", "telemetry", "serving")]
     assert tags == [*light, "inferometer-serving-gpu:2"]
 
 
 def test_an_unknown_image_is_refused(heard: Heard, capsys: pytest.CaptureFixture[str]) -> None:
     """The sentence has the names there are, and nothing is built."""
     assert main(["build", "server"]) == 2
-    assert "operator, loadgen, serving, serving-gpu" in capsys.readouterr().err
+    assert "operator, loadgen, telemetry, serving, serving-gpu" in capsys.readouterr().err
     assert not [words for words in heard.commands if words[1] == "build"]
 
 

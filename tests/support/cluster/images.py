@@ -11,7 +11,7 @@ from support.cluster.binaries import cache_folder
 def images() -> list[Path]:
     """Build what is stale of this checkout's images and return an OCI archive of each.
 
-    Nodes know them as inferometer-operator, inferometer-loadgen and inferometer-serving with the
-    version as tag: what the chart asks for when no value is set. Raises CommandError.
+    Nodes know them as inferometer-operator, -loadgen, -telemetry and -serving with the version as
+    tag: what the charts ask for when no value is set. Raises CommandError.
     """
     return archives(ROOT, cache_folder())
