@@ -58,13 +58,15 @@ class Board:
 
     def _tell(self) -> None:
         try:
-            self._reports.progress(
-                self._standing() if self._driven is None else self._driving(*self._driven)
-            )
+            self._reports.progress(self.now())
         except ReaderGoneError:
             self._on_gone()
             return
         self._timer = self._loop.call_later(EVERY_SECONDS, self._tell)
+
+    def now(self) -> Progress:
+        """Return how far the work is."""
+        return self._standing() if self._driven is None else self._driving(*self._driven)
 
     def _standing(self) -> Progress:
         return Progress(

@@ -7,6 +7,7 @@ from typing import assert_never
 
 from inferometer_api.plan import LoadPlan
 from inferometer_api.result import Outcome
+from inferometer_loadgen.live import Live
 from inferometer_loadgen.report import ReaderGoneError, Reports
 from inferometer_loadgen.session import Session
 
@@ -18,7 +19,9 @@ class Execution:
     """Carries out one plan, heeding signals; `stop` ends it too, and keeps what was measured."""
 
     def __init__(self, plan: LoadPlan, reports: Reports) -> None:
-        self._session = Session(plan, reports)
+        self.live = Live(plan)
+        """What it shows of its work."""
+        self._session = Session(plan, reports, self.live)
         self._stopped: Outcome | None = None
 
     def stop(self, outcome: Outcome) -> None:

@@ -5,7 +5,7 @@ are fed in blocks by numpy: the bucket of a value is found as the package finds 
 """
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,6 +47,18 @@ def highest_of(bucket: int) -> int:
     exponent = max(0, (bucket >> _HALF_BITS) - 1)
     leading = bucket - (exponent << _HALF_BITS)
     return ((leading + 1) << exponent) - 1
+
+
+def counters_from(bounds_seconds: Sequence[float]) -> Integers:
+    """Return the first counter of each bucket of a classic histogram: one more than its bounds.
+
+    A counter's values are taken for the highest of them, as in a percentile. The last bucket's
+    are above every bound.
+    """
+    bounds = np.rint(np.asarray(bounds_seconds) * 1e9).astype(np.int64)
+    counters = bucket_of(bounds)
+    reached = np.array([highest_of(int(counter)) for counter in counters]) == bounds
+    return np.concatenate(([0], counters + reached))
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +132,11 @@ class Histogram:
         """Return the counters that are not 0."""
         buckets = np.flatnonzero(self._counts).astype(np.int64)
         return Sparse(buckets, self._counts[buckets])
+
+    def counts_from(self, counters: Integers) -> list[int]:
+        """Return how many values each of the buckets has that `counters_from` told."""
+        counts: list[int] = np.add.reduceat(self._counts, counters).tolist()
+        return counts
 
     def at_percentile(self, percentile: float) -> int | None:
         """Return a percentile (in percent) by its nearest rank; None where nothing is counted."""

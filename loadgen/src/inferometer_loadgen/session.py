@@ -16,6 +16,7 @@ from inferometer_loadgen.control_clients import RedirectedError
 from inferometer_loadgen.drive import Driver
 from inferometer_loadgen.encode import BINARY_EXTENSION, Encoder
 from inferometer_loadgen.inputs import InputRefusedError, Source
+from inferometer_loadgen.live import Live
 from inferometer_loadgen.node import node_name
 from inferometer_loadgen.pool import Inputs
 from inferometer_loadgen.report import Reports
@@ -52,8 +53,9 @@ PlannedScenario = tuple[Scenario, list[tuple[StepPlan, Source]]]
 class Session:
     """Carries out one plan. `interrupt` ends it at once and keeps what was measured."""
 
-    def __init__(self, plan: LoadPlan, reports: Reports) -> None:
+    def __init__(self, plan: LoadPlan, reports: Reports, live: Live) -> None:
         self._plan = plan
+        self._live = live
         self._reports = reports
         self._driver: Driver | None = None
         self._interrupted = False
@@ -93,6 +95,7 @@ class Session:
     async def _measure_all(self) -> Outcome:
         servers = Servers(self._plan)
         board = Board(self._reports, len(self._plan.run.spec.scenarios), self.interrupt)
+        self._live.follow(board.now)
         try:
             found = await servers.described(board)
             scenarios, notes = self._planned(found[0])
@@ -144,6 +147,7 @@ class Session:
             server_process_ids=plan.server_process_ids,
             energy=Energy(attribution="unavailable", reason=self._no_energy()),
             board=board,
+            live=self._live,
             on_driver=self._hold,
             on_first_query=self._begin,
         )

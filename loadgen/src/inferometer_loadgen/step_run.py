@@ -24,6 +24,7 @@ from inferometer_loadgen.drive import (
 )
 from inferometer_loadgen.encode import Encoder
 from inferometer_loadgen.inputs import Source
+from inferometer_loadgen.live import Live, LiveStep
 from inferometer_loadgen.pace import TimerPacer
 from inferometer_loadgen.pool import make_pool
 from inferometer_loadgen.recorder import Recorder
@@ -51,6 +52,7 @@ class Bench:
     server_process_ids: list[int]
     energy: Energy
     board: Board
+    live: Live
     on_driver: Callable[[Driver | None], None]
     """Told which driver can be ended from outside, and None when there is none."""
     on_first_query: Callable[[], None]
@@ -82,9 +84,11 @@ async def run_step(
     try:
         openers = [_opener(target, streams) for target in bench.targets]
         await driver.connect(openers, bench.load.connections if is_open else 1)
+        bench.live.begin(_shown(scenario, plan, driver, recorder))
         end = await _drive(bench, driver, recorder)
         used = Used(usage.samples, usage.server_cpu_seconds(), usage.client_cpu_seconds())
     finally:
+        bench.live.end()
         await driver.close()
     if not started:
         return None, end
@@ -105,6 +109,12 @@ async def run_step(
         open_loop=is_open,
     )
     return Measurement(plan, step, end, late_ns(recorder.tallied, span)), end
+
+
+def _shown(scenario: Scenario, plan: StepPlan, driver: Driver, recorder: Recorder) -> LiveStep:
+    asked = scenario.server
+    rate = None if asked is None else milli(asked.target_qps) / 1000
+    return LiveStep(scenario.name, plan.label, plan.batch_size, rate, driver, recorder)
 
 
 async def _drive(bench: Bench, driver: Driver, recorder: Recorder) -> End:
