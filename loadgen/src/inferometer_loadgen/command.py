@@ -11,12 +11,14 @@ from pydantic import ValidationError
 
 from inferometer_api.plan import Ended, LoadPlan
 from inferometer_api.result import Outcome
-from inferometer_loadgen.execution import Execution, exit_code
+from inferometer_loadgen.execution import exit_code
+from inferometer_loadgen.local import MetricsAt, carry_out_locally
 from inferometer_loadgen.pod.serve import Handover, carry_out_in_pod
 from inferometer_loadgen.report import ReaderGoneError, Reporter
 
 _TERMINATION_LOG = Path("/dev/termination-log")
 _HIGHEST_PORT = 65_535
+_LOOPBACK = "127.0.0.1"
 
 
 def main() -> int:
@@ -30,19 +32,19 @@ def main() -> int:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most_files, most_files))
     plan = _plan(arguments.plan)
     if arguments.listen is None:
-        return _report(plan, Reporter(told))
+        port = arguments.metrics_listen
+        metrics_at = None if port is None else MetricsAt(arguments.host or _LOOPBACK, port)
+        return _report(plan, Reporter(told), metrics_at)
     handover = Handover(arguments.host, arguments.listen, told, arguments.termination_log)
     return exit_code(uvloop.run(carry_out_in_pod(plan, handover)))
 
 
-def _report(plan: LoadPlan | Outcome, reporter: Reporter) -> int:
+def _report(plan: LoadPlan | Outcome, reporter: Reporter, metrics_at: MetricsAt | None) -> int:
     try:
         if isinstance(plan, Outcome):
             ended = Ended(outcome=plan)
         else:
-            execution = Execution(plan, reporter)
-            outcome = uvloop.run(execution.run())
-            ended = Ended(outcome=outcome, first_query_at=execution.first_query_at)
+            ended = uvloop.run(carry_out_locally(plan, reporter, metrics_at))
         reporter.tell(ended)
     except ReaderGoneError:
         sys.stderr.write("Nobody reads the reports any more: the load generator ends.\n")
@@ -54,16 +56,27 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m inferometer_loadgen",
         description="Measures a server by a load plan. Writes one report in JSON a line; with "
-        "--listen it answers GET /progress and POST /stop instead, and writes the packed result.",
+        "--listen it answers GET /progress, GET /metrics and POST /stop instead, and writes the "
+        "packed result.",
     )
     parser.add_argument(
         "--plan", metavar="FILE", type=Path, help="the load plan in JSON (default: standard input)"
     )
-    parser.add_argument(
+    ports = parser.add_mutually_exclusive_group()
+    ports.add_argument(
         "--listen", metavar="PORT", type=_port, help="answer on this port; 0 takes a free one"
     )
+    ports.add_argument(
+        "--metrics-listen",
+        metavar="PORT",
+        type=_port,
+        help="report on standard output, and answer GET /metrics on this port; 0 takes a free "
+        "one, which the first report tells",
+    )
     parser.add_argument(
-        "--host", metavar="ADDRESS", help="listen at this address (default: at every one)"
+        "--host",
+        metavar="ADDRESS",
+        help="listen at this address (default: at every one with --listen, else at 127.0.0.1)",
     )
     parser.add_argument(
         "--termination-log",

@@ -4,7 +4,7 @@ import os
 import select
 from typing import Protocol
 
-from inferometer_api.plan import Ended, Measured, Progress, Surroundings
+from inferometer_api.plan import Ended, Listening, Measured, Progress, Surroundings
 
 _ATOMIC_BYTES = select.PIPE_BUF
 
@@ -40,7 +40,7 @@ class Reporter:
             return
         self._write(line)
 
-    def tell(self, report: Surroundings | Measured | Ended) -> None:
+    def tell(self, report: Listening | Surroundings | Measured | Ended) -> None:
         """Write a report that must arrive. Raises ReaderGoneError."""
         self._write(_line(report))
 
@@ -52,5 +52,5 @@ class Reporter:
             raise ReaderGoneError(*error.args) from error
 
 
-def _line(report: Progress | Surroundings | Measured | Ended) -> bytes:
+def _line(report: Progress | Listening | Surroundings | Measured | Ended) -> bytes:
     return report.model_dump_json(exclude_none=True).encode() + b"\n"

@@ -12,10 +12,11 @@ from uuid import uuid4
 from inferometer_api.handover import LoadReport, report_within
 from inferometer_api.plan import Ended, LoadPlan
 from inferometer_api.result import Outcome, ResultDocument
+from inferometer_loadgen.answering import Answering
 from inferometer_loadgen.execution import TERMINATED, Execution
 from inferometer_loadgen.pod.delivery import delivery
 from inferometer_loadgen.pod.ledger import Ledger
-from inferometer_loadgen.pod.listener import Listener
+from inferometer_loadgen.pod.listener import Desk
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +43,16 @@ async def carry_out_in_pod(plan: LoadPlan | Outcome, handover: Handover) -> Outc
         return plan
     started_at = _now()
     execution = Execution(plan, ledger)
-    listener = Listener(ledger.report, lambda: execution.stop(TERMINATED), plan.stop_token)
+    desk = Desk(
+        report=ledger.report,
+        metrics=execution.live.text,
+        stop=lambda: execution.stop(TERMINATED),
+        stop_token=plan.stop_token,
+    )
+    answering = Answering(desk.answer)
     try:
-        port = await listener.listen(handover.host, handover.port)
-        _log(f"Answers GET /progress and POST /stop on port {port}.")
+        port = await answering.listen(handover.host, handover.port)
+        _log(f"Answers GET /progress, GET /metrics and POST /stop on port {port}.")
         outcome = await execution.run()
     except OSError as error:
         message = f"The load generator cannot listen on port {handover.port}: {error}."
@@ -55,7 +62,7 @@ async def carry_out_in_pod(plan: LoadPlan | Outcome, handover: Handover) -> Outc
         document = _document(plan, ledger, outcome, started_at, execution.first_query_at)
         _hand_over(document, ledger.report(), handover)
     finally:
-        await listener.close()
+        await answering.close()
     return outcome
 
 
