@@ -5,15 +5,19 @@ that grows is counted from the agent's own start: a difference of two samples of
 what happened between them.
 """
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from inferometer_api.document import Count, Document, Integer
+from inferometer_api.document import Count, Document, Integer, Integral
 
 AGENT_PORT = 9465
 """Where an agent listens in a cluster."""
 SAMPLE_PATH = "/v1/sample"
+
+Total = Annotated[int, Field(ge=0, le=2**63 - 1), Integral]
+"""What grows for years: a kilowatt exceeds 2**53 microjoules within 104 days, and so does a clock as
+many nanoseconds."""
 
 EnergyKind = Literal["Package", "Dram", "Gpu"]
 EnergyMethod = Literal["Counter", "PowerIntegral"]
@@ -28,7 +32,7 @@ class EnergyReading(Document):
     kind: EnergyKind
     method: EnergyMethod
     """PowerIntegral: watts summed up over time by the agent, where there is no counter."""
-    microjoules: Count
+    microjoules: Total
     """Since the agent's start; the counter's wrap-arounds are undone."""
     gpu_uuid: str = ""
     """The GPU that it is of."""
@@ -39,9 +43,9 @@ class CpuReading(Document):
 
     count: Count
     """CPUs online."""
-    busy_microseconds: Count
+    busy_microseconds: Total
     """CPU time in user and kernel mode (not idle, not waiting for disks, not stolen)."""
-    steal_microseconds: Count
+    steal_microseconds: Total
     """CPU time that the hypervisor gave to others."""
     frequency_hertz: Count | None = None
     """Mean over the CPUs, now; absent where the node does not tell."""
@@ -56,7 +60,7 @@ class GpuUse(Document):
     """What a target had of a GPU."""
 
     gpu_uuid: str
-    busy_microseconds: Count | None = None
+    busy_microseconds: Total | None = None
     """GPU time of the target's processes, utilisation times time; absent where GPUs do not tell \
 it by process."""
 
@@ -67,15 +71,15 @@ class TargetReading(Document):
     pod_uid: str = ""
     process_id: Integer | None = None
     """Of a process that was asked for; then pod_uid is empty."""
-    cpu_microseconds: Count
-    throttled_microseconds: Count | None = None
+    cpu_microseconds: Total
+    throttled_microseconds: Total | None = None
     """How long its threads waited since their CPU limit was used up; absent where it has none."""
     memory_bytes: Count | None = None
     """Its working set: memory that cannot be had back under pressure."""
-    cpu_pressure_microseconds: Count | None = None
+    cpu_pressure_microseconds: Total | None = None
     """How long some of its threads waited for a CPU (PSI)."""
-    memory_pressure_microseconds: Count | None = None
-    io_pressure_microseconds: Count | None = None
+    memory_pressure_microseconds: Total | None = None
+    io_pressure_microseconds: Total | None = None
     gpus: list[GpuUse] = Field(default_factory=list)
     """GPUs on which it has processes."""
 
@@ -86,7 +90,7 @@ class GpuReading(Document):
     uuid: str
     index: Count
     name: str
-    busy_microseconds: Count | None = None
+    busy_microseconds: Total | None = None
     """Utilisation times time, of all processes."""
     foreign: bool | None = None
     """Whether processes of others than the targets are on it; absent where that cannot be told."""
@@ -121,9 +125,9 @@ class AgentSample(Document):
     instance: str
     """Drawn at the agent's start: what it counts is comparable within one instance only."""
     node: str
-    monotonic_ns: Count
+    monotonic_ns: Total
     """The node's monotonic clock when the sample was taken."""
-    unix_ns: Count
+    unix_ns: Total
     energy: list[EnergyReading] = Field(default_factory=list)
     cpu: CpuReading | None = None
     gpus: list[GpuReading] = Field(default_factory=list)

@@ -1,0 +1,92 @@
+"""How does an agent run, from its command line to its exit code?
+
+When it listens it tells so by one line of JSON on standard output, `{"event": "listening",
+"port": N}`; its log goes to standard error.
+"""
+
+import asyncio
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from importlib.metadata import version
+from uuid import uuid4
+
+import orjson
+import structlog
+from aiohttp import web
+from prometheus_client import CollectorRegistry, ProcessCollector
+
+from inferometer_telemetry.gpu import open_gpus
+from inferometer_telemetry.metrics import NodeMetrics
+from inferometer_telemetry.options import Options, options
+from inferometer_telemetry.sampler import Clocks, Places, Sampler
+from inferometer_telemetry.watch import Watch
+from inferometer_telemetry.web import application
+
+_EXIT_DONE, _EXIT_REFUSED = 0, 2
+_END_SECONDS = 1.0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Serve samples until SIGTERM or SIGINT, and return the exit code.
+
+    0: ended as asked; 2: refused, since it cannot listen where it should.
+    """
+    structlog.configure(
+        processors=[
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.add_log_level,
+            structlog.processors.format_exc_info,
+            structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"]),
+        ],
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+    return asyncio.run(_serve(options(arguments)))
+
+
+async def _serve(asked: Options) -> int:
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    sampler = _sampler(asked)
+    watch = Watch(sampler, asked.interval_seconds)
+    registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
+    registry.register(NodeMetrics(lambda: sampler.latest))
+    runner = web.AppRunner(
+        application(sampler, watch, registry), access_log=None, shutdown_timeout=_END_SECONDS
+    )
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, asked.host, asked.port).start()
+    except OSError as error:
+        where = f"{asked.host}:{asked.port}"
+        sys.stderr.write(f"refused: The agent cannot listen at {where}: {error.strerror}.\n")
+        await runner.cleanup()
+        return _EXIT_REFUSED
+    watching = asyncio.create_task(watch.run())
+    try:
+        await watch.begun.wait()
+        told = {"event": "listening", "port": runner.addresses[0][1]}
+        sys.stdout.buffer.write(orjson.dumps(told) + b"\n")
+        sys.stdout.flush()
+        await stop.wait()
+    finally:
+        watching.cancel()
+        await runner.cleanup()
+        sampler.close()
+    return _EXIT_DONE
+
+
+def _sampler(asked: Options) -> Sampler:
+    off = asked.off
+    places = Places(
+        rapl=None if "rapl" in off else asked.sys_root,
+        sys=None if "node" in off else asked.sys_root,
+        proc=asked.proc_root,
+        cgroup=None if "cgroup" in off else asked.cgroup_root,
+    )
+    gpus = None if "nvml" in off else open_gpus(asked.nvml_root, asked.proc_root)
+    clocks = Clocks(time.monotonic_ns, time.time_ns, lambda: str(uuid4()))
+    return Sampler(places, gpus, node=asked.node, version=version("inferometer"), clocks=clocks)

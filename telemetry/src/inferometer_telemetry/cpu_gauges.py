@@ -1,0 +1,150 @@
+"""How fast and how hot are the CPUs of this node, and who governs them?
+
+Older kernels wait 10 ms for each CPU's frequency: these files are read beside the samples, never
+within one.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import fmean
+from typing import TypeVar
+
+from inferometer_api.telemetry import MissingSource
+from inferometer_telemetry.kernel_files import (
+    AbsentError,
+    UnreadableError,
+    number,
+    signed_number,
+    text,
+)
+
+_CPU = re.compile(r"cpu\d+")
+_INPUT = re.compile(r"temp\d+_input")
+_CHIPS = {"coretemp", "k10temp", "zenpower"}
+_THERMAL_ZONES = {"x86_pkg_temp", "cpu-thermal", "cpu_thermal"}
+_HERTZ_LIMIT = 10**12
+_COLDEST, _HOTTEST = -100_000, 250_000
+"""What lies beyond is no temperature: some sensors tell so that they have none."""
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Gauges:
+    """What is so now; None is not known, and `missing` says why."""
+
+    frequency_hertz: int | None = None
+    governor: str | None = None
+    temperature_millidegrees_celsius: int | None = None
+    missing: list[MissingSource] = field(default_factory=list)
+
+
+def read_gauges(sys_root: Path) -> Gauges:
+    """Return what the CPUs' files tell now; it may take a second where there are many."""
+    missing: list[MissingSource] = []
+
+    def known(subject: str, read: Callable[[Path], T]) -> T | None:
+        try:
+            return read(sys_root)
+        except UnreadableError as error:
+            missing.append(MissingSource(source="node", subject=subject, reason=str(error)))
+            return None
+
+    return Gauges(
+        known("frequency", frequency_hertz),
+        known("governor", governor),
+        known("temperature", temperature_millidegrees_celsius),
+        missing,
+    )
+
+
+def frequency_hertz(sys_root: Path) -> int:
+    """Return the mean frequency of the CPUs that tell one. Raises UnreadableError."""
+    folder = sys_root / "devices/system/cpu"
+    known = [
+        kilohertz * 1000
+        for cpu in _names(folder)
+        if _CPU.fullmatch(cpu)
+        and (kilohertz := _or_none(number, folder / cpu / "cpufreq/scaling_cur_freq"))
+        and kilohertz * 1000 < _HERTZ_LIMIT
+    ]
+    if not known:
+        raise UnreadableError(
+            f"no CPU below {folder} tells its frequency: a virtual machine's host keeps it"
+        )
+    return round(fmean(known))
+
+
+def governor(sys_root: Path) -> str:
+    """Return the governor of CPU 0's frequency. Raises UnreadableError."""
+    path = sys_root / "devices/system/cpu/cpu0/cpufreq/scaling_governor"
+    try:
+        said = text(path).strip()
+    except AbsentError:
+        raise UnreadableError(
+            f"there is no {path}: a virtual machine's host governs, or the kernel has no cpufreq"
+        ) from None
+    if not said.isidentifier() and not said.replace("-", "_").isidentifier():
+        raise UnreadableError(f"{path} says {said[:40]!r} instead of a governor")
+    return said
+
+
+def temperature_millidegrees_celsius(sys_root: Path) -> int:
+    """Return what the hottest sensor of the CPUs tells. Raises UnreadableError."""
+    told = [
+        degrees
+        for path in _sensors(sys_root)
+        if (degrees := _or_none(signed_number, path)) is not None and _COLDEST < degrees < _HOTTEST
+    ]
+    if not told:
+        raise UnreadableError(
+            f"no sensor of a CPU tells its temperature below {sys_root}/class/hwmon or "
+            f"{sys_root}/class/thermal: virtual machines have none; on hardware load the module "
+            "coretemp or k10temp"
+        )
+    return max(told)
+
+
+def _sensors(sys_root: Path) -> list[Path]:
+    folder = sys_root / "class/hwmon"
+    chips = [folder / name for name in _names(folder) if _says(folder / name / "name", _CHIPS)]
+    if chips:
+        return [sensor for chip in chips for sensor in _sensors_of(chip)]
+    folder = sys_root / "class/thermal"
+    zones = [folder / name for name in _names(folder) if name.startswith("thermal_zone")]
+    return [zone / "temp" for zone in zones if _says(zone / "type", _THERMAL_ZONES)]
+
+
+def _sensors_of(chip: Path) -> list[Path]:
+    """Return the sensors that tell of the whole die, where some do; else all.
+
+    A core's is never hotter than its package's, and Tctl, by which AMD's fans are controlled, may
+    be shifted against the true Tdie.
+    """
+    labels = {
+        path: (_or_none(text, path.with_name(path.name.replace("_input", "_label"))) or "").strip()
+        for path in (chip / name for name in _names(chip) if _INPUT.fullmatch(name))
+    }
+    whole = [
+        path for path, label in labels.items() if label.startswith("Package id") or label == "Tdie"
+    ]
+    return whole or list(labels)
+
+
+def _says(path: Path, names: set[str]) -> bool:
+    return (_or_none(text, path) or "").strip() in names
+
+
+def _or_none(read: Callable[[Path], T], path: Path) -> T | None:
+    try:
+        return read(path)
+    except UnreadableError:
+        return None
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return sorted(entry.name for entry in folder.iterdir())
+    except OSError:
+        return []

@@ -1,0 +1,91 @@
+"""How is one of the kernel's small files read, so that what it does not say is never a figure?"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+_PIECE_BYTES = 65_536
+_MOST_BYTES = 4 * 2**20
+"""Far above what any of these files has: /proc/stat of 1,024 CPUs is below."""
+_MOST = 2**64
+
+
+class UnreadableError(Exception):
+    """A file gives no figure; the message says why, as a sentence without its period."""
+
+
+class AbsentError(UnreadableError):
+    """There is no such file."""
+
+
+class DeniedError(UnreadableError):
+    """The file may not be read by this process."""
+
+
+def text(path: str | Path) -> str:
+    """Return what a file says, whole. Raises UnreadableError."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            data = _all_of(descriptor)
+        finally:
+            os.close(descriptor)
+    except (FileNotFoundError, NotADirectoryError, ProcessLookupError):
+        raise AbsentError(f"there is no {path}") from None
+    except PermissionError:
+        raise DeniedError(f"{path} may not be read by user {os.geteuid()}") from None
+    except OSError as error:
+        raise UnreadableError(f"{path} cannot be read: {error.strerror}") from None
+    # Each of the kernel's lines ends: without its end, digits may be missing.
+    if not data.endswith(b"\n"):
+        raise UnreadableError(f"{path} is cut off")
+    return data.decode("utf-8", errors="replace")
+
+
+def number(path: str | Path) -> int:
+    """Return the whole number, not below zero, that a file consists of. Raises UnreadableError."""
+    return whole_number(text(path), path)
+
+
+def signed_number(path: str | Path) -> int:
+    """Return the whole number that a file consists of. Raises UnreadableError."""
+    said = text(path).strip()
+    below = said.startswith("-")
+    value = whole_number(said.removeprefix("-"), path)
+    return -value if below else value
+
+
+def numbers(path: str | Path) -> Mapping[str, int]:
+    """Return the whole numbers of a file whose lines are names with values.
+
+    Other lines are left out, as are units behind a value. Raises UnreadableError.
+    """
+    lines = (line.split(maxsplit=2) for line in text(path).splitlines())
+    return {
+        words[0].rstrip(":"): int(words[1])
+        for words in lines
+        if len(words) > 1 and _is_number(words[1])
+    }
+
+
+def whole_number(said: str, where: str | Path) -> int:
+    """Return the number that a word is. Raises UnreadableError, which names the place."""
+    word = said.strip()
+    if not _is_number(word):
+        raise UnreadableError(f"{where} says {word[:40]!r} instead of a number")
+    return int(word)
+
+
+def _is_number(word: str) -> bool:
+    return word.isascii() and word.isdecimal() and len(word) <= 20 and int(word) < _MOST
+
+
+def _all_of(descriptor: int) -> bytes:
+    pieces = []
+    total = 0
+    while piece := os.read(descriptor, _PIECE_BYTES):
+        pieces.append(piece)
+        total += len(piece)
+        if total > _MOST_BYTES:
+            break
+    return b"".join(pieces)

@@ -1,0 +1,101 @@
+"""With which options is an agent started?"""
+
+import argparse
+import os
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from typing_extensions import override
+
+from inferometer_api.telemetry import AGENT_PORT, Source
+
+_SHORTEST_SECONDS, _LONGEST_SECONDS = 0.1, 60.0
+"""An energy counter wraps around after some minutes of full power: it must be read more often."""
+
+
+class _Parser(argparse.ArgumentParser):
+    @override
+    def error(self, message: str) -> NoReturn:
+        # As every process of Inferometer ends that is asked for what cannot be.
+        self.exit(2, f"{self.format_usage()}refused: {message}\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What an agent is asked to do."""
+
+    host: str
+    port: int
+    node: str
+    interval_seconds: float
+    sys_root: Path
+    proc_root: Path
+    cgroup_root: Path
+    nvml_root: Path | None
+    """A recorded tree of NVML's answers, in place of the library."""
+    off: frozenset[Source]
+    """The sources that are switched off."""
+
+
+def options(arguments: Sequence[str] | None = None) -> Options:
+    """Return what a command line asks for; ends the process with 2 where it cannot be."""
+    values = vars(_parser().parse_args(arguments))
+    sources: tuple[Source, ...] = ("rapl", "nvml", "cgroup", "node")
+    off = frozenset(source for source in sources if values.pop(f"no_{source}"))
+    return Options(**values, off=off)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="python -m inferometer_telemetry",
+        description="Tells over HTTP what this node does: energy, CPU, GPUs, and what pods use.",
+    )
+    add = parser.add_argument
+    add("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
+    add("--port", type=_port, default=AGENT_PORT, help="0 takes a free one (default: %(default)s)")
+    add(
+        "--node",
+        default=os.environ.get("NODE_NAME") or socket.gethostname(),
+        help="what this node is called (default: $NODE_NAME, else the host's name)",
+    )
+    add("--interval-seconds", type=_interval, default=1.0, help="between samples (default: 1)")
+    for name, place in (("sys", "/sys"), ("proc", "/proc"), ("cgroup", "/sys/fs/cgroup")):
+        add(
+            f"--{name}-root",
+            type=Path,
+            default=Path(place),
+            metavar="DIR",
+            help="where the node's is mounted, or a recorded one (default: %(default)s)",
+        )
+    add(
+        "--nvml-root",
+        type=Path,
+        metavar="DIR",
+        help="a recorded tree of NVML's answers, read in place of the library",
+    )
+    add("--no-rapl", action="store_true", help="no energy of packages and their memory")
+    add("--no-nvml", action="store_true", help="no GPUs")
+    add("--no-cgroup", action="store_true", help="no pods; processes can still be asked for")
+    add("--no-node", action="store_true", help="no CPUs, frequency, temperature and memory")
+    return parser
+
+
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdecimal()) or int(text) > 65_535:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port: give a number from 0 to 65535")
+    return int(text)
+
+
+def _interval(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not _SHORTEST_SECONDS <= seconds <= _LONGEST_SECONDS:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no interval: give {_SHORTEST_SECONDS:g} to {_LONGEST_SECONDS:g} seconds"
+        )
+    return seconds

@@ -1,0 +1,130 @@
+"""What did a pod use, by its control group, v1 or v2?"""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from inferometer_telemetry.cgroups import PodFolders
+from inferometer_telemetry.kernel_files import (
+    AbsentError,
+    UnreadableError,
+    number,
+    numbers,
+    text,
+    whole_number,
+)
+
+_MOST_CONTAINERS = 64
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Usage:
+    """What a target used until now, as the kernel counts it; None is not known."""
+
+    cpu_microseconds: int | None = None
+    throttled_microseconds: int | None = None
+    memory_bytes: int | None = None
+    cpu_pressure_microseconds: int | None = None
+    memory_pressure_microseconds: int | None = None
+    io_pressure_microseconds: int | None = None
+    problems: list[str] = field(default_factory=list)
+    """Why something that should be known is not: sentences without their period."""
+
+    def known(self, read: Callable[[], T]) -> T | None:
+        """Return what `read` does; None, with the reason among the problems, where it cannot."""
+        try:
+            return read()
+        except UnreadableError as error:
+            self.problems.append(str(error))
+            return None
+
+
+def pod_usage(pod: PodFolders) -> Usage:
+    """Return what a pod used; a pod that ended meanwhile has problems only."""
+    usage = Usage()
+    version_1 = pod.version == 1
+    usage.cpu_microseconds = usage.known(lambda: _cpu(pod.cpuacct, version_1=version_1))
+    if pod.cpu is not None:
+        cpu = pod.cpu
+        usage.throttled_microseconds = usage.known(lambda: _throttled(cpu, version_1=version_1))
+    if pod.memory is not None:
+        memory = pod.memory
+        usage.memory_bytes = usage.known(lambda: _working_set(memory, version_1=version_1))
+    if not version_1:
+        pressure = pod.cpuacct
+        usage.cpu_pressure_microseconds = usage.known(lambda: _waited(pressure / "cpu.pressure"))
+        usage.memory_pressure_microseconds = usage.known(
+            lambda: _waited(pressure / "memory.pressure")
+        )
+        usage.io_pressure_microseconds = usage.known(lambda: _waited(pressure / "io.pressure"))
+    return usage
+
+
+def _cpu(folder: Path, *, version_1: bool) -> int:
+    if version_1:
+        return number(folder / "cpuacct.usage") // 1000
+    return _named(folder / "cpu.stat", "usage_usec")
+
+
+def _named(path: Path, name: str) -> int:
+    found = numbers(path).get(name)
+    if found is None:
+        raise UnreadableError(f"{path} has no {name}")
+    return found
+
+
+def _throttled(pod: Path, *, version_1: bool) -> int | None:
+    """Return how long a pod waited for its CPU limit; None where nothing of it has one.
+
+    The kernel counts each group by itself. A pod's limit is the sum of its containers': both hold
+    it at once, so the larger of the two is told.
+    """
+    own = _throttled_here(pod, version_1=version_1)
+    of_containers = [_throttled_here(folder, version_1=version_1) for folder in _containers(pod)]
+    known = [each for each in of_containers if each is not None]
+    if own is None and not known:
+        return None
+    return max(own or 0, sum(known))
+
+
+def _throttled_here(folder: Path, *, version_1: bool) -> int | None:
+    try:
+        if version_1:
+            if text(folder / "cpu.cfs_quota_us").startswith("-"):
+                return None
+            return _named(folder / "cpu.stat", "throttled_time") // 1000
+        if text(folder / "cpu.max").startswith("max"):
+            return None
+        return _named(folder / "cpu.stat", "throttled_usec")
+    except AbsentError:
+        # A container that ended meanwhile, or a kernel without limits.
+        return None
+
+
+def _containers(pod: Path) -> list[Path]:
+    try:
+        with os.scandir(pod) as entries:
+            names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+    except OSError as error:
+        raise UnreadableError(f"{pod} cannot be listed: {error.strerror}") from None
+    return [pod / name for name in names[:_MOST_CONTAINERS]]
+
+
+def _working_set(folder: Path, *, version_1: bool) -> int:
+    """Return the memory in use less what the kernel may drop at once, as kubelets count it."""
+    used = number(folder / ("memory.usage_in_bytes" if version_1 else "memory.current"))
+    name = "total_inactive_file" if version_1 else "inactive_file"
+    return max(0, used - _named(folder / "memory.stat", name))
+
+
+def _waited(path: Path) -> int:
+    """Return the total of a PSI file's line "some", in microseconds."""
+    for line in text(path).splitlines():
+        words = line.split()
+        total = next((word for word in words if word.startswith("total=")), "")
+        if words[:1] == ["some"] and total:
+            return whole_number(total.removeprefix("total="), path)
+    raise UnreadableError(f"{path} has no total of some")

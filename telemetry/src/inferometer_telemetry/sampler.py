@@ -1,0 +1,194 @@
+"""What does this node tell at one moment, and what did it do since the moment before?"""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from inferometer_api.telemetry import AgentSample, MissingSource, Source
+from inferometer_telemetry.cgroups import Cgroups
+from inferometer_telemetry.cpu_gauges import Gauges, read_gauges
+from inferometer_telemetry.node import Node, NodeFound
+from inferometer_telemetry.rapl import EnergyFound, Rapl
+from inferometer_telemetry.sources import GpusFound, GpuSource, Target
+from inferometer_telemetry.targets import Targets, TargetsFound
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """What time it is, and what is unique."""
+
+    monotonic_ns: Callable[[], int]
+    unix_ns: Callable[[], int]
+    unique: Callable[[], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where the sources are read. Each is None where it is switched off."""
+
+    sys: Path | None
+    """Of the node's gauges."""
+    rapl: Path | None
+    proc: Path
+    cgroup: Path | None
+
+
+@dataclass(frozen=True, slots=True)
+class Latest:
+    """The newest of the samples that are taken at each interval, of all known targets."""
+
+    sample: AgentSample
+    watts: Mapping[str, float]
+    """By energy domain: since the sample before, or what a GPU tells."""
+    available: Mapping[Source, bool]
+    """Which sources give figures."""
+    samples: int
+    """Taken since the start, those that somebody asked for too."""
+    seconds: float
+    """What they took together."""
+
+
+class Sampler:
+    """All sources of a node."""
+
+    def __init__(
+        self, places: Places, gpus: GpuSource | None, *, node: str, version: str, clocks: Clocks
+    ) -> None:
+        self._places = places
+        self._gpus = gpus
+        self._name, self._version, self._clocks = node, version, clocks
+        self._rapl = None if places.rapl is None else Rapl(places.rapl)
+        self._node = None if places.sys is None else Node(places.proc)
+        self._cgroups = None if places.cgroup is None else Cgroups(places.cgroup)
+        self._targets = Targets(places.proc, self._cgroups)
+        self._instance = clocks.unique()
+        self._gauges = Gauges()
+        self._samples = 0
+        self._spent_ns = 0
+        self.latest: Latest | None = None
+        """The newest regular sample; None where it failed."""
+
+    def look(self) -> Gauges:
+        """Return what changes slowly and may take long to read; safe in another thread."""
+        return Gauges() if self._places.sys is None else read_gauges(self._places.sys)
+
+    def tick(self, gauges: Gauges) -> Latest:
+        """Take the next of the regular samples, with gauges that were just looked at."""
+        before, self.latest = self.latest, None
+        self._gauges = gauges
+        known = self._targets.known(self._clocks.monotonic_ns())
+        sample = self._take(known, self._targets.read)
+        self.latest = Latest(
+            sample,
+            {} if before is None else watts(before.sample, sample),
+            available(sample, has_cgroups=self._has_cgroups()),
+            self._samples,
+            self._spent_ns / 1e9,
+        )
+        return self.latest
+
+    def sample(self, asked: Collection[Target]) -> AgentSample:
+        """Return what the node tells now, of these targets; they are known from now on."""
+        return self._take(asked, self._targets.asked)
+
+    def close(self) -> None:
+        """Let go of what the sources hold."""
+        if self._gpus is not None:
+            self._gpus.close()
+
+    def _take(
+        self, asked: Collection[Target], read: Callable[[Collection[Target], int], TargetsFound]
+    ) -> AgentSample:
+        clocks = self._clocks
+        now_ns, unix_ns = clocks.monotonic_ns(), clocks.unix_ns()
+        energy = EnergyFound() if self._rapl is None else self._rapl.read(now_ns)
+        node = NodeFound() if self._node is None else self._node.read(self._gauges)
+        targets = read(asked, now_ns)
+        gpus = (
+            GpusFound()
+            if self._gpus is None
+            else self._gpus.read(now_ns, asked, self._targets.owners)
+        )
+        if not energy.goes_on:
+            # What was told before cannot be compared with what is told from now on.
+            self._instance = clocks.unique()
+        sample = AgentSample(
+            agent_version=self._version,
+            instance=self._instance,
+            node=self._name,
+            monotonic_ns=now_ns,
+            unix_ns=unix_ns,
+            energy=[*energy.energy, *gpus.energy],
+            cpu=node.cpu,
+            gpus=gpus.gpus,
+            targets=targets.readings(gpus.uses),
+            missing=[
+                *self._off(),
+                *energy.missing,
+                *node.missing,
+                *self._about_cgroups(),
+                *targets.missing,
+                *gpus.missing,
+            ],
+        )
+        self._samples += 1
+        self._spent_ns += clocks.monotonic_ns() - now_ns
+        return sample
+
+    def _off(self) -> list[MissingSource]:
+        sources: dict[Source, object] = {
+            "rapl": self._rapl,
+            "nvml": self._gpus,
+            "cgroup": self._cgroups,
+            "node": self._node,
+        }
+        return [
+            MissingSource(source=name, reason=f"it is switched off (--no-{name})")
+            for name, source in sources.items()
+            if source is None
+        ]
+
+    def _has_cgroups(self) -> bool:
+        return self._cgroups is not None and self._cgroups.hierarchies() is not None
+
+    def _about_cgroups(self) -> list[MissingSource]:
+        if self._cgroups is None:
+            return []
+        found = self._cgroups.hierarchies()
+        if found is None:
+            reason = f"there are no control groups at {self._cgroups.root}"
+            return [MissingSource(source="cgroup", reason=reason)]
+        if found.version == 1:
+            reason = "control groups v1 do not tell how long a pod's threads wait (PSI)"
+            return [MissingSource(source="cgroup", subject="pressure", reason=reason)]
+        return []
+
+
+def watts(before: AgentSample, now: AgentSample) -> Mapping[str, float]:
+    """Return the power of each energy domain: what its GPU tells, else the mean between samples."""
+    told = {gpu.uuid: gpu.power_milliwatts for gpu in now.gpus}
+    earlier = {
+        reading.domain: reading.microjoules
+        for reading in before.energy
+        if before.instance == now.instance
+    }
+    elapsed_ns = max(1, now.monotonic_ns - before.monotonic_ns)
+    found: dict[str, float] = {}
+    for reading in now.energy:
+        milliwatts = told.get(reading.gpu_uuid)
+        if milliwatts is not None:
+            found[reading.domain] = milliwatts / 1e3
+        elif reading.domain in earlier:
+            grown = reading.microjoules - earlier[reading.domain]
+            found[reading.domain] = grown * 1e3 / elapsed_ns
+    return found
+
+
+def available(sample: AgentSample, *, has_cgroups: bool) -> Mapping[Source, bool]:
+    """Return which sources give figures."""
+    return {
+        "rapl": any(reading.kind != "Gpu" for reading in sample.energy),
+        "nvml": bool(sample.gpus),
+        "cgroup": has_cgroups,
+        "node": sample.cpu is not None,
+    }

@@ -1,0 +1,67 @@
+"""When is the next regular sample taken, and is the one before too long ago?"""
+
+import asyncio
+
+import structlog
+
+from inferometer_telemetry.sampler import Latest, Sampler
+
+_LATE_INTERVALS = 5
+_LATE_SECONDS = 10.0
+_log = structlog.get_logger()
+
+
+class Watch:
+    """The regular samples of an agent."""
+
+    def __init__(self, sampler: Sampler, interval_seconds: float) -> None:
+        self._sampler = sampler
+        self._interval = interval_seconds
+        self._told: Latest | None = None
+        self._taken_at = asyncio.get_running_loop().time()
+        self.begun = asyncio.Event()
+        """Set once the first sample is taken, whatever became of it."""
+
+    def age_seconds(self) -> float:
+        """Return how long the last regular sample is ago."""
+        return asyncio.get_running_loop().time() - self._taken_at
+
+    @property
+    def is_late(self) -> bool:
+        """Whether samples fail, or are long overdue."""
+        return self.age_seconds() > _LATE_SECONDS + _LATE_INTERVALS * self._interval
+
+    async def run(self) -> None:
+        """Take a sample at each interval; what fails is logged, and tried again at the next."""
+        loop = asyncio.get_running_loop()
+        due = loop.time()
+        while True:
+            try:
+                gauges = await asyncio.to_thread(self._sampler.look)
+                self._tell(self._sampler.tick(gauges))
+                self._taken_at = loop.time()
+            except Exception:  # noqa: BLE001 - an agent goes on, and /healthz tells that it failed
+                _log.exception("no sample")
+            self.begun.set()
+            now = loop.time()
+            # What was missed is not made up for.
+            due += self._interval * (1 + (now - due) // self._interval)
+            await asyncio.sleep(due - now)
+
+    def _tell(self, latest: Latest) -> None:
+        """Log which sources give figures, at the start and when that changes."""
+        before = {} if self._told is None else self._told.available
+        for source, is_available in latest.available.items():
+            if before.get(source) == is_available:
+                continue
+            reasons = [
+                f"{missing.subject}: {missing.reason}" if missing.subject else missing.reason
+                for missing in latest.sample.missing
+                if missing.source == source
+            ]
+            _log.info(
+                "source" if is_available else "no source",
+                source=source,
+                missing="; ".join(reasons) or "nothing",
+            )
+        self._told = latest

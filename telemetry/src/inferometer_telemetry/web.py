@@ -1,0 +1,77 @@
+"""What does an agent answer over HTTP?"""
+
+from collections.abc import Sequence
+
+from aiohttp import web
+from prometheus_client import CollectorRegistry, generate_latest
+
+from inferometer_api.exposition import CONTENT_TYPE
+from inferometer_api.telemetry import SAMPLE_PATH
+from inferometer_telemetry.sampler import Sampler
+from inferometer_telemetry.sources import Target
+from inferometer_telemetry.targets import POD_UID
+from inferometer_telemetry.watch import Watch
+
+MOST_ASKED = 32
+_HIGHEST_PROCESS_ID = 2**22
+"""Linux gives no higher one (PID_MAX_LIMIT)."""
+
+
+class RefusedQueryError(ValueError):
+    """What was asked for cannot be a target; the message says what, and what to do."""
+
+
+def application(sampler: Sampler, watch: Watch, registry: CollectorRegistry) -> web.Application:
+    """Return the agent's pages: samples, metrics, health."""
+
+    async def sample(request: web.Request) -> web.Response:
+        try:
+            asked = targets(request.query.getall("pod", []), request.query.getall("process", []))
+        except RefusedQueryError as error:
+            return web.json_response({"error": str(error)}, status=400)
+        body = sampler.sample(asked).model_dump_json(exclude_none=True)
+        return web.Response(text=body, content_type="application/json")
+
+    async def metrics(_: web.Request) -> web.Response:
+        return web.Response(body=generate_latest(registry), headers={"Content-Type": CONTENT_TYPE})
+
+    async def health(_: web.Request) -> web.Response:
+        age = round(watch.age_seconds(), 3)
+        body = {"healthy": not watch.is_late, "sampleAgeSeconds": age}
+        return web.json_response(body, status=503 if watch.is_late else 200)
+
+    pages = web.Application(client_max_size=1024)
+    pages.router.add_get(SAMPLE_PATH, sample)
+    pages.router.add_get("/metrics", metrics)
+    pages.router.add_get("/healthz", health)
+    return pages
+
+
+def targets(pods: Sequence[str], processes: Sequence[str]) -> list[Target]:
+    """Return the targets that a query names, each once. Raises RefusedQueryError."""
+    if len(pods) + len(processes) > MOST_ASKED:
+        raise RefusedQueryError(
+            f"{len(pods) + len(processes)} targets were asked for: ask for {MOST_ASKED} at most "
+            "in one request."
+        )
+    asked = [*map(_pod, pods), *map(_process, processes)]
+    return list(dict.fromkeys(asked))
+
+
+def _pod(uid: str) -> Target:
+    if not POD_UID.fullmatch(uid):
+        raise RefusedQueryError(
+            f"pod={uid[:80]!r} is no pod's UID: it is metadata.uid, as "
+            "0f9c2a6e-1f4b-4b7e-9a55-3d1c8e2b7a10."
+        )
+    return Target(pod_uid=uid)
+
+
+def _process(number: str) -> Target:
+    is_number = number.isascii() and number.isdecimal() and len(number) <= 7
+    if not is_number or not 1 <= int(number) <= _HIGHEST_PROCESS_ID:
+        raise RefusedQueryError(
+            f"process={number[:80]!r} is no process's ID: it is a whole number from 1 to "
+            f"{_HIGHEST_PROCESS_ID}."
+        )
+    return Target(process_id=int(number))
