@@ -15,7 +15,7 @@ from inferometer_api.exposition import Form, form, head
 from inferometer_api.metrics import METRICS, Metric, run_labels
 from inferometer_api.plan import LoadPlan, Progress
 from inferometer_loadgen.drive import Driver
-from inferometer_loadgen.record import counters_from
+from inferometer_loadgen.record import Histogram, Integers, counters_from
 from inferometer_loadgen.recorder import Recorder
 from inferometer_loadgen.steps import SECOND_NS
 from inferometer_loadgen.wire import FailureKind
@@ -27,7 +27,8 @@ _LAG_COUNTERS = counters_from(names.LOAD_LAG.buckets)
 
 Place = tuple[str, str]
 """A scenario and a step of it; both are empty before the first."""
-Lines = Iterator[tuple[Metric, bytes]]
+Lines = Iterator[tuple[str, bytes]]
+"""Lines, each behind its metric's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ class Live:
         for node, target in _targets(plan):
             line = form(names.LOAD_TARGET, (*self._run, node, target)).filled(1)
             self._written[names.LOAD_TARGET.name] += line
-        self._stages: dict[Place, dict[str, Form]] = {}
+        self._stages: dict[Place, _StageLines] = {}
         self._ended: set[Place] = set()
         self._where: Callable[[], Progress] | None = None
         self._step: _StepLines | None = None
@@ -75,35 +76,43 @@ class Live:
             return
         step, self._step = self._step, None
         self._ended.add(step.place)
-        for metric, lines in step.lines(ended=True):
-            self._written[metric.name] += lines
+        for name, lines in step.lines(ended=True):
+            self._written[name] += lines
 
     def text(self) -> bytes:
         """Return all metrics as they are now, in Prometheus's text format."""
-        written = dict(self._written)
-        for metric, lines in () if self._step is None else self._step.lines(ended=False):
-            written[metric.name] += lines
-        written[names.LOAD_STAGE.name] += self._stage_lines()
-        return b"".join((*written.values(), generate_latest(self._process)))
+        now = {} if self._step is None else dict(self._step.lines(ended=False))
+        now[names.LOAD_STAGE.name] = self._stage_lines()
+        parts = []
+        for name, written in self._written.items():
+            parts += [written, now.get(name, b"")]
+        return b"".join((*parts, generate_latest(self._process)))
 
     def _stage_lines(self) -> bytes:
-        now = None if self._where is None else self._where()
-        at = None if now is None else (now.scenario, now.step)
-        if at is not None:
+        if self._where is not None:
+            now = self._where()
+            at = (now.scenario, now.step)
             self._add_place(at)
-        lines = []
-        for place, forms in self._stages.items():
-            is_here = place == at and place not in self._ended
-            stage = now.stage if is_here and now is not None else None
-            lines += [each.filled(int(name == stage)) for name, each in forms.items()]
-        return b"".join(lines)
+            if at not in self._ended:
+                rest = [each.nowhere for place, each in self._stages.items() if place != at]
+                return b"".join((*rest, self._stages[at].lines(now.stage)))
+        return b"".join([each.nowhere for each in self._stages.values()])
 
     def _add_place(self, place: Place) -> None:
         if place not in self._stages:
-            labels = (*self._run, *place)
-            self._stages[place] = {
-                stage: form(names.LOAD_STAGE, (*labels, stage)) for stage in _STAGES
-            }
+            self._stages[place] = _StageLines((*self._run, *place))
+
+
+class _StageLines:
+    """The lines that tell whether the load generator is in a step, and in which stage of it."""
+
+    def __init__(self, labels: tuple[str, str, str, str]) -> None:
+        self._forms = {stage: form(names.LOAD_STAGE, (*labels, stage)) for stage in _STAGES}
+        self.nowhere = self.lines(None)
+
+    def lines(self, now: str | None) -> bytes:
+        """Return the lines of a stage; None is none of them."""
+        return b"".join(each.filled(int(stage == now)) for stage, each in self._forms.items())
 
 
 class _StepLines:
@@ -122,32 +131,33 @@ class _StepLines:
 
     def lines(self, *, ended: bool) -> Lines:
         """Return the lines as they are now; of a step that has ended nothing goes on."""
-        step, forms = self._step, self._forms
+        step = self._step
         tallied = step.recorder.tallied
         answered = tallied.latency.count
         counts = {_OK: answered, **tallied.errors}
         queries = [each.filled(counts.get(result, 0)) for result, each in self._results.items()]
-        yield names.LOAD_QUERIES, b"".join(queries)
+        yield names.LOAD_QUERIES.name, b"".join(queries)
         yield self._one(names.LOAD_SAMPLES, answered * step.batch_size)
         yield self._one(names.LOAD_IN_FLIGHT, 0 if ended else step.driver.outstanding)
         last = step.recorder.last_second
         if ended or last is not None:
             rate = 0.0 if ended or last is None else last.latencies.total / last.seconds
             yield self._one(names.LOAD_ACHIEVED, rate)
-        latencies = tallied.latency.counts_from(_LATENCY_COUNTERS)
-        seconds = tallied.latency.sum_ns / SECOND_NS
-        yield names.LOAD_LATENCY, forms[names.LOAD_LATENCY.name].histogram(latencies, seconds)
+        yield self._histogram(names.LOAD_LATENCY, tallied.latency, _LATENCY_COUNTERS)
         if step.asked_qps is None:
             return
         yield self._one(names.LOAD_SCHEDULED, tallied.scheduled)
         asks = not (ended or step.driver.progress().draining)
         yield self._one(names.LOAD_ASKED, step.asked_qps if asks else 0.0)
-        lags = tallied.dispatch_lag.counts_from(_LAG_COUNTERS)
-        seconds = tallied.dispatch_lag.sum_ns / SECOND_NS
-        yield names.LOAD_LAG, forms[names.LOAD_LAG.name].histogram(lags, seconds)
+        yield self._histogram(names.LOAD_LAG, tallied.dispatch_lag, _LAG_COUNTERS)
 
-    def _one(self, metric: Metric, value: float) -> tuple[Metric, bytes]:
-        return metric, self._forms[metric.name].filled(value)
+    def _one(self, metric: Metric, value: float) -> tuple[str, bytes]:
+        return metric.name, self._forms[metric.name].filled(value)
+
+    def _histogram(self, metric: Metric, times: Histogram, counters: Integers) -> tuple[str, bytes]:
+        lines = self._forms[metric.name]
+        seconds = times.sum_ns / SECOND_NS
+        return metric.name, lines.histogram(times.counts_from(counters), seconds)
 
 
 def _targets(plan: LoadPlan) -> list[tuple[str, str]]:
