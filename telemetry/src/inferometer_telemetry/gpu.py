@@ -1,6 +1,5 @@
 """Which GPUs does this node have, and what do they tell?"""
 
-import os
 from collections.abc import Collection
 from pathlib import Path
 
@@ -13,29 +12,30 @@ from inferometer_telemetry.nvml import Call, Handle, NvmlError
 from inferometer_telemetry.nvml_recorded import Recorded
 from inferometer_telemetry.sources import GpusFound, GpuSource, Owners, Target
 
+_FIRST_PID_NAMESPACE = 0xEFFFFFFC
+"""PROC_PID_INIT_INO of include/linux/proc_ns.h."""
 _AGAIN_NS = 60_000_000_000
 """How long a driver or a GPU that is not there is left alone."""
 
 
-def open_gpus(root: Path | None, proc_root: Path = Path("/proc")) -> GpuSource:
+def open_gpus(root: Path | None) -> GpuSource:
     """Return the GPUs of this node by NVML, or those of the recorded tree `root`.
 
-    `proc_root` is where the node's processes are found: NVML tells of all of them only where it is
-    of the agent's own PID namespace. Never fails: what is not there is `missing` in each reading.
+    Never fails: what is not there is `missing` in each reading.
     """
     if root is not None:
-        return Gpus(Recorded(root), processes_seen=True)
-    return Gpus(nvml.library, processes_seen=same_processes(proc_root))
+        return Gpus(Recorded(root), all_seen=True)
+    return Gpus(nvml.library, all_seen=in_first_pid_namespace())
 
 
-def same_processes(proc_root: Path) -> bool:
-    """Return whether a folder of processes is of this process's own PID namespace.
+def in_first_pid_namespace(own: Path = Path("/proc/self/ns/pid")) -> bool:
+    """Return whether this process is in the PID namespace that the node began with.
 
     NVIDIA's driver tells of processes by their IDs in the asker's namespace and leaves out those
     that have none there (os_find_ns_pid in its kernel modules).
     """
     try:
-        return (proc_root / "self").readlink() == Path(str(os.getpid()))
+        return own.stat().st_ino == _FIRST_PID_NAMESPACE
     except OSError:
         return False
 
@@ -43,9 +43,9 @@ def same_processes(proc_root: Path) -> bool:
 class Gpus:
     """The GPUs that a library knows; it is opened at the first reading, and again when it ends."""
 
-    def __init__(self, call: Call, *, processes_seen: bool) -> None:
+    def __init__(self, call: Call, *, all_seen: bool) -> None:
         self._call = call
-        self._processes_seen = processes_seen
+        self._all_seen = all_seen
         self._handles: list[Handle] = []
         self._meters: dict[str, GpuMeter] = {}
         self._known: dict[int, GpuMeter] = {}
@@ -104,7 +104,7 @@ class Gpus:
             uuid = str(nvml.ask(self._call, handle, nvml.UUID))
             if uuid not in self._meters:
                 name = str(nvml.ask(self._call, handle, nvml.NAME))
-                busy = GpuBusy(processes_seen=self._processes_seen)
+                busy = GpuBusy(all_seen=self._all_seen)
                 self._meters[uuid] = GpuMeter(uuid=uuid, index=index, name=name, busy=busy)
             self._meters[uuid].index = index
             self._known[index] = self._meters[uuid]

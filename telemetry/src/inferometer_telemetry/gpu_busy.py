@@ -25,8 +25,8 @@ class _Use:
 class GpuBusy:
     """Sums up what a GPU tells of its processes and, where it does not, of itself."""
 
-    processes_seen: bool
-    """Whether the whole node's processes are seen, so that an empty list is really empty."""
+    all_seen: bool
+    """Whether the whole node's processes are seen: nobody else is on the GPU then."""
     since_microseconds: int = 0
     """The time stamp of the newest sample, by the driver's clock."""
     _by_process: bool | None = None
@@ -39,12 +39,11 @@ class GpuBusy:
 
     def take(self, now_ns: int, told: Snapshot, owners: Owners) -> int | None:
         """Take what the GPU tells now, and return for how many microseconds it was busy."""
-        self.processes_seen = self.processes_seen or bool(told.process_ids)
         for process_id in told.process_ids or ():
             self._seen(now_ns, owners(process_id))
         first, samples = self._by_process is None, told.process_samples
         if first:
-            self._by_process = self.processes_seen and samples is not None
+            self._by_process = self.all_seen and samples is not None
         for sample, busy in self._covered(now_ns, samples or ()):
             if not first:  # at first the driver hands out what was before the start
                 self._percent_microseconds += busy

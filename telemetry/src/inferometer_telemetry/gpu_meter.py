@@ -13,8 +13,8 @@ from inferometer_telemetry.sources import Owners, Target
 _SILENT = frozenset({nvml.ENERGY, nvml.GRAPHICS, nvml.MIG_MODE})
 """What most GPUs lack, or what is told of where it is missed."""
 _HIDDEN = (
-    "the processes on it cannot be seen from a PID namespace of the agent's own: its pod needs "
-    "hostPID"
+    "processes of others on it are not seen, since the agent is not in the node's own PID "
+    "namespace; a pod needs hostPID"
 )
 
 
@@ -42,13 +42,9 @@ class GpuMeter:
         self, now_ns: int, told: Snapshot, asked: Collection[Target], owners: Owners
     ) -> GpuFound:
         """Sum up what the GPU tells now and return what it comes to."""
-        lacks = [
-            f"{question.what} is not told: {why}"
-            for question, why in told.untold.items()
-            if question not in _SILENT
-        ]
+        lacks = _untold(told)
         busy_microseconds = self.busy.take(now_ns, told, owners)
-        if told.process_ids is not None and not self.busy.processes_seen:
+        if told.process_ids is not None and not self.busy.all_seen:
             lacks.append(_HIDDEN)
         match self.energy.read(now_ns, told):
             case str(reason):
@@ -73,9 +69,11 @@ class GpuMeter:
         )
 
     def _foreign(self, told: Snapshot, asked: Collection[Target], owners: Owners) -> bool | None:
-        if told.process_ids is None or not self.busy.processes_seen:
+        if told.process_ids is None:
             return None
-        return not all(set(owners(each)) & set(asked) for each in told.process_ids)
+        if any(set(owners(each)).isdisjoint(asked) for each in told.process_ids):
+            return True
+        return False if self.busy.all_seen else None
 
     def _reading(
         self, told: Snapshot, busy_microseconds: int | None, *, foreign: bool | None
@@ -95,3 +93,12 @@ class GpuMeter:
             temperature_millidegrees_celsius=told.temperature_millidegrees_celsius,
             throttle_reasons=told.throttle_reasons,
         )
+
+
+def _untold(told: Snapshot) -> list[str]:
+    """Return a sentence for each of NVML's reasons, with all that it is the reason for."""
+    by_reason: dict[str, list[str]] = {}
+    for question, why in told.untold.items():
+        if question not in _SILENT:
+            by_reason.setdefault(why, []).append(question.what)
+    return [f"NVML does not tell {', '.join(whats)}: {why}" for why, whats in by_reason.items()]
