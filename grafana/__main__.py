@@ -8,14 +8,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from grafana import rules
+from grafana import dashboards, rules
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 
 
 def generated_files() -> dict[str, str]:
     """Return the text of each generated file by its path in the checkout."""
-    return rules.files()
+    return rules.files() | dashboards.files()
 
 
 def stale_files(root: Path) -> tuple[str, ...]:

@@ -1,0 +1,95 @@
+"""How do finished runs stand side by side?"""
+
+from grafana_foundation_sdk.builders.dashboard import CustomVariable, Dashboard, QueryVariable
+from grafana_foundation_sdk.cog.builder import Builder
+from grafana_foundation_sdk.models.dashboard import Panel
+
+from grafana.dashboards import palette
+from grafana.dashboards.finished import figure, grouped, percentile, table_of_runs
+from grafana.dashboards.frame import Panels, asked, chosen, filled, framed, several
+from grafana.dashboards.panels import Query
+from grafana.dashboards.promql import of
+from grafana.dashboards.tables import bars
+from inferometer_api import metrics as m
+
+_SAYS = (
+    "Finished runs side by side, by run, model, node, runtime or device. Runs are here until their "
+    "TTL deletes them, the newest 200; for older ones move the time range back. Whether a "
+    "difference is real says `inferometer compare`, not this page."
+)
+_MEDIAN = (
+    "of each group the median over its runs, by scenario and step (batch size, clients). Choose "
+    "runs and scenarios above to see fewer bars."
+)
+_FILTERS = {
+    "run_namespace": ("Namespace", "Namespaces of the runs."),
+    "model": ("Model", "Models that were served."),
+    "runtime": ("Runtime", "Runtimes of the servers."),
+    "device": ("Device", "CPU or GPU."),
+    "node": ("Node", "Nodes of the runs' first servers."),
+    "run": ("Run", "The runs."),
+}
+_GROUPS = ("run", "model", "node", "runtime", "device", "protocol")
+_PERCENTILES = {"0.5": "p50", "0.9": "p90", "0.99": "p99", "0.999": "p99.9"}
+
+
+def dashboard() -> Dashboard:
+    """Return the dashboard Compare."""
+    frame = framed("Compare", _SAYS, _variables()).time("now-24h", "now").refresh("1m")
+    return filled(frame, [("", [_table()]), ("Side by side", _bars())])
+
+
+def _variables() -> list[QueryVariable | CustomVariable]:
+    """Return the filters, each of what those before it leave, and what bars are grouped by."""
+    variables: list[QueryVariable | CustomVariable] = []
+    where: list[str] = []
+    for name, (label, says) in _FILTERS.items():
+        selector = of(m.RUN_INFO, ", ".join(where))
+        variables.append(several(asked(name, label, says, of=name, where=selector)))
+        where.append(f'{name}=~"${name}"')
+    selector = of(m.RUN_VALID, 'run_namespace=~"$run_namespace", run=~"$run"')
+    for name, label in {"scenario": "Scenario", "step": "Step"}.items():
+        says = f"{label}s of those runs."
+        variables.append(several(asked(name, label, says, of=name, where=selector)))
+    groups = {name: name for name in _GROUPS}
+    return [*variables, chosen("by", "Bars by", "What the bars are grouped by.", groups)]
+
+
+def _table() -> Builder[Panel]:
+    return table_of_runs(
+        "Runs",
+        "One row for each run, scenario and step, from the operator's inferometer_run_* gauges. A "
+        "run's name opens it at its own time. INVALID: the figure is wrong, not known well enough, "
+        "or misses its bound; the report says why. Joules have their attribution beside them: "
+        "compare like with like.",
+    ).height(11)
+
+
+def _bars() -> Panels:
+    return [
+        bars(
+            "Rate",
+            "reqps",
+            f"Queries answered per second, from inferometer_run_queries_per_second: {_MEDIAN}",
+            {"rate": palette.ACHIEVED},
+            Query(grouped(figure(m.RUN_QPS)), "rate"),
+        ),
+        bars(
+            "Latency",
+            "s",
+            "Percentiles of the latency, from inferometer_run_latency_seconds: "
+            f"{_MEDIAN} Percentiles of different scenarios are of different loads.",
+            palette.PERCENTILES,
+            *(Query(grouped(percentile(q)), name) for q, name in _PERCENTILES.items()),
+        ),
+        bars(
+            "Joules per inference",
+            "joule",
+            "Gross, and net of the idle power, from inferometer_run_joules_per_inference and "
+            f"inferometer_run_net_joules_per_inference: {_MEDIAN} Runs without an energy source "
+            "are missing.",
+            {"gross": palette.DOUBTFUL, "net": palette.GOOD},
+            Query(grouped(figure(m.RUN_JOULES)), "gross"),
+            Query(grouped(figure(m.RUN_NET_JOULES)), "net"),
+        ),
+    ]

@@ -1,0 +1,35 @@
+"""How do live joules per inference come from the counters of nodes and load generator?"""
+
+from grafana.dashboards.promql import STEP, of_run_nodes, of_run_targets, rate
+from inferometer_api import metrics as m
+
+CPU = 'kind!="Gpu"'
+GPU = 'kind="Gpu"'
+
+
+def watts(where: str) -> str:
+    """Return the power of the run's nodes by node and kind, of the energy counters."""
+    by_domain = f"max by (node, domain, kind) ({rate(m.NODE_ENERGY, where)})"
+    return f"sum by (node, kind) ({of_run_nodes(by_domain)})"
+
+
+def share() -> str:
+    """Return the part of a node's busy CPU time that is of the run's servers, by node."""
+    servers = of_run_targets(f"max by (node, target) ({rate(m.TARGET_CPU)})")
+    busy = f"max by (node) ({rate(m.NODE_CPU_BUSY)})"
+    return f"clamp_max(sum by (node) ({servers}) / on (node) {busy}, 1)"
+
+
+def shared_joules() -> str:
+    """Return live joules per inference: CPU energy by the servers' share, GPUs as a whole."""
+    shared = f"{watts(CPU)} * on (node) group_left () {share()}"
+    return f"sum(({shared}) or {watts(GPU)}) / {_inferences()}"
+
+
+def node_joules() -> str:
+    """Return live joules per inference, all energy of the nodes counted."""
+    return f"sum({watts('')}) / {_inferences()}"
+
+
+def _inferences() -> str:
+    return f"(sum({rate(m.LOAD_SAMPLES, STEP)}) > 0)"

@@ -1,0 +1,121 @@
+"""What do all dashboards have in common: variables, links, refresh, the order of their panels?"""
+
+from collections.abc import Iterable, Sequence
+
+from grafana_foundation_sdk.builders import dashboard as build
+from grafana_foundation_sdk.cog.builder import Builder
+from grafana_foundation_sdk.models.dashboard import (
+    DashboardCursorSync,
+    Panel,
+    VariableOption,
+    VariableRefresh,
+    VariableSort,
+)
+
+from grafana.dashboards.panels import SOURCE, link
+from inferometer_api.metrics import Metric
+
+UIDS = {
+    "Run": "inferometer-run",
+    "Compare": "inferometer-compare",
+    "Nodes": "inferometer-nodes",
+    "Operator": "inferometer-operator",
+}
+"""They never change: links and bookmarks name them."""
+_SCHEMA_OF_GRAFANA_11 = 39
+_SCRAPE_INTERVALS = ("5s", "10s", "15s", "30s", "1m")
+
+Panels = Sequence[Builder[Panel]]
+
+
+def framed(
+    name: str, says: str, variables: Iterable[build.QueryVariable | build.CustomVariable]
+) -> build.Dashboard:
+    """Return a dashboard without panels: its variables, its links to the others, its refresh."""
+    frame = (
+        build.Dashboard(f"Inferometer / {name}")
+        .uid(UIDS[name])
+        .description(says)
+        .tags(["inferometer"])
+        .timezone("browser")
+        .tooltip(DashboardCursorSync.CROSSHAIR)
+        .refresh("5s")
+        .with_variable(
+            build.DatasourceVariable("datasource")
+            .label("Prometheus")
+            .description("The Prometheus that scrapes Inferometer.")
+            .type("prometheus")
+        )
+    )
+    for variable in variables:
+        frame.with_variable(variable)
+    frame.with_variable(
+        chosen(
+            "scrape",
+            "Scraped every",
+            "How often that Prometheus scrapes Inferometer: rates are taken over four times that.",
+            {interval: interval for interval in _SCRAPE_INTERVALS},
+        )
+    )
+    for other, uid in UIDS.items():
+        if other != name:
+            frame.link(link(other, uid))
+    frame.build().schema_version = _SCHEMA_OF_GRAFANA_11
+    return frame
+
+
+def filled(frame: build.Dashboard, rows: Iterable[tuple[str, Panels]]) -> build.Dashboard:
+    """Return the dashboard with its rows; one without a title has no heading."""
+    for title, panels in rows:
+        if title:
+            frame.with_row(build.Row(title))
+        for panel in panels:
+            frame.with_panel(panel)
+    for number, placed in enumerate(frame.build().panels or [], start=1):
+        placed.id_val = number
+    return frame
+
+
+def asked(name: str, label: str, says: str, *, of: str, where: str) -> build.QueryVariable:
+    """Return a variable with one of the values that a label has in the series of a selector."""
+    return (
+        build.QueryVariable(name)
+        .label(label)
+        .description(says)
+        .datasource(SOURCE)
+        .query({"query": f"label_values({where}, {of})", "refId": name})
+        .refresh(VariableRefresh.ON_TIME_RANGE_CHANGED)
+        .sort(VariableSort.ALPHABETICAL_ASC)
+    )
+
+
+def several(variable: build.QueryVariable) -> build.QueryVariable:
+    """Return a variable of which several values, or all, are chosen; all, to begin with."""
+    return (
+        variable.multi(multi=True)
+        .include_all(include_all=True)
+        .all_value(".*")
+        .current(VariableOption(text=["All"], value=["$__all"], selected=True))
+    )
+
+
+def chosen(name: str, label: str, says: str, values: dict[str, str]) -> build.CustomVariable:
+    """Return a variable with one of these values, by the names that they are shown by."""
+    options = [
+        VariableOption(text=text, value=value, selected=place == 0)
+        for place, (text, value) in enumerate(values.items())
+    ]
+    return (
+        build.CustomVariable(name)
+        .label(label)
+        .description(says)
+        .values(", ".join(f"{text} : {value}" for text, value in values.items()))
+        .options(options)
+        .current(options[0])
+    )
+
+
+def any_of(*metrics: Metric, where: str = "") -> str:
+    """Return the selector of several metrics' series."""
+    names = "|".join(metric.name for metric in metrics)
+    return f'{{__name__=~"{names}"{where and ", " + where}}}'

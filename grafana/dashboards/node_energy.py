@@ -1,0 +1,97 @@
+"""What do the nodes draw, what does an inference cost on each, and which sources tell it?"""
+
+from grafana.dashboards import palette
+from grafana.dashboards.frame import Panels
+from grafana.dashboards.panels import Query, lines, stacked, states
+from grafana.dashboards.promql import NODE, RATE, of, process_of, rate
+from grafana.dashboards.tables import bars
+from inferometer_api import metrics as m
+from inferometer_api.metrics import Metric
+
+
+def panels() -> Panels:
+    """Return the panels on power and energy."""
+    by_domain = f"max by (node, domain, kind) ({of(m.NODE_POWER, NODE)})"
+    counted = f"max by (node, domain, kind) ({rate(m.NODE_ENERGY, NODE)})"
+    return [
+        stacked(
+            lines(
+                "Power by domain",
+                "watt",
+                "Watts, from inferometer_node_power_watts: CPU packages, their DRAM, GPUs. A "
+                "domain that is missing has no counter, or may not be read: see the sources below.",
+                Query(by_domain, "{{node}} {{kind}} {{domain}}"),
+            )
+        ).span(12),
+        stacked(
+            lines(
+                "Energy by kind, per second",
+                "watt",
+                "The same power from the counters, inferometer_node_energy_joules_total: what the "
+                "results' joules are made of. Unlike the gauges beside it, it misses nothing "
+                "between two scrapes.",
+                Query(f"sum by (node, kind) ({counted})", "{{node}} {{kind}}"),
+            )
+        ).span(12),
+        bars(
+            "Joules per inference by node",
+            "joule",
+            "Finished runs on these nodes, gross, from inferometer_run_joules_per_inference: the "
+            "median by node, model and scenario. The same model far apart: look at Compare, by "
+            "node.",
+            {"gross": palette.DOUBTFUL},
+            Query(_by_node(m.RUN_JOULES), "gross"),
+        ).span(12),
+        bars(
+            "Net joules per inference by node",
+            "joule",
+            "Likewise, less the power that the node draws with the server idle, from "
+            "inferometer_run_net_joules_per_inference: what one more inference costs. Below 0: the "
+            "node was quieter under load than before; take more idleSeconds.",
+            {"net": palette.GOOD},
+            Query(_by_node(m.RUN_NET_JOULES), "net"),
+        ).span(12),
+    ]
+
+
+def agents() -> Panels:
+    """Return the panels on the agents themselves."""
+    cpu = process_of(f"rate(process_cpu_seconds_total[{RATE}])", m.AGENT_SAMPLES, NODE)
+    seconds = f"max by (node) ({rate(m.AGENT_SAMPLE_SECONDS, NODE)})"
+    samples = f"max by (node) ({rate(m.AGENT_SAMPLES, NODE)})"
+    return [
+        states(
+            "Sources",
+            "Which sources give figures, from inferometer_agent_source_available. Red: the agent's "
+            "log says why. rapl needs root (or a group) since 2020 and is missing in most virtual "
+            "machines; nvml needs NVIDIA's driver.",
+            {1: ("gives figures", palette.GOOD), 0: ("gives none", palette.BAD)},
+            Query(f"max by (node, source) ({of(m.AGENT_SOURCE, NODE)})", "{{node}} {{source}}"),
+        ).span(12),
+        lines(
+            "Agents' own cost",
+            "percentunit",
+            "CPU time of the agents' processes, in parts of one core, from their "
+            "process_cpu_seconds_total. It should stay below 1 %; above: too many targets are "
+            "asked for, or a driver answers slowly.",
+            Query(f"sum by (instance) ({cpu})", "{{instance}}"),
+        ).span(6),
+        lines(
+            "Time per sample",
+            "s",
+            "How long an agent takes for one sample, from inferometer_agent_sample_seconds_total "
+            "over inferometer_agent_samples_total.",
+            Query(f"{seconds} / {samples}", "{{node}}"),
+        ).span(6),
+    ]
+
+
+def _by_node(metric: Metric) -> str:
+    """Return the median of a figure of finished runs by node, model and scenario."""
+    info = f"max by (run_namespace, run, node, model) ({of(m.RUN_INFO, NODE)})"
+    figure = (
+        f"max by (run_namespace, run, scenario, step) ({of(metric)}) "
+        f"* on (run_namespace, run) group_left (node, model) {info}"
+    )
+    median = f"quantile by (node, model, scenario) (0.5, {figure})"
+    return f'sum by (bar) (label_join({median}, "bar", " · ", "node", "model", "scenario"))'

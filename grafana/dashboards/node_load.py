@@ -1,0 +1,201 @@
+"""How busy, how hot, how fast are the nodes and their GPUs?"""
+
+from grafana_foundation_sdk.builders.table import Panel as Table
+from grafana_foundation_sdk.builders.timeseries import Panel as Lines
+
+from grafana.dashboards import palette
+from grafana.dashboards.frame import Panels
+from grafana.dashboards.panels import (
+    Query,
+    alarming,
+    fact,
+    lines,
+    number,
+    states,
+    steps,
+)
+from grafana.dashboards.promql import NODE, of, rate
+from grafana.dashboards.tables import columns
+from inferometer_api import metrics as m
+from inferometer_api.metrics import Metric
+
+_BUSY = f"max by (node) ({rate(m.NODE_CPU_BUSY, NODE)})"
+_STEAL = f"max by (node) ({rate(m.NODE_CPU_STEAL, NODE)})"
+_CPUS = f"max by (node) ({of(m.NODE_CPUS, NODE)})"
+_GPU = "{{node}} {{gpu}}"
+
+
+def of_node(metric: Metric) -> str:
+    """Return a gauge by node."""
+    return f"max by (node) ({of(metric, NODE)})"
+
+
+def at_a_glance() -> Panels:
+    """Return the figures that stand on top."""
+    power = f"max by (node, domain) ({of(m.NODE_POWER, NODE)})"
+    return [
+        fact(
+            "Nodes with an agent",
+            "short",
+            "Nodes whose agent Prometheus scrapes, from inferometer_agent_samples_total. Fewer "
+            "than expected: `kubectl get pods` in the agent's namespace.",
+            Query(f"count(max by (node) ({of(m.AGENT_SAMPLES, NODE)}))"),
+        ),
+        fact(
+            "Silent sources",
+            "short",
+            "Sources that give nothing, over all nodes, from inferometer_agent_source_available. "
+            "Above 0: see which below; a node without NVIDIA GPUs has no nvml, which is no fault.",
+            Query(f"count({of(m.AGENT_SOURCE, NODE)} == 0) or vector(0)"),
+        ).thresholds(steps(palette.GOOD, (1, palette.DOUBTFUL))),
+        number(
+            "CPUs busy",
+            "percentunit",
+            "Part of all CPU time of these nodes, from inferometer_node_cpu_busy_seconds_total.",
+            Query(f"sum({_BUSY}) / sum({_CPUS})"),
+        ).thresholds(steps(palette.GOOD, (0.8, palette.DOUBTFUL), (0.95, palette.BAD))),
+        number(
+            "CPU time stolen",
+            "percentunit",
+            "What hypervisors gave to others, from inferometer_node_cpu_steal_seconds_total. Above "
+            "1 %: results of these nodes are of a busy neighbourhood; measure elsewhere.",
+            Query(f"sum({_STEAL}) / sum({_CPUS})"),
+        ).thresholds(steps(palette.GOOD, (0.001, palette.DOUBTFUL), (0.01, palette.BAD))),
+        number(
+            "Power",
+            "watt",
+            "Of all domains of these nodes together, from inferometer_node_power_watts.",
+            Query(f"sum({power})"),
+        ),
+        number(
+            "Hottest CPU",
+            "celsius",
+            "From inferometer_node_cpu_temperature_celsius. Near 90 most CPUs lower their clock: "
+            "look at the node's cooling.",
+            Query(f"max({of(m.NODE_TEMPERATURE, NODE)})"),
+        ).thresholds(steps(palette.GOOD, (75, palette.DOUBTFUL), (88, palette.BAD))),
+    ]
+
+
+def table() -> Table:
+    """Return the nodes, each with its state now."""
+    power = f"sum by (node) (max by (node, domain) ({of(m.NODE_POWER, NODE)}))"
+    governor = f"max by (node, governor) ({of(m.NODE_GOVERNOR, NODE)})"
+    return columns(
+        "Nodes now",
+        "Each node's state at the end of the time range, from the agents' inferometer_node_* "
+        "metrics. A governor other than performance: the clock, and with it every latency, depends "
+        "on what ran before. What is empty the node does not tell.",
+        ("node", "governor"),
+        ("none", Query(governor)),
+        ("short", Query(_CPUS, "CPUs")),
+        ("percentunit", Query(f"{_BUSY} / {_CPUS}", "busy")),
+        ("percentunit", Query(f"{_STEAL} / {_CPUS}", "stolen")),
+        ("bytes", Query(of_node(m.NODE_MEMORY_AVAILABLE), "memory available")),
+        ("hertz", Query(of_node(m.NODE_FREQUENCY), "frequency")),
+        ("celsius", Query(of_node(m.NODE_TEMPERATURE), "temperature")),
+        ("watt", Query(power, "power")),
+    ).height(6)
+
+
+def panels() -> Panels:
+    """Return the courses of the nodes' CPUs and memory."""
+    return [
+        lines(
+            "CPUs busy",
+            "percentunit",
+            "Part of all CPUs' time in user and kernel mode, from "
+            "inferometer_node_cpu_busy_seconds_total over inferometer_node_cpus. Busy between "
+            "runs: something else runs there, and shares its caches and its power with what is "
+            "measured.",
+            Query(f"{_BUSY} / {_CPUS}", "{{node}}"),
+        ).max(1),
+        alarming(
+            lines(
+                "CPU time stolen",
+                "percentunit",
+                "Part of the CPUs' time that the hypervisor gave to others, from "
+                "inferometer_node_cpu_steal_seconds_total. Above 0 during a run it gets a caution.",
+                Query(f"{_STEAL} / {_CPUS}", "{{node}}"),
+            ),
+            ".*",
+        ),
+        lines(
+            "Memory available",
+            "bytes",
+            "Memory that programs can still have without swapping, from "
+            "inferometer_node_memory_available_bytes. Near 0: pods will be killed.",
+            Query(of_node(m.NODE_MEMORY_AVAILABLE), "{{node}}"),
+        ),
+        lines(
+            "Frequency",
+            "hertz",
+            "Mean frequency of the CPUs, from inferometer_node_cpu_frequency_hertz. Falling under "
+            "load: power or thermal limits. Empty where the node does not tell.",
+            Query(of_node(m.NODE_FREQUENCY), "{{node}}"),
+        ).span(12),
+        lines(
+            "Temperature",
+            "celsius",
+            "The hottest of the CPU's sensors, from inferometer_node_cpu_temperature_celsius. "
+            "Rising from run to run: give the node time to cool, or better cooling.",
+            Query(of_node(m.NODE_TEMPERATURE), "{{node}}"),
+        ).span(12),
+    ]
+
+
+def gpu_panels() -> Panels:
+    """Return the GPUs, and their courses."""
+
+    def course(title: str, unit: str, says: str, metric: Metric) -> Lines:
+        return lines(title, unit, says, Query(f"max by (node, gpu) ({of(metric, NODE)})", _GPU))
+
+    gpus = columns(
+        "GPUs now",
+        'Every GPU, from inferometer_gpu_info and the other inferometer_gpu_* metrics. mig "true": '
+        "cut into instances; energy and utilisation are of all of them together.",
+        ("node", "gpu", "name", "uuid", "mig"),
+        ("none", Query(f"max by (node, gpu, name, uuid, mig) ({of(m.GPU_INFO, NODE)})")),
+        ("percentunit", Query(_by_gpu(m.GPU_UTILIZATION), "utilisation")),
+        ("bytes", Query(_by_gpu(m.GPU_MEMORY_USED), "memory used")),
+        ("bytes", Query(_by_gpu(m.GPU_MEMORY_TOTAL), "memory")),
+        ("hertz", Query(_by_gpu(m.GPU_CLOCK), "clock")),
+        ("celsius", Query(_by_gpu(m.GPU_TEMPERATURE), "temperature")),
+    )
+    return [
+        gpus.height(5),
+        course(
+            "GPU utilisation",
+            "percentunit",
+            "Part of the time in which a kernel ran, from inferometer_gpu_utilization_ratio. Busy "
+            "between runs: somebody else uses that GPU.",
+            m.GPU_UTILIZATION,
+        ).max(1),
+        course(
+            "GPU clock",
+            "hertz",
+            "Clock of the streaming multiprocessors, from inferometer_gpu_clock_hertz. Lower under "
+            "load than idle: it is held down, see the reason below.",
+            m.GPU_CLOCK,
+        ),
+        course(
+            "GPU temperature",
+            "celsius",
+            "From inferometer_gpu_temperature_celsius. Above 80 most GPUs lower their clock.",
+            m.GPU_TEMPERATURE,
+        ),
+        states(
+            "GPU throttling",
+            "Why a GPU's clock is held down, from inferometer_gpu_throttled. SwPowerCap: its power "
+            "limit; Thermal: its cooling; Slowdown: hardware protects itself, look at the machine.",
+            {0: ("no", palette.ASKED), 1: ("held down", palette.BAD)},
+            Query(
+                f"max by (node, gpu, reason) ({of(m.GPU_THROTTLED, NODE)})",
+                f"{_GPU} {{{{reason}}}}",
+            ),
+        ),
+    ]
+
+
+def _by_gpu(metric: Metric) -> str:
+    return f"max by (node, gpu) ({of(metric, NODE)})"

@@ -1,0 +1,30 @@
+"""What do the nodes do, what do they draw, and what do their agents see?"""
+
+from grafana_foundation_sdk.builders.dashboard import Dashboard
+
+from grafana.dashboards import node_energy, node_load
+from grafana.dashboards.frame import asked, filled, framed, several
+from inferometer_api import metrics as m
+
+_SAYS = (
+    "The nodes that have an agent: how busy they are, what they draw by domain, what holds them "
+    "down, and what an inference costs on each. Sources that give nothing stand at the bottom."
+)
+
+
+def dashboard() -> Dashboard:
+    """Return the dashboard Nodes."""
+    node = several(
+        asked("node", "Node", "Nodes with an agent.", of="node", where=m.AGENT_SAMPLES.name)
+    )
+    return filled(
+        framed("Nodes", _SAYS, [node]).time("now-1h", "now"),
+        [
+            ("", node_load.at_a_glance()),
+            ("", [node_load.table()]),
+            ("Utilisation", node_load.panels()),
+            ("Energy", node_energy.panels()),
+            ("GPUs", node_load.gpu_panels()),
+            ("Agents and their sources", node_energy.agents()),
+        ],
+    )

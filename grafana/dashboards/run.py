@@ -1,0 +1,68 @@
+"""What does one look at while a run measures, and when it is over?"""
+
+from grafana_foundation_sdk.builders.dashboard import Dashboard, QueryVariable
+
+from grafana.dashboards import run_load, run_machine, run_result, run_server
+from grafana.dashboards.edges import edges
+from grafana.dashboards.frame import any_of, asked, filled, framed, several
+from grafana.dashboards.promql import RUN
+from inferometer_api import metrics as m
+
+_RUNS = (m.LOAD_STAGE, m.RUN_PHASE_SINCE, m.RUN_INFO)
+_STEPS = (m.LOAD_STAGE, m.RUN_VALID)
+_SAYS = (
+    "One run, everything: what was asked and achieved, how long queries took, what server and node "
+    "did meanwhile, and the result. While it runs, watch it live; a finished one is opened from "
+    "Compare or Operator, at its own time."
+)
+
+
+def dashboard() -> Dashboard:
+    """Return the dashboard Run."""
+    frame = framed("Run", _SAYS, _variables()).time("now-30m", "now")
+    for edge in edges():
+        frame.annotation(edge)
+    return filled(
+        frame,
+        [
+            ("", run_load.at_a_glance()),
+            ("Result", run_result.panels()),
+            ("Load and latency", run_load.panels()),
+            ("Server", run_server.panels()),
+            ("The server's node", run_machine.panels()),
+            ("GPUs of the server's node", run_machine.gpu_panels()),
+        ],
+    )
+
+
+def _variables() -> list[QueryVariable]:
+    in_namespace = any_of(*_RUNS, where='run_namespace="$run_namespace"')
+    of_scenario = any_of(*_STEPS, where=f'{RUN}, scenario=~"$scenario"')
+    return [
+        asked(
+            "run_namespace",
+            "Namespace",
+            "The run's namespace; local runs stand in `local`.",
+            of="run_namespace",
+            where=any_of(*_RUNS),
+        ),
+        asked("run", "Run", "The BenchmarkRun.", of="run", where=in_namespace),
+        several(
+            asked(
+                "scenario",
+                "Scenario",
+                "Scenarios of the run.",
+                of="scenario",
+                where=any_of(*_STEPS, where=RUN),
+            )
+        ),
+        several(
+            asked(
+                "step",
+                "Step",
+                "Steps of those scenarios: batch sizes, numbers of clients.",
+                of="step",
+                where=of_scenario,
+            )
+        ),
+    ]

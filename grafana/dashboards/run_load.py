@@ -1,0 +1,228 @@
+"""What does the load generator tell of a run: its stage, its rates, its latencies?"""
+
+from grafana_foundation_sdk.cog.builder import Builder
+from grafana_foundation_sdk.models.common import BigValueColorMode
+from grafana_foundation_sdk.models.dashboard import Panel
+
+from grafana.dashboards import energy, palette
+from grafana.dashboards.frame import Panels
+from grafana.dashboards.panels import (
+    VERDICT,
+    Query,
+    coloured,
+    dashed,
+    density,
+    fact,
+    lines,
+    logarithmic,
+    mappings,
+    number,
+    stacked,
+    states,
+    steps,
+)
+from grafana.dashboards.promql import RATE, RUN, STEP, of, process_of, quantile, rate
+from inferometer_api import metrics as m
+
+_STAGES = {
+    place: (name, colour) for place, (name, colour) in enumerate(palette.STAGES.items(), start=1)
+}
+_SERVER = {11: ("ready", palette.GOOD), 10: ("not ready", palette.BAD)}
+_OK = f'{STEP}, result="ok"'
+_BROKEN = f'{STEP}, result!="ok"'
+_QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
+_WORKING = of(m.LOAD_STAGE, f'{RUN}, stage=~"Measuring|Draining"') + " == 1"
+
+
+def _stage(where: str, by: str = "") -> str:
+    """Return the number of the stage that the load generator is in, by these labels."""
+    terms = []
+    for place, (name, _) in _STAGES.items():
+        series = of(m.LOAD_STAGE, f'{where}, stage="{name}"')
+        terms.append(f"({series} == 1) * {place}")
+    return f"max by ({by}) ({' or '.join(terms)})"
+
+
+def at_a_glance() -> Panels:
+    """Return the figures that stand on top."""
+    return [
+        fact(
+            "Stage",
+            "none",
+            "The stage that the load generator is in, from inferometer_load_stage. "
+            "WaitingForServer for minutes: look at the server's pod, and at `kubectl describe "
+            "bmr`. Empty: no load generator of this run was scraped at the end of the time range.",
+            Query(_stage(RUN)),
+        )
+        .mappings(mappings(_STAGES))
+        .no_value("not measuring"),
+        fact(
+            "Verdict",
+            "none",
+            "Of the finished run, from the operator's inferometer_run_valid: INVALID where one "
+            "scenario is. Red: the reasons stand in the report, in `kubectl describe bmr` and in "
+            "docs/reference/verdict.md.",
+            Query(f"min(last_over_time({of(m.RUN_VALID, STEP)}[$__range]))"),
+        )
+        .mappings([VERDICT])
+        .thresholds(steps(palette.BAD, (1, palette.GOOD)))
+        .color_mode(BigValueColorMode.BACKGROUND)
+        .no_value("not over"),
+        number(
+            "Rate",
+            "reqps",
+            "Queries answered per second, from inferometer_load_queries_total.",
+            Query(f"sum({rate(m.LOAD_QUERIES, _OK)})"),
+        ),
+        number(
+            "p99",
+            "s",
+            "The live 99th percentile of the latency in the last few scrapes, from the buckets of "
+            "inferometer_load_latency_seconds: at most one bucket (10 %) off the result's.",
+            Query(quantile(0.99, m.LOAD_LATENCY, STEP)),
+        ),
+        number(
+            "Errors",
+            "percentunit",
+            "Queries that failed, as a part of all, from inferometer_load_queries_total. More than "
+            "0.1 % over a scenario makes it INVALID: see which kind they are below, then the "
+            "server's log.",
+            Query(
+                f"(sum({rate(m.LOAD_QUERIES, _BROKEN)}) or vector(0)) "
+                f"/ sum({rate(m.LOAD_QUERIES, STEP)})"
+            ),
+        )
+        .decimals(2)
+        .thresholds(steps(palette.GOOD, (1e-9, palette.DOUBTFUL), (0.001, palette.BAD))),
+        number(
+            "Joules per inference",
+            "joule",
+            "Live and gross: CPU and DRAM energy by the servers' share of the node's CPU time, the "
+            "node's GPUs as a whole, over inferences (inferometer_node_energy_joules_total, "
+            "inferometer_target_cpu_seconds_total, inferometer_load_samples_total). The result's "
+            "own figure, with its attribution and less the idle power, is in the table below. "
+            "Empty: no node agent, or no energy source; see Nodes.",
+            Query(energy.shared_joules()),
+        ),
+    ]
+
+
+def panels() -> Panels:
+    """Return the panels on load and latency."""
+    return [_timeline(), _rates(), _latencies(), _heatmap(), _lag(), *_signs()]
+
+
+def _timeline() -> Builder[Panel]:
+    server = f"10 + min({of(m.SERVER_READY, RUN)})"
+    return states(
+        "Stages",
+        "What the load generator did when, scenario by scenario, from inferometer_load_stage, and "
+        "whether the server was ready, from inferometer_server_ready. Only what is Measuring "
+        "counts in the result. A server that is not ready while it measures makes the run INVALID.",
+        _STAGES | _SERVER,
+        Query(_stage(f"{STEP}", "scenario, step"), "{{scenario}} {{step}}"),
+        Query(server, "server"),
+    )
+
+
+def _rates() -> Builder[Panel]:
+    asked = f"max by (scenario, step) ({of(m.LOAD_ASKED, STEP)})"
+    panel = lines(
+        "Rate asked and achieved",
+        "reqps",
+        "Asked: what the scenario asks for (inferometer_load_asked_queries_per_second; open-loop "
+        "scenarios only). Due: what its schedule drew (inferometer_load_scheduled_queries_total). "
+        "Achieved: queries answered (inferometer_load_queries_total). Inferences: the samples in "
+        "them. Achieved below due: the server is too slow; below 99 % the scenario is INVALID.",
+        Query(f"sum({asked} and on (scenario, step) ({_WORKING}))", "asked"),
+        Query(f"sum({rate(m.LOAD_SCHEDULED, STEP)})", "due"),
+        Query(f"sum({rate(m.LOAD_QUERIES, _OK)})", "achieved"),
+        Query(f"sum({rate(m.LOAD_SAMPLES, STEP)})", "inferences"),
+    )
+    colours = {"achieved": palette.ACHIEVED, "due": palette.SECOND, "inferences": palette.GOOD}
+    return dashed(coloured(panel, colours), "asked").span(12)
+
+
+def _latencies() -> Builder[Panel]:
+    panel = lines(
+        "Latency",
+        "s",
+        "Percentiles of the last few scrapes, from the buckets of "
+        "inferometer_load_latency_seconds: from the scheduled time in open-loop scenarios, else "
+        "from the send, to the whole reply. High p99.9 and quiet p50: look for pauses (throttling, "
+        "steal, garbage). All rise together: the server is past its capacity.",
+        *(Query(quantile(q, m.LOAD_LATENCY, STEP), name) for name, q in _QUANTILES.items()),
+    )
+    return coloured(logarithmic(panel), palette.PERCENTILES).span(12)
+
+
+def _heatmap() -> Builder[Panel]:
+    buckets = f"increase({m.LOAD_LATENCY.name}_bucket{{{STEP}}}[{RATE}])"
+    return density(
+        "Latency, all queries",
+        "s",
+        "How many queries took how long, from inferometer_load_latency_seconds. Two bands: two "
+        "kinds of queries, or of replies (a cache, a batch that waits, two replicas). A rising "
+        "band: a queue that grows.",
+        Query(f"sum by (le) ({buckets})", "{{le}}"),
+    )
+
+
+def _lag() -> Builder[Panel]:
+    limit = f"clamp_min(0.05 * {quantile(0.99, m.LOAD_LATENCY, STEP)}, 0.001)"
+    panel = lines(
+        "Dispatch lag",
+        "s",
+        "From a query's scheduled time to the moment that the load generator took it up "
+        "(inferometer_load_dispatch_lag_seconds; open-loop scenarios only). Limit: 5 % of the p99, "
+        "at least 1 ms. Above it the instrument is late and the scenario INVALID: give the load "
+        "generator a CPU of its own.",
+        *(
+            Query(quantile(q, m.LOAD_LAG, STEP), name)
+            for name, q in _QUANTILES.items()
+            if name != "p99.9"
+        ),
+        Query(f"{limit} and on () sum({rate(m.LOAD_LAG, STEP, '_count')}) > 0", "limit"),
+    )
+    return dashed(coloured(logarithmic(panel), palette.PERCENTILES), "limit").span(12)
+
+
+def _signs() -> Panels:
+    none = f'label_replace(0 * sum({rate(m.LOAD_QUERIES, STEP)}), "result", "none", "", "")'
+    cpu = process_of(f"rate(process_cpu_seconds_total[{RATE}])", m.LOAD_STAGE, RUN)
+    return [
+        lines(
+            "In flight",
+            "short",
+            "Queries sent and not answered, from inferometer_load_in_flight_queries. In open-loop "
+            "scenarios a rise without end: more is asked than the server can do.",
+            Query(
+                f"sum by (scenario, step) ({of(m.LOAD_IN_FLIGHT, STEP)} "
+                f"and on (scenario, step) ({_WORKING}))",
+                "{{scenario}} {{step}}",
+            ),
+        ),
+        stacked(
+            lines(
+                "Errors by kind",
+                "reqps",
+                "Queries that failed, by kind, from inferometer_load_queries_total. timeout: past "
+                "load.requestTimeoutMilliseconds; connection: lost or refused; status: the "
+                "server's own error; protocol, content: a reply that is none. See the server's "
+                "log.",
+                Query(
+                    f"sum by (result) ({rate(m.LOAD_QUERIES, _BROKEN)}) or on () {none}",
+                    "{{result}}",
+                ),
+            )
+        ),
+        lines(
+            "Load generator's CPU",
+            "none",
+            "Cores that the load generator uses, from its process_cpu_seconds_total. It measures "
+            "with one thread: above 0.9 it is itself the bottleneck and the scenario INVALID.",
+            Query(f"sum({cpu})", "cores"),
+        )
+        .thresholds(steps(palette.GOOD, (0.9, palette.BAD)))
+        .axis_soft_max(1),
+    ]

@@ -1,0 +1,165 @@
+"""What did the servers use of their nodes, and what did the nodes do meanwhile?"""
+
+from grafana.dashboards import energy, palette
+from grafana.dashboards.frame import Panels
+from grafana.dashboards.panels import Query, coloured, lines, stacked, states
+from grafana.dashboards.promql import of, of_run_nodes, of_run_targets, rate
+from inferometer_api import metrics as m
+from inferometer_api.metrics import Metric
+
+_NO_AGENT = "Empty: no node agent on the server's node was scraped; see Nodes."
+_TARGET = "{{node}} {{target}}"
+
+
+def panels() -> Panels:
+    """Return the panels of the servers' processes, their nodes' CPUs, their energy."""
+    return [*_processes(), *_cpus(), *_energy()]
+
+
+def gpu_panels() -> Panels:
+    """Return the panels of the GPUs on those nodes."""
+    return [
+        lines(
+            "GPU utilisation",
+            "percentunit",
+            "Part of the time in which a kernel ran, of any process, from "
+            "inferometer_gpu_utilization_ratio. Low with a long queue: the GPU waits for the host; "
+            "more instances, batching, or a faster CPU. Empty without NVIDIA GPUs.",
+            _of_gpus(m.GPU_UTILIZATION),
+        )
+        .max(1)
+        .span(6),
+        lines(
+            "GPU memory",
+            "bytes",
+            "Memory in use and there is, from inferometer_gpu_memory_used_bytes and "
+            "inferometer_gpu_memory_total_bytes. Near the total: fewer instances or smaller "
+            "batches.",
+            _of_gpus(m.GPU_MEMORY_USED, " used"),
+            _of_gpus(m.GPU_MEMORY_TOTAL, " total"),
+        ).span(6),
+        lines(
+            "GPU clock",
+            "hertz",
+            "Clock of the streaming multiprocessors, from inferometer_gpu_clock_hertz. Falling "
+            "under load: the reason stands beside.",
+            _of_gpus(m.GPU_CLOCK),
+        ).span(6),
+        states(
+            "GPU throttling",
+            "Why a GPU's clock is held down, from inferometer_gpu_throttled. SwPowerCap: its power "
+            "limit; Thermal: its cooling. A result under throttling is of that state only.",
+            {0: ("no", palette.ASKED), 1: ("held down", palette.BAD)},
+            Query(
+                f"max by (node, gpu, reason) ({of_run_nodes(of(m.GPU_THROTTLED))})",
+                "{{node}} {{gpu}} {{reason}}",
+            ),
+        )
+        .span(6)
+        .height(8),
+    ]
+
+
+def _of_gpus(metric: Metric, what: str = "") -> Query:
+    return Query(
+        f"max by (node, gpu) ({of_run_nodes(of(metric))})", f"{{{{node}}}} {{{{gpu}}}}{what}"
+    )
+
+
+def _of_targets(metric: Metric, what: str = "") -> Query:
+    series = rate(metric) if metric.type == "counter" else of(metric)
+    return Query(f"max by (node, target) ({of_run_targets(series)})", f"{_TARGET}{what}")
+
+
+def _processes() -> Panels:
+    return [
+        lines(
+            "Server's CPU and throttling",
+            "none",
+            "Cores that each server uses (inferometer_target_cpu_seconds_total), and for how many "
+            "threads at a time its CPU limit was used up "
+            "(inferometer_target_cpu_throttled_seconds_total). Throttled above 0: the limit, not "
+            f"the CPU, is what was measured. Raise resources.cpu or lower threads. {_NO_AGENT}",
+            _of_targets(m.TARGET_CPU, " used"),
+            _of_targets(m.TARGET_THROTTLED, " throttled"),
+        ),
+        lines(
+            "Server's memory",
+            "bytes",
+            "The servers' working set, from inferometer_target_memory_bytes. Rising throughout the "
+            "run: a leak, or an arena that still grows; near the limit the pod will be killed.",
+            _of_targets(m.TARGET_MEMORY),
+        ),
+        lines(
+            "Server's pressure",
+            "percentunit",
+            "Part of the time in which some thread of a server waited for CPU, memory or disk "
+            "(PSI), from inferometer_target_pressure_seconds_total. CPU above a few percent: "
+            "neighbours, or too many threads. Memory or io above 0: too little memory.",
+            Query(
+                "max by (node, target, resource) (" + of_run_targets(rate(m.TARGET_PRESSURE)) + ")",
+                f"{_TARGET} {{{{resource}}}}",
+            ),
+        ),
+    ]
+
+
+def _cpus() -> Panels:
+    busy = f"max by (node) ({of_run_nodes(rate(m.NODE_CPU_BUSY))})"
+    steal = f"max by (node) ({of_run_nodes(rate(m.NODE_CPU_STEAL))})"
+    count = f"max by (node) ({of_run_nodes(of(m.NODE_CPUS))})"
+    return [
+        lines(
+            "Node's CPUs",
+            "percentunit",
+            "Busy: part of all CPUs' time in user and kernel mode "
+            "(inferometer_node_cpu_busy_seconds_total over inferometer_node_cpus); stolen: what "
+            "the hypervisor gave to others. Stolen above 0: a noisy neighbour outside of the "
+            "machine; measure elsewhere.",
+            Query(f"{busy} / {count}", "{{node}} busy"),
+            Query(f"{steal} / {count}", "{{node}} stolen"),
+        ).max(1),
+        lines(
+            "Node's frequency",
+            "hertz",
+            "Mean frequency of the CPUs, from inferometer_node_cpu_frequency_hertz. Falling under "
+            "load: power or thermal limits; wandering: set the governor to performance. Empty "
+            "where the node does not tell, as most virtual machines do not.",
+            Query(f"max by (node) ({of_run_nodes(of(m.NODE_FREQUENCY))})", "{{node}}"),
+        ),
+        lines(
+            "Node's temperature",
+            "celsius",
+            "The hottest of the CPU's sensors, from inferometer_node_cpu_temperature_celsius. At "
+            "the CPU's limit its clock falls: see the frequency beside.",
+            Query(f"max by (node) ({of_run_nodes(of(m.NODE_TEMPERATURE))})", "{{node}}"),
+        ),
+    ]
+
+
+def _energy() -> Panels:
+    power = of_run_nodes(f"max by (node, domain, kind) ({of(m.NODE_POWER)})")
+    return [
+        stacked(
+            lines(
+                "Power by domain",
+                "watt",
+                "Watts of the server's nodes, from inferometer_node_power_watts: CPU packages, "
+                f"their DRAM, GPUs. All of the node, not the server's part. {_NO_AGENT}",
+                Query(power, "{{kind}} {{domain}} {{node}}"),
+            )
+        ).span(12),
+        coloured(
+            lines(
+                "Joules per inference",
+                "joule",
+                "Live and gross. Server: CPU and DRAM energy by the servers' share of the busy CPU "
+                "time, GPUs as a whole. Node: everything the nodes used. Far apart: others run "
+                "there, or the node idles beside the server. The result's figure is less the idle "
+                f"power, and of the window only. {_NO_AGENT}",
+                Query(energy.shared_joules(), "server"),
+                Query(energy.node_joules(), "node"),
+            ),
+            {"server": palette.ACHIEVED, "node": palette.DOUBTFUL},
+        ).span(12),
+    ]

@@ -1,0 +1,58 @@
+"""What did a finished run find, and where does its report stand?"""
+
+from grafana.dashboards.frame import Panels
+from grafana.dashboards.panels import Query, words
+from grafana.dashboards.promql import STEP, of
+from grafana.dashboards.tables import columns, verdicts
+from inferometer_api import metrics as m
+from inferometer_api.metrics import Metric
+
+_HOW = """\
+The report, with every figure, its bounds, the verdict's reasons and the cautions:
+
+```
+inferometer report ${run} --namespace ${run_namespace}
+```
+
+(of a local run: `report.html` beside its `result.json`.) In short:
+
+```
+kubectl describe bmr ${run} --namespace ${run_namespace}
+```
+What verdicts and cautions mean: `docs/reference/verdict.md`.
+"""
+
+
+def panels() -> Panels:
+    """Return the table of the result, and how to have the report."""
+    table = columns(
+        "Result",
+        "The finished run's figures by scenario and step, from the operator's inferometer_run_* "
+        "gauges: the same as in status, document and report. Empty while it runs, and for local "
+        "runs. Joules have their attribution beside them: dedicated, shared, node or estimated. "
+        "INVALID: see the report for the reasons.",
+        ("scenario", "step"),
+        ("none", Query(_last(m.RUN_VALID), "verdict")),
+        ("short", Query(_last(m.RUN_QUERIES), "queries")),
+        ("short", Query(_last(m.RUN_ERRORS), "errors")),
+        ("reqps", Query(_last(m.RUN_QPS), "rate")),
+        ("s", Query(_last(m.RUN_LATENCY, "0.5"), "p50")),
+        ("s", Query(_last(m.RUN_LATENCY, "0.9"), "p90")),
+        ("s", Query(_last(m.RUN_LATENCY, "0.99"), "p99")),
+        ("s", Query(_last(m.RUN_LATENCY, "0.999"), "p99.9")),
+        ("joule", Query(_last(m.RUN_JOULES), "joules")),
+        ("joule", Query(_last(m.RUN_NET_JOULES), "net joules")),
+    )
+    how = words(
+        "Report and reasons",
+        "Where the report is, and why a verdict is what it is.",
+        _HOW,
+    )
+    table = verdicts(table, "verdict")
+    return [table.span(17).height(8), how.span(7).height(8)]
+
+
+def _last(metric: Metric, quantile: str = "") -> str:
+    where = f'{STEP}, quantile="{quantile}"' if quantile else STEP
+    by = "scenario, step, attribution" if "attribution" in metric.labels else "scenario, step"
+    return f"max by ({by}) (last_over_time({of(metric, where)}[$__range]))"

@@ -1,0 +1,83 @@
+"""What does the server of a run tell of itself?"""
+
+from grafana_foundation_sdk.cog.builder import Builder
+from grafana_foundation_sdk.models.dashboard import Panel
+
+from grafana.dashboards import palette
+from grafana.dashboards.frame import Panels
+from grafana.dashboards.panels import Query, coloured, lines, logarithmic, on_the_right
+from grafana.dashboards.promql import RUN, mean, of, quantile, rate
+from inferometer_api import metrics as m
+from inferometer_api.metrics import Metric
+
+_NONE = "Empty for an External server, which tells other metrics."
+
+
+def panels() -> Panels:
+    """Return the panels of the server's own figures."""
+    return [
+        lines(
+            "Requests",
+            "reqps",
+            "Requests that ended, by endpoint and code, from inferometer_server_requests_total; "
+            "those of warm-up and health checks too. Other codes than 200 or OK: the server's log "
+            f"says why. {_NONE}",
+            Query(
+                f"sum by (protocol, endpoint, code) ({rate(m.SERVER_REQUESTS, RUN)}) > 0",
+                "{{protocol}} {{endpoint}} {{code}}",
+            ),
+        ),
+        lines(
+            "Waiting for the model or in it",
+            "short",
+            "Inference requests that the server holds, from inferometer_server_pending_requests. "
+            "As many as `instances` are being computed, the rest wait: a rise without end means "
+            "that the server is past its capacity.",
+            Query(f"sum by (model) ({of(m.SERVER_PENDING, RUN)})", "{{model}}"),
+        ),
+        on_the_right(
+            lines(
+                "Batch size",
+                "short",
+                "Samples per execution of the model, on the mean, from "
+                "inferometer_server_batch_size, and samples per second, from "
+                "inferometer_server_inferences_total. A mean near 1 under load with `batching` "
+                "set: requests come too thinly to be joined.",
+                Query(mean(m.SERVER_BATCH, RUN), "batch size"),
+                Query(f"sum({rate(m.SERVER_INFERENCES, RUN)})", "inferences per second"),
+            ),
+            "inferences per second",
+            "short",
+        ),
+        _times(
+            "Request",
+            m.SERVER_REQUEST,
+            "From the last byte of a request to its answer, from "
+            "inferometer_server_request_duration_seconds. Far below the load generator's latency: "
+            "the time goes into the network, or the queries waited to be sent.",
+        ),
+        _times(
+            "Queue",
+            m.SERVER_QUEUE,
+            "How long requests waited for the model, from inferometer_server_queue_seconds. Longer "
+            "than Compute: more instances, replicas or batching, or a lower rate.",
+        ),
+        _times(
+            "Compute",
+            m.SERVER_COMPUTE,
+            "Time within the model per execution, from inferometer_server_compute_seconds. If it "
+            "rises while the batch size stays: throttling, a falling frequency, or neighbours.",
+        ),
+    ]
+
+
+def _times(title: str, metric: Metric, says: str) -> Builder[Panel]:
+    panel = lines(
+        title,
+        "s",
+        says,
+        Query(quantile(0.5, metric, RUN), "p50"),
+        Query(quantile(0.99, metric, RUN), "p99"),
+        Query(mean(metric, RUN), "mean"),
+    )
+    return coloured(logarithmic(panel), palette.PERCENTILES | {"mean": palette.ACHIEVED})
