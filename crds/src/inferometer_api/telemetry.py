@@ -16,8 +16,7 @@ AGENT_PORT = 9465
 SAMPLE_PATH = "/v1/sample"
 
 Total = Annotated[int, Field(ge=0, le=2**63 - 1), Integral]
-"""What grows for years: a kilowatt exceeds 2**53 microjoules within 104 days, and so does a clock as
-many nanoseconds."""
+"""What grows for years: 2**53 microjoules are a kilowatt's 104 days, 2**53 nanoseconds as many."""
 
 EnergyKind = Literal["Package", "Dram", "Gpu"]
 EnergyMethod = Literal["Counter", "PowerIntegral"]
