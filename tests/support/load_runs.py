@@ -18,6 +18,7 @@ from inferometer_api.plan import (
     Ended,
     LoadPlan,
     Measured,
+    PlannedAgent,
     PlannedServer,
     Progress,
     Report,
@@ -45,6 +46,8 @@ def a_plan(
     spec: Mapping[str, Any] | None = None,
     inputs_file: str | None = None,
     server_process_ids: tuple[int, ...] = (),
+    agents: Sequence[PlannedAgent] = (),
+    unmetered: str = "",
 ) -> LoadPlan:
     """Build the plan of a short run against something that already serves at `url`."""
     protocol = "GRPC" if url.startswith("grpc") else "HTTP"
@@ -72,6 +75,8 @@ def a_plan(
         servers=[PlannedServer(url=url)],
         inputs_file=inputs_file,
         server_process_ids=server_process_ids,
+        agents=agents,
+        unmetered=unmetered,
     )
 
 

@@ -18,7 +18,8 @@ from inferometer_loadgen.node import node, packages
 from inferometer_loadgen.pace import TimerPacer
 from inferometer_loadgen.report import ReaderGoneError, Reporter
 from inferometer_loadgen.surroundings import surroundings
-from inferometer_loadgen.usage import MOST_SAMPLES, Usage
+from inferometer_loadgen.thinned import MOST_ENTRIES
+from inferometer_loadgen.usage import Usage
 from support.load_runs import a_plan
 
 A_PROGRESS = Progress(stage="Measuring", scenario="s")
@@ -153,9 +154,9 @@ def test_this_machine_is_described() -> None:
 def test_usage_of_a_process_is_sampled() -> None:
     """Samples have CPU and memory of the server's processes, and stay few."""
     usage = Usage([os.getpid()])
-    for _ in range(3 * MOST_SAMPLES):
+    for _ in range(3 * MOST_ENTRIES):
         usage.sample()
-    assert len(usage.samples) <= MOST_SAMPLES
+    assert len(usage.samples) <= MOST_ENTRIES
     last = usage.samples[-1]
     assert last.server_memory_bytes is not None
     assert last.server_memory_bytes > 2**20

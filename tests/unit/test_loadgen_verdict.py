@@ -10,6 +10,8 @@ from inferometer_api.result import (
     Counts,
     Distribution,
     Energy,
+    NodeSample,
+    NodeTelemetry,
     PercentileValue,
     Step,
     Verdict,
@@ -64,9 +66,27 @@ def a_step(*, succeeded: int = 1000, failed: int = 0, waited: int = 0, **changed
         "latency": times(100 * MS),
         "dispatch_lag": times(MS),
         "client_cpu_seconds": 1.0,
-        "energy": Energy(attribution="unavailable"),
+        "energy": Energy(attribution="unavailable", reason="there is no agent"),
     }
     return Step(**{**figures, **changed})
+
+
+def a_node(**told: Any) -> NodeTelemetry:
+    """Return what an agent told of a node."""
+    return NodeTelemetry(node="worker-1", **told)
+
+
+def held_down(count: int, *, of: int) -> NodeTelemetry:
+    """Return a node whose GPU was held down in so many samples, and before the window."""
+    reasons = {"gpu-0": ["SwPowerCap"]}
+    return a_node(
+        samples=[
+            NodeSample(
+                at_milliseconds=1000 * at, gpu_throttle_reasons=reasons if at < count else {}
+            )
+            for at in range(-5, of)
+        ]
+    )
 
 
 def verdict(
@@ -147,7 +167,32 @@ BREACHES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("ServerColocated", {}, {"colocated": True, "cpu_count": 2}),
     ("ServerNotGuaranteed", {}, {"not_guaranteed": ("Burstable",)}),
     ("ComputeFellBack", {}, {"compute_nodes_fell_back": 1}),
-    ("EnergyUnavailable", {}, {"power_unavailable": "no node agent in this version"}),
+    (
+        "ServerThrottled",
+        {"step": a_step(telemetry=[a_node(server_throttled_seconds=0.1)])},
+        {"step": a_step(telemetry=[a_node(server_throttled_seconds=0.101)])},
+    ),
+    (
+        "CpuSteal",
+        {"step": a_step(telemetry=[a_node(cpu_count=4, steal_seconds=0.4)])},
+        {"step": a_step(telemetry=[a_node(cpu_count=4, steal_seconds=0.41)])},
+    ),
+    (
+        "GpuThrottled",
+        {"step": a_step(telemetry=[held_down(1, of=10)])},
+        {"step": a_step(telemetry=[held_down(2, of=10)])},
+    ),
+    (
+        "EnergyUnavailable",
+        {"power_asked": True, "step": a_step(energy=Energy(attribution="node"))},
+        {"power_asked": True},
+    ),
+    ("EnergyUnavailable", {"power_asked": False}, {"power_asked": True}),
+    (
+        "EnergyIncomplete",
+        {"step": a_step(energy=Energy(attribution="node"))},
+        {"step": a_step(energy=Energy(attribution="node", not_covered=["gpu-0 has no counter"]))},
+    ),
 ]
 
 
@@ -223,6 +268,24 @@ def test_each_step_is_judged_by_itself() -> None:
     ]
     (finding,) = judge(steps, Conditions(kind="batch")).reasons
     assert (finding.rule, finding.step) == ("MinQueries", "batch 8")
+
+
+def test_what_every_step_has_is_told_once() -> None:
+    """A finding that is the same for every step is the scenario's; one that differs is a step's."""
+    plans = [StepPlan(f"batch {n}", n, 0, SECOND, SECOND, 1000) for n in (1, 8)]
+    reasons = ("there is no agent", "the agent was restarted")
+
+    def told(*each: str) -> list[tuple[str, str]]:
+        energies = [Energy(attribution="unavailable", reason=reason) for reason in each]
+        steps = [
+            Measurement(plan, a_step(energy=energy), End.DONE)
+            for plan, energy in zip(plans, energies, strict=True)
+        ]
+        cautions = judge(steps, Conditions(kind="batch", power_asked=True)).cautions
+        return [(finding.rule, finding.step) for finding in cautions]
+
+    assert told(reasons[0], reasons[0]) == [("EnergyUnavailable", "")]
+    assert told(*reasons) == [("EnergyUnavailable", "batch 1"), ("EnergyUnavailable", "batch 8")]
 
 
 def test_the_documentation_has_every_rule() -> None:

@@ -5,10 +5,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from inferometer_api.result import Energy
+from inferometer_loadgen.energy import Terms
 from inferometer_loadgen.recorder import Recorder
 from inferometer_loadgen.steps import End, StepPlan
-from inferometer_loadgen.summary import Span, Used, late_ns, summarize
+from inferometer_loadgen.summary import Metered, Span, Used, late_ns, summarize
 from inferometer_loadgen.windows import MOST_WINDOWS, Second, Windows
 
 SECOND_NS = 1_000_000_000
@@ -99,7 +99,7 @@ def test_a_step_is_told_in_full() -> None:
         recorder.tallied,
         Span("2026-01-01T00:00:00Z", 5, 4 * SECOND_NS, SECOND_NS),
         Used([], 1.5, 0.5),
-        Energy(attribution="unavailable", reason="none"),
+        Metered(Terms(disabled=True, unmetered="", milliwatts_per_core=None, on_gpu=False), []),
         end=End.DONE,
         reconnects=2,
         open_loop=True,

@@ -280,6 +280,8 @@ class NodeTelemetry(Document):
     """Of the servers on it, within the window."""
     server_throttled_seconds: float | None = None
     """How long the servers' threads waited within the window since their CPU limit was used up."""
+    steal_seconds: float | None = None
+    """CPU time of the window that the hypervisor gave to others, of all CPUs."""
     samples: list[NodeSample] = Field(default_factory=list)
     """One a second, at most 600."""
     missing: list[str] = Field(default_factory=list)

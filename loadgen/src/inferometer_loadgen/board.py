@@ -22,7 +22,8 @@ class Board:
         self._scenario_count = scenario_count
         self._on_gone = on_gone
         self._loop = asyncio.get_running_loop()
-        self._stage: Literal["WaitingForServer", "Preparing"] = "WaitingForServer"
+        self._stage: Literal["WaitingForServer", "Preparing", "Idle"] = "WaitingForServer"
+        self._idle_seconds = 0.0
         self._scenario, self._step, self._index = "", "", 0
         self._fraction = 0.0
         self._detail = ""
@@ -48,6 +49,12 @@ class Board:
         """Show how far the preparation is."""
         self._fraction = fraction
 
+    def idle(self, seconds: float) -> None:
+        """Show that no load is sent for so long from now on."""
+        self._stage = "Idle"
+        self._idle_seconds = seconds
+        self._began = self._loop.time()
+
     def driving(self, driver: Driver, recorder: Recorder) -> None:
         """Show how far a driver is from now on."""
         self._driven = (driver, recorder)
@@ -69,14 +76,16 @@ class Board:
         return self._standing() if self._driven is None else self._driving(*self._driven)
 
     def _standing(self) -> Progress:
+        elapsed = self._loop.time() - self._began
+        fraction = elapsed / self._idle_seconds if self._stage == "Idle" else self._fraction
         return Progress(
             stage=self._stage,
             scenario=self._scenario,
             step=self._step,
             scenario_index=self._index,
             scenario_count=self._scenario_count,
-            fraction=_bounded(self._fraction),
-            elapsed_seconds=self._loop.time() - self._began,
+            fraction=_bounded(fraction),
+            elapsed_seconds=elapsed,
             detail=self._detail,
         )
 

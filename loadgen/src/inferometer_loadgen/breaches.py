@@ -33,8 +33,7 @@ class Conditions:
     """The quality-of-service classes of server pods that are not Guaranteed."""
     cpu_count: int = 0
     compute_nodes_fell_back: int = 0
-    power_unavailable: str | None = None
-    """Why there is no energy though it was asked for."""
+    power_asked: bool = False
     server_restarted: bool = False
     cut_short: End | None = None
     """What ended the scenario before its own limits did."""
@@ -248,14 +247,6 @@ def fell_back(conditions: Conditions) -> Broken:
     if count:
         yield Breach(
             f"{count} compute nodes of the graph ran on the CPU, not the GPU.", str(count), "0"
-        )
-
-
-def energy(conditions: Conditions) -> Broken:
-    """Yield where energy was asked for and there is none."""
-    if conditions.power_unavailable is not None:
-        yield Breach(
-            f"Energy was not measured: {conditions.power_unavailable}.", "unavailable", "measured"
         )
 
 

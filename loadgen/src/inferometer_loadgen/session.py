@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from inferometer_api.availability import unavailable
 from inferometer_api.plan import LoadPlan, Measured, Surroundings
-from inferometer_api.result import Energy, Outcome, OutcomeState, ScenarioResult
+from inferometer_api.result import Outcome, OutcomeState, ScenarioResult
 from inferometer_api.scenario import Scenario, percentile_value
 from inferometer_loadgen.board import Board
 from inferometer_loadgen.breaches import Conditions, Measurement
@@ -17,6 +17,7 @@ from inferometer_loadgen.drive import Driver
 from inferometer_loadgen.encode import BINARY_EXTENSION, Encoder
 from inferometer_loadgen.inputs import InputRefusedError, Source
 from inferometer_loadgen.live import Live
+from inferometer_loadgen.meter import Meter
 from inferometer_loadgen.node import node_name
 from inferometer_loadgen.pool import Inputs
 from inferometer_loadgen.report import Reports
@@ -96,12 +97,13 @@ class Session:
         servers = Servers(self._plan)
         board = Board(self._reports, len(self._plan.run.spec.scenarios), self.interrupt)
         self._live.follow(board.now)
+        meter = Meter(self._plan)
         try:
             found = await servers.described(board)
             scenarios, notes = self._planned(found[0])
             environment = surroundings(self._plan, found, notes)
             self._reports.tell(Surroundings(environment=environment))
-            bench = self._bench(servers, found[0], board)
+            bench = self._bench(servers, found[0], board, meter)
             for index, planned in enumerate(scenarios):
                 end = await self._measure(bench, planned, index, found, servers)
                 if end is End.SERVER_LOST:
@@ -111,6 +113,7 @@ class Session:
             return COMPLETE
         finally:
             board.close()
+            await meter.close()
 
     def _planned(self, described: Described) -> tuple[list[PlannedScenario], list[str]]:
         """Make every step's source of requests, so that what does not fit is refused first."""
@@ -129,7 +132,7 @@ class Session:
             scenarios.append((scenario, steps))
         return scenarios, list(notes)
 
-    def _bench(self, servers: Servers, described: Described, board: Board) -> Bench:
+    def _bench(self, servers: Servers, described: Described, board: Board, meter: Meter) -> Bench:
         plan = self._plan
         load = plan.run.spec.load
         return Bench(
@@ -145,7 +148,7 @@ class Session:
             ),
             outputs=described.outputs,
             server_process_ids=plan.server_process_ids,
-            energy=Energy(attribution="unavailable", reason=self._no_energy()),
+            meter=meter,
             board=board,
             live=self._live,
             on_driver=self._hold,
@@ -161,11 +164,6 @@ class Session:
         self._driver = driver
         if driver is not None and self._interrupted:
             driver.end(End.INTERRUPTED)
-
-    def _no_energy(self) -> str:
-        if self._plan.run.spec.telemetry.power == "Disabled":
-            return "power measurement is disabled"
-        return "no node agent in this version"
 
     async def _measure(
         self,
@@ -187,6 +185,9 @@ class Session:
         end = End.DONE
         try:
             for step, source in steps:
+                if self._interrupted:  # after the last answer of the step before
+                    end = End.INTERRUPTED
+                    break
                 bench.board.preparing(scenario.name, step.label, index)
                 measurement, end = await run_step(bench, scenario, step, source)
                 if measurement is not None:
@@ -244,9 +245,7 @@ class Session:
             not_guaranteed=servers.not_guaranteed(),
             cpu_count=len(os.sched_getaffinity(0)),
             compute_nodes_fell_back=max(fell_back(described) or 0 for described in found),
-            power_unavailable=(
-                None if plan.run.spec.telemetry.power == "Disabled" else self._no_energy()
-            ),
+            power_asked=plan.run.spec.telemetry.power == "Auto",
             server_restarted=restarted,
             cut_short=cut_short,
         )

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from inferometer_api.document import milli
 from inferometer_api.load import Load
-from inferometer_api.result import Energy, Tensor
+from inferometer_api.result import Tensor
 from inferometer_api.scenario import Scenario
 from inferometer_loadgen.board import Board
 from inferometer_loadgen.breaches import Measurement
@@ -25,13 +25,14 @@ from inferometer_loadgen.drive import (
 from inferometer_loadgen.encode import Encoder
 from inferometer_loadgen.inputs import Source
 from inferometer_loadgen.live import Live, LiveStep
+from inferometer_loadgen.meter import Meter, StepMeter
 from inferometer_loadgen.pace import TimerPacer
 from inferometer_loadgen.pool import make_pool
 from inferometer_loadgen.recorder import Recorder
 from inferometer_loadgen.replies import Expectation, data_dependent
 from inferometer_loadgen.schedule import Stream, arrivals
 from inferometer_loadgen.steps import End, StepPlan
-from inferometer_loadgen.summary import Span, Used, late_ns, summarize
+from inferometer_loadgen.summary import Metered, Span, Used, late_ns, summarize
 from inferometer_loadgen.trial import Trial, try_requests
 from inferometer_loadgen.usage import Usage
 from inferometer_loadgen.wire import Connection, OnCapacity, OnReply, Prepared, Reply, Target
@@ -50,7 +51,7 @@ class Bench:
     encoder: Encoder
     outputs: list[Tensor]
     server_process_ids: list[int]
-    energy: Energy
+    meter: Meter
     board: Board
     live: Live
     on_driver: Callable[[Driver | None], None]
@@ -74,19 +75,16 @@ async def run_step(
     is_open = isinstance(driver, OpenLoop)
     streams = bench.load.streams_per_connection if is_open else 1
     usage = Usage(bench.server_process_ids)
-    started: list[str] = []
-
-    def begin() -> None:
-        started.append(datetime.now(UTC).isoformat(timespec="milliseconds"))
-        usage.begin()
-
-    driver.on_window, driver.on_second = begin, usage.sample
+    meter = bench.meter.step()
+    started = _watch(driver, usage, meter)
     try:
+        await meter.idle(bench.board)
         openers = [_opener(target, streams) for target in bench.targets]
         await driver.connect(openers, bench.load.connections if is_open else 1)
         bench.live.begin(_shown(scenario, plan, driver, recorder))
         end = await _drive(bench, driver, recorder)
         used = Used(usage.samples, usage.server_cpu_seconds(), usage.client_cpu_seconds())
+        await meter.settled()
     finally:
         bench.live.end()
         await driver.close()
@@ -103,7 +101,7 @@ async def run_step(
         recorder.tallied,
         span,
         used,
-        bench.energy,
+        Metered(meter.terms, meter.found(driver.window_ns)),
         end=end,
         reconnects=driver.reconnects,
         open_loop=is_open,
@@ -115,6 +113,23 @@ def _shown(scenario: Scenario, plan: StepPlan, driver: Driver, recorder: Recorde
     asked = scenario.server
     rate = None if asked is None else milli(asked.target_qps) / 1000
     return LiveStep(scenario.name, plan.label, plan.batch_size, rate, driver, recorder)
+
+
+def _watch(driver: Driver, usage: Usage, meter: StepMeter) -> list[str]:
+    """Read meter and usage as the window goes on; return a list that gets when it began."""
+    started: list[str] = []
+
+    def begin() -> None:
+        meter.begin()
+        started.append(datetime.now(UTC).isoformat(timespec="milliseconds"))
+        usage.begin()
+
+    def second() -> None:
+        meter.second()
+        usage.sample()
+
+    driver.on_window, driver.on_second, driver.on_window_over = begin, second, meter.over
+    return started
 
 
 async def _drive(bench: Bench, driver: Driver, recorder: Recorder) -> End:

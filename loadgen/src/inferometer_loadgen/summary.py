@@ -3,7 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from inferometer_api.result import Counts, Energy, ErrorExample, Step, UsageSample
+from inferometer_api.result import Counts, ErrorExample, Step, UsageSample
+from inferometer_loadgen.energy import Terms, Worked, energy
+from inferometer_loadgen.node_series import filled, served_cpu_seconds, telemetry_of
+from inferometer_loadgen.node_window import NodeWindow
 from inferometer_loadgen.recorder import Tallied
 from inferometer_loadgen.steps import SECOND_NS, End, StepPlan
 
@@ -30,12 +33,20 @@ class Used:
     client_cpu_seconds: float
 
 
+@dataclass(frozen=True, slots=True)
+class Metered:
+    """What the agents of the servers' nodes told around the window."""
+
+    terms: Terms
+    windows: Sequence[NodeWindow]
+
+
 def summarize(  # noqa: PLR0913 - one argument for each source of a step's figures
     plan: StepPlan,
     tallied: Tallied,
     span: Span,
     used: Used,
-    energy: Energy,
+    metered: Metered,
     *,
     end: End,
     reconnects: int,
@@ -45,6 +56,11 @@ def summarize(  # noqa: PLR0913 - one argument for each source of a step's figur
     succeeded, failed = tallied.latency.count, tallied.errors.total()
     achieved = _rate(succeeded, (span.duration_ns + span.drain_ns) / SECOND_NS)
     window_seconds = span.duration_ns / SECOND_NS
+    samples = succeeded * plan.batch_size
+    nodes = [telemetry_of(each, on_gpu=metered.terms.on_gpu) for each in metered.windows]
+    # What only some of the servers used is no figure of the servers.
+    all_nodes = [] if metered.terms.unmetered else nodes
+    server_cpu_seconds = used.server_cpu_seconds
     return Step(
         label=plan.label,
         batch_size=plan.batch_size,
@@ -56,7 +72,7 @@ def summarize(  # noqa: PLR0913 - one argument for each source of a step's figur
         ended_early=end is not End.DONE,
         counts=Counts(
             queries=succeeded + failed,
-            samples=succeeded * plan.batch_size,
+            samples=samples,
             succeeded=succeeded,
             failed=failed,
             errors=dict(sorted(tallied.errors.items())),
@@ -72,14 +88,19 @@ def summarize(  # noqa: PLR0913 - one argument for each source of a step's figur
         service_time=tallied.service_time.distribution() if open_loop else None,
         dispatch_lag=tallied.dispatch_lag.distribution() if open_loop else None,
         windows=tallied.windows.report(open_loop=open_loop),
-        usage=list(used.samples),
-        server_cpu_seconds=used.server_cpu_seconds,
+        usage=filled(used.samples, all_nodes),
+        server_cpu_seconds=(
+            served_cpu_seconds(all_nodes) if server_cpu_seconds is None else server_cpu_seconds
+        ),
         client_cpu_seconds=used.client_cpu_seconds,
         error_examples=[
             ErrorExample(kind=kind, message=message)
             for kind, message in sorted(tallied.examples.items())
         ],
-        energy=energy,
+        energy=energy(
+            metered.windows, metered.terms, Worked(samples, span.duration_ns, server_cpu_seconds)
+        ),
+        telemetry=nodes,
     )
 
 

@@ -10,14 +10,13 @@ import psutil
 
 from inferometer_api.result import UsageSample
 from inferometer_loadgen.steps import SECOND_NS
-
-MOST_SAMPLES = 600
+from inferometer_loadgen.thinned import Thinned
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 class Usage:
-    """Samples of one step, at most 600: then every other is dropped and half as many are taken.
+    """Samples of one step, thinned.
 
     The server's processes are those given and the children that they have when the step begins;
     looking for children anew would cost the measurement milliseconds.
@@ -25,9 +24,7 @@ class Usage:
 
     def __init__(self, process_ids: Sequence[int]) -> None:
         self._server = _with_children(process_ids)
-        self._samples: list[UsageSample] = []
-        self._every = 1
-        self._calls = 0
+        self._samples: Thinned[UsageSample] = Thinned()
         self.begin()
 
     def begin(self) -> None:
@@ -38,12 +35,11 @@ class Usage:
 
     def sample(self) -> None:
         """Take a sample, where one is due."""
-        self._calls += 1
-        if self._calls % self._every:
+        if not self._samples.is_due():
             return
         now, client, server = time.monotonic_ns(), time.process_time(), self._server_cpu()
         passed = max(1, now - self._last_ns) / SECOND_NS
-        self._samples.append(
+        self._samples.add(
             UsageSample(
                 at_milliseconds=(now - self._begin_ns) // 1_000_000,
                 server_cpu_cores=_rate(self._last_server, server, passed),
@@ -53,14 +49,11 @@ class Usage:
             )
         )
         self._last_ns, self._last_client, self._last_server = now, client, server
-        if len(self._samples) > MOST_SAMPLES:
-            self._samples = self._samples[1::2]
-            self._every *= 2
 
     @property
     def samples(self) -> list[UsageSample]:
         """The samples so far."""
-        return self._samples
+        return self._samples.entries
 
     def client_cpu_seconds(self) -> float:
         """CPU seconds, user and system, of this process since the window began."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from inferometer_api.result import Finding, Verdict
-from inferometer_loadgen import breaches
+from inferometer_loadgen import breaches, breaches_of_nodes
 from inferometer_loadgen.breaches import Breach, Conditions, Measurement
 
 
@@ -48,9 +48,15 @@ def _findings(
             for sentence, figure, limit in rule.once(conditions):
                 yield _finding(rule, sentence, figure, limit, "")
         if rule.per_step is not None:
-            for measurement in measurements:
-                for sentence, figure, limit in rule.per_step(measurement, conditions):
-                    yield _finding(rule, sentence, figure, limit, measurement.plan.label)
+            found = [list(rule.per_step(each, conditions)) for each in measurements]
+            if found[1:] and all(breaches == found[0] for breaches in found):
+                # What holds of every step in the same words is told of the scenario.
+                for breach in found[0]:
+                    yield _finding(rule, *breach, step="")
+                continue
+            for measurement, breaches in zip(measurements, found, strict=True):
+                for breach in breaches:
+                    yield _finding(rule, *breach, step=measurement.plan.label)
 
 
 def _finding(rule: Rule, sentence: str, figure: str, limit: str, step: str) -> Finding:
@@ -170,11 +176,40 @@ RULES: tuple[Rule, ...] = (
         once=breaches.fell_back,
     ),
     Rule(
+        name="ServerThrottled",
+        effect="caution",
+        limit="the servers wait for at most 1 % of the window because their CPU limit is used up",
+        remedy="Raise server.resources.cpu, or lower server.threads.",
+        per_step=breaches_of_nodes.throttled,
+    ),
+    Rule(
+        name="CpuSteal",
+        effect="caution",
+        limit="the hypervisor gives at most 1 % of the CPU time of the servers' node to others",
+        remedy="Measure on a machine, or a virtual one, whose CPUs are its own.",
+        per_step=breaches_of_nodes.steal,
+    ),
+    Rule(
+        name="GpuThrottled",
+        effect="caution",
+        limit="the clock of a GPU is held down in at most 10 % of the samples",
+        remedy="Look at its power limit and its cooling; the reasons are NVML's.",
+        per_step=breaches_of_nodes.gpu_throttled,
+    ),
+    Rule(
         name="EnergyUnavailable",
         effect="caution",
-        limit="with telemetry.power: Auto the node has a source of power figures",
+        limit="with telemetry.power: Auto the servers' nodes have agents with sources of energy",
         remedy="Set telemetry.power: Disabled where energy is not needed.",
-        once=breaches.energy,
+        per_step=breaches_of_nodes.energy_unavailable,
+    ),
+    Rule(
+        name="EnergyIncomplete",
+        effect="caution",
+        limit="the energy covers the CPUs of the servers' nodes and the GPUs that they run on, "
+        "over just the window",
+        remedy="See step.energy.notCovered in the result for what is left out.",
+        per_step=breaches_of_nodes.energy_incomplete,
     ),
 )
 """Every rule, in the order in which findings are told."""

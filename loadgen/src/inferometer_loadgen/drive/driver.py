@@ -28,7 +28,8 @@ _LEAST_WAIT_SECONDS = 0.001
 class Driver(ABC):
     """Drives one step at a server and tells a recorder what came of each query.
 
-    `on_window` is called when the window begins, `on_second` at the end of each second of it.
+    `on_window` is called when the window begins, `on_second` at the end of each second of it and
+    of its drain, `on_window_over` when the window ends.
     """
 
     def __init__(self, site: Site, recorder: Recorder, queries: Queries) -> None:
@@ -42,6 +43,7 @@ class Driver(ABC):
         self._timeout_ns = queries.timeout_ns
         self.on_window: Callable[[], None] = _nothing
         self.on_second: Callable[[], None] = _nothing
+        self.on_window_over: Callable[[], None] = _nothing
 
         self._connections: list[Connection] = []
         self._places: dict[int, int] = {}
@@ -137,6 +139,7 @@ class Driver(ABC):
         if self._ended.done():
             return
         if self._window_ns <= self._clock():
+            self._tell_window_over()
             whole, part = divmod(self._clock() - self._window_ns, SECOND_NS)
             while self._seconds_told < whole:
                 self._tell_second()
@@ -323,6 +326,11 @@ class Driver(ABC):
         while self._clock() >= self._window_ns + (self._seconds_told + 1) * SECOND_NS:
             self._tell_second()
         self._await_second()
+
+    def _tell_window_over(self) -> None:
+        """Tell it once: a window may be over before its step is."""
+        tell, self.on_window_over = self.on_window_over, _nothing
+        tell()
 
     def _tell_second(self) -> None:
         self._seconds_told += 1

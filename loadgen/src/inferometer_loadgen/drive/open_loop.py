@@ -130,6 +130,7 @@ class OpenLoop(Driver):
 
     def _close_window(self, now: int) -> None:
         self._duration_ns = self._arrivals.duration_ns
+        self._tell_window_over()
         self._pacer.close()
         self._window_over = True
         self._go_on(now)

@@ -1,0 +1,127 @@
+"""How much energy did a step take, and what does that figure cover?
+
+Differences of counters from the window's first sample to its last, node by node; what has no
+source is unavailable with its reason, never zero.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from inferometer_api.plan import LoadPlan
+from inferometer_api.result import Energy, EnergyDomain
+from inferometer_api.status import Attribution
+from inferometer_loadgen.energy_domains import counted_ns, estimated, late, node_energy
+from inferometer_loadgen.node_window import NodeWindow
+
+WEAKEST_LAST: tuple[Attribution, ...] = ("dedicated", "shared", "node", "estimated")
+DISABLED = "power measurement is disabled"
+_MOST_LATE_NS = 5_000_000_000
+"""Both edges together; an agent that does not answer within 2 s has no edge."""
+_NO_AGENT = "no node agent is named in the plan"
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a run asks of energy, and what stands in its way."""
+
+    disabled: bool
+    unmetered: str
+    """Why not every server has an agent."""
+    milliwatts_per_core: int | None
+    on_gpu: bool
+
+
+def terms_of(plan: LoadPlan) -> Terms:
+    """Return the terms of a plan."""
+    spec = plan.run.spec
+    return Terms(
+        disabled=spec.telemetry.power == "Disabled",
+        unmetered=plan.unmetered or ("" if plan.agents else _NO_AGENT),
+        milliwatts_per_core=spec.telemetry.estimated_milliwatts_per_core,
+        on_gpu=spec.server.device == "GPU",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Worked:
+    """What was done with the energy."""
+
+    inferences: int
+    duration_ns: int
+    server_cpu_seconds: float | None
+    """Of servers on this machine, where no agent tells it."""
+
+
+def energy(windows: Sequence[NodeWindow], terms: Terms, worked: Worked) -> Energy:
+    """Return the energy of a window; `windows` has one entry for each node that servers run on."""
+    if terms.disabled:
+        return _unavailable(DISABLED)
+    if terms.unmetered or not windows:
+        return _without_agents(terms, worked)
+    faults = [fault for window in windows if (fault := window.fault or astray(window, worked))]
+    if faults:
+        return _unavailable("; ".join(faults))
+    nodes = [
+        node_energy(window, on_gpu=terms.on_gpu, milliwatts_per_core=terms.milliwatts_per_core)
+        for window in windows
+    ]
+    without = [node.why_none for node in nodes if node.why_none]
+    if without:
+        return _unavailable("; ".join(without))
+    not_covered = [
+        sentence
+        for node, window in zip(nodes, windows, strict=True)
+        for sentence in (*node.not_covered, *late(window, worked.duration_ns))
+    ]
+    counted = max(counted_ns(window) for window in windows)
+    return _sum([each for node in nodes for each in node.domains], not_covered, counted, worked)
+
+
+def astray(window: NodeWindow, worked: Worked) -> str:
+    """Return a sentence where a node's clock cannot have gone on like this; else nothing."""
+    found = counted_ns(window)
+    if abs(found - worked.duration_ns) <= _MOST_LATE_NS + worked.duration_ns // 100:
+        return ""
+    return (
+        f"the clock of {window.node} went on by {found / 1e9:.4g} s within the window of "
+        f"{worked.duration_ns / 1e9:.4g} s"
+    )
+
+
+def _unavailable(reason: str) -> Energy:
+    return Energy(attribution="unavailable", reason=reason)
+
+
+def _without_agents(terms: Terms, worked: Worked) -> Energy:
+    """Return an estimate where that was chosen and the CPU time is known here."""
+    seconds, milliwatts = worked.server_cpu_seconds, terms.milliwatts_per_core
+    if not seconds or milliwatts is None:
+        return _unavailable(terms.unmetered or _NO_AGENT)
+    domain = estimated("", seconds * 1e6, milliwatts)
+    left_out = [f"no GPU is covered ({terms.unmetered})"] if terms.on_gpu else []
+    return _sum([domain], left_out, worked.duration_ns, worked)
+
+
+def _sum(
+    domains: list[EnergyDomain], not_covered: list[str], counted: int, worked: Worked
+) -> Energy:
+    gross = sum(each.microjoules for each in domains)
+    nets = [each.net_microjoules for each in domains if each.net_microjoules is not None]
+    idles = [each.baseline_milliwatts for each in domains if each.baseline_milliwatts is not None]
+    whole = len(nets) == len(idles) == len(domains)
+    net = sum(nets) if whole else None
+    return Energy(
+        attribution=max((each.attribution for each in domains), key=WEAKEST_LAST.index),
+        microjoules=gross,
+        microjoules_per_inference=_each(gross, worked.inferences),
+        baseline_milliwatts=sum(idles) if whole else None,
+        net_microjoules=net,
+        net_microjoules_per_inference=None if net is None else _each(net, worked.inferences),
+        window_nanoseconds=counted,
+        domains=domains,
+        not_covered=not_covered,
+    )
+
+
+def _each(microjoules: int, inferences: int) -> int | None:
+    return round(microjoules / inferences) if inferences else None

@@ -1,0 +1,176 @@
+"""What did the agent of one node tell around the window of one step?"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+
+from inferometer_api.plan import PlannedAgent
+from inferometer_api.telemetry import AgentSample, TargetReading
+
+_LONGEST_FAULT = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came of asking an agent once; times are of the load generator's clock."""
+
+    sent_ns: int
+    received_ns: int
+    body: bytes = b""
+    fault: str = ""
+    """Why there is no body: what the agent did, "did not answer within 2 s"."""
+    timed_out: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What one agent answered around one step; what it was not asked for is absent."""
+
+    agent: PlannedAgent
+    idle: tuple[Answer, Answer] | None
+    """Both edges of the time without load."""
+    begin: Answer | None
+    between: Sequence[Answer]
+    end: Answer | None
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """One sample and when it was taken, in nanoseconds from the window's begin."""
+
+    at_ns: int
+    sample: AgentSample
+
+
+@dataclass(frozen=True, slots=True)
+class NodeWindow:
+    """What one agent told around one step."""
+
+    node: str
+    targets: int
+    """How many servers it was asked about."""
+    samples: tuple[Taken, ...]
+    """Of one window; unless there is a fault, the first and the last are its edges."""
+    idle: tuple[Taken, Taken] | None = None
+    fault: str = ""
+    """Why the edges are not both known: a sentence without its period."""
+
+    @property
+    def first(self) -> AgentSample:
+        """The sample at the window's begin."""
+        return self.samples[0].sample
+
+    @property
+    def last(self) -> AgentSample:
+        """The sample at the window's end."""
+        return self.samples[-1].sample
+
+
+def window_of(answers: Answers, begin_ns: int) -> NodeWindow:
+    """Read what an agent answered around a window that began then, by the asking clock."""
+    agent = answers.agent
+    reader = _Reader(agent.node, begin_ns)
+    begin, end = reader.edge(answers.begin, "begin"), reader.edge(answers.end, "end")
+    between = [taken for answer in answers.between if (taken := reader.read(answer)[0])]
+    samples = tuple(taken for taken in (begin, *between, end) if taken is not None)
+    idle = None
+    if answers.idle is not None:
+        before, after = (reader.read(answer)[0] for answer in answers.idle)
+        idle = None if before is None or after is None else (before, after)
+    told = next((taken.sample.node for taken in samples), "")
+    where = f"the node agent of {agent.node or told or agent.url}"
+    fault = reader.fault or _unsteady(samples)
+    return NodeWindow(
+        node=agent.node or told,
+        targets=len(agent.pod_uids) + len(agent.process_ids),
+        samples=samples,
+        idle=idle,
+        fault=f"{where} {fault}" if fault else "",
+    )
+
+
+class _Reader:
+    """Reads the answers of one agent and keeps why an edge is not known."""
+
+    def __init__(self, node: str, begin_ns: int) -> None:
+        self._node = node
+        self._begin_ns = begin_ns
+        self.fault = ""
+
+    def edge(self, answer: Answer | None, which: str) -> Taken | None:
+        """Read the answer at an edge of the window."""
+        if answer is None:
+            self.fault = self.fault or f"was not asked at the window's {which}"
+            return None
+        taken, fault = self.read(answer)
+        if fault:
+            self.fault = self.fault or f"{fault} at the window's {which}"
+        return taken
+
+    def read(self, answer: Answer) -> tuple[Taken | None, str]:
+        """Return the sample of an answer, or why it has none."""
+        sample, fault = read_sample(answer, self._node)
+        if sample is None:
+            return None, fault
+        middle = (answer.sent_ns + answer.received_ns) // 2
+        return Taken(middle - self._begin_ns, sample), ""
+
+
+def read_sample(answer: Answer, node: str = "") -> tuple[AgentSample | None, str]:
+    """Return the sample of an answer, or what is wrong with it; `node` is whose agent was asked.
+
+    Fields that this version does not know are passed over: agents have releases of their own.
+    """
+    if answer.fault:
+        return None, answer.fault
+    try:
+        sample = AgentSample.model_validate_json(answer.body, extra="ignore")
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        return None, f"answered what is no sample ({where}: {first['msg']})"[:_LONGEST_FAULT]
+    if node and sample.node and sample.node != node:
+        return None, f"answered for another node, {sample.node}"[:_LONGEST_FAULT]
+    return sample, ""
+
+
+def _unsteady(samples: Sequence[Taken]) -> str:
+    """Return why counters of these samples cannot be compared; empty where they can."""
+    if len({taken.sample.instance for taken in samples}) > 1:
+        return "was restarted within the window"
+    if samples[-1].sample.monotonic_ns <= samples[0].sample.monotonic_ns:
+        return "has a clock that does not go on"
+    return ""
+
+
+def target_pairs(window: NodeWindow) -> Iterator[tuple[TargetReading, TargetReading]]:
+    """Yield each server's readings at the window's begin and end, where both know it."""
+    before = {_key(target): target for target in window.first.targets}
+    for target in window.last.targets:
+        if (known := before.get(_key(target))) is not None:
+            yield known, target
+
+
+def target_cpu_microseconds(window: NodeWindow) -> int | None:
+    """Return the CPU time of all servers on the node; None where that of one is not known."""
+    used = [
+        after.cpu_microseconds - before.cpu_microseconds for before, after in target_pairs(window)
+    ]
+    if not used or len(used) < window.targets or min(used) < 0:
+        return None
+    return sum(used)
+
+
+def gpus_used(window: NodeWindow) -> set[str]:
+    """Return the UUIDs of GPUs on which a server had a process within the window."""
+    return {
+        use.gpu_uuid
+        for taken in window.samples
+        for target in taken.sample.targets
+        for use in target.gpus
+    }
+
+
+def _key(target: TargetReading) -> tuple[str, int | None]:
+    return target.pod_uid, target.process_id
