@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-GAP_NS = 30_000_000_000
-"""Longer than this, nobody can say what was in between."""
+GAP_NS = 75_000_000_000
+"""Longer than this (and an agent asks once a minute at least), nobody knows what was in between."""
 
 
 @dataclass(slots=True)
