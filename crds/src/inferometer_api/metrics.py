@@ -67,13 +67,13 @@ LOAD_IN_FLIGHT = Metric(
 LOAD_ASKED = Metric(
     "inferometer_load_asked_queries_per_second",
     "gauge",
-    "The rate that the scenario asks for; open-loop scenarios only.",
+    "The rate that the scenario asks for, 0 once all is sent; open-loop scenarios only.",
     _STEP,
 )
 LOAD_ACHIEVED = Metric(
     "inferometer_load_achieved_queries_per_second",
     "gauge",
-    "Queries answered per second, in the last whole second of the window.",
+    "Queries answered in the last whole second of the window, 0 once it is over.",
     _STEP,
 )
 LOAD_LATENCY = Metric(
@@ -127,7 +127,8 @@ SERVER_REQUESTS = Metric(
 SERVER_INFERENCES = Metric(
     "inferometer_server_inferences_total",
     "counter",
-    "Samples that went through the model.",
+    "Samples that went through the model; an execution counts as 1 where the first axis of the "
+    "model's inputs is not open.",
     _SERVED,
 )
 SERVER_PENDING = Metric(
@@ -160,7 +161,7 @@ SERVER_COMPUTE = Metric(
 SERVER_BATCH = Metric(
     "inferometer_server_batch_size",
     "histogram",
-    "Samples per execution of the model.",
+    "Samples per execution of the model; 1 where the first axis of its inputs is not open.",
     _SERVED,
     _BATCH_BUCKETS,
 )

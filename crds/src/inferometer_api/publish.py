@@ -13,6 +13,7 @@ import yaml
 
 from inferometer_api.conditions_page import conditions_page
 from inferometer_api.definition import NAME, custom_resource_definition
+from inferometer_api.metrics_page import metrics_page
 from inferometer_api.reference import HEADER, benchmarkrun_page, result_page
 from inferometer_api.result_schema import result_schema
 
@@ -33,6 +34,7 @@ def generated_files() -> dict[str, str]:
         "crds/result.schema.json": json.dumps({"$comment": HEADER, **schema}, indent=2) + "\n",
         "docs/reference/benchmarkrun.md": benchmarkrun_page(definition),
         "docs/reference/conditions.md": conditions_page(),
+        "docs/reference/metrics.md": metrics_page(),
         "docs/reference/result.md": result_page(schema),
     }
 
