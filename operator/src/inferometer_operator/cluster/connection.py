@@ -5,7 +5,7 @@ pass through the operator as the cluster gave them.
 """
 
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import TracebackType
@@ -21,6 +21,7 @@ JSON: Final = "application/json"
 APPLY: Final = "application/apply-patch+yaml"
 METADATA_ONLY: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 """Only an object's name, labels and the like travel: no Secret's content, no pod's spec."""
+UNREACHABLE: Final = "unreachable"
 _TIMEOUT_SECONDS = 15.0
 _AUTHENTICATION = ["BearerToken"]
 
@@ -57,8 +58,12 @@ async def configuration(kubeconfig: Path | None) -> Configuration:
 class Connection:
     """A way to the API server; an async context manager that closes it."""
 
-    def __init__(self, settled: Configuration) -> None:
+    def __init__(
+        self, settled: Configuration, failed: Callable[[str], None] = lambda _: None
+    ) -> None:
+        """Tell `failed` the status of each answer with an error; "unreachable" where none came."""
         self._settled = settled
+        self._failed = failed
         self._client = ApiClient(settled)
 
     async def __aenter__(self) -> Self:
@@ -94,9 +99,24 @@ class Connection:
         tls = self._client.rest_client.ssl_context
         return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(ssl=tls),
-            trace_configs=[trace],
+            trace_configs=[trace, self._failures()],
             middlewares=(logged_in,),
         )
+
+    def _failures(self) -> aiohttp.TraceConfig:
+        """Return what tells of failed requests that others make."""
+        trace = aiohttp.TraceConfig()
+
+        async def ended(_: object, __: object, request: aiohttp.TraceRequestEndParams) -> None:
+            if request.response.status >= 400:
+                self._failed(str(request.response.status))
+
+        async def broken(_: object, __: object, ___: aiohttp.TraceRequestExceptionParams) -> None:
+            self._failed(UNREACHABLE)
+
+        trace.on_request_end.append(ended)
+        trace.on_request_exception.append(broken)
+        return trace
 
     async def ask(
         self,
@@ -162,9 +182,13 @@ class Connection:
             answer = (await self._client.call_api(*request, _request_timeout=limits)).response
             async with answer:
                 if answer.status >= 400:
+                    # That there is no such object is an answer like others.
+                    if (method, answer.status) != ("GET", 404):
+                        self._failed(str(answer.status))
                     raise await _refusal(answer, what)
                 yield answer
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            self._failed(UNREACHABLE)
             told = str(error) or type(error).__name__
             raise UnreachableError(f"{what}: no answer came: {told}") from error
 

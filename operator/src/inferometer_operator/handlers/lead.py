@@ -26,7 +26,9 @@ from inferometer_operator.settings import Settings
 from inferometer_operator.wiring.acting import Actor
 from inferometer_operator.wiring.crew import Crew
 from inferometer_operator.wiring.health import Health, serve
+from inferometer_operator.wiring.metrics import exposition
 from inferometer_operator.wiring.observing import Observer
+from inferometer_operator.wiring.tally import Tally
 from inferometer_operator.wiring.worker import Edges
 
 _RUNS = "BenchmarkRun"
@@ -48,21 +50,30 @@ class Started:
     loadgen_port: int
 
 
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What is told of the operator itself."""
+
+    health: Health
+    tally: Tally
+
+
 async def led(started: Started) -> None:
     """Lead once that is possible, until told to end; raises where work cannot go on."""
-    health = Health()
+    health, tally = Health(), Tally()
     stop = asyncio.Event()
     _end_by_signal(stop)
     async with (
-        Connection(await configuration(started.kubeconfig)) as connection,
-        _served(health, started.health_port),
+        Connection(await configuration(started.kubeconfig), tally.api_failed) as connection,
+        _served(health, tally, started.health_port),
     ):
         ticking = asyncio.create_task(health.tick(), name="tick")
         lease = Lease(connection, started.terms) if started.terms is not None else None
         try:
             if lease is not None and not await _or_stopped(lease.won(), stop):
                 return
-            await _lead(started, connection, health, lease, stop)
+            tally.leads = True
+            await _lead(started, connection, Seen(health, tally), lease, stop)
         finally:
             ticking.cancel()
 
@@ -70,16 +81,16 @@ async def led(started: Started) -> None:
 async def _lead(
     started: Started,
     connection: Connection,
-    health: Health,
+    seen: Seen,
     lease: Lease | None,
     stop: asyncio.Event,
 ) -> None:
     """Do the work of the one operator that leads; give the Lease back in the end."""
     async with aiohttp.ClientSession() as session:
-        crew = Crew(_edges(started, connection, session))
-        health.lead(_RUNS, *_CHILDREN)
+        crew = Crew(_edges(started, connection, session, seen.tally))
+        seen.health.lead(_RUNS, *_CHILDREN)
         work = [
-            _worked(started.settings.namespace, connection, health, crew, stop),
+            _worked(started.settings.namespace, connection, seen.health, crew, stop),
             *([lease.kept()] if lease is not None else []),
         ]
         tasks = [asyncio.create_task(each) for each in work]
@@ -122,6 +133,7 @@ async def _worked(
             namespace,
             changed=crew.run_changed,
             heard=lambda: health.heard(_RUNS),
+            listed=crew.listed,
             started=lambda: _end_by_signal(stop),
         )
         raise RuntimeError("The watch of BenchmarkRuns ended, and it should not.")
@@ -143,7 +155,9 @@ async def _begun(crew: Crew) -> None:
         await asyncio.sleep(_AGAIN_SECONDS)
 
 
-def _edges(started: Started, connection: Connection, session: aiohttp.ClientSession) -> Edges:
+def _edges(
+    started: Started, connection: Connection, session: aiohttp.ClientSession, tally: Tally
+) -> Edges:
     reader, writer = Reader(connection), Writer(connection, started.identity)
     loads = LoadAnswers(session, started.loadgen_port)
     return Edges(
@@ -153,12 +167,13 @@ def _edges(started: Started, connection: Connection, session: aiohttp.ClientSess
         writer=writer,
         observer=Observer(reader, loads, started.settings),
         actor=Actor(reader, writer, loads),
+        tally=tally,
     )
 
 
 @contextlib.asynccontextmanager
-async def _served(health: Health, port: int) -> AsyncIterator[web.AppRunner]:
-    runner = await serve(health, port)
+async def _served(health: Health, tally: Tally, port: int) -> AsyncIterator[web.AppRunner]:
+    runner = await serve(health, exposition(tally), port)
     _log.info("health_served", addresses=[list(each[:2]) for each in runner.addresses])
     try:
         yield runner

@@ -16,6 +16,7 @@ from inferometer_operator.cluster.connection import Connection
 from inferometer_operator.cluster.watching import SILENCE_SECONDS, WATCH_SECONDS
 from inferometer_operator.reconcile.observed import Json
 
+_PLURAL = "benchmarkruns"
 Changed = Callable[[str | None, Json], None]
 
 
@@ -25,22 +26,25 @@ async def watch_runs(
     *,
     changed: Changed,
     heard: Callable[[], None],
+    listed: Callable[[], None],
     started: Callable[[], None],
 ) -> None:
     """Watch until cancelled; it ends by itself only where kopf does, which is a fault.
 
-    `changed` is given the watch's word (None for what was there before) and the run; `started` is
-    called once, when kopf has taken the process's signals, which its caller may want back.
+    `changed` is given the watch's word (None for what was there before) and the run; `listed` is
+    called before all that there are are given once more; `started` is called once, when kopf has
+    taken the process's signals, which its caller may want back.
     """
     registry = kopf.OperatorRegistry()
 
     @kopf.on.login(registry=registry)
     async def login(**_: Any) -> kopf.AiohttpSession:
         return kopf.AiohttpSession(
-            server=connection.server, aiohttp_session=connection.session(_told_when_open(heard))
+            server=connection.server,
+            aiohttp_session=connection.session(_told_when_open(heard, listed)),
         )
 
-    @kopf.on.event(GROUP, "v1alpha1", "benchmarkruns", registry=registry)
+    @kopf.on.event(GROUP, "v1alpha1", _PLURAL, registry=registry)
     async def event(event: kopf.RawEvent, **_: Any) -> None:
         heard()
         changed(event["type"], event["object"])
@@ -73,14 +77,15 @@ def _settings() -> kopf.OperatorSettings:
     return settings
 
 
-def _told_when_open(heard: Callable[[], None]) -> aiohttp.TraceConfig:
+def _told_when_open(heard: Callable[[], None], listed: Callable[[], None]) -> aiohttp.TraceConfig:
     trace = aiohttp.TraceConfig()
 
     async def ended(
         _session: aiohttp.ClientSession, _context: Any, request: aiohttp.TraceRequestEndParams
     ) -> None:
-        if request.url.query.get("watch") and request.response.ok:
-            heard()
+        query = request.url.query
+        if request.response.ok and request.url.name == _PLURAL and "continue" not in query:
+            (heard if "watch" in query else listed)()
 
     trace.on_request_end.append(ended)
     return trace

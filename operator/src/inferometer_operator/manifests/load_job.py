@@ -15,6 +15,7 @@ from inferometer_api.run import BenchmarkRun
 from inferometer_operator.manifests.owner import Manifest, Owner, child_metadata
 from inferometer_operator.manifests.plan_map import PLAN_FILE
 from inferometer_operator.manifests.restricted import PYTHON, container, mounted, pod_spec
+from inferometer_operator.manifests.scraping import SCRAPED_PORT, scrape_annotations
 from inferometer_operator.manifests.sources import (
     addresses,
     fetch_container,
@@ -53,7 +54,10 @@ def load_job(run: BenchmarkRun, owner: Owner, settings: Settings) -> Manifest:
             # No other pod takes the place of one that may still be measuring.
             "podReplacementPolicy": "Failed",
             "template": {
-                "metadata": {"labels": labels(owner.name, owner.uid, LOADGEN)},
+                "metadata": {
+                    "labels": labels(owner.name, owner.uid, LOADGEN),
+                    **scrape_annotations(LOADGEN_PORT, settings),
+                },
                 "spec": _pod(run, owner, settings),
             },
         },
@@ -99,7 +103,7 @@ def _container(settings: Settings) -> Manifest:
         {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
         for name, path in (("NODE_NAME", "spec.nodeName"), ("POD_NAME", "metadata.name"))
     ]
-    made["ports"] = [{"name": "http", "containerPort": LOADGEN_PORT, "protocol": "TCP"}]
+    made["ports"] = [{"name": SCRAPED_PORT, "containerPort": LOADGEN_PORT, "protocol": "TCP"}]
     return made
 
 

@@ -20,6 +20,7 @@ from inferometer_api.run import BenchmarkRun
 from inferometer_api.server import Server
 from inferometer_operator.manifests.owner import Manifest, Owner, child_metadata
 from inferometer_operator.manifests.restricted import PYTHON, container, mounted, pod_spec
+from inferometer_operator.manifests.scraping import SCRAPED_PORT, scrape_annotations
 from inferometer_operator.manifests.sources import (
     SOURCES,
     addresses,
@@ -54,7 +55,10 @@ def server_deployment(run: BenchmarkRun, owner: Owner, settings: Settings) -> Ma
             "selector": {"matchLabels": identity},
             "strategy": {"type": "Recreate"},
             "template": {
-                "metadata": {"labels": labels(owner.name, owner.uid, SERVER)},
+                "metadata": {
+                    "labels": labels(owner.name, owner.uid, SERVER),
+                    **scrape_annotations(HTTP_PORT, settings),
+                },
                 "spec": _pod(run, settings),
             },
         },
@@ -101,12 +105,12 @@ def _container(run: BenchmarkRun, settings: Settings) -> Manifest:
     image = _image(server, settings)
     made = container(SERVER, image, settings.images, command, _resources(server, gpu=True))
     made["ports"] = [
-        {"name": "http", "containerPort": HTTP_PORT, "protocol": "TCP"},
+        {"name": SCRAPED_PORT, "containerPort": HTTP_PORT, "protocol": "TCP"},
         {"name": "grpc", "containerPort": GRPC_PORT, "protocol": "TCP"},
     ]
     # No other probe: once it is ready nobody disturbs the server.
     made["startupProbe"] = {
-        "httpGet": {"path": "/v2/health/ready", "port": "http"},
+        "httpGet": {"path": "/v2/health/ready", "port": SCRAPED_PORT},
         "periodSeconds": 1,
         "timeoutSeconds": 5,
         "failureThreshold": server.ready_deadline_seconds + _PROBE_MARGIN_SECONDS,

@@ -10,6 +10,8 @@ from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.wiring.roster import Roster
 from inferometer_operator.wiring.worker import Edges, Worker
 
+_TOLD_SECONDS = 60.0
+"""Within which all runs of a list are told, however many."""
 _log = structlog.get_logger()
 
 
@@ -21,30 +23,38 @@ class Crew:
         self._workers: dict[str, Worker] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._dismissed = False
+        self._unheard: set[str] = set()
         self._roster = Roster(edges.settings.max_concurrent_runs, self._wake)
 
     async def begin(self) -> None:
         """Take in every run there is, before the first gets a turn."""
         runs = await self._edges.reader.runs(self._edges.settings.namespace)
         for run in runs:
-            # A list's items do not say what they are.
-            self._roster.see(run)
+            self._see(run)
         for run in runs:
             self._employ(run)
+        self._edges.tally.knows_runs = True
         _log.info("runs_found", count=len(runs))
 
     def run_changed(self, kind: str | None, run: Json) -> None:
         """Take in that a run came, changed or went; `kind` is the watch's word for it."""
         uid = run["metadata"]["uid"]
+        self._unheard.discard(uid)
         if kind == "DELETED":
+            self._edges.tally.forget(uid)
             self._wake(uid)
             return
-        self._roster.see(run)
+        self._see(run)
         worker = self._workers.get(uid)
         if worker is not None:
             worker.run_changed(run)
         else:
             self._employ(run)
+
+    def listed(self) -> None:
+        """Take in that every run that there is is about to be told: of others nobody will tell."""
+        self._unheard = set(self._workers)
+        asyncio.get_running_loop().call_later(_TOLD_SECONDS, self._look_for_unheard)
 
     def child_changed(self, change: Change) -> None:
         """Take in that a run's child came, changed or went."""
@@ -57,6 +67,16 @@ class Crew:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _see(self, run: Json) -> None:
+        self._roster.see(run)
+        self._edges.tally.see(run)
+
+    def _look_for_unheard(self) -> None:
+        """Let runs be looked at that a list should have told of: they may be gone."""
+        for uid in self._unheard:
+            self._wake(uid)
+        self._unheard = set()
 
     def _wake(self, uid: str) -> None:
         worker = self._workers.get(uid)

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Final
 
 from aiohttp import web
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+from inferometer_api.exposition import CONTENT_TYPE
 
 ALIVE_SECONDS: Final = 30.0
 """A loop whose last tick is older hangs."""
@@ -59,8 +60,8 @@ class Health:
         return well, f"Leads; watches last heard: {told}."
 
 
-async def serve(health: Health, port: int) -> web.AppRunner:
-    """Answer /healthz, /readyz and /metrics on this port; the caller cleans up."""
+async def serve(health: Health, page: Callable[[], bytes], port: int) -> web.AppRunner:
+    """Answer /healthz, /readyz and, with a page, /metrics on this port; the caller cleans up."""
 
     async def healthz(_: web.Request) -> web.Response:
         return _answer(*health.alive())
@@ -69,7 +70,7 @@ async def serve(health: Health, port: int) -> web.AppRunner:
         return _answer(*health.ready())
 
     async def metrics(_: web.Request) -> web.Response:
-        return web.Response(body=generate_latest(), headers={"Content-Type": CONTENT_TYPE_LATEST})
+        return web.Response(body=page(), headers={"Content-Type": CONTENT_TYPE})
 
     application = web.Application()
     application.router.add_get("/healthz", healthz)

@@ -33,6 +33,7 @@ from inferometer_operator.wiring.observing import (
 )
 from inferometer_operator.wiring.roster import Roster
 from inferometer_operator.wiring.taking_down import taken_down
+from inferometer_operator.wiring.tally import Tally
 
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 30.0
 _GATHER_SECONDS = 0.05
@@ -67,6 +68,7 @@ class Edges:
     actor: Actor
     clock: Callable[[], float] = time.monotonic
     now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
+    tally: Tally = field(default_factory=Tally)
     room: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
     """For the result of one run."""
 
@@ -123,11 +125,13 @@ class Worker:
                     await asyncio.sleep(_GATHER_SECONDS)
         except GoneError:
             self._log.info("run_gone")
+            self._edges.tally.forget(self.uid)
             self._result.drop()
             await self._lingered()
         finally:
             self._result.drop()
             self._roster.forget(self.uid)
+            self._edges.tally.forget(self.uid)
 
     async def _was_woken(self, pause: float | None) -> bool:
         """Wait until it is time to look again; return whether something happened before.
@@ -244,6 +248,7 @@ class Worker:
     def _seen(self, run: Json) -> None:
         self._version = run["metadata"]["resourceVersion"]
         self._roster.see(run)
+        self._edges.tally.see(run)
 
     async def _round(self) -> float | None:
         """Observe, decide and act until there is nothing to do at once."""
@@ -251,10 +256,12 @@ class Worker:
         if run["metadata"].get("deletionTimestamp"):
             return await self._ended_deleted(run)
         for _ in range(_MOST_ROUNDS):
+            began = self._edges.clock()
             turn = self._roster.turn(self.uid)
             observed = await self._edges.observer.observe(run, turn, self._polled)
             plan, observed = await self._decided(run, observed)
             run, again = await self._acted(run, observed, plan)
+            self._edges.tally.reconciled.add(self._edges.clock() - began)
             if not again:
                 return self._pause(run, observed, plan)
         return _FIRST_PAUSE_SECONDS

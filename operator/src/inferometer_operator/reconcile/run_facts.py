@@ -1,0 +1,186 @@
+"""What do the operator's metrics tell of one run, finished or not?
+
+Taken from what the cluster says of it: an operator that was restarted tells the same.
+"""
+
+import json
+from dataclasses import dataclass
+from hashlib import sha256
+
+from pydantic import ValidationError
+
+from inferometer_api.document import API_VERSION
+from inferometer_api.launch import server_model_name
+from inferometer_api.resolve import resolved
+from inferometer_api.run import BenchmarkRun
+from inferometer_api.status import ConditionType, Phase, RunStatus, ScenarioSummary
+from inferometer_operator.reconcile.conditions import condition, holds, status_of
+from inferometer_operator.reconcile.observed import Json
+from inferometer_operator.reconcile.times import read
+
+_HASH_DIGITS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioFacts:
+    """What was found for a scenario, in base units; None: it is not known."""
+
+    scenario: str
+    step: str
+    valid: bool
+    queries: int
+    errors: int
+    queries_per_second: float | None
+    latency_seconds: tuple[tuple[str, float], ...]
+    """By quantile: "0.5", "0.9", "0.99", "0.999"."""
+    joules: float | None
+    net_joules: float | None
+    attribution: str
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedFacts:
+    """What a finished run measured."""
+
+    started: float | None
+    """Unix time, as every time here."""
+    finished: float
+    model: str
+    runtime: str
+    device: str
+    protocol: str
+    node: str
+    outcome: str
+    """Complete, or the reason of the condition Failed."""
+    spec_hash: str
+    scenarios: tuple[ScenarioFacts, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """What is told of a run."""
+
+    uid: str
+    namespace: str
+    name: str
+    phase: Phase
+    since: float
+    """When its phase began."""
+    deadline: float | None
+    """When it must be finished; None while it has not begun."""
+    finished: FinishedFacts | None
+
+
+def run_facts(raw: Json) -> RunFacts:
+    """Return what is told of a run as the cluster gave it, valid or not."""
+    metadata, status = raw["metadata"], status_of(raw)
+    created = _seconds(metadata.get("creationTimestamp")) or 0.0
+    started = _seconds(status.start_time)
+    finished = _seconds(status.completion_time) if holds(status, "Finished") else None
+    run = _resolved(raw)
+    limit = None if run is None else run.spec.active_deadline_seconds
+    return RunFacts(
+        uid=str(metadata["uid"]),
+        namespace=str(metadata.get("namespace", "")),
+        name=str(metadata["name"]),
+        phase=status.phase or "Pending",
+        since=_since(status, created),
+        deadline=None if started is None or limit is None else started + limit,
+        finished=None if finished is None else _finished(run, status, started, finished),
+    )
+
+
+def spec_hash(run: BenchmarkRun) -> str:
+    """Return what is the same for resolved runs that ask for the same, whatever their seed."""
+    parts = {"model", "server", "load", "scenarios", "validity"}
+    asked = run.spec.model_dump(mode="json", by_alias=True, exclude_none=True, include=parts)
+    del asked["load"]["seed"]
+    canonical = json.dumps(asked, sort_keys=True, separators=(",", ":"))
+    return sha256(canonical.encode()).hexdigest()[:_HASH_DIGITS]
+
+
+def _resolved(raw: Json) -> BenchmarkRun | None:
+    # A list's items do not say what they are.
+    data = {
+        "apiVersion": API_VERSION,
+        "kind": "BenchmarkRun",
+        "metadata": {"name": raw["metadata"]["name"]},
+        "spec": raw.get("spec"),
+    }
+    try:
+        return resolved(BenchmarkRun.model_validate(data, by_alias=True, by_name=False))
+    except ValidationError:
+        return None
+
+
+def _finished(
+    run: BenchmarkRun | None, status: RunStatus, started: float | None, finished: float
+) -> FinishedFacts:
+    failure = condition(status, "Failed")
+    failed = failure is not None and failure.status == "True"
+    return FinishedFacts(
+        started=started,
+        finished=finished,
+        model="" if run is None else server_model_name(run),
+        runtime="" if run is None else run.spec.server.runtime,
+        device="" if run is None else run.spec.server.device,
+        protocol="" if run is None else run.spec.load.protocol,
+        node=status.nodes[0] if status.nodes else "",
+        outcome=failure.reason if failure is not None and failed else "Complete",
+        spec_hash="" if run is None else spec_hash(run),
+        # Two of one name would be one series.
+        scenarios=tuple(
+            {(each.name, each.step): _scenario(each) for each in status.scenarios}.values()
+        ),
+    )
+
+
+def _scenario(summary: ScenarioSummary) -> ScenarioFacts:
+    latencies = (
+        ("0.5", summary.p50_microseconds),
+        ("0.9", summary.p90_microseconds),
+        ("0.99", summary.p99_microseconds),
+        ("0.999", summary.p999_microseconds),
+    )
+    return ScenarioFacts(
+        scenario=summary.name,
+        step=summary.step,
+        valid=summary.verdict == "VALID",
+        queries=summary.queries,
+        errors=summary.errors,
+        queries_per_second=_of(summary.achieved_milli_qps, 1e3),
+        latency_seconds=tuple((name, us / 1e6) for name, us in latencies if us is not None),
+        joules=_of(summary.microjoules_per_inference, 1e6),
+        net_joules=_of(summary.net_microjoules_per_inference, 1e6),
+        attribution=summary.energy_attribution or "",
+    )
+
+
+def _since(status: RunStatus, created: float) -> float:
+    """Return when a run's phase began, as exactly as its conditions tell."""
+    match status.phase:
+        case "Measuring":
+            found = _transition(status, "Measuring")
+        case "Starting":
+            found = _seconds(status.start_time)
+        case "Queued" | "Suspended":
+            found = _transition(status, "Accepted")
+        case "Complete" | "Failed":
+            found = _seconds(status.completion_time)
+        case "Pending" | None:
+            found = None
+    return created if found is None else found
+
+
+def _transition(status: RunStatus, kind: ConditionType) -> float | None:
+    found = condition(status, kind)
+    return None if found is None else _seconds(found.last_transition_time)
+
+
+def _of(count: int | None, per_unit: float) -> float | None:
+    return None if count is None else count / per_unit
+
+
+def _seconds(text: object) -> float | None:
+    found = read(text)
+    return None if found is None else found.timestamp()
