@@ -87,6 +87,6 @@ def _sampler(asked: Options) -> Sampler:
         proc=asked.proc_root,
         cgroup=None if "cgroup" in off else asked.cgroup_root,
     )
-    gpus = None if "nvml" in off else open_gpus(asked.nvml_root, asked.proc_root)
+    gpus = None if "nvml" in off else open_gpus(asked.nvml_root)
     clocks = Clocks(time.monotonic_ns, time.time_ns, lambda: str(uuid4()))
     return Sampler(places, gpus, node=asked.node, version=version("inferometer"), clocks=clocks)

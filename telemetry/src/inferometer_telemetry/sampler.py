@@ -80,7 +80,7 @@ class Sampler:
         sample = self._take(known, self._targets.read)
         self.latest = Latest(
             sample,
-            {} if before is None else watts(before.sample, sample),
+            watts(None if before is None else before.sample, sample),
             available(sample, has_cgroups=self._has_cgroups()),
             self._samples,
             self._spent_ns / 1e9,
@@ -164,15 +164,14 @@ class Sampler:
         return []
 
 
-def watts(before: AgentSample, now: AgentSample) -> Mapping[str, float]:
+def watts(before: AgentSample | None, now: AgentSample) -> Mapping[str, float]:
     """Return the power of each energy domain: what its GPU tells, else the mean between samples."""
     told = {gpu.uuid: gpu.power_milliwatts for gpu in now.gpus}
-    earlier = {
-        reading.domain: reading.microjoules
-        for reading in before.energy
-        if before.instance == now.instance
-    }
-    elapsed_ns = max(1, now.monotonic_ns - before.monotonic_ns)
+    earlier: dict[str, int] = {}
+    elapsed_ns = 1
+    if before is not None and before.instance == now.instance:
+        earlier = {reading.domain: reading.microjoules for reading in before.energy}
+        elapsed_ns = max(1, now.monotonic_ns - before.monotonic_ns)
     found: dict[str, float] = {}
     for reading in now.energy:
         milliwatts = told.get(reading.gpu_uuid)

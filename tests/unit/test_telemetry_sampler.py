@@ -1,0 +1,276 @@
+"""Is a sample whole, with nothing made up, whatever happens to a source?"""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from inferometer_api.telemetry import (
+    AgentSample,
+    EnergyReading,
+    GpuReading,
+    GpuUse,
+    MissingSource,
+)
+from inferometer_telemetry.sampler import Clocks, Places, Sampler
+from inferometer_telemetry.sources import GpusFound, Target
+from inferometer_telemetry.targets import KNOWN_NS, MOST_KNOWN
+from support.recorded_node import RANGE_MICROJOULES, RecordedNode
+from support.recorded_pods import write
+
+UID = "0f9c2a6e-1f4b-4b7e-9a55-3d1c8e2b7a10"
+SECOND = 10**9
+
+
+@dataclass(slots=True)
+class Time:
+    """Clocks that a test sets."""
+
+    now_ns: int = 5 * SECOND
+    drawn: "count[int]" = field(default_factory=count)
+
+    @property
+    def clocks(self) -> Clocks:
+        """Return the clocks that an agent reads."""
+        return Clocks(lambda: self.now_ns, lambda: 10**18, lambda: f"instance-{next(self.drawn)}")
+
+
+@dataclass(slots=True)
+class OneGpu:
+    """A GPU that process 700 uses."""
+
+    found: Collection[Target] = ()
+    is_closed: bool = False
+
+    def read(
+        self, now_ns: int, asked: Collection[Target], owners: Callable[[int], Collection[Target]]
+    ) -> GpusFound:
+        """Return what it tells."""
+        self.found = owners(700)
+        energy = EnergyReading(
+            domain="gpu-0",
+            kind="Gpu",
+            method="Counter",
+            microjoules=now_ns // 1000,
+            gpu_uuid="GPU-1",
+        )
+        return GpusFound(
+            [energy],
+            [GpuReading(uuid="GPU-1", index=0, name="T4", power_milliwatts=70_000)],
+            {target: [GpuUse(gpu_uuid="GPU-1")] for target in self.found if target in asked},
+            [MissingSource(source="nvml", subject="GPU-1", reason="it tells no clock")],
+        )
+
+    def close(self) -> None:
+        """Remember it."""
+        self.is_closed = True
+
+
+def a_sampler(node: RecordedNode, time: Time, gpus: OneGpu | None = None) -> Sampler:
+    """Return a sampler of a recorded node."""
+    places = Places(node.sys_root, node.sys_root, node.proc_root, node.cgroup_root)
+    return Sampler(places, gpus, node="n1", version="9", clocks=time.clocks)
+
+
+def energy(sample: AgentSample) -> dict[str, float]:
+    """Return the joules of each domain."""
+    return {reading.domain: reading.microjoules / 1e6 for reading in sample.energy}
+
+
+def test_a_sample_is_whole(tmp_path: Path) -> None:
+    """Energy, CPU, GPUs and the asked pod of one moment, with what is missing."""
+    node, time, gpu = RecordedNode(tmp_path), Time(), OneGpu()
+    node.add_pod(UID)
+    node.add_process(700, pod_uid=UID)
+    sampler = a_sampler(node, time, gpu)
+    sampler.tick(sampler.look())
+    sampler.sample([Target(UID)])
+    node.advance(joules={"package-0": 30, "package-0-dram": 5}, busy_seconds=2, pods={UID: 1.5})
+    time.now_ns += SECOND
+    sample = sampler.sample([Target(UID)])
+    assert (sample.node, sample.agent_version, sample.instance) == ("n1", "9", "instance-0")
+    assert (sample.monotonic_ns, sample.unix_ns) == (6 * SECOND, 10**18)
+    assert energy(sample) == {"package-0": 30.0, "package-0-dram": 5.0, "gpu-0": 6.0}
+    assert sample.cpu is not None
+    assert sample.cpu.busy_microseconds == 2_000_000
+    assert sample.cpu.frequency_hertz == 2_400_000_000
+    (target,) = sample.targets
+    assert (target.pod_uid, target.process_id) == (UID, None)
+    assert target.cpu_microseconds == 1_500_000
+    assert target.gpus == [GpuUse(gpu_uuid="GPU-1")]
+    assert [missing.subject for missing in sample.missing] == ["GPU-1"]
+    assert AgentSample.model_validate_json(sample.model_dump_json(exclude_none=True)) == sample
+
+
+def test_a_process_owns_what_its_children_do(tmp_path: Path) -> None:
+    """A GPU's process that is a child of the asked process is the target's."""
+    node, gpu = RecordedNode(tmp_path), OneGpu()
+    node.add_process(699)
+    node.add_process(700, parent=699)
+    a_sampler(node, Time(), gpu).sample([Target(process_id=699)])
+    assert gpu.found == [Target(process_id=699)]
+
+
+def test_only_known_targets_own_processes(tmp_path: Path) -> None:
+    """A process of a pod that nobody asked for is nobody's."""
+    node, gpu = RecordedNode(tmp_path), OneGpu()
+    node.add_pod(UID)
+    node.add_process(700, pod_uid=UID)
+    a_sampler(node, Time(), gpu).sample([])
+    assert gpu.found == []
+
+
+def test_power_is_the_mean_between_regular_samples(tmp_path: Path) -> None:
+    """Watts come from the two last regular samples, whoever asked between; a GPU tells its own."""
+    node, time, gpu = RecordedNode(tmp_path), Time(), OneGpu()
+    sampler = a_sampler(node, time, gpu)
+    assert sampler.tick(sampler.look()).watts == {"gpu-0": 70.0}
+    node.advance(joules={"package-0": 40})
+    time.now_ns += SECOND
+    sampler.sample([])
+    node.advance(joules={"package-0": 20})
+    time.now_ns += SECOND
+    latest = sampler.tick(sampler.look())
+    assert latest.watts == {"package-0": 30.0, "package-0-dram": 0.0, "gpu-0": 70.0}
+    assert (latest.samples, latest.available["rapl"]) == (3, True)
+
+
+def test_an_unknown_pod_is_missing_by_name(tmp_path: Path) -> None:
+    """A pod that is not on this node has no reading, and the reason says so."""
+    sample = a_sampler(RecordedNode(tmp_path), Time()).sample([Target(UID)])
+    assert sample.targets == []
+    (missing,) = [each for each in sample.missing if each.subject == UID]
+    assert missing.source == "cgroup"
+    assert "it has ended, or runs on another node" in missing.reason
+
+
+def test_a_pod_that_vanishes_is_missing_from_then_on(tmp_path: Path) -> None:
+    """A pod that ends between two samples is no crash and no zero."""
+    node, time = RecordedNode(tmp_path), Time()
+    node.add_pod(UID)
+    sampler = a_sampler(node, time)
+    assert len(sampler.sample([Target(UID)]).targets) == 1
+    node.remove_pod(UID)
+    assert sampler.sample([Target(UID)]).targets == []
+    assert sampler.tick(sampler.look()).sample.targets == []
+
+
+def test_a_count_that_goes_back_is_held_and_told(tmp_path: Path) -> None:
+    """A pod's CPU time never falls, and the sample in which it would says so."""
+    node = RecordedNode(tmp_path)
+    node.add_pod(UID)
+    node.advance(pods={UID: 10})
+    sampler = a_sampler(node, Time())
+    sampler.sample([Target(UID)])
+    node.advance(pods={UID: -4})
+    sample = sampler.sample([Target(UID)])
+    assert sample.targets[0].cpu_microseconds == 10_000_000
+    assert "went back" in next(each.reason for each in sample.missing if each.subject == UID)
+
+
+def test_another_process_of_the_same_number_is_not_the_target(tmp_path: Path) -> None:
+    """A process ID that was given anew is missing, with the reason."""
+    node = RecordedNode(tmp_path)
+    node.add_process(50)
+    sampler = a_sampler(node, Time())
+    sampler.sample([Target(process_id=50)])
+    path = node.proc_root / "50/stat"
+    write(path, path.read_text().replace(" 7050 ", " 99999 "))
+    sample = sampler.sample([Target(process_id=50)])
+    assert sample.targets == []
+    (reason,) = [each.reason for each in sample.missing if each.subject == "process:50"]
+    assert "another one has its number now" in reason
+
+
+def test_a_new_beginning_of_a_counter_is_a_new_instance(tmp_path: Path) -> None:
+    """When a package's counter began anew, clients see that totals are not comparable."""
+    node, time = RecordedNode(tmp_path, begin_joules=90_000), Time()
+    sampler = a_sampler(node, time)
+    before = sampler.tick(sampler.look()).sample
+    write(node.powercap("intel-rapl:0") / "energy_uj", "3\n")
+    time.now_ns += SECOND
+    latest = sampler.tick(sampler.look())
+    assert (before.instance, latest.sample.instance) == ("instance-0", "instance-1")
+    assert latest.watts == {}
+
+
+def test_a_wrap_around_is_the_same_instance(tmp_path: Path) -> None:
+    """A counter that wraps goes on within the instance."""
+    node, time = RecordedNode(tmp_path, begin_joules=RANGE_MICROJOULES / 1e6 - 5), Time()
+    sampler = a_sampler(node, time)
+    sampler.sample([])
+    node.advance(joules={"package-0": 100})
+    time.now_ns += SECOND
+    sample = sampler.sample([])
+    assert sample.instance == "instance-0"
+    assert energy(sample)["package-0"] == 100.0
+
+
+def test_a_target_is_known_for_five_minutes(tmp_path: Path) -> None:
+    """Regular samples have a target until nobody asked for five minutes; it then goes on anew."""
+    node, time = RecordedNode(tmp_path), Time()
+    node.add_pod(UID)
+    node.advance(pods={UID: 10})
+    sampler = a_sampler(node, time)
+    sampler.sample([Target(UID)])
+    time.now_ns += KNOWN_NS
+    assert len(sampler.tick(sampler.look()).sample.targets) == 1
+    time.now_ns += 1
+    assert sampler.tick(sampler.look()).sample.targets == []
+    node.advance(pods={UID: 1})
+    assert sampler.sample([Target(UID)]).targets[0].cpu_microseconds == 11_000_000
+
+
+def test_no_more_than_64_targets_are_known(tmp_path: Path) -> None:
+    """The one that was not asked for the longest is forgotten first."""
+    node, time = RecordedNode(tmp_path), Time()
+    for process_id in range(100, 100 + MOST_KNOWN + 1):
+        node.add_process(process_id)
+    sampler = a_sampler(node, time)
+    for process_id in [*range(100, 100 + MOST_KNOWN), 100, 100 + MOST_KNOWN]:
+        sampler.sample([Target(process_id=process_id)])
+    known = {target.process_id for target in sampler.tick(sampler.look()).sample.targets}
+    assert known == {100, *range(102, 101 + MOST_KNOWN)}
+
+
+def test_what_is_switched_off_says_so(tmp_path: Path) -> None:
+    """A source that is switched off gives nothing but the reason; processes are still told of."""
+    node = RecordedNode(tmp_path)
+    node.add_pod(UID)
+    node.add_process(5)
+    places = Places(sys=None, rapl=None, proc=node.proc_root, cgroup=None)
+    sampler = Sampler(places, None, node="n", version="1", clocks=Time().clocks)
+    sample = sampler.sample([Target(UID), Target(process_id=5)])
+    assert (sample.energy, sample.cpu, sample.gpus) == ([], None, [])
+    assert [target.process_id for target in sample.targets] == [5]
+    off = {each.source: each.reason for each in sample.missing if not each.subject}
+    assert off == {
+        name: f"it is switched off (--no-{name})" for name in ("rapl", "nvml", "cgroup", "node")
+    }
+    assert not any(sampler.tick(sampler.look()).available.values())
+
+
+def test_a_failed_sample_leaves_no_stale_figures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When a regular sample fails, the one before it is not told as if it were new."""
+    gpu = OneGpu()
+    sampler = a_sampler(RecordedNode(tmp_path), Time(), gpu)
+    sampler.tick(sampler.look())
+
+    def fail(*_: object) -> GpusFound:
+        raise RuntimeError("a driver that nobody expected")
+
+    monkeypatch.setattr(OneGpu, "read", fail)
+    with pytest.raises(RuntimeError):
+        sampler.tick(sampler.look())
+    assert sampler.latest is None
+
+
+def test_sources_are_let_go(tmp_path: Path) -> None:
+    """The library of the GPUs is closed with the agent."""
+    gpu = OneGpu()
+    a_sampler(RecordedNode(tmp_path), Time(), gpu).close()
+    assert gpu.is_closed
