@@ -120,7 +120,8 @@ def _runs() -> Panels:
             lines(
                 "Runs by phase",
                 "short",
-                "BenchmarkRuns that exist, from inferometer_runs.",
+                "BenchmarkRuns that exist, from inferometer_runs. Failed: `kubectl get bmr` names "
+                "them. Queued runs wait for one that uses the same nodes.",
                 Query(f"sum by (phase) ({of(m.RUNS)})", "{{phase}}"),
             )
         ).span(12),
@@ -150,8 +151,8 @@ def _reconciling() -> Panels:
         lines(
             "Reconciles",
             "ops",
-            "How often runs are looked at, from the same histogram's count. A steady stream "
-            "without runs: something changes all the time; see the log.",
+            "How often runs are looked at, from inferometer_operator_reconcile_duration_seconds. A "
+            "steady stream without runs: something changes all the time; see the log.",
             Query(f"sum({rate(m.RECONCILE, part='_count')})", "reconciles"),
         ).span(6),
         stacked(

@@ -211,7 +211,7 @@ def _signs() -> Panels:
                 "server's own error; protocol, content: a reply that is none. See the server's "
                 "log.",
                 Query(
-                    f"sum by (result) ({rate(m.LOAD_QUERIES, _BROKEN)}) or on () {none}",
+                    f"sum by (result) ({rate(m.LOAD_QUERIES, _BROKEN)}) > 0 or on () {none}",
                     "{{result}}",
                 ),
             )

@@ -151,11 +151,12 @@ def _energy() -> Panels:
         ).span(12),
         coloured(
             lines(
-                "Joules per inference",
+                "Joules per inference, live",
                 "joule",
-                "Live and gross. Server: CPU and DRAM energy by the servers' share of the busy CPU "
-                "time, GPUs as a whole. Node: everything the nodes used. Far apart: others run "
-                "there, or the node idles beside the server. The result's figure is less the idle "
+                "Gross, from inferometer_node_energy_joules_total. Server: CPU and DRAM energy by "
+                "the servers' share of the busy CPU time, GPUs as a whole. Node: everything the "
+                "nodes used. Far apart: others run there, or the node idles beside the server. The "
+                "result's figure is less the idle "
                 f"power, and of the window only. {_NO_AGENT}",
                 Query(energy.shared_joules(), "server"),
                 Query(energy.node_joules(), "node"),

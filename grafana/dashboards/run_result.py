@@ -45,7 +45,7 @@ def panels() -> Panels:
     )
     how = words(
         "Report and reasons",
-        "Where the report is, and why a verdict is what it is.",
+        "The report says why a verdict is what it is, and of which conditions the figures are.",
         _HOW,
     )
     table = verdicts(table, "verdict")

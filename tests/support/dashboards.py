@@ -1,0 +1,72 @@
+"""How do tests read the committed dashboards, panel by panel and query by query?"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+Json = dict[str, Any]
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def text_of(path: str) -> str:
+    """Return the text of a file by its path in the checkout."""
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+DASHBOARDS: dict[str, Json] = {
+    name: json.loads(text_of(f"grafana/dashboards/{name}.json"))
+    for name in ("run", "compare", "nodes", "operator")
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One panel of a dashboard."""
+
+    where: str
+    """Dashboard and title."""
+    json: Json
+    queries: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One query of a dashboard: of a panel, a variable or an annotation."""
+
+    where: str
+    dashboard: str
+    expr: str
+    instant: bool
+    variables: frozenset[str]
+    """The names of its dashboard's variables."""
+
+
+def panels() -> Iterator[Shown]:
+    """Yield every panel of every dashboard; rows are none."""
+    for name, board in DASHBOARDS.items():
+        for panel in board["panels"]:
+            if panel["type"] != "row":
+                exprs = tuple(target["expr"] for target in panel.get("targets", ()))
+                yield Shown(f"{name}: {panel['title']}", panel, exprs)
+
+
+def queries() -> Iterator[Asked]:
+    """Yield every query of every dashboard's panels and annotations."""
+    for name, board in DASHBOARDS.items():
+        variables = frozenset(each["name"] for each in board["templating"]["list"])
+        for panel in board["panels"]:
+            for target in panel.get("targets", ()):
+                where = f"{name}: {panel['title']}: {target['refId']}"
+                instant = bool(target.get("instant"))
+                yield Asked(where, name, target["expr"], instant, variables)
+        for each in annotations(board):
+            expr = each["target"]["expr"]
+            yield Asked(f"{name}: {each['name']}", name, expr, instant=False, variables=variables)
+
+
+def annotations(board: Json) -> list[Json]:
+    """Return the annotations of a dashboard."""
+    found: list[Json] = board.get("annotations", {}).get("list", [])
+    return found
