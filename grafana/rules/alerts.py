@@ -66,20 +66,24 @@ and on ({_RUN})
         "InferometerRunInvalid",
         "warning",
         f"""
-max by ({_STEP}) (inferometer_run_valid) == 0
+min by ({_RUN}, scenario) (inferometer_run_valid) == 0
 and on ({_RUN})
 time() - max by ({_RUN}) (inferometer_run_finished_timestamp_seconds) < 3600""",
         f"The run {_WHICH} measured an INVALID figure.",
-        f"The verdict on {_PART} is INVALID: the figure is wrong, not yet known, or misses the"
-        " latency bound that was asked. Its status says which; the alert ends an hour after"
-        " the run.",
+        "The verdict on scenario {{ $labels.scenario }} is INVALID: the figure is wrong, not yet"
+        " known, or misses the latency bound that was asked. Its status says which; the alert ends"
+        " an hour after the run.",
     ),
     _alert(
         "InferometerLatencyRegressed",
         "warning",
         f"""
 (
-  ({_P99} and on ({_STEP}, run_uid) {_NEWEST})
+  (
+    {_P99}
+    and on ({_STEP}, run_uid)
+    {_NEWEST}
+  )
   > on ({_SPEC_STEP}) group_left ()
   1.1 * {_EARLIER}_median
 )
@@ -98,8 +102,8 @@ run:inferometer_server_cpu_throttled_seconds:rate1m > 0.05
 and on ({_RUN})
 {_MEASURING}""",
         f"The server of the run {_WHICH} is held down by its own CPU limit.",
-        "While it is measured, its threads wait {{ $value | humanize }} s in every second since"
-        " their limit is used up: the latency is that of the limit.",
+        "While it is measured, its threads wait {{ $value | humanizeDuration }} in every second"
+        " since their limit is used up: the latency is that of the limit.",
     ),
     _alert(
         "InferometerGpuThrottled",
@@ -124,7 +128,7 @@ and on (node)
         """
 count by (node) (last_over_time(inferometer_agent_samples_total[1h]))
 unless on (node)
-(max by (node) (rate(inferometer_agent_samples_total[2m])) > 0)""",
+(max by (node) (rate(inferometer_agent_samples_total[5m])) > 0)""",
         "The node agent on {{ $labels.node }} is gone.",
         "It took samples within the last hour and takes none now: energy and utilisation of runs on"
         " this node are unavailable. Where the node itself was removed, this ends by itself.",

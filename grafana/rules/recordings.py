@@ -7,7 +7,8 @@ comes first: a component that is scraped by two jobs counts once.
 from typing import Any
 
 _RUN = "run_namespace, run"
-_STEP = f"{_RUN}, scenario, step"
+_SCENARIO = f"{_RUN}, scenario"
+_STEP = f"{_SCENARIO}, step"
 _SPEC_STEP = "run_namespace, spec_hash, scenario, step"
 _EARLIER = "14d"
 
@@ -44,7 +45,9 @@ LIVE: list[dict[str, Any]] = [
             f"""
 histogram_quantile(
   {quantile},
-  sum by (le, {_STEP}) (rate(inferometer_load_latency_seconds_bucket[1m]))
+  sum by (le, {_STEP}) (
+    rate(inferometer_load_latency_seconds_bucket[1m])
+  )
 )""",
             quantile=quantile,
         )
@@ -84,9 +87,16 @@ sum by ({_STEP}) (rate(inferometer_load_queries_total{{result!="ok"}}[1m]))
     _recording(
         "run:inferometer_server_cpu_watts:rate1m",
         _of_servers(f"""(
-    clamp_max({_TARGET_CPU} / on (node) group_left () ({_NODE_BUSY} > 0), 1)
+    clamp_max(
+      {_TARGET_CPU}
+      / on (node) group_left ()
+      ({_NODE_BUSY} > 0),
+      1
+    )
     * on (node) group_left ()
-    sum by (node) ({_CPU_WATTS})
+    sum by (node) (
+      {_CPU_WATTS}
+    )
   )"""),
     ),
     _recording(
@@ -101,7 +111,9 @@ _P99 = "run_step:inferometer_run_latency_seconds:p99_valid"
 _NEWEST = "run_step:inferometer_run_finished_timestamp_seconds:newest"
 _FINISHED = "run_step:inferometer_run_finished_timestamp_seconds:valid"
 _INFO = "max by (run_uid, node, spec_hash, run_namespace, run) (inferometer_run_info)"
-_EARLIER_P99 = f"last_over_time({_P99}[{_EARLIER}]) unless on ({_STEP}, run_uid) {_NEWEST}"
+_EARLIER_P99 = f"""last_over_time({_P99}[{_EARLIER}])
+  unless on ({_STEP}, run_uid)
+  {_NEWEST}"""
 
 REGRESSION: list[dict[str, Any]] = [
     _recording(
@@ -109,7 +121,8 @@ REGRESSION: list[dict[str, Any]] = [
         f"""
 (
   max by ({_STEP}) (inferometer_run_latency_seconds{{quantile="0.99"}})
-  and on ({_STEP}) inferometer_run_valid == 1
+  and on ({_SCENARIO})
+  min by ({_SCENARIO}) (inferometer_run_valid) == 1
 )
 * on ({_RUN}) group_left (run_uid, node, spec_hash)
 {_INFO}""",
@@ -127,7 +140,9 @@ max by ({_RUN}) (inferometer_run_finished_timestamp_seconds)""",
         f"""
 last_over_time({_FINISHED}[{_EARLIER}])
 == on ({_SPEC_STEP}) group_left ()
-max by ({_SPEC_STEP}) (last_over_time({_FINISHED}[{_EARLIER}]))""",
+max by ({_SPEC_STEP}) (
+  last_over_time({_FINISHED}[{_EARLIER}])
+)""",
     ),
     # Of fewer than three earlier runs nothing is said: nobody knows how far they scatter.
     *(

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pytest
 
 from inferometer_api.children import GRPC_PORT, HTTP_PORT, LOADGEN, LOADGEN_PORT, SERVER, labels
+from inferometer_api.telemetry import AGENT_PORT
 from support.chart import NAMESPACE, Json, of_kind, rendered
 
 CREATE: Json = {"networkPolicies": {"create": True, "runNamespaces": ["runs"]}}
@@ -117,3 +118,27 @@ def test_nothing_else_is_let_through(scene: tuple[list[Json], Pod, str]) -> None
     assert not allowed(policies, load, server, 22)
     assert not allowed(policies, operator, stranger, 8080)
     assert not allowed(policies, stranger, operator, 22)
+
+
+def test_prometheus_reads_metrics_where_it_is_named() -> None:
+    """Pods of the namespaces named reach load and server pods where metrics are, others do not."""
+    policies = of_kind(
+        rendered(
+            {"networkPolicies": {"create": True, "prometheusNamespaces": ["monitoring", "more"]}}
+        ),
+        "NetworkPolicy",
+    )
+    load, server = a_pod(NAMESPACE, LOADGEN), a_pod(NAMESPACE, SERVER)
+    for namespace in ("monitoring", "more"):
+        scraper = Pod(namespace, {"app": "prometheus"})
+        assert allowed(policies, scraper, load, LOADGEN_PORT)
+        assert allowed(policies, scraper, server, HTTP_PORT)
+        assert not allowed(policies, scraper, server, GRPC_PORT)
+    assert not allowed(policies, Pod("elsewhere", {}), load, LOADGEN_PORT)
+
+
+def test_load_pods_reach_the_node_agents(scene: tuple[list[Json], Pod, str]) -> None:
+    """No policy of this chart keeps a load pod from asking an agent."""
+    policies, _, runs = scene
+    agent = Pod("agents", {"app.kubernetes.io/name": "inferometer-agent"})
+    assert allowed(policies, a_pod(runs, LOADGEN), agent, AGENT_PORT)

@@ -74,6 +74,9 @@ MATRIX: dict[str, Json] = {
             "podDisruptionBudget": False,
         },
         "serviceAccount": {"annotations": {"example.com/role": "none"}},
+        "agent": {"namespace": "agents", "service": "watchers"},
+        "metrics": {"scrapeAnnotations": False},
+        "dashboards": {"create": True, "namespace": "grafana", "folder": "Benchmarks"},
         "test": {"timeoutSeconds": 3600, "resources": {"cpu": "1", "memory": "1Gi"}},
     },
 }
@@ -180,6 +183,8 @@ def test_every_value_reaches_the_settings() -> None:
         "priorityClass": "measured",
         "externalAllowList": ["models.example.com:8001", "*.example.org"],
         "modelStorage": "1Ti",
+        "agent": {"namespace": "agents", "service": "watchers"},
+        "metrics": {"scrapeAnnotations": False},
     }
 
 

@@ -34,6 +34,12 @@ REFUSED: list[tuple[Json, str, str]] = [
     ({"gpu": {"runtimeClass": "a b"}}, "/gpu/runtimeClass", "pattern"),
     ({"operator": {"replicas": 0}}, "/operator/replicas", "minimum"),
     ({"networkPolicies": {"apiServerPorts": [70000]}}, "/networkPolicies/apiServerPorts/0", "max"),
+    ({"agent": {"namespace": "Agents"}}, "/agent/namespace", "pattern"),
+    ({"agent": {"service": ""}}, "/agent/service", "pattern"),
+    ({"metrics": {"podMonitor": {"interval": "5"}}}, "/metrics/podMonitor/interval", "pattern"),
+    ({"metrics": {"scrapeAnnotations": "no"}}, "/metrics/scrapeAnnotations", "boolean"),
+    ({"rules": {"labels": {"a": 1}}}, "/rules/labels/a", "string"),
+    ({"dashboards": {"label": "two words"}}, "/dashboards/label", "pattern"),
     ({"test": {"timeoutSeconds": 1}}, "/test/timeoutSeconds", "minimum"),
 ]
 
@@ -95,7 +101,12 @@ def test_a_packed_chart_is_whole(tmp_path: Path) -> None:
         published = CHECKOUT / "crds" / f"{NAME}.yaml"
         assert definition.read() == published.read_bytes()
     assert all(member.isfile() for member in held.values())
-    assert {"inferometer/files/first_run.py", "inferometer/values.schema.json"} <= set(held)
+    assert {
+        "inferometer/files/first_run.py",
+        "inferometer/files/rules/alerts.yaml",
+        "inferometer/files/dashboards/run.json",
+        "inferometer/values.schema.json",
+    } <= set(held)
 
 
 def test_chart_and_distribution_have_one_version() -> None:

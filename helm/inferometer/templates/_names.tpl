@@ -55,6 +55,11 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
 {{- end -}}
 
+{{- /* The same, with labels of the user's: (list $ LABELS). */ -}}
+{{- define "inferometer.labelsWith" -}}
+{{- mergeOverwrite (include "inferometer.labels" (index . 0) | fromYaml) (index . 1) | toYaml -}}
+{{- end -}}
+
 {{- /* The full name of an image: (list $ "serving"). */ -}}
 {{- define "inferometer.image" -}}
 {{- $images := (index . 0).Values.images -}}

@@ -25,4 +25,8 @@ priorityClass: {{ . | quote }}
 externalAllowList: {{ toJson .Values.externalAllowList }}
 allowSecrets: {{ .Values.allowSecrets }}
 modelStorage: {{ .Values.modelStorage | quote }}
+{{- with .Values.agent.namespace }}
+agent: {namespace: {{ . }}, service: {{ $.Values.agent.service }}}
+{{- end }}
+metrics: {scrapeAnnotations: {{ .Values.metrics.scrapeAnnotations }}}
 {{- end -}}

@@ -1,0 +1,126 @@
+"""Is what Prometheus and Grafana find of the chart's what there is?"""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from inferometer_api.children import LOADGEN, RESULT, SERVER, labels
+from inferometer_api.publish import CHECKOUT
+from inferometer_operator.settings import Settings
+from support.chart import NAMESPACE, Json, of_kind, rendered, settings_text
+
+MEBIBYTE = 1 << 20
+DASHBOARDS = sorted((CHECKOUT / "grafana" / "dashboards").glob("*.json"))
+MONITORS: Json = {
+    "metrics": {"serviceMonitor": {"create": True}, "podMonitor": {"create": True}},
+}
+
+
+def annotations(values: Json) -> dict[str, str]:
+    """Return the annotations of the operator's pods."""
+    (deployment,) = of_kind(rendered(values), "Deployment")
+    found: dict[str, str] = deployment["spec"]["template"]["metadata"]["annotations"]
+    return found
+
+
+def settings(values: Json) -> Settings:
+    """Return the settings that the operator is started with."""
+    return Settings.model_validate(yaml.safe_load(settings_text(rendered(values))))
+
+
+def test_annotations_lead_to_the_operators_metrics() -> None:
+    """The operator's pods say where their metrics are, and pods of runs will, unless refused."""
+    (deployment,) = of_kind(rendered(), "Deployment")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    (port,) = container["ports"]
+    found = annotations({})
+    assert found["prometheus.io/scrape"] == "true"
+    assert found["prometheus.io/port"] == str(port["containerPort"])
+    assert found["prometheus.io/path"] == "/metrics"
+    assert settings({}).metrics.scrape_annotations
+    refused = {"metrics": {"scrapeAnnotations": False}}
+    assert not any(name.startswith("prometheus.io/") for name in annotations(refused))
+    assert not settings(refused).metrics.scrape_annotations
+
+
+def test_annotations_of_the_admins_come_first() -> None:
+    """What operator.podAnnotations says of scraping replaces what the chart would say."""
+    values = {"operator": {"podAnnotations": {"prometheus.io/scrape": "false"}}}
+    assert annotations(values)["prometheus.io/scrape"] == "false"
+
+
+def test_the_operator_is_told_of_the_agents() -> None:
+    """Agents are named by their namespace; without it there are none."""
+    assert settings({}).agent is None
+    named = settings({"agent": {"namespace": "agents", "service": "watchers"}}).agent
+    assert named is not None
+    assert (named.namespace, named.service) == ("agents", "watchers")
+
+
+def test_the_service_monitor_finds_the_operator() -> None:
+    """The ServiceMonitor takes the Service of the metrics, which it brings along, by its port."""
+    objects = rendered(MONITORS)
+    (monitor,) = of_kind(objects, "ServiceMonitor")
+    (service,) = of_kind(objects, "Service")
+    wanted = monitor["spec"]["selector"]["matchLabels"]
+    assert wanted.items() <= service["metadata"]["labels"].items()
+    (endpoint,) = monitor["spec"]["endpoints"]
+    assert endpoint["port"] in {port["name"] for port in service["spec"]["ports"]}
+    assert monitor["metadata"]["namespace"] == service["metadata"]["namespace"]
+
+
+@pytest.mark.parametrize(
+    ("values", "where"),
+    [
+        ({}, {"matchNames": [NAMESPACE]}),
+        ({"watchNamespace": "runs"}, {"matchNames": ["runs"]}),
+        ({"mode": "Cluster"}, {"any": True}),
+    ],
+)
+def test_the_pod_monitor_finds_the_pods_of_runs(values: Json, where: Json) -> None:
+    """The PodMonitor takes load and server pods where runs are, and nothing else of a run."""
+    (monitor,) = of_kind(rendered(MONITORS | values), "PodMonitor")
+    spec = monitor["spec"]
+    assert spec["namespaceSelector"] == where
+    (among,) = spec["selector"]["matchExpressions"]
+    assert among["operator"] == "In"
+    for component, taken in ((LOADGEN, True), (SERVER, True), (RESULT, False)):
+        found = labels("a-run", "3f2c0a7e-uid", component)
+        assert spec["selector"]["matchLabels"].items() <= found.items()
+        assert (found[among["key"]] in among["values"]) is taken
+
+
+def test_the_rules_are_those_of_the_checkout() -> None:
+    """The PrometheusRule holds every group of grafana/rules, with braces left to Prometheus."""
+    (rule,) = of_kind(rendered({"rules": {"create": True}}), "PrometheusRule")
+    files = (CHECKOUT / "grafana" / "rules" / f"{name}.yaml" for name in ("recording", "alerts"))
+    groups = [yaml.safe_load(file.read_text(encoding="utf-8"))["groups"] for file in files]
+    assert rule["spec"]["groups"] == [group for each in groups for group in each]
+
+
+@pytest.mark.parametrize("file", DASHBOARDS, ids=lambda file: file.stem)
+def test_each_dashboard_is_installed_as_it_stands(file: Path) -> None:
+    """Grafana's sidecar finds each dashboard by its label, unchanged and in one ConfigMap."""
+    values = {"dashboards": {"create": True, "namespace": "grafana", "folder": "Benchmarks"}}
+    (found,) = (each for each in dashboards(values) if file.name in each["data"])
+    assert found["metadata"]["namespace"] == "grafana"
+    assert found["metadata"]["labels"]["grafana_dashboard"] == "1"
+    assert found["metadata"]["annotations"] == {"grafana_folder": "Benchmarks"}
+    assert found["data"][file.name] == file.read_text(encoding="utf-8")
+    assert len(json.dumps(found)) < MEBIBYTE
+
+
+def test_no_dashboard_is_left_out() -> None:
+    """There are as many ConfigMaps as dashboards, in the release's namespace by default."""
+    made = dashboards({"dashboards": {"create": True}})
+    assert len(made) == len(DASHBOARDS) > 0
+    assert {each["metadata"]["namespace"] for each in made} == {NAMESPACE}
+    assert dashboards({}) == []
+
+
+def dashboards(values: Json) -> list[Json]:
+    """Return the ConfigMaps of dashboards."""
+    found = of_kind(rendered(values), "ConfigMap")
+    return [each for each in found if "-dashboard-" in each["metadata"]["name"]]
