@@ -1,0 +1,167 @@
+"""Can a local load generator's metrics be read while it measures?"""
+
+import http.client
+import json
+import socket
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from inferometer_api.plan import Ended, Listening, LoadPlan, Measured, Progress, Report
+from support.exposed import Series, samples
+from support.load_runs import COMMAND, a_plan, reports
+from support.oracle import Oracle, fixed, serving
+
+OPEN: dict[str, Any] = {"server": {"targetQps": 200}}
+CLOSED: dict[str, Any] = {"singleStream": {}}
+RUN = {"run_namespace": "local", "run": "test"}
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A local load generator that shows its metrics."""
+
+    process: "subprocess.Popen[str]"
+    reports: Iterator[Report]
+    port: int
+
+    def ask(self, method: str = "GET", path: str = "/metrics") -> tuple[int, str, str]:
+        """Send a request; return the status, the type of the answer and the answer."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        try:
+            connection.request(method, path)
+            answer = connection.getresponse()
+            return answer.status, answer.headers["Content-Type"], answer.read().decode()
+        finally:
+            connection.close()
+
+    def metrics(self) -> dict[Series, float]:
+        """Return every sample there is now."""
+        return samples(self.ask()[2])
+
+    def until(self, wanted: Callable[[Report], bool]) -> Report:
+        """Read reports until one is wanted."""
+        return next(report for report in self.reports if wanted(report))
+
+
+@contextmanager
+def showing(plan: LoadPlan, *options: str) -> Iterator[Shown]:
+    """Start a load generator that shows its metrics, at a free port of its own choice."""
+    with subprocess.Popen(
+        (*COMMAND, "--metrics-listen", "0", *options),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert process.stdin is not None
+            process.stdin.write(plan.model_dump_json(exclude_none=True))
+            process.stdin.close()
+            told = reports(process)
+            first = next(told)
+            assert isinstance(first, Listening)
+            yield Shown(process, told, first.metrics_port)
+        finally:
+            process.kill()
+
+
+def value(found: dict[Series, float], name: str, scenario: str, **labels: str) -> float:
+    """Return the value of a scenario's series."""
+    key = {**RUN, "scenario": scenario, "step": "", **labels}
+    return found[f"inferometer_load_{name}", frozenset(key.items())]
+
+
+def measuring(scenario: str) -> Callable[[Report], bool]:
+    """Return what is true of a report of the second second of a scenario's window."""
+
+    def wanted(report: Report) -> bool:
+        return (
+            isinstance(report, Progress)
+            and (report.stage, report.scenario) == ("Measuring", scenario)
+            and report.elapsed_seconds > 1.1
+        )
+
+    return wanted
+
+
+def test_metrics_say_what_the_result_says() -> None:
+    """While it measures the figures rise; once a scenario is over they are the result's own."""
+    with serving(Oracle(law=fixed(0.002))) as oracle:
+        plan = a_plan(oracle.url("HTTP"), OPEN, CLOSED, validity={"minDurationSeconds": 2})
+        with showing(plan) as shown:
+            shown.until(measuring("s0"))
+            early = shown.metrics()
+            result = shown.until(lambda report: isinstance(report, Measured))
+            shown.until(measuring("s1"))
+            late = shown.metrics()
+            ended = shown.until(lambda report: isinstance(report, Ended))
+            assert shown.process.wait(10) == 0
+    assert isinstance(ended, Ended)
+    assert ended.outcome.state == "Complete"
+    assert isinstance(result, Measured)
+    (step,) = result.scenario.steps
+    assert value(early, "stage", "s0", stage="Measuring") == 1
+    assert value(early, "asked_queries_per_second", "s0") == 200
+    assert 0 < value(early, "achieved_queries_per_second", "s0") < 400
+    assert 0 < value(early, "queries_total", "s0", result="ok") < step.counts.succeeded
+    assert value(late, "queries_total", "s0", result="ok") == step.counts.succeeded
+    assert value(late, "scheduled_queries_total", "s0") == step.counts.scheduled
+    assert value(late, "samples_total", "s0") == step.counts.samples
+    assert step.latency is not None
+    assert value(late, "latency_seconds_count", "s0") == step.latency.count
+    mean_ns = value(late, "latency_seconds_sum", "s0") / step.latency.count * 1e9
+    assert mean_ns == pytest.approx(step.latency.mean_nanoseconds, abs=1)
+    assert value(late, "stage", "s0", stage="Measuring") == 0
+    assert value(late, "stage", "s1", stage="Measuring") == 1
+    assert value(late, "queries_total", "s1", result="ok") > 0
+    assert late["process_cpu_seconds_total", frozenset()] > 0
+
+
+def test_nothing_else_is_answered() -> None:
+    """GET /metrics is answered in Prometheus's format, every other request with 404."""
+    with serving(Oracle(ready=False)) as oracle, showing(a_plan(oracle.url("HTTP"), CLOSED)) as it:
+        status, kind, text = it.ask()
+        assert (status, kind) == (200, "text/plain; version=0.0.4; charset=utf-8")
+        stage = {**RUN, "scenario": "", "step": "", "stage": "WaitingForServer"}
+        it.until(lambda report: isinstance(report, Progress))
+        assert it.metrics()["inferometer_load_stage", frozenset(stage.items())] == 1
+        assert text.startswith("# HELP inferometer_load_")
+        for method, path in (("POST", "/metrics"), ("GET", "/progress"), ("POST", "/stop")):
+            assert it.ask(method, path)[0] == 404
+
+
+def test_a_port_that_is_taken_is_told() -> None:
+    """Metrics that were asked for and cannot be shown end it before it measures."""
+    with socket.create_server(("127.0.0.1", 0)) as taken, serving(Oracle()) as oracle:
+        port = taken.getsockname()[1]
+        ended = subprocess.run(
+            (*COMMAND, "--metrics-listen", str(port)),
+            input=a_plan(oracle.url("HTTP"), CLOSED).model_dump_json(exclude_none=True),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert oracle.answered == []
+    assert ended.returncode == 1
+    (line,) = ended.stdout.splitlines()
+    outcome = json.loads(line)["outcome"]
+    assert (outcome["state"], outcome["reason"]) == ("Failed", "SystemError")
+    assert str(port) in outcome["message"]
+
+
+def test_a_pods_port_has_the_metrics_already() -> None:
+    """--listen and --metrics-listen together are refused."""
+    ended = subprocess.run(
+        (*COMMAND, "--metrics-listen", "0", "--listen", "0"),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ended.returncode == 2
+    assert "not allowed with argument" in ended.stderr
