@@ -1,4 +1,4 @@
-"""Values that the agents' chart does not know, or that cannot be right, are refused by their name."""
+"""Values that the agents' chart does not know, or that cannot be right, are refused by name."""
 
 import json
 from typing import Any

@@ -1,0 +1,169 @@
+"""Does the agent of a real node tell what a real pod uses, and can it change nothing there?"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from inferometer_api.telemetry import AGENT_PORT, AgentSample, TargetReading
+from support.agent_chart import AGENT_CHART
+from support.chart import Json, helm, of_kind
+from support.cluster.cluster import Cluster
+from support.cluster.namespaces import fresh_namespace
+from support.cluster.processes import wait_until
+
+IMAGE = "inferometer-telemetry:0.1.0"
+_MOUNTS = """
+import json, os
+status = dict(line.split(":", 1) for line in open("/proc/self/status") if ":" in line)
+mounts = [line.split() for line in open("/proc/self/mountinfo")]
+def opens(path):
+    try:
+        open(path, "a").close()
+    except OSError as error:
+        return error.strerror
+    return "it opens"
+found = {each[4]: each[5].split(",")[0] for each in mounts if each[4].startswith("/host")}
+files = [os.path.join(place, each) for place in found for each in os.listdir(place)]
+print(json.dumps({
+    "user": os.geteuid(),
+    "capabilities": int(status["CapEff"], 16),
+    "mounts": found,
+    "opened": {each: opens(each) for each in files if os.path.isfile(each)},
+    "root": opens("/changed"),
+}))
+"""
+
+
+def v1_controllers() -> list[str]:
+    """Return which controllers of control groups v1 this machine has; none where it has v2."""
+    names = ("cpu,cpuacct", "cpu", "cpuacct", "memory")
+    folders = [Path("/sys/fs/cgroup") / name for name in names]
+    return [each.name for each in folders if each.is_dir() and not each.is_symlink()]
+
+
+@pytest.fixture(scope="module")
+def agents(cluster: Cluster) -> Iterator[str]:
+    """Install the chart into a namespace that admits host paths, and return its name."""
+    with fresh_namespace(cluster, "agents") as namespace:
+        label = "pod-security.kubernetes.io/enforce=privileged"
+        cluster.kubectl("label", "namespace", namespace, label, "--overwrite")
+        values = {
+            "operators": [{"namespace": namespace, "serviceAccount": "default"}],
+            "cgroupV1Controllers": v1_controllers(),
+        }
+        # helm --wait waits for all agents but maxUnavailable: on one node for none.
+        done = helm(
+            *("install", "agents", AGENT_CHART, "--namespace", namespace, "--values", "-"),
+            stdin=json.dumps(values),
+            kubeconfig=cluster.kubeconfig,
+        )
+        assert done.returncode == 0, done.stderr
+        for name in ("inferometer-agent", "inferometer-agent-gpu"):
+            words = ("rollout", "status", f"daemonset/{name}", "--timeout=120s")
+            cluster.kubectl(*words, "--namespace", namespace)
+        yield namespace
+        helm("uninstall", "agents", "--namespace", namespace, kubeconfig=cluster.kubeconfig)
+
+
+@pytest.fixture(scope="module")
+def agent(cluster: Cluster, agents: str) -> Json:
+    """Return the pod of the node's agent."""
+    (pod,) = cluster.get("pods", "--namespace", agents)["items"]
+    found: Json = pod
+    return found
+
+
+def sample(cluster: Cluster, agent: Json, query: str = "") -> AgentSample:
+    """Return what an agent answers, asked as docs/how-to/energy.md says."""
+    name, namespace = agent["metadata"]["name"], agent["metadata"]["namespace"]
+    path = f"/api/v1/namespaces/{namespace}/pods/{name}:{AGENT_PORT}/proxy/v1/sample{query}"
+    return AgentSample.model_validate_json(cluster.kubectl("get", "--raw", path))
+
+
+def test_it_tells_what_a_pod_uses(cluster: Cluster, agent: Json, namespace: str) -> None:
+    """CPU seconds of a pod with a limit grow, so does its throttled time; its memory is told."""
+    container = {
+        "name": "busy",
+        "image": IMAGE,
+        "command": ["python3", "-c", "while True: pass"],
+        "resources": {"limits": {"cpu": "100m", "memory": "64Mi"}},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "seccompProfile": {"type": "RuntimeDefault"},
+            "runAsNonRoot": True,
+        },
+    }
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "busy"},
+        "spec": {"containers": [container], "terminationGracePeriodSeconds": 0},
+    }
+    made = cluster.kubectl(
+        "create", "--namespace", namespace, "-o", "jsonpath={.metadata.uid}", "-f", "-",
+        stdin=json.dumps(pod),
+    )  # fmt: skip
+    seen: list[tuple[AgentSample, TargetReading]] = []
+
+    def used() -> bool:
+        now = sample(cluster, agent, f"?pod={made}")
+        seen.extend((now, target) for target in now.targets if target.cpu_microseconds)
+        return len(seen) > 1 and (
+            seen[-1][1].cpu_microseconds > seen[0][1].cpu_microseconds
+            and (seen[-1][1].throttled_microseconds or 0) > 0
+        )
+
+    wait_until(used, "CPU seconds of the pod that grow")
+    now, target = seen[-1]
+    assert target.pod_uid == made
+    assert target.memory_bytes is not None
+    assert 2**20 < target.memory_bytes < 2**26
+    assert now.node == agent["spec"]["nodeName"]
+    assert now.cpu is not None
+    assert now.cpu.busy_microseconds > 0
+    assert now.instance == seen[0][0].instance
+
+
+def test_what_the_node_lacks_is_told_with_its_reason(cluster: Cluster, agent: Json) -> None:
+    """No powercap tree and no driver: each says so; where there is a counter, root reads it."""
+    now = sample(cluster, agent)
+    missing = {(each.source, each.subject): each.reason for each in now.missing}
+    if Path("/sys/class/powercap/intel-rapl:0").exists():
+        assert {each.kind for each in now.energy} >= {"Package"}
+    else:
+        assert "/host/sys/class/powercap" in missing["rapl", ""]
+        assert now.energy == []
+    assert "libnvidia-ml.so.1" in missing["nvml", ""]
+
+
+def test_it_can_change_nothing_of_its_node(cluster: Cluster, agent: Json) -> None:
+    """It is root without a capability, and every mount below /host, and its own root, read-only."""
+    words = ("exec", "--namespace", agent["metadata"]["namespace"], agent["metadata"]["name"])
+    told = json.loads(cluster.kubectl(*words, "--", "python3", "-c", _MOUNTS))
+    assert told["user"] == 0
+    assert told["capabilities"] == 0
+    assert set(told["mounts"].values()) == {"ro"}
+    assert len(told["mounts"]) == 2 + max(1, len(v1_controllers()))
+    assert told["opened"]
+    assert set(told["opened"].values()) <= {"Read-only file system", "Permission denied"}
+    assert told["root"] == "Read-only file system"
+
+
+def test_an_operator_finds_it(cluster: Cluster, agents: str, agent: Json) -> None:
+    """A named account may list the EndpointSlices, whose endpoint has node and address; no more."""
+    account = f"--as=system:serviceaccount:{agents}:default"
+    slices = cluster.get(
+        "endpointslices", "--namespace", agents,
+        "--selector=kubernetes.io/service-name=inferometer-agent", account,
+    )["items"]  # fmt: skip
+    (endpoint,) = (endpoint for each in slices for endpoint in each["endpoints"])
+    assert endpoint["nodeName"] == agent["spec"]["nodeName"]
+    assert endpoint["addresses"] == [agent["status"]["podIP"]]
+    assert endpoint["conditions"]["ready"] is True
+    (port,) = slices[0]["ports"]
+    assert (port["name"], port["port"]) == ("http", AGENT_PORT)
+    (role,) = of_kind(cluster.get("roles", "--namespace", agents)["items"], "Role")
+    assert role["rules"][0]["verbs"] == ["list"]
