@@ -30,14 +30,16 @@ from inferometer_api.plan import (
     Report,
     Surroundings,
 )
-from inferometer_api.resolve import local_notes
+from inferometer_api.resolve import launched, local_notes
 from inferometer_api.result import Environment, Outcome, ResultDocument, ScenarioResult
 from inferometer_api.run import BenchmarkRun
 from inferometer_cli.children import Child, describe_exit
 from inferometer_cli.exits import FailedError, RefusedError
+from inferometer_cli.local_agent import Metering, agent_of, metering
 from inferometer_cli.local_inputs import inputs_file
 from inferometer_cli.local_server import Server, death, lateness, serve, start, with_last_lines
 from inferometer_cli.progress import Watch
+from inferometer_cli.prometheus_targets import PrometheusTargets
 from inferometer_cli.version import VERSION
 
 _REPORT: TypeAdapter[Report] = TypeAdapter(Report)
@@ -62,12 +64,31 @@ class _Found:
     scenarios: list[ScenarioResult] = field(default_factory=list)
     outcome: Outcome | None = None
     first_query_at: str | None = None
-    metrics_port: int | None = None
-    """Where the load generator's metrics are; None where it was not asked to show them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What a run has beside its server and its load generator."""
+
+    targets: PrometheusTargets
+    agent_url: str | None = None
+    """Of a node agent that runs already; None: the run starts its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """A run that is being done."""
+
+    run: BenchmarkRun
+    base: Path
+    """The folder that relative paths in it are relative to."""
+    beside: Beside
+    found: _Found
+    watch: Watch
 
 
 async def run_locally(
-    run: BenchmarkRun, *, base: Path, stopped: End, watch: Watch
+    run: BenchmarkRun, *, base: Path, beside: Beside, stopped: End, watch: Watch
 ) -> ResultDocument:
     """Launch, load, measure, judge and clean up; return what was found.
 
@@ -77,7 +98,7 @@ async def run_locally(
     """
     started_at = _now()
     found = _Found(run_id=str(uuid4()))
-    outcome = await _outcome(run, base, stopped, found, watch)
+    outcome = await _outcome(_Work(run, base, beside, found, watch), stopped)
     return ResultDocument(
         api_version="inferometer.dev/v1alpha1",
         kind="BenchmarkResult",
@@ -94,11 +115,9 @@ async def run_locally(
     )
 
 
-async def _outcome(
-    run: BenchmarkRun, base: Path, stopped: End, found: _Found, watch: Watch
-) -> Outcome:
+async def _outcome(work: _Work, stopped: End) -> Outcome:
     try:
-        return await _run(run, base, stopped, found, watch)
+        return await _run(work, stopped)
     except RefusedError as refusal:
         return Outcome(state="Refused", reason="CannotBeRun", message=str(refusal))
     except FailedError as fault:
@@ -116,15 +135,17 @@ async def _outcome(
         return Outcome(state="Failed", reason="InternalError", message=message)
 
 
-async def _run(run: BenchmarkRun, base: Path, stopped: End, found: _Found, watch: Watch) -> Outcome:
-    file = inputs_file(run, base)
+async def _run(work: _Work, stopped: End) -> Outcome:
+    run = work.run
+    file = inputs_file(run, work.base)
     deadline = asyncio.create_task(_deadline(run.spec.active_deadline_seconds))
     ends = [stopped, deadline]
     try:
         async with AsyncExitStack() as stack:
-            server = await _unless(ends, serve(run, base, file, stack, watch))
-            if isinstance(server, Outcome):
-                return server
+            begun = await _unless(ends, _begun(work, file, stack))
+            if isinstance(begun, Outcome):
+                return begun
+            server, metered = begun
             plan = load_plan(
                 run,
                 place="Local",
@@ -132,26 +153,38 @@ async def _run(run: BenchmarkRun, base: Path, stopped: End, found: _Found, watch
                 model_sha256=server.model_sha256,
                 inputs_file=None if file is None else str(file),
                 server_process_ids=[] if server.process is None else [server.process.process_id],
+                agents=metered.agents,
+                unmetered=metered.unmetered,
                 notes=local_notes(run),
-                run_id=found.run_id,
+                run_id=work.found.run_id,
             )
-            return await _load(plan, server, ends, stack, found, watch)
+            return await _load(plan, server, ends, stack, work)
     finally:
         deadline.cancel()
 
 
+async def _begun(work: _Work, file: Path | None, stack: AsyncExitStack) -> tuple[Server, Metering]:
+    """Return the server to load and the agent beside it, which begin at once."""
+    targets = stack.enter_context(work.beside.targets)
+    agent = await agent_of(work.beside.agent_url, is_launched=launched(work.run.spec), stack=stack)
+    server = await serve(work.run, work.base, file, stack, work.watch)
+    metered = await metering(agent, server)
+    if server.metrics_address:
+        targets.add("server", server.metrics_address)
+    for planned in metered.agents:
+        targets.add("node agent", planned.url.removeprefix("http://"))
+    return server, metered
+
+
 async def _load(
-    plan: LoadPlan,
-    server: Server,
-    ends: list[End],
-    stack: AsyncExitStack,
-    found: _Found,
-    watch: Watch,
+    plan: LoadPlan, server: Server, ends: list[End], stack: AsyncExitStack, work: _Work
 ) -> Outcome:
     """Run the load generator until it, the server, a deadline or a person ends the run."""
+    found, watch, targets = work.found, work.watch, work.beside.targets
     words = plan.model_dump_json(exclude_none=True).encode()
-    load = await start("load generator", load_command(sys.executable), stack, words)
-    reading = asyncio.create_task(_read_reports(load, found, watch))
+    command = load_command(sys.executable, metrics_port=0 if targets.is_kept else None)
+    load = await start("load generator", command, stack, words)
+    reading = asyncio.create_task(_read_reports(load, found, targets, watch))
     faults = [] if server.process is None else _server_faults(plan.run, server, server.process)
     try:
         await asyncio.wait([reading, *ends, *faults], return_when=asyncio.FIRST_COMPLETED)
@@ -191,7 +224,9 @@ async def _explained(outcome: Outcome, process: Child | None) -> Outcome:
     return outcome.model_copy(update={"message": message})
 
 
-async def _read_reports(load: Child, found: _Found, watch: Watch) -> Outcome:
+async def _read_reports(
+    load: Child, found: _Found, targets: PrometheusTargets, watch: Watch
+) -> Outcome:
     """Take in the load generator's reports until its end; return the outcome it stands for."""
     async for line in load.lines():
         try:
@@ -203,7 +238,7 @@ async def _read_reports(load: Child, found: _Found, watch: Watch) -> Outcome:
             case Progress():
                 watch(report)
             case Listening():
-                found.metrics_port = report.metrics_port
+                targets.add("load generator", f"127.0.0.1:{report.metrics_port}")
             case Surroundings():
                 found.environment = report.environment
             case Measured():

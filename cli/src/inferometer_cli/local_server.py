@@ -4,10 +4,11 @@ import asyncio
 import json
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from inferometer_api.launch import fetch_command, server_command
 from inferometer_api.result import Outcome
@@ -28,6 +29,8 @@ class Server:
     """A server to load: ours, with its process, or one that already serves."""
 
     url: str
+    metrics_address: str = ""
+    """HOST:PORT of its metrics; empty where it was not started here."""
     process: Child | None = None
     model_sha256: str | None = None
     ready_by: float = 0.0
@@ -56,8 +59,12 @@ async def serve(
     command = server_command(run, model_path=model["path"], python=sys.executable, shapes=shapes)
     ready_by = asyncio.get_running_loop().time() + run.spec.server.ready_deadline_seconds
     process = await start("server", command, stack)
+    ports = await _ports(process, run, ready_by)
+    is_http = run.spec.load.protocol == "HTTP"
+    http, grpc = (f"127.0.0.1:{ports[name]}" for name in ("httpPort", "grpcPort"))
     return Server(
-        url=await _url(process, run, ready_by),
+        url=f"http://{http}" if is_http else f"grpc://{grpc}",
+        metrics_address=http,
         process=process,
         model_sha256=model["sha256"],
         ready_by=ready_by,
@@ -119,19 +126,17 @@ async def _first_line(child: Child) -> bytes:
     )
 
 
-async def _url(process: Child, run: BenchmarkRun, ready_by: float) -> str:
+async def _ports(process: Child, run: BenchmarkRun, ready_by: float) -> Mapping[str, int]:
     try:
         async with asyncio.timeout_at(ready_by):
-            event = json.loads(await _first_line(process))
+            event: dict[str, Any] = json.loads(await _first_line(process))
     except TimeoutError:
         raise _not_ready(run, process) from None
     if event["event"] == "refused":
         raise RefusedError(event["message"])
     if event["event"] != "listening":
         raise FailedError(event["message"])
-    if run.spec.load.protocol == "HTTP":
-        return f"http://127.0.0.1:{event['httpPort']}"
-    return f"grpc://127.0.0.1:{event['grpcPort']}"
+    return event
 
 
 async def _says_ready(process: Child) -> None:

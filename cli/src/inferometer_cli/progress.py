@@ -16,6 +16,7 @@ Watch = Callable[[Progress | str], None]
 _STAGES = {
     "WaitingForServer": "waiting for the server",
     "Preparing": "preparing requests",
+    "Idle": "measuring the idle power",
     "WarmUp": "warming up",
     "Measuring": "measuring",
     "Draining": "waiting for the last replies",
@@ -54,7 +55,7 @@ class _LiveBar:
         if isinstance(event, str):
             self._bars.update(self._task, description=event, total=None, figures="")
             return
-        known = event.stage in {"WarmUp", "Measuring"}
+        known = event.stage in {"Idle", "WarmUp", "Measuring"}
         self._bars.update(
             self._task,
             description=_where(event),

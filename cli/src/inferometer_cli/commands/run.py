@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from inferometer_api.metrics import run_labels
 from inferometer_api.result import Outcome, ResultDocument
 from inferometer_api.run import BenchmarkRun
 from inferometer_cli.ending import Ending, ending_heard, exit_for
@@ -32,6 +33,23 @@ def run(
         ),
     ] = None,
     set_: SetOption = None,
+    agent: Annotated[
+        str | None,
+        typer.Option(
+            "--agent",
+            metavar="URL",
+            help="Ask the node agent that runs there already, instead of starting one.",
+        ),
+    ] = None,
+    prometheus_targets: Annotated[
+        Path | None,
+        typer.Option(
+            "--prometheus-targets",
+            metavar="FILE.json",
+            help="Keep a file for Prometheus's file_sd_configs, while the run's processes can be "
+            "scraped.",
+        ),
+    ] = None,
     *,
     json: Annotated[
         bool, typer.Option("--json", help="Print the result document instead of the table.")
@@ -49,7 +67,7 @@ def run(
 
     check_room(directory)
     with ending_heard() as ending:
-        document = _measure(asked, file.parent.resolve(), ending)
+        document = _measure(asked, file.parent.resolve(), ending, agent, prometheus_targets)
         _keep_and_show(document, directory, json=json)
     if document.outcome.state == "Complete" and ending.exit is not None:
         tell("inferometer: The run was asked to end when all was measured; its result is whole.")
@@ -57,8 +75,13 @@ def run(
     raise typer.Exit(exit_of(document))
 
 
-def _measure(asked: BenchmarkRun, base: Path, ending: Ending) -> ResultDocument:
-    from inferometer_cli.local_run import run_locally
+def _measure(
+    asked: BenchmarkRun, base: Path, ending: Ending, agent: str | None, targets: Path | None
+) -> ResultDocument:
+    from inferometer_cli.local_run import Beside, run_locally
+    from inferometer_cli.prometheus_targets import PrometheusTargets
+
+    beside = Beside(PrometheusTargets(targets, run_labels(asked)[1]), agent)
 
     async def measure() -> ResultDocument:
         loop = asyncio.get_running_loop()
@@ -70,7 +93,7 @@ def _measure(asked: BenchmarkRun, base: Path, ending: Ending) -> ResultDocument:
 
         ending.tell(end)
         with watching(progress()) as watch:
-            return await run_locally(asked, base=base, stopped=stopped, watch=watch)
+            return await run_locally(asked, base=base, beside=beside, stopped=stopped, watch=watch)
 
     return asyncio.run(measure())
 

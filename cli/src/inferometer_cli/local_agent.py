@@ -1,0 +1,113 @@
+"""Which node agent tells what the server of a local run uses?"""
+
+import asyncio
+import json
+import socket
+import sys
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from pydantic import ValidationError
+
+from inferometer_api.launch import agent_command
+from inferometer_api.plan import PlannedAgent
+from inferometer_api.telemetry import SAMPLE_PATH, AgentSample
+from inferometer_cli.children import Child
+from inferometer_cli.exits import RefusedError
+from inferometer_cli.local_server import Server, start, with_last_lines
+
+_BEGIN_SECONDS = 10.0
+"""How long a child may take to listen, beside the server that starts too."""
+_ANSWER_SECONDS = 5.0
+_MOST_BYTES = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """An agent of this run's own, or one that runs already; of the node with this name."""
+
+    node: str
+    url: str = ""
+    process: Child | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Metering:
+    """What the plan says of agents."""
+
+    agents: list[PlannedAgent]
+    unmetered: str = ""
+    """Why there is no agent: a sentence without its period."""
+
+
+async def agent_of(url: str | None, *, is_launched: bool, stack: AsyncExitStack) -> Agent | None:
+    """Return the agent at `url`, else one that begins now as a child and ends with the stack.
+
+    None where the server is not started here: what runs it is not known. Raises RefusedError where
+    no agent answers at `url`.
+    """
+    if url is not None:
+        return Agent(node=await _node_at(url), url=url.rstrip("/"))
+    if not is_launched:
+        return None
+    node = socket.gethostname()
+    command = agent_command(sys.executable, host="127.0.0.1", node=node)
+    return Agent(node, process=await start("node agent", command, stack))
+
+
+async def metering(agent: Agent | None, server: Server) -> Metering:
+    """Return what the plan says of the agent, once it listens; a run goes on without one."""
+    if agent is None:
+        return Metering([], "the server is External: name its node's agent by --agent URL")
+    url = agent.url
+    if agent.process is not None:
+        try:
+            async with asyncio.timeout(_BEGIN_SECONDS):
+                url = f"http://127.0.0.1:{await _port(agent.process)}"
+        except (TimeoutError, OSError) as error:
+            why = str(error) or f"it did not listen within {_BEGIN_SECONDS:g} s"
+            reason = with_last_lines(f"the node agent could not be started: {why}", agent.process)
+            return Metering([], reason.removesuffix("."))
+    process_ids = [] if server.process is None else [server.process.process_id]
+    return Metering([PlannedAgent(url=url, node=agent.node, process_ids=process_ids)])
+
+
+async def _port(child: Child) -> int:
+    async for line in child.lines():
+        return int(json.loads(line)["port"])
+    raise ConnectionError("it ended at its start")
+
+
+async def _node_at(url: str) -> str:
+    """Return the node that the agent at a URL watches. Raises RefusedError."""
+    parts = urlsplit(url)
+    if parts.scheme != "http" or not parts.hostname or parts.path not in {"", "/"} or parts.query:
+        raise RefusedError(f"--agent {url} is no agent's URL: it is http://HOST:PORT.")
+    # Heavy to import, and seldom needed.
+    import aiohttp
+
+    timeout = aiohttp.ClientTimeout(total=_ANSWER_SECONDS)
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=timeout) as session,
+            session.get(f"{url.rstrip('/')}{SAMPLE_PATH}", allow_redirects=False) as answer,
+        ):
+            answer.raise_for_status()
+            body = await answer.content.read(_MOST_BYTES)
+        return AgentSample.model_validate_json(body).node
+    except ValidationError:
+        raise _refused(url, "what answers there is no agent of this version") from None
+    except aiohttp.ClientResponseError as error:
+        raise _refused(url, f"what answers there said {error.status}") from None
+    except TimeoutError:
+        raise _refused(url, f"nothing answered within {_ANSWER_SECONDS:g} s") from None
+    except (aiohttp.ClientError, OSError, ValueError) as error:
+        raise _refused(url, str(error)) from None
+
+
+def _refused(url: str, why: str) -> RefusedError:
+    return RefusedError(
+        f"No node agent answered at --agent {url}: {why}. Start one with inferometer-agent, or "
+        "leave --agent out: the run then starts its own."
+    )
