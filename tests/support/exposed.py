@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from inferometer_api.metrics import METRICS, Component
+
 Series = tuple[str, frozenset[tuple[str, str]]]
 """A sample's name with its labels."""
 
@@ -46,3 +48,36 @@ def families(text: str) -> dict[str, ExposedFamily]:
             name, family.type, family.documentation, frozenset(names), tuple(sorted(bounds))
         )
     return found
+
+
+def is_own(name: str) -> bool:
+    """Say whether a family is of prometheus-client itself."""
+    return name.startswith(("process_", "python_"))
+
+
+def faults(component: Component, text: str) -> list[str]:
+    """Return in what a component's text differs from the metrics that it is said to have.
+
+    Every family with its name, type and help; each sample with exactly its labels; each histogram
+    with its buckets; and beside these nothing but prometheus-client's own.
+    """
+    found = {name: each for name, each in families(text).items() if not is_own(name)}
+    named = {metric.name: metric for metric in METRICS[component]}
+    differs = [f"{name} is told, and in no list" for name in found if name not in named]
+    for name, metric in named.items():
+        told = found.get(name)
+        if told is None:
+            differs.append(f"{name} is missing")
+            continue
+        if (told.type, told.help) != (metric.type, metric.help):
+            differs.append(f"{name} is a {told.type}: {told.help}")
+        if told.labels - {frozenset(metric.labels)}:
+            differs.append(f"{name} has the labels {[sorted(each) for each in told.labels]}")
+        if told.bounds not in ((), (*metric.buckets, float("inf"))):
+            differs.append(f"{name} has other buckets")
+    return differs
+
+
+def silent(text: str) -> set[str]:
+    """Return the metrics that have no sample in a text."""
+    return {name for name, each in families(text).items() if not each.labels and not is_own(name)}

@@ -1,0 +1,124 @@
+"""Does each component tell exactly the metrics that dashboards and rules count on?"""
+
+import json
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from inferometer_api.launch import agent_command
+from inferometer_api.metrics import METRICS, Component
+from inferometer_operator.wiring.metrics import exposition
+from support import onnx_models
+from support.exposed import faults, silent
+from support.load_pods import a_load_pod, measures
+from support.load_runs import a_plan
+from support.oracle import Oracle, fixed
+from support.oracle import serving as oracle_serving
+from support.recorded_node import RecordedNode
+from support.serving_process import serving, wait_until
+from support.told_runs import a_finished_run, a_raw_run, a_tally
+
+GPU = {
+    "nvmlDeviceGetUUID": "GPU-1",
+    "nvmlDeviceGetName": "NVIDIA A100",
+    "nvmlDeviceGetTotalEnergyConsumption": "1000",
+    "nvmlDeviceGetPowerUsage": "70000",
+    "nvmlDeviceGetUtilizationRates": "gpu 50\nmemory 10",
+    "nvmlDeviceGetMemoryInfo": "total 1000\nused 10\nfree 990",
+    "nvmlDeviceGetClockInfo": "1400",
+    "nvmlDeviceGetTemperature": "40",
+    "nvmlDeviceGetCurrentClocksEventReasons": "4",
+    "nvmlDeviceGetMigMode": "0 0",
+}
+"""What NVML says of a GPU, by the names of its functions."""
+
+
+def read(url: str) -> str:
+    """Return what is told at an address."""
+    with urllib.request.urlopen(url, timeout=10) as answer:  # noqa: S310 - loopback
+        text: bytes = answer.read()
+        return text.decode()
+
+
+def server(folder: Path) -> str:
+    """Return what a server tells that was asked for something by HTTP."""
+    path = onnx_models.save(onnx_models.identity(shape=("batch", 64)), folder / "m.onnx")
+    with serving(path, "--run", "r", "--run-namespace", "n") as process:
+        read(f"http://{process.http_url}/v2/health/live")
+        return read(f"http://{process.http_url}/metrics")
+
+
+def load_generator(folder: Path) -> str:
+    """Return what a load generator in a pod tells while it measures an open loop."""
+    with oracle_serving(Oracle(law=fixed(0.002))) as oracle:
+        asked = {"server": {"targetQps": 100}}
+        plan = a_plan(oracle.url("HTTP"), asked, validity={"minDurationSeconds": 20})
+        (one,) = plan.servers
+        servers = [one.model_copy(update={"pod_uid": "uid", "node": "node1"})]
+        with a_load_pod(plan.model_copy(update={"servers": servers}), folder) as pod:
+            pod.until(measures)
+            pod.until(
+                lambda report: report.progress is not None and report.progress.qps is not None
+            )
+            status, text = pod.ask("GET", "/metrics")
+            assert status == 200
+            return text.decode()
+
+
+@contextmanager
+def an_agent(*options: str) -> Iterator[str]:
+    """Start a node agent; give its URL."""
+    command = [*agent_command(sys.executable, host="127.0.0.1"), *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            port = json.loads(process.stdout.readline())["port"]
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.kill()
+
+
+def node_agent(folder: Path) -> str:
+    """Return what the agent of a node with every source tells once a pod was asked for."""
+    node = RecordedNode(folder)
+    node.add_pod("6fdd4dba-2c4c-4c6c-9a8a-3f6a5c2a7f10")
+    for function, answer in GPU.items():
+        file = folder / "nvml/gpu-0" / function
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(answer)
+    with an_agent(*node.options, "--nvml-root", str(folder / "nvml")) as url:
+        read(f"{url}/v1/sample?pod=6fdd4dba-2c4c-4c6c-9a8a-3f6a5c2a7f10")
+        shown = "inferometer_target_memory_bytes{"
+        wait_until(lambda: shown in read(f"{url}/metrics"), "a sample of the pod")
+        return read(f"{url}/metrics")
+
+
+def operator(_: Path) -> str:
+    """Return what an operator tells that knows a finished run and one that goes on."""
+    running = a_raw_run("b", phase="Measuring", startTime="2026-01-01T00:00:00Z")
+    tally = a_tally(a_finished_run(), running)
+    tally.api_failed("409")
+    return exposition(tally)().decode()
+
+
+TOLD: dict[Component, Callable[[Path], str]] = {
+    "load generator": load_generator,
+    "server": server,
+    "node agent": node_agent,
+    "operator": operator,
+}
+
+
+@pytest.mark.parametrize("component", METRICS)
+def test_a_component_tells_the_metrics_that_it_is_said_to(
+    component: Component, tmp_path: Path
+) -> None:
+    """Its text has the families listed, no other, each with type, labels, buckets and a sample."""
+    text = TOLD[component](tmp_path)
+    assert faults(component, text) == []
+    assert silent(text) == set()
