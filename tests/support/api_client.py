@@ -17,6 +17,7 @@ _PLURALS = {
     "BenchmarkRun": "apis/inferometer.dev/v1alpha1 benchmarkruns",
     "ConfigMap": "api/v1 configmaps",
     "Deployment": "apis/apps/v1 deployments",
+    "EndpointSlice": "apis/discovery.k8s.io/v1 endpointslices",
     "Event": "api/v1 events",
     "Job": "apis/batch/v1 jobs",
     "Lease": "apis/coordination.k8s.io/v1 leases",

@@ -34,17 +34,27 @@ def operator_account(api: Api, namespace: str, *, secrets: bool = False) -> str:
 
 def an_account(api: Api, namespace: str, name: str, rules: list[dict[str, Any]]) -> str:
     """Make a service account with these rights in its namespace, and return a token of it."""
-    metadata = {"metadata": {"name": name}}
-    subject = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
-    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name}
     accounts = f"/api/v1/namespaces/{namespace}/serviceaccounts"
+    api.ask("POST", accounts, {"metadata": {"name": name}})
+    _grant(api, namespace, (namespace, name), rules)
+    told = api.ask("POST", f"{accounts}/{name}/token", {"spec": {}})
+    return str(told["status"]["token"])
+
+
+def grant_agents(api: Api, namespace: str, operator_namespace: str) -> None:
+    """Give an operator just the rights that the node agents' chart gives in its namespace."""
+    rules = [_rule(right) for right in rights.AGENTS]
+    _grant(api, namespace, (operator_namespace, ACCOUNT), rules)
+
+
+def _grant(api: Api, namespace: str, account: tuple[str, str], rules: list[dict[str, Any]]) -> None:
+    metadata = {"metadata": {"name": account[1]}}
+    subject = {"kind": "ServiceAccount", "namespace": account[0], "name": account[1]}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": account[1]}
     granted = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}"
-    api.ask("POST", accounts, metadata)
     api.ask("POST", f"{granted}/roles", {**metadata, "rules": rules})
     binding = {**metadata, "subjects": [subject], "roleRef": role}
     api.ask("POST", f"{granted}/rolebindings", binding)
-    told = api.ask("POST", f"{accounts}/{name}/token", {"spec": {}})
-    return str(told["status"]["token"])
 
 
 def _rule(right: Right) -> dict[str, Any]:

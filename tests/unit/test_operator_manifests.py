@@ -18,6 +18,7 @@ from inferometer_operator.manifests.owner import Manifest, Owner
 from inferometer_operator.manifests.plan_map import plan_map
 from inferometer_operator.manifests.result_maps import result_maps
 from inferometer_operator.manifests.server_deployment import server_deployment
+from inferometer_operator.settings import Metrics
 from support.manifests import FULL, IMAGES, OWNER, PLAIN, after, load_pod, read, server_pod
 from support.pod_security import containers, violations
 from support.run_table import rows
@@ -172,6 +173,23 @@ def test_a_ready_server_is_left_alone() -> None:
     assert probe["periodSeconds"] == 1
     assert probe["failureThreshold"] > 7
     assert not {"livenessProbe", "readinessProbe", "lifecycle"} & set(server)
+
+
+def test_prometheus_finds_what_pods_tell() -> None:
+    """By the name of a port, and by annotations unless the admin wants none."""
+    unannotated = PLAIN.model_copy(update={"metrics": Metrics(scrape_annotations=False)})
+    for make, port in ((server_deployment, 8000), (load_job, 8080)):
+        template = make(read(a_run(load={"protocol": "GRPC"})), OWNER, PLAIN)["spec"]["template"]
+        assert template["metadata"]["annotations"] == {
+            "prometheus.io/scrape": "true",
+            "prometheus.io/port": str(port),
+            "prometheus.io/path": "/metrics",
+        }
+        (container,) = template["spec"]["containers"]
+        ports = {each["name"]: each["containerPort"] for each in container["ports"]}
+        assert ports["http"] == port
+        bare = make(read(a_run()), OWNER, unannotated)["spec"]["template"]["metadata"]
+        assert "annotations" not in bare
 
 
 def test_a_lost_node_is_known_soon() -> None:

@@ -65,7 +65,7 @@ class _Collector(Collector):
         yield _gauge(LEADER, [((), float(tally.leads))])
         # Of several replicas one alone tells of runs.
         if tally.leads:
-            yield _gauge(API_ERRORS, [((code,), n) for code, n in sorted(tally.api_errors.items())])
+            yield _api_errors(tally.api_errors)
             yield _histogram(RECONCILE, tally.reconciled)
             if tally.knows_runs:
                 runs = tally.runs

@@ -90,7 +90,15 @@ class Observer:
 
     async def _before_begin(self, run: Json, turn: Turn) -> Observed:
         service, found = await asyncio.gather(self._service(run), self._references(run))
-        return Observed(turn=turn, service=service, references=found)
+        # An External server is there already: the plan is made as soon as the run begins.
+        begins = turn.admitted and service is not None
+        return Observed(
+            turn=turn,
+            service=service,
+            references=found,
+            agents=await of_agents(self.reader, self.settings, run, ()) if begins else None,
+            behind_service=await of_service(self.reader, run) if begins else None,
+        )
 
     async def _references(self, run: Json) -> dict[Reference, Json | None]:
         namespace = run["metadata"]["namespace"]

@@ -1,0 +1,160 @@
+"""Does the operator find real EndpointSlices' agents, and tell Prometheus of real runs?"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from inferometer_api import rights
+from inferometer_api.children import LOADGEN
+from support.api_client import Object
+from support.cluster.audit import requests
+from support.cluster.control_plane import ControlPlane
+from support.cluster.namespaces import fresh_namespace
+from support.cluster_objects import endpoint, endpoint_slice
+from support.fault_proxy import FaultProxy, FirstWriteOf
+from support.operator_process import OperatorProcess, grant_agents
+from support.stage import Stage
+
+AGENT = "inferometer-agent"
+
+
+@pytest.fixture
+def agents(api_server: ControlPlane) -> Iterator[str]:
+    """Make the namespace of the node agents."""
+    with fresh_namespace(api_server, "agents") as name:
+        yield name
+
+
+def write_slice(stage: Stage, namespace: str, service: str, *endpoints: Object) -> None:
+    """Write a slice that no controller of the cluster's own looks after."""
+    made = endpoint_slice(service, *endpoints)
+    made["metadata"]["labels"] = {"kubernetes.io/service-name": service}
+    stage.api.create("EndpointSlice", namespace, made)
+
+
+def test_the_plan_names_the_agent_of_the_servers_node(stage: Stage, agents: str) -> None:
+    """With the server pod's UID; the operator uses no right that neither chart grants."""
+    stage.start_operator(agent={"namespace": agents})
+    grant_agents(stage.api, agents, stage.namespace)
+    write_slice(
+        stage, agents, AGENT, endpoint("fake-node", "10.1.0.1"), endpoint("other", "10.1.0.2")
+    )
+    stage.apply()
+    status = stage.finished()
+    assert status["nodes"] == ["fake-node"]
+    plan = stage.load().plan
+    (uid,) = (each["podUid"] for each in plan["servers"])
+    assert plan["agents"] == [
+        {"url": "http://10.1.0.1:9465", "node": "fake-node", "podUids": [uid], "processIds": []}
+    ]
+    assert plan["unmetered"] == ""
+    asked = [
+        (each.group, each.resource, each.verb)
+        for each in requests(stage.control_plane.audit_log, stage.user)
+        if each.namespace == agents
+    ]
+    assert asked == [
+        (right.group, right.resource, verb) for right in rights.AGENTS for verb in right.verbs
+    ]
+
+
+def test_an_operator_that_may_not_list_agents_measures_without(stage: Stage, agents: str) -> None:
+    """The run ends well, and its plan says who can give the right."""
+    stage.start_operator(agent={"namespace": agents})
+    stage.apply()
+    status = stage.finished()
+    assert status["phase"] == "Complete"
+    plan = stage.load().plan
+    assert plan["agents"] == []
+    assert "is forbidden" in plan["unmetered"]
+    assert "the chart inferometer-agent gives" in plan["unmetered"]
+
+
+def test_an_external_servers_agents_are_found_by_its_pods(stage: Stage, agents: str) -> None:
+    """Behind its Service, in the namespace of the run."""
+    stage.start_operator(agent={"namespace": agents})
+    grant_agents(stage.api, agents, stage.namespace)
+    write_slice(stage, agents, AGENT, endpoint("node7", "10.1.0.7"))
+    service = {"metadata": {"name": "theirs"}, "spec": {"ports": [{"port": 80}]}}
+    stage.api.create("Service", stage.namespace, service)
+    pod = {"namespace": stage.namespace, "name": "one", "uid": "uid-of-one"}
+    write_slice(stage, stage.namespace, "theirs", endpoint("node7", "10.2.0.1", pod=pod))
+    server = {"runtime": "External", "external": {"service": {"name": "theirs", "port": 80}}}
+    stage.apply(model={"name": "m"}, server=server)
+    assert stage.finished()["nodes"] == ["node7"]
+    (agent,) = stage.load().plan["agents"]
+    assert (agent["url"], agent["podUids"]) == ("http://10.1.0.7:9465", ["uid-of-one"])
+
+
+def told(operator: OperatorProcess, name: str) -> list[dict[str, Any]]:
+    """Return the labels of each series of a name, with its value."""
+    code, text = operator.health("/metrics")
+    assert code == 200
+    return [
+        {**sample.labels, "value": sample.value}
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.name == name
+    ]
+
+
+def test_prometheus_is_told_of_runs_by_the_leader_until_they_are_deleted(stage: Stage) -> None:
+    """By one that was started anew as well, and by nobody who stands by."""
+    lease = ("--lease-namespace", stage.namespace, "--lease-seconds", "5")
+    leader = stage.start_operator(*lease)
+    standby = stage.begin_operator(*lease)
+    standby.wait_told("health_served")
+    stage.play(LOADGEN, stage.loads.follow)
+    stage.apply()
+    load = stage.load()
+    load.show("Measuring", load.scenarios[0])
+    stage.wait("Measuring")
+    (since,) = told(leader, "inferometer_run_phase_since_timestamp_seconds")
+    assert (since["run_namespace"], since["run"], since["phase"]) == (
+        stage.namespace,
+        "a-run",
+        "Measuring",
+    )
+    (deadline,) = told(leader, "inferometer_run_deadline_timestamp_seconds")
+    assert deadline["value"] > since["value"]
+    load.judge(load.scenarios[0])
+    load.end()
+    status = stage.finished()
+    (found,) = status["scenarios"]
+
+    def is_told(operator: OperatorProcess) -> None:
+        stage.wait_for(lambda: told(operator, "inferometer_run_info"), "the run's series")
+        (info,) = told(operator, "inferometer_run_info")
+        assert (info["run_uid"], info["node"]) == (stage.run()["metadata"]["uid"], "fake-node")
+        (rate,) = told(operator, "inferometer_run_queries_per_second")
+        assert rate["value"] == found["achievedMilliQps"] / 1000
+        (took,) = told(operator, "inferometer_operator_reconcile_duration_seconds_count")
+        assert took["value"] > 0
+        assert not told(operator, "inferometer_run_phase_since_timestamp_seconds")
+
+    is_told(leader)
+    assert told(standby, "inferometer_operator_leader") == [{"value": 0.0}]
+    assert told(standby, "inferometer_runs") == []
+    assert leader.ask_to_end() == 0
+    is_told(standby)
+    stage.api.delete("BenchmarkRun", stage.namespace, "a-run")
+    stage.wait_for(lambda: not told(standby, "inferometer_run_info"), "the end of the series")
+    runs = told(standby, "inferometer_runs")
+    assert runs
+    assert sum(each["value"] for each in runs) == 0
+
+
+def test_requests_that_the_api_server_refuses_are_counted(stage: Stage) -> None:
+    """By their code, whoever made them; that there is no such object yet is no fault."""
+    proxy = FaultProxy(stage.control_plane, stage.folder)
+    proxy.rule = rule = FirstWriteOf("broken")
+    try:
+        operator = stage.start_operator(through=proxy)
+        stage.apply()
+        stage.finished()
+        errors = told(operator, "inferometer_operator_api_errors_total")
+    finally:
+        proxy.close()
+    assert {each["code"]: each["value"] for each in errors} == {"500": len(rule.met)}

@@ -1,0 +1,93 @@
+"""Which raw runs does the operator tell Prometheus of, and what is on the page that it gives?"""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
+
+from inferometer_api.metrics import METRICS
+from inferometer_operator.reconcile.times import stamp
+from inferometer_operator.wiring.metrics import exposition
+from inferometer_operator.wiring.tally import Tally
+from support.cluster_objects import EPOCH, Object, condition
+from support.runs import a_run
+
+MEASURED: Object = {
+    "verdict": "VALID",
+    "queries": 2048,
+    "errors": 3,
+    "achievedMilliQps": 123_400,
+    "p50Microseconds": 8_100,
+    "p90Microseconds": 9_000,
+    "p99Microseconds": 12_345,
+    "p999Microseconds": 20_000,
+    "microjoulesPerInference": 250_000,
+    "netMicrojoulesPerInference": -1_000,
+    "energyAttribution": "shared",
+}
+
+
+def a_raw_run(name: str = "a-run", *, spec: Object | None = None, **status: Any) -> Object:
+    """Return a run as the API server gives it, with this status."""
+    return {
+        **a_run(**(spec or {})),
+        "metadata": {
+            "name": name,
+            "namespace": "team",
+            "uid": f"uid-{name}",
+            "resourceVersion": "1",
+            "creationTimestamp": stamp(EPOCH),
+        },
+        "status": status,
+    }
+
+
+def a_finished_run(
+    name: str = "a-run", *, number: int = 0, names: Sequence[str] = ("latency",), **more: Any
+) -> Object:
+    """Return a run that measured scenarios of these names; a higher number ended later."""
+    spec = {"scenarios": [{"name": each, "singleStream": {}} for each in names]}
+    told: Object = {
+        "phase": "Complete",
+        "startTime": stamp(EPOCH + timedelta(seconds=number)),
+        "completionTime": stamp(EPOCH + timedelta(seconds=60 + number)),
+        "nodes": ["node1", "node2"],
+        "conditions": [
+            condition("Complete", "True", reason="Measured"),
+            condition("Finished", "True", reason="Complete"),
+        ],
+        "scenarios": [{"name": each, **MEASURED} for each in names],
+    }
+    return a_raw_run(name, spec=spec, **{**told, **more})
+
+
+def a_tally(*runs: Object) -> Tally:
+    """Return what an operator has counted that leads and has seen these runs."""
+    tally = Tally()
+    tally.leads = tally.knows_runs = True
+    for run in runs:
+        tally.see(run)
+    return tally
+
+
+def scraped(tally: Tally) -> list[Sample]:
+    """Return every sample on the page, but those of the process."""
+    text = exposition(tally)().decode()
+    return [
+        sample
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if not sample.name.startswith("process_")
+    ]
+
+
+def values(tally: Tally, name: str) -> dict[tuple[str, ...], float]:
+    """Return the values of a series by those of its labels, in the order of the reference."""
+    labels = next((each.labels for each in METRICS["operator"] if each.name == name), ())
+    return {
+        tuple(sample.labels[label] for label in labels): sample.value
+        for sample in scraped(tally)
+        if sample.name == name
+    }

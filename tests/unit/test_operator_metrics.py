@@ -1,0 +1,230 @@
+"""What does the operator tell Prometheus, of which runs, and for how long?"""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from inferometer_api.metrics import METRICS
+from inferometer_api.run import BenchmarkRun
+from inferometer_operator.reconcile.run_facts import spec_hash
+from inferometer_operator.wiring.metrics import MOST_RUNS, exposition
+from support.cluster_objects import EPOCH, condition
+from support.runs import a_run
+from support.told_runs import MEASURED, a_finished_run, a_raw_run, a_tally, scraped, values
+
+RUN = ("team", "a-run")
+STEP = (*RUN, "latency", "")
+BEGAN = EPOCH.timestamp()
+OF_ONE_SCENARIO, MORE_OF_EACH_SCENARIO = 13, 10
+"""Series of a finished run: its info, start and end, and of each scenario verdict, rate, queries,
+errors, four quantiles, energy gross and net."""
+
+
+def test_every_metric_of_the_operator_is_told_and_no_other() -> None:
+    """Names, types, help and labels are those of the reference; beside them the process's."""
+    run = a_finished_run()
+    tally = a_tally(run, a_raw_run("b", phase="Starting", startTime="2026-03-12T14:00:00Z"))
+    tally.api_failed("500")
+    text = exposition(tally)().decode()
+    told = {family.name: family for family in text_string_to_metric_families(text)}
+    wanted = {metric.name.removesuffix("_total"): metric for metric in METRICS["operator"]}
+    assert {name for name in told if not name.startswith("process_")} == wanted.keys()
+    assert "process_resident_memory_bytes" in told
+    for name, metric in wanted.items():
+        assert (told[name].type, told[name].documentation) == (metric.type, metric.help)
+        labels = {frozenset(sample.labels) - {"le"} for sample in told[name].samples}
+        assert labels == {frozenset(metric.labels)}, name
+
+
+def test_who_stands_by_tells_nothing_but_that() -> None:
+    """Else each run was told of twice, by two replicas."""
+    tally = a_tally(a_finished_run())
+    tally.leads = False
+    assert [(sample.name, sample.value) for sample in scraped(tally)] == [
+        ("inferometer_operator_leader", 0.0)
+    ]
+
+
+def test_a_leader_that_has_not_seen_the_runs_yet_counts_none() -> None:
+    """A cluster that cannot be asked has not lost its runs."""
+    tally = a_tally()
+    tally.knows_runs = False
+    assert not any(sample.name.startswith("inferometer_run") for sample in scraped(tally))
+    assert values(tally, "inferometer_operator_leader") == {(): 1.0}
+
+
+def test_what_a_run_measured_is_told_in_base_units() -> None:
+    """Seconds, joules and queries per second, as its status has them."""
+    tally = a_tally(a_finished_run())
+    for name, value in (
+        ("valid", 1.0),
+        ("queries_per_second", 123.4),
+        ("queries", 2048.0),
+        ("errors", 3.0),
+    ):
+        assert values(tally, f"inferometer_run_{name}") == {STEP: value}
+    assert values(tally, "inferometer_run_latency_seconds") == {
+        (*STEP, "0.5"): 0.0081,
+        (*STEP, "0.9"): 0.009,
+        (*STEP, "0.99"): 0.012345,
+        (*STEP, "0.999"): 0.02,
+    }
+    assert values(tally, "inferometer_run_joules_per_inference") == {(*STEP, "shared"): 0.25}
+    assert values(tally, "inferometer_run_net_joules_per_inference") == {(*STEP, "shared"): -0.001}
+    assert values(tally, "inferometer_run_started_timestamp_seconds") == {RUN: BEGAN}
+    assert values(tally, "inferometer_run_finished_timestamp_seconds") == {RUN: BEGAN + 60}
+    ((labels, one),) = values(tally, "inferometer_run_info").items()
+    facts = (*RUN, "uid-a-run", "resnet50", "OnnxRuntime", "CPU", "HTTP", "node1", "Complete")
+    assert (labels[:-1], one) == (facts, 1.0)
+
+
+def test_figures_that_are_not_there_have_no_series() -> None:
+    """Energy that is unavailable is no zero."""
+    measured = {"name": "latency", "verdict": "INVALID", "energyAttribution": "unavailable"}
+    tally = a_tally(a_finished_run(scenarios=[measured]))
+    names = Counter(sample.name for sample in scraped(tally))
+    assert values(tally, "inferometer_run_valid") == {STEP: 0.0}
+    for absent in ("joules_per_inference", "net_joules_per_inference", "latency_seconds"):
+        assert names[f"inferometer_run_{absent}"] == 0
+
+
+@pytest.mark.parametrize(
+    ("reason", "spec", "model"),
+    [("DeadlineExceeded", {}, "resnet50"), ("InvalidSpec", {"scenarios": []}, "")],
+)
+def test_a_failed_run_tells_why(reason: str, spec: dict[str, Any], model: str) -> None:
+    """Also one whose spec nobody can read, or that never began."""
+    conditions = [condition("Failed", "True", reason=reason), condition("Finished", "True")]
+    conditions[1]["reason"] = "Failed"
+    at = "2026-03-12T14:01:00Z"
+    tally = a_tally(a_raw_run(spec=spec, phase="Failed", completionTime=at, conditions=conditions))
+    ((labels, _),) = values(tally, "inferometer_run_info").items()
+    assert (labels[3], labels[8], bool(labels[9])) == (model, reason, bool(model))
+    assert values(tally, "inferometer_run_started_timestamp_seconds") == {}
+    assert values(tally, "inferometer_runs")["Failed",] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("scenarios", "series"),
+    [(1, OF_ONE_SCENARIO), (3, OF_ONE_SCENARIO + 2 * MORE_OF_EACH_SCENARIO)],
+)
+def test_the_newest_200_finished_runs_have_so_many_series(scenarios: int, series: int) -> None:
+    """Whatever else is there: the oldest is told of again when a newer one is deleted."""
+    names = [f"s{number}" for number in range(scenarios)]
+    runs = [a_finished_run(f"r{n}", number=n, names=names) for n in range(MOST_RUNS + 3)]
+    tally = a_tally(*runs)
+    told = Counter(sample.labels["run"] for sample in scraped(tally) if "run" in sample.labels)
+    assert told == {f"r{n}": series for n in range(3, MOST_RUNS + 3)}
+    assert values(tally, "inferometer_runs")["Complete",] == MOST_RUNS + 3
+    tally.forget("uid-r100")
+    assert ("team", "r2") in values(tally, "inferometer_run_started_timestamp_seconds")
+    assert ("team", "r100") not in values(tally, "inferometer_run_started_timestamp_seconds")
+
+
+@pytest.mark.parametrize(
+    ("phase", "since", "status"),
+    [
+        ("", 0, {}),
+        ("Queued", 5, {"conditions": [condition("Accepted", "True", reason="Queued")]}),
+        ("Starting", 7, {"startTime": "2026-03-12T14:00:07Z"}),
+        (
+            "Measuring",
+            9,
+            {
+                "startTime": "2026-03-12T14:00:07Z",
+                "conditions": [condition("Measuring", "True", reason="Measuring")],
+            },
+        ),
+        (
+            "Complete",
+            11,
+            {
+                "startTime": "2026-03-12T14:00:07Z",
+                "completionTime": "2026-03-12T14:00:11Z",
+                "conditions": [condition("Complete", "True", reason="Measured")],
+            },
+        ),
+    ],
+)
+def test_a_run_that_is_not_finished_tells_since_when_and_until_when(
+    phase: str, since: int, status: dict[str, Any]
+) -> None:
+    """A stuck run shows by both; one that has not begun has no deadline yet."""
+    for each in status.get("conditions", ()):
+        each["lastTransitionTime"] = f"2026-03-12T14:00:{since:02}Z"
+    told = {**status, **({"phase": phase} if phase else {})}
+    tally = a_tally(a_raw_run(spec={"activeDeadlineSeconds": 100}, **told))
+    assert values(tally, "inferometer_run_phase_since_timestamp_seconds") == {
+        (*RUN, phase or "Pending"): BEGAN + since
+    }
+    deadlines = {RUN: BEGAN + 107} if "startTime" in status else {}
+    assert values(tally, "inferometer_run_deadline_timestamp_seconds") == deadlines
+    assert values(tally, "inferometer_runs")[phase or "Pending",] == 1.0
+    assert values(tally, "inferometer_run_info") == {}
+
+
+def test_a_run_of_a_deleted_ones_name_takes_its_place() -> None:
+    """Two would be one series: Prometheus refuses the whole page."""
+    tally = a_tally(a_finished_run())
+    again = a_finished_run()
+    again["metadata"] |= {"uid": "another", "resourceVersion": "2"}
+    tally.see(again)
+    tally.forget("uid-a-run")
+    ((labels, _),) = values(tally, "inferometer_run_info").items()
+    assert labels[2] == "another"
+
+
+def test_scenarios_of_one_name_are_one_series() -> None:
+    """The last of them counts."""
+    twice = [{"name": "latency", **MEASURED, "queries": count} for count in (1, 2)]
+    tally = a_tally(a_finished_run(scenarios=twice))
+    assert values(tally, "inferometer_run_queries") == {STEP: 2.0}
+
+
+def test_how_long_a_look_took_is_a_histogram() -> None:
+    """Its buckets are cumulated, and end with all."""
+    tally = a_tally()
+    for seconds in (0.0, 0.5e-6, 0.01, 1000.0):
+        tally.reconciled.add(seconds)
+    name = "inferometer_operator_reconcile_duration_seconds"
+    buckets = [sample.value for sample in scraped(tally) if sample.name == f"{name}_bucket"]
+    assert buckets == sorted(buckets)
+    assert (buckets[0], buckets[-2], buckets[-1]) == (2.0, 3.0, 4.0)
+    assert values(tally, f"{name}_count") == {(): 4.0}
+    assert values(tally, f"{name}_sum")[()] == pytest.approx(1000.01)
+
+
+def read(**spec: Any) -> BenchmarkRun:
+    """Return a valid run."""
+    return BenchmarkRun.model_validate(a_run(**spec))
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"load": {"seed": 7}},
+        {"retention": {"ttlSecondsAfterFinished": 1}},
+        {"telemetry": {"idleSeconds": 0}},
+        {"load": {"protocol": "HTTP"}},
+    ],
+)
+def test_runs_that_ask_for_the_same_have_one_hash(spec: dict[str, Any]) -> None:
+    """Whatever their seed, their deadline, or what they spell out of the defaults."""
+    assert spec_hash(read(**spec)) == spec_hash(read())
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"load": {"protocol": "GRPC"}},
+        {"server": {"resources": {"cpu": 2}}},
+        {"model": {"uri": "zoo://classification/alexnet"}},
+        {"scenarios": [{"name": "other", "singleStream": {}}]},
+        {"validity": {"warmUpSeconds": 1}},
+    ],
+)
+def test_runs_that_ask_for_something_else_have_another_hash(spec: dict[str, Any]) -> None:
+    """They are not to be compared."""
+    assert spec_hash(read(**spec)) != spec_hash(read())

@@ -1,0 +1,74 @@
+"""Which runs does the crew care for, when a watch tells of them, or fails to?"""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from inferometer_operator.wiring.crew import Crew
+from inferometer_operator.wiring.worker import Edges, Worker
+from support.played_cluster import SETTINGS, no_pauses, until
+from support.told_runs import a_finished_run, a_tally
+
+pytestmark = pytest.mark.usefixtures(no_pauses.__name__)
+
+
+class _Gone:
+    """A cluster without any run."""
+
+    def __init__(self) -> None:
+        self.read: list[str] = []
+
+    async def found(self, _kind: str, _namespace: str, name: str) -> None:
+        self.read.append(name)
+
+    async def pods(self, *_: str) -> tuple[()]:
+        return ()
+
+
+def a_crew(cluster: _Gone) -> tuple[Crew, Edges]:
+    """Return a crew that finds no run where it looks."""
+    played: Any = cluster
+    edges = Edges(
+        decide=played,
+        settings=SETTINGS,
+        reader=played,
+        writer=played,
+        observer=played,
+        actor=played,
+        tally=a_tally(),
+    )
+    return Crew(edges), edges
+
+
+def test_a_run_that_is_deleted_is_told_of_no_more() -> None:
+    """At once, though its worker may still wait for its pods."""
+
+    async def deleted() -> None:
+        crew, edges = a_crew(_Gone())
+        crew.run_changed("ADDED", a_finished_run())
+        assert edges.tally.runs
+        crew.run_changed("DELETED", a_finished_run())
+        assert not edges.tally.runs
+        await crew.dismiss()
+
+    asyncio.run(deleted())
+
+
+def test_a_run_whose_end_nobody_told_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A list without it says that it went while the watch was broken; others cost no request."""
+    monkeypatch.setattr("inferometer_operator.wiring.crew._TOLD_SECONDS", 0.0)
+    woken: list[str] = []
+    monkeypatch.setattr(Worker, "wake", lambda worker: woken.append(worker.uid))
+
+    async def listed() -> None:
+        crew, _ = a_crew(_Gone())
+        for name in ("gone", "told"):
+            crew.run_changed(None, a_finished_run(name))
+        crew.listed()
+        crew.run_changed(None, a_finished_run("told"))
+        await until(lambda: bool(woken))
+        await crew.dismiss()
+
+    asyncio.run(listed())
+    assert woken == ["uid-gone"]
