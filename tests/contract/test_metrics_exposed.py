@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from inferometer_api.handover import LoadReport
 from inferometer_api.launch import agent_command
 from inferometer_api.metrics import METRICS, Component
 from inferometer_operator.wiring.metrics import exposition
@@ -51,6 +52,11 @@ def server(folder: Path) -> str:
     with serving(path, "--run", "r", "--run-namespace", "n") as process:
         read(f"http://{process.http_url}/v2/health/live")
         return read(f"http://{process.http_url}/metrics")
+
+
+def knows_a_rate(report: LoadReport) -> bool:
+    """Whether a whole second of a window is over."""
+    return report.progress is not None and report.progress.qps is not None
 
 
 def load_generator(folder: Path) -> str:
