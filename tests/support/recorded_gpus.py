@@ -1,0 +1,150 @@
+"""How does a test have GPUs that tell what it wants?
+
+By a tree of NVML's answers, which the test advances. The agent reads it with --nvml-root, or
+through the stub of the driver's library; docs/reference/node-agent.md describes it.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from inferometer_telemetry.gpu import open_gpus
+from inferometer_telemetry.sources import GpusFound, Target
+
+Function = Literal[
+    "nvmlDeviceGetUUID",
+    "nvmlDeviceGetName",
+    "nvmlDeviceGetTotalEnergyConsumption",
+    "nvmlDeviceGetPowerUsage",
+    "nvmlDeviceGetUtilizationRates",
+    "nvmlDeviceGetProcessUtilization",
+    "nvmlDeviceGetComputeRunningProcesses",
+    "nvmlDeviceGetGraphicsRunningProcesses",
+    "nvmlDeviceGetMemoryInfo",
+    "nvmlDeviceGetClockInfo",
+    "nvmlDeviceGetTemperature",
+    "nvmlDeviceGetCurrentClocksEventReasons",
+    "nvmlDeviceGetMigMode",
+]
+NOT_SUPPORTED, NO_PERMISSION, DRIVER_NOT_LOADED, GPU_IS_LOST = 3, 4, 9, 15
+SW_POWER_CAP, HW_THERMAL_SLOWDOWN, GPU_IDLE = 0x4, 0x40, 0x1
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedGpu:
+    """One GPU of a tree."""
+
+    folder: Path
+    uuid: str
+
+    @classmethod
+    def make(cls, root: Path, index: int = 0, *, uuid: str = "") -> "RecordedGpu":
+        """Write a GPU that tells everything, idle and without processes."""
+        gpu = cls(root / f"gpu-{index}", uuid or f"GPU-0000000{index}-aaaa-bbbb-cccc-dddddddddddd")
+        gpu.folder.mkdir(parents=True)
+        gpu.tell("nvmlDeviceGetUUID", gpu.uuid)
+        gpu.tell("nvmlDeviceGetName", "NVIDIA A100-SXM4-40GB")
+        gpu.tell("nvmlDeviceGetMemoryInfo", "total 42949672960\nfree 41875931136\nused 1073741824")
+        gpu.tell("nvmlDeviceGetClockInfo", 1410)
+        gpu.tell("nvmlDeviceGetTemperature", 41)
+        gpu.tell("nvmlDeviceGetCurrentClocksEventReasons", GPU_IDLE)
+        gpu.tell("nvmlDeviceGetMigMode", "0 0")
+        gpu.energy(5_000_000)
+        gpu.power(50_000)
+        gpu.utilization(0)
+        gpu.processes([])
+        gpu.samples([])
+        gpu.tell("nvmlDeviceGetGraphicsRunningProcesses", "")
+        return gpu
+
+    def tell(self, function: Function, answer: object) -> None:
+        """Replace an answer at once: a reader never finds half of one."""
+        beside = self.folder / f".{function}"
+        beside.write_text(f"{answer}\n", encoding="utf-8")
+        beside.replace(self.folder / function)
+
+    def refuse(self, function: Function, error: int = NOT_SUPPORTED) -> None:
+        """Answer with one of NVML's errors."""
+        self.tell(function, f"error {error}")
+
+    def energy(self, millijoules: int) -> None:
+        """Set the energy counter."""
+        self.tell("nvmlDeviceGetTotalEnergyConsumption", millijoules)
+
+    def power(self, milliwatts: int) -> None:
+        """Set the power that it takes now."""
+        self.tell("nvmlDeviceGetPowerUsage", milliwatts)
+
+    def utilization(self, percent: int) -> None:
+        """Set how busy the whole GPU is."""
+        self.tell("nvmlDeviceGetUtilizationRates", f"gpu {percent}\nmemory 0")
+
+    def processes(self, ids: Iterable[int]) -> None:
+        """Set whose processes compute on it."""
+        rows = [f"{each} 536870912" for each in ids]
+        self.tell("nvmlDeviceGetComputeRunningProcesses", "\n".join(rows))
+
+    def samples(self, rows: Iterable[tuple[int, int, int]]) -> None:
+        """Set how busy each process keeps it: (process, time stamp in microseconds, percent)."""
+        told = [f"{process} {until} {percent} 0 0 0" for process, until, percent in rows]
+        self.tell("nvmlDeviceGetProcessUtilization", "\n".join(told))
+
+    def cut(self, instances: Sequence[Iterable[int]]) -> None:
+        """Cut it into instances with these processes; its utilisation is then not told."""
+        self.tell("nvmlDeviceGetMigMode", "1 1")
+        self.refuse("nvmlDeviceGetUtilizationRates")
+        self.refuse("nvmlDeviceGetProcessUtilization")
+        for at, ids in enumerate(instances):
+            part = RecordedGpu(self.folder / f"mig-{at}", "")
+            part.folder.mkdir(exist_ok=True)
+            part.processes(ids)
+
+
+SECOND = 1_000_000_000
+MICROSECONDS = 1_000_000
+ONE, OTHER = Target(pod_uid="one"), Target(process_id=22)
+OWNERS = {11: [ONE], 12: [ONE], 22: [OTHER]}
+STAMP = 1_700_000_000_000_000
+"""What the driver's clock says at the start, in microseconds."""
+
+
+def owners(process_id: int) -> Collection[Target]:
+    """Tell whose process it is."""
+    return OWNERS.get(process_id, [])
+
+
+class GpuNode:
+    """A node with recorded GPUs, whose time goes on as a test says."""
+
+    def __init__(self, root: Path, count: int = 1) -> None:
+        root.mkdir(exist_ok=True)
+        self.root = root
+        self.gpus = [RecordedGpu.make(root, at) for at in range(count)]
+        self.source = open_gpus(root)
+        self.now_ns = 17 * SECOND
+
+    def read(self, seconds: float = 0.0, asked: Collection[Target] = (ONE, OTHER)) -> GpusFound:
+        """Return the reading after some seconds."""
+        self.now_ns += round(seconds * SECOND)
+        return self.source.read(self.now_ns, asked, owners)
+
+    @property
+    def stamp(self) -> int:
+        """What the driver's clock says now, in microseconds."""
+        return STAMP + self.now_ns // 1000
+
+
+def joules(found: GpusFound) -> dict[str, float]:
+    """Return the joules of each domain."""
+    return {each.domain: each.microjoules / 1e6 for each in found.energy}
+
+
+def busy(found: GpusFound) -> dict[Target, int | None]:
+    """Return the busy microseconds of each target, of all GPUs but one has none."""
+    return {target: uses[0].busy_microseconds for target, uses in found.uses.items()}
+
+
+def reasons(found: GpusFound) -> str:
+    """Return all that is missing, as one text."""
+    return "\n".join(f"{each.subject}: {each.reason}" for each in found.missing)

@@ -1,0 +1,167 @@
+"""What becomes of the figures of GPUs when NVML, a GPU or one answer is not there?"""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from inferometer_telemetry.gpu import open_gpus
+from inferometer_telemetry.gpu_totals import GAP_NS
+from support.recorded_gpus import (
+    DRIVER_NOT_LOADED,
+    GPU_IS_LOST,
+    NO_PERMISSION,
+    SECOND,
+    Function,
+    GpuNode,
+    joules,
+    owners,
+    reasons,
+)
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> GpuNode:
+    """Return a node with one GPU."""
+    return GpuNode(tmp_path / "nvml")
+
+
+@pytest.mark.parametrize(
+    ("function", "what"),
+    [
+        ("nvmlDeviceGetMemoryInfo", "its memory"),
+        ("nvmlDeviceGetClockInfo", "its clock"),
+        ("nvmlDeviceGetTemperature", "its temperature"),
+        ("nvmlDeviceGetCurrentClocksEventReasons", "why its clock is held down"),
+        ("nvmlDeviceGetComputeRunningProcesses", "its processes"),
+        ("nvmlDeviceGetPowerUsage", "its power"),
+    ],
+)
+def test_one_refused_question_takes_nothing_else(
+    node: GpuNode, function: Function, what: str
+) -> None:
+    """What NVML does not support or permit is missing with NVML's word; the rest goes on."""
+    node.gpus[0].refuse(function, NO_PERMISSION)
+    found = node.read()
+    assert reasons(found) == (
+        f"{node.gpus[0].uuid}: NVML does not tell {what}: Insufficient Permissions"
+    )
+    assert found.missing[0].source == "nvml"
+    assert joules(found) == {"gpu-0": 0.0}
+
+
+def test_neither_counter_nor_power_is_no_zero(node: GpuNode) -> None:
+    """A GPU that tells nothing of energy has no domain, and two reasons."""
+    node.gpus[0].refuse("nvmlDeviceGetTotalEnergyConsumption")
+    node.gpus[0].refuse("nvmlDeviceGetPowerUsage")
+    found = node.read()
+    assert found.energy == []
+    assert "it has no energy counter, and its power is not told: Not Supported" in reasons(found)
+    assert len(found.gpus) == 1
+
+
+def test_a_counter_that_is_silent_for_a_moment_goes_on(node: GpuNode) -> None:
+    """No domain while it is not told, the whole difference afterwards, never the other method."""
+    node.read()
+    node.gpus[0].refuse("nvmlDeviceGetTotalEnergyConsumption", NO_PERMISSION)
+    found = node.read(1)
+    assert found.energy == []
+    assert "its energy counter is not told: Insufficient Permissions" in reasons(found)
+    node.gpus[0].energy(5_002_000)
+    found = node.read(1)
+    assert [(each.method, each.microjoules) for each in found.energy] == [("Counter", 2_000_000)]
+
+
+def test_a_counter_that_went_back_is_not_believed(node: GpuNode) -> None:
+    """After a new start of the driver the energy is missing, until the agent is started anew."""
+    node.read()
+    node.gpus[0].energy(10)
+    for _ in range(2):
+        found = node.read(1)
+        assert found.energy == []
+        assert "its energy counter went back" in reasons(found)
+
+
+def test_power_that_nobody_saw_is_not_made_up(node: GpuNode) -> None:
+    """After a gap that is longer than any interval, the sum of power is missing."""
+    node.gpus[0].refuse("nvmlDeviceGetTotalEnergyConsumption")
+    node.read()
+    assert joules(node.read(GAP_NS / SECOND)) == {"gpu-0": pytest.approx(50 * GAP_NS / SECOND)}
+    found = node.read(GAP_NS / SECOND + 1)
+    assert found.energy == []
+    assert "its power was not told for more than" in reasons(found)
+
+
+def test_a_lost_gpu_leaves_the_others(tmp_path: Path) -> None:
+    """A GPU that fell off the bus is missing by its UUID; it counts on when it is back."""
+    node = GpuNode(tmp_path / "nvml", count=2)
+    node.read()
+    lost, left = node.gpus
+    lost.refuse("nvmlDeviceGetMemoryInfo", GPU_IS_LOST)
+    left.energy(5_001_000)
+    found = node.read(1)
+    assert joules(found) == {"gpu-1": 1.0}
+    assert reasons(found) == f"{lost.uuid}: the GPU does not answer: GPU is lost"
+    lost.tell("nvmlDeviceGetMemoryInfo", "total 2\nfree 1\nused 1")
+    lost.energy(5_090_000)
+    assert reasons(node.read(1)) != ""
+    assert joules(node.read(60)) == {"gpu-0": 90.0, "gpu-1": 1.0}
+
+
+def test_a_driver_that_goes_and_comes_is_found_again(node: GpuNode, tmp_path: Path) -> None:
+    """While it is away everything is missing with the reason; its GPUs go on where they were."""
+    node.read()
+    moved = tmp_path / "moved"
+    node.root.rename(moved)
+    found = node.read(1)
+    assert (found.gpus, found.energy) == ([], [])
+    assert "does not answer" in reasons(found)
+    moved.rename(node.root)
+    node.gpus[0].refuse("nvmlDeviceGetMemoryInfo", DRIVER_NOT_LOADED)
+    assert reasons(node.read(60)) == ": NVIDIA's driver went away: Driver Not Loaded"
+    node.gpus[0].tell("nvmlDeviceGetMemoryInfo", "total 2\nfree 1\nused 1")
+    node.gpus[0].energy(5_003_000)
+    assert joules(node.read(1)) == {}
+    assert joules(node.read(60)) == {"gpu-0": 3.0}
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (9, "NVIDIA's driver is not loaded"),
+        (12, "no NVIDIA driver's library (libnvidia-ml.so.1) was found"),
+        (18, "the NVIDIA driver's library is of another version than its kernel module"),
+        (4, "the agent may not open NVIDIA's devices (/dev/nvidia*)"),
+        (999, "NVML does not start: Unknown Error"),
+    ],
+)
+def test_why_there_is_no_driver_is_told(tmp_path: Path, error: int, reason: str) -> None:
+    """NVML's own errors at its start are told as what they mean here."""
+    (tmp_path / "nvmlInit").write_text(f"error {error}")
+    found = open_gpus(tmp_path).read(0, [], owners)
+    assert [(each.source, each.subject, each.reason) for each in found.missing] == [
+        ("nvml", "", reason)
+    ]
+
+
+def test_no_library_and_no_gpu_are_told(tmp_path: Path) -> None:
+    """A machine without the driver's library says so, and so does a driver without a GPU."""
+    absent = open_gpus(tmp_path / "absent").read(0, [], owners)
+    assert reasons(absent) == ": no NVIDIA driver's library (libnvidia-ml.so.1) was found"
+    assert reasons(open_gpus(tmp_path).read(0, [], owners)) == ": NVIDIA's driver knows no GPU"
+
+
+def test_a_file_that_is_no_answer_is_named(node: GpuNode) -> None:
+    """What cannot be read of a recorded tree is missing, with the file's name."""
+    node.gpus[0].tell("nvmlDeviceGetPowerUsage", "fifty")
+    found = node.read()
+    assert "gpu-0/nvmlDeviceGetPowerUsage is no answer of nvmlDeviceGetPowerUsage" in reasons(found)
+    assert joules(found) == {"gpu-0": 0.0}
+
+
+def test_nothing_is_read_after_the_end(node: GpuNode) -> None:
+    """Closing twice is harmless, and a tree may go away meanwhile."""
+    node.read()
+    shutil.rmtree(node.root)
+    node.source.close()
+    node.source.close()
