@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from inferometer_api.telemetry import AGENT_PORT, AgentSample, TargetReading
-from support.agent_chart import AGENT_CHART
-from support.chart import Json, helm, of_kind
+from support.agent_chart import agents_installed, agents_namespace, v1_controllers
+from support.chart import Json, of_kind
 from support.cluster.cluster import Cluster
-from support.cluster.namespaces import fresh_namespace
 from support.cluster.processes import wait_until
 
 IMAGE = "inferometer-telemetry:0.1.0"
@@ -36,35 +35,13 @@ print(json.dumps({
 """
 
 
-def v1_controllers() -> list[str]:
-    """Return which controllers of control groups v1 this machine has; none where it has v2."""
-    names = ("cpu,cpuacct", "cpu", "cpuacct", "memory")
-    folders = [Path("/sys/fs/cgroup") / name for name in names]
-    return [each.name for each in folders if each.is_dir() and not each.is_symlink()]
-
-
 @pytest.fixture(scope="module")
 def agents(cluster: Cluster) -> Iterator[str]:
     """Install the chart into a namespace that admits host paths, and return its name."""
-    with fresh_namespace(cluster, "agents") as namespace:
-        label = "pod-security.kubernetes.io/enforce=privileged"
-        cluster.kubectl("label", "namespace", namespace, label, "--overwrite")
-        values = {
-            "operators": [{"namespace": namespace, "serviceAccount": "default"}],
-            "cgroupV1Controllers": v1_controllers(),
-        }
-        # helm --wait waits for all agents but maxUnavailable: on one node for none.
-        done = helm(
-            *("install", "agents", AGENT_CHART, "--namespace", namespace, "--values", "-"),
-            stdin=json.dumps(values),
-            kubeconfig=cluster.kubeconfig,
-        )
-        assert done.returncode == 0, done.stderr
-        for name in ("inferometer-agent", "inferometer-agent-gpu"):
-            words = ("rollout", "status", f"daemonset/{name}", "--timeout=120s")
-            cluster.kubectl(*words, "--namespace", namespace)
-        yield namespace
-        helm("uninstall", "agents", "--namespace", namespace, kubeconfig=cluster.kubeconfig)
+    with agents_namespace(cluster) as namespace:
+        operator = {"namespace": namespace, "serviceAccount": "default"}
+        with agents_installed(cluster, namespace, operator):
+            yield namespace
 
 
 @pytest.fixture(scope="module")

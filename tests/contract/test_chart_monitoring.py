@@ -45,6 +45,17 @@ def test_annotations_lead_to_the_operators_metrics() -> None:
     assert not settings(refused).metrics.scrape_annotations
 
 
+def test_nothing_is_found_twice() -> None:
+    """What a monitor finds carries no annotations by which it would be found once more."""
+    operators, runs = (
+        {"metrics": {monitor: {"create": True}}} for monitor in ("serviceMonitor", "podMonitor")
+    )
+    assert "prometheus.io/scrape" not in annotations(operators)
+    assert settings(operators).metrics.scrape_annotations
+    assert "prometheus.io/scrape" in annotations(runs)
+    assert not settings(runs).metrics.scrape_annotations
+
+
 def test_annotations_of_the_admins_come_first() -> None:
     """What operator.podAnnotations says of scraping replaces what the chart would say."""
     values = {"operator": {"podAnnotations": {"prometheus.io/scrape": "false"}}}

@@ -124,7 +124,7 @@ def test_prometheus_reads_metrics_where_it_is_named() -> None:
     """Pods of the namespaces named reach load and server pods where metrics are, others do not."""
     policies = of_kind(
         rendered(
-            {"networkPolicies": {"create": True, "prometheusNamespaces": ["monitoring", "more"]}}
+            {"networkPolicies": {"create": True, "monitoringNamespaces": ["monitoring", "more"]}}
         ),
         "NetworkPolicy",
     )

@@ -1,14 +1,17 @@
-"""What does the node agent's chart make of these values?"""
+"""What does the node agent's chart make of these values, in text and on real nodes?"""
 
 import json
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import yaml
 
 from inferometer_api.publish import CHECKOUT
 from support.chart import Json, helm, of_kind
+from support.cluster.cluster import Cluster
+from support.cluster.namespaces import fresh_namespace
 
 AGENT_CHART = CHECKOUT / "helm" / "inferometer-agent"
 AGENTS = "inferometer-agents"
@@ -43,3 +46,40 @@ def agent_pods(objects: list[Json]) -> Iterator[tuple[str, Json]]:
     """Yield the name and the pods' spec of each DaemonSet."""
     for made in of_kind(objects, "DaemonSet"):
         yield made["metadata"]["name"], made["spec"]["template"]["spec"]
+
+
+@contextmanager
+def agents_namespace(cluster: Cluster) -> Iterator[str]:
+    """Yield the name of a fresh namespace that admits host paths."""
+    with fresh_namespace(cluster, "agents") as namespace:
+        label = "pod-security.kubernetes.io/enforce=privileged"
+        cluster.kubectl("label", "namespace", namespace, label, "--overwrite")
+        yield namespace
+
+
+@contextmanager
+def agents_installed(cluster: Cluster, namespace: str, *operators: Json) -> Iterator[None]:
+    """Have an agent on every node, which these accounts of operators may find."""
+    values = {"operators": list(operators), "cgroupV1Controllers": v1_controllers()}
+    # helm --wait waits for all agents but maxUnavailable: on one node for none.
+    done = helm(
+        *("install", "agents", AGENT_CHART, "--namespace", namespace, "--values", "-"),
+        stdin=json.dumps(values),
+        kubeconfig=cluster.kubeconfig,
+    )
+    if done.returncode != 0:
+        raise RuntimeError(f"The agents' chart could not be installed: {done.stderr}")
+    try:
+        for name in ("inferometer-agent", "inferometer-agent-gpu"):
+            words = ("rollout", "status", f"daemonset/{name}", "--timeout=120s")
+            cluster.kubectl(*words, "--namespace", namespace)
+        yield
+    finally:
+        helm("uninstall", "agents", "--namespace", namespace, kubeconfig=cluster.kubeconfig)
+
+
+def v1_controllers() -> list[str]:
+    """Return which controllers of control groups v1 this machine has; none where it has v2."""
+    names = ("cpu,cpuacct", "cpu", "cpuacct", "memory")
+    folders = [Path("/sys/fs/cgroup") / name for name in names]
+    return [each.name for each in folders if each.is_dir() and not each.is_symlink()]

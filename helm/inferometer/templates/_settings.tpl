@@ -28,5 +28,5 @@ modelStorage: {{ .Values.modelStorage | quote }}
 {{- with .Values.agent.namespace }}
 agent: {namespace: {{ . }}, service: {{ $.Values.agent.service }}}
 {{- end }}
-metrics: {scrapeAnnotations: {{ .Values.metrics.scrapeAnnotations }}}
+metrics: {scrapeAnnotations: {{ and .Values.metrics.scrapeAnnotations (not .Values.metrics.podMonitor.create) }}}
 {{- end -}}

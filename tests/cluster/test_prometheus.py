@@ -1,0 +1,88 @@
+"""Does a Prometheus that scrapes every 5 s see a run on a real node, and its status' figures?"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.chart import Json
+from support.cluster.cluster import Cluster
+from support.monitored import Monitored, monitored_run
+
+LIVE = (
+    "inferometer_load_achieved_queries_per_second{%RUN%} > 0",
+    'inferometer_load_stage{%RUN%, stage="Measuring"} == 1',
+    "inferometer_load_latency_seconds_count{%RUN%} > 0",
+    "inferometer_load_target_info{%RUN%}",
+    "inferometer_server_ready{%RUN%} == 1",
+    "inferometer_server_inferences_total{%RUN%} > 0",
+    'inferometer_run_phase_since_timestamp_seconds{%RUN%, phase="Measuring"}',
+    "inferometer_run_deadline_timestamp_seconds{%RUN%}",
+    "run_step:inferometer_load_latency_seconds:quantile_rate1m{%RUN%}",
+    "run:inferometer_server_cpu_cores:rate1m{%RUN%} > 0",
+)
+
+QUANTILES = {"p50": "0.5", "p90": "0.9", "p99": "0.99", "p999": "0.999"}
+ALWAYS_THERE = {
+    "operator": "inferometer_operator_leader",
+    "node agent": "inferometer_agent_samples_total",
+    "load generator": "inferometer_load_stage",
+    "server": "inferometer_server_info",
+}
+
+
+@pytest.fixture(scope="module")
+def monitored(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Monitored]:
+    """Measure one run that Prometheus watches, for all tests of this file."""
+    folder: Path = tmp_path_factory.mktemp("prometheus")
+    with monitored_run(cluster, folder, LIVE) as found:
+        yield found
+
+
+def scenarios(monitored: Monitored) -> list[Json]:
+    """Return what the status says of each scenario."""
+    found: list[Json] = monitored.status["scenarios"]
+    return found
+
+
+def finished(monitored: Monitored, metric: str, scenario: str, **labels: str) -> float:
+    """Return the value of one of the operator's gauges of a scenario."""
+    named = {"run_namespace": monitored.namespace, "run": monitored.run, "scenario": scenario}
+    chosen = ", ".join(f'{label}="{value}"' for label, value in (named | labels).items())
+    return monitored.prometheus.value(f"{metric}{{{chosen}}}")
+
+
+def test_what_a_run_does_is_seen_while_it_does_it(monitored: Monitored) -> None:
+    """Rate, stage, latency, server and its CPU are there before the run has ended."""
+    assert set(LIVE) - set(monitored.live) == set()
+
+
+def test_the_figures_of_a_finished_run_are_those_of_its_status(monitored: Monitored) -> None:
+    """Rate, percentiles, counts and verdict of each scenario, to the last digit of the status."""
+    assert len(scenarios(monitored)) == 2
+    for each in scenarios(monitored):
+        name = each["name"]
+        assert finished(monitored, "inferometer_run_valid", name) == (each["verdict"] == "VALID")
+        rate = finished(monitored, "inferometer_run_queries_per_second", name)
+        assert rate == pytest.approx(each["achievedMilliQps"] / 1e3)
+        assert finished(monitored, "inferometer_run_queries", name) == each["queries"]
+        for field, quantile in QUANTILES.items():
+            told = finished(monitored, "inferometer_run_latency_seconds", name, quantile=quantile)
+            assert told == pytest.approx(each[f"{field}Microseconds"] / 1e6), quantile
+
+
+def test_every_component_is_scraped_once(monitored: Monitored) -> None:
+    """Each target answers; operator, agent, load and server pods had one target each."""
+    down = [each for each in monitored.prometheus.targets() if each["health"] == "down"]
+    assert down == []
+    seconds = round(monitored.ended - monitored.began) + 60
+    for component, metric in ALWAYS_THERE.items():
+        found = monitored.prometheus.query(f"last_over_time({metric}[{seconds}s])")
+        assert len({each.labels["instance"] for each in found}) == 1, component
+
+
+def test_no_alert_fires_for_a_good_run(monitored: Monitored) -> None:
+    """What went well wakes nobody: of a run, its agent and its operator no alert is firing."""
+    firing = [each["labels"]["alertname"] for each in monitored.prometheus.alerts()]
+    invalid = any(each["verdict"] != "VALID" for each in scenarios(monitored))
+    assert set(firing) <= ({"InferometerRunInvalid"} if invalid else set())
