@@ -19,6 +19,7 @@ from inferometer_api.result import (
     Verdict,
 )
 from inferometer_api.run import BenchmarkRun
+from support.energies import Machine, metered
 from support.steps import Load, a_step
 
 
@@ -71,6 +72,21 @@ def a_valid_result() -> ResultDocument:
     latency = _single_stream()
     valid = latency.model_copy(update={"verdict": Verdict(state="VALID")})
     return a_result(run=a_run([_THREE[0]]), scenarios=[valid])
+
+
+def a_metered_result(*machines: Machine) -> ResultDocument:
+    """Return the complete run of three scenarios with what the agents of these nodes told.
+
+    Without machines: one node with counters, that its servers share.
+    """
+    whole = a_result()
+    scenarios = [
+        result.model_copy(
+            update={"steps": [metered(step, *(machines or (Machine(),))) for step in result.steps]}
+        )
+        for result in whole.scenarios
+    ]
+    return whole.model_copy(update={"scenarios": scenarios})
 
 
 def an_unfinished_result(state: OutcomeState = "Interrupted") -> ResultDocument:

@@ -12,13 +12,15 @@ from inferometer_cli.quantity import Unit
 
 PERCENTILES = (50.0, 90.0, 99.0, 99.9)
 STYLES: dict[Tone, str] = {"good": "bold green", "bad": "bold red", "unfinished": "bold yellow"}
+_WORD_STYLES = {"VALID": STYLES["good"], "INVALID": STYLES["bad"]}
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
     """A scenario or one of its steps, with a cell for each figure."""
 
-    verdict: str
+    word: str
+    """Its verdict, or what its energy covers."""
     name: str
     figures: tuple[str, ...]
 
@@ -62,13 +64,13 @@ def _table(header: Sequence[str], rows: Sequence[Row]) -> Table:
             case _:
                 table.add_column(heading.replace(" ", "\n"), justify="right", no_wrap=True)
     for row in rows:
-        style = STYLES["good" if row.verdict == "VALID" else "bad"]
-        table.add_row(Text(row.verdict, style), Text(row.name), *row.figures)
+        style = _WORD_STYLES.get(row.word, "")
+        table.add_row(Text(row.word, style), Text(row.name), *row.figures)
     return table
 
 
 def _print_plain(header: Sequence[str], rows: Sequence[Row], console: Console) -> None:
-    lines = [tuple(header), *((row.verdict, row.name, *row.figures) for row in rows)]
+    lines = [tuple(header), *((row.word, row.name, *row.figures) for row in rows)]
     widths = [
         max(len(line[column]) for line in lines if column < len(line))
         for column in range(len(header))

@@ -47,8 +47,23 @@ def byte_unit(sizes: Iterable[float | None]) -> Unit:
 
 
 def energy_unit(microjoules: Iterable[float | None]) -> Unit:
-    """Return the one unit in which all these energies read well."""
-    return _unit(_ENERGIES, microjoules)
+    """Return the one unit in which all these energies read well; net ones may be negative."""
+    return _unit(_ENERGIES, (None if each is None else abs(each) for each in microjoules))
+
+
+def energy(microjoules: float | None) -> str:
+    """Return an energy in the unit that suits it: 812 mJ."""
+    return energy_unit([microjoules]).named(microjoules)
+
+
+def watts(milliwatts: float | None) -> str:
+    """Return a power in watts: 38.2 W."""
+    return DASH if milliwatts is None else f"{significant(milliwatts / 1000)} W"
+
+
+def percent(share: float) -> str:
+    """Return a share as a percentage: 48.6 %."""
+    return f"{significant(share * 100)} %"
 
 
 def duration(nanoseconds: float | None) -> str:

@@ -6,6 +6,8 @@ from rich.console import Console
 from rich.text import Text
 
 from inferometer_api.result import ResultDocument, Step, nanoseconds_at
+from inferometer_cli.energy_rows import Spent, print_energy
+from inferometer_cli.energy_words import mean_milliwatts, notes_of
 from inferometer_cli.findings import Told, cautions_of, entry_name, reasons_of
 from inferometer_cli.grid import (
     PERCENTILES,
@@ -23,7 +25,7 @@ _INDENT = "  "
 
 
 def print_table(document: ResultDocument, console: Console) -> None:
-    """Print the verdict, a row for each step, and every reason and caution as a sentence.
+    """Print a row for each step, their energy where some has one, the verdict and every finding.
 
     On a terminal a coloured table; elsewhere plain lines, each sentence on one line of its own.
     """
@@ -31,6 +33,7 @@ def print_table(document: ResultDocument, console: Console) -> None:
     if rows:
         print_rows(_header(document), rows, console)
         console.print()
+        print_energy(list(_spent(document)), _energy_notes(document), console)
     print_sentences(_sentences(document), console)
 
 
@@ -55,6 +58,27 @@ def _figures(step: Step, unit: Unit) -> tuple[str, ...]:
         *(unit.text(nanoseconds_at(step.latency, percentile)) for percentile in PERCENTILES),
         str(step.counts.failed),
     )
+
+
+def _spent(document: ResultDocument) -> Iterator[Spent]:
+    for result in document.scenarios:
+        for step in result.steps:
+            energy = step.energy
+            yield Spent(
+                name=", ".join(part for part in (entry_name(result), step.label) if part),
+                attribution=energy.attribution,
+                gross=energy.microjoules_per_inference,
+                net=energy.net_microjoules_per_inference,
+                milliwatts=mean_milliwatts(energy),
+                idle_milliwatts=energy.baseline_milliwatts,
+            )
+
+
+def _energy_notes(document: ResultDocument) -> Iterator[str]:
+    """Yield why energy is unavailable and what it leaves out."""
+    for result in document.scenarios:
+        for step in result.steps:
+            yield from notes_of(step.energy)
 
 
 def _header(document: ResultDocument) -> tuple[str, ...]:

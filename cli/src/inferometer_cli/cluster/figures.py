@@ -10,8 +10,9 @@ from rich.console import Console
 from rich.text import Text
 
 from inferometer_api.status import ScenarioSummary
+from inferometer_cli.energy_rows import Spent, print_energy
 from inferometer_cli.grid import Row, latency_headings, print_rows, print_sentences, printable
-from inferometer_cli.quantity import DASH, Unit, energy_unit, significant, time_unit
+from inferometer_cli.quantity import DASH, Unit, significant, time_unit
 
 _Kind = Literal["reasons", "cautions"]
 
@@ -20,29 +21,39 @@ def print_figures(summaries: Sequence[ScenarioSummary], verdict: Text, console: 
     """Print a row for each scenario, the verdict, and every reason and caution once."""
     if summaries:
         unit = time_unit(each for summary in summaries for each in _latencies(summary))
-        print_rows(_header(summaries, unit), [_row(s, unit, summaries) for s in summaries], console)
+        print_rows(_header(unit), [_row(summary, unit) for summary in summaries], console)
         console.print()
+        print_energy([_spent(summary) for summary in summaries], (), console)
     told = (*_told(summaries, "reasons"), *_told(summaries, "cautions"))
     print_sentences((verdict, *told), console)
 
 
-def _header(summaries: Sequence[ScenarioSummary], unit: Unit) -> tuple[str, ...]:
-    energy = ("energy",) if _has_energy(summaries) else ()
-    return ("", "scenario", "queries", "qps", *latency_headings(unit), "errors", *energy)
+def _header(unit: Unit) -> tuple[str, ...]:
+    return ("", "scenario", "queries", "qps", *latency_headings(unit), "errors")
 
 
-def _row(summary: ScenarioSummary, unit: Unit, summaries: Sequence[ScenarioSummary]) -> Row:
-    spent = summary.microjoules_per_inference
-    energy = (energy_unit([spent]).named(spent),) if _has_energy(summaries) else ()
+def _row(summary: ScenarioSummary, unit: Unit) -> Row:
     figures = (
         str(summary.queries),
         _rate(summary.achieved_milli_qps),
         *(unit.text(nanoseconds) for nanoseconds in _latencies(summary)),
         str(summary.errors),
-        *energy,
     )
+    return Row(summary.verdict, _name(summary), figures)
+
+
+def _spent(summary: ScenarioSummary) -> Spent:
+    return Spent(
+        name=_name(summary),
+        attribution=summary.energy_attribution or "unavailable",
+        gross=summary.microjoules_per_inference,
+        net=summary.net_microjoules_per_inference,
+    )
+
+
+def _name(summary: ScenarioSummary) -> str:
     name = f"{summary.name}, {summary.step}" if summary.step else summary.name
-    return Row(summary.verdict, printable(name), figures)
+    return printable(name)
 
 
 def _latencies(summary: ScenarioSummary) -> list[int | None]:
@@ -57,10 +68,6 @@ def _latencies(summary: ScenarioSummary) -> list[int | None]:
 
 def _rate(milli_qps: int | None) -> str:
     return DASH if milli_qps is None else significant(milli_qps / 1000)
-
-
-def _has_energy(summaries: Sequence[ScenarioSummary]) -> bool:
-    return any(summary.microjoules_per_inference is not None for summary in summaries)
 
 
 def _told(summaries: Sequence[ScenarioSummary], kind: _Kind) -> Iterator[Text]:

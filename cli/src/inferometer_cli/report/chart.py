@@ -49,6 +49,28 @@ class Area:
 
 
 @dataclass(frozen=True, slots=True)
+class Band:
+    """What lies between two lines, as a layer of a stack; NaN breaks it."""
+
+    x: Floats
+    low: Floats
+    high: Floats
+    series: int
+    name: str = ""
+    """Written at its end."""
+    values: tuple[str, ...] = ()
+    """Each point in words, shown beside the pointer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A word within the plot, at the left of this height."""
+
+    y: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Bars:
     """Bars at categories 0, 1, 2, ..., each with its value written above it."""
 
@@ -78,7 +100,11 @@ class Reference:
     tone: Tone = "guide"
 
 
-Mark = Line | Area | Bars | Whiskers | Reference
+Mark = Line | Area | Band | Bars | Note | Whiskers | Reference
+
+HEIGHT = 280.0
+TRACK_HEIGHT = 210.0
+"""Of charts over time, which stand close so that one is read against the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +122,10 @@ class Chart:
     marks: Sequence[Mark]
     positions: tuple[str, ...] = field(default=())
     """Each point of the x axis in words, shared by all lines, shown beside the pointer."""
+    height: float = HEIGHT
+    linked: bool = False
+    """Whether its x axis is that of all other linked charts of its scenario: they share margins,
+    and a pointer over one shows the same moment in each."""
 
 
 def finite(values: Sequence[float | None]) -> Floats:

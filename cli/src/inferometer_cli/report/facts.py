@@ -6,7 +6,13 @@ from datetime import UTC, datetime
 
 import yaml
 
-from inferometer_api.result import Environment, ResultDocument, ScenarioResult, Tensor
+from inferometer_api.result import (
+    Environment,
+    NodeTelemetry,
+    ResultDocument,
+    ScenarioResult,
+    Tensor,
+)
 from inferometer_cli.quantity import DASH, duration, significant, size, time_unit
 from inferometer_cli.report.summary import Figure, bounded
 
@@ -65,6 +71,31 @@ def spec_yaml(document: ResultDocument) -> str:
     run = document.run.model_dump(mode="json", exclude_none=True, exclude={"status"})
     run["metadata"] = {key: value for key, value in run["metadata"].items() if value}
     return str(yaml.safe_dump(run, sort_keys=False, allow_unicode=True, width=100))
+
+
+def agent_facts(document: ResultDocument) -> list[Group]:
+    """Return for each node with an agent what it is, and what its agent could not read."""
+    told: dict[str, list[NodeTelemetry]] = {}
+    for result in document.scenarios:
+        for step in result.steps:
+            for each in step.telemetry:
+                told.setdefault(each.node, []).append(each)
+    return [Group(node or "node", tuple(_agent(found))) for node, found in told.items()]
+
+
+def _agent(found: list[NodeTelemetry]) -> Iterator[tuple[str, str]]:
+    """Yield each fact in the words of every step, once."""
+    facts = {
+        "Agent": [each.agent_version for each in found],
+        "CPUs": [str(each.cpu_count) for each in found if each.cpu_count],
+        "Frequency governor": [each.governor for each in found if each.governor],
+    }
+    for name, values in facts.items():
+        known = [value for value in dict.fromkeys(values) if value]
+        if known:
+            yield name, ", ".join(known)
+    for missing in dict.fromkeys(sentence for each in found for sentence in each.missing):
+        yield "Not told", missing
 
 
 def step_table(result: ScenarioResult) -> Table:

@@ -11,9 +11,10 @@ from inferometer_api.result import (
     Step,
     percentile_of,
 )
+from inferometer_api.status import Attribution
 from inferometer_cli.findings import entry_name
 from inferometer_cli.headline import is_open_loop
-from inferometer_cli.quantity import DASH, Unit, duration, energy_unit, significant, time_unit
+from inferometer_cli.quantity import DASH, Unit, duration, energy, significant, time_unit
 from inferometer_cli.report.wording import bound_of, setting
 
 SUMMARY_PERCENTILES = (50.0, 90.0, 99.0, 99.9)
@@ -41,6 +42,9 @@ class Row:
     percentiles: tuple[Figure, ...]
     largest: str
     energy: str
+    """Gross, per inference."""
+    net: str
+    covers: Attribution
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +127,9 @@ def card(document: ResultDocument, index: int) -> Card:
             label += f" (bound {duration(asked.nanoseconds)})"
         other = 50.0 if percentile != 50 else 99.0
         details = ((f"p{other:g}", _named(best, other)), ("rate", _rate(best)))
+    if best is not None and best.energy.microjoules_per_inference is not None:
+        spent = energy(best.energy.microjoules_per_inference)
+        details = (*details, ("energy per inference", f"{spent} ({best.energy.attribution})"))
     return Card(
         name=entry_name(result),
         anchor=anchor(index),
@@ -161,15 +168,15 @@ def _rows(result: ScenarioResult, unit: Unit) -> Iterator[Row]:
                 for percentile in SUMMARY_PERCENTILES
             ),
             largest=unit.text(step.latency.max_nanoseconds if step.latency else None),
-            energy=_energy(step),
+            energy=energy(step.energy.microjoules_per_inference),
+            net=_net(step),
+            covers=step.energy.attribution,
         )
 
 
-def _energy(step: Step) -> str:
-    spent = step.energy.microjoules_per_inference
-    if spent is None:
-        return "unavailable"
-    return f"{energy_unit([spent]).named(spent)} ({step.energy.attribution})"
+def _net(step: Step) -> str:
+    net = step.energy.net_microjoules_per_inference
+    return "" if net is None else energy(net)
 
 
 def _times(distribution: Distribution | None) -> Iterator[int]:

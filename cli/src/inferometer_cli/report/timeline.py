@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from inferometer_api.result import ScenarioResult, Step, UsageSample, Window
+from inferometer_api.result import NodeSample, ScenarioResult, Step, UsageSample, Window
 from inferometer_cli.quantity import significant
-from inferometer_cli.report.axis import Axis, Floats, span_axis
-from inferometer_cli.report.chart import Chart, Line, Mark, Reference, finite
+from inferometer_cli.report.axis import Axis, Floats, linear_axis, span_axis
+from inferometer_cli.report.chart import TRACK_HEIGHT, Chart, Line, Mark, Reference, finite
 
 MOST_POINTS = 150
 """So many points can be told apart on an axis."""
@@ -22,13 +22,15 @@ MOST_POINTS = 150
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A window or a usage sample; a break between two steps is neither."""
+    """A window, a usage sample or samples of a node; a break between two steps is neither."""
 
     at_milliseconds: float
     """The middle of the window, on the scenario's axis."""
     window: Window | None = None
     usage: UsageSample | None = None
     samples_per_query: int = 1
+    node: tuple[NodeSample, ...] = ()
+    """Neighbours that share a place, as more could not be told apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,21 @@ class Timeline:
         """Return a value of each usage sample, NaN in a break."""
         return self.values(lambda m: None if m.usage is None else value(m.usage))
 
+    def of_node(self, value: Callable[[NodeSample], float | None]) -> Floats:
+        """Return a value of each moment, the mean over its samples; NaN where none has it."""
+
+        def mean(moment: Moment) -> float | None:
+            found = [each for sample in moment.node if (each := value(sample)) is not None]
+            return statistics.fmean(found) if found else None
+
+        return self.values(mean)
+
+    def steps(self) -> Iterable[tuple[float, float]]:
+        """Yield where each step begins and ends on the axis."""
+        starts = [0.0, *(at for at, _ in self.borders[1:])]
+        for start, end in itertools.pairwise([*starts, self.end_milliseconds]):
+            yield self._in_unit(start), self._in_unit(end)
+
     def edges(self) -> Floats:
         """Return where the windows begin and end: one more than there are moments."""
         return np.array([self._in_unit(end) for end in (0.0, *map(_end, self.moments))])
@@ -94,7 +111,21 @@ class Timeline:
             y=y,
             marks=[*borders, *marks],
             positions=tuple(f"{significant(x)} {unit}" for x in self.x.tolist()),
+            height=TRACK_HEIGHT,
+            linked=True,
         )
+
+    def line(self, name: str, values: Floats, series: int, unit: str) -> Line:
+        """Return values of each moment as a line, named at its end and read in this unit."""
+        words = words_of(name, values, lambda value: f"{significant(value)} {unit}")
+        return Line(self.x, values, series, name, words, dense=self.dense)
+
+    def lines_chart(self, words: Words, label: str, lines: Sequence[Line]) -> Chart | None:
+        """Return a chart of these lines over an axis from zero; None where there is none."""
+        if not lines:
+            return None
+        highest = np.concatenate([line.y for line in lines])
+        return self.chart(words, linear_axis(label, highest.tolist()), lines)
 
     def _unit(self) -> tuple[str, float]:
         seconds = self.end_milliseconds / 1000
@@ -127,6 +158,19 @@ def of_usage(result: ScenarioResult) -> Timeline:
     return _timeline(result, moments)
 
 
+def of_node(result: ScenarioResult, node: str) -> Timeline:
+    """Return the timeline of what a node's agent told, few enough moments to be told apart."""
+
+    def moments(step: Step, start: float) -> Iterable[Moment]:
+        for told in step.telemetry:
+            # What is before the measurement, the idle time, has no place on the axis.
+            for sample in told.samples if told.node == node else ():
+                if sample.at_milliseconds >= 0:
+                    yield Moment(start + sample.at_milliseconds, node=(sample,))
+
+    return _thinned(_timeline(result, moments))
+
+
 def merged(timeline: Timeline) -> Timeline:
     """Return few enough windows to be told apart: the counts of neighbours added, step by step."""
     together = max(1, math.ceil(len(timeline.moments) / MOST_POINTS))
@@ -135,6 +179,18 @@ def merged(timeline: Timeline) -> Timeline:
         step = list(group)
         joined += [_joined(step[at : at + together]) for at in range(0, len(step), together)]
     return replace(timeline, moments=tuple(joined))
+
+
+def _thinned(timeline: Timeline) -> Timeline:
+    together = max(1, math.ceil(len(timeline.moments) / MOST_POINTS))
+    thinned: list[Moment] = []
+    for _, group in itertools.groupby(timeline.moments, key=lambda m: bool(m.node)):
+        step = list(group)
+        for at in range(0, len(step), together):
+            some = step[at : at + together]
+            middle = statistics.fmean(moment.at_milliseconds for moment in some)
+            thinned.append(Moment(middle, node=tuple(s for moment in some for s in moment.node)))
+    return replace(timeline, moments=tuple(thinned))
 
 
 def words_of(name: str, values: Floats, word: Callable[[float], str]) -> tuple[str, ...]:

@@ -1,28 +1,32 @@
 """How much CPU and memory did server and load generator use over time?"""
 
-from collections.abc import Callable
-
 import numpy as np
 
 from inferometer_api.result import ScenarioResult
-from inferometer_cli.quantity import byte_unit, significant
-from inferometer_cli.report.axis import Floats, linear_axis
+from inferometer_cli.quantity import byte_unit
+from inferometer_cli.report.axis import Floats
 from inferometer_cli.report.chart import Chart, Line
-from inferometer_cli.report.timeline import Timeline, Words, of_usage, words_of
+from inferometer_cli.report.node_charts import cpus, node_cpu_lines
+from inferometer_cli.report.timeline import Timeline, Words, of_node, of_usage
 
 
-def cpu_chart(result: ScenarioResult) -> Chart | None:
-    """Return the CPU that server and load generator used, in cores."""
+def cpu_chart(result: ScenarioResult, node: str | None = None) -> Chart | None:
+    """Return the CPU that server and load generator used, in cores.
+
+    With `node`, the only one that servers run on, beside all that was busy there.
+    """
     timeline = of_usage(result)
-    lines = {
+    found = {
         "server": timeline.of_usage(lambda usage: usage.server_cpu_cores),
         "client": timeline.of_usage(lambda usage: usage.client_cpu_cores),
     }
+    lines = _lines(timeline, found, "cores")
     caption = "Cores in use: CPU seconds per second, since the sample before."
+    beside = node_cpu_lines(of_node(result, node)) if node is not None else []
+    if node is not None and beside:
+        caption += f" Node: all that ran on {node or 'it'}{cpus(result, node)}."
     words = Words("cpu", "CPU", caption)
-    return _chart(
-        timeline, words, "CPU (cores)", lines, lambda value: f"{significant(value)} cores"
-    )
+    return timeline.lines_chart(words, "CPU (cores)", [*lines, *beside])
 
 
 def memory_chart(result: ScenarioResult) -> Chart | None:
@@ -32,26 +36,16 @@ def memory_chart(result: ScenarioResult) -> Chart | None:
     client = timeline.of_usage(lambda usage: usage.client_memory_bytes)
     both = np.concatenate([server, client])
     unit = byte_unit(both[np.isfinite(both)].tolist())
-    lines = {"server": server / unit.size, "client": client / unit.size}
+    found = {"server": server / unit.size, "client": client / unit.size}
     caption = "Resident memory of the server's processes and of the load generator."
     words = Words("memory", "Memory", caption)
-    label = f"Memory ({unit.name})"
-    return _chart(timeline, words, label, lines, lambda value: f"{significant(value)} {unit.name}")
+    lines = _lines(timeline, found, unit.name)
+    return timeline.lines_chart(words, f"Memory ({unit.name})", lines)
 
 
-def _chart(
-    timeline: Timeline,
-    words: Words,
-    label: str,
-    lines: dict[str, Floats],
-    word: Callable[[float], str],
-) -> Chart | None:
-    marks = [
-        Line(timeline.x, values, series, name, words_of(name, values, word), dense=timeline.dense)
-        for series, (name, values) in enumerate(lines.items(), 1)
+def _lines(timeline: Timeline, found: dict[str, Floats], unit: str) -> list[Line]:
+    return [
+        timeline.line(name, values, series, unit)
+        for series, (name, values) in enumerate(found.items(), 1)
         if np.isfinite(values).any()
     ]
-    if not marks:
-        return None
-    highest = np.concatenate([line.y for line in marks])
-    return timeline.chart(words, linear_axis(label, highest), marks)
