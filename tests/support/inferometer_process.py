@@ -23,11 +23,12 @@ END_SECONDS = 5.0
 _MARK = "INFEROMETER_TEST_MARK"
 _POLL_SECONDS = 0.01
 
-Role = Literal["model fetcher", "server", "load generator"]
+Role = Literal["model fetcher", "server", "load generator", "node agent"]
 _MODULES: dict[Role, str] = {
     "model fetcher": "inferometer_serving.fetcher",
     "server": "inferometer_serving",
     "load generator": "inferometer_loadgen",
+    "node agent": "inferometer_telemetry",
 }
 
 SHORT = {"warmUpSeconds": 0, "minDurationSeconds": 1, "minQueries": 1, "maxDurationSeconds": 60}
