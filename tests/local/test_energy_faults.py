@@ -1,0 +1,173 @@
+"""Is a run measured all the same where node agents are at fault?"""
+
+import signal
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from inferometer_api.plan import PlannedAgent, Progress
+from inferometer_api.result import ScenarioResult
+from inferometer_api.telemetry import AgentSample
+from support.fake_agent import (
+    SERVER_POD,
+    FakeAgent,
+    Fault,
+    Law,
+    a_sample,
+    answering,
+    no_source,
+    steady,
+)
+from support.load_runs import a_plan, finished, measure, reports, started
+from support.oracle import Oracle, fixed, serving
+
+NO_IDLE = {"telemetry": {"idleSeconds": 0}}
+BEFORE, BEGIN, SECOND, END = range(4)
+"""The questions of a step of between one and two seconds."""
+
+
+def scenario_with(*agents: PlannedAgent, **more: Any) -> ScenarioResult:
+    """Measure an oracle for more than a second, with these agents; the run must end well."""
+    oracle = Oracle(law=fixed(0.01))
+    with serving(oracle):
+        spec = {**NO_IDLE, **more.pop("spec", {})}
+        validity = {"minQueries": 120}
+        plan = a_plan(
+            oracle.url("HTTP"),
+            {"singleStream": {}},
+            agents=agents,
+            spec=spec,
+            validity=validity,
+            **more,
+        )
+        run = measure(plan)
+    assert run.outcome.state == "Complete", run.outcome.message
+    (scenario,) = run.scenarios
+    return scenario
+
+
+def only_from(first: int, fault: Fault) -> Callable[[int], Fault | None]:
+    """Return the fault of every question from this one on."""
+    return lambda number: fault if number >= first else None
+
+
+def only_at(which: int, fault: Fault) -> Callable[[int], Fault | None]:
+    """Return the fault of one question."""
+    return lambda number: fault if number == which else None
+
+
+def restarted(seconds: float) -> AgentSample:
+    """Answer as an agent that is started anew half a second after its first answer."""
+    joules = {"package-0": 40 * seconds}
+    return a_sample(seconds, joules, instance="first" if seconds < 0.7 else "second")
+
+
+FAULTS: list[tuple[str, Callable[[int], Fault | None], Law, str]] = [
+    ("hangs at the end", only_from(END, "silence"), steady(), "did not answer within 2 s at"),
+    ("hangs at the begin", only_at(BEGIN, "silence"), steady(), "did not answer within 2 s at"),
+    ("cuts every answer", only_from(BEGIN, "cut"), steady(), "was closed"),
+    ("garbage", only_at(BEGIN, "garbage"), steady(), "which is no HTTP/1 status line"),
+    ("other JSON", only_at(END, "no sample"), steady(), "answered what is no sample"),
+    ("an error", only_at(BEGIN, "status"), steady(), "HTTP status 503 Service Unavailable"),
+    ("a redirect", only_from(0, "redirect"), steady(), "HTTP status 302 Found"),
+    ("no end", only_at(END, "endless"), steady(), "answered with more than"),
+    ("restarted", lambda _: None, restarted, "was restarted within the window"),
+    ("another node", lambda _: None, steady(node="n9"), "answered for another node, n9"),
+    ("no source", lambda _: None, no_source, "rapl: /sys/class/powercap has no package"),
+]
+
+
+@pytest.mark.parametrize(
+    ("faults", "law", "why"), [each[1:] for each in FAULTS], ids=[each[0] for each in FAULTS]
+)
+def test_energy_is_unavailable_and_latency_is_valid(
+    faults: Callable[[int], Fault | None], law: Law, why: str
+) -> None:
+    """An agent at fault leaves no energy, with the reason; the verdict is that of the latency."""
+    with answering(FakeAgent(law=law, faults=faults)) as agent:
+        scenario = scenario_with(agent.planned())
+    (step,) = scenario.steps
+    assert step.energy.attribution == "unavailable"
+    assert why in step.energy.reason
+    assert "worker-1" in step.energy.reason
+    assert step.energy.microjoules is None
+    assert scenario.verdict.state == "VALID"
+    assert step.counts.failed == 0
+    (caution,) = [each for each in scenario.verdict.cautions if each.rule == "EnergyUnavailable"]
+    assert step.energy.reason in caution.message
+
+
+def test_an_agent_that_dies_within_the_window() -> None:
+    """What it told until then is kept, and the energy is unavailable."""
+    agent = FakeAgent()
+
+    def die_after(number: int) -> Fault | None:
+        if number == SECOND:
+            agent.stop()
+        return None
+
+    agent.faults = die_after
+    with answering(agent):
+        scenario = scenario_with(agent.planned())
+    (step,) = scenario.steps
+    assert "cannot be reached" in step.energy.reason
+    assert scenario.verdict.state == "VALID"
+    assert step.telemetry[0].samples
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1", "https://a:1", "http://a:x"])
+def test_an_address_without_an_agent(url: str) -> None:
+    """Nobody there, or no address at all: the run goes on."""
+    (step,) = scenario_with(PlannedAgent(url=url, node="worker-1")).steps
+    assert step.energy.attribution == "unavailable"
+    assert step.energy.reason.startswith("the node agent of worker-1 ")
+
+
+def test_a_connection_that_was_given_up_is_made_anew() -> None:
+    """An agent that closes a kept connection has not failed: energy is known all the same."""
+    with answering(FakeAgent(faults=only_at(BEGIN, "cut"))) as agent:
+        (step,) = scenario_with(agent.planned()).steps
+    assert step.energy.attribution == "shared"
+    assert agent.connections == 2
+
+
+def test_one_of_two_agents_is_enough_to_have_none() -> None:
+    """The energy of a part of the servers is no figure of the run."""
+    with answering(FakeAgent()) as well, answering(FakeAgent(faults=only_at(END, "status"))) as ill:
+        (step,) = scenario_with(well.planned(), ill.planned()).steps
+    assert step.energy.attribution == "unavailable"
+    assert len(step.telemetry) == 2
+
+
+def test_a_hanging_agent_is_waited_for_once() -> None:
+    """An agent that lets an edge wait is asked no more, and another step is not held up by it."""
+    oracle = Oracle(law=fixed(0.01))
+    with serving(oracle), answering(FakeAgent(faults=only_from(0, "silence"))) as agent:
+        plan = a_plan(
+            oracle.url("HTTP"), {"batch": {"batchSizes": [1, 2, 4]}}, agents=[agent.planned()]
+        )
+        run = measure(plan)
+    (scenario,) = run.scenarios
+    reasons = {step.energy.reason for step in scenario.steps}
+    assert reasons == {"the node agent of worker-1 did not answer within 2 s at the window's begin"}
+    assert len(agent.asked) == 1
+    assert [each.rule for each in scenario.verdict.cautions].count("EnergyUnavailable") == 1
+
+
+def test_the_idle_time_heeds_a_signal() -> None:
+    """A run that is ended while no load is sent ends at once, having measured nothing."""
+    oracle = Oracle(law=fixed(0.01))
+    with serving(oracle), answering(FakeAgent()) as agent:
+        spec = {"telemetry": {"idleSeconds": 3600}}
+        plan = a_plan(oracle.url("HTTP"), {"singleStream": {}}, agents=[agent.planned()], spec=spec)
+        with started(plan) as process:
+            for report in reports(process):
+                if isinstance(report, Progress) and report.stage == "Idle":
+                    assert report.fraction < 0.1
+                    break
+            process.send_signal(signal.SIGTERM)
+            run = finished(process)
+    assert run.exit_code == 128 + signal.SIGTERM
+    assert run.scenarios == []
+    assert SERVER_POD in agent.asked[0]

@@ -1,0 +1,292 @@
+"""Is energy shared as it should be, and never told where it is not known?"""
+
+from typing import Any
+
+import pytest
+
+from inferometer_api.telemetry import EnergyReading, GpuReading, GpuUse, MissingSource
+from inferometer_loadgen.energy import DISABLED, Terms
+from inferometer_loadgen.node_window import NodeWindow, Taken
+from support.energy_windows import (
+    SECOND,
+    TEN_SECONDS,
+    a_package,
+    cpu,
+    found,
+    gpu_counter,
+    gpu_terms,
+    package,
+    target,
+    window,
+)
+
+
+@pytest.mark.parametrize(
+    ("used", "attribution", "share"),
+    [
+        (950_000, "dedicated", 1.0),
+        (949_999, "shared", 0.949999),
+        (1, "shared", 0.000001),
+        (2_000_000, "dedicated", 1.0),  # two clocks tick at different moments
+        (0, "node", 1.0),  # a server that answers uses CPU time
+        (None, "node", 1.0),
+    ],
+)
+def test_cpu_energy_is_shared_by_cpu_seconds(
+    used: int | None, attribution: str, share: float
+) -> None:
+    """From 95 % of the busy CPU time on all is the servers'; what is not known is the node's."""
+    told = found(a_package(100, busy=1_000_000, used=used))
+    (domain,) = told.domains
+    assert (told.attribution, domain.attribution) == (attribution, attribution)
+    assert domain.share == pytest.approx(share)
+    assert domain.domain_microjoules == 100_000_000
+    assert told.microjoules == domain.microjoules == round(share * 100_000_000)
+    assert told.microjoules_per_inference == round(share * 100_000)
+
+
+def test_the_idle_power_is_taken_off_by_share() -> None:
+    """Net is the share of what exceeds the idle power times the window."""
+    told = found(a_package(400, busy=1_000_000, used=500_000, idle_watts=10))
+    assert told.baseline_milliwatts == 10_000
+    assert told.microjoules == 200_000_000
+    assert told.net_microjoules == (400 - 10 * 10) * 1_000_000 // 2
+    assert told.net_microjoules_per_inference == 150_000
+    below = found(a_package(80, busy=1_000_000, used=500_000, idle_watts=10))
+    assert below.net_microjoules == -10_000_000
+
+
+def test_without_idle_time_there_is_no_net() -> None:
+    """Where one counter has no baseline, neither has the sum."""
+    assert found(a_package(100, busy=1, used=1)).net_microjoules is None
+    both = found(
+        a_package(100, busy=1, used=1, idle_watts=1), a_package(100, busy=1, used=1, node="m")
+    )
+    assert both.microjoules == 200_000_000
+    assert (both.net_microjoules, both.baseline_milliwatts) == (None, None)
+
+
+def test_counters_that_cover_each_other_are_listed_one_by_one() -> None:
+    """Packages and their memory are summed up, each with its own figures."""
+
+    def both(joules: int) -> list[EnergyReading]:
+        dram = EnergyReading(
+            domain="package-0-dram", kind="Dram", method="Counter", microjoules=joules * 100_000
+        )
+        return [package(joules * 1_000_000), dram]
+
+    first, last = {"energy": both(0)}, {"energy": both(30)}
+    told = found(window(first, last))
+    assert [each.domain for each in told.domains] == ["package-0", "package-0-dram"]
+    assert told.microjoules == 33_000_000
+
+
+def test_several_servers_of_a_node_count_together() -> None:
+    """Two replicas on a node have the sum of their CPU seconds; one unknown makes it the node's."""
+    first = {"energy": [package(0)], "cpu": cpu(0), "targets": [target(0), target(0, "pod-2")]}
+    last = {"energy": [package(10_000_000)], "cpu": cpu(1000)}
+    both = [target(300), target(200, "pod-2")]
+    told = found(window(first, {**last, "targets": both}, targets=2))
+    assert (told.attribution, told.microjoules) == ("shared", 5_000_000)
+    told = found(window(first, {**last, "targets": both[:1]}, targets=2))
+    assert (told.attribution, told.microjoules) == ("node", 10_000_000)
+
+
+# -- GPUs -------------------------------------------------------------------------------------
+
+
+def a_gpu_window(*, uses: bool = True, used: int | None = 600, **gpu: Any) -> NodeWindow:
+    """Return a window in which a GPU took 500 J and was busy for 1,000 microseconds."""
+    told = {"uuid": "GPU-0", "index": 0, "name": "H100", "foreign": False, **gpu}
+    none = [GpuUse(gpu_uuid="GPU-0", busy_microseconds=None if used is None else 0)]
+    some = [GpuUse(gpu_uuid="GPU-0", busy_microseconds=used)]
+    busy = told.pop("busy", 1000)
+    before = GpuReading(**told, busy_microseconds=None if busy is None else 0)
+    after = GpuReading(**told, busy_microseconds=busy)
+    return window(
+        {
+            "energy": [package(0), gpu_counter(0)],
+            "cpu": cpu(0),
+            "gpus": [before],
+            "targets": [target(0, gpus=none if uses else [])],
+        },
+        {
+            "energy": [package(100_000_000), gpu_counter(500_000_000)],
+            "cpu": cpu(1000),
+            "gpus": [after],
+            "targets": [target(1000, gpus=some if uses else [])],
+        },
+    )
+
+
+@pytest.mark.parametrize(
+    ("told", "attribution", "share"),
+    [
+        ({}, "dedicated", 1.0),
+        ({"foreign": True}, "shared", 0.6),
+        ({"foreign": None}, "shared", 0.6),
+        ({"foreign": True, "used": None}, "node", 1.0),
+        ({"foreign": True, "busy": None}, "node", 1.0),
+        ({"foreign": True, "used": 0}, "node", 1.0),
+        ({"foreign": False, "mig": True}, "node", 1.0),
+        ({"foreign": True, "mig": True}, "node", 1.0),
+    ],
+)
+def test_gpu_energy_is_shared_by_gpu_time(
+    told: dict[str, Any], attribution: str, share: float
+) -> None:
+    """A GPU without others' processes is the servers'; else by GPU time; with MIG of the node."""
+    result = found(a_gpu_window(**told), terms=gpu_terms())
+    gpu = result.domains[1]
+    assert (gpu.domain, gpu.attribution, gpu.share) == ("gpu-0", attribution, share)
+    assert result.attribution == attribution
+    assert result.microjoules == 100_000_000 + round(share * 500_000_000)
+    assert result.not_covered == []
+
+
+def test_a_foreign_process_that_came_and_went_counts() -> None:
+    """A GPU that others used in the midst of the window is not dedicated."""
+    edges = a_gpu_window()
+    between = edges.last.gpus[0].model_copy(update={"foreign": True, "busy_microseconds": 500})
+    middle = edges.last.model_copy(update={"gpus": [between], "monotonic_ns": 105 * SECOND})
+    first, last = edges.samples
+    told = NodeWindow("n", 1, (first, Taken(5 * SECOND, middle), last))
+    assert found(told, terms=gpu_terms()).domains[1].attribution == "shared"
+
+
+def test_a_gpu_without_a_process_of_the_servers_is_not_counted() -> None:
+    """An idle GPU of the node is nobody's energy; a run on GPUs says that it saw none."""
+    told = found(a_gpu_window(uses=False))
+    assert [each.domain for each in told.domains] == ["package-0"]
+    assert told.not_covered == []
+    told = found(a_gpu_window(uses=False), terms=gpu_terms())
+    assert told.not_covered == ["the agent of n sees no process of the servers on a GPU"]
+
+
+def test_a_gpu_without_a_counter_is_told() -> None:
+    """Where servers run on a GPU that has none, the energy says what it leaves out."""
+    edges = a_gpu_window()
+    samples = tuple(
+        Taken(t.at_ns, t.sample.model_copy(update={"energy": t.sample.energy[:1]}))
+        for t in edges.samples
+    )
+    told = found(NodeWindow("n", 1, samples), terms=gpu_terms())
+    assert told.not_covered == ["gpu-0 of n has no counter"]
+    assert told.attribution == "dedicated"
+
+
+def test_cpus_without_a_counter_are_told() -> None:
+    """Where a GPU has a counter and the CPUs have none, the sum says so, with the reason."""
+    missing = MissingSource(source="rapl", reason="energy_uj is readable by root only")
+    edges = a_gpu_window()
+    samples = tuple(
+        Taken(
+            t.at_ns,
+            t.sample.model_copy(update={"energy": t.sample.energy[1:], "missing": [missing]}),
+        )
+        for t in edges.samples
+    )
+    told = found(NodeWindow("n", 1, samples), terms=gpu_terms())
+    assert told.microjoules == 500_000_000
+    assert told.not_covered == [
+        "the CPUs of n have no counter (energy_uj is readable by root only)"
+    ]
+
+
+# -- what is not known --------------------------------------------------------------------------
+
+
+def test_what_is_not_asked_is_not_measured() -> None:
+    """Disabled power is unavailable, whatever the agents told."""
+    off = Terms(disabled=True, unmetered="", milliwatts_per_core=9, on_gpu=False)
+    told = found(a_package(100, busy=1, used=1), terms=off)
+    assert (told.attribution, told.reason, told.microjoules) == ("unavailable", DISABLED, None)
+
+
+def test_a_server_without_an_agent_leaves_no_energy() -> None:
+    """Where not every server is metered, what the others took is no figure of the run."""
+    terms = Terms(
+        disabled=False, unmetered="no agent on n2", milliwatts_per_core=None, on_gpu=False
+    )
+    told = found(a_package(100, busy=1, used=1), terms=terms)
+    assert (told.attribution, told.reason, told.domains) == ("unavailable", "no agent on n2", [])
+
+
+def test_a_node_without_a_source_says_why() -> None:
+    """The agent's own reasons are told: of RAPL, and of NVML where the run is on GPUs."""
+    missing = [
+        MissingSource(source="rapl", reason="there is no powercap"),
+        MissingSource(source="nvml", reason="there is no driver"),
+    ]
+    empty = window({"missing": missing}, {"missing": missing})
+    told = found(a_package(100, busy=1, used=1), empty)
+    assert told.attribution == "unavailable"
+    assert told.reason == "n has no source of energy figures (rapl: there is no powercap)"
+    assert "nvml: there is no driver" in found(empty, terms=gpu_terms()).reason
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "why"),
+    [
+        (5, 5, "the counter of package-0 of n stands still"),
+        (5, 4, "the counter of package-0 of n stands still"),
+        (5, 10**15, "the counter of package-0 of n jumped by 1e+09 J"),
+        (None, 5, "the counter of package-0 of n was not there at the window's begin"),
+    ],
+)
+def test_a_counter_that_cannot_be_believed_counts_nothing(
+    before: int | None, after: int, why: str
+) -> None:
+    """One that stands still, jumps or appears is left out, and never a zero."""
+    energies = [] if before is None else [package(before)]
+    rest = package(1_000_000, "package-1")
+    first = {"energy": [*energies, package(0, "package-1")]}
+    told = found(window(first, {"energy": [package(after), rest]}))
+    assert told.microjoules == 1_000_000
+    assert why in told.not_covered
+    alone = found(window({"energy": energies}, {"energy": [package(after)]}))
+    assert (alone.attribution, alone.microjoules) == ("unavailable", None)
+    assert why in alone.reason
+
+
+def test_late_counters_are_told() -> None:
+    """More than 2 % between the counters' window and the load's is said; an odd clock ends it."""
+    on_time = found(a_package(100, busy=1, used=1), duration_ns=round(TEN_SECONDS / 1.0199))
+    assert on_time.not_covered == []
+    late = found(a_package(100, busy=1, used=1), duration_ns=round(TEN_SECONDS / 1.021))
+    assert late.not_covered == [
+        "the counters of n were read 10 s apart, the window is 9.794 s long"
+    ]
+    assert late.window_nanoseconds == TEN_SECONDS
+    odd = found(a_package(100, busy=1, used=1), duration_ns=4 * SECOND)
+    assert odd.reason == "the clock of n went on by 10 s within the window of 4 s"
+
+
+def test_an_estimate_is_made_only_by_choice_and_called_one() -> None:
+    """CPU seconds times the stated power, where no counter covers the CPUs."""
+    by_choice = Terms(disabled=False, unmetered="", milliwatts_per_core=5000, on_gpu=False)
+    first = {"cpu": cpu(0), "targets": [target(0)]}
+    last = {"cpu": cpu(9), "targets": [target(4_000_000)]}
+    told = found(window(first, last), terms=by_choice)
+    assert (told.attribution, told.microjoules) == ("estimated", 20_000_000)
+    assert told.domains[0].method == "Estimate"
+    assert found(window(first, last)).attribution == "unavailable"
+    assert found(window(first, {"cpu": cpu(9)}), terms=by_choice).attribution == "unavailable"
+    counted = found(a_package(100, busy=1, used=1), terms=by_choice)
+    assert counted.domains[0].method == "Counter"
+
+
+def test_an_estimate_needs_no_agent_where_the_server_is_here() -> None:
+    """A local server's CPU seconds are known without an agent; elsewhere there is none."""
+    terms = Terms(disabled=False, unmetered="no agent", milliwatts_per_core=5000, on_gpu=False)
+    told = found(terms=terms, server_cpu_seconds=4.0)
+    assert (told.attribution, told.microjoules_per_inference) == ("estimated", 20_000)
+    assert told.window_nanoseconds == TEN_SECONDS
+    assert found(terms=terms).reason == "no agent"
+
+
+def test_without_an_inference_nothing_is_divided() -> None:
+    """A window in which nothing was answered took energy, and none per inference."""
+    told = found(a_package(100, busy=1, used=1), inferences=0)
+    assert told.microjoules == 100_000_000
+    assert told.microjoules_per_inference is None
