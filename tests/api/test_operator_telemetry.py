@@ -69,7 +69,7 @@ def test_an_operator_that_may_not_list_agents_measures_without(stage: Stage, age
     plan = stage.load().plan
     assert plan["agents"] == []
     assert "is forbidden" in plan["unmetered"]
-    assert "the chart inferometer-agent gives" in plan["unmetered"]
+    assert "the value operators of the chart inferometer-agent" in plan["unmetered"]
 
 
 def test_an_external_servers_agents_are_found_by_its_pods(stage: Stage, agents: str) -> None:

@@ -62,15 +62,16 @@ def missing_things(cluster: Cluster, namespace: str) -> None:
     for run in ("no-claim", "no-map", "no-secret"):
         wait_for(cluster, namespace, run, "Finished")
         assert condition(cluster, namespace, run, "Accepted")["reason"] == "NotFound", run
-    external = {"external": {"service": {"name": "absent", "port": 8000}}, "runtime": "External"}
+    cluster.kubectl("create", "service", "clusterip", "nobody", "--tcp=8000", "-n", namespace)
+    external = {"external": {"service": {"name": "nobody", "port": 8000}}, "runtime": "External"}
     make_run(
         cluster,
         namespace,
-        "no-service",
+        "no-pods",
         model={"name": "absent"},
         server=external | {"readyDeadlineSeconds": 1},
     )
-    wait_for(cluster, namespace, "no-service", "Failed")
+    wait_for(cluster, namespace, "no-pods", "Failed")
 
 
 def test_used_rights_are_the_granted_ones(cluster: Cluster) -> None:

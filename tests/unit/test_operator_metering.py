@@ -130,7 +130,11 @@ def test_of_two_families_that_of_the_server_is_asked() -> None:
     [
         ([], "", ["no node agents", "inferometer-agent in the namespace metering", "install"]),
         ([of_agents()], "", ["no node agents"]),
-        ([], 'endpointslices is forbidden: "x"', ["could not be listed", "forbidden", "right to"]),
+        (
+            [],
+            'endpointslices is forbidden: "x"',
+            ["could not be listed", "forbidden", "the value operators"],
+        ),
         (
             [of_agents(endpoint("node7", "10.1.0.7"))],
             "",

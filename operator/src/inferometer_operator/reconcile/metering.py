@@ -127,8 +127,9 @@ def _no_agents(settled: Agents, listed: Listed) -> str:
     where = f"the Service {settled.service} in the namespace {settled.namespace}"
     if listed.refusal:
         return (
-            f"The node agents behind {where} could not be listed ({listed.refusal}): the chart "
-            "inferometer-agent gives the operator's service account the right to"
+            f"The node agents behind {where} could not be listed ({listed.refusal}): let the "
+            "cluster's admin name the operator's service account in the value operators of the "
+            "chart inferometer-agent"
         )
     if not any(True for _ in _endpoints(listed.slices)):
         return (
