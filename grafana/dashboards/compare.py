@@ -48,9 +48,8 @@ def _variables() -> list[QueryVariable | CustomVariable]:
         variables.append(several(asked(name, label, says, of=name, where=selector)))
         where.append(f'{name}=~"${name}"')
     selector = of(m.RUN_VALID, 'run_namespace=~"$run_namespace", run=~"$run"')
-    for name, label in {"scenario": "Scenario", "step": "Step"}.items():
-        says = f"{label}s of those runs."
-        variables.append(several(asked(name, label, says, of=name, where=selector)))
+    says = "Scenarios of those runs."
+    variables.append(several(asked("scenario", "Scenario", says, of="scenario", where=selector)))
     groups = {name: name for name in _GROUPS}
     return [*variables, chosen("by", "Bars by", "What the bars are grouped by.", groups)]
 

@@ -1,8 +1,9 @@
 """How do live joules per inference come from the counters of nodes and load generator?"""
 
-from grafana.dashboards.promql import STEP, of_run_nodes, of_run_targets, rate
+from grafana.dashboards.promql import RATE, STEP, of, of_run_nodes, of_run_targets, rate
 from inferometer_api import metrics as m
 
+_MEASURING = 'stage="Measuring"'
 CPU = 'kind!="Gpu"'
 GPU = 'kind="Gpu"'
 
@@ -32,4 +33,6 @@ def node_joules() -> str:
 
 
 def _inferences() -> str:
-    return f"(sum({rate(m.LOAD_SAMPLES, STEP)}) > 0)"
+    """Return inferences per second, where the whole rate interval was measuring."""
+    measuring = f"min_over_time({of(m.LOAD_STAGE, f'{STEP}, {_MEASURING}')}[{RATE}]) == 1"
+    return f"(sum({rate(m.LOAD_SAMPLES, STEP)}) > 0 and on () ({measuring}))"

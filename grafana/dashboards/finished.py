@@ -7,7 +7,7 @@ from grafana_foundation_sdk.models.dashboard import DynamicConfigValue
 from grafana.dashboards.frame import UIDS
 from grafana.dashboards.panels import Query
 from grafana.dashboards.promql import of
-from grafana.dashboards.tables import columns, linked, verdicts
+from grafana.dashboards.tables import columns, linked, verdicts, wide
 from inferometer_api import metrics as m
 from inferometer_api.metrics import Metric
 
@@ -16,7 +16,7 @@ CHOSEN = ", ".join(
     f'{name}=~"${name}"' for name in ("run_namespace", "run", "model", "runtime", "device", "node")
 )
 """The runs that the variables of Compare choose, by the labels of inferometer_run_info."""
-_STEPS = 'scenario=~"$scenario", step=~"$step"'
+_SCENARIOS = 'scenario=~"$scenario"'
 _KEY = "run_namespace, run"
 _OPEN = (
     f"/d/{UIDS['Run']}?var-datasource=${{datasource}}&var-scrape=${{scrape}}"
@@ -26,9 +26,15 @@ _OPEN = (
 """A finished run in the dashboard Run, at its own time."""
 _AFTERWARDS_MILLISECONDS = 120_000
 """So that what the operator tells of a run, after its end, is within its time range."""
+_ORDER = (
+    *("began", "run_namespace", "run", "model", "device", "node", "scenario", "step"),
+    *("verdict", "rate", "p50", "p90", "p99", "p99.9", "joules", "net joules", "attribution"),
+    *("errors", "runtime", "protocol"),
+)
+_WIDTHS = {"began": 150, "run": 150, "run_namespace": 110, "attribution": 90}
 
 
-def figure(metric: Metric, where: str = _STEPS, of_runs: str = CHOSEN) -> str:
+def figure(metric: Metric, where: str = _SCENARIOS, of_runs: str = CHOSEN) -> str:
     """Return a gauge of finished runs, with what each run was of; of the runs chosen."""
     by = f"{_KEY}, scenario, step"
     if "attribution" in metric.labels:
@@ -36,7 +42,7 @@ def figure(metric: Metric, where: str = _STEPS, of_runs: str = CHOSEN) -> str:
     return f"max by ({by}) ({of(metric, where)}) * {_known(of_runs)}"
 
 
-def percentile(quantile: str, where: str = _STEPS, of_runs: str = CHOSEN) -> str:
+def percentile(quantile: str, where: str = _SCENARIOS, of_runs: str = CHOSEN) -> str:
     """Return a percentile of the latency of finished runs, likewise."""
     narrowed = ", ".join(part for part in (where, f'quantile="{quantile}"') if part)
     return figure(m.RUN_LATENCY, narrowed, of_runs)
@@ -53,48 +59,43 @@ def grouped(expr: str) -> str:
     return f"sum by (bar) ({trimmed})"
 
 
-def table_of_runs(title: str, says: str, where: str = _STEPS, of_runs: str = CHOSEN) -> Table:
+def table_of_runs(title: str, says: str, where: str = _SCENARIOS, of_runs: str = CHOSEN) -> Table:
     """Return a table of finished runs, newest first, whose names lead to the dashboard Run."""
 
     def gauge(unit: str, heading: str, metric: Metric) -> tuple[str, Query]:
         return unit, Query(figure(metric, where, of_runs), heading)
 
+    def latency(heading: str, quantile: str) -> tuple[str, Query]:
+        return "s", Query(percentile(quantile, where, of_runs), heading)
+
+    def moment(heading: str, metric: Metric, later_milliseconds: int = 0) -> tuple[str, Query]:
+        rows = f"0 * {figure(m.RUN_VALID, where, of_runs)}"
+        at = f"1000 * max by ({_KEY}) ({of(metric)}) + {later_milliseconds}"
+        return "dateTimeAsIso", Query(f"({rows}) + on ({_KEY}) group_left () ({at})", heading)
+
     table = columns(
         title,
         says,
-        ("run_namespace", "run", "scenario", "step"),
-        ("dateTimeAsIso", Query(_moment(m.RUN_STARTED, 0, where, of_runs), "began")),
-        (
-            "dateTimeAsIso",
-            Query(_moment(m.RUN_FINISHED, _AFTERWARDS_MILLISECONDS, where, of_runs), "ended"),
-        ),
+        _ORDER,
+        moment("began", m.RUN_STARTED),
+        moment("ended", m.RUN_FINISHED, _AFTERWARDS_MILLISECONDS),
         gauge("none", "verdict", m.RUN_VALID),
         gauge("reqps", "rate", m.RUN_QPS),
-        ("s", Query(percentile("0.5", where, of_runs), "p50")),
-        ("s", Query(percentile("0.9", where, of_runs), "p90")),
-        ("s", Query(percentile("0.99", where, of_runs), "p99")),
-        ("s", Query(percentile("0.999", where, of_runs), "p99.9")),
+        latency("p50", "0.5"),
+        latency("p90", "0.9"),
+        latency("p99", "0.99"),
+        latency("p99.9", "0.999"),
         gauge("joule", "joules", m.RUN_JOULES),
         gauge("joule", "net joules", m.RUN_NET_JOULES),
         gauge("short", "errors", m.RUN_ERRORS),
     )
-    table = linked(table, "run", "Open this run", _OPEN)
+    table = wide(linked(table, "run", "Open this run", _OPEN), _WIDTHS)
     table.override_by_name("ended", [DynamicConfigValue("custom.hidden", value=True)])
-    return verdicts(table, "verdict").sort_by([_newest_first()])
-
-
-def _newest_first() -> TableSortByFieldState:
-    return TableSortByFieldState().display_name("began").desc(desc=True)
+    newest_first = TableSortByFieldState().display_name("began").desc(desc=True)
+    return verdicts(table, "verdict").sort_by([newest_first])
 
 
 def _known(of_runs: str) -> str:
     facts = ", ".join(FACTS)
     info = f"max by ({_KEY}, {facts}) ({of(m.RUN_INFO, of_runs)})"
     return f"on ({_KEY}) group_left ({facts}) {info}"
-
-
-def _moment(metric: Metric, later_milliseconds: int, where: str, of_runs: str) -> str:
-    """Return a time of each run in milliseconds, with the labels of its figures."""
-    rows = f"0 * {figure(m.RUN_VALID, where, of_runs)}"
-    moment = f"1000 * max by ({_KEY}) ({of(metric)}) + {later_milliseconds}"
-    return f"({rows}) + on ({_KEY}) group_left () ({moment})"

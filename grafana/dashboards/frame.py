@@ -89,6 +89,20 @@ def asked(name: str, label: str, says: str, *, of: str, where: str) -> build.Que
     )
 
 
+def newest(name: str, label: str, says: str, *, by: str) -> build.QueryVariable:
+    """Return a variable with one of the values of the label `name`, those with the highest first.
+
+    `by` is an expression whose series have that label.
+    """
+    query = f"query_result(sort_desc({by}))"
+    return (
+        asked(name, label, says, of=name, where="")
+        .query({"query": query, "refId": name})
+        .regex(f'/{name}="([^"]+)"/')
+        .sort(VariableSort.DISABLED)
+    )
+
+
 def several(variable: build.QueryVariable) -> build.QueryVariable:
     """Return a variable of which several values, or all, are chosen; all, to begin with."""
     return (

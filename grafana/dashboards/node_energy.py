@@ -20,7 +20,7 @@ def panels() -> Panels:
                 "watt",
                 "Watts, from inferometer_node_power_watts: CPU packages, their DRAM, GPUs. A "
                 "domain that is missing has no counter, or may not be read: see the sources below.",
-                Query(by_domain, "{{node}} {{kind}} {{domain}}"),
+                Query(by_domain, "{{node}} {{domain}} {{kind}}"),
             )
         ).span(12),
         stacked(

@@ -5,17 +5,18 @@ from grafana_foundation_sdk.builders.timeseries import Panel as Lines
 
 from grafana.dashboards import palette
 from grafana.dashboards.frame import Panels
+from grafana.dashboards.gpus import throttling
 from grafana.dashboards.panels import (
     Query,
     alarming,
     fact,
+    from_below,
     lines,
     number,
-    states,
     steps,
 )
 from grafana.dashboards.promql import NODE, of, rate
-from grafana.dashboards.tables import columns
+from grafana.dashboards.tables import columns, wide
 from inferometer_api import metrics as m
 from inferometer_api.metrics import Metric
 
@@ -127,19 +128,23 @@ def panels() -> Panels:
             "inferometer_node_memory_available_bytes. Near 0: pods will be killed.",
             Query(of_node(m.NODE_MEMORY_AVAILABLE), "{{node}}"),
         ),
-        lines(
-            "Frequency",
-            "hertz",
-            "Mean frequency of the CPUs, from inferometer_node_cpu_frequency_hertz. Falling under "
-            "load: power or thermal limits. Empty where the node does not tell.",
-            Query(of_node(m.NODE_FREQUENCY), "{{node}}"),
+        from_below(
+            lines(
+                "Frequency",
+                "hertz",
+                "Mean frequency of the CPUs, from inferometer_node_cpu_frequency_hertz. Falling "
+                "under load: power or thermal limits. Empty where the node does not tell.",
+                Query(of_node(m.NODE_FREQUENCY), "{{node}}"),
+            )
         ).span(12),
-        lines(
-            "Temperature",
-            "celsius",
-            "The hottest of the CPU's sensors, from inferometer_node_cpu_temperature_celsius. "
-            "Rising from run to run: give the node time to cool, or better cooling.",
-            Query(of_node(m.NODE_TEMPERATURE), "{{node}}"),
+        from_below(
+            lines(
+                "Temperature",
+                "celsius",
+                "The hottest of the CPU's sensors, from inferometer_node_cpu_temperature_celsius. "
+                "Rising from run to run: give the node time to cool, or better cooling.",
+                Query(of_node(m.NODE_TEMPERATURE), "{{node}}"),
+            )
         ).span(12),
     ]
 
@@ -163,7 +168,7 @@ def gpu_panels() -> Panels:
         ("celsius", Query(_by_gpu(m.GPU_TEMPERATURE), "temperature")),
     )
     return [
-        gpus.height(5),
+        wide(gpus, {"name": 240, "uuid": 320}).height(5),
         course(
             "GPU utilisation",
             "percentunit",
@@ -171,29 +176,24 @@ def gpu_panels() -> Panels:
             "between runs: somebody else uses that GPU.",
             m.GPU_UTILIZATION,
         ).max(1),
-        course(
-            "GPU clock",
-            "hertz",
-            "Clock of the streaming multiprocessors, from inferometer_gpu_clock_hertz. Lower under "
-            "load than idle: it is held down, see the reason below.",
-            m.GPU_CLOCK,
+        from_below(
+            course(
+                "GPU clock",
+                "hertz",
+                "Clock of the streaming multiprocessors, from inferometer_gpu_clock_hertz. Lower "
+                "under load than idle: it is held down, see the reason below.",
+                m.GPU_CLOCK,
+            )
         ),
-        course(
-            "GPU temperature",
-            "celsius",
-            "From inferometer_gpu_temperature_celsius. Above 80 most GPUs lower their clock.",
-            m.GPU_TEMPERATURE,
+        from_below(
+            course(
+                "GPU temperature",
+                "celsius",
+                "From inferometer_gpu_temperature_celsius. Above 80 most GPUs lower their clock.",
+                m.GPU_TEMPERATURE,
+            )
         ),
-        states(
-            "GPU throttling",
-            "Why a GPU's clock is held down, from inferometer_gpu_throttled. SwPowerCap: its power "
-            "limit; Thermal: its cooling; Slowdown: hardware protects itself, look at the machine.",
-            {0: ("no", palette.ASKED), 1: ("held down", palette.BAD)},
-            Query(
-                f"max by (node, gpu, reason) ({of(m.GPU_THROTTLED, NODE)})",
-                f"{_GPU} {{{{reason}}}}",
-            ),
-        ),
+        throttling(NODE),
     ]
 
 

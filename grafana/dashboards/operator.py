@@ -1,7 +1,9 @@
 """How does the operator do, and where do runs hang?"""
 
+from grafana_foundation_sdk.builders.common import VizLegendOptions
 from grafana_foundation_sdk.builders.dashboard import Dashboard
 from grafana_foundation_sdk.cog.builder import Builder
+from grafana_foundation_sdk.models.common import LegendDisplayMode, LegendPlacement
 from grafana_foundation_sdk.models.dashboard import Panel
 
 from grafana.dashboards import palette
@@ -124,7 +126,15 @@ def _runs() -> Panels:
                 "them. Queued runs wait for one that uses the same nodes.",
                 Query(f"sum by (phase) ({of(m.RUNS)})", "{{phase}}"),
             )
-        ).span(12),
+        )
+        .legend(
+            VizLegendOptions()
+            .show_legend(show_legend=True)
+            .display_mode(LegendDisplayMode.TABLE)
+            .placement(LegendPlacement.RIGHT)
+            .calcs(["lastNotNull"])
+        )
+        .span(12),
         waiting.span(12),
     ]
 

@@ -4,6 +4,7 @@ Each function makes one kind of panel from its title, the unit of its values, wh
 (what it shows, of which metric, what to do about it), and its queries.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -22,6 +23,7 @@ from grafana_foundation_sdk.builders import (
     timeseries,
 )
 from grafana_foundation_sdk.models import common
+from grafana_foundation_sdk.models import statetimeline as statetimeline_models
 from grafana_foundation_sdk.models import text as text_models
 from grafana_foundation_sdk.models.dashboard import (
     DashboardLinkType,
@@ -96,16 +98,22 @@ def stacked(panel: timeseries.Panel) -> timeseries.Panel:
 def logarithmic(panel: timeseries.Panel) -> timeseries.Panel:
     """Return a panel with a logarithmic axis, for what spans orders of magnitude."""
     panel.build().field_config.defaults.min_val = None  # type: ignore[union-attr] # lines() set it
-    return panel.scale_distribution(
+    return panel.fill_opacity(0).scale_distribution(
         build.ScaleDistributionConfig().type(common.ScaleDistribution.LOG).log(10)
     )
 
 
 def coloured(panel: timeseries.Panel, colours: Mapping[str, str]) -> timeseries.Panel:
-    """Return a panel whose lines of these names (or that begin so) have these colours."""
+    """Return a panel whose lines that have these words in their names have these colours."""
     for name, colour in colours.items():
-        panel.override_by_regexp(f"/^{name}(\\b|$)/", [fixed(colour)])
+        panel.override_by_regexp(f"/(^|\\s){re.escape(name)}(\\s|$)/", [fixed(colour)])
     return panel
+
+
+def from_below(panel: timeseries.Panel) -> timeseries.Panel:
+    """Return a panel whose axis does not begin at zero, for what never comes near it."""
+    panel.build().field_config.defaults.min_val = None  # type: ignore[union-attr] # lines() set it
+    return panel.fill_opacity(0)
 
 
 def dashed(panel: timeseries.Panel, name: str) -> timeseries.Panel:
@@ -173,8 +181,7 @@ def states(
         .height(6)
         .span(24)
         .mappings(mappings(named))
-        .thresholds(steps(palette.PLAIN))
-        .color_scheme(_by_thresholds())
+        .color_scheme(by_name())
         .show_value(common.VisibilityMode.AUTO)
         .merge_values(merge_values=True)
         .row_height(0.8)
@@ -191,6 +198,10 @@ def states(
     )
     for query, name in zip(queries, NAMES, strict=False):
         panel.with_target(target(query, name).range())
+    # Rows are few: pages of them, which the SDK makes by default, only take room.
+    options = panel.build().options
+    if isinstance(options, statetimeline_models.Options):
+        options.per_page = None
     return panel
 
 

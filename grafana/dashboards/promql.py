@@ -5,7 +5,8 @@ from inferometer_api.metrics import Metric
 
 RATE = "$__rate_interval"
 RUN = 'run_namespace="$run_namespace", run="$run"'
-STEP = f'{RUN}, scenario=~"$scenario", step=~"$step"'
+SCENARIO = f'{RUN}, scenario=~"$scenario"'
+STEP = f'{SCENARIO}, step=~"$step"'
 NODE = 'node=~"$node"'
 
 

@@ -4,8 +4,8 @@ from grafana_foundation_sdk.builders.dashboard import Dashboard, QueryVariable
 
 from grafana.dashboards import run_load, run_machine, run_result, run_server
 from grafana.dashboards.edges import edges
-from grafana.dashboards.frame import any_of, asked, filled, framed, several
-from grafana.dashboards.promql import RUN
+from grafana.dashboards.frame import any_of, asked, filled, framed, newest, several
+from grafana.dashboards.promql import RUN, of
 from inferometer_api import metrics as m
 
 _RUNS = (m.LOAD_STAGE, m.RUN_PHASE_SINCE, m.RUN_INFO)
@@ -35,8 +35,15 @@ def dashboard() -> Dashboard:
     )
 
 
+def _latest() -> str:
+    """Return the time of each run's latest load in the time range, else when it began."""
+    where = 'run_namespace="$run_namespace"'
+    loaded = f"max_over_time(timestamp({of(m.LOAD_STAGE, where)})[$__range:30s])"
+    others = f"{of(m.RUN_PHASE_SINCE, where)} or {of(m.RUN_STARTED, where)}"
+    return f"max by (run) ({loaded} or {others})"
+
+
 def _variables() -> list[QueryVariable]:
-    in_namespace = any_of(*_RUNS, where='run_namespace="$run_namespace"')
     of_scenario = any_of(*_STEPS, where=f'{RUN}, scenario=~"$scenario"')
     return [
         asked(
@@ -46,7 +53,7 @@ def _variables() -> list[QueryVariable]:
             of="run_namespace",
             where=any_of(*_RUNS),
         ),
-        asked("run", "Run", "The BenchmarkRun.", of="run", where=in_namespace),
+        newest("run", "Run", "The BenchmarkRun; that of the latest load first.", by=_latest()),
         several(
             asked(
                 "scenario",

@@ -21,7 +21,7 @@ from grafana.dashboards.panels import (
     states,
     steps,
 )
-from grafana.dashboards.promql import RATE, RUN, STEP, of, process_of, quantile, rate
+from grafana.dashboards.promql import RATE, RUN, SCENARIO, STEP, of, process_of, quantile, rate
 from inferometer_api import metrics as m
 
 _STAGES = {
@@ -62,11 +62,11 @@ def at_a_glance() -> Panels:
             "Of the finished run, from the operator's inferometer_run_valid: INVALID where one "
             "scenario is. Red: the reasons stand in the report, in `kubectl describe bmr` and in "
             "docs/reference/verdict.md.",
-            Query(f"min(last_over_time({of(m.RUN_VALID, STEP)}[$__range]))"),
+            Query(f"min(last_over_time({of(m.RUN_VALID, SCENARIO)}[$__range]))"),
         )
         .mappings([VERDICT])
         .thresholds(steps(palette.BAD, (1, palette.GOOD)))
-        .color_mode(BigValueColorMode.BACKGROUND)
+        .color_mode(BigValueColorMode.BACKGROUND_SOLID)
         .no_value("not over"),
         number(
             "Rate",
@@ -196,11 +196,7 @@ def _signs() -> Panels:
             "short",
             "Queries sent and not answered, from inferometer_load_in_flight_queries. In open-loop "
             "scenarios a rise without end: more is asked than the server can do.",
-            Query(
-                f"sum by (scenario, step) ({of(m.LOAD_IN_FLIGHT, STEP)} "
-                f"and on (scenario, step) ({_WORKING}))",
-                "{{scenario}} {{step}}",
-            ),
+            Query(f"sum({of(m.LOAD_IN_FLIGHT, STEP)})", "in flight"),
         ),
         stacked(
             lines(

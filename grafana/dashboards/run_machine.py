@@ -2,13 +2,15 @@
 
 from grafana.dashboards import energy, palette
 from grafana.dashboards.frame import Panels
-from grafana.dashboards.panels import Query, coloured, lines, stacked, states
+from grafana.dashboards.gpus import throttling
+from grafana.dashboards.panels import Query, coloured, from_below, lines, stacked
 from grafana.dashboards.promql import of, of_run_nodes, of_run_targets, rate
 from inferometer_api import metrics as m
 from inferometer_api.metrics import Metric
 
 _NO_AGENT = "Empty: no node agent on the server's node was scraped; see Nodes."
 _TARGET = "{{node}} {{target}}"
+_PRESSURE = rate(m.TARGET_PRESSURE)
 
 
 def panels() -> Panels:
@@ -38,26 +40,22 @@ def gpu_panels() -> Panels:
             _of_gpus(m.GPU_MEMORY_USED, " used"),
             _of_gpus(m.GPU_MEMORY_TOTAL, " total"),
         ).span(6),
-        lines(
-            "GPU clock",
-            "hertz",
-            "Clock of the streaming multiprocessors, from inferometer_gpu_clock_hertz. Falling "
-            "under load: the reason stands beside.",
-            _of_gpus(m.GPU_CLOCK),
+        from_below(
+            lines(
+                "GPU clock",
+                "hertz",
+                "Clock of the streaming multiprocessors, from inferometer_gpu_clock_hertz. Falling "
+                "under load: the reason stands beside.",
+                _of_gpus(m.GPU_CLOCK),
+            )
         ).span(6),
-        states(
-            "GPU throttling",
-            "Why a GPU's clock is held down, from inferometer_gpu_throttled. SwPowerCap: its power "
-            "limit; Thermal: its cooling. A result under throttling is of that state only.",
-            {0: ("no", palette.ASKED), 1: ("held down", palette.BAD)},
-            Query(
-                f"max by (node, gpu, reason) ({of_run_nodes(of(m.GPU_THROTTLED))})",
-                "{{node}} {{gpu}} {{reason}}",
-            ),
-        )
-        .span(6)
-        .height(8),
+        throttling("", of_run_nodes).span(6).height(8),
     ]
+
+
+def _short(expr: str) -> str:
+    """Return an expression whose label target is a pod UID's last part: legends are narrow."""
+    return f'label_replace({expr}, "target", "$1", "target", "(?:.*-)?(.+)")'
 
 
 def _of_gpus(metric: Metric, what: str = "") -> Query:
@@ -68,7 +66,7 @@ def _of_gpus(metric: Metric, what: str = "") -> Query:
 
 def _of_targets(metric: Metric, what: str = "") -> Query:
     series = rate(metric) if metric.type == "counter" else of(metric)
-    return Query(f"max by (node, target) ({of_run_targets(series)})", f"{_TARGET}{what}")
+    return Query(_short(f"max by (node, target) ({of_run_targets(series)})"), f"{_TARGET}{what}")
 
 
 def _processes() -> Panels:
@@ -97,7 +95,7 @@ def _processes() -> Panels:
             "(PSI), from inferometer_target_pressure_seconds_total. CPU above a few percent: "
             "neighbours, or too many threads. Memory or io above 0: too little memory.",
             Query(
-                "max by (node, target, resource) (" + of_run_targets(rate(m.TARGET_PRESSURE)) + ")",
+                _short(f"max by (node, target, resource) ({of_run_targets(_PRESSURE)})"),
                 f"{_TARGET} {{{{resource}}}}",
             ),
         ),
@@ -119,20 +117,24 @@ def _cpus() -> Panels:
             Query(f"{busy} / {count}", "{{node}} busy"),
             Query(f"{steal} / {count}", "{{node}} stolen"),
         ).max(1),
-        lines(
-            "Node's frequency",
-            "hertz",
-            "Mean frequency of the CPUs, from inferometer_node_cpu_frequency_hertz. Falling under "
-            "load: power or thermal limits; wandering: set the governor to performance. Empty "
-            "where the node does not tell, as most virtual machines do not.",
-            Query(f"max by (node) ({of_run_nodes(of(m.NODE_FREQUENCY))})", "{{node}}"),
+        from_below(
+            lines(
+                "Node's frequency",
+                "hertz",
+                "Mean frequency of the CPUs, from inferometer_node_cpu_frequency_hertz. Falling "
+                "under load: power or thermal limits; wandering: set the governor to performance. "
+                "Empty where the node does not tell, as most virtual machines do not.",
+                Query(f"max by (node) ({of_run_nodes(of(m.NODE_FREQUENCY))})", "{{node}}"),
+            )
         ),
-        lines(
-            "Node's temperature",
-            "celsius",
-            "The hottest of the CPU's sensors, from inferometer_node_cpu_temperature_celsius. At "
-            "the CPU's limit its clock falls: see the frequency beside.",
-            Query(f"max by (node) ({of_run_nodes(of(m.NODE_TEMPERATURE))})", "{{node}}"),
+        from_below(
+            lines(
+                "Node's temperature",
+                "celsius",
+                "The hottest of the CPU's sensors, from inferometer_node_cpu_temperature_celsius. "
+                "At the CPU's limit its clock falls: see the frequency beside.",
+                Query(f"max by (node) ({of_run_nodes(of(m.NODE_TEMPERATURE))})", "{{node}}"),
+            )
         ),
     ]
 

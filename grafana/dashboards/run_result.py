@@ -2,7 +2,7 @@
 
 from grafana.dashboards.frame import Panels
 from grafana.dashboards.panels import Query, words
-from grafana.dashboards.promql import STEP, of
+from grafana.dashboards.promql import SCENARIO, of
 from grafana.dashboards.tables import columns, verdicts
 from inferometer_api import metrics as m
 from inferometer_api.metrics import Metric
@@ -21,6 +21,10 @@ kubectl describe bmr ${run} --namespace ${run_namespace}
 ```
 What verdicts and cautions mean: `docs/reference/verdict.md`.
 """
+_ORDER = (
+    *("scenario", "step", "verdict", "rate", "p50", "p90", "p99", "p99.9"),
+    *("joules", "net joules", "attribution", "queries", "errors"),
+)
 
 
 def panels() -> Panels:
@@ -31,7 +35,7 @@ def panels() -> Panels:
         "gauges: the same as in status, document and report. Empty while it runs, and for local "
         "runs. Joules have their attribution beside them: dedicated, shared, node or estimated. "
         "INVALID: see the report for the reasons.",
-        ("scenario", "step"),
+        _ORDER,
         ("none", Query(_last(m.RUN_VALID), "verdict")),
         ("short", Query(_last(m.RUN_QUERIES), "queries")),
         ("short", Query(_last(m.RUN_ERRORS), "errors")),
@@ -53,6 +57,6 @@ def panels() -> Panels:
 
 
 def _last(metric: Metric, quantile: str = "") -> str:
-    where = f'{STEP}, quantile="{quantile}"' if quantile else STEP
+    where = f'{SCENARIO}, quantile="{quantile}"' if quantile else SCENARIO
     by = "scenario, step, attribution" if "attribution" in metric.labels else "scenario, step"
     return f"max by ({by}) (last_over_time({of(metric, where)}[$__range]))"

@@ -10,14 +10,18 @@ from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
 from grafana.dashboards.panels import NAMES, SOURCE, VERDICT, Query, by_name, fixed, target
 
+_LONGEST_NAME = 30
+"""Characters of a bar's name; Grafana cuts off what is left of more."""
+
 
 def columns(
     title: str, says: str, first: tuple[str, ...], *queries: tuple[str, Query]
 ) -> table.Panel:
     """Return a table with a row for each set of labels and a column for each query.
 
-    `first` are the labels whose columns stand first. Beside each query stands its column's unit;
-    its legend is the heading. One without a legend has no column: its labels are what it is for.
+    `first` are the labels and headings that stand first, in this order; the other queries follow.
+    Beside each query stands its column's unit; its legend is the heading. One without a legend has
+    no column: its labels are what it is for.
     """
     panel = (
         table.Panel()
@@ -28,15 +32,23 @@ def columns(
         .height(8)
         .span(24)
         .cell_height(common.TableCellHeight.SM)
+        .min_width(70)
         .show_header(show_header=True)
     )
     for (unit, query), name in zip(queries, NAMES, strict=False):
         panel.with_target(target(query, name).instant().format(PromQueryFormat.TABLE))
         if query.legend:
             panel.override_by_name(query.legend, [DynamicConfigValue("unit", unit)])
-    order = (*first, *(query.legend for _, query in queries if query.legend))
-    for step in _merged([query for _, query in queries], order):
+    order = dict.fromkeys((*first, *(query.legend for _, query in queries if query.legend)))
+    for step in _merged([query for _, query in queries], tuple(order)):
         panel.with_transformation(step)
+    return panel
+
+
+def wide(panel: table.Panel, widths: Mapping[str, int]) -> table.Panel:
+    """Return a table whose columns of these names are so many pixels wide."""
+    for column, pixels in widths.items():
+        panel.override_by_name(column, [DynamicConfigValue("custom.width", pixels)])
     return panel
 
 
@@ -75,6 +87,7 @@ def bars(
         .height(9)
         .span(8)
         .x_field("bar")
+        .x_tick_label_max_length(_LONGEST_NAME)
         .orientation(common.VizOrientation.HORIZONTAL)
         .show_value(common.VisibilityMode.AUTO)
         .group_width(0.8)
