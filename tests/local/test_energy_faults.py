@@ -9,6 +9,7 @@ import pytest
 from inferometer_api.plan import PlannedAgent, Progress
 from inferometer_api.result import ScenarioResult
 from inferometer_api.telemetry import AgentSample
+from support.cluster.processes import wait_until
 from support.fake_agent import (
     SERVER_POD,
     FakeAgent,
@@ -153,6 +154,28 @@ def test_a_hanging_agent_is_waited_for_once() -> None:
     assert reasons == {"the node agent of worker-1 did not answer within 2 s at the window's begin"}
     assert len(agent.asked) == 1
     assert [each.rule for each in scenario.verdict.cautions].count("EnergyUnavailable") == 1
+
+
+def test_what_was_measured_is_kept_while_an_agent_is_waited_for() -> None:
+    """A run that is ended after its last reply, before the agent's, has measured its scenario."""
+    oracle = Oracle(law=fixed(0.01))
+    with serving(oracle), answering(FakeAgent(faults=only_from(END, "silence"))) as agent:
+        steps = {"batch": {"batchSizes": [1, 2]}}
+        validity = {"minQueries": 240, "maxDurationSeconds": 60, "minDurationSeconds": 2}
+        plan = a_plan(
+            oracle.url("HTTP"),
+            steps,
+            agents=[agent.planned()],
+            spec=NO_IDLE,
+            validity=validity,
+        )
+        with started(plan) as process:
+            wait_until(lambda: len(agent.asked) > END, "The question at the window's end")
+            process.send_signal(signal.SIGTERM)
+            run = finished(process)
+    assert run.exit_code == 128 + signal.SIGTERM
+    ((step,),) = [scenario.steps for scenario in run.scenarios]
+    assert (step.label, step.ended_early) == ("batch 1", False)
 
 
 def test_the_idle_time_heeds_a_signal() -> None:

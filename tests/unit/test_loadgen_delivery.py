@@ -4,7 +4,7 @@ import pytest
 
 from inferometer_api.handover import LoadReport, TooLargeError, packed, unpacked
 from inferometer_api.plan import Ended, Measured, Progress, Surroundings
-from inferometer_api.result import Outcome, ResultDocument, Step
+from inferometer_api.result import NodeSample, NodeTelemetry, Outcome, ResultDocument, Step
 from inferometer_loadgen.pod.delivery import delivery
 from inferometer_loadgen.pod.ledger import Ledger
 from support.results import a_long_result, a_result, an_environment
@@ -75,8 +75,24 @@ def test_what_is_too_large_even_so_is_told() -> None:
     assert found.report.outcome == REPORT.outcome
 
 
+def test_what_nodes_did_is_thinned_as_well() -> None:
+    """Of a node's series as many entries are kept as of the others; its sums are not touched."""
+    samples = [NodeSample(at_milliseconds=1000 * second) for second in range(600)]
+    node = NodeTelemetry(node="n", server_cpu_seconds=9.0, samples=samples)
+    document = a_long_result()
+    (scenario,) = document.scenarios
+    steps = [step.model_copy(update={"telemetry": [node]}) for step in scenario.steps]
+    scenario = scenario.model_copy(update={"steps": steps})
+    document = document.model_copy(update={"scenarios": [scenario]})
+    found = delivery(document, REPORT, limit_bytes=int(_size(document) * 0.9))
+    thinned = ResultDocument.model_validate_json(unpacked(found.lines))
+    (told,) = thinned.scenarios[0].steps[0].telemetry
+    assert told == node.model_copy(update={"samples": samples[::4]})
+
+
 def _bare(step: Step) -> Step:
-    return step.model_copy(update={"windows": [], "usage": []})
+    nodes = [node.model_copy(update={"samples": []}) for node in step.telemetry]
+    return step.model_copy(update={"windows": [], "usage": [], "telemetry": nodes})
 
 
 def test_a_ledger_tells_stages_once() -> None:

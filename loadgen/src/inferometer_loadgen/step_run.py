@@ -82,9 +82,7 @@ async def run_step(
         openers = [_opener(target, streams) for target in bench.targets]
         await driver.connect(openers, bench.load.connections if is_open else 1)
         bench.live.begin(_shown(scenario, plan, driver, recorder))
-        end = await _drive(bench, driver, recorder)
-        used = Used(usage.samples, usage.server_cpu_seconds(), usage.client_cpu_seconds())
-        await meter.settled()
+        end, used = await _drive(bench, driver, recorder, usage, meter)
     finally:
         bench.live.end()
         await driver.close()
@@ -132,14 +130,20 @@ def _watch(driver: Driver, usage: Usage, meter: StepMeter) -> list[str]:
     return started
 
 
-async def _drive(bench: Bench, driver: Driver, recorder: Recorder) -> End:
+async def _drive(
+    bench: Bench, driver: Driver, recorder: Recorder, usage: Usage, meter: StepMeter
+) -> tuple[End, Used]:
     bench.board.driving(driver, recorder)
     bench.on_driver(driver)
     # A collection takes tens of milliseconds: once now, over everything, never within the window.
     gc.collect()
     gc.freeze()
     try:
-        return await driver.run()
+        end = await driver.run()
+        used = Used(usage.samples, usage.server_cpu_seconds(), usage.client_cpu_seconds())
+        # Whoever ends the run now ends what is over: the step is kept.
+        await meter.settled()
+        return end, used
     finally:
         gc.unfreeze()
         bench.on_driver(None)

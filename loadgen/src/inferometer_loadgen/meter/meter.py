@@ -31,7 +31,8 @@ class Meter:
 
     def __init__(self, plan: LoadPlan, clock: Callable[[], int] = time.monotonic_ns) -> None:
         self.terms = terms_of(plan)
-        self._idle_seconds = 0 if self.terms.disabled else plan.run.spec.telemetry.idle_seconds
+        in_vain = self.terms.disabled or self.terms.unmetered
+        self._idle_seconds = 0 if in_vain else plan.run.spec.telemetry.idle_seconds
         self._lines = [AgentLine(agent, clock) for agent in plan.agents]
 
     def step(self) -> "StepMeter":

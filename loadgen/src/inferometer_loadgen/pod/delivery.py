@@ -41,7 +41,7 @@ def delivery(
             continue
         facts = {"document_sha256": sha256(written).hexdigest(), "document_bytes": len(written)}
         return Delivery(lines, report.model_copy(update=facts))
-    undelivered = f"{fault} Its series of windows and usage are left out already."
+    undelivered = f"{fault} Its series of windows, usage and nodes are left out already."
     facts = {"document_bytes": size, "undelivered": undelivered}
     return Delivery(left_out(undelivered), report.model_copy(update=facts))
 
@@ -52,14 +52,14 @@ def _smaller_and_smaller(document: ResultDocument) -> Iterator[ResultDocument]:
         yield _thinned(
             document,
             kept_of,
-            f"The result was too large to be handed over: of the series of windows and of usage "
-            f"one entry in {kept_of} is kept.",
+            f"The result was too large to be handed over: of the series of windows, usage and "
+            f"nodes one entry in {kept_of} is kept.",
         )
     yield _thinned(
         document,
         None,
-        "The result was too large to be handed over: the series of windows and of usage are left "
-        "out.",
+        "The result was too large to be handed over: the series of windows, usage and nodes are "
+        "left out.",
     )
 
 
@@ -76,8 +76,11 @@ def _thinned(document: ResultDocument, kept_of: int | None, note: str) -> Result
 
 
 def _thinned_step(step: Step, kept_of: int | None) -> Step:
+    nodes = [
+        node.model_copy(update={"samples": _kept(node.samples, kept_of)}) for node in step.telemetry
+    ]
     series = {"windows": _kept(step.windows, kept_of), "usage": _kept(step.usage, kept_of)}
-    return step.model_copy(update=series)
+    return step.model_copy(update={**series, "telemetry": nodes})
 
 
 def _kept(series: Sequence[T], kept_of: int | None) -> list[T]:
