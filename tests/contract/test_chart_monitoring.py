@@ -1,6 +1,7 @@
 """Is what Prometheus and Grafana find of the chart's what there is?"""
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,8 @@ import yaml
 from inferometer_api.children import LOADGEN, RESULT, SERVER, labels
 from inferometer_api.publish import CHECKOUT
 from inferometer_operator.settings import Settings
-from support.chart import NAMESPACE, Json, of_kind, rendered, settings_text
+from support.chart import NAMESPACE, Json, helm, of_kind, rendered, settings_text
+from support.documented import commands
 
 MEBIBYTE = 1 << 20
 DASHBOARDS = sorted((CHECKOUT / "grafana" / "dashboards").glob("*.json"))
@@ -80,6 +82,28 @@ def test_the_service_monitor_finds_the_operator() -> None:
     (endpoint,) = monitor["spec"]["endpoints"]
     assert endpoint["port"] in {port["name"] for port in service["spec"]["ports"]}
     assert monitor["metadata"]["namespace"] == service["metadata"]["namespace"]
+
+
+@pytest.mark.parametrize(
+    ("chart", "kinds"),
+    [
+        ("inferometer", {"ServiceMonitor", "PodMonitor", "PrometheusRule"}),
+        ("inferometer-agent", {"PodMonitor"}),
+    ],
+)
+def test_what_the_how_to_sets_makes_the_monitors(chart: str, kinds: set[str]) -> None:
+    """The documented values make monitors and rules that carry the label of a Prometheus."""
+    told = commands("docs/how-to/prometheus.md", "With the Prometheus operator")
+    (command,) = (each for each in told.split("helm upgrade") if f" helm/{chart} " in each)
+    words = [word for word in shlex.split(command.replace("\\\n", " ")) if "=" in word]
+    sets = [option for word in words for option in ("--set", word)]
+    done = helm("template", chart, CHECKOUT / "helm" / chart, "--namespace", NAMESPACE, *sets)
+    assert done.returncode == 0, done.stderr
+    made = [each for each in yaml.safe_load_all(done.stdout) if each]
+    found = [each for each in made if each["apiVersion"] == "monitoring.coreos.com/v1"]
+    assert {each["kind"] for each in found} == kinds
+    for each in found:
+        assert each["metadata"]["labels"]["release"] == "kube-prometheus-stack"
 
 
 @pytest.mark.parametrize(
