@@ -52,7 +52,7 @@ def test_kind_and_minikube_keep_pods_below_slices_of_their_own(tmp_path: Path) -
     write(pod / "cpu.stat", "usage_usec 5\n")
     found = Cgroups(tmp_path).pod(UID, 0)
     assert found is not None
-    assert found.cpuacct == pod
+    assert found.cpuacct == str(pod)
 
 
 def test_pressure_is_read_where_there_is_any(tmp_path: Path) -> None:

@@ -29,9 +29,9 @@ class Hierarchies:
     """The roots of what is read: one and the same with control groups v2."""
 
     version: int
-    cpuacct: Path
-    cpu: Path | None
-    memory: Path | None
+    cpuacct: str
+    cpu: str | None
+    memory: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +39,9 @@ class PodFolders:
     """The control group of one pod: one folder with v2, one for each controller with v1."""
 
     version: int
-    cpuacct: Path
-    cpu: Path | None
-    memory: Path | None
+    cpuacct: str
+    cpu: str | None
+    memory: str | None
 
 
 class Cgroups:
@@ -49,16 +49,16 @@ class Cgroups:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._bases: list[Path] = []
+        self._bases: list[str] = []
         self._looked_ns: int | None = None
 
     def hierarchies(self) -> Hierarchies | None:
         """Return what there is; None where the root has no control groups."""
-        root = self.root
-        if (root / "cgroup.controllers").exists():
+        root = str(self.root)
+        if _is_there(f"{root}/cgroup.controllers"):
             return Hierarchies(2, root, root, root)
         found = {
-            controller: next((root / name for name in names if (root / name).is_dir()), None)
+            controller: next(filter(_is_there, (f"{root}/{name}" for name in names)), None)
             for controller, names in _V1_NAMES.items()
         }
         cpuacct = found["cpuacct"]
@@ -81,51 +81,58 @@ class Cgroups:
             return None
         return PodFolders(
             hierarchies.version,
-            hierarchies.cpuacct / found,
-            None if hierarchies.cpu is None else hierarchies.cpu / found,
-            None if hierarchies.memory is None else hierarchies.memory / found,
+            f"{hierarchies.cpuacct}/{found}",
+            None if hierarchies.cpu is None else f"{hierarchies.cpu}/{found}",
+            None if hierarchies.memory is None else f"{hierarchies.memory}/{found}",
         )
 
-    def _among_known(self, root: Path, uid: str) -> Path | None:
+    def _among_known(self, root: str, uid: str) -> str | None:
         candidates = (folder for base in self._bases for folder in pod_folders(base, uid))
-        return next((folder for folder in candidates if (root / folder).is_dir()), None)
+        return next((folder for folder in candidates if _is_there(f"{root}/{folder}")), None)
 
 
-def pod_folders(base: Path, uid: str) -> Iterator[Path]:
+def pod_folders(base: str, uid: str) -> Iterator[str]:
     """Yield where a pod may be below a folder kubepods or ...kubepods.slice."""
-    stem = base.name.removesuffix(".slice")
+    name = base.rpartition("/")[2]
+    stem = name.removesuffix(".slice")
+    below = f"pod{uid}" if stem == name else f"pod{uid.replace('-', '_')}.slice"
     for of_class in _CLASSES:
-        if stem == base.name:
-            yield base / of_class / f"pod{uid}"
+        if stem == name:
+            yield f"{base}/{of_class}/{below}" if of_class else f"{base}/{below}"
         elif of_class:
-            whole = f"{stem}-{of_class}"
-            yield base / f"{whole}.slice" / f"{whole}-pod{uid.replace('-', '_')}.slice"
+            yield f"{base}/{stem}-{of_class}.slice/{stem}-{of_class}-{below}"
         else:
-            yield base / f"{stem}-pod{uid.replace('-', '_')}.slice"
+            yield f"{base}/{stem}-{below}"
 
 
-def _bases(root: Path) -> Iterator[Path]:
+def _bases(root: str) -> Iterator[str]:
     """Yield the folders that kubelets keep pods in, relative to the root; nearest first."""
     left = _MOST_FOLDERS
-    level = [Path()]
+    level = [""]
     for _ in range(_DEEPEST):
-        below: list[Path] = []
+        below: list[str] = []
         for folder in level:
-            for name in _folders(root / folder):
+            for name in _folders(f"{root}/{folder}"):
                 left -= 1
                 if left < 0:
                     return
+                inside = f"{folder}/{name}" if folder else name
                 if name == "kubepods" or name.removesuffix(".slice").split("-")[-1] == "kubepods":
-                    yield folder / name
+                    yield inside
                 else:
-                    below.append(folder / name)
+                    below.append(inside)
         level = below
 
 
-def _folders(folder: Path) -> list[str]:
+def _folders(folder: str) -> list[str]:
     """Return the names of the folders in a folder; none where it is gone."""
     try:
         with os.scandir(folder) as entries:
             return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
     except OSError:
         return []
+
+
+def _is_there(path: str) -> bool:
+    # A Path costs several times what the kernel takes, for each pod at each sample.
+    return os.path.exists(path)  # noqa: PTH110 - see above

@@ -4,6 +4,7 @@ Older kernels wait 10 ms for each CPU's frequency: these files are read beside t
 within one.
 """
 
+import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -61,12 +62,12 @@ def read_gauges(sys_root: Path) -> Gauges:
 
 def frequency_hertz(sys_root: Path) -> int:
     """Return the mean frequency of the CPUs that tell one. Raises UnreadableError."""
-    folder = sys_root / "devices/system/cpu"
+    folder = f"{sys_root}/devices/system/cpu"
     known = [
         kilohertz * 1000
         for cpu in _names(folder)
         if _CPU.fullmatch(cpu)
-        and (kilohertz := _or_none(number, folder / cpu / "cpufreq/scaling_cur_freq"))
+        and (kilohertz := _or_none(number, f"{folder}/{cpu}/cpufreq/scaling_cur_freq"))
         and kilohertz * 1000 < _HERTZ_LIMIT
     ]
     if not known:
@@ -106,45 +107,47 @@ def temperature_millidegrees_celsius(sys_root: Path) -> int:
     return max(told)
 
 
-def _sensors(sys_root: Path) -> list[Path]:
-    folder = sys_root / "class/hwmon"
-    chips = [folder / name for name in _names(folder) if _says(folder / name / "name", _CHIPS)]
+def _sensors(sys_root: Path) -> list[str]:
+    folder = f"{sys_root}/class/hwmon"
+    chips = [f"{folder}/{name}" for name in _names(folder)]
+    chips = [chip for chip in chips if _says(f"{chip}/name", _CHIPS)]
     if chips:
         return [sensor for chip in chips for sensor in _sensors_of(chip)]
-    folder = sys_root / "class/thermal"
-    zones = [folder / name for name in _names(folder) if name.startswith("thermal_zone")]
-    return [zone / "temp" for zone in zones if _says(zone / "type", _THERMAL_ZONES)]
+    folder = f"{sys_root}/class/thermal"
+    zones = [f"{folder}/{name}" for name in _names(folder) if name.startswith("thermal_zone")]
+    return [f"{zone}/temp" for zone in zones if _says(f"{zone}/type", _THERMAL_ZONES)]
 
 
-def _sensors_of(chip: Path) -> list[Path]:
+def _sensors_of(chip: str) -> list[str]:
     """Return the sensors that tell of the whole die, where some do; else all.
 
     A core's is never hotter than its package's, and Tctl, by which AMD's fans are controlled, may
     be shifted against the true Tdie.
     """
-    labels = {
-        path: (_or_none(text, path.with_name(path.name.replace("_input", "_label"))) or "").strip()
-        for path in (chip / name for name in _names(chip) if _INPUT.fullmatch(name))
-    }
-    whole = [
-        path for path, label in labels.items() if label.startswith("Package id") or label == "Tdie"
-    ]
-    return whole or list(labels)
+    sensors = [f"{chip}/{name}" for name in _names(chip) if _INPUT.fullmatch(name)]
+    whole = [each for each in sensors if _is_of_the_whole(f"{each.removesuffix('input')}label")]
+    return whole or sensors
 
 
-def _says(path: Path, names: set[str]) -> bool:
+def _is_of_the_whole(path: str) -> bool:
+    label = (_or_none(text, path) or "").strip()
+    return label.startswith("Package id") or label == "Tdie"
+
+
+def _says(path: str, names: set[str]) -> bool:
     return (_or_none(text, path) or "").strip() in names
 
 
-def _or_none(read: Callable[[Path], T], path: Path) -> T | None:
+def _or_none(read: Callable[[str], T], path: str) -> T | None:
     try:
         return read(path)
     except UnreadableError:
         return None
 
 
-def _names(folder: Path) -> list[str]:
+def _names(folder: str) -> list[str]:
     try:
-        return sorted(entry.name for entry in folder.iterdir())
+        with os.scandir(folder) as entries:
+            return sorted(entry.name for entry in entries)
     except OSError:
         return []

@@ -1,10 +1,11 @@
 """How is one of the kernel's small files read, so that what it does not say is never a figure?"""
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 
 _PIECE_BYTES = 65_536
+_WHOLE_BYTES = 2048
+"""A shorter answer is whole: the kernel fills a page before it makes a reader ask again."""
 _MOST_BYTES = 4 * 2**20
 """Far above what any of these files has: /proc/stat of 1,024 CPUs is below."""
 _MOST = 2**64
@@ -55,17 +56,17 @@ def signed_number(path: str | Path) -> int:
     return -value if below else value
 
 
-def numbers(path: str | Path) -> Mapping[str, int]:
-    """Return the whole numbers of a file whose lines are names with values.
+def named_number(path: str | Path, name: str) -> int:
+    """Return the whole number behind a name, in a file whose lines begin with names.
 
-    Other lines are left out, as are units behind a value. Raises UnreadableError.
+    A unit may follow. Raises UnreadableError, also where no line has the name.
     """
-    lines = (line.split(maxsplit=2) for line in text(path).splitlines())
-    return {
-        words[0].rstrip(":"): int(words[1])
-        for words in lines
-        if len(words) > 1 and _is_number(words[1])
-    }
+    said = text(path)
+    begin = f"\n{said}".find(f"\n{name} ")
+    if begin < 0:
+        raise UnreadableError(f"{path} has no {name}")
+    words = said[begin + len(name) : said.index("\n", begin)].split(maxsplit=1)
+    return whole_number(words[0] if words else "", path)
 
 
 def whole_number(said: str, where: str | Path) -> int:
@@ -86,6 +87,6 @@ def _all_of(descriptor: int) -> bytes:
     while piece := os.read(descriptor, _PIECE_BYTES):
         pieces.append(piece)
         total += len(piece)
-        if total > _MOST_BYTES:
+        if len(piece) < _WHOLE_BYTES or total > _MOST_BYTES:
             break
     return b"".join(pieces)

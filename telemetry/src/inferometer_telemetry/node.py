@@ -6,7 +6,7 @@ from pathlib import Path
 from inferometer_api.telemetry import CpuReading, MissingSource
 from inferometer_telemetry.counting import MOST_BYTES, Rising
 from inferometer_telemetry.cpu_gauges import Gauges
-from inferometer_telemetry.kernel_files import UnreadableError, numbers, text, whole_number
+from inferometer_telemetry.kernel_files import UnreadableError, named_number, text, whole_number
 from inferometer_telemetry.processes import TICK_MICROSECONDS
 
 _BUSY = (0, 1, 2, 5, 6)
@@ -81,9 +81,9 @@ def cpu_ticks(path: Path) -> tuple[int, int, int]:
 
 def memory_available(path: Path) -> int:
     """Return the bytes that programs can still have, by /proc/meminfo. Raises UnreadableError."""
-    kibibytes = numbers(path).get("MemAvailable")
-    if kibibytes is None or kibibytes > MOST_BYTES // 1024:
-        raise UnreadableError(f"{path} does not tell MemAvailable")
+    kibibytes = named_number(path, "MemAvailable:")
+    if kibibytes > MOST_BYTES // 1024:
+        raise UnreadableError(f"{path} says {kibibytes} kB, which cannot be")
     return kibibytes * 1024
 
 

@@ -3,15 +3,14 @@
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TypeVar
 
 from inferometer_telemetry.cgroups import PodFolders
 from inferometer_telemetry.kernel_files import (
     AbsentError,
     UnreadableError,
+    named_number,
     number,
-    numbers,
     text,
     whole_number,
 )
@@ -55,28 +54,21 @@ def pod_usage(pod: PodFolders) -> Usage:
         usage.memory_bytes = usage.known(lambda: _working_set(memory, version_1=version_1))
     if not version_1:
         pressure = pod.cpuacct
-        usage.cpu_pressure_microseconds = usage.known(lambda: _waited(pressure / "cpu.pressure"))
+        usage.cpu_pressure_microseconds = usage.known(lambda: _waited(f"{pressure}/cpu.pressure"))
         usage.memory_pressure_microseconds = usage.known(
-            lambda: _waited(pressure / "memory.pressure")
+            lambda: _waited(f"{pressure}/memory.pressure")
         )
-        usage.io_pressure_microseconds = usage.known(lambda: _waited(pressure / "io.pressure"))
+        usage.io_pressure_microseconds = usage.known(lambda: _waited(f"{pressure}/io.pressure"))
     return usage
 
 
-def _cpu(folder: Path, *, version_1: bool) -> int:
+def _cpu(folder: str, *, version_1: bool) -> int:
     if version_1:
-        return number(folder / "cpuacct.usage") // 1000
-    return _named(folder / "cpu.stat", "usage_usec")
+        return number(f"{folder}/cpuacct.usage") // 1000
+    return named_number(f"{folder}/cpu.stat", "usage_usec")
 
 
-def _named(path: Path, name: str) -> int:
-    found = numbers(path).get(name)
-    if found is None:
-        raise UnreadableError(f"{path} has no {name}")
-    return found
-
-
-def _throttled(pod: Path, *, version_1: bool) -> int | None:
+def _throttled(pod: str, *, version_1: bool) -> int | None:
     """Return how long a pod waited for its CPU limit; None where nothing of it has one.
 
     The kernel counts each group by itself. A pod's limit is the sum of its containers': both hold
@@ -90,37 +82,37 @@ def _throttled(pod: Path, *, version_1: bool) -> int | None:
     return max(own or 0, sum(known))
 
 
-def _throttled_here(folder: Path, *, version_1: bool) -> int | None:
+def _throttled_here(folder: str, *, version_1: bool) -> int | None:
     try:
         if version_1:
-            if text(folder / "cpu.cfs_quota_us").startswith("-"):
+            if text(f"{folder}/cpu.cfs_quota_us").startswith("-"):
                 return None
-            return _named(folder / "cpu.stat", "throttled_time") // 1000
-        if text(folder / "cpu.max").startswith("max"):
+            return named_number(f"{folder}/cpu.stat", "throttled_time") // 1000
+        if text(f"{folder}/cpu.max").startswith("max"):
             return None
-        return _named(folder / "cpu.stat", "throttled_usec")
+        return named_number(f"{folder}/cpu.stat", "throttled_usec")
     except AbsentError:
         # A container that ended meanwhile, or a kernel without limits.
         return None
 
 
-def _containers(pod: Path) -> list[Path]:
+def _containers(pod: str) -> list[str]:
     try:
         with os.scandir(pod) as entries:
             names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
     except OSError as error:
         raise UnreadableError(f"{pod} cannot be listed: {error.strerror}") from None
-    return [pod / name for name in names[:_MOST_CONTAINERS]]
+    return [f"{pod}/{name}" for name in names[:_MOST_CONTAINERS]]
 
 
-def _working_set(folder: Path, *, version_1: bool) -> int:
+def _working_set(folder: str, *, version_1: bool) -> int:
     """Return the memory in use less what the kernel may drop at once, as kubelets count it."""
-    used = number(folder / ("memory.usage_in_bytes" if version_1 else "memory.current"))
+    used = number(f"{folder}/memory.{'usage_in_bytes' if version_1 else 'current'}")
     name = "total_inactive_file" if version_1 else "inactive_file"
-    return max(0, used - _named(folder / "memory.stat", name))
+    return max(0, used - named_number(f"{folder}/memory.stat", name))
 
 
-def _waited(path: Path) -> int:
+def _waited(path: str) -> int:
     """Return the total of a PSI file's line "some", in microseconds."""
     for line in text(path).splitlines():
         words = line.split()

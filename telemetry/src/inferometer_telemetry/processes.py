@@ -1,6 +1,7 @@
 """What did a process and all its children use?"""
 
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +9,6 @@ from pathlib import Path
 from inferometer_telemetry.kernel_files import (
     AbsentError,
     UnreadableError,
-    numbers,
     text,
     whole_number,
 )
@@ -16,6 +16,7 @@ from inferometer_telemetry.pod_usage import Usage
 
 TICK_MICROSECONDS = 10**6 // os.sysconf("SC_CLK_TCK")
 _MOST_PROCESSES = 4096
+_MEMORY = re.compile(r"^Rss(?:Anon|Shmem):\s*([0-9]{1,15}) kB$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +72,11 @@ def stat(proc_root: Path, process_id: int) -> Stat:
 def _memory(proc_root: Path, process_id: int) -> int:
     """Return the memory that no file on a disk backs, in bytes."""
     try:
-        kibibytes = numbers(proc_root / str(process_id) / "status")
+        said = text(proc_root / str(process_id) / "status")
     except AbsentError:
         return 0
-    return 1024 * (kibibytes.get("RssAnon", 0) + kibibytes.get("RssShmem", 0))
+    # A kernel's own thread has none.
+    return 1024 * sum(int(kibibytes) for kibibytes in _MEMORY.findall(said))
 
 
 def _descendants(proc_root: Path, process_id: int) -> Iterator[int]:

@@ -65,7 +65,7 @@ class Rapl:
         goes_on = True
         for zone in self._zones:
             try:
-                reading = number(zone.folder / "energy_uj")
+                reading = number(f"{zone.folder}/energy_uj")
             except UnreadableError as error:
                 found.missing.append(_missing(zone.domain, _remedied(error)))
                 continue

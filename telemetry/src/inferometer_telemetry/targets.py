@@ -148,8 +148,10 @@ def _let_never_fall(usage: Usage, known: _Known) -> None:
         reading: int | None = getattr(usage, name)
         if reading is None:
             continue
-        count = known.counts.setdefault(name, Rising.at(reading))
-        if not count.take(reading):
+        count = known.counts.get(name)
+        if count is None:
+            count = known.counts[name] = Rising.at(reading)
+        elif not count.take(reading):
             usage.problems.append(f"the kernel's count of its {name} went back")
         setattr(usage, name, count.total)
     if usage.memory_bytes is not None and usage.memory_bytes > MOST_BYTES:
