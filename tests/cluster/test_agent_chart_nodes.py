@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 
 from inferometer_api.telemetry import AGENT_PORT, AgentSample, TargetReading
-from support.agent_chart import agents_installed, agents_namespace, v1_controllers
-from support.chart import Json, of_kind
+from support.agent_chart import AGENTS, v1_controllers
+from support.chart import Json
 from support.cluster.cluster import Cluster
 from support.cluster.processes import wait_until
+from support.documented import commands, follow
 
+HOW_TO = "docs/how-to/energy.md"
 IMAGE = "inferometer-telemetry:0.1.0"
 _MOUNTS = """
 import json, os
@@ -36,12 +38,17 @@ print(json.dumps({
 
 
 @pytest.fixture(scope="module")
-def agents(cluster: Cluster) -> Iterator[str]:
-    """Install the chart into a namespace that admits host paths, and return its name."""
-    with agents_namespace(cluster) as namespace:
-        operator = {"namespace": namespace, "serviceAccount": "default"}
-        with agents_installed(cluster, namespace, operator):
-            yield namespace
+def agents(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Install the chart as the how-to says, and return the namespace that its commands name."""
+    values = tmp_path_factory.mktemp("agents") / "values.yaml"
+    values.write_text(json.dumps({"cgroupV1Controllers": v1_controllers()}))
+    words = "helm install inferometer-agent"
+    install = commands(HOW_TO, "1. Install the agents")
+    assert words in install
+    follow(install.replace(words, f"{words} --values {values}"), cluster.kubeconfig)
+    yield AGENTS
+    follow(commands(HOW_TO, "Uninstall"), cluster.kubeconfig)
+    cluster.kubectl("delete", "namespace", AGENTS, "--wait=false")
 
 
 @pytest.fixture(scope="module")
@@ -114,6 +121,8 @@ def test_what_the_node_lacks_is_told_with_its_reason(cluster: Cluster, agent: Js
         assert "/host/sys/class/powercap" in missing["rapl", ""]
         assert now.energy == []
     assert "libnvidia-ml.so.1" in missing["nvml", ""]
+    told = follow(commands(HOW_TO, "2. See what they tell"), cluster.kubeconfig)
+    assert AgentSample.model_validate_json(told).instance == now.instance
 
 
 def test_it_can_change_nothing_of_its_node(cluster: Cluster, agent: Json) -> None:
@@ -131,7 +140,7 @@ def test_it_can_change_nothing_of_its_node(cluster: Cluster, agent: Json) -> Non
 
 def test_an_operator_finds_it(cluster: Cluster, agents: str, agent: Json) -> None:
     """A named account may list the EndpointSlices, whose endpoint has node and address; no more."""
-    account = f"--as=system:serviceaccount:{agents}:default"
+    account = "--as=system:serviceaccount:bench:inferometer-operator"
     slices = cluster.get(
         "endpointslices", "--namespace", agents,
         "--selector=kubernetes.io/service-name=inferometer-agent", account,
@@ -142,5 +151,36 @@ def test_an_operator_finds_it(cluster: Cluster, agents: str, agent: Json) -> Non
     assert endpoint["conditions"]["ready"] is True
     (port,) = slices[0]["ports"]
     assert (port["name"], port["port"]) == ("http", AGENT_PORT)
-    (role,) = of_kind(cluster.get("roles", "--namespace", agents)["items"], "Role")
-    assert role["rules"][0]["verbs"] == ["list"]
+    with pytest.raises(RuntimeError, match="cannot list resource"):
+        cluster.get("pods", "--namespace", agents, account)
+
+
+def test_a_node_with_gpus_gets_an_agent_of_its_own(cluster: Cluster, agents: str) -> None:
+    """With the label comes the agent that sees the node's processes, and no second one stays."""
+    (node,) = (each["metadata"]["name"] for each in cluster.get("nodes")["items"])
+    cluster.kubectl("label", "node", node, "nvidia.com/gpu.present=true")
+    try:
+        wait_until(
+            lambda: any(map(is_ready, pods(cluster, agents, "gpu"))), "The agent of a GPU node"
+        )
+        wait_until(lambda: pods(cluster, agents, "other") == [], "The end of the other agent")
+        (pod,) = pods(cluster, agents, "gpu")
+        words = ("exec", "--namespace", agents, pod["metadata"]["name"], "--")
+        first = cluster.kubectl(*words, "python3", "-c", "print(open('/proc/1/comm').read())")
+        assert first.strip() not in {"python3", ""}
+        assert sample(cluster, pod).node == node
+    finally:
+        cluster.kubectl("label", "node", node, "nvidia.com/gpu.present-")
+
+
+def pods(cluster: Cluster, namespace: str, kind: str) -> list[Json]:
+    """Return the agents' pods of nodes of this kind."""
+    selector = f"--selector=inferometer.dev/nodes={kind}"
+    found: list[Json] = cluster.get("pods", "--namespace", namespace, selector)["items"]
+    return found
+
+
+def is_ready(pod: Json) -> bool:
+    """Return whether a pod is ready."""
+    conditions = pod["status"].get("conditions", [])
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
