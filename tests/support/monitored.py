@@ -87,7 +87,7 @@ def monitored_run(
         def over() -> bool:
             finished = holds(cluster, namespace, RUN, "Finished")
             for name, promql in asked.items():
-                if name not in live and not finished and prometheus.query(promql):
+                if name not in live and not finished and prometheus.has(promql):
                     live[name] = time.time()
             return finished
 

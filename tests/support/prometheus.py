@@ -84,6 +84,10 @@ class Prometheus:
             for each in told["result"]
         ]
 
+    def has(self, promql: str) -> bool:
+        """Return whether an expression gives anything now."""
+        return bool(self.query(promql))
+
     def value(self, promql: str) -> float:
         """Return the value of an expression that gives exactly one."""
         found = self.query(promql)
