@@ -68,8 +68,7 @@ class Engine:
         except Exception as error:
             raise _failure(error) from error
         self._compute_seconds.observe(perf_counter() - started)
-        size = 1 if self._batched is None else inputs[self._batched].shape[0]
-        self._batches[size] = self._batches.get(size, 0) + 1
+        self._batches[1 if self._batched is None else len(inputs[self._batched])] += 1
         return results
 
 

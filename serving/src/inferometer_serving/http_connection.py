@@ -68,8 +68,10 @@ class HttpConnection(asyncio.BufferedProtocol):
     def __init__(self, owner: Owner) -> None:
         self._owner = owner
         self._service = owner.service
-        self._request_seconds = owner.service.metrics.request_seconds["http"]
-        self._queue_seconds = owner.service.metrics.queue_seconds
+        metrics = owner.service.metrics
+        self._requests = metrics.requests
+        self._request_seconds = metrics.request_seconds["http"]
+        self._queue_seconds = metrics.queue_seconds
         self._transport: asyncio.Transport | None = None
         self._stage = Stage.HEAD
         self._buffer = b""
@@ -273,7 +275,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._send(head, endpoint, reply.status, parts)
 
     def _send(self, head: Head, endpoint: str, status: int, parts: list[Raw]) -> None:
-        self._service.metrics.count("http", endpoint, str(status))
+        self._requests["http", endpoint, status] += 1
         self._write(parts)
         if not head.keep_alive or self._service.phase is Phase.DRAINING:
             self._end()
@@ -300,7 +302,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._chunked = None
         self.waiting_since = None
         reply = refusal_reply(error)
-        self._service.metrics.count("http", "none", str(reply.status))
+        self._requests["http", "none", reply.status] += 1
         self._write([head_of(reply, keep_alive=False), *reply.body])
         self._owner.outbox.flush()
         if self._transport is not None:

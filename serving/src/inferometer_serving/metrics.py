@@ -5,6 +5,7 @@ somebody asks.
 """
 
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
@@ -42,7 +43,7 @@ class Metrics:
     """The figures of one server process."""
 
     def __init__(self) -> None:
-        self.requests: dict[tuple[str, str, str], int] = {}
+        self.requests: defaultdict[tuple[str, str, str | int], int] = defaultdict(int)
         """How many requests ended, by protocol, endpoint and code."""
         self.request_seconds = {
             protocol: Durations(names.SERVER_REQUEST.buckets) for protocol in ("http", "grpc")
@@ -52,7 +53,7 @@ class Metrics:
         """How long inference requests waited for the model."""
         self.compute_seconds = Durations(names.SERVER_COMPUTE.buckets)
         """Within the model."""
-        self.batches: dict[int, int] = {}
+        self.batches: defaultdict[int, int] = defaultdict(int)
         """How often the model was run with so many samples."""
         self.is_ready = False
         self.pending = 0
@@ -60,8 +61,7 @@ class Metrics:
 
     def count(self, protocol: str, endpoint: str, code: str) -> None:
         """Count one request as ended. All three words come from small fixed sets."""
-        key = (protocol, endpoint, code)
-        self.requests[key] = self.requests.get(key, 0) + 1
+        self.requests[protocol, endpoint, code] += 1
 
 
 class Exposition:
@@ -98,7 +98,8 @@ class Exposition:
             yield metric, self._form(metric).filled(value)
         yield names.SERVER_INFO, self._form(names.SERVER_INFO, self._version).filled(1)
         for key, count in now.requests.copy().items():
-            yield names.SERVER_REQUESTS, self._form(names.SERVER_REQUESTS, *key).filled(count)
+            lines = self._form(names.SERVER_REQUESTS, *map(str, key))
+            yield names.SERVER_REQUESTS, lines.filled(count)
         for protocol, durations in now.request_seconds.items():
             lines = self._form(names.SERVER_REQUEST, protocol)
             yield names.SERVER_REQUEST, durations.filled(lines)
