@@ -73,6 +73,11 @@ class Child:
         children = psutil.Process(self._process.pid).children(recursive=True)
         return sum(map(_cpu_seconds, (self._process.pid, *(each.pid for each in children))))
 
+    def resident_bytes(self) -> int:
+        """Return the memory of its own that it has now."""
+        memory: int = psutil.Process(self._process.pid).memory_info().rss
+        return memory
+
     def is_running(self) -> bool:
         """Say whether it has not ended."""
         return self._process.poll() is None

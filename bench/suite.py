@@ -10,6 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from bench.case import Case, Place
+from bench.case_agent import AGENT_OVERHEAD
 from bench.case_client import CLIENT_COST
 from bench.case_cluster import APPLY_TO_FIRST_QUERY, LAPTOP_AND_CLUSTER
 from bench.case_overhead import SERVER_OVERHEAD
@@ -19,7 +20,7 @@ from bench.measure import measure
 from bench.page import PageError, render, replaced
 from bench.processes import ROOT, BenchError, on_core, usable_cores
 
-CASES: tuple[Case, ...] = (SERVER_OVERHEAD, TINY_UNDER_WRK, CLIENT_COST)
+CASES: tuple[Case, ...] = (SERVER_OVERHEAD, TINY_UNDER_WRK, CLIENT_COST, AGENT_OVERHEAD)
 CLUSTER_CASES: tuple[Case, ...] = (APPLY_TO_FIRST_QUERY, LAPTOP_AND_CLUSTER)
 """Measured only where they are asked for: they start a cluster."""
 PAGE = ROOT / "docs" / "performance.md"
