@@ -213,6 +213,8 @@ int nvmlDeviceGetProcessUtilization(
     int error = answer(of, "nvmlDeviceGetProcessUtilization", text);
     if (error) return error;
     *count = 0;
+    if (!strtok(text, "\n")) return SUCCESS;
+    error = answer(of, "nvmlDeviceGetProcessUtilization", text);
     for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
         ProcessSample one = {0};
         sscanf(line, "%u %llu %u %u %u %u", &one.pid, &one.timeStamp, &one.smUtil, &one.memUtil,

@@ -3,10 +3,12 @@
 import shutil
 from pathlib import Path
 
+import pynvml  # type: ignore[import-untyped] # it ships no types
 import pytest
 
-from inferometer_telemetry.gpu import open_gpus
+from inferometer_telemetry.gpu import Gpus, open_gpus
 from inferometer_telemetry.gpu_totals import GAP_NS
+from inferometer_telemetry.nvml_recorded import Recorded
 from support.recorded_gpus import (
     DRIVER_NOT_LOADED,
     GPU_IS_LOST,
@@ -165,3 +167,18 @@ def test_nothing_is_read_after_the_end(node: GpuNode) -> None:
     shutil.rmtree(node.root)
     node.source.close()
     node.source.close()
+
+
+def test_a_gpu_that_may_not_be_asked_leaves_the_others(tmp_path: Path) -> None:
+    """One of several GPUs that a container was not given is missing; the other is told."""
+    node = GpuNode(tmp_path / "nvml", count=2)
+
+    def call(function: str, *arguments: object) -> object:
+        if (function, *arguments) == ("nvmlDeviceGetHandleByIndex", 0):
+            raise pynvml.NVMLError(NO_PERMISSION)
+        return Recorded(node.root)(function, *arguments)
+
+    node.source = Gpus(call, all_seen=True)
+    found = node.read()
+    assert joules(found) == {"gpu-1": 0.0}
+    assert reasons(found) == "gpu-0: the GPU does not answer: Insufficient Permissions"

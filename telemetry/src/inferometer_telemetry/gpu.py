@@ -46,7 +46,7 @@ class Gpus:
     def __init__(self, call: Call, *, all_seen: bool) -> None:
         self._call = call
         self._all_seen = all_seen
-        self._handles: list[Handle] = []
+        self._count = 0
         self._meters: dict[str, GpuMeter] = {}
         self._known: dict[int, GpuMeter] = {}
         self._away: dict[int, tuple[int, MissingSource]] = {}
@@ -54,24 +54,24 @@ class Gpus:
 
     def read(self, now_ns: int, asked: Collection[Target], owners: Owners) -> GpusFound:
         """Return what the GPUs tell now."""
-        if not self._handles:
+        if not self._count:
             if self._closed is not None and now_ns < self._closed[0]:
                 return GpusFound(missing=[self._closed[1]])
             try:
-                self._handles = nvml.opened(self._call)
+                self._count = nvml.opened(self._call)
             except NvmlError as error:
                 return self._ended(now_ns, str(error))
         try:
-            found = [self._one(now_ns, at, asked, owners) for at in range(len(self._handles))]
+            found = [self._one(now_ns, at, asked, owners) for at in range(self._count)]
         except NvmlError as error:
             return self._ended(now_ns, f"NVIDIA's driver went away: {error}")
         return _together(found)
 
     def close(self) -> None:
         """Let go of the library."""
-        if self._handles:
+        if self._count:
             nvml.closed(self._call)
-            self._handles = []
+            self._count = 0
 
     def _one(
         self, now_ns: int, index: int, asked: Collection[Target], owners: Owners
@@ -79,9 +79,9 @@ class Gpus:
         """Return what one GPU gives; raises NvmlError where the driver is gone."""
         if index in self._away and now_ns < self._away[index][0]:
             return self._away[index][1]
-        handle = self._handles[index]
         try:
-            meter = self._meter(index)
+            handle = nvml.gpu_at(self._call, index)
+            meter = self._meter(index, handle)
             told = snapshot(self._call, handle, meter.busy.since_microseconds)
         except NvmlError as error:
             if error.code in nvml.DRIVER_GONE:
@@ -97,10 +97,9 @@ class Gpus:
         self._away.pop(index, None)
         return meter.read(now_ns, told, asked, owners)
 
-    def _meter(self, index: int) -> GpuMeter:
+    def _meter(self, index: int, handle: Handle) -> GpuMeter:
         """Return the meter of a GPU; one that came back, at whatever index, goes on counting."""
         if index not in self._known:
-            handle = self._handles[index]
             uuid = str(nvml.ask(self._call, handle, nvml.UUID))
             if uuid not in self._meters:
                 name = str(nvml.ask(self._call, handle, nvml.NAME))

@@ -78,7 +78,7 @@ class _Asking:
         except NvmlError as error:
             if error.code in nvml.GPU_GONE | nvml.DRIVER_GONE:
                 raise
-            if error.code == nvml.NOTHING_NEW and nothing is not None:
+            if error.code in nvml.NOTHING_NEW and nothing is not None:
                 return nothing
             self.untold[question] = str(error)
             if error.code in nvml.UNSUPPORTED:
@@ -148,7 +148,7 @@ def _in_instances(call: Call, handle: Handle) -> frozenset[int] | None:
             try:
                 instance = nvml.ask(call, handle, nvml.MIG_INSTANCE, at)
             except NvmlError as error:
-                if error.code == nvml.NOTHING_NEW:  # fewer instances than there could be
+                if error.code in nvml.NOTHING_NEW:  # fewer instances than there could be
                     continue
                 raise
             found |= _ids(nvml.ask(call, instance, nvml.COMPUTE))

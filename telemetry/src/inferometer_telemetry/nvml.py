@@ -14,7 +14,8 @@ Handle = Any
 _NO_SUCH_FUNCTION = pynvml.NVML_ERROR_FUNCTION_NOT_FOUND
 UNSUPPORTED = frozenset({pynvml.NVML_ERROR_NOT_SUPPORTED, _NO_SUCH_FUNCTION})
 """Answers that will be the same tomorrow."""
-NOTHING_NEW = pynvml.NVML_ERROR_NOT_FOUND
+NOTHING_NEW = frozenset({pynvml.NVML_ERROR_NOT_FOUND, pynvml.NVML_SUCCESS})
+"""There is none now; pynvml raises the second one for an empty list."""
 GPU_GONE = frozenset(
     {
         pynvml.NVML_ERROR_GPU_IS_LOST,
@@ -106,19 +107,28 @@ def ask(call: Call, handle: Handle, question: Question, *more: int) -> Any:
     raise AssertionError(question)
 
 
-def opened(call: Call) -> list[Handle]:
-    """Start NVML and return its GPUs; raises NvmlError, whose text is the reason of a sentence."""
+def opened(call: Call) -> int:
+    """Start NVML and return how many GPUs there are, one at least.
+
+    Raises NvmlError, whose text is the reason of a sentence.
+    """
     try:
         call("nvmlInit")
-        handles = [
-            call("nvmlDeviceGetHandleByIndex", at) for at in range(call("nvmlDeviceGetCount"))
-        ]
+        count = int(call("nvmlDeviceGetCount"))
     except pynvml.NVMLError as error:
         reason = _OPENING.get(error.value, f"NVML does not start: {error}")
         raise NvmlError(error.value, reason) from error
-    if not handles:
+    if not count:
         raise NvmlError(pynvml.NVML_ERROR_GPU_NOT_FOUND, "NVIDIA's driver knows no GPU")
-    return handles
+    return count
+
+
+def gpu_at(call: Call, index: int) -> Handle:
+    """Return the GPU of this index; raises NvmlError where it is lost or may not be asked."""
+    try:
+        return call("nvmlDeviceGetHandleByIndex", index)
+    except pynvml.NVMLError as error:
+        raise NvmlError(error.value, str(error)) from error
 
 
 def closed(call: Call) -> None:
