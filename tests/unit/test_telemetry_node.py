@@ -27,6 +27,13 @@ def test_cpu_time_is_counted_since_the_first_reading(tmp_path: Path) -> None:
     assert cpu.memory_available_bytes == 8_192_000 * 1024
 
 
+def test_each_kind_of_cpu_time_counts_as_what_it_is(tmp_path: Path) -> None:
+    """Busy is user, nice, system and both interrupts; idle, iowait and guests' time is not."""
+    line = "cpu  1 20 300 4000 50000 600000 7000000 80000000 9 9\ncpu0 0\nintr 1\n"
+    (tmp_path / "stat").write_text(line)
+    assert cpu_ticks(tmp_path / "stat") == (1, 7_600_321, 80_000_000)
+
+
 def test_cpu_time_that_goes_back_is_told_and_not_counted(tmp_path: Path) -> None:
     """A count that falls is held where it was, and the sample says so."""
     recorded = RecordedNode(tmp_path)

@@ -14,7 +14,9 @@ SECOND = 10**9
 
 def joules(found: EnergyFound) -> dict[str, float]:
     """Return what each domain took."""
-    return {reading.domain: reading.microjoules / 1e6 for reading in found.energy}
+    told = {reading.domain: reading.microjoules / 1e6 for reading in found.energy}
+    assert len(told) == len(found.energy), "a domain is told twice"
+    return told
 
 
 def test_packages_and_their_memory_are_counted_once_each(tmp_path: Path) -> None:
