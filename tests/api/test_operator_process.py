@@ -13,7 +13,7 @@ from support.cluster.audit import requests
 from support.fake_pod import Pod
 from support.stage import Stage
 
-_MOST_RESIDENT_KIB = 128 << 10
+_MOST_RESIDENT_KIB = 96 << 10
 _ENDED_WHILE_IT_IMPORTS = """
 import os, signal, sys
 

@@ -1,10 +1,13 @@
 """Which runs does the crew care for, when a watch tells of them, or fails to?"""
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from yarl import URL
 
+from inferometer_operator.handlers.runs import told_when_open
 from inferometer_operator.wiring.crew import Crew
 from inferometer_operator.wiring.worker import Edges, Worker
 from support.played_cluster import SETTINGS, no_pauses, until
@@ -39,6 +42,32 @@ def a_crew(cluster: _Gone) -> tuple[Crew, Edges]:
         tally=a_tally(),
     )
     return Crew(edges), edges
+
+
+@pytest.mark.parametrize(
+    ("query", "ok", "told"),
+    [
+        ("limit=500", True, ["listed"]),
+        ("limit=500&continue=x", True, []),
+        ("watch=true&resourceVersion=1", True, ["heard"]),
+        ("limit=500", False, []),
+    ],
+)
+def test_a_list_is_told_from_a_watch(query: str, told: list[str], *, ok: bool) -> None:
+    """By its first page alone; what is refused is neither."""
+    heard: list[str] = []
+    trace = told_when_open(lambda: heard.append("heard"), lambda: heard.append("listed"))
+
+    async def asked(name: str) -> None:
+        url = URL(f"https://k/apis/inferometer.dev/v1alpha1/namespaces/a/{name}?{query}")
+        request: Any = SimpleNamespace(url=url, response=SimpleNamespace(ok=ok))
+        session: Any = None
+        await trace.on_request_end[0](session, SimpleNamespace(), request)
+
+    asyncio.run(asked("pods"))
+    assert heard == []
+    asyncio.run(asked("benchmarkruns"))
+    assert heard == told
 
 
 def test_a_run_that_is_deleted_is_told_of_no_more() -> None:

@@ -41,7 +41,7 @@ async def watch_runs(
     async def login(**_: Any) -> kopf.AiohttpSession:
         return kopf.AiohttpSession(
             server=connection.server,
-            aiohttp_session=connection.session(_told_when_open(heard, listed)),
+            aiohttp_session=connection.session(told_when_open(heard, listed)),
         )
 
     @kopf.on.event(GROUP, "v1alpha1", _PLURAL, registry=registry)
@@ -77,7 +77,8 @@ def _settings() -> kopf.OperatorSettings:
     return settings
 
 
-def _told_when_open(heard: Callable[[], None], listed: Callable[[], None]) -> aiohttp.TraceConfig:
+def told_when_open(heard: Callable[[], None], listed: Callable[[], None]) -> aiohttp.TraceConfig:
+    """Return what calls `heard` when a watch of runs is open, and `listed` before a list comes."""
     trace = aiohttp.TraceConfig()
 
     async def ended(
