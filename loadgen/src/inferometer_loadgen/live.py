@@ -11,7 +11,7 @@ from typing import get_args
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 
 from inferometer_api import metrics as names
-from inferometer_api.exposition import Form, form, head
+from inferometer_api.exposition import form, head
 from inferometer_api.metrics import METRICS, Metric, run_labels
 from inferometer_api.plan import LoadPlan, Progress
 from inferometer_loadgen.drive import Driver
