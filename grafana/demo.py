@@ -1,0 +1,139 @@
+"""What does `make demo-dashboards` do?
+
+It measures runs on this machine, has a Prometheus scrape them every 5 s, tells it what finished
+ones measured as the operator would, and starts Grafana with the dashboards where one is installed.
+Ctrl-C ends it all; nothing is left but the results.
+"""
+
+import argparse
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from grafana.dashboards.frame import UIDS
+from grafana.demo_finished import finished_runs, run_as_told
+from grafana.demo_grafana import grafana, installed
+from inferometer_api.metrics import RUN_INFO
+from inferometer_api.result import ResultDocument
+from support.cluster.processes import wait_until
+from support.prometheus import from_files, prometheus, static
+
+CHECKOUT = Path(__file__).resolve().parents[1]
+_RUNS = ("examples/01-resnet50-cpu.yaml", "examples/02-minilm-grpc.yaml")
+_RESULTS = CHECKOUT / "results" / "demo-dashboards"
+_SCRAPE_SECONDS = 5
+_MEASURED = {0, 3}
+_INTERRUPTED = 130
+_SEEN_SECONDS = 60.0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Show the dashboards until Ctrl-C; return the exit code."""
+    asked = _parser().parse_args(arguments)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with TemporaryDirectory(prefix="inferometer-") as folder, ExitStack() as everything:
+            return _show(asked, Path(folder), everything)
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m grafana.demo", description=__doc__)
+    parser.add_argument(
+        "--run", action="append", metavar="FILE", help=f"a run file; default: {', '.join(_RUNS)}"
+    )
+    parser.add_argument(
+        "--seconds",
+        type=int,
+        default=30,
+        help="how long each scenario is measured (default: 30; rates are taken over 20)",
+    )
+    parser.add_argument("--results", type=Path, default=_RESULTS, metavar="DIR")
+    parser.add_argument("--once", action="store_true", help="end when the runs are over and seen")
+    return parser
+
+
+def _show(asked: argparse.Namespace, folder: Path, everything: ExitStack) -> int:
+    targets = folder / "targets"
+    targets.mkdir()
+    tally, finished_at = everything.enter_context(finished_runs())
+    scraped = [from_files("local", targets / "*.json"), static("operator", finished_at)]
+    database = everything.enter_context(
+        prometheus(folder / "prometheus", scraped, interval=f"{_SCRAPE_SECONDS}s")
+    )
+    _say(f"Prometheus  {database.url}")
+    pages = _pages(folder / "grafana", database.url, everything)
+    seen = set()
+    for file in asked.run or [str(CHECKOUT / name) for name in _RUNS]:
+        done, document = _measured(Path(file), asked, targets)
+        if document is None:
+            return done
+        told = run_as_told(document)
+        tally.see(told)
+        seen.add(told["metadata"]["uid"])
+        if pages:
+            name, namespace = told["metadata"]["name"], told["metadata"]["namespace"]
+            _say(f"{name}  {pages}/d/{UIDS['Run']}?var-run_namespace={namespace}&var-run={name}")
+    wait_until(
+        lambda: seen <= {each.labels["run_uid"] for each in database.query(RUN_INFO.name)},
+        "the finished runs in Prometheus",
+        deadline_seconds=_SEEN_SECONDS,
+        poll_seconds=0.5,
+    )
+    if not asked.once:
+        _say("All is measured. Ctrl-C ends the demo.")
+        signal.pause()
+    return 0
+
+
+def _pages(folder: Path, prometheus_url: str, everything: ExitStack) -> str:
+    """Start Grafana where there is one; return its URL, or empty."""
+    found = installed()
+    if found is None:
+        _say(
+            "Grafana     is not installed: neither `grafana` on the PATH nor GRAFANA_HOME was "
+            "found. Import grafana/dashboards/*.json into one of yours, or ask Prometheus."
+        )
+        return ""
+    url = everything.enter_context(grafana(*found, folder, prometheus_url, _SCRAPE_SECONDS))
+    for name, uid in UIDS.items():
+        _say(f"{name:11} {url}/d/{uid}")
+    return url
+
+
+def _measured(
+    file: Path, asked: argparse.Namespace, targets: Path
+) -> tuple[int, ResultDocument | None]:
+    """Measure a run; return its exit code, and what it found where it was measured."""
+    validity = {"warmUpSeconds": 1, "minDurationSeconds": asked.seconds}
+    validity["maxDurationSeconds"] = 3 * asked.seconds
+    settings = [f"spec.validity.{name}={value}" for name, value in validity.items()]
+    output = asked.results / file.stem
+    words = [str(Path(sys.executable).with_name("inferometer")), "run", str(file)]
+    words += ["--output", str(output), "--prometheus-targets", str(targets / f"{file.stem}.json")]
+    words += [word for setting in settings for word in ("--set", setting)]
+    with subprocess.Popen(words) as process:  # noqa: S603 - our own command
+        try:
+            code = process.wait()
+        except KeyboardInterrupt:
+            # It heard Ctrl-C as well, or did not, where only we were told to end.
+            process.send_signal(signal.SIGINT)
+            process.wait()
+            raise
+    if code not in _MEASURED:
+        return code, None
+    text = (output / "result.json").read_text(encoding="utf-8")
+    return code, ResultDocument.model_validate_json(text)
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)  # noqa: T201 - what the demo is for
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,113 @@
+"""How is a Grafana that is installed started with the dashboards, and nothing kept of it?"""
+
+import os
+import shutil
+import socket
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import yaml
+
+from support.cluster.processes import Group, wait_until
+
+DASHBOARDS = Path(__file__).with_name("dashboards")
+_READY_SECONDS = 180.0
+"""The first start makes a database, which takes its time on a busy machine."""
+_USUAL_HOME = Path("/usr/share/grafana")
+
+
+def installed() -> tuple[Path, Path] | None:
+    """Return the program of a Grafana and its home; None where none is installed.
+
+    It is looked for in GRAFANA_HOME and on the PATH.
+    """
+    home = os.environ.get("GRAFANA_HOME")
+    places = [Path(home) / "bin" / "grafana"] if home else []
+    places += [Path(found) for name in ("grafana",) if (found := shutil.which(name))]
+    for program in places:
+        if program.is_file():
+            beside = program.resolve().parents[1]
+            homes = (Path(home) if home else beside, beside, _USUAL_HOME)
+            usable = (each for each in homes if (each / "conf" / "defaults.ini").is_file())
+            if (at := next(usable, None)) is not None:
+                return program, at
+    return None
+
+
+@contextmanager
+def grafana(
+    program: Path, home: Path, folder: Path, prometheus_url: str, scrape_seconds: int
+) -> Iterator[str]:
+    """Run it on loopback, everyone an administrator, with its data in `folder`; yield its URL."""
+    _provision(folder / "provisioning", prometheus_url, scrape_seconds)
+    port = _free_port()
+    settings = {
+        "GF_SERVER_HTTP_ADDR": "127.0.0.1",
+        "GF_SERVER_HTTP_PORT": str(port),
+        "GF_PATHS_DATA": str(folder / "data"),
+        "GF_PATHS_LOGS": str(folder / "logs"),
+        "GF_PATHS_PLUGINS": str(folder / "plugins"),
+        "GF_PATHS_PROVISIONING": str(folder / "provisioning"),
+        "GF_AUTH_ANONYMOUS_ENABLED": "true",
+        "GF_AUTH_ANONYMOUS_ORG_ROLE": "Admin",
+        "GF_ANALYTICS_ENABLED": "false",
+        "GF_ANALYTICS_REPORTING_ENABLED": "false",
+        "GF_ANALYTICS_CHECK_FOR_UPDATES": "false",
+        "GF_ANALYTICS_CHECK_FOR_PLUGIN_UPDATES": "false",
+        "GF_PLUGINS_PREINSTALL_DISABLED": "true",
+        "GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH": str(DASHBOARDS / "run.json"),
+    }
+    words = [f"{name}={value}" for name, value in settings.items()]
+    group = Group(folder / "group")
+    url = f"http://127.0.0.1:{port}"
+    try:
+        process = group.start(
+            "grafana", ["env", *words, program, "server", "--homepath", str(home)]
+        )
+        wait_until(
+            lambda: _answers(url), "Grafana's health", [process], _READY_SECONDS, poll_seconds=0.5
+        )
+        yield url
+    finally:
+        group.stop()
+
+
+def _provision(folder: Path, prometheus_url: str, scrape_seconds: int) -> None:
+    source = {
+        "name": "Prometheus",
+        "type": "prometheus",
+        "access": "proxy",
+        "url": prometheus_url,
+        "isDefault": True,
+        "jsonData": {"httpMethod": "POST", "timeInterval": f"{scrape_seconds}s"},
+    }
+    provider = {
+        "name": "inferometer",
+        "type": "file",
+        "folder": "Inferometer",
+        "options": {"path": str(DASHBOARDS)},
+    }
+    for name, told in {
+        "datasources": {"apiVersion": 1, "datasources": [source]},
+        "dashboards": {"apiVersion": 1, "providers": [provider]},
+    }.items():
+        (folder / name).mkdir(parents=True)
+        (folder / name / "inferometer.yaml").write_text(yaml.safe_dump(told), encoding="utf-8")
+
+
+def _free_port() -> int:
+    """Return a port that is free now: Grafana cannot be asked which one it has chosen."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{url}/api/health", timeout=5):  # noqa: S310 - our own server's address
+            return True
+    except OSError:
+        return False
