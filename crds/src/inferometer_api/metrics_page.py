@@ -26,12 +26,12 @@ _PLACES = (
     (
         "node agent",
         f"port {AGENT_PORT} of each node's agent",
-        "a PodMonitor of the chart `inferometer-agent`, else annotations",
+        "a PodMonitor of the chart `inferometer-agent`, else the pod's annotations",
     ),
     (
         "operator",
         "port 8080 of the operator",
-        "a ServiceMonitor of the chart, else the annotations of its Service",
+        "a ServiceMonitor of the chart, else the pod's annotations",
     ),
     (
         "a local run",
