@@ -21,6 +21,7 @@ from support.recorded_node import RANGE_MICROJOULES, RecordedNode
 from support.recorded_pods import write
 
 UID = "0f9c2a6e-1f4b-4b7e-9a55-3d1c8e2b7a10"
+OTHER = "1f9c2a6e-1f4b-4b7e-9a55-3d1c8e2b7a11"
 SECOND = 10**9
 
 
@@ -114,12 +115,16 @@ def test_a_process_owns_what_its_children_do(tmp_path: Path) -> None:
 
 
 def test_only_known_targets_own_processes(tmp_path: Path) -> None:
-    """A process of a pod that nobody asked for is nobody's."""
+    """A process of a pod that nobody asked for is nobody's, whoever else is known."""
     node, gpu = RecordedNode(tmp_path), OneGpu()
     node.add_pod(UID)
-    node.add_process(700, pod_uid=UID)
-    a_sampler(node, Time(), gpu).sample([])
+    node.add_pod(OTHER)
+    node.add_process(700, pod_uid=OTHER)
+    sampler = a_sampler(node, Time(), gpu)
+    sampler.sample([Target(UID)])
     assert gpu.found == []
+    sampler.sample([Target(UID), Target(OTHER)])
+    assert gpu.found == [Target(OTHER)]
 
 
 def test_power_is_the_mean_between_regular_samples(tmp_path: Path) -> None:
