@@ -9,12 +9,12 @@ UV := .venv/bin/uv
 export UV_SYSTEM_CERTS := true
 BIN := .venv/bin
 
-.PHONY: help install demo test check generate bench bench-cluster clean images push kind-load cluster-up cluster-down
+.PHONY: help install demo demo-dashboards test check generate bench bench-cluster clean images push kind-load cluster-up cluster-down
 
 help: ## Show this help
 	@echo "Inferometer: measures how deep-learning models are served."
 	@echo
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .venv/bin/uv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -31,6 +31,10 @@ install: .venv/.installed ## Install Inferometer and all its tools into .venv
 # The example is meant to be measured: an INVALID verdict (3) is shown in full and is no fault.
 demo: .venv/.installed ## Run the first example to its report (about a minute)
 	$(BIN)/inferometer run examples/01-resnet50-cpu.yaml --output results/demo || [ $$? -eq 3 ]
+
+# Ctrl-C is how it ends (130).
+demo-dashboards: .venv/.installed ## Measure two runs and watch them in Prometheus and Grafana (Ctrl-C ends it)
+	PYTHONPATH=tests:. $(BIN)/python -m grafana.demo || [ $$? -eq 130 ]
 
 # Of the images: where they go, what they are called, what they are made of, which ones.
 REGISTRY ?=

@@ -62,7 +62,9 @@ def _show(asked: argparse.Namespace, folder: Path, everything: ExitStack) -> int
     targets = folder / "targets"
     targets.mkdir()
     tally, finished_at = everything.enter_context(finished_runs())
-    scraped = [from_files("local", targets / "*.json"), static("operator", finished_at)]
+    # The file names each process's run, as the metrics do.
+    runs = from_files("local", targets / "*.json") | {"honor_labels": True}
+    scraped = [runs, static("operator", finished_at)]
     database = everything.enter_context(
         prometheus(folder / "prometheus", scraped, interval=f"{_SCRAPE_SECONDS}s")
     )
