@@ -5,7 +5,7 @@ zeros, huge figures, any text wherever the document may have one.
 """
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import numpy as np
 from hypothesis import strategies as st
@@ -13,8 +13,11 @@ from hypothesis import strategies as st
 from inferometer_api.result import (
     Counts,
     Energy,
+    EnergyDomain,
     ErrorExample,
     Finding,
+    NodeSample,
+    NodeTelemetry,
     Outcome,
     ResultDocument,
     ScenarioResult,
@@ -23,6 +26,7 @@ from inferometer_api.result import (
     Verdict,
     Window,
 )
+from inferometer_api.status import Attribution
 from support.results import a_result, a_run, an_environment
 from support.steps import a_distribution
 
@@ -86,11 +90,71 @@ _COUNTED = _made(
     errors=st.dictionaries(TEXTS, _COUNTS, max_size=2),
     scheduled=st.none() | _COUNTS,
 )
+_NODES = st.sampled_from(["node-a", "node-b", "<b>node</b>", ""])
+_DOMAINS = st.sampled_from(["package-0", "package-1", "package-0-dram", "gpu-0", "gpu-10", "cpu"])
+_NETS = st.integers(min_value=-(2**53) + 1, max_value=2**53 - 1)
+_ATTRIBUTIONS = st.sampled_from(get_args(Attribution))
+_ENERGY_DOMAINS = _made(
+    EnergyDomain,
+    node=_NODES,
+    domain=_DOMAINS | TEXTS,
+    method=st.sampled_from(["Counter", "PowerIntegral", "Estimate"]),
+    attribution=_ATTRIBUTIONS,
+    share=st.floats(min_value=0, max_value=1),
+    domain_microjoules=_COUNTS,
+    microjoules=_COUNTS,
+    baseline_milliwatts=st.none() | _COUNTS,
+    net_microjoules=st.none() | _NETS,
+)
 _ENERGIES = _made(
     Energy,
-    attribution=st.sampled_from(["unavailable", "dedicated", "shared"]),
+    attribution=_ATTRIBUTIONS,
     reason=TEXTS,
+    microjoules=st.none() | _COUNTS,
     microjoules_per_inference=st.none() | _COUNTS,
+    baseline_milliwatts=st.none() | _COUNTS,
+    net_microjoules=st.none() | _NETS,
+    net_microjoules_per_inference=st.none() | _NETS,
+    window_nanoseconds=st.none() | _COUNTS,
+    domains=st.lists(_ENERGY_DOMAINS, max_size=3),
+    not_covered=st.lists(TEXTS, max_size=2),
+)
+
+
+def _by(
+    names: st.SearchStrategy[str], values: st.SearchStrategy[Any]
+) -> st.SearchStrategy[dict[str, Any]]:
+    return st.dictionaries(names, values, max_size=7)
+
+
+_GPUS = st.sampled_from([f"gpu-{n}" for n in range(7)]) | TEXTS
+_NODE_SAMPLES = _made(
+    NodeSample,
+    at_milliseconds=st.integers(min_value=-60_000, max_value=60_000),
+    watts=_by(_DOMAINS | TEXTS, _RATES),
+    cpu_cores=st.none() | _RATES,
+    steal_cores=st.none() | _RATES,
+    cpu_frequency_hertz=st.none() | _COUNTS,
+    temperature_celsius=st.none() | st.floats(min_value=-300, max_value=1e6),
+    server_cpu_cores=st.none() | _RATES,
+    server_memory_bytes=st.none() | _COUNTS,
+    server_throttled_cores=st.none() | _RATES,
+    server_cpu_pressure=st.none() | _RATES,
+    gpu_utilization=_by(_GPUS, st.floats(min_value=0, max_value=1)),
+    gpu_memory_bytes=_by(_GPUS, _COUNTS),
+    gpu_clock_hertz=_by(_GPUS, _COUNTS),
+    gpu_throttle_reasons=_by(_GPUS, st.lists(TEXTS | st.just("SwPowerCap"), max_size=2)),
+)
+_TELEMETRY = _made(
+    NodeTelemetry,
+    node=_NODES,
+    agent_version=TEXTS,
+    cpu_count=st.none() | _COUNTS,
+    governor=st.none() | TEXTS,
+    server_cpu_seconds=st.none() | _RATES,
+    server_throttled_seconds=st.none() | _RATES,
+    samples=st.lists(_NODE_SAMPLES, max_size=3),
+    missing=st.lists(TEXTS, max_size=2),
 )
 _STEPS = _made(
     Step,
@@ -111,6 +175,7 @@ _STEPS = _made(
     usage=st.lists(_USAGES, max_size=3),
     error_examples=st.lists(_made(ErrorExample, kind=TEXTS, message=TEXTS), max_size=2),
     energy=_ENERGIES,
+    telemetry=st.lists(_TELEMETRY, max_size=2),
 )
 _FINDINGS = st.lists(
     _made(Finding, rule=TEXTS, message=TEXTS, figure=TEXTS, limit=TEXTS, step=TEXTS), max_size=2

@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inferometer_cli.quantity import DASH, duration, significant, size, time_unit
+from inferometer_cli.quantity import (
+    DASH,
+    duration,
+    energy,
+    percent,
+    significant,
+    size,
+    time_unit,
+    watts,
+)
 
 
 @pytest.mark.parametrize(
@@ -50,6 +59,15 @@ def test_a_size_counts_in_binary_units() -> None:
     """Memory is written in KiB, MiB and GiB, as Kubernetes does."""
     assert size(16 * 2**30) == "16.0 GiB"
     assert size(96 * 2**20 + 2**19) == "96.5 MiB"
+
+
+def test_energy_and_power_have_the_unit_that_suits_them() -> None:
+    """Net energy may be below zero, and is written as far below as above."""
+    assert energy(812_000) == "812 mJ"
+    assert energy(-4_200_000) == "-4.20 J"
+    assert energy(None) == watts(None) == DASH
+    assert watts(38_240) == "38.2 W"
+    assert percent(0.4862) == "48.6 %"
 
 
 def test_one_unit_serves_a_whole_column() -> None:

@@ -1,15 +1,21 @@
 """The end table reads well in a terminal of 80 characters, and in a log."""
 
 import io
+import re
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from rich.console import Console
+from rich.text import Text
 
-from inferometer_api.result import ResultDocument
+from inferometer_api.handover import summary_of
+from inferometer_api.result import Energy, ResultDocument, Step
+from inferometer_cli.cluster.figures import print_figures
+from inferometer_cli.quantity import energy_unit
 from inferometer_cli.table import print_table
 from support.any_results import any_results
 from support.results import (
+    a_metered_result,
     a_refused_result,
     a_result,
     a_valid_result,
@@ -54,7 +60,7 @@ def test_a_table_fits_in_80_characters() -> None:
     long_name = a_result()
     renamed = long_name.scenarios[1].model_copy(update={"name": "a-very-long-name-" * 3 + "x"})
     document = long_name.model_copy(update={"scenarios": [long_name.scenarios[0], renamed]})
-    for each in (a_result(), document):
+    for each in (a_result(), document, a_metered_result()):
         printed = _printed(each, terminal=True)
         table = printed.replace("\x1b[1m", "").replace("\x1b[2m", "").replace("\x1b[0m", "")
         assert max(len(line) for line in table.splitlines()) <= 80
@@ -90,6 +96,85 @@ def test_a_refused_run_has_no_table() -> None:
     printed = _printed(a_refused_result(), terminal=False)
     assert printed.startswith("REFUSED: What was asked cannot be run. Nothing was measured.\n")
     assert "queries" not in printed
+
+
+def test_energy_stands_below_gross_net_and_what_it_covers() -> None:
+    """Each step's joules per inference stand gross and net, with watts, after their attribution."""
+    document = a_metered_result()
+    printed = _printed(document, terminal=False)
+    lines = printed.splitlines()
+    at = next(index for index, line in enumerate(lines) if line.startswith("energy"))
+    assert lines[at].split("  ")[-4:] == ["mJ/inf gross", "mJ/inf net", "mean W", "idle W"]
+    steps = [step for result in document.scenarios for step in result.steps]
+    for line, step in zip(lines[at + 1 :], steps, strict=False):
+        word, *_, gross, net, mean, idle = line.split()
+        assert word == "shared"
+        assert step.label in line
+        assert float(gross) == pytest.approx(_each(step.energy.microjoules, step), rel=0.01)
+        assert float(net) == pytest.approx(_each(step.energy.net_microjoules, step), rel=0.01)
+        joules = sum(domain.domain_microjoules for domain in step.energy.domains) / 1e6
+        watts = joules / (step.energy.window_nanoseconds or 0) * 1e9
+        assert float(mean) == pytest.approx(watts, rel=0.01)
+        assert idle == "24.6"
+    for word in ("shared", "net", "W"):
+        assert len([line for line in lines if line.startswith(f"{word}: ")]) == 1
+
+
+def _each(microjoules: int | None, step: Step) -> float:
+    """Return millijoules per inference."""
+    return (microjoules or 0) / 1000 / step.counts.samples
+
+
+def test_nothing_is_said_of_energy_where_no_step_has_it() -> None:
+    """Without a figure there is no row; why is a caution, as every condition of a run."""
+    assert "energy" not in _printed(a_result(), terminal=False)
+
+
+def test_a_step_without_energy_says_why_beside_others_that_have_it() -> None:
+    """Where one step lost its agent, its row says unavailable and a line the reason."""
+    document = a_metered_result()
+    first = document.scenarios[0]
+    lost = Energy(attribution="unavailable", reason="the agent of bench-01 does not answer")
+    changed = first.model_copy(
+        update={"steps": [first.steps[0].model_copy(update={"energy": lost})]}
+    )
+    scenarios = [changed, *document.scenarios[1:]]
+    printed = _printed(document.model_copy(update={"scenarios": scenarios}), terminal=False)
+    row = next(line.split() for line in printed.splitlines() if line.startswith("unavailable "))
+    assert row[1:] == ["latency", *"\N{EN DASH}" * 4]
+    assert "\nunavailable: the agent of bench-01 does not answer.\n" in printed
+
+
+def test_energy_below_zero_is_explained() -> None:
+    """A net figure below zero is told as it is, with what that means."""
+    document = a_metered_result()
+    first = document.scenarios[0]
+    step = first.steps[0]
+    energy = step.energy.model_copy(update={"net_microjoules_per_inference": -4_200})
+    changed = first.model_copy(update={"steps": [step.model_copy(update={"energy": energy})]})
+    printed = _printed(document.model_copy(update={"scenarios": [changed]}), terminal=False)
+    assert " -4.20 " in printed
+    assert "below zero the load is lost in the noise of the idle power" in printed
+
+
+def test_the_status_of_a_run_has_the_same_rows_of_energy() -> None:
+    """`inferometer status` shows gross, net and attribution of each scenario, in 80 characters."""
+    summaries = [summary_of(result) for result in a_metered_result().scenarios]
+    for terminal in (True, False):
+        console = Console(file=io.StringIO(), width=80, force_terminal=terminal, no_color=True)
+        print_figures(summaries, Text("VALID"), console)
+        file = console.file
+        assert isinstance(file, io.StringIO)
+        lines = re.sub(r"\x1b\[\d*m", "", file.getvalue()).splitlines()
+        rows = [line.split() for line in lines if line.startswith("shared  ")]
+        assert [row[1].rstrip(",") for row in rows] == ["latency", "traffic", "throughput"]
+        first = summaries[0]
+        assert rows[0][-2:] == [
+            energy_unit([1e4]).text(first.microjoules_per_inference),
+            energy_unit([1e4]).text(first.net_microjoules_per_inference),
+        ]
+        assert not any(word in file.getvalue() for word in ("mean", "idle W"))
+        assert not terminal or max(map(len, lines)) <= 80
 
 
 @given(any_results())

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.text import Text
 
 from inferometer_api.status import Attribution
-from inferometer_cli.energy_words import NET, explained
+from inferometer_cli.energy_words import explained, net_explained
 from inferometer_cli.grid import Row, print_rows, print_sentences, printable
 from inferometer_cli.quantity import DASH, energy_unit, significant
 
@@ -55,10 +55,9 @@ def _watts(milliwatts: float | None) -> str:
 def _sentences(spent: Sequence[Spent], notes: Iterable[str]) -> Iterator[Text]:
     for word, meaning in explained(each.attribution for each in spent):
         yield Text(f"{word}: {meaning}.", style="dim")
-    told = {
-        f"net: {NET}": any(each.net is not None for each in spent),
-        "W: the power of all counters together": any(each.milliwatts for each in spent),
-    }
-    known = [sentence for sentence, is_used in told.items() if is_used]
-    for sentence in (*known, *dict.fromkeys(map(printable, notes))):
+    net = net_explained(each.net for each in spent)
+    told = [f"net: {net}"] if net else []
+    if any(each.milliwatts for each in spent):
+        told.append("W: the power of all counters together")
+    for sentence in (*told, *dict.fromkeys(map(printable, notes))):
         yield Text(f"{sentence}.", style="dim")

@@ -15,17 +15,26 @@ COVERS: dict[Attribution, str] = {
 }
 """What each attribution of a figure means, as a sentence without its period."""
 
-NET = (
+_NET = (
     "gross less the servers' part of the idle power, which is that before warm-up with the "
     "servers ready and no load"
 )
 """What net means, as a sentence without its period."""
+_BELOW_ZERO = "; below zero the load is lost in the noise of the idle power"
 
 
 def explained(used: Iterable[Attribution]) -> tuple[tuple[Attribution, str], ...]:
     """Return each attribution that is used, once and in a fixed order, with what it means."""
     found = set(used)
     return tuple((word, meaning) for word, meaning in COVERS.items() if word in found)
+
+
+def net_explained(nets: Iterable[int | None]) -> str:
+    """Return what net means, nothing where no figure has one."""
+    known = [net for net in nets if net is not None]
+    if not known:
+        return ""
+    return _NET + _BELOW_ZERO * any(net < 0 for net in known)
 
 
 def notes_of(energy: Energy) -> Iterator[str]:

@@ -31,6 +31,8 @@ class Line:
     dense: bool = False
     """So many points that the line is drawn thin."""
     dots: bool = False
+    unseen: bool = False
+    """Only its values are shown, beside the pointer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from inferometer_api.result import Energy, EnergyDomain, ResultDocument, ScenarioResult, Step
-from inferometer_cli.energy_words import NET, explained, mean_milliwatts
+from inferometer_cli.energy_words import explained, mean_milliwatts, net_explained
 from inferometer_cli.quantity import DASH, energy, percent, watts
 
 _METHODS = {"Counter": "counter", "PowerIntegral": "power over time", "Estimate": "estimate"}
@@ -50,9 +50,8 @@ def energy_words(document: ResultDocument) -> list[tuple[str, str]]:
     found = [step.energy for result in document.scenarios for step in result.steps]
     known = [each for each in found if each.microjoules_per_inference is not None]
     words: list[tuple[str, str]] = [*explained(each.attribution for each in known)]
-    if any(each.net_microjoules_per_inference is not None for each in known):
-        words.append(("net", NET))
-    return words
+    net = net_explained(each.net_microjoules_per_inference for each in known)
+    return [*words, ("net", net)] if net else words
 
 
 def _rows(step: Step, several_nodes: bool) -> Iterator[tuple[str, ...]]:  # noqa: FBT001 - private

@@ -1,6 +1,6 @@
 """Which facts about a run stand at the end of its report?"""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -11,6 +11,7 @@ from inferometer_api.result import (
     NodeTelemetry,
     ResultDocument,
     ScenarioResult,
+    Step,
     Tensor,
 )
 from inferometer_cli.quantity import DASH, duration, significant, size, time_unit
@@ -100,40 +101,45 @@ def _agent(found: list[NodeTelemetry]) -> Iterator[tuple[str, str]]:
 
 def step_table(result: ScenarioResult) -> Table:
     """Return what was counted in each step, one row for each."""
-    headings = (
-        "Step",
-        "Started",
-        "Window",
-        "Warm-up",
-        "Scheduled",
-        "Answered",
-        "Failed",
-        "Waited for a connection",
-        "Reconnects",
-        "Replies checked",
-        "Server CPU",
-        "Client CPU",
-    )
-    rows = (
-        (
-            step.label or result.name,
-            clock_time(step.started_at),
-            duration(step.duration_nanoseconds) + (" (ended early)" if step.ended_early else ""),
-            f"{duration(step.warm_up_nanoseconds)}, {step.warm_up_queries:,} queries",
-            DASH if step.counts.scheduled is None else f"{step.counts.scheduled:,}",
-            f"{step.counts.succeeded:,}",
-            f"{step.counts.failed:,}",
-            f"{step.counts.waited_for_connection:,}",
-            f"{step.counts.reconnects:,}",
-            f"{step.counts.checked_replies:,}",
-            DASH
-            if step.server_cpu_seconds is None
-            else f"{significant(step.server_cpu_seconds)} s",
-            f"{significant(step.client_cpu_seconds)} s",
+    columns: dict[str, Callable[[Step], str]] = {
+        "Step": lambda step: step.label or result.name,
+        "Started": lambda step: clock_time(step.started_at),
+        "Window": lambda step: (
+            duration(step.duration_nanoseconds) + " (ended early)" * step.ended_early
+        ),
+        "Warm-up": lambda step: (
+            f"{duration(step.warm_up_nanoseconds)}, {step.warm_up_queries:,} queries"
+        ),
+        "Scheduled": lambda step: (
+            DASH if step.counts.scheduled is None else f"{step.counts.scheduled:,}"
+        ),
+        "Answered": lambda step: f"{step.counts.succeeded:,}",
+        "Failed": lambda step: f"{step.counts.failed:,}",
+        "Waited for a connection": lambda step: f"{step.counts.waited_for_connection:,}",
+        "Reconnects": lambda step: f"{step.counts.reconnects:,}",
+        "Replies checked": lambda step: f"{step.counts.checked_replies:,}",
+        "Server CPU": lambda step: _seconds(step.server_cpu_seconds),
+        "Client CPU": lambda step: _seconds(step.client_cpu_seconds),
+    }
+    if any(step.telemetry for step in result.steps):
+        columns["Throttled"] = lambda step: _seconds(
+            _sum(told.server_throttled_seconds for told in step.telemetry)
         )
-        for step in result.steps
-    )
-    return Table(headings, tuple(tuple(Figure(cell) for cell in row) for row in rows))
+        columns["Stolen CPU"] = lambda step: _seconds(
+            _sum(told.steal_seconds for told in step.telemetry)
+        )
+    rows = (tuple(Figure(column(step)) for column in columns.values()) for step in result.steps)
+    return Table(tuple(columns), tuple(rows))
+
+
+def _seconds(value: float | None) -> str:
+    return DASH if value is None else f"{significant(value)} s"
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    """Return the sum of what is known; None where nothing is."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
 
 
 def percentile_table(result: ScenarioResult) -> Table:

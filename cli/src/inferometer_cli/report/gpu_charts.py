@@ -15,10 +15,10 @@ from inferometer_cli.report.timeline import Moment, Timeline, Words
 
 _REASONS = {
     "SwPowerCap": "power cap",
-    "HwSlowdown": "slowed by hardware",
-    "HwThermalSlowdown": "heat, by hardware",
+    "HwSlowdown": "slowed (hardware)",
+    "HwThermalSlowdown": "heat (hardware)",
     "HwPowerBrakeSlowdown": "power brake",
-    "SwThermalSlowdown": "heat, by driver",
+    "SwThermalSlowdown": "heat (driver)",
     "SyncBoost": "sync boost",
     "ApplicationsClocksSetting": "application clocks",
     "DisplayClockSetting": "display clocks",

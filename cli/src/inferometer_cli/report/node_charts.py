@@ -10,6 +10,8 @@ from inferometer_cli.report.axis import Axis, linear_axis, span_axis
 from inferometer_cli.report.chart import Chart, Line
 from inferometer_cli.report.timeline import Timeline, Words
 
+_LEAST_STOLEN = 0.02
+"""CPU that others take away, in cores, is drawn from here on."""
 _LEAST_DEGREES = 20.0
 """A temperature that hardly moves is drawn level."""
 
@@ -19,7 +21,7 @@ def node_cpu_lines(timeline: Timeline) -> list[Line]:
     busy = timeline.of_node(lambda sample: sample.cpu_cores)
     stolen = timeline.of_node(lambda sample: sample.steal_cores)
     found = [("node", busy, 0)] if np.isfinite(busy).any() else []
-    if np.nan_to_num(stolen).any():
+    if (np.nan_to_num(stolen) >= _LEAST_STOLEN).any():
         found.append(("stolen", stolen, 4))
     return [timeline.line(name, values, n, "cores") for name, values, n in found]
 

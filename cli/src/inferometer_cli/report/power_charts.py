@@ -15,7 +15,7 @@ from inferometer_cli.report.timeline import Timeline, Words, words_of
 
 _KINDS = {"CPU": 1, "DRAM": 3, "GPU": 2}
 """The series of each kind of counter, from the bottom of the stack."""
-_PLURALS = {"CPU": "CPUs", "GPU": "GPUs"}
+_PLURALS = {"CPU": "CPUs", "DRAM": "DRAM", "GPU": "GPUs"}
 _NUMBERED = re.compile(r"(package|gpu)-(\d+)(-dram)?")
 
 
@@ -32,9 +32,9 @@ def power_chart(timeline: Timeline, result: ScenarioResult, node: str) -> Chart 
     marks: list[Mark] = [*_stack(timeline, drawn)]
     if len(drawn) > 1:
         words = words_of("all", total, _watts)
-        marks.append(Line(timeline.x, total, 0, "", words))
+        marks.insert(0, Line(timeline.x, total, 0, "", words, unseen=True))
     idle = _idle(timeline, result, node)
-    caption = "Power by counter, one above the other, mean since the sample before."
+    caption = "Power by counter, one above the other, mean since the point before."
     if idle is not None:
         marks.append(idle)
         caption += " The dashed line is idle power: before warm-up, servers ready, no load."
@@ -71,9 +71,9 @@ def _groups(domains: list[str]) -> list[tuple[str, list[str]]]:
     if len(named) <= SERIES_COUNT:
         return [(name, [each]) for name, each in named]
     kinds: dict[str, list[str]] = {}
-    for name, each in named:
-        kinds.setdefault(name.partition(" ")[0], []).append(each)
-    return [(_PLURALS.get(name, name), members) for name, members in kinds.items()]
+    for _, each in named:
+        kinds.setdefault(_PLURALS.get(_kind(each)[0], "other"), []).append(each)
+    return list(kinds.items())
 
 
 def _layer(timeline: Timeline, members: list[str]) -> tuple[Floats, bool]:
@@ -110,7 +110,7 @@ def _series(names: list[str]) -> list[int]:
     taken: list[int] = []
     for name in names:
         wished = [series for kind, series in _KINDS.items() if kind in name]
-        taken.append(next(n for n in (*wished, 4, 5, 1, 2, 3, 0) if n not in taken))
+        taken.append(next(n for n in (*wished, 4, 5, 1, 2, 3) if n not in taken))
     return taken
 
 

@@ -27,7 +27,11 @@ from inferometer_cli.report.node_charts import (
     waiting_chart,
 )
 from inferometer_cli.report.power_charts import power_chart
-from inferometer_cli.report.step_charts import step_latency_chart, throughput_chart
+from inferometer_cli.report.step_charts import (
+    step_energy_chart,
+    step_latency_chart,
+    throughput_chart,
+)
 from inferometer_cli.report.summary import anchor
 from inferometer_cli.report.svg import draw
 from inferometer_cli.report.time_charts import error_chart, latency_chart, rate_chart
@@ -125,6 +129,7 @@ def _charts(document: ResultDocument, result: ScenarioResult) -> Iterator[Chart]
     candidates = (
         throughput_chart(result),
         step_latency_chart(result),
+        step_energy_chart(result),
         distribution_chart(result),
         percentile_chart(result, bound_of(document.run, result.name)),
         lag_chart(result),

@@ -1,9 +1,9 @@
-"""How do the steps of a scenario compare: throughput and latency by batch size?"""
+"""How do the steps of a scenario compare: throughput, latency and energy by batch size?"""
 
 import numpy as np
 
 from inferometer_api.result import ScenarioResult, Step, nanoseconds_at, percentile_of
-from inferometer_cli.quantity import significant, time_unit
+from inferometer_cli.quantity import energy_unit, significant, time_unit
 from inferometer_cli.report.axis import Axis, category_axis, linear_axis, log_axis
 from inferometer_cli.report.chart import Bars, Chart, Line, Mark, Whiskers, finite
 
@@ -63,6 +63,34 @@ def step_latency_chart(result: ScenarioResult) -> Chart | None:
         summary=f"From {unit.named(min(known))} to {unit.named(max(known))}.",
         x=_categories(result),
         y=log_axis(f"{label}, logarithmic)", shown) if wide else linear_axis(f"{label})", shown),
+        marks=marks,
+        positions=tuple(step.label for step in result.steps),
+    )
+
+
+def step_energy_chart(result: ScenarioResult) -> Chart | None:
+    """Return the energy per inference of each step, gross and net, where several steps know it."""
+    gross = [step.energy.microjoules_per_inference for step in result.steps]
+    net = [step.energy.net_microjoules_per_inference for step in result.steps]
+    known = [value for value in gross if value is not None]
+    if len(known) < 2:
+        return None
+    unit = energy_unit(known)
+    x = np.arange(len(result.steps), dtype=np.float64)
+    marks: list[Mark] = []
+    for name, series, values in (("gross", 1, gross), ("net", 3, net)):
+        words = tuple(f"{name} {unit.named(value)}" for value in values)
+        if any(value is not None for value in values):
+            y = finite(values) / unit.size
+            marks.append(Line(x, y, series, name, words, dots=True))
+    covered = ", ".join(sorted({s.energy.attribution for s in result.steps}))
+    return Chart(
+        key="step-energy",
+        title=f"Energy per inference by {_setting(result)}",
+        caption=f"Net is less idle power. Attribution: {covered}.",
+        summary=f"From {unit.named(min(known))} to {unit.named(max(known))}.",
+        x=_categories(result),
+        y=linear_axis(f"Energy per inference ({unit.name})", [unit.of(value) for value in known]),
         marks=marks,
         positions=tuple(step.label for step in result.steps),
     )

@@ -122,8 +122,10 @@ def _line(frame: Frame, line: Line) -> Iterator[Markup]:
     xs, ys = frame.x(line.x), frame.y(line.y)
     present = np.isfinite(line.x) & np.isfinite(line.y)
     manner = f"{' dashed' if line.dashed else ''}{' dense' if line.dense else ''}"
-    style = f"line s{line.series}{manner}"
+    style = "unseen" if line.unseen else f"line s{line.series}{manner}"
     yield path(style, steps_through(xs, ys, present), line.name, line.values, present)
+    if line.unseen:
+        return
     dotted = present if line.dots else present & ~_joined(present)
     radius = 3 if line.dots else 1.6
     for x, y in zip(xs[dotted].tolist(), ys[dotted].tolist(), strict=True):

@@ -6,7 +6,7 @@ The steps stand one after another as they were measured; their warm-ups are left
 import itertools
 import math
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,6 +18,8 @@ from inferometer_cli.report.chart import TRACK_HEIGHT, Chart, Line, Mark, Refere
 
 MOST_POINTS = 150
 """So many points can be told apart on an axis."""
+_LEAST_GAP = 0.3
+"""Of the usual time between two samples of a node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,10 +165,8 @@ def of_node(result: ScenarioResult, node: str) -> Timeline:
 
     def moments(step: Step, start: float) -> Iterable[Moment]:
         for told in step.telemetry:
-            # What is before the measurement, the idle time, has no place on the axis.
-            for sample in told.samples if told.node == node else ():
-                if sample.at_milliseconds >= 0:
-                    yield Moment(start + sample.at_milliseconds, node=(sample,))
+            for sample in _telling(told.samples) if told.node == node else ():
+                yield Moment(start + sample.at_milliseconds, node=(sample,))
 
     return _thinned(_timeline(result, moments))
 
@@ -179,6 +179,17 @@ def merged(timeline: Timeline) -> Timeline:
         step = list(group)
         joined += [_joined(step[at : at + together]) for at in range(0, len(step), together)]
     return replace(timeline, moments=tuple(joined))
+
+
+def _telling(samples: Sequence[NodeSample]) -> Iterator[NodeSample]:
+    """Yield the samples of a step that belong on the axis."""
+    # What is before the measurement, the idle time, has no place on it.
+    inside = [sample for sample in samples if sample.at_milliseconds >= 0]
+    gaps = [b.at_milliseconds - a.at_milliseconds for a, b in itertools.pairwise(inside)]
+    least = _LEAST_GAP * statistics.median(gaps) if gaps else 0.0
+    yield from inside[:1]
+    # The one at the window's end may come at once after another: its rates are noise.
+    yield from (each for gap, each in zip(gaps, inside[1:], strict=True) if gap >= least)
 
 
 def _thinned(timeline: Timeline) -> Timeline:
