@@ -187,10 +187,10 @@ def test_an_agent_that_starts_is_waited_for_while_the_server_starts() -> None:
     cluster.agents = Listed((ready,))
     assert cluster.later(2).jobs_made == 1
     assert plan_of(cluster).unmetered == ""
-    for never in (lambda: metered(starts).later(15), lambda: metered(starts).start_server()):
-        cluster = never()
-        assert cluster.jobs_made == 1
-        assert "No node agent is ready on node1" in plan_of(cluster).unmetered
+    late, ready_first = metered(starts).later(15), metered(starts).start_server()
+    for without in (late, ready_first):
+        assert without.jobs_made == 1
+        assert "No node agent is ready on node1" in plan_of(without).unmetered
 
 
 def behind(*endpoints: Object) -> PretendCluster:
