@@ -151,6 +151,9 @@ def test_no_library_and_no_gpu_are_told(tmp_path: Path) -> None:
     absent = open_gpus(tmp_path / "absent").read(0, [], owners)
     assert reasons(absent) == ": no NVIDIA driver's library (libnvidia-ml.so.1) was found"
     assert reasons(open_gpus(tmp_path).read(0, [], owners)) == ": NVIDIA's driver knows no GPU"
+    (tmp_path / "nvmlInit").mkdir()
+    unreadable = open_gpus(tmp_path).read(0, [], owners)
+    assert reasons(unreadable).startswith(": NVML does not start: [Errno 21] Is a directory")
 
 
 def test_a_file_that_is_no_answer_is_named(node: GpuNode) -> None:

@@ -118,7 +118,10 @@ def opened(call: Call) -> int:
     except pynvml.NVMLError as error:
         reason = _OPENING.get(error.value, f"NVML does not start: {error}")
         raise NvmlError(error.value, reason) from error
+    except (OSError, ValueError) as error:  # a recorded tree that cannot be read
+        raise NvmlError(pynvml.NVML_ERROR_UNKNOWN, f"NVML does not start: {error}") from error
     if not count:
+        closed(call)
         raise NvmlError(pynvml.NVML_ERROR_GPU_NOT_FOUND, "NVIDIA's driver knows no GPU")
     return count
 
