@@ -11,8 +11,10 @@ import pytest
 from inferometer_api.result import Finding, ResultDocument, Verdict
 from inferometer_cli.report import render_report
 from support.browser import Page, Theme, browsing, find_chromium
+from support.energies import Machine
 from support.results import (
     a_long_result,
+    a_metered_result,
     a_refused_result,
     a_result,
     a_valid_result,
@@ -75,6 +77,8 @@ _DOCUMENTS: dict[str, Callable[[], ResultDocument]] = {
     "interrupted": an_unfinished_result,
     "refused": a_refused_result,
     "hostile": _hostile_result,
+    "gpus": lambda: a_metered_result(Machine(cpus=64, packages=2, gpus=8, throttles=True)),
+    "nodes": lambda: a_metered_result(Machine("node-a", throttles=True, gpus=1), Machine("node-b")),
 }
 
 
@@ -181,6 +185,8 @@ def test_the_verdict_is_the_heading(seen: dict[tuple[str, int, Theme], _Seen]) -
         "interrupted": "INTERRUPTED",
         "refused": "REFUSED",
         "hostile": "INVALID",
+        "gpus": "INVALID",
+        "nodes": "INVALID",
     }
 
 
@@ -208,6 +214,38 @@ def test_a_pointer_shows_values(chromium: str, folder: Path) -> None:
     assert lines[0].endswith(" s")
     assert [line.rsplit(" ", 2)[0] for line in lines[1:]] == ["p99 = max", "p50"]
     assert (visible, hidden) == ("visible", "hidden")
+
+
+def test_a_pointer_shows_the_same_moment_in_every_chart_over_time(
+    chromium: str, folder: Path
+) -> None:
+    """Over one chart over time, all of the scenario show that moment, and no other chart does."""
+
+    async def point() -> list[list[str]]:
+        async with browsing(chromium) as page:
+            await page.open((folder / "gpus.html").as_uri())
+            charts = "[...document.querySelectorAll('#scenario-1 svg.chart')]"
+            await page.evaluate(f"{charts}[4].scrollIntoView()")
+            left, top, width, height = await page.evaluate(
+                f"(() => {{ const b = {charts}[4].getBoundingClientRect();"
+                " return [b.left, b.top, b.width, b.height]; })()"
+            )
+            await page.move_pointer(left + 0.4 * width, top + height / 2)
+            shown: list[list[str]] = await page.evaluate(
+                "[...document.querySelectorAll('.tip')]"
+                ".filter((tip) => tip.style.visibility === 'visible').map((tip) => "
+                "[tip.closest('section').id, tip.closest('figure').firstElementChild.textContent,"
+                " tip.textContent.split('\\n')[0]])"
+            )
+            return shown
+
+    shown = asyncio.run(point())
+    titles = [title for _, title, _ in shown]
+    assert {section for section, _, _ in shown} == {"scenario-1"}
+    assert titles[:5] == ["Latency over time", "Achieved rate", "CPU", "Memory", "Power"]
+    assert "Latency distribution" not in titles
+    moments = [float(moment.removesuffix(" s")) for _, _, moment in shown]
+    assert max(moments) - min(moments) <= 1.0
 
 
 def test_it_prints_on_white_paper(chromium: str, folder: Path) -> None:
