@@ -174,7 +174,9 @@ def test_a_build_on_command_names_each_image(heard: Heard) -> None:
     assert main(["build", "--registry", "team", "--tag", "2"]) == 0
     assert main(["build", "serving-gpu", "--tag", "2"]) == 0
     tags = [words[words.index("--tag") + 1] for words in heard.commands if words[1] == "build"]
-    light = [f"team/inferometer-{name}:2" for name in ("operator", "loadgen", "telemetry", "serving")]
+    light = [
+        f"team/inferometer-{name}:2" for name in ("operator", "loadgen", "telemetry", "serving")
+    ]
     assert tags == [*light, "inferometer-serving-gpu:2"]
 
 
