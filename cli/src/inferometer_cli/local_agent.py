@@ -53,7 +53,8 @@ async def agent_of(url: str | None, *, is_launched: bool, stack: AsyncExitStack)
         return None
     node = socket.gethostname()
     command = agent_command(sys.executable, host="127.0.0.1", node=node)
-    return Agent(node, process=await start("node agent", command, stack))
+    # It has nothing to tidy up, so that no run waits for its end.
+    return Agent(node, process=await start("node agent", command, stack, grace_seconds=0.0))
 
 
 async def metering(agent: Agent | None, server: Server) -> Metering:

@@ -72,11 +72,16 @@ async def serve(
 
 
 async def start(
-    name: str, command: Sequence[str], stack: AsyncExitStack, words: bytes | None = None
+    name: str,
+    command: Sequence[str],
+    stack: AsyncExitStack,
+    words: bytes | None = None,
+    *,
+    grace_seconds: float = _GRACE_SECONDS,
 ) -> Child:
-    """Start a child that ends with the stack, by request or by force."""
+    """Start a child that ends with the stack, by request or, after its grace, by force."""
     child = await Child.start(name, command, standard_input=words)
-    stack.push_async_callback(child.stop, grace_seconds=_GRACE_SECONDS)
+    stack.push_async_callback(child.stop, grace_seconds=grace_seconds)
     return child
 
 
