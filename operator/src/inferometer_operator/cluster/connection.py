@@ -50,8 +50,8 @@ async def configuration(kubeconfig: Path | None) -> Configuration:
         ) from error
     # A retry is decided by whoever knows what the request was for.
     found.retries = None
-    # Three watches hold a connection each for ever.
-    found.connection_pool_maxsize = 64
+    # Four watches hold a connection each for ever; each one more costs a third of a megabyte.
+    found.connection_pool_maxsize = 16
     return found
 
 
