@@ -31,7 +31,20 @@ _ORDER = (
     *("verdict", "rate", "p50", "p90", "p99", "p99.9", "joules", "net joules", "attribution"),
     *("errors", "runtime", "protocol"),
 )
-_WIDTHS = {"began": 150, "run": 150, "run_namespace": 110, "attribution": 90}
+_WIDTHS = {
+    "began": 150,
+    "run_namespace": 120,
+    "run": 150,
+    "model": 110,
+    "device": 65,
+    "node": 80,
+    "scenario": 105,
+    "step": 70,
+    "verdict": 80,
+    "rate": 95,
+    "attribution": 85,
+    "errors": 65,
+}
 
 
 def figure(metric: Metric, where: str = _SCENARIOS, of_runs: str = CHOSEN) -> str:
@@ -54,8 +67,8 @@ def grouped(expr: str) -> str:
     The name is what the variable `by` says, the scenario and, where there is one, the step.
     """
     median = f"quantile by ($by, scenario, step) (0.5, {expr})"
-    named = f'label_join({median}, "bar", " · ", "$by", "scenario", "step")'
-    trimmed = f'label_replace({named}, "bar", "$1", "bar", "(.+?)(?: · )*")'
+    named = f'label_join({median}, "bar", "/", "$by", "scenario", "step")'
+    trimmed = f'label_replace({named}, "bar", "$1", "bar", "(.+?)/*")'
     return f"sum by (bar) ({trimmed})"
 
 

@@ -94,4 +94,4 @@ def _by_node(metric: Metric) -> str:
         f"* on (run_namespace, run) group_left (node, model) {info}"
     )
     median = f"quantile by (node, model, scenario) (0.5, {figure})"
-    return f'sum by (bar) (label_join({median}, "bar", " · ", "node", "model", "scenario"))'
+    return f'sum by (bar) (label_join({median}, "bar", "/", "node", "model", "scenario"))'

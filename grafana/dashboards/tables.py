@@ -10,9 +10,6 @@ from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
 from grafana.dashboards.panels import NAMES, SOURCE, VERDICT, Query, by_name, fixed, target
 
-_LONGEST_NAME = 30
-"""Characters of a bar's name; Grafana cuts off what is left of more."""
-
 
 def columns(
     title: str, says: str, first: tuple[str, ...], *queries: tuple[str, Query]
@@ -87,7 +84,6 @@ def bars(
         .height(9)
         .span(8)
         .x_field("bar")
-        .x_tick_label_max_length(_LONGEST_NAME)
         .orientation(common.VizOrientation.HORIZONTAL)
         .show_value(common.VisibilityMode.AUTO)
         .group_width(0.8)

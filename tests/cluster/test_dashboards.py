@@ -65,8 +65,11 @@ def shown(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
         def seen_at_its_end() -> bool:
             _let_go_on(cluster, namespace, machine)
-            return holds(cluster, namespace, RUN, "Finished") and bool(
-                prometheus.query(f'inferometer_run_info{{run="{RUN}"}}')
+            return (
+                holds(cluster, namespace, RUN, "Finished")
+                and bool(prometheus.query(f'inferometer_run_info{{run="{RUN}"}}'))
+                # Prometheus gives up a target that is gone after two scrapes.
+                and not prometheus.query(f'inferometer_load_stage{{run="{RUN}"}}')
             )
 
         wait_until(seen_at_its_end, f"the end of {RUN}", (), SLOW_SECONDS, POLL_SECONDS)
