@@ -82,8 +82,7 @@ async def _port(child: Child) -> int:
 
 async def _node_at(url: str) -> str:
     """Return the node that the agent at a URL watches. Raises RefusedError."""
-    parts = urlsplit(url)
-    if parts.scheme != "http" or not parts.hostname or parts.path not in {"", "/"} or parts.query:
+    if not _is_base(url):
         raise RefusedError(f"--agent {url} is no agent's URL: it is http://HOST:PORT.")
     # Heavy to import, and seldom needed.
     import aiohttp
@@ -105,6 +104,16 @@ async def _node_at(url: str) -> str:
         raise _refused(url, f"nothing answered within {_ANSWER_SECONDS:g} s") from None
     except (aiohttp.ClientError, OSError, ValueError) as error:
         raise _refused(url, str(error)) from None
+
+
+def _is_base(url: str) -> bool:
+    """Return whether a URL is http, a host and a port, and nothing more."""
+    try:
+        parts = urlsplit(url)
+        has_place = bool(parts.hostname and parts.port)
+    except ValueError:
+        return False
+    return has_place and "@" not in url and url.removesuffix("/") == f"http://{parts.netloc}"
 
 
 def _refused(url: str, why: str) -> RefusedError:

@@ -1,0 +1,73 @@
+"""Does Prometheus find what can be scraped just now, and nothing once it is over?"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inferometer_cli.exits import RefusedError
+from inferometer_cli.prometheus_targets import PrometheusTargets
+
+
+def groups(file: Path) -> list[dict[str, Any]]:
+    """Return what Prometheus reads."""
+    found: list[dict[str, Any]] = json.loads(file.read_text())
+    return found
+
+
+def test_the_file_has_what_runs_and_is_empty_at_the_end(tmp_path: Path) -> None:
+    """Each process is a group with its labels while the run lasts; nothing else lies beside."""
+    file = tmp_path / "targets.json"
+    with PrometheusTargets(file, "resnet") as targets:
+        assert groups(file) == []
+        targets.add("server", "127.0.0.1:81")
+        targets.add("node agent", "127.0.0.1:82")
+        assert groups(file) == [
+            {"targets": ["127.0.0.1:81"], "labels": {"component": "server", "run": "resnet"}},
+            {"targets": ["127.0.0.1:82"], "labels": {"component": "node agent", "run": "resnet"}},
+        ]
+    assert groups(file) == []
+    assert [path.name for path in tmp_path.iterdir()] == ["targets.json"]
+
+
+def test_a_run_that_fails_leaves_no_target(tmp_path: Path) -> None:
+    """Whatever ends the run, its addresses are taken out."""
+    file = tmp_path / "targets.json"
+
+    def fail() -> None:
+        with PrometheusTargets(file, "r") as targets:
+            targets.add("server", "127.0.0.1:81")
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    assert groups(file) == []
+
+
+def test_without_a_file_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that was not asked to keep a file keeps none."""
+    monkeypatch.chdir(tmp_path)
+    with PrometheusTargets(None, "r") as targets:
+        targets.add("server", "127.0.0.1:81")
+        assert not targets.is_kept
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    """A folder that is not there is told before anything is started."""
+    with (
+        pytest.raises(RefusedError, match="cannot be written: No such file"),
+        PrometheusTargets(tmp_path / "no/t.json", "r"),
+    ):
+        pass
+
+
+def test_a_folder_that_goes_away_costs_nothing_at_the_end(tmp_path: Path) -> None:
+    """What was measured is not lost because its targets cannot be taken out."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    with PrometheusTargets(folder / "t.json", "r"):
+        (folder / "t.json").unlink()
+        folder.rmdir()
+    assert not folder.exists()
