@@ -144,6 +144,14 @@ def test_the_head_says_which_run_where_and_since_when() -> None:
     ]
 
 
+def test_the_head_says_where_the_servers_ran_and_what_an_inference_took() -> None:
+    """The servers' nodes have a line, and the energy stands with the other figures of now."""
+    shown = {"scenario": "traffic", "joulesPerInference": "0.812J"}
+    lines = list(head_lines(_run({"nodes": ["node-a", "node-b"], "shown": shown}), NOW))
+    assert lines[2] == "scenario  traffic  0.812J an inference"
+    assert lines[3] == "nodes     node-a, node-b"
+
+
 def test_conditions_stand_in_columns() -> None:
     """Each condition has a line with its message, several lines in its column, told once."""
     ended = "It ended:\nfatal"

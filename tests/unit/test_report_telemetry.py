@@ -236,6 +236,13 @@ def test_the_summary_tells_gross_net_and_what_they_cover() -> None:
     assert "dedicated all energy" not in text
 
 
+def test_what_energy_is_is_told_where_there_is_any() -> None:
+    """How energy was measured stands on pages that have it, and on no other."""
+    told = "Counters of the servers' nodes are read at both edges of the window"
+    assert told in _text(_alone(_metered()))
+    assert told not in _text(_alone(a_result()))
+
+
 def test_each_counter_has_its_row() -> None:
     """A counter's row has what was read and how, the servers' part, its power and idle power."""
     document = _metered(Machine(gpus=1))

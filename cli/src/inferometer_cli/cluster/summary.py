@@ -88,8 +88,12 @@ def head_lines(run: SeenRun, now: datetime) -> Iterator[str]:
     if status.shown is not None and status.shown.scenario:
         figures = [status.shown.qps and f"{status.shown.qps} queries/s"]
         figures.append(status.shown.p99 and f"p99 {status.shown.p99}")
+        spent = status.shown.joules_per_inference
+        figures.append(spent and f"{spent} an inference")
         told = "  ".join(printable(figure) for figure in figures if figure)
         yield f"scenario  {printable(status.shown.scenario)}  {told}".rstrip()
+    if status.nodes:
+        yield f"nodes     {', '.join(map(printable, status.nodes))}"
     times = (("created", run.created_at), ("started", status.start_time))
     for word, at in (*times, ("ended", status.completion_time), ("deleted", run.deleted_at)):
         if at:

@@ -14,7 +14,7 @@ from inferometer_cli.report.facts import agent_facts, environment_groups, moment
 from inferometer_cli.report.palette import css_variables
 from inferometer_cli.report.sections import MOST_DRAWN, section_of
 from inferometer_cli.report.summary import SUMMARY_PERCENTILES, anchor, card, summarise
-from inferometer_cli.report.wording import GENERAL, definitions
+from inferometer_cli.report.wording import ENERGY, GENERAL, definitions
 
 
 def render_report(document: ResultDocument) -> str:
@@ -52,6 +52,7 @@ def render_report(document: ResultDocument) -> str:
         energy_words=energy_words(document),
         energy_headings=HEADINGS,
         general=GENERAL,
+        energy=ENERGY,
         definitions=definitions(document),
         reasons=reasons_of(document),
         cautions=cautions_of(document),

@@ -30,6 +30,13 @@ GENERAL = (
     "come after the window's end."
 )
 
+ENERGY = (
+    "Counters of the servers' nodes are read at both edges of the window, and energy is the "
+    "difference; per inference it is divided by the samples that were answered. It covers what the "
+    "counters cover: CPU packages, their memory where it has a counter, GPUs. Not in it are the "
+    "mainboard, fans, disks, the network and what power supplies lose."
+)
+
 
 def definitions(document: ResultDocument) -> list[tuple[str, str]]:
     """Return for each way of measuring the scenarios that used it, and what latency means there."""
