@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from inferometer_api.plan import PlannedAgent
-from inferometer_api.result import NodeTelemetry, UsageSample
+from inferometer_api.result import NodeTelemetry, Step, UsageSample
 from inferometer_api.telemetry import (
     AgentSample,
     EnergyReading,
@@ -14,8 +14,12 @@ from inferometer_api.telemetry import (
     MissingSource,
     TargetReading,
 )
+from inferometer_loadgen.energy import Terms
 from inferometer_loadgen.node_series import filled, served_cpu_seconds, telemetry_of
 from inferometer_loadgen.node_window import Answer, Answers, NodeWindow, Taken, window_of
+from inferometer_loadgen.recorder import Tallied
+from inferometer_loadgen.steps import End, StepPlan
+from inferometer_loadgen.summary import Metered, Span, Used, summarize
 from inferometer_loadgen.thinned import MOST_ENTRIES, Thinned
 from support.energy_windows import POD, SECOND, cpu, sample
 from support.fake_agent import a_sample
@@ -142,6 +146,29 @@ def test_usage_has_the_servers_part_from_their_nodes() -> None:
     assert served_cpu_seconds([*nodes, unknown]) is None
     known = [each.model_copy(update={"server_cpu_cores": 7.0}) for each in usage]
     assert filled(known, nodes) == known
+
+
+def test_what_a_part_of_the_servers_used_is_not_the_servers() -> None:
+    """Where not every server has an agent, those that have one tell no CPU seconds of the step."""
+
+    def told(unmetered: str) -> Step:
+        terms = Terms(disabled=False, unmetered=unmetered, milliwatts_per_core=None, on_gpu=False)
+        return summarize(
+            StepPlan("", 1, 0, SECOND, SECOND, 1),
+            Tallied(),
+            Span("2026-01-01T00:00:00Z", 0, SECOND, 0),
+            Used([], None, 0.0),
+            Metered(terms, [NodeWindow("n", 1, (at(0), at(1, 40)))]),
+            end=End.DONE,
+            reconnects=0,
+            open_loop=False,
+        )
+
+    assert told("").server_cpu_seconds == 1
+    assert told("").energy.microjoules == 20_000_000
+    part = told("one server has no agent")
+    assert (part.server_cpu_seconds, part.energy.microjoules) == (None, None)
+    assert len(part.telemetry) == 1
 
 
 def test_a_long_run_stays_small() -> None:

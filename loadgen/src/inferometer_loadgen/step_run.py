@@ -88,12 +88,7 @@ async def run_step(
         await driver.close()
     if not started:
         return None, end
-    span = Span(
-        started_at=started[0],
-        warm_up_ns=driver.window_ns - driver.begin_ns,
-        duration_ns=driver.duration_ns,
-        drain_ns=max(0, driver.last_reply_ns - driver.window_ns - driver.duration_ns),
-    )
+    span = _span(driver, started[0])
     step = summarize(
         plan,
         recorder.tallied,
@@ -105,6 +100,15 @@ async def run_step(
         open_loop=is_open,
     )
     return Measurement(plan, step, end, late_ns(recorder.tallied, span)), end
+
+
+def _span(driver: Driver, started_at: str) -> Span:
+    return Span(
+        started_at=started_at,
+        warm_up_ns=driver.window_ns - driver.begin_ns,
+        duration_ns=driver.duration_ns,
+        drain_ns=max(0, driver.last_reply_ns - driver.window_ns - driver.duration_ns),
+    )
 
 
 def _shown(scenario: Scenario, plan: StepPlan, driver: Driver, recorder: Recorder) -> LiveStep:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from inferometer_api.result import Counts, ErrorExample, Step, UsageSample
+from inferometer_api.result import Counts, ErrorExample, NodeTelemetry, Step, UsageSample
 from inferometer_loadgen.energy import Terms, Worked, energy
 from inferometer_loadgen.node_series import filled, served_cpu_seconds, telemetry_of
 from inferometer_loadgen.node_window import NodeWindow
@@ -40,6 +40,10 @@ class Metered:
     terms: Terms
     windows: Sequence[NodeWindow]
 
+    def nodes(self) -> list[NodeTelemetry]:
+        """Return it as the result document has it, node by node."""
+        return [telemetry_of(each, on_gpu=self.terms.on_gpu) for each in self.windows]
+
 
 def summarize(  # noqa: PLR0913 - one argument for each source of a step's figures
     plan: StepPlan,
@@ -57,7 +61,7 @@ def summarize(  # noqa: PLR0913 - one argument for each source of a step's figur
     achieved = _rate(succeeded, (span.duration_ns + span.drain_ns) / SECOND_NS)
     window_seconds = span.duration_ns / SECOND_NS
     samples = succeeded * plan.batch_size
-    nodes = [telemetry_of(each, on_gpu=metered.terms.on_gpu) for each in metered.windows]
+    nodes = metered.nodes()
     # What only some of the servers used is no figure of the servers.
     all_nodes = [] if metered.terms.unmetered else nodes
     server_cpu_seconds = used.server_cpu_seconds
