@@ -64,7 +64,7 @@ def test_a_size_counts_in_binary_units() -> None:
 def test_energy_and_power_have_the_unit_that_suits_them() -> None:
     """Net energy may be below zero, and is written as far below as above."""
     assert energy(812_000) == "812 mJ"
-    assert energy(-4_200_000) == "-4.20 J"
+    assert energy(-4_200) == "-4.20 mJ"
     assert energy(None) == watts(None) == DASH
     assert watts(38_240) == "38.2 W"
     assert percent(0.4862) == "48.6 %"
