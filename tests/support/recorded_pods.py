@@ -74,10 +74,9 @@ def _store_v2(folder: Path, pod: PodState) -> None:
     throttled = round(pod.throttled_seconds * 1e6)
     write(
         folder / "cpu.stat",
-        f"usage_usec {round(pod.cpu_seconds * 1e6)}\nuser_usec 1\nsystem_usec 1\nnr_periods 9\n"
-        f"nr_throttled 1\nthrottled_usec {throttled}\n",
+        f"usage_usec {round(pod.cpu_seconds * 1e6)}\nuser_usec 1\nsystem_usec 1\n"
+        f"nr_periods {9 * pod.is_limited}\nnr_throttled 1\nthrottled_usec {throttled}\n",
     )
-    write(folder / "cpu.max", "100000 100000\n" if pod.is_limited else "max 100000\n")
     write(folder / "memory.current", f"{pod.memory_bytes}\n")
     write(folder / "memory.stat", f"anon 1\nfile 2\ninactive_file {pod.inactive_file_bytes}\n")
     for resource, seconds in (
@@ -96,8 +95,10 @@ def _store_v2(folder: Path, pod: PodState) -> None:
 def _store_v1(cpu: Path, memory: Path, pod: PodState) -> None:
     throttled = round(pod.throttled_seconds * 1e9)
     write(cpu / "cpuacct.usage", f"{round(pod.cpu_seconds * 1e9)}\n")
-    write(cpu / "cpu.stat", f"nr_periods 9\nnr_throttled 1\nthrottled_time {throttled}\n")
-    write(cpu / "cpu.cfs_quota_us", "100000\n" if pod.is_limited else "-1\n")
+    write(
+        cpu / "cpu.stat",
+        f"nr_periods {9 * pod.is_limited}\nnr_throttled 1\nthrottled_time {throttled}\n",
+    )
     write(memory / "memory.usage_in_bytes", f"{pod.memory_bytes}\n")
     write(memory / "memory.stat", f"cache 1\ntotal_inactive_file {pod.inactive_file_bytes}\n")
 

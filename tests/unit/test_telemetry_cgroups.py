@@ -88,9 +88,10 @@ def test_a_limit_of_a_container_alone_throttles(tmp_path: Path) -> None:
     """A container's own throttled time counts where the pod as a whole has no limit."""
     node = RecordedNode(tmp_path)
     node.add_pod(UID, "burstable")
-    write(node.pods.folder(node.pod(UID)) / "cpu.max", "max 100000\n")
-    stat = node.pods.folder(node.pod(UID)) / CONTAINER_ID / "cpu.stat"
-    write(stat, "usage_usec 1\nthrottled_usec 777\n")
+    folder = node.pods.folder(node.pod(UID))
+    write(folder / "cpu.stat", "usage_usec 1\nnr_periods 0\nthrottled_usec 0\n")
+    stat = "usage_usec 1\nnr_periods 3\nthrottled_usec 777\n"
+    write(folder / CONTAINER_ID / "cpu.stat", stat)
     assert used(node).throttled_microseconds == 777
 
 
@@ -127,7 +128,7 @@ def test_a_root_without_control_groups_has_no_pods(tmp_path: Path) -> None:
     assert cgroups.pod(UID, 0) is None
 
 
-NAMES = ("cpu.stat", "cpu.max", "memory.current", "memory.stat", "cpu.pressure")
+NAMES = ("cpu.stat", "memory.current", "memory.stat", "cpu.pressure")
 
 
 @given(name=st.sampled_from(NAMES), content=st.one_of(st.binary(max_size=60), st.text()))

@@ -13,6 +13,7 @@ from inferometer_api.telemetry import (
     GpuReading,
     GpuUse,
     MissingSource,
+    TargetReading,
 )
 from inferometer_telemetry.sampler import Clocks, Places, Sampler
 from inferometer_telemetry.sources import GpusFound, Target
@@ -78,6 +79,14 @@ def a_sampler(node: RecordedNode, time: Time, gpus: OneGpu | None = None) -> Sam
 def energy(sample: AgentSample) -> dict[str, float]:
     """Return the joules of each domain."""
     return {reading.domain: reading.microjoules / 1e6 for reading in sample.energy}
+
+
+def seen(sampler: Sampler) -> list[TargetReading]:
+    """Return the targets that Prometheus sees."""
+    sampler.tick(sampler.look())
+    latest = sampler.scraped()
+    assert latest is not None
+    return latest.sample.targets
 
 
 def test_a_sample_is_whole(tmp_path: Path) -> None:
@@ -159,7 +168,7 @@ def test_a_pod_that_vanishes_is_missing_from_then_on(tmp_path: Path) -> None:
     assert len(sampler.sample([Target(UID)]).targets) == 1
     node.remove_pod(UID)
     assert sampler.sample([Target(UID)]).targets == []
-    assert sampler.tick(sampler.look()).sample.targets == []
+    assert seen(sampler) == []
 
 
 def test_a_count_that_goes_back_is_held_and_told(tmp_path: Path) -> None:
@@ -214,18 +223,20 @@ def test_a_wrap_around_is_the_same_instance(tmp_path: Path) -> None:
 
 
 def test_a_target_is_known_for_five_minutes(tmp_path: Path) -> None:
-    """Regular samples have a target until nobody asked for five minutes; it then goes on anew."""
+    """Prometheus sees a target until nobody asked for five minutes; it then goes on as before."""
     node, time = RecordedNode(tmp_path), Time()
     node.add_pod(UID)
     node.advance(pods={UID: 10})
     sampler = a_sampler(node, time)
     sampler.sample([Target(UID)])
     time.now_ns += KNOWN_NS
-    assert len(sampler.tick(sampler.look()).sample.targets) == 1
+    node.advance(pods={UID: 0.5})
+    (target,) = seen(sampler)
+    assert target.cpu_microseconds == 10_500_000
     time.now_ns += 1
-    assert sampler.tick(sampler.look()).sample.targets == []
+    assert seen(sampler) == []
     node.advance(pods={UID: 1})
-    assert sampler.sample([Target(UID)]).targets[0].cpu_microseconds == 11_000_000
+    assert sampler.sample([Target(UID)]).targets[0].cpu_microseconds == 11_500_000
 
 
 def test_no_more_than_64_targets_are_known(tmp_path: Path) -> None:
@@ -236,7 +247,7 @@ def test_no_more_than_64_targets_are_known(tmp_path: Path) -> None:
     sampler = a_sampler(node, time)
     for process_id in [*range(100, 100 + MOST_KNOWN), 100, 100 + MOST_KNOWN]:
         sampler.sample([Target(process_id=process_id)])
-    known = {target.process_id for target in sampler.tick(sampler.look()).sample.targets}
+    known = {target.process_id for target in seen(sampler)}
     assert known == {100, *range(102, 101 + MOST_KNOWN)}
 
 
@@ -272,6 +283,7 @@ def test_a_failed_sample_leaves_no_stale_figures(
     with pytest.raises(RuntimeError):
         sampler.tick(sampler.look())
     assert sampler.latest is None
+    assert sampler.scraped() is None
 
 
 def test_sources_are_let_go(tmp_path: Path) -> None:

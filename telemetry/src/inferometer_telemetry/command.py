@@ -53,7 +53,7 @@ async def _serve(asked: Options) -> int:
     watch = Watch(sampler, asked.interval_seconds)
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
-    registry.register(NodeMetrics(lambda: sampler.latest))
+    registry.register(NodeMetrics(sampler.scraped))
     runner = web.AppRunner(
         application(sampler, watch, registry), access_log=None, shutdown_timeout=_END_SECONDS
     )

@@ -16,7 +16,7 @@ class UnreadableError(Exception):
 
 
 class AbsentError(UnreadableError):
-    """There is no such file."""
+    """There is no such file, or no such line in it."""
 
 
 class DeniedError(UnreadableError):
@@ -59,14 +59,18 @@ def signed_number(path: str | Path) -> int:
 def named_number(path: str | Path, name: str) -> int:
     """Return the whole number behind a name, in a file whose lines begin with names.
 
-    A unit may follow. Raises UnreadableError, also where no line has the name.
+    A unit may follow. Raises UnreadableError; where no line has the name, AbsentError.
     """
-    said = text(path)
+    return named(text(path), name, path)
+
+
+def named(said: str, name: str, where: str | Path) -> int:
+    """Return the whole number behind a name, in what a file says. Raises as `named_number`."""
     begin = f"\n{said}".find(f"\n{name} ")
     if begin < 0:
-        raise UnreadableError(f"{path} has no {name}")
+        raise AbsentError(f"{where} has no {name}")
     words = said[begin + len(name) : said.index("\n", begin)].split(maxsplit=1)
-    return whole_number(words[0] if words else "", path)
+    return whole_number(words[0] if words else "", where)
 
 
 def whole_number(said: str, where: str | Path) -> int:

@@ -18,14 +18,14 @@ Row = tuple[Sequence[str], float | None]
 
 
 class NodeMetrics(Collector):
-    """The metrics of the node agent, from its newest regular sample."""
+    """The metrics of the node agent, at each scrape."""
 
-    def __init__(self, latest: Callable[[], Latest | None]) -> None:
-        self._latest = latest
+    def __init__(self, scraped: Callable[[], Latest | None]) -> None:
+        self._scraped = scraped
 
     @override
     def collect(self) -> Iterable[Family]:
-        latest = self._latest()
+        latest = self._scraped()
         return [] if latest is None else families(latest)
 
 

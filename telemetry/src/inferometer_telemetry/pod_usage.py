@@ -1,6 +1,7 @@
 """What did a pod use, by its control group, v1 or v2?"""
 
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -9,6 +10,7 @@ from inferometer_telemetry.cgroups import PodFolders
 from inferometer_telemetry.kernel_files import (
     AbsentError,
     UnreadableError,
+    named,
     named_number,
     number,
     text,
@@ -16,6 +18,7 @@ from inferometer_telemetry.kernel_files import (
 )
 
 _MOST_CONTAINERS = 64
+_SOME = re.compile(r"^some .*\btotal=(\S+)$", re.MULTILINE)
 T = TypeVar("T")
 
 
@@ -83,17 +86,18 @@ def _throttled(pod: str, *, version_1: bool) -> int | None:
 
 
 def _throttled_here(folder: str, *, version_1: bool) -> int | None:
+    path = f"{folder}/cpu.stat"
     try:
-        if version_1:
-            if text(f"{folder}/cpu.cfs_quota_us").startswith("-"):
-                return None
-            return named_number(f"{folder}/cpu.stat", "throttled_time") // 1000
-        if text(f"{folder}/cpu.max").startswith("max"):
+        said = text(path)
+        # Periods are counted where there is a limit, and something ran.
+        if not named(said, "nr_periods", path):
             return None
-        return named_number(f"{folder}/cpu.stat", "throttled_usec")
     except AbsentError:
         # A container that ended meanwhile, or a kernel without limits.
         return None
+    if version_1:
+        return named(said, "throttled_time", path) // 1000
+    return named(said, "throttled_usec", path)
 
 
 def _containers(pod: str) -> list[str]:
@@ -114,9 +118,7 @@ def _working_set(folder: str, *, version_1: bool) -> int:
 
 def _waited(path: str) -> int:
     """Return the total of a PSI file's line "some", in microseconds."""
-    for line in text(path).splitlines():
-        words = line.split()
-        total = next((word for word in words if word.startswith("total=")), "")
-        if words[:1] == ["some"] and total:
-            return whole_number(total.removeprefix("total="), path)
-    raise UnreadableError(f"{path} has no total of some")
+    found = _SOME.search(text(path))
+    if found is None:
+        raise UnreadableError(f"{path} has no total of some")
+    return whole_number(found[1], path)

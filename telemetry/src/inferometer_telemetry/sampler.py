@@ -1,7 +1,7 @@
 """What does this node tell at one moment, and what did it do since the moment before?"""
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from inferometer_api.telemetry import AgentSample, MissingSource, Source
@@ -35,7 +35,7 @@ class Places:
 
 @dataclass(frozen=True, slots=True)
 class Latest:
-    """The newest of the samples that are taken at each interval, of all known targets."""
+    """The newest of the samples that are taken at each interval."""
 
     sample: AgentSample
     watts: Mapping[str, float]
@@ -77,7 +77,8 @@ class Sampler:
         before, self.latest = self.latest, None
         self._gauges = gauges
         known = self._targets.known(self._clocks.monotonic_ns())
-        sample = self._take(known, self._targets.read)
+        # What they use is of no use before somebody asks: their GPUs alone are summed up.
+        sample = self._take(known, lambda *_: TargetsFound())
         self.latest = Latest(
             sample,
             watts(None if before is None else before.sample, sample),
@@ -90,6 +91,15 @@ class Sampler:
     def sample(self, asked: Collection[Target]) -> AgentSample:
         """Return what the node tells now, of these targets; they are known from now on."""
         return self._take(asked, self._targets.asked)
+
+    def scraped(self) -> Latest | None:
+        """Return the newest regular sample, with what all known targets have used until now."""
+        if self.latest is None:
+            return None
+        now_ns = self._clocks.monotonic_ns()
+        targets = self._targets.read(self._targets.known(now_ns), now_ns).readings({})
+        sample = self.latest.sample.model_copy(update={"targets": targets})
+        return replace(self.latest, sample=sample)
 
     def close(self) -> None:
         """Let go of what the sources hold."""
