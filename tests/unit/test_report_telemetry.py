@@ -88,12 +88,12 @@ def test_several_nodes_are_small_multiples() -> None:
 
 def test_layers_of_power_add_up() -> None:
     """The stack's upper edge is the node's power, its layers stand on each other without a gap."""
-    scenario = _metered(Machine(packages=2, gpus=1)).scenarios[0]
+    scenario = _metered(Machine(gpus=2)).scenarios[0]
     timeline = of_node(scenario, "bench-01")
     chart = power_chart(timeline, scenario, "bench-01")
     assert chart is not None
     bands = [mark for mark in chart.marks if isinstance(mark, Band)]
-    assert [band.name for band in bands] == ["GPU", "DRAM 1", "DRAM 0", "CPU 1", "CPU 0"]
+    assert [band.name for band in bands] == ["GPU 1", "GPU 0", "DRAM", "CPU"]
     for upper, lower in pairwise(bands):
         np.testing.assert_allclose(upper.low, lower.high)
     total = [sum(s.watts.values()) or np.nan for m in timeline.moments for s in m.node]
@@ -113,7 +113,7 @@ def test_idle_power_is_a_line_for_each_step() -> None:
 
 
 def test_many_counters_are_drawn_by_kind() -> None:
-    """Past five counters each layer is a kind: CPUs, DRAM, GPUs."""
+    """Past four counters each layer is a kind: CPUs, DRAM, GPUs."""
     scenario = _metered(_GPUS).scenarios[0]
     chart = power_chart(of_node(scenario, "gpu-a"), scenario, "gpu-a")
     assert chart is not None
@@ -161,6 +161,34 @@ def test_nothing_is_drawn_of_servers_that_never_waited() -> None:
     samples = [NodeSample(at_milliseconds=n * 1000, server_throttled_cores=0.0) for n in range(3)]
     scenario = _with_samples(samples)
     assert waiting_chart(of_node(scenario, "bench-01"), scenario, "bench-01") is None
+
+
+def test_what_never_held_the_servers_back_is_told() -> None:
+    """Where the CPU limit and the GPU were watched and never held anything back, it says so."""
+    calm, hot = (_text(_alone(_metered(Machine(gpus=1, throttles=hot)))) for hot in (False, True))
+    for sentence in (
+        "No server ever waited since its CPU limit was used up.",
+        "No GPU ever gave a reason that held its clock down.",
+    ):
+        assert sentence in calm
+        assert sentence not in hot
+
+
+def test_little_waiting_does_not_look_large() -> None:
+    """The axis of waiting reaches a tenth of a second per second at least."""
+    scenario = _with_samples([NodeSample(at_milliseconds=0, server_cpu_pressure=0.002)] * 3)
+    chart = waiting_chart(of_node(scenario, "bench-01"), scenario, "bench-01")
+    assert chart is not None
+    assert chart.y.high == pytest.approx(0.1)
+
+
+def test_a_scenario_without_energy_is_named_where_others_have_it() -> None:
+    """The reason why energy is unavailable names its scenario, unless it is that of all."""
+    whole, bare = _metered(), a_result()
+    mixed = whole.model_copy(update={"scenarios": [whole.scenarios[0], bare.scenarios[1]]})
+    why = "is unavailable: this machine has no readable RAPL counter"
+    assert f"Energy per inference of traffic {why}" in _text(mixed)
+    assert f"Energy per inference {why}" in _text(bare)
 
 
 def test_the_axis_holds_only_the_measurement() -> None:

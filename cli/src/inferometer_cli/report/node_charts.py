@@ -1,5 +1,6 @@
 """What did a node do over time: its CPUs, their clock and heat, and what held the servers back?"""
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +13,8 @@ from inferometer_cli.report.timeline import Timeline, Words
 
 _LEAST_STOLEN = 0.02
 """CPU that others take away, in cores, is drawn from here on."""
+_LEAST_WAITING = 0.1
+"""The axis of waiting goes so far, in seconds per second: what hardly is does not look large."""
 _LEAST_DEGREES = 20.0
 """A temperature that hardly moves is drawn level."""
 
@@ -59,7 +62,21 @@ def waiting_chart(timeline: Timeline, result: ScenarioResult, node: str) -> Char
         "used up. Pressure: some thread waited for a free CPU."
     )
     words = Words("waiting", "Servers waiting for CPU", caption)
-    return timeline.lines_chart(words, "Waiting (s/s)", lines)
+    if not lines:
+        return None
+    highest = np.concatenate([[_LEAST_WAITING], *(line.y for line in lines)])
+    return timeline.chart(words, linear_axis("Waiting (s/s)", highest.tolist()), lines)
+
+
+def never_held_back(result: ScenarioResult) -> Iterator[str]:
+    """Yield what was watched and never held the servers back: sentences without their period."""
+    samples = [s for step in result.steps for told in step.telemetry for s in told.samples]
+    throttled = [s.server_throttled_cores for s in samples if s.server_throttled_cores is not None]
+    if throttled and not any(throttled):
+        yield "No server ever waited since its CPU limit was used up"
+    held = any(reasons for s in samples for reasons in s.gpu_throttle_reasons.values())
+    if not held and any(s.gpu_clock_hertz for s in samples):
+        yield "No GPU ever gave a reason that held its clock down"
 
 
 def frequency_chart(timeline: Timeline, result: ScenarioResult, node: str) -> Chart | None:

@@ -10,11 +10,11 @@ from inferometer_api.result import NodeSample, ScenarioResult, Step
 from inferometer_cli.quantity import significant
 from inferometer_cli.report.axis import Floats, linear_axis
 from inferometer_cli.report.chart import Band, Chart, Line, Mark
-from inferometer_cli.report.palette import SERIES_COUNT
 from inferometer_cli.report.timeline import Timeline, Words, words_of
 
 _KINDS = {"CPU": 1, "DRAM": 3, "GPU": 2}
 """The series of each kind of counter, from the bottom of the stack."""
+_MOST_LAYERS = 4
 _PLURALS = {"CPU": "CPUs", "DRAM": "DRAM", "GPU": "GPUs"}
 _NUMBERED = re.compile(r"(package|gpu)-(\d+)(-dram)?")
 
@@ -68,7 +68,7 @@ def _order(domain: str) -> tuple[int, str, int]:
 def _groups(domains: list[str]) -> list[tuple[str, list[str]]]:
     """Return what is drawn as one layer: each counter, or where they are many each kind."""
     named = [(counter_word(each, domains), each) for each in domains]
-    if len(named) <= SERIES_COUNT:
+    if len(named) <= _MOST_LAYERS:
         return [(name, [each]) for name, each in named]
     kinds: dict[str, list[str]] = {}
     for _, each in named:

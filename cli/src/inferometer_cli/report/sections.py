@@ -20,6 +20,7 @@ from inferometer_cli.report.gpu_charts import (
 from inferometer_cli.report.latency_charts import distribution_chart, lag_chart, percentile_chart
 from inferometer_cli.report.node_charts import (
     frequency_chart,
+    never_held_back,
     node_cpu_chart,
     node_memory_chart,
     same_scale,
@@ -88,7 +89,9 @@ class Section:
     result: ScenarioResult
     charts: tuple[Drawn, ...]
     panels: tuple[Panel, ...]
-    notes: tuple[str, ...]
+    calm: tuple[str, ...]
+    """What never held the servers back: sentences without their period."""
+    not_drawn: tuple[str, ...]
     """Why something is not drawn: sentences without their period."""
     energy: tuple[StepEnergy, ...]
     left_out: tuple[str, ...]
@@ -116,7 +119,8 @@ def section_of(document: ResultDocument, index: int) -> Section:
         result=result,
         charts=tuple(_drawn(_charts(document, result), key)) if drawn else (),
         panels=tuple(_panels(document, result, nodes, key)) if drawn else (),
-        notes=tuple(_not_drawn(result, nodes)) if drawn else (),
+        calm=tuple(never_held_back(result)) if drawn else (),
+        not_drawn=tuple(_not_drawn(result, nodes)) if drawn else (),
         energy=tuple(energy_of_steps(result)),
         left_out=tuple(left_out(result)),
         steps=step_table(result),

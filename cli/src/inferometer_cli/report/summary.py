@@ -58,12 +58,22 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
+class NoEnergy:
+    """Why energy is unavailable."""
+
+    places: str
+    """The scenarios and steps; empty where it is all of them."""
+    reason: str
+    """A sentence without its period, or nothing."""
+
+
+@dataclass(frozen=True, slots=True)
 class Summary:
     """The summary table, its times all in one unit."""
 
     unit: str
     entries: tuple[Entry, ...]
-    energy_notes: tuple[str, ...]
+    energy_notes: tuple[NoEnergy, ...]
     """Why energy is unavailable, each reason once."""
     shows_energy: bool
 
@@ -95,13 +105,25 @@ def summarise(document: ResultDocument) -> Summary:
         Entry(entry_name(result), anchor(index), result.verdict.state, tuple(_rows(result, unit)))
         for index, result in enumerate(document.scenarios)
     )
-    unavailable = [step.energy for step in steps if step.energy.attribution == "unavailable"]
     return Summary(
         unit=unit.name,
         entries=entries,
-        energy_notes=tuple(dict.fromkeys(energy.reason.rstrip(".") for energy in unavailable)),
+        energy_notes=tuple(_without_energy(document)),
         shows_energy=any(step.energy.microjoules_per_inference is not None for step in steps),
     )
+
+
+def _without_energy(document: ResultDocument) -> Iterator[NoEnergy]:
+    places: dict[str, list[str]] = {}
+    total = 0
+    for result in document.scenarios:
+        for step in result.steps:
+            total += 1
+            if step.energy.attribution == "unavailable":
+                name = " ".join(part for part in (entry_name(result), step.label) if part)
+                places.setdefault(step.energy.reason.strip().rstrip("."), []).append(name)
+    for reason, names in places.items():
+        yield NoEnergy("" if len(names) == total else ", ".join(names), reason)
 
 
 def card(document: ResultDocument, index: int) -> Card:
