@@ -102,7 +102,7 @@ def _pages(folder: Path, prometheus_url: str, everything: ExitStack) -> str:
             "found. Import grafana/dashboards/*.json into one of yours, or ask Prometheus."
         )
         return ""
-    url = everything.enter_context(grafana(*found, folder, prometheus_url, _SCRAPE_SECONDS))
+    url = everything.enter_context(grafana(found, folder, prometheus_url, _SCRAPE_SECONDS))
     for name, uid in UIDS.items():
         _say(f"{name:11} {url}/d/{uid}")
     return url
@@ -119,11 +119,12 @@ def _measured(
     words = [str(Path(sys.executable).with_name("inferometer")), "run", str(file)]
     words += ["--output", str(output), "--prometheus-targets", str(targets / f"{file.stem}.json")]
     words += [word for setting in settings for word in ("--set", setting)]
-    with subprocess.Popen(words) as process:  # noqa: S603 - our own command
+    # In a group of its own it hears of our end from us alone, once: a second time it would not
+    # take the time to end well.
+    with subprocess.Popen(words, stdin=subprocess.DEVNULL, process_group=0) as process:  # noqa: S603 - our own command
         try:
             code = process.wait()
         except KeyboardInterrupt:
-            # It heard Ctrl-C as well, or did not, where only we were told to end.
             process.send_signal(signal.SIGINT)
             process.wait()
             raise

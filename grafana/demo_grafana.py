@@ -6,6 +6,7 @@ import socket
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
@@ -16,29 +17,39 @@ DASHBOARDS = Path(__file__).with_name("dashboards")
 _READY_SECONDS = 180.0
 """The first start makes a database, which takes its time on a busy machine."""
 _USUAL_HOME = Path("/usr/share/grafana")
+_DEFAULTS = "conf/defaults.ini"
+_PROGRAMS = {"grafana": ("server",), "grafana-server": ()}
+"""Names of the program, with the word that makes it a server."""
 
 
-def installed() -> tuple[Path, Path] | None:
-    """Return the program of a Grafana and its home; None where none is installed.
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """A Grafana of this machine."""
 
-    It is looked for in GRAFANA_HOME and on the PATH.
-    """
-    home = os.environ.get("GRAFANA_HOME")
-    places = [Path(home) / "bin" / "grafana"] if home else []
-    places += [Path(found) for name in ("grafana",) if (found := shutil.which(name))]
-    for program in places:
-        if program.is_file():
-            beside = program.resolve().parents[1]
-            homes = (Path(home) if home else beside, beside, _USUAL_HOME)
-            usable = (each for each in homes if (each / "conf" / "defaults.ini").is_file())
-            if (at := next(usable, None)) is not None:
-                return program, at
+    command: tuple[str, ...]
+    """What starts its server."""
+    home: Path
+    """Where its pages and defaults are."""
+
+
+def installed() -> Installed | None:
+    """Return the Grafana that GRAFANA_HOME names, else that of the PATH; None without one."""
+    named = os.environ.get("GRAFANA_HOME", "")
+    for name, words in _PROGRAMS.items():
+        found = str(Path(named) / "bin" / name) if named else name
+        program = shutil.which(found)
+        if program is None:
+            continue
+        homes = (Path(named), Path(program).resolve().parents[1], _USUAL_HOME)
+        home = next((each for each in homes if (each / _DEFAULTS).is_file()), None)
+        if home is not None:
+            return Installed((program, *words), home)
     return None
 
 
 @contextmanager
 def grafana(
-    program: Path, home: Path, folder: Path, prometheus_url: str, scrape_seconds: int
+    found: Installed, folder: Path, prometheus_url: str, scrape_seconds: int
 ) -> Iterator[str]:
     """Run it on loopback, everyone an administrator, with its data in `folder`; yield its URL."""
     _provision(folder / "provisioning", prometheus_url, scrape_seconds)
@@ -64,7 +75,7 @@ def grafana(
     url = f"http://127.0.0.1:{port}"
     try:
         process = group.start(
-            "grafana", ["env", *words, program, "server", "--homepath", str(home)]
+            "grafana", ["env", *words, *found.command, "--homepath", str(found.home)]
         )
         wait_until(
             lambda: _answers(url), "Grafana's health", [process], _READY_SECONDS, poll_seconds=0.5

@@ -65,7 +65,7 @@ def at_a_glance() -> Panels:
             Query(f"min(last_over_time({of(m.RUN_VALID, SCENARIO)}[$__range]))"),
         )
         .mappings([VERDICT])
-        .thresholds(steps(palette.BAD, (1, palette.GOOD)))
+        .thresholds(steps(palette.ASKED, (0, palette.BAD), (1, palette.GOOD)))
         .color_mode(BigValueColorMode.BACKGROUND_SOLID)
         .no_value("not over"),
         number(
@@ -140,7 +140,7 @@ def _rates() -> Builder[Panel]:
         Query(f"sum({rate(m.LOAD_SAMPLES, STEP)})", "inferences"),
     )
     colours = {"achieved": palette.ACHIEVED, "due": palette.SECOND, "inferences": palette.GOOD}
-    return dashed(coloured(panel, colours), "asked").span(12)
+    return dashed(coloured(panel, colours), "asked").span(12).height(10)
 
 
 def _latencies() -> Builder[Panel]:
@@ -153,7 +153,7 @@ def _latencies() -> Builder[Panel]:
         "steal, garbage). All rise together: the server is past its capacity.",
         *(Query(quantile(q, m.LOAD_LATENCY, STEP), name) for name, q in _QUANTILES.items()),
     )
-    return coloured(logarithmic(panel), palette.PERCENTILES).span(12)
+    return coloured(logarithmic(panel), palette.PERCENTILES).span(12).height(10)
 
 
 def _heatmap() -> Builder[Panel]:
@@ -165,7 +165,7 @@ def _heatmap() -> Builder[Panel]:
         "kinds of queries, or of replies (a cache, a batch that waits, two replicas). A rising "
         "band: a queue that grows.",
         Query(f"sum by (le) ({buckets})", "{{le}}"),
-    )
+    ).height(10)
 
 
 def _lag() -> Builder[Panel]:
@@ -184,7 +184,7 @@ def _lag() -> Builder[Panel]:
         ),
         Query(f"{limit} and on () sum({rate(m.LOAD_LAG, STEP, '_count')}) > 0", "limit"),
     )
-    return dashed(coloured(logarithmic(panel), palette.PERCENTILES), "limit").span(12)
+    return dashed(coloured(logarithmic(panel), palette.PERCENTILES), "limit").span(12).height(10)
 
 
 def _signs() -> Panels:
