@@ -14,6 +14,7 @@ from inferometer_api.result import Finding, ResultDocument, Verdict
 from inferometer_api.run import BenchmarkRun
 from inferometer_cli.report import render_report
 from support.any_results import any_results
+from support.report_pages import alone, titles
 from support.results import (
     a_long_result,
     a_refused_result,
@@ -213,12 +214,8 @@ _OF_ALL = ["Latency distribution", "Latency by percentile"]
 _OVER_TIME = ["Latency over time", "Achieved rate", "CPU", "Memory"]
 
 
-def _titles(html: str) -> list[str]:
-    return re.findall(r"<figure><h\d>(.*?)</h\d>", html)
-
-
 @pytest.mark.parametrize(
-    ("index", "titles"),
+    ("index", "expected"),
     [
         (0, [*_OF_ALL, *_OVER_TIME]),
         (
@@ -236,12 +233,9 @@ def _titles(html: str) -> list[str]:
         (2, ["Throughput by batch size", "Latency by batch size", *_OF_ALL, *_OVER_TIME]),
     ],
 )
-def test_each_kind_of_scenario_has_its_charts(index: int, titles: list[str]) -> None:
+def test_each_kind_of_scenario_has_its_charts(index: int, expected: list[str]) -> None:
     """A scenario shows the charts that its kind calls for, and none that would be empty."""
-    document = a_result()
-    alone = document.model_copy(update={"scenarios": [document.scenarios[index]]})
-    found = _titles(render_report(alone))
-    assert found == titles
+    assert titles(render_report(alone(a_result(), index))) == expected
 
 
 def test_the_spec_can_be_run_again() -> None:

@@ -1,18 +1,15 @@
-"""The report shows power, energy and what the nodes did, and says why where it does not."""
+"""The report shows power and what the nodes did, and says why where it does not."""
 
 import re
 from functools import cache
-from html import unescape
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
-from inferometer_api.result import NodeSample, NodeTelemetry, ResultDocument, ScenarioResult
-from inferometer_cli.quantity import energy, percent, watts
+from inferometer_api.result import NodeSample, NodeTelemetry, ScenarioResult
 from inferometer_cli.report import render_report
 from inferometer_cli.report.chart import Band, Line
-from inferometer_cli.report.energy_facts import HEADINGS, energy_of_steps
 from inferometer_cli.report.frame import Margins
 from inferometer_cli.report.gpu_charts import held_down_chart, utilization_chart
 from inferometer_cli.report.node_charts import (
@@ -23,20 +20,13 @@ from inferometer_cli.report.node_charts import (
 )
 from inferometer_cli.report.power_charts import counter_word, power_chart
 from inferometer_cli.report.timeline import MOST_POINTS, of_node
-from support.energies import Machine, estimated, metered
+from support.energies import Machine, metered
+from support.report_pages import alone, text_of, titles
 from support.results import a_long_result, a_metered_result, a_result
 
 _long, _metered = cache(a_long_result), cache(a_metered_result)
 _HOT = Machine(throttles=True)
 _GPUS = Machine(name="gpu-a", cpus=64, packages=2, gpus=8, throttles=True)
-
-
-def _alone(document: ResultDocument, index: int = 0) -> ResultDocument:
-    return document.model_copy(update={"scenarios": [document.scenarios[index]]})
-
-
-def _titles(html: str) -> list[str]:
-    return re.findall(r"<figure><h\d>(.*?)</h\d>", html)
 
 
 def _with_samples(samples: list[NodeSample]) -> ScenarioResult:
@@ -46,14 +36,10 @@ def _with_samples(samples: list[NodeSample]) -> ScenarioResult:
     return scenario.model_copy(update={"steps": steps})
 
 
-def _text(document: ResultDocument) -> str:
-    return unescape(" ".join(re.sub(r"<[^>]+>", " ", render_report(document)).split()))
-
-
 def test_what_one_node_did_stands_with_latency_and_rate() -> None:
     """All charts over time stand together, the node's after those of the load."""
-    titles = _titles(render_report(_alone(_metered(_HOT))))
-    assert titles == [
+    found = titles(render_report(alone(_metered(_HOT))))
+    assert found == [
         "Latency distribution",
         "Latency by percentile",
         "Latency over time",
@@ -69,18 +55,18 @@ def test_what_one_node_did_stands_with_latency_and_rate() -> None:
 
 def test_a_gpus_charts_stand_where_there_is_a_gpu() -> None:
     """Utilisation, clock, what held it down and memory of GPUs are drawn where there are GPUs."""
-    titles = _titles(render_report(_alone(_metered(_GPUS))))
-    assert titles[-4:] == ["GPU utilisation", "GPU clock", "GPU clocks held down", "GPU memory"]
+    found = titles(render_report(alone(_metered(_GPUS))))
+    assert found[-4:] == ["GPU utilisation", "GPU clock", "GPU clocks held down", "GPU memory"]
 
 
 def test_several_nodes_are_small_multiples() -> None:
     """Each figure stands node by node under one heading, all nodes on the same scale."""
     calm = Machine(name="node-b", share=0.9)
-    html = render_report(_alone(_metered(Machine(name="node-a", packages=2), calm)))
+    html = render_report(alone(_metered(Machine(name="node-a", packages=2), calm)))
     headings = re.findall(r"<h4>(.*? by node)</h4>", html)
     assert headings[:3] == ["CPU by node", "Memory by node", "Power by node"]
     panel = html.partition("<h4>Power by node</h4>")[2].partition("</div>")[0]
-    assert _titles(panel) == ["node-a", "node-b"]
+    assert titles(panel) == ["node-a", "node-b"]
     ticks = [re.findall(r'tick end"[^>]*>([^<]*)', each) for each in panel.split("<figure>")[1:]]
     assert ticks[0] == ticks[1]
     assert int(ticks[0][-1]) >= 100, "node-b alone would need half of it"
@@ -165,7 +151,7 @@ def test_nothing_is_drawn_of_servers_that_never_waited() -> None:
 
 def test_what_never_held_the_servers_back_is_told() -> None:
     """Where the CPU limit and the GPU were watched and never held anything back, it says so."""
-    calm, hot = (_text(_alone(_metered(Machine(gpus=1, throttles=hot)))) for hot in (False, True))
+    calm, hot = (text_of(alone(_metered(Machine(gpus=1, throttles=hot)))) for hot in (False, True))
     for sentence in (
         "No server ever waited since its CPU limit was used up.",
         "No GPU ever gave a reason that held its clock down.",
@@ -180,15 +166,6 @@ def test_little_waiting_does_not_look_large() -> None:
     chart = waiting_chart(of_node(scenario, "bench-01"), scenario, "bench-01")
     assert chart is not None
     assert chart.y.high == pytest.approx(0.1)
-
-
-def test_a_scenario_without_energy_is_named_where_others_have_it() -> None:
-    """The reason why energy is unavailable names its scenario, unless it is that of all."""
-    whole, bare = _metered(), a_result()
-    mixed = whole.model_copy(update={"scenarios": [whole.scenarios[0], bare.scenarios[1]]})
-    why = "is unavailable: this machine has no readable RAPL counter"
-    assert f"Energy per inference of traffic {why}" in _text(mixed)
-    assert f"Energy per inference {why}" in _text(bare)
 
 
 def test_the_axis_holds_only_the_measurement() -> None:
@@ -222,7 +199,7 @@ def test_a_page_with_every_figure_stays_small() -> None:
 
 def test_charts_over_time_are_aligned() -> None:
     """In all charts over time of a scenario the same moment lies at the same place."""
-    html = render_report(_alone(_metered(_GPUS)))
+    html = render_report(alone(_metered(_GPUS)))
     linked = re.findall(r'<svg class="chart"[^>]*data-linked.*?</svg>', html, re.DOTALL)
     assert len(linked) == 12
     bases = {re.findall(r'class="base" d="(M[\d.]+),[\d.]+(L[\d.]+)', svg)[0] for svg in linked}
@@ -251,79 +228,6 @@ def test_figures_of_different_units_keep_their_scales() -> None:
     assert same_scale(charts) == charts
 
 
-def test_the_summary_tells_gross_net_and_what_they_cover() -> None:
-    """Joules per inference stand gross and net with the attribution, which is explained once."""
-    document = _metered()
-    spent = document.scenarios[0].steps[0].energy
-    text = _text(document)
-    gross, net = spent.microjoules_per_inference, spent.net_microjoules_per_inference
-    assert f"{energy(gross)} net {energy(net)} shared" in text
-    assert text.count("The servers' part of the counters' energy, by CPU") == 0
-    assert text.count("the servers' part of the counters' energy, by CPU seconds") == 1
-    assert text.count("gross less the servers' part of the idle power") == 1
-    assert "dedicated all energy" not in text
-
-
-def test_what_energy_is_is_told_where_there_is_any() -> None:
-    """How energy was measured stands on pages that have it, and on no other."""
-    told = "Counters of the servers' nodes are read at both edges of the window"
-    assert told in _text(_alone(_metered()))
-    assert told not in _text(_alone(a_result()))
-
-
-def test_each_counter_has_its_row() -> None:
-    """A counter's row has what was read and how, the servers' part, its power and idle power."""
-    document = _metered(Machine(gpus=1))
-    step = document.scenarios[0].steps[0]
-    (told,) = energy_of_steps(document.scenarios[0])
-    rows = [dict(zip(HEADINGS, row, strict=False)) for row in told.rows]
-    assert [row["Counter"] for row in rows] == ["package-0", "package-0-dram", "gpu-0", "together"]
-    first, domain = rows[0], step.energy.domains[0]
-    assert first["Read as"] == "counter"
-    assert first["Attribution"] == "shared"
-    assert first["Share"] == percent(0.49) == "49.0 %"
-    assert first["Idle power"] == "21.5 W"
-    assert first["Its energy"] == energy(domain.domain_microjoules)
-    assert first["Servers' part"] == energy(domain.microjoules)
-    assert rows[2]["Read as"] == "power over time"
-    assert rows[2]["Share"] == "100 %"
-    assert rows[3]["Per inference"] == energy(step.energy.microjoules_per_inference)
-    assert all(len(row) == len(HEADINGS) for row in told.rows)
-
-
-def test_power_is_energy_over_the_window() -> None:
-    """A counter's mean power is its energy over the time between its two readings."""
-    scenario = _metered().scenarios[0]
-    step = scenario.steps[0]
-    (told,) = energy_of_steps(scenario)
-    joules = step.energy.domains[0].domain_microjoules / 1e6
-    seconds = (step.energy.window_nanoseconds or 0) / 1e9
-    assert told.rows[0][4] == watts(1000 * joules / seconds)
-
-
-def test_an_estimate_says_so() -> None:
-    """An estimate stands as `estimated`, with what that means, and has no net."""
-    document = a_result()
-    scenario = document.scenarios[0]
-    steps = [estimated(step, Machine()) for step in scenario.steps]
-    changed = scenario.model_copy(update={"steps": steps})
-    text = _text(document.model_copy(update={"scenarios": [changed]}))
-    assert "estimated the servers' CPU seconds times a power that the run states" in text
-    assert "cpu estimate estimated 100 %" in text
-    assert "net gross less" not in text
-
-
-def test_what_is_not_covered_is_told() -> None:
-    """A counter that is missing from the figure is named below the table."""
-    document = _alone(_metered())
-    step = document.scenarios[0].steps[0]
-    spent = step.energy.model_copy(update={"not_covered": ["gpu-0 of bench-01 has no counter"]})
-    changed = step.model_copy(update={"energy": spent})
-    scenario = document.scenarios[0].model_copy(update={"steps": [changed]})
-    text = _text(document.model_copy(update={"scenarios": [scenario]}))
-    assert "Not covered: gpu-0 of bench-01 has no counter." in text
-
-
 def test_what_an_agent_could_not_read_has_no_chart_and_its_reason() -> None:
     """A node without sensors has no chart of them, a sentence that says so, its reason once."""
     reason = "rapl: the kernel offers no energy counters"
@@ -331,24 +235,17 @@ def test_what_an_agent_could_not_read_has_no_chart_and_its_reason() -> None:
     telemetry = bare.steps[0].telemetry[0].model_copy(update={"missing": [reason]})
     step = bare.steps[0].model_copy(update={"telemetry": [telemetry]})
     document = a_result(scenarios=[bare.model_copy(update={"steps": [step]})])
-    text = _text(document)
+    text = text_of(document)
     assert (
         "Not drawn of bench-01, as its agent did not tell it: power, CPU clock, CPU temperature."
     ) in text
     assert text.count(reason) == 1
-    assert "Power" not in _titles(render_report(document))
+    assert "Power" not in titles(render_report(document))
 
 
 def test_without_an_agent_the_page_says_why() -> None:
     """Where no agent told anything, one sentence of each scenario says so, with the reason."""
-    text = _text(_alone(a_result()))
+    text = text_of(alone(a_result()))
     why = "this machine has no readable RAPL counter and no GPU"
     assert f"What the servers' nodes did is not drawn: no agent told it ({why})." in text
     assert "The servers' nodes As their agents told" not in text
-
-
-def test_energy_by_batch_size_is_drawn() -> None:
-    """Where several steps know their energy, it is drawn gross and net by step."""
-    html = render_report(_alone(_metered(), 2))
-    assert "Energy per inference by batch size" in _titles(html)
-    assert "Energy per inference by batch size" not in _titles(render_report(_alone(a_result(), 2)))

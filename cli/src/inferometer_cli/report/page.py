@@ -22,14 +22,7 @@ def render_report(document: ResultDocument) -> str:
 
     Texts of the document are escaped; the page's own policy lets no other script or style run.
     """
-    loader = PackageLoader("inferometer_cli.report", "")
-    templates = Environment(
-        loader=loader,
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    templates = _templates()
     style, script = _style(), _part("hover.js")
     sentence, _, rest = document.outcome.message.partition("\n")
     environment = document.environment
@@ -59,6 +52,16 @@ def render_report(document: ResultDocument) -> str:
         spec=spec_yaml(document),
         moment=moment,
         anchor=anchor,
+    )
+
+
+def _templates() -> Environment:
+    return Environment(
+        loader=PackageLoader("inferometer_cli.report", ""),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
 
 
