@@ -3,10 +3,10 @@
 import json
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, get_args
 
 import pytest
-from grafana.dashboards import files
+from grafana.dashboards import files, palette
 from grafana.dashboards.frame import UIDS
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.cog.plugins import register_default_plugins
@@ -14,6 +14,7 @@ from grafana_foundation_sdk.models.dashboard import Dashboard as Model
 from prometheus_client import CollectorRegistry, ProcessCollector
 
 from inferometer_api.metrics import METRICS, Metric
+from inferometer_api.plan import Progress
 from support.dashboards import DASHBOARDS, Json, annotations, panels, queries, text_of
 
 _KNOWN = {metric.name: metric for metrics in METRICS.values() for metric in metrics}
@@ -192,3 +193,9 @@ def test_scenario_edges_are_annotated() -> None:
     for each in expected:
         assert "inferometer_load_stage" in each["target"]["expr"]
         assert each["useValueForTime"]
+
+
+def test_every_stage_has_a_name_and_a_colour() -> None:
+    """The timeline knows each stage that a load generator can be in."""
+    stages = get_args(Progress.model_fields["stage"].annotation)
+    assert set(palette.STAGES) == set(stages)
