@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from inferometer_api.telemetry import AgentSample
-from inferometer_telemetry.gpu import in_first_pid_namespace
+from inferometer_telemetry.gpu.source import in_first_pid_namespace
 from support.agent_process import AgentProcess, agent
 from support.recorded_gpus import (
     DRIVER_NOT_LOADED,

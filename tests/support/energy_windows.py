@@ -10,8 +10,8 @@ from inferometer_api.telemetry import (
     GpuUse,
     TargetReading,
 )
-from inferometer_loadgen.energy import Terms, Worked, energy
-from inferometer_loadgen.node_window import NodeWindow, Taken
+from inferometer_loadgen.nodes.energy import Terms, Worked, energy
+from inferometer_loadgen.nodes.window import NodeWindow, Taken
 
 SECOND = 1_000_000_000
 TEN_SECONDS = 10 * SECOND

@@ -170,23 +170,24 @@ async def _serve(agent: FakeAgent, started: threading.Event) -> None:
         writer.transport.abort()
 
 
+_ANSWERS: dict[Fault, bytes] = {
+    "garbage": b"\x16\x03\x01 this is no HTTP\r\n\r\n",
+    "endless": b"HTTP/1.1 200 OK\r\nContent-Length: 999999999\r\n\r\n" + bytes(5_000_000),
+}
+
+
 def _answer(sample: AgentSample, fault: Fault | None) -> bytes:
     match fault:
         case None:
-            body = sample.model_dump_json(exclude_none=True).encode()
-            return _http("200 OK", body)
-        case "garbage":
-            return b"\x16\x03\x01 this is no HTTP\r\n\r\n"
+            return _http("200 OK", sample.model_dump_json(exclude_none=True).encode())
         case "no sample":
             return _http("200 OK", b'{"hello": "world"}')
         case "status":
             return _http("503 Service Unavailable", b"not now")
         case "redirect":
             return _http("302 Found", b"", "Location: http://127.0.0.1:1/elsewhere\r\n")
-        case "endless":
-            return b"HTTP/1.1 200 OK\r\nContent-Length: 999999999\r\n\r\n" + bytes(5_000_000)
         case _:
-            return b""
+            return _ANSWERS.get(fault, b"")
 
 
 def _http(status: str, body: bytes, headers: str = "") -> bytes:

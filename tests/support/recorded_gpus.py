@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from inferometer_telemetry.gpu import open_gpus
+from inferometer_telemetry.gpu.source import open_gpus
 from inferometer_telemetry.sources import GpusFound, Target
 
 Function = Literal[

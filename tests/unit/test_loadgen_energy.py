@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from inferometer_api.telemetry import EnergyReading, GpuReading, GpuUse, MissingSource
-from inferometer_loadgen.energy import DISABLED, Terms
-from inferometer_loadgen.node_window import NodeWindow, Taken
+from inferometer_loadgen.nodes.energy import DISABLED, Terms
+from inferometer_loadgen.nodes.window import NodeWindow, Taken
 from support.energy_windows import (
     SECOND,
     TEN_SECONDS,

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from inferometer_api.plan import PlannedAgent
 from inferometer_api.result import Energy
 from inferometer_api.telemetry import AgentSample, EnergyReading, GpuReading, GpuUse
-from inferometer_loadgen.energy import WEAKEST_LAST, Terms
-from inferometer_loadgen.node_window import Answer, Answers, NodeWindow, Taken, window_of
+from inferometer_loadgen.nodes.energy import WEAKEST_LAST, Terms
+from inferometer_loadgen.nodes.window import Answer, Answers, NodeWindow, Taken, window_of
 from support.energy_windows import (
     METERED,
     POD,

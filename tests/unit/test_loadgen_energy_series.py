@@ -14,9 +14,9 @@ from inferometer_api.telemetry import (
     MissingSource,
     TargetReading,
 )
-from inferometer_loadgen.energy import Terms
-from inferometer_loadgen.node_series import filled, served_cpu_seconds, telemetry_of
-from inferometer_loadgen.node_window import Answer, Answers, NodeWindow, Taken, window_of
+from inferometer_loadgen.nodes.energy import Terms
+from inferometer_loadgen.nodes.series import filled, served_cpu_seconds, telemetry_of
+from inferometer_loadgen.nodes.window import Answer, Answers, NodeWindow, Taken, window_of
 from inferometer_loadgen.recorder import Tallied
 from inferometer_loadgen.steps import End, StepPlan
 from inferometer_loadgen.summary import Metered, Span, Used, summarize

@@ -16,9 +16,9 @@ from inferometer_api.result import (
     Step,
     Verdict,
 )
-from inferometer_loadgen.breaches import Conditions, Measurement
 from inferometer_loadgen.steps import End, StepPlan
-from inferometer_loadgen.verdict import RULES, judge
+from inferometer_loadgen.verdict.breaches import Conditions, Measurement
+from inferometer_loadgen.verdict.judge import RULES, judge
 
 MS = 1_000_000
 SECOND = 1000 * MS

@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from inferometer_loadgen.energy import Terms
+from inferometer_loadgen.nodes.energy import Terms
 from inferometer_loadgen.recorder import Recorder
 from inferometer_loadgen.steps import End, StepPlan
 from inferometer_loadgen.summary import Metered, Span, Used, late_ns, summarize

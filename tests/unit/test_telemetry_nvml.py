@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inferometer_telemetry import gpu as gpu_module
-from inferometer_telemetry.gpu import Gpus, in_first_pid_namespace
-from inferometer_telemetry.gpu_snapshot import REASONS, throttle_reasons
-from inferometer_telemetry.gpu_totals import GAP_NS, Integral
-from inferometer_telemetry.nvml_recorded import FUNCTIONS, Recorded
+from inferometer_telemetry.gpu import source as gpu_module
+from inferometer_telemetry.gpu.nvml_recorded import FUNCTIONS, Recorded
+from inferometer_telemetry.gpu.snapshot import REASONS, throttle_reasons
+from inferometer_telemetry.gpu.source import Gpus, in_first_pid_namespace
+from inferometer_telemetry.gpu.totals import GAP_NS, Integral
 from inferometer_telemetry.sources import Target
 from support.recorded_gpus import (
     HW_THERMAL_SLOWDOWN,

@@ -6,9 +6,9 @@ from pathlib import Path
 import pynvml  # type: ignore[import-untyped] # it ships no types
 import pytest
 
-from inferometer_telemetry.gpu import Gpus, open_gpus
-from inferometer_telemetry.gpu_totals import GAP_NS
-from inferometer_telemetry.nvml_recorded import Recorded
+from inferometer_telemetry.gpu.nvml_recorded import Recorded
+from inferometer_telemetry.gpu.source import Gpus, open_gpus
+from inferometer_telemetry.gpu.totals import GAP_NS
 from support.recorded_gpus import (
     DRIVER_NOT_LOADED,
     GPU_IS_LOST,

@@ -10,7 +10,6 @@ from inferometer_api.plan import LoadPlan, Measured, Surroundings
 from inferometer_api.result import Outcome, OutcomeState, ScenarioResult
 from inferometer_api.scenario import Scenario, percentile_value
 from inferometer_loadgen.board import Board
-from inferometer_loadgen.breaches import Conditions, Measurement
 from inferometer_loadgen.control import Described, ModelRefusedError, ServerNotReadyError
 from inferometer_loadgen.control_clients import RedirectedError
 from inferometer_loadgen.drive import Driver
@@ -26,7 +25,8 @@ from inferometer_loadgen.step_run import Bench, run_step
 from inferometer_loadgen.steps import End, StepPlan, steps_of
 from inferometer_loadgen.surroundings import fell_back, surroundings
 from inferometer_loadgen.trial import NoAnswerError, RequestRefusedError
-from inferometer_loadgen.verdict import judge
+from inferometer_loadgen.verdict.breaches import Conditions, Measurement
+from inferometer_loadgen.verdict.judge import judge
 from inferometer_loadgen.wire import ConnectionFailedError
 
 COMPLETE = Outcome(state="Complete", reason="Measured")

@@ -12,7 +12,6 @@ from inferometer_api.load import Load
 from inferometer_api.result import Tensor
 from inferometer_api.scenario import Scenario
 from inferometer_loadgen.board import Board
-from inferometer_loadgen.breaches import Measurement
 from inferometer_loadgen.drive import (
     ClosedLoop,
     Driver,
@@ -35,6 +34,7 @@ from inferometer_loadgen.steps import End, StepPlan
 from inferometer_loadgen.summary import Metered, Span, Used, late_ns, summarize
 from inferometer_loadgen.trial import Trial, try_requests
 from inferometer_loadgen.usage import Usage
+from inferometer_loadgen.verdict.breaches import Measurement
 from inferometer_loadgen.wire import Connection, OnCapacity, OnReply, Prepared, Reply, Target
 from inferometer_loadgen.wire.connection import open_connection
 

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from inferometer_api.result import Counts, ErrorExample, NodeTelemetry, Step, UsageSample
-from inferometer_loadgen.energy import Terms, Worked, energy
-from inferometer_loadgen.node_series import filled, served_cpu_seconds, telemetry_of
-from inferometer_loadgen.node_window import NodeWindow
+from inferometer_loadgen.nodes.energy import Terms, Worked, energy
+from inferometer_loadgen.nodes.series import filled, served_cpu_seconds, telemetry_of
+from inferometer_loadgen.nodes.window import NodeWindow
 from inferometer_loadgen.recorder import Tallied
 from inferometer_loadgen.steps import SECOND_NS, End, StepPlan
 

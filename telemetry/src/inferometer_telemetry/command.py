@@ -17,7 +17,7 @@ import structlog
 from aiohttp import web
 from prometheus_client import CollectorRegistry, ProcessCollector
 
-from inferometer_telemetry.gpu import open_gpus
+from inferometer_telemetry.gpu.source import open_gpus
 from inferometer_telemetry.metrics import NodeMetrics
 from inferometer_telemetry.options import Options, options
 from inferometer_telemetry.sampler import Clocks, Places, Sampler

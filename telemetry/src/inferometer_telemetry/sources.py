@@ -43,7 +43,7 @@ class GpusFound:
 
 
 class GpuSource(Protocol):
-    """The GPUs of this node. `inferometer_telemetry.gpu.open_gpus` makes one and never fails.
+    """The GPUs of this node. `gpu.source.open_gpus` makes one and never fails.
 
     `open_gpus(root: Path | None) -> GpuSource` reads the recorded tree `root`, or NVML where it is
     None; without a driver or a GPU each reading is empty and says why in `missing`.

@@ -14,7 +14,7 @@ from typing_extensions import override
 
 from inferometer_api.plan import PlannedAgent
 from inferometer_api.telemetry import AGENT_PORT, SAMPLE_PATH
-from inferometer_loadgen.node_window import Answer
+from inferometer_loadgen.nodes.window import Answer
 from inferometer_loadgen.wire.http1_parser import ReplyParser
 
 ANSWERS_WITHIN_SECONDS = 2.0

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from inferometer_api.plan import LoadPlan
-from inferometer_loadgen.energy import Terms, terms_of
 from inferometer_loadgen.meter.line import AgentLine
-from inferometer_loadgen.node_window import Answer, Answers, NodeWindow, read_sample, window_of
+from inferometer_loadgen.nodes.energy import Terms, terms_of
+from inferometer_loadgen.nodes.window import Answer, Answers, NodeWindow, read_sample, window_of
 from inferometer_loadgen.thinned import MOST_ENTRIES, Thinned
 
 _EDGES = 3

@@ -4,12 +4,12 @@ from collections.abc import Collection
 from pathlib import Path
 
 from inferometer_api.telemetry import GpuUse, MissingSource
-from inferometer_telemetry import nvml
-from inferometer_telemetry.gpu_busy import GpuBusy
-from inferometer_telemetry.gpu_meter import GpuFound, GpuMeter
-from inferometer_telemetry.gpu_snapshot import snapshot
-from inferometer_telemetry.nvml import Call, Handle, NvmlError
-from inferometer_telemetry.nvml_recorded import Recorded
+from inferometer_telemetry.gpu import nvml
+from inferometer_telemetry.gpu.busy import GpuBusy
+from inferometer_telemetry.gpu.meter import GpuFound, GpuMeter
+from inferometer_telemetry.gpu.nvml import Call, Handle, NvmlError
+from inferometer_telemetry.gpu.nvml_recorded import Recorded
+from inferometer_telemetry.gpu.snapshot import snapshot
 from inferometer_telemetry.sources import GpusFound, GpuSource, Owners, Target
 
 _FIRST_PID_NAMESPACE = 0xEFFFFFFC

@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 
 from inferometer_api.telemetry import EnergyMethod
-from inferometer_telemetry import nvml
-from inferometer_telemetry.gpu_snapshot import Snapshot
-from inferometer_telemetry.gpu_totals import GAP_NS, Counter, Integral
+from inferometer_telemetry.gpu import nvml
+from inferometer_telemetry.gpu.snapshot import Snapshot
+from inferometer_telemetry.gpu.totals import GAP_NS, Counter, Integral
 
 _AGAIN = "its energy is known again when the agent is restarted"
 

@@ -4,10 +4,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from inferometer_api.telemetry import EnergyReading, GpuReading, GpuUse, MissingSource
-from inferometer_telemetry import nvml
-from inferometer_telemetry.gpu_busy import GpuBusy
-from inferometer_telemetry.gpu_energy import GpuEnergy
-from inferometer_telemetry.gpu_snapshot import Snapshot
+from inferometer_telemetry.gpu import nvml
+from inferometer_telemetry.gpu.busy import GpuBusy
+from inferometer_telemetry.gpu.energy import GpuEnergy
+from inferometer_telemetry.gpu.snapshot import Snapshot
 from inferometer_telemetry.sources import Owners, Target
 
 _SILENT = frozenset({nvml.ENERGY, nvml.GRAPHICS, nvml.MIG_MODE})

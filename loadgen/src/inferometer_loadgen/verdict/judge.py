@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from inferometer_api.result import Finding, Verdict
-from inferometer_loadgen import breaches, breaches_of_nodes
-from inferometer_loadgen.breaches import Breach, Conditions, Measurement
+from inferometer_loadgen.verdict import breaches, breaches_of_nodes
+from inferometer_loadgen.verdict.breaches import Breach, Conditions, Measurement
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from inferometer_api.result import EnergyDomain
 from inferometer_api.status import Attribution
 from inferometer_api.telemetry import AgentSample, EnergyReading, GpuReading
-from inferometer_loadgen.node_window import (
+from inferometer_loadgen.nodes.window import (
     NodeWindow,
     gpus_used,
     target_cpu_microseconds,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from inferometer_api.result import NodeSample, NodeTelemetry, UsageSample
 from inferometer_api.telemetry import AgentSample, CpuReading, GpuReading, TargetReading
-from inferometer_loadgen.node_window import (
+from inferometer_loadgen.nodes.window import (
     NodeWindow,
     Taken,
     gpus_used,

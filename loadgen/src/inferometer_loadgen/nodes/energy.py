@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from inferometer_api.plan import LoadPlan
 from inferometer_api.result import Energy, EnergyDomain
 from inferometer_api.status import Attribution
-from inferometer_loadgen.energy_domains import counted_ns, estimated, late, node_energy
-from inferometer_loadgen.node_window import NodeWindow
+from inferometer_loadgen.nodes.energy_domains import counted_ns, estimated, late, node_energy
+from inferometer_loadgen.nodes.window import NodeWindow
 
 WEAKEST_LAST: tuple[Attribution, ...] = ("dedicated", "shared", "node", "estimated")
 DISABLED = "power measurement is disabled"

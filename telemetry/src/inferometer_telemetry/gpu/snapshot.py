@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 import pynvml  # type: ignore[import-untyped] # it ships no types
 
-from inferometer_telemetry import nvml
-from inferometer_telemetry.nvml import Call, Handle, NvmlError, Question
+from inferometer_telemetry.gpu import nvml
+from inferometer_telemetry.gpu.nvml import Call, Handle, NvmlError, Question
 
 _T = TypeVar("_T")
 _PREFIX = "nvmlClocksThrottleReason"

@@ -3,8 +3,8 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from inferometer_telemetry.gpu_snapshot import ProcessSample, Snapshot
-from inferometer_telemetry.gpu_totals import Integral
+from inferometer_telemetry.gpu.snapshot import ProcessSample, Snapshot
+from inferometer_telemetry.gpu.totals import Integral
 from inferometer_telemetry.sources import Owners, Target
 
 _PERIOD_MICROSECONDS = 1_000_000
