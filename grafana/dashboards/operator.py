@@ -3,7 +3,11 @@
 from grafana_foundation_sdk.builders.common import VizLegendOptions
 from grafana_foundation_sdk.builders.dashboard import Dashboard
 from grafana_foundation_sdk.cog.builder import Builder
-from grafana_foundation_sdk.models.common import LegendDisplayMode, LegendPlacement
+from grafana_foundation_sdk.models.common import (
+    LegendDisplayMode,
+    LegendPlacement,
+    LineInterpolation,
+)
 from grafana_foundation_sdk.models.dashboard import Panel
 
 from grafana.dashboards import palette
@@ -118,15 +122,20 @@ def _runs() -> Panels:
     )
     waiting = linked(waiting, "run", "Open this run", _OPEN_NOW)
     return [
-        stacked(
-            lines(
-                "Runs by phase",
-                "short",
-                "BenchmarkRuns that exist, from inferometer_runs. Failed: `kubectl get bmr` names "
-                "them. Queued runs wait for one that uses the same nodes.",
-                Query(f"sum by (phase) ({of(m.RUNS)})", "{{phase}}"),
-            )
+        coloured(
+            stacked(
+                lines(
+                    "Runs by phase",
+                    "short",
+                    "BenchmarkRuns that exist, from inferometer_runs. Failed: `kubectl get bmr` "
+                    "names them. Queued runs wait for one that uses the same nodes.",
+                    Query(f"sum by (phase) ({of(m.RUNS)})", "{{phase}}"),
+                )
+            ),
+            palette.PHASES,
         )
+        .decimals(0)
+        .line_interpolation(LineInterpolation.STEP_AFTER)
         .legend(
             VizLegendOptions()
             .show_legend(show_legend=True)
@@ -178,7 +187,9 @@ def _reconciling() -> Panels:
                     "{{code}}",
                 ),
             )
-        ).span(6),
+        )
+        .axis_soft_max(1)
+        .span(6),
         on_the_right(
             lines(
                 "CPU and memory",

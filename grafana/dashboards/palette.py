@@ -12,6 +12,15 @@ ACHIEVED = "blue"
 SECOND = "purple"
 
 PERCENTILES = {"p50": "green", "p90": "yellow", "p99": "orange", "p99.9": "red"}
+PHASES = {
+    "Pending": "#6e6e6e",
+    "Suspended": "purple",
+    "Queued": "yellow",
+    "Starting": "blue",
+    "Measuring": "green",
+    "Complete": "dark-green",
+    "Failed": "red",
+}
 ENERGY = {"Package": "orange", "Dram": "purple", "Gpu": "green"}
 STAGES = {
     "WaitingForServer": "#6e6e6e",

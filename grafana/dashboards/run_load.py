@@ -211,7 +211,7 @@ def _signs() -> Panels:
                     "{{result}}",
                 ),
             )
-        ),
+        ).axis_soft_max(1),
         lines(
             "Load generator's CPU",
             "none",

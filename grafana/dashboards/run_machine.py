@@ -142,14 +142,17 @@ def _cpus() -> Panels:
 def _energy() -> Panels:
     power = of_run_nodes(f"max by (node, domain, kind) ({of(m.NODE_POWER)})")
     return [
-        stacked(
-            lines(
-                "Power by domain",
-                "watt",
-                "Watts of the server's nodes, from inferometer_node_power_watts: CPU packages, "
-                f"their DRAM, GPUs. All of the node, not the server's part. {_NO_AGENT}",
-                Query(power, "{{kind}} {{domain}} {{node}}"),
-            )
+        coloured(
+            stacked(
+                lines(
+                    "Power by domain",
+                    "watt",
+                    "Watts of the server's nodes, from inferometer_node_power_watts: CPU packages, "
+                    f"their DRAM, GPUs. All of the node, not the server's part. {_NO_AGENT}",
+                    Query(power, "{{kind}} {{domain}} {{node}}"),
+                )
+            ),
+            palette.ENERGY,
         ).span(12),
         coloured(
             lines(
