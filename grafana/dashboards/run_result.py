@@ -8,18 +8,16 @@ from inferometer_api import metrics as m
 from inferometer_api.metrics import Metric
 
 _HOW = """\
-The report, with every figure, its bounds, the verdict's reasons and the cautions:
-
+Every figure with its bounds, and the reasons and cautions of the verdict \
+(a local run has `report.html` beside its `result.json`):
 ```
 inferometer report ${run} --namespace ${run_namespace}
 ```
-
-(of a local run: `report.html` beside its `result.json`.) In short:
-
+In short:
 ```
 kubectl describe bmr ${run} --namespace ${run_namespace}
 ```
-What verdicts and cautions mean: `docs/reference/verdict.md`.
+What they mean: `docs/reference/verdict.md`
 """
 _ORDER = (
     *("scenario", "step", "verdict", "rate", "p50", "p90", "p99", "p99.9"),
