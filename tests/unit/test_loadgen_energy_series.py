@@ -44,6 +44,13 @@ def test_rates_are_those_since_the_sample_before() -> None:
     assert told.steal_seconds == 0
 
 
+def test_a_sample_right_after_another_tells_no_rates() -> None:
+    """The window's end just after a second's end counts for the energy, not for the series."""
+    told = telemetry_of(NodeWindow("n", 1, (at(0), at(1, 3), at(1.02, 3.9))), on_gpu=False)
+    assert [each.at_milliseconds for each in told.samples] == [0, 1000]
+    assert told.server_cpu_seconds == pytest.approx(1.02)
+
+
 def test_the_first_sample_has_no_rate() -> None:
     """Without an idle time the first sample has figures of its moment alone."""
     told = telemetry_of(NodeWindow("n", 1, (at(0), at(1, 3))), on_gpu=False)

@@ -16,6 +16,8 @@ from inferometer_loadgen.nodes.window import (
 _NS_PER_MS = 1_000_000
 _NEAR_MILLISECONDS = 1_500
 """How far apart a second's samples of an agent and of the load generator may be."""
+_LEAST_APART_NS = 100_000_000
+"""Rates over less are noise: the window's end may come just after a second's end."""
 
 
 def telemetry_of(window: NodeWindow, *, on_gpu: bool) -> NodeTelemetry:
@@ -120,6 +122,8 @@ def _samples(window: NodeWindow, *, on_gpu: bool) -> Iterator[NodeSample]:
 
     before: Taken | None = None
     for taken in (*(window.idle or ()), *window.samples):
+        if before is not None and taken.at_ns - before.at_ns < _LEAST_APART_NS:
+            continue
         if before is not None or window.idle is None:
             yield _sample(taken, before, shown)
         before = taken
