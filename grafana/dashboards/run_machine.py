@@ -93,7 +93,8 @@ def _processes() -> Panels:
             "percentunit",
             "Part of the time in which some thread of a server waited for CPU, memory or disk "
             "(PSI), from inferometer_target_pressure_seconds_total. CPU above a few percent: "
-            "neighbours, or too many threads. Memory or io above 0: too little memory.",
+            "neighbours, or too many threads. Memory or io above 0: too little memory. Told of "
+            "pods, by kernels with control groups v2.",
             Query(
                 _short(f"max by (node, target, resource) ({of_run_targets(_PRESSURE)})"),
                 f"{_TARGET} {{{{resource}}}}",
