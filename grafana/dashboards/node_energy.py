@@ -11,6 +11,10 @@ from inferometer_api.metrics import Metric
 
 def panels() -> Panels:
     """Return the panels on power and energy."""
+    return [*_power(), *_per_inference()]
+
+
+def _power() -> Panels:
     by_domain = f"max by (node, domain, kind) ({of(m.NODE_POWER, NODE)})"
     counted = f"max by (node, domain, kind) ({rate(m.NODE_ENERGY, NODE)})"
     return [
@@ -33,6 +37,11 @@ def panels() -> Panels:
                 Query(f"sum by (node, kind) ({counted})", "{{node}} {{kind}}"),
             )
         ).span(12),
+    ]
+
+
+def _per_inference() -> Panels:
+    return [
         bars(
             "Joules per inference by node",
             "joule",

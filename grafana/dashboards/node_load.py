@@ -33,7 +33,10 @@ def of_node(metric: Metric) -> str:
 
 def at_a_glance() -> Panels:
     """Return the figures that stand on top."""
-    power = f"max by (node, domain) ({of(m.NODE_POWER, NODE)})"
+    return [*_agents(), *_load()]
+
+
+def _agents() -> Panels:
     return [
         fact(
             "Nodes with an agent",
@@ -49,6 +52,12 @@ def at_a_glance() -> Panels:
             "Above 0: see which below; a node without NVIDIA GPUs has no nvml, which is no fault.",
             Query(f"count({of(m.AGENT_SOURCE, NODE)} == 0) or vector(0)"),
         ).thresholds(steps(palette.GOOD, (1, palette.DOUBTFUL))),
+    ]
+
+
+def _load() -> Panels:
+    power = f"max by (node, domain) ({of(m.NODE_POWER, NODE)})"
+    return [
         number(
             "CPUs busy",
             "percentunit",
@@ -101,6 +110,10 @@ def table() -> Table:
 
 def panels() -> Panels:
     """Return the courses of the nodes' CPUs and memory."""
+    return [*_use(), *_heat()]
+
+
+def _use() -> Panels:
     return [
         lines(
             "CPUs busy",
@@ -128,6 +141,11 @@ def panels() -> Panels:
             "inferometer_node_memory_available_bytes. Near 0: pods will be killed.",
             Query(of_node(m.NODE_MEMORY_AVAILABLE), "{{node}}"),
         ),
+    ]
+
+
+def _heat() -> Panels:
+    return [
         from_below(
             lines(
                 "Frequency",
@@ -155,20 +173,8 @@ def gpu_panels() -> Panels:
     def course(title: str, unit: str, says: str, metric: Metric) -> Lines:
         return lines(title, unit, says, Query(f"max by (node, gpu) ({of(metric, NODE)})", _GPU))
 
-    gpus = columns(
-        "GPUs now",
-        'Every GPU, from inferometer_gpu_info and the other inferometer_gpu_* metrics. mig "true": '
-        "cut into instances; energy and utilisation are of all of them together.",
-        ("node", "gpu", "name", "uuid", "mig"),
-        ("none", Query(f"max by (node, gpu, name, uuid, mig) ({of(m.GPU_INFO, NODE)})")),
-        ("percentunit", Query(_by_gpu(m.GPU_UTILIZATION), "utilisation")),
-        ("bytes", Query(_by_gpu(m.GPU_MEMORY_USED), "memory used")),
-        ("bytes", Query(_by_gpu(m.GPU_MEMORY_TOTAL), "memory")),
-        ("hertz", Query(_by_gpu(m.GPU_CLOCK), "clock")),
-        ("celsius", Query(_by_gpu(m.GPU_TEMPERATURE), "temperature")),
-    )
     return [
-        wide(gpus, {"name": 240, "uuid": 320}).height(5),
+        _gpus_now(),
         course(
             "GPU utilisation",
             "percentunit",
@@ -195,6 +201,22 @@ def gpu_panels() -> Panels:
         ),
         throttling(NODE),
     ]
+
+
+def _gpus_now() -> Table:
+    gpus = columns(
+        "GPUs now",
+        'Every GPU, from inferometer_gpu_info and the other inferometer_gpu_* metrics. mig "true": '
+        "cut into instances; energy and utilisation are of all of them together.",
+        ("node", "gpu", "name", "uuid", "mig"),
+        ("none", Query(f"max by (node, gpu, name, uuid, mig) ({of(m.GPU_INFO, NODE)})")),
+        ("percentunit", Query(_by_gpu(m.GPU_UTILIZATION), "utilisation")),
+        ("bytes", Query(_by_gpu(m.GPU_MEMORY_USED), "memory used")),
+        ("bytes", Query(_by_gpu(m.GPU_MEMORY_TOTAL), "memory")),
+        ("hertz", Query(_by_gpu(m.GPU_CLOCK), "clock")),
+        ("celsius", Query(_by_gpu(m.GPU_TEMPERATURE), "temperature")),
+    )
+    return wide(gpus, {"name": 240, "uuid": 320}).height(5)
 
 
 def _by_gpu(metric: Metric) -> str:

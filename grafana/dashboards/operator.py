@@ -57,7 +57,10 @@ def dashboard() -> Dashboard:
 
 
 def _at_a_glance() -> Panels:
-    memory = process_of("process_resident_memory_bytes", m.LEADER)
+    return [*_leader_and_runs(), *_signs()]
+
+
+def _leader_and_runs() -> Panels:
     return [
         fact(
             "Leaders",
@@ -80,6 +83,12 @@ def _at_a_glance() -> Panels:
             "have no gauges: lower retention.ttlSecondsAfterFinished.",
             Query(f"sum({of(m.RUNS, _OVER)})"),
         ).thresholds(steps(palette.PLAIN, (200, palette.DOUBTFUL))),
+    ]
+
+
+def _signs() -> Panels:
+    memory = process_of("process_resident_memory_bytes", m.LEADER)
+    return [
         fact(
             "Nearest deadline",
             "s",
@@ -149,8 +158,10 @@ def _runs() -> Panels:
 
 
 def _reconciling() -> Panels:
-    cpu = process_of(f"rate(process_cpu_seconds_total[{RATE}])", m.LEADER)
-    memory = process_of("process_resident_memory_bytes", m.LEADER)
+    return [*_reconciles(), *_costs()]
+
+
+def _reconciles() -> Panels:
     return [
         coloured(
             logarithmic(
@@ -174,6 +185,13 @@ def _reconciling() -> Panels:
             "steady stream without runs: something changes all the time; see the log.",
             Query(f"sum({rate(m.RECONCILE, part='_count')})", "reconciles"),
         ).span(6),
+    ]
+
+
+def _costs() -> Panels:
+    cpu = process_of(f"rate(process_cpu_seconds_total[{RATE}])", m.LEADER)
+    memory = process_of("process_resident_memory_bytes", m.LEADER)
+    return [
         stacked(
             lines(
                 "API errors by code",

@@ -45,6 +45,10 @@ def _stage(where: str, by: str = "") -> str:
 
 def at_a_glance() -> Panels:
     """Return the figures that stand on top."""
+    return [*_state(), *_figures()]
+
+
+def _state() -> Panels:
     return [
         fact(
             "Stage",
@@ -68,6 +72,11 @@ def at_a_glance() -> Panels:
         .thresholds(steps(palette.ASKED, (0, palette.BAD), (1, palette.GOOD)))
         .color_mode(BigValueColorMode.BACKGROUND_SOLID)
         .no_value("not over"),
+    ]
+
+
+def _figures() -> Panels:
+    return [
         number(
             "Rate",
             "reqps",

@@ -15,6 +15,10 @@ _NONE = "Empty for an External server, which tells other metrics."
 
 def panels() -> Panels:
     """Return the panels of the server's own figures."""
+    return [*_requests(), *_durations()]
+
+
+def _requests() -> Panels:
     return [
         lines(
             "Requests",
@@ -49,6 +53,11 @@ def panels() -> Panels:
             "inferences per second",
             "short",
         ),
+    ]
+
+
+def _durations() -> Panels:
+    return [
         _times(
             "Request",
             m.SERVER_REQUEST,
