@@ -8,9 +8,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from inferometer_api.result import Energy, ResultDocument, ScenarioResult, Step, Verdict
+from inferometer_cli.cluster.options import Where
 from inferometer_cli.compare.comparison import compare, slower, unjudged
 from inferometer_cli.compare.differences import differences
 from inferometer_cli.exits import Exit
+from inferometer_cli.kept_results import is_file
 from support.any_results import any_results
 from support.command import Command
 from support.results import a_result, a_run, a_valid_result, an_environment, an_unfinished_result
@@ -71,6 +73,8 @@ def test_a_run_is_not_different_from_itself() -> None:
     assert {figure.word for pair in comparison.pairs for figure in pair.figures} <= {
         "no difference shown",
         "not known",
+        "by schedule",
+        "by schedule",
     }
     assert differences(document, document) == []
     assert not slower(comparison, 0.0)
@@ -108,7 +112,7 @@ def test_repeats_give_the_bounds_where_there_are_some() -> None:
     assert found["p50"].word == "worse"
     energy = found["J/inference"]
     assert energy.before.estimate is not None
-    assert energy.before.estimate.value == 500_002
+    assert energy.before.estimate.value == pytest.approx(500_002)
     assert energy.word == "no difference shown"
     assert compare(repeated(20.0), with_service(20.0)).within_runs
 
@@ -163,12 +167,13 @@ def test_what_was_asked_and_where_it_ran_is_told_apart() -> None:
 def test_what_cannot_be_judged_is_said() -> None:
     """A broken-off run, an INVALID scenario and one that is missing leave a doubt each."""
     before, after = a_result(), an_unfinished_result()
-    doubts = "\n".join(unjudged(before, after, compare(before, after)))
+    doubts = "\n".join(unjudged(before, after, compare(before, after), 0.05))
     assert "B is Interrupted" in doubts
     assert "traffic is INVALID in A" in doubts
     assert "B has no throughput, batch 8" in doubts
     assert (
-        unjudged(with_service(20.0), with_service(20.0), compare(*[with_service(20.0)] * 2)) == []
+        unjudged(with_service(20.0), with_service(20.0), compare(*[with_service(20.0)] * 2), 0.05)
+        == []
     )
 
 
@@ -178,7 +183,7 @@ def test_any_two_documents_can_be_compared(before: ResultDocument, after: Result
     """Whatever stands in them, and whatever is missing, there is no fault."""
     comparison = compare(before, after)
     slower(comparison, 0.05)
-    unjudged(before, after, comparison)
+    unjudged(before, after, comparison, 0.05)
     differences(before, after)
 
 
@@ -223,3 +228,86 @@ def test_results_without_a_scenario_in_common_are_refused(
     assert "no scenario in common" in told.stderr
     assert inferometer("compare", one, one, "--fail-if-slower", "fast").code == Exit.REFUSED
     assert inferometer("compare", one, str(tmp_path / "none.json")).code == Exit.REFUSED
+
+
+def few_windows(document: ResultDocument) -> ResultDocument:
+    """Return a result too short for bounds: three windows, percentiles without bounds."""
+
+    def short(step: Step) -> Step:
+        assert step.latency is not None
+        bare = {"low_nanoseconds": None, "high_nanoseconds": None}
+        values = [each.model_copy(update=bare) for each in step.latency.percentiles]
+        latency = step.latency.model_copy(update={"percentiles": values})
+        return step.model_copy(update={"windows": step.windows[:3], "latency": latency})
+
+    return with_steps(document, short)
+
+
+def ended(inferometer: Command, folder: Path, before: ResultDocument, after: ResultDocument) -> int:
+    """Return how a comparison ends that allows 5 %."""
+    paths = kept(folder, "before", before), kept(folder, "after", after)
+    return inferometer("compare", *paths, "--fail-if-slower", "5%").code
+
+
+def test_what_looks_slower_and_is_not_known_is_no_success(
+    inferometer: Command, tmp_path: Path
+) -> None:
+    """Ten times slower, but too few queries to know: 3, never 0."""
+    before, after = few_windows(with_service(20.0)), few_windows(with_service(200.0))
+    assert ended(inferometer, tmp_path, before, after) == Exit.INVALID
+    assert ended(inferometer, tmp_path, before, before) == Exit.INVALID
+
+
+def test_an_invalid_scenario_is_no_regression(inferometer: Command, tmp_path: Path) -> None:
+    """Its figures are not to be compared: 3, not 4, and why is told."""
+    slow = with_service(24.0, seed=8)
+    invalid = [
+        each.model_copy(update={"verdict": Verdict(state="INVALID")}) for each in slow.scenarios
+    ]
+    after = slow.model_copy(update={"scenarios": invalid})
+    assert ended(inferometer, tmp_path, with_service(20.0), after) == Exit.INVALID
+
+
+def traffic(rate: str, milliseconds: float = 10.0) -> ResultDocument:
+    """Return a VALID run of an open loop at this rate."""
+    scenario = {"name": "traffic", "server": {"targetQps": rate}}
+    load = Load(qps=float(rate), service_milliseconds=milliseconds)
+    result = ScenarioResult(
+        name="traffic",
+        kind="server",
+        seed=42,
+        steps=[a_step(load)],
+        verdict=Verdict(state="VALID"),
+    )
+    return a_result(run=a_run([scenario]), scenarios=[result])
+
+
+def test_another_question_is_no_regression(inferometer: Command, tmp_path: Path) -> None:
+    """A lower rate that was asked for is no slower server: it cannot be judged at all."""
+    before, after = traffic("40"), traffic("30")
+    assert ended(inferometer, tmp_path, before, after) == Exit.INVALID
+    assert words(before, after)["queries/s"] == "by schedule"
+    assert ended(inferometer, tmp_path, traffic("20"), traffic("20", 20.0)) == Exit.SLOWER
+
+
+def test_samples_are_compared_where_queries_carry_several() -> None:
+    """And stand for themselves where every query carries one."""
+    steps = {pair.before.step: pair for pair in compare(a_result(), a_result()).pairs}
+    names = {label: [each.name for each in pair.figures] for label, pair in steps.items()}
+    assert "samples/s" in names["batch 8"]
+    assert "samples/s" not in names["batch 1"]
+
+
+def test_a_file_is_a_file_beside_a_cluster_s_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What ends in .json or has a slash is a file; a folder of a run's name is none."""
+    monkeypatch.chdir(tmp_path)
+    Path("nightly").mkdir()
+    Path("kept").touch()
+    cluster = Where(namespace="bench")
+    assert is_file("before.json", cluster)
+    assert is_file("./kept", cluster)
+    assert not is_file("nightly", Where())
+    assert is_file("kept", Where())
+    assert not is_file("kept", cluster)

@@ -10,8 +10,9 @@ from inferometer_cli.kept import parse_result
 
 def is_file(asked: str, where: Where) -> bool:
     """Whether these words name a file."""
-    looks_so = "/" in asked or asked.endswith(".json") or Path(asked).exists()
-    return looks_so and not where.is_said
+    if "/" in asked or asked.endswith(".json"):
+        return True
+    return Path(asked).is_file() and not where.is_said
 
 
 def read_kept(asked: str, where: Where) -> ResultDocument:

@@ -51,7 +51,7 @@ def compare(
             metavar="PERCENT",
             help="End with 4 where a rate of B is lower or a latency higher by more than this, and "
             "the difference is real; with 3 where that cannot be judged: a scenario is INVALID, "
-            "missing in B, or was broken off.",
+            "missing in B, not asked alike, broken off, or has too few queries.",
             show_default=False,
         ),
     ] = None,
@@ -61,8 +61,8 @@ def compare(
 ) -> None:
     """Show two results side by side: what differs, and whether a difference is real.
 
-    A path (an existing file, or with a slash or .json at its end) is a file; every other name, and
-    every one beside --namespace, --context or --kubeconfig, a run in a cluster.
+    A path (with a slash, or .json at its end) is a file. Every other name is a run in a cluster,
+    but for that of an existing file where neither --namespace, --context nor --kubeconfig is said.
     """
     where = Where(namespace, context, kubeconfig)
     first, second = read_kept(before, where), read_kept(after, where)
@@ -90,10 +90,10 @@ def _fail_if_slower(
     regressions = slower(comparison, part)
     for pair, figure in regressions:
         tell(regression(pair, figure, part))
-    if regressions:
-        raise typer.Exit(Exit.SLOWER)
-    doubts = unjudged(first, second, comparison)
+    doubts = unjudged(first, second, comparison, part)
     for doubt in doubts:
         tell(f"not judged: {doubt}")
+    if regressions:
+        raise typer.Exit(Exit.SLOWER)
     if doubts:
         raise typer.Exit(Exit.INVALID)

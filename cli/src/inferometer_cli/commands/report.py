@@ -44,8 +44,8 @@ def report(
 ) -> None:
     """Print the table of a kept result and draw its report.html again.
 
-    A path (an existing file, or with a slash or .json at its end) is a file; every other RESULT,
-    and every one beside --namespace, --context or --kubeconfig, a run in a cluster.
+    A path (with a slash, or .json at its end) is a file. Every other name is a run in a cluster,
+    but for that of an existing file where neither --namespace, --context nor --kubeconfig is said.
     """
     where = Where(namespace, context, kubeconfig)
     document = read_kept(result, where)

@@ -1,14 +1,14 @@
 """Which scenarios of two results answer each other, and what came of each figure?"""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from inferometer_api.result import ResultDocument
+from inferometer_api.scenario import Scenario
 from inferometer_cli.compare.figures import Figure, Measured, measured
 from inferometer_cli.compare.interval import Change, change
 
-Word = Literal["better", "worse", "no difference shown", "not known"]
+Word = Literal["better", "worse", "no difference shown", "not known", "by schedule"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,8 @@ class Compared:
     @property
     def word(self) -> Word:
         """What can be said of the difference."""
+        if self.before.by_schedule or self.after.by_schedule:
+            return "by schedule"
         if self.change is None or not self.change.is_known:
             return "not known"
         if not self.change.is_real:
@@ -31,7 +33,14 @@ class Compared:
 
     def is_slower_by(self, part: float) -> bool:
         """Whether a rate or a time is really worse, and by more than this part of itself."""
-        if self.change is None or self.word != "worse" or self.before.kind == "energy":
+        return self.word == "worse" and self._looks_slower_by(part)
+
+    def may_be_slower_by(self, part: float) -> bool:
+        """Whether a rate or a time looks worse by more than this, and nobody knows if it is."""
+        return self.word == "not known" and self._looks_slower_by(part)
+
+    def _looks_slower_by(self, part: float) -> bool:
+        if self.change is None or self.before.kind == "energy":
             return False
         ratio = self.change.ratio
         return ratio < 1 - part if self.before.more_is_better else ratio > 1 + part
@@ -44,6 +53,8 @@ class Pair:
     before: Measured
     after: Measured
     figures: tuple[Compared, ...]
+    doubts: tuple[str, ...] = ()
+    """Why its figures say nothing of B's merits: the ends of sentences."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +75,13 @@ class Comparison:
 def compare(before: ResultDocument, after: ResultDocument) -> Comparison:
     """Return the steps that both have, in the first one's order, and those that one lacks."""
     first, second = measured(before.scenarios), measured(after.scenarios)
+    asked, asked_after = _asked(before), _asked(after)
     return Comparison(
-        tuple(_pair(found, second[key]) for key, found in first.items() if key in second),
+        tuple(
+            _pair(found, second[key], asked_alike=asked.get(key[0]) == asked_after.get(key[0]))
+            for key, found in first.items()
+            if key in second
+        ),
         tuple(step_name(found) for key, found in first.items() if key not in second),
         tuple(step_name(found) for key, found in second.items() if key not in first),
     )
@@ -77,17 +93,23 @@ def step_name(step: Measured) -> str:
 
 
 def slower(comparison: Comparison, part: float) -> list[tuple[Pair, Compared]]:
-    """Return each figure that is really slower by more than this part of itself."""
+    """Return each figure that is really slower by more than this part of itself.
+
+    Of scenarios that are VALID in both results and were asked alike.
+    """
     return [
         (pair, figure)
         for pair in comparison.pairs
+        if not pair.doubts
         for figure in pair.figures
         if figure.is_slower_by(part)
     ]
 
 
-def unjudged(before: ResultDocument, after: ResultDocument, comparison: Comparison) -> list[str]:
-    """Return a sentence for each reason why B cannot be said not to be slower."""
+def unjudged(
+    before: ResultDocument, after: ResultDocument, comparison: Comparison, part: float
+) -> list[str]:
+    """Return a sentence for each reason why B cannot be said not to be slower by this part."""
     doubts = [
         f"{name} is {document.outcome.state} ({document.outcome.reason}), not Complete."
         for name, document in (("A", before), ("B", after))
@@ -96,22 +118,47 @@ def unjudged(before: ResultDocument, after: ResultDocument, comparison: Comparis
     doubts += [f"B has no {name}, which A has." for name in comparison.only_before]
     for pair in comparison.pairs:
         name = step_name(pair.before)
-        for which, found in (("A", pair.before), ("B", pair.after)):
-            if found.verdict == "INVALID":
-                doubts.append(f"{name} is INVALID in {which}.")
+        doubts += [f"{name} {doubt}" for doubt in pair.doubts]
+        doubts += [
+            f"{name}, {figure.name}: it looks slower, but has too few queries to know. "
+            "Raise validity.minQueries or minDurationSeconds."
+            for figure in pair.figures
+            if figure.may_be_slower_by(part)
+        ]
+        if not any(_is_judged(figure) for figure in pair.figures):
+            doubts.append(f"{name} has no rate and no latency that is known in both.")
     return doubts
 
 
-def _pair(before: Measured, after: Measured) -> Pair:
-    return Pair(before, after, tuple(_compared(before.figures, after.figures)))
+def _is_judged(figure: Compared) -> bool:
+    judged = {"better", "worse", "no difference shown"}
+    return figure.before.kind != "energy" and figure.word in judged
 
 
-def _compared(before: Sequence[Figure], after: Sequence[Figure]) -> list[Compared]:
-    second = {figure.name: figure for figure in after}
+def _pair(before: Measured, after: Measured, *, asked_alike: bool) -> Pair:
+    doubts = [
+        f"is INVALID in {name}."
+        for name, found in (("A", before), ("B", after))
+        if found.verdict == "INVALID"
+    ]
+    if not asked_alike:
+        doubts.append("was not asked alike in A and B.")
+    return Pair(before, after, tuple(_compared(before, after)), tuple(doubts))
+
+
+def _asked(document: ResultDocument) -> dict[str, Scenario]:
+    return {scenario.name: scenario for scenario in document.run.spec.scenarios}
+
+
+def _compared(before: Measured, after: Measured) -> list[Compared]:
+    second = {figure.name: figure for figure in after.figures}
+    one_each = before.batch_size == after.batch_size == 1
     return [
         Compared(each.name, each, other, _change(each, other))
-        for each in before
+        for each in before.figures
         if (other := second.get(each.name)) is not None
+        # With one sample a query both rates are the same.
+        and not (one_each and each.name == "samples/s")
     ]
 
 

@@ -1,7 +1,7 @@
 """Which figures of a scenario are compared, and how well is each known?"""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from inferometer_api.result import ScenarioResult, Step, percentile_of
@@ -22,6 +22,8 @@ class Figure:
     estimate: Estimate | None
     """None where the result has none."""
     why_none: str = ""
+    by_schedule: bool = False
+    """Whether it is what the scenario asked for, and no merit of the server."""
 
     @property
     def more_is_better(self) -> bool:
@@ -39,6 +41,7 @@ class Measured:
     """INVALID where any repeat is."""
     basis: Basis
     """Whether bounds come from repeats, or from within one run."""
+    batch_size: int
     figures: tuple[Figure, ...]
 
 
@@ -55,6 +58,7 @@ def measured(scenarios: Sequence[ScenarioResult]) -> dict[tuple[str, str], Measu
             label,
             "INVALID" if name in invalid else "VALID",
             "repeats" if len(steps) > 1 else "run",
+            steps[0].batch_size,
             tuple(_figures(steps)),
         )
         for (name, label), steps in grouped.items()
@@ -62,9 +66,9 @@ def measured(scenarios: Sequence[ScenarioResult]) -> dict[tuple[str, str], Measu
 
 
 def _figures(steps: Sequence[Step]) -> Iterator[Figure]:
-    yield _figure("queries/s", "rate", steps, _queries_rate)
-    if any(step.batch_size > 1 for step in steps):
-        yield _figure("samples/s", "rate", steps, _samples_rate)
+    scheduled = steps[0].scheduled_qps is not None
+    for name, rate in (("queries/s", _queries_rate), ("samples/s", _samples_rate)):
+        yield replace(_figure(name, "rate", steps, rate), by_schedule=scheduled)
     for percentile in PERCENTILES:
         yield _figure(f"p{percentile:g}", "time", steps, _percentile(percentile))
     energy = _figure("J/inference", "energy", steps, _joules)
@@ -82,26 +86,31 @@ def _figure(
         return Figure(name, kind, None)
     if len(found) == 1:
         return Figure(name, kind, found[0])
+    if min(estimate.value for estimate in found) <= 0:
+        return Figure(name, kind, None)
     return Figure(name, kind, over_repeats([estimate.value for estimate in found]))
 
 
 def _queries_rate(step: Step) -> Estimate:
-    return by_batch_means(step.achieved_qps, _rates(step))
+    return _rate(step, step.achieved_qps, 1)
 
 
 def _samples_rate(step: Step) -> Estimate:
-    rates = [rate * step.batch_size for rate in _rates(step)]
-    return by_batch_means(step.achieved_samples_per_second, rates)
+    return _rate(step, step.achieved_samples_per_second, step.batch_size)
 
 
-def _rates(step: Step) -> list[float]:
-    """Return the queries answered per second in each window but a last one of another length."""
+def _rate(step: Step, value: float, per_query: int) -> Estimate:
+    """Return a rate with bounds by all windows but a last one of another length."""
     whole = step.windows[0].duration_milliseconds if step.windows else 0
-    return [
-        window.succeeded * 1000 / whole
+    if not whole:
+        return Estimate(value)
+    seconds = whole / 1000
+    rates = [
+        window.succeeded * per_query / seconds
         for window in step.windows
-        if whole and window.duration_milliseconds == whole
+        if window.duration_milliseconds == whole
     ]
+    return by_batch_means(value, rates, seconds / per_query)
 
 
 def _percentile(percentile: float) -> Callable[[Step], Estimate | None]:

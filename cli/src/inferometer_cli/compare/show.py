@@ -20,6 +20,7 @@ _STYLES: dict[Word, str] = {
     "worse": "red",
     "no difference shown": "",
     "not known": "dim",
+    "by schedule": "dim",
 }
 _HEADINGS = ("", "A", "B", "change", "")
 _RATE = Unit("", 1)
@@ -73,11 +74,20 @@ def _print_pairs(comparison: Comparison, console: Console) -> None:
             console.print(_table(rows))
         else:
             _print_plain([row for row, _ in rows], console)
+        print_sentences(_unavailable(pair), console)
     for which, names in (("A", comparison.only_before), ("B", comparison.only_after)):
         if names:
             console.print()
             words = printable("; ".join(names))
             print_sentences([Text(f"Only {which} has: {words}.")], console)
+
+
+def _unavailable(pair: Pair) -> Iterator[Text]:
+    """Yield why a figure is missing, where the result says so."""
+    for figure in pair.figures:
+        for name, found in (("A", figure.before), ("B", figure.after)):
+            if found.estimate is None and found.why_none:
+                yield Text(printable(f"{figure.name} unavailable in {name}: {found.why_none}."))
 
 
 def regression(pair: Pair, figure: Compared, part: float) -> str:
@@ -97,8 +107,7 @@ def _title(pair: Pair) -> Text:
 def _row(compared: Compared, unit: Unit) -> tuple[str, ...]:
     name = f"{compared.name} {unit.name}".strip()
     if compared.before.estimate is None and compared.after.estimate is None:
-        why = compared.after.why_none or compared.before.why_none
-        return (name, DASH, DASH, "", f"unavailable: {why}" if why else "unavailable")
+        return (name, DASH, DASH, "", "unavailable")
     return (
         name,
         _bounded(compared.before, unit),
@@ -141,22 +150,27 @@ def _bounds(estimate: Estimate, unit: Unit) -> str:
 
 
 def _digits(value: float) -> str:
-    return significant(value, 4)
+    return significant(value, 4 if abs(value) < 10_000 else 5)
 
 
 def _change(found: Change | None) -> str:
     if found is None:
         return DASH
+    known = [each for each in (found.ratio, found.low, found.high) if each is not None]
+    written = _times if max(known) >= 10 else _percent
     bounds = ""
-    if found.low is not None and found.high is not None:
-        bounds = f" ({_percent(found.low)} to {_percent(found.high)})"
-    return f"{_percent(found.ratio)}{bounds}"
+    if found.low is not None or found.high is not None:
+        low, high = ("?" if each is None else written(each) for each in (found.low, found.high))
+        bounds = f" ({low} to {high})"
+    return f"{written(found.ratio)}{bounds}"
 
 
 def _percent(ratio: float) -> str:
-    if ratio >= 10:
-        return f"x{significant(ratio)}"
     return f"{(ratio - 1) * 100:+.1f}%"
+
+
+def _times(ratio: float) -> str:
+    return f"x{significant(ratio)}"
 
 
 def _short(text: str) -> str:
@@ -168,8 +182,11 @@ def _table(rows: Sequence[tuple[tuple[str, ...], Word]]) -> Table:
     for index, heading in enumerate(_HEADINGS):
         table.add_column(heading, justify="right" if 0 < index < 4 else "left")
     for row, word in rows:
-        *cells, last = row
-        table.add_row(*cells, Text(last, _STYLES[word]))
+        name, *cells, last = row
+        # Bounds below their figure: the columns fit in 80 characters.
+        table.add_row(
+            name, *(cell.replace(" (", "\n(") for cell in cells), Text(last, _STYLES[word])
+        )
     return table
 
 
