@@ -74,7 +74,6 @@ def test_a_run_is_not_different_from_itself() -> None:
         "no difference shown",
         "not known",
         "by schedule",
-        "by schedule",
     }
     assert differences(document, document) == []
     assert not slower(comparison, 0.0)

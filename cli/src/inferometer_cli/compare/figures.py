@@ -110,7 +110,7 @@ def _rate(step: Step, value: float, per_query: int) -> Estimate:
         for window in step.windows
         if window.duration_milliseconds == whole
     ]
-    return by_batch_means(value, rates, seconds / per_query)
+    return by_batch_means(value, rates, per_query / seconds)
 
 
 def _percentile(percentile: float) -> Callable[[Step], Estimate | None]:

@@ -84,12 +84,13 @@ def over_repeats(values: Sequence[float]) -> Estimate:
     return Estimate(*map(math.exp, (middle, middle - half, middle + half)))
 
 
-def by_batch_means(value: float, windows: Sequence[float], window_seconds: float) -> Estimate:
+def by_batch_means(value: float, windows: Sequence[float], step: float) -> Estimate:
     """Return a mean rate with bounds by the means of batches of its equally long windows.
 
     Neighbouring windows resemble each other, the means of batches of them less (Law, Simulation
     Modeling and Analysis, 9.5.3); by what is left of their resemblance the bounds are widened.
-    They are no closer than one query more or less. Fewer than 10 windows tell no bounds.
+    They are no closer than one query more or less, which changes a window's rate by `step`. Fewer
+    than 10 windows tell no bounds.
     """
     length = len(windows)
     if length < FEWEST_WINDOWS:
@@ -98,7 +99,7 @@ def by_batch_means(value: float, windows: Sequence[float], window_seconds: float
     edges = [round(at * length / count) for at in range(count + 1)]
     means = [fmean(windows[low:high]) for low, high in pairwise(edges)]
     half = student_975(count - 1) * stdev(means) / math.sqrt(count) * _widening(means)
-    half = max(half, 1 / (length * window_seconds))
+    half = max(half, step / length)
     return Estimate(value, value - half, value + half)
 
 
