@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from inferometer_api.result import Energy, ResultDocument, ScenarioResult, Step, Verdict
+from inferometer_api.status import Attribution
 from inferometer_cli.cluster.options import Where
 from inferometer_cli.compare.comparison import compare, slower, unjudged
 from inferometer_cli.compare.differences import differences
@@ -310,3 +311,34 @@ def test_a_file_is_a_file_beside_a_cluster_s_name(
     assert not is_file("nightly", Where())
     assert is_file("kept", Where())
     assert not is_file("kept", cluster)
+
+
+def spending(microjoules: int, attribution: Attribution, net: int | None = None) -> ResultDocument:
+    """Return a run that cost so much an inference."""
+    energy = Energy(
+        attribution=attribution,
+        microjoules_per_inference=microjoules,
+        net_microjoules_per_inference=net,
+    )
+    return with_steps(with_service(20.0), lambda step: step.model_copy(update={"energy": energy}))
+
+
+def test_joules_that_cover_different_things_are_not_compared(
+    inferometer: Command, tmp_path: Path
+) -> None:
+    """Each stands with its attribution; there is no ratio of a node's to a pod's."""
+    before, after = spending(279_000, "node", 100_000), spending(32_480, "shared", 30_000)
+    found = {each.name: each for each in compare(before, after).pairs[0].figures}
+    assert found["J/inference"].word == "covers differ"
+    assert found["J/inference"].change is None
+    assert found["J/inference net"].word == "covers differ"
+    shown = inferometer("compare", kept(tmp_path, "a", before), kept(tmp_path, "b", after)).stdout
+    assert "279.0 node" in shown
+    assert "32.48 shared" in shown
+
+
+def test_why_one_side_has_no_energy_is_told(inferometer: Command, tmp_path: Path) -> None:
+    """Once, and of which result."""
+    paths = kept(tmp_path, "a", with_service(20.0)), kept(tmp_path, "b", spending(5, "node"))
+    shown = inferometer("compare", *paths).stdout
+    assert shown.count("Energy is unavailable in A: this machine has no readable RAPL") == 1

@@ -8,7 +8,9 @@ from inferometer_api.scenario import Scenario
 from inferometer_cli.compare.figures import Figure, Measured, measured
 from inferometer_cli.compare.interval import Change, change
 
-Word = Literal["better", "worse", "no difference shown", "not known", "by schedule"]
+Word = Literal[
+    "better", "worse", "no difference shown", "not known", "by schedule", "covers differ"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,8 @@ class Compared:
         """What can be said of the difference."""
         if self.before.by_schedule or self.after.by_schedule:
             return "by schedule"
+        if self.before.covers and self.after.covers and self.before.covers != self.after.covers:
+            return "covers differ"
         if self.change is None or not self.change.is_known:
             return "not known"
         if not self.change.is_real:
@@ -163,6 +167,6 @@ def _compared(before: Measured, after: Measured) -> list[Compared]:
 
 
 def _change(before: Figure, after: Figure) -> Change | None:
-    if before.estimate is None or after.estimate is None:
+    if before.estimate is None or after.estimate is None or before.covers != after.covers:
         return None
     return change(before.estimate, after.estimate)

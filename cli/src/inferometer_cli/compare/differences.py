@@ -24,6 +24,10 @@ _OF_EVERY_RUN = frozenset(
         "server.settings.instance_id",
         "server.settings.process_id",
         "server.settings.load_seconds",
+        # Told elsewhere in the document, too.
+        "server.settings.compute_nodes_fell_back",
+        "server.settings.model_sha256",
+        "server.settings.nodes_by_provider",
         "server.settings.warm_up_seconds",
         "run.spec.retention",
         "run.spec.suspend",

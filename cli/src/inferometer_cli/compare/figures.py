@@ -24,6 +24,8 @@ class Figure:
     why_none: str = ""
     by_schedule: bool = False
     """Whether it is what the scenario asked for, and no merit of the server."""
+    covers: str = ""
+    """Of an energy: its attribution."""
 
     @property
     def more_is_better(self) -> bool:
@@ -71,11 +73,18 @@ def _figures(steps: Sequence[Step]) -> Iterator[Figure]:
         yield replace(_figure(name, "rate", steps, rate), by_schedule=scheduled)
     for percentile in PERCENTILES:
         yield _figure(f"p{percentile:g}", "time", steps, _percentile(percentile))
-    energy = _figure("J/inference", "energy", steps, _joules)
-    if energy.estimate is None:
-        reasons = {step.energy.reason.rstrip(".") for step in steps if step.energy.reason}
-        energy = Figure("J/inference", "energy", None, "; ".join(sorted(reasons)))
-    yield energy
+    yield from _energies(steps)
+
+
+def _energies(steps: Sequence[Step]) -> Iterator[Figure]:
+    covers = ", ".join(sorted({step.energy.attribution for step in steps}))
+    reasons = {step.energy.reason.rstrip(".") for step in steps if step.energy.reason}
+    for name, of in (("J/inference", _gross), ("J/inference net", _net)):
+        found = _figure(name, "energy", steps, of)
+        if found.estimate is not None:
+            yield replace(found, covers=covers)
+        else:
+            yield replace(found, why_none="; ".join(sorted(reasons)))
 
 
 def _figure(
@@ -123,6 +132,11 @@ def _percentile(percentile: float) -> Callable[[Step], Estimate | None]:
     return of
 
 
-def _joules(step: Step) -> Estimate | None:
+def _gross(step: Step) -> Estimate | None:
     spent = step.energy.microjoules_per_inference
+    return None if spent is None else Estimate(spent)
+
+
+def _net(step: Step) -> Estimate | None:
+    spent = step.energy.net_microjoules_per_inference
     return None if spent is None else Estimate(spent)

@@ -21,6 +21,7 @@ _STYLES: dict[Word, str] = {
     "no difference shown": "",
     "not known": "dim",
     "by schedule": "dim",
+    "covers differ": "dim",
 }
 _HEADINGS = ("", "A", "B", "change", "")
 _RATE = Unit("", 1)
@@ -83,11 +84,15 @@ def _print_pairs(comparison: Comparison, console: Console) -> None:
 
 
 def _unavailable(pair: Pair) -> Iterator[Text]:
-    """Yield why a figure is missing, where the result says so."""
+    """Yield why a figure is missing, once for each reason."""
+    reasons: dict[str, list[str]] = {}
     for figure in pair.figures:
         for name, found in (("A", figure.before), ("B", figure.after)):
             if found.estimate is None and found.why_none:
-                yield Text(printable(f"{figure.name} unavailable in {name}: {found.why_none}."))
+                which = reasons.setdefault(found.why_none, [])
+                which += [name] if name not in which else []
+    for why, names in reasons.items():
+        yield Text(printable(f"Energy is unavailable in {' and '.join(names)}: {why}."))
 
 
 def regression(pair: Pair, figure: Compared, part: float) -> str:
@@ -138,7 +143,8 @@ def _bounded(figure: Figure, unit: Unit) -> str:
     estimate = figure.estimate
     if estimate is None:
         return DASH
-    return f"{_digits(unit.of(estimate.value))}{_bounds(estimate, unit)}"
+    covers = f" {figure.covers}" if figure.covers else ""
+    return f"{_digits(unit.of(estimate.value))}{covers}{_bounds(estimate, unit)}"
 
 
 def _bounds(estimate: Estimate, unit: Unit) -> str:
