@@ -5,7 +5,13 @@ from grafana_foundation_sdk.cog.builder import Builder
 from grafana_foundation_sdk.models.dashboard import Panel
 
 from grafana.dashboards import palette
-from grafana.dashboards.finished import figure, grouped, percentile, table_of_runs
+from grafana.dashboards.finished import (
+    figure,
+    median,
+    median_joules,
+    percentile,
+    table_of_runs,
+)
 from grafana.dashboards.frame import Panels, asked, chosen, filled, framed, several
 from grafana.dashboards.panels import Query
 from grafana.dashboards.promql import of
@@ -18,8 +24,8 @@ _SAYS = (
     "difference is real says `inferometer compare`, not this page."
 )
 _MEDIAN = (
-    "of each group the median over its runs, by scenario and step (batch size, clients). Choose "
-    "runs and scenarios above to see fewer bars."
+    "of each group the median over its VALID runs, by scenario and step (batch size, clients). "
+    "Choose runs and scenarios above to see fewer bars."
 )
 _FILTERS = {
     "run_namespace": ("Namespace", "Namespaces of the runs."),
@@ -29,7 +35,9 @@ _FILTERS = {
     "node": ("Node", "Nodes of the runs' first servers."),
     "run": ("Run", "The runs."),
 }
-_GROUPS = ("run", "model", "node", "runtime", "device", "protocol")
+_GROUPS = {"run": "namespaced_run"} | {
+    name: name for name in ("model", "node", "runtime", "device", "protocol")
+}
 _PERCENTILES = {"0.5": "p50", "0.9": "p90", "0.99": "p99", "0.999": "p99.9"}
 
 
@@ -50,8 +58,7 @@ def _variables() -> list[QueryVariable | CustomVariable]:
     selector = of(m.RUN_VALID, 'run_namespace=~"$run_namespace", run=~"$run"')
     says = "Scenarios of those runs."
     variables.append(several(asked("scenario", "Scenario", says, of="scenario", where=selector)))
-    groups = {name: name for name in _GROUPS}
-    return [*variables, chosen("by", "Bars by", "What the bars are grouped by.", groups)]
+    return [*variables, chosen("by", "Bars by", "What the bars are grouped by.", _GROUPS)]
 
 
 def _table() -> Builder[Panel]:
@@ -59,8 +66,8 @@ def _table() -> Builder[Panel]:
         "Runs",
         "One row for each run, scenario and step, from the operator's inferometer_run_* gauges. A "
         "run's name opens it at its own time. INVALID: the figure is wrong, not known well enough, "
-        "or misses its bound; the report says why. Joules have their attribution beside them: "
-        "compare like with like.",
+        "or misses its bound; why says `kubectl inferometer report RUN -n NAMESPACE`. Joules have "
+        "their attribution beside them: compare like with like.",
     ).height(11)
 
 
@@ -71,7 +78,7 @@ def _bars() -> Panels:
             "reqps",
             f"Queries answered per second, from inferometer_run_queries_per_second: {_MEDIAN}",
             {"rate": palette.ACHIEVED},
-            Query(grouped(figure(m.RUN_QPS)), "rate"),
+            Query(median(figure(m.RUN_QPS), "$by"), "rate"),
         ),
         bars(
             "Latency",
@@ -79,16 +86,16 @@ def _bars() -> Panels:
             "Percentiles of the latency, from inferometer_run_latency_seconds: "
             f"{_MEDIAN} Percentiles of different scenarios are of different loads.",
             palette.PERCENTILES,
-            *(Query(grouped(percentile(q)), name) for q, name in _PERCENTILES.items()),
+            *(Query(median(percentile(q), "$by"), name) for q, name in _PERCENTILES.items()),
         ),
         bars(
             "Joules per inference",
             "joule",
             "Gross, and net of the idle power, from inferometer_run_joules_per_inference and "
-            f"inferometer_run_net_joules_per_inference: {_MEDIAN} Runs without an energy source "
-            "are missing.",
+            f"inferometer_run_net_joules_per_inference: {_MEDIAN} Each attribution has bars of "
+            "its own: compare like with like. Runs without an energy source are missing.",
             {"gross": palette.DOUBTFUL, "net": palette.GOOD},
-            Query(grouped(figure(m.RUN_JOULES)), "gross"),
-            Query(grouped(figure(m.RUN_NET_JOULES)), "net"),
+            Query(median_joules(m.RUN_JOULES, "$by"), "gross"),
+            Query(median_joules(m.RUN_NET_JOULES, "$by"), "net"),
         ),
     ]

@@ -5,8 +5,8 @@ from grafana_foundation_sdk.builders.table import Panel as Table
 from grafana_foundation_sdk.models.dashboard import DynamicConfigValue
 
 from grafana.dashboards.frame import UIDS
-from grafana.dashboards.panels import Query
-from grafana.dashboards.promql import of
+from grafana.dashboards.panels import SCRAPE, Query
+from grafana.dashboards.promql import RUN, SCENARIO, of
 from grafana.dashboards.tables import columns, linked, verdicts, wide
 from inferometer_api import metrics as m
 from inferometer_api.metrics import Metric
@@ -20,8 +20,8 @@ _SCENARIOS = 'scenario=~"$scenario"'
 _KEY = "run_namespace, run"
 _OPEN = (
     f"/d/{UIDS['Run']}?var-datasource=${{datasource}}&var-scrape=${{scrape}}"
-    ""
-    "&var-run_namespace=${__data.fields.run_namespace}&var-run=${__data.fields.run}&from=${__data.fields.began.numeric}&to=${__data.fields.ended.numeric}"
+    "&var-run_namespace=${__data.fields.run_namespace}&var-run=${__data.fields.run}"
+    "&from=${__data.fields.began.numeric}&to=${__data.fields.ended.numeric}"
 )
 """A finished run in the dashboard Run, at its own time."""
 _AFTERWARDS_MILLISECONDS = 120_000
@@ -61,15 +61,54 @@ def percentile(quantile: str, where: str = _SCENARIOS, of_runs: str = CHOSEN) ->
     return figure(m.RUN_LATENCY, narrowed, of_runs)
 
 
-def grouped(expr: str) -> str:
-    """Return the median over the runs of each group, whose name is in the label `bar`.
+def median(expr: str, *by: str) -> str:
+    """Return the median over the VALID runs of each group, whose name is in the label `bar`.
 
-    The name is what the variable `by` says, the scenario and, where there is one, the step.
+    The name is made of what the labels `by` say, the scenario and, where there is one, the step.
+    The label namespaced_run tells runs of the same name apart.
     """
-    median = f"quantile by ($by, scenario, step) (0.5, {expr})"
-    named = f'label_join({median}, "bar", "/", "$by", "scenario", "step")'
-    trimmed = f'label_replace({named}, "bar", "$1", "bar", "(.+?)/*")'
-    return f"sum by (bar) ({trimmed})"
+    named = f'label_join({_medians(expr, *by)}, "bar", "/", {_quoted(*by)}, "scenario", "step")'
+    return f"sum by (bar) ({_trimmed(named)})"
+
+
+def median_joules(metric: Metric, *by: str, where: str = _SCENARIOS, of_runs: str = CHOSEN) -> str:
+    """Return the same of joules, for each attribution: it stands at the end of the name."""
+    medians = _medians(figure(metric, where, of_runs), *by, "attribution")
+    named = f'label_join({medians}, "bar", "/", {_quoted(*by)}, "scenario", "step")'
+    full = f'label_join({_trimmed(named)}, "bar", " ", "bar", "attribution")'
+    return f"sum by (bar) ({full})"
+
+
+def _medians(expr: str, *by: str) -> str:
+    key = f"{_KEY}, scenario, step"
+    valid = f"{expr} and on ({key}) max by ({key}) ({of(m.RUN_VALID)}) == 1"
+    told_apart = f'label_join({valid}, "namespaced_run", "/", "run_namespace", "run")'
+    return f"quantile by ({', '.join(by)}, scenario, step) (0.5, {told_apart})"
+
+
+def _quoted(*labels: str) -> str:
+    return ", ".join(f'"{label}"' for label in labels)
+
+
+def _trimmed(named: str) -> str:
+    """Return names without the slashes at their end, where labels are empty."""
+    return f'label_replace({named}, "bar", "$1", "bar", "(.+?)/*")'
+
+
+def result(metric: Metric, quantile: str = "") -> str:
+    """Return a gauge of the run that Run shows: nothing while it goes on.
+
+    Of a run that was deleted it is what was told last: of the series that were told as long as the
+    run's end was, since others are of an earlier run of that name.
+    """
+    series = of(metric, f'{SCENARIO}, quantile="{quantile}"' if quantile else SCENARIO)
+    ended, goes_on = of(m.RUN_FINISHED, RUN), of(m.RUN_PHASE_SINCE, RUN)
+    at, ended_at = (
+        f"max_over_time(timestamp({each})[$__range:{SCRAPE}])" for each in (series, ended)
+    )
+    latest = f"{at} == on ({_KEY}) group_left () max by ({_KEY}) ({ended_at})"
+    before = f"last_over_time({series}[$__range]) and {latest} unless on ({_KEY}) {ended}"
+    return f"({series} or ({before})) unless on ({_KEY}) {goes_on}"
 
 
 def table_of_runs(title: str, says: str, where: str = _SCENARIOS, of_runs: str = CHOSEN) -> Table:

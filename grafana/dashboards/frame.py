@@ -23,7 +23,10 @@ UIDS = {
 }
 """They never change: links and bookmarks name them."""
 _SCHEMA_OF_GRAFANA_11 = 39
-_SCRAPE_INTERVALS = ("5s", "10s", "15s", "30s", "1m")
+SCRAPE_INTERVALS = ("5s", "10s", "15s", "30s", "1m")
+"""The first is what the charts' monitors ask for."""
+_HANDED_ON = {("Run", "Compare"): ("run_namespace",)}
+"""Variables that a link keeps, besides data source and interval; others would choose one run."""
 
 Panels = Sequence[Builder[Panel]]
 
@@ -39,7 +42,7 @@ def framed(
         .tags(["inferometer"])
         .timezone("browser")
         .tooltip(DashboardCursorSync.CROSSHAIR)
-        .refresh("5s")
+        .refresh("10s")
         .with_variable(
             build.DatasourceVariable("datasource")
             .label("Prometheus")
@@ -54,12 +57,13 @@ def framed(
             "scrape",
             "Scraped every",
             "How often that Prometheus scrapes Inferometer: rates are taken over four times that.",
-            {interval: interval for interval in _SCRAPE_INTERVALS},
+            {interval: interval for interval in SCRAPE_INTERVALS},
         )
     )
     for other, uid in UIDS.items():
         if other != name:
-            frame.link(link(other, uid))
+            kept = ("datasource", "scrape", *_HANDED_ON.get((name, other), ()))
+            frame.link(link(other, uid, *kept))
     frame.build().schema_version = _SCHEMA_OF_GRAFANA_11
     return frame
 

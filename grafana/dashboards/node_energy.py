@@ -1,6 +1,7 @@
 """What do the nodes draw, what does an inference cost on each, and which sources tell it?"""
 
 from grafana.dashboards import palette
+from grafana.dashboards.finished import median_joules
 from grafana.dashboards.frame import Panels
 from grafana.dashboards.panels import Query, lines, stacked, states
 from grafana.dashboards.promql import NODE, RATE, of, process_of, rate
@@ -46,8 +47,8 @@ def _per_inference() -> Panels:
             "Joules per inference by node",
             "joule",
             "Finished runs on these nodes, gross, from inferometer_run_joules_per_inference: the "
-            "median by node, model and scenario. The same model far apart: look at Compare, by "
-            "node.",
+            "median of the VALID ones by node, model, scenario, step, attribution. The same model "
+            "far apart: look at Compare, by node.",
             {"gross": palette.DOUBTFUL},
             Query(_by_node(m.RUN_JOULES), "gross"),
         ).span(12),
@@ -96,11 +97,5 @@ def agents() -> Panels:
 
 
 def _by_node(metric: Metric) -> str:
-    """Return the median of a figure of finished runs by node, model and scenario."""
-    info = f"max by (run_namespace, run, node, model) ({of(m.RUN_INFO, NODE)})"
-    figure = (
-        f"max by (run_namespace, run, scenario, step) ({of(metric)}) "
-        f"* on (run_namespace, run) group_left (node, model) {info}"
-    )
-    median = f"quantile by (node, model, scenario) (0.5, {figure})"
-    return f'sum by (bar) (label_join({median}, "bar", "/", "node", "model", "scenario"))'
+    """Return the median of joules of finished runs by node, model, scenario and step."""
+    return median_joules(metric, "node", "model", where="", of_runs=NODE)

@@ -12,7 +12,7 @@ from grafana_foundation_sdk.models.dashboard import Panel
 
 from grafana.dashboards import palette
 from grafana.dashboards.finished import table_of_runs
-from grafana.dashboards.frame import UIDS, Panels, filled, framed
+from grafana.dashboards.frame import UIDS, Panels, asked, filled, framed, several
 from grafana.dashboards.panels import (
     Query,
     coloured,
@@ -24,7 +24,7 @@ from grafana.dashboards.panels import (
     stacked,
     steps,
 )
-from grafana.dashboards.promql import RATE, mean, of, process_of, quantile, rate
+from grafana.dashboards.promql import OPERATOR, RATE, mean, of, process_of, quantile, rate
 from grafana.dashboards.tables import columns, linked
 from inferometer_api import metrics as m
 
@@ -32,21 +32,30 @@ _SAYS = (
     "The operator: who leads, which runs it holds and for how long they have been where they are, "
     "how long it takes to act, what the API server refuses, and which runs are over."
 )
-_OVER = 'phase=~"Complete|Failed"'
-_OPEN = 'phase!~"Complete|Failed"'
+_OVER = f'{OPERATOR}, phase=~"Complete|Failed"'
+_OPEN = f'{OPERATOR}, phase!~"Complete|Failed"'
 _OPEN_NOW = (
     f"/d/{UIDS['Run']}?var-datasource=${{datasource}}&var-scrape=${{scrape}}"
     "&var-run_namespace=${__data.fields.run_namespace}&var-run=${__data.fields.run}"
 )
 """A run in the dashboard Run, at that dashboard's own time range: it may still work."""
-_AGE = f"time() - max by (run_namespace, run, phase) ({of(m.RUN_PHASE_SINCE)})"
-_LEFT = f"max by (run_namespace, run) ({of(m.RUN_DEADLINE)}) - time()"
+_AGE = f"time() - max by (run_namespace, run, phase) ({of(m.RUN_PHASE_SINCE, OPERATOR)})"
+_LONG_OVER = -1e9
+"""Seconds left; what is below every value is the colour of none."""
+_LEFT = f"max by (run_namespace, run) ({of(m.RUN_DEADLINE, OPERATOR)}) - time()"
 
 
 def dashboard() -> Dashboard:
     """Return the dashboard Operator."""
+    namespace = asked(
+        "namespace",
+        "Operator in",
+        "Namespaces of operators, as Prometheus found them; their runs may be in others.",
+        of="namespace",
+        where=m.LEADER.name,
+    )
     return filled(
-        framed("Operator", _SAYS, []).time("now-3h", "now").refresh("10s"),
+        framed("Operator", _SAYS, [several(namespace)]).time("now-3h", "now"),
         [
             ("", _at_a_glance()),
             ("Runs", _runs()),
@@ -65,9 +74,10 @@ def _leader_and_runs() -> Panels:
         fact(
             "Leaders",
             "short",
-            "Replicas of the operator that lead, from inferometer_operator_leader: 1. At 0 no run "
-            "begins or ends: `kubectl get lease` and the operator's log say why.",
-            Query(f"sum({of(m.LEADER)})"),
+            "Replicas that lead, of the operator in each namespace, from "
+            "inferometer_operator_leader: 1. At 0 no run begins or ends: `kubectl get lease` and "
+            "the operator's log say why.",
+            Query(f"sum by (namespace, job) ({of(m.LEADER, OPERATOR)})", "{{namespace}}"),
         ).thresholds(steps(palette.BAD, (1, palette.GOOD), (2, palette.BAD))),
         fact(
             "Runs that are not over",
@@ -87,7 +97,7 @@ def _leader_and_runs() -> Panels:
 
 
 def _signs() -> Panels:
-    memory = process_of("process_resident_memory_bytes", m.LEADER)
+    memory = process_of("process_resident_memory_bytes", m.LEADER, OPERATOR)
     return [
         fact(
             "Nearest deadline",
@@ -98,14 +108,21 @@ def _signs() -> Panels:
             Query(f"min({_LEFT})"),
         )
         .no_value("none")
-        .thresholds(steps(palette.BAD, (60, palette.DOUBTFUL), (300, palette.GOOD))),
+        .thresholds(
+            steps(
+                palette.PLAIN,
+                (_LONG_OVER, palette.BAD),
+                (60, palette.DOUBTFUL),
+                (300, palette.GOOD),
+            )
+        ),
         number(
             "API errors",
             "reqps",
             "Requests to the API server that failed, per second, from "
             "inferometer_operator_api_errors_total. Conflicts (409) now and then are its daily "
             "bread; 403: a right is missing; unreachable: the API server, or a NetworkPolicy.",
-            Query(f"sum({rate(m.API_ERRORS)}) or vector(0)"),
+            Query(f"sum({rate(m.API_ERRORS, OPERATOR)}) or vector(0)"),
         )
         .decimals(2)
         .thresholds(steps(palette.GOOD, (0.1, palette.DOUBTFUL), (1, palette.BAD))),
@@ -138,7 +155,7 @@ def _runs() -> Panels:
                     "short",
                     "BenchmarkRuns that exist, from inferometer_runs. Failed: `kubectl get bmr` "
                     "names them. Queued runs wait for one that uses the same nodes.",
-                    Query(f"sum by (phase) ({of(m.RUNS)})", "{{phase}}"),
+                    Query(f"sum by (phase) ({of(m.RUNS, OPERATOR)})", "{{phase}}"),
                 )
             ),
             palette.PHASES,
@@ -171,9 +188,9 @@ def _reconciles() -> Panels:
                     "How long it took to observe a run, decide and act, from "
                     "inferometer_operator_reconcile_duration_seconds. Rising: the API server is "
                     "slow, or refuses; see its errors beside.",
-                    Query(quantile(0.5, m.RECONCILE), "p50"),
-                    Query(quantile(0.99, m.RECONCILE), "p99"),
-                    Query(mean(m.RECONCILE), "mean"),
+                    Query(quantile(0.5, m.RECONCILE, OPERATOR), "p50"),
+                    Query(quantile(0.99, m.RECONCILE, OPERATOR), "p99"),
+                    Query(mean(m.RECONCILE, OPERATOR), "mean"),
                 )
             ),
             palette.PERCENTILES | {"mean": palette.ACHIEVED},
@@ -183,14 +200,14 @@ def _reconciles() -> Panels:
             "ops",
             "How often runs are looked at, from inferometer_operator_reconcile_duration_seconds. A "
             "steady stream without runs: something changes all the time; see the log.",
-            Query(f"sum({rate(m.RECONCILE, part='_count')})", "reconciles"),
+            Query(f"sum({rate(m.RECONCILE, OPERATOR, '_count')})", "reconciles"),
         ).span(6),
     ]
 
 
 def _costs() -> Panels:
-    cpu = process_of(f"rate(process_cpu_seconds_total[{RATE}])", m.LEADER)
-    memory = process_of("process_resident_memory_bytes", m.LEADER)
+    cpu = process_of(f"rate(process_cpu_seconds_total[{RATE}])", m.LEADER, OPERATOR)
+    memory = process_of("process_resident_memory_bytes", m.LEADER, OPERATOR)
     return [
         stacked(
             lines(
@@ -200,8 +217,8 @@ def _costs() -> Panels:
                 "403: a right is missing; 409: a conflict, tried again; 429: throttled by the "
                 "server.",
                 Query(
-                    f"sum by (code) ({rate(m.API_ERRORS)}) or on () "
-                    f'label_replace(0 * sum({of(m.LEADER)}), "code", "none", "", "")',
+                    f"sum by (code) ({rate(m.API_ERRORS, OPERATOR)}) or on () "
+                    f'label_replace(0 * sum({of(m.LEADER, OPERATOR)}), "code", "none", "", "")',
                     "{{code}}",
                 ),
             )
@@ -227,7 +244,8 @@ def _finished() -> Builder[Panel]:
     return table_of_runs(
         "Finished runs",
         "The newest 200 finished runs, by scenario and step, from the operator's inferometer_run_* "
-        "gauges. A run's name opens it at its own time; Compare sets them side by side.",
-        where="",
-        of_runs="",
+        "gauges. A run's name opens it at its own time; Compare sets them side by side. Why one is "
+        "INVALID says `kubectl inferometer report RUN -n NAMESPACE`.",
+        where=OPERATOR,
+        of_runs=OPERATOR,
     ).height(10)

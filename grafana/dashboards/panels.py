@@ -265,14 +265,14 @@ def mappings(named: Mapping[int, tuple[str, str]]) -> list[ValueMapping]:
 VERDICT = mappings({1: ("VALID", palette.GOOD), 0: ("INVALID", palette.BAD)})[0]
 
 
-def link(title: str, uid: str) -> frame.DashboardLink:
-    """Return a link to another dashboard that keeps the variables and the time range."""
+def link(title: str, uid: str, *kept: str) -> frame.DashboardLink:
+    """Return a link to another dashboard that keeps these variables and the time range."""
+    variables = "&".join(f"var-{name}=${{{name}}}" for name in kept)
     return (
         frame.DashboardLink(title)
         .type(DashboardLinkType.LINK)
-        .url(f"/d/{uid}")
+        .url(f"/d/{uid}?{variables}")
         .icon("dashboard")
-        .include_vars(include_vars=True)
         .keep_time(keep_time=True)
     )
 

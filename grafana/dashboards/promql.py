@@ -8,6 +8,8 @@ RUN = 'run_namespace="$run_namespace", run="$run"'
 SCENARIO = f'{RUN}, scenario=~"$scenario"'
 STEP = f'{SCENARIO}, step=~"$step"'
 NODE = 'node=~"$node"'
+OPERATOR = 'namespace=~"$namespace"'
+"""The namespace of the operator, as Prometheus found it; that of a run is in run_namespace."""
 
 
 def of(metric: Metric, where: str = "") -> str:

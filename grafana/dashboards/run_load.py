@@ -5,6 +5,7 @@ from grafana_foundation_sdk.models.common import BigValueColorMode
 from grafana_foundation_sdk.models.dashboard import Panel
 
 from grafana.dashboards import energy, palette
+from grafana.dashboards.finished import result
 from grafana.dashboards.frame import Panels
 from grafana.dashboards.panels import (
     VERDICT,
@@ -21,7 +22,7 @@ from grafana.dashboards.panels import (
     states,
     steps,
 )
-from grafana.dashboards.promql import RATE, RUN, SCENARIO, STEP, of, process_of, quantile, rate
+from grafana.dashboards.promql import RATE, RUN, STEP, of, process_of, quantile, rate
 from inferometer_api import metrics as m
 
 _STAGES = {
@@ -65,13 +66,13 @@ def _state() -> Panels:
             "none",
             "Of the finished run, from the operator's inferometer_run_valid: INVALID where one "
             "scenario is. Red: the reasons stand in the report, in `kubectl describe bmr` and in "
-            "docs/reference/verdict.md.",
-            Query(f"min(last_over_time({of(m.RUN_VALID, SCENARIO)}[$__range]))"),
+            "docs/reference/verdict.md. None while the run goes on, and where it failed.",
+            Query(f"min({result(m.RUN_VALID)})"),
         )
         .mappings([VERDICT])
         .thresholds(steps(palette.ASKED, (0, palette.BAD), (1, palette.GOOD)))
         .color_mode(BigValueColorMode.BACKGROUND_SOLID)
-        .no_value("not over"),
+        .no_value("none"),
     ]
 
 

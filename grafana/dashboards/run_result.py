@@ -1,8 +1,8 @@
 """What did a finished run find, and where does its report stand?"""
 
+from grafana.dashboards.finished import result
 from grafana.dashboards.frame import Panels
 from grafana.dashboards.panels import Query, words
-from grafana.dashboards.promql import SCENARIO, of
 from grafana.dashboards.tables import columns, verdicts
 from inferometer_api import metrics as m
 from inferometer_api.metrics import Metric
@@ -34,16 +34,16 @@ def panels() -> Panels:
         "runs. Joules have their attribution beside them: dedicated, shared, node or estimated. "
         "INVALID: see the report for the reasons.",
         _ORDER,
-        ("none", Query(_last(m.RUN_VALID), "verdict")),
-        ("short", Query(_last(m.RUN_QUERIES), "queries")),
-        ("short", Query(_last(m.RUN_ERRORS), "errors")),
-        ("reqps", Query(_last(m.RUN_QPS), "rate")),
-        ("s", Query(_last(m.RUN_LATENCY, "0.5"), "p50")),
-        ("s", Query(_last(m.RUN_LATENCY, "0.9"), "p90")),
-        ("s", Query(_last(m.RUN_LATENCY, "0.99"), "p99")),
-        ("s", Query(_last(m.RUN_LATENCY, "0.999"), "p99.9")),
-        ("joule", Query(_last(m.RUN_JOULES), "joules")),
-        ("joule", Query(_last(m.RUN_NET_JOULES), "net joules")),
+        ("none", Query(_told(m.RUN_VALID), "verdict")),
+        ("short", Query(_told(m.RUN_QUERIES), "queries")),
+        ("short", Query(_told(m.RUN_ERRORS), "errors")),
+        ("reqps", Query(_told(m.RUN_QPS), "rate")),
+        ("s", Query(_told(m.RUN_LATENCY, "0.5"), "p50")),
+        ("s", Query(_told(m.RUN_LATENCY, "0.9"), "p90")),
+        ("s", Query(_told(m.RUN_LATENCY, "0.99"), "p99")),
+        ("s", Query(_told(m.RUN_LATENCY, "0.999"), "p99.9")),
+        ("joule", Query(_told(m.RUN_JOULES), "joules")),
+        ("joule", Query(_told(m.RUN_NET_JOULES), "net joules")),
     )
     how = words(
         "Report and reasons",
@@ -54,7 +54,6 @@ def panels() -> Panels:
     return [table.span(17).height(8), how.span(7).height(8)]
 
 
-def _last(metric: Metric, quantile: str = "") -> str:
-    where = f'{SCENARIO}, quantile="{quantile}"' if quantile else SCENARIO
+def _told(metric: Metric, quantile: str = "") -> str:
     by = "scenario, step, attribution" if "attribution" in metric.labels else "scenario, step"
-    return f"max by ({by}) (last_over_time({of(metric, where)}[$__range]))"
+    return f"max by ({by}) ({result(metric, quantile)})"

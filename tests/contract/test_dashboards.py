@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import pytest
 from grafana.dashboards import files, palette
-from grafana.dashboards.frame import UIDS
+from grafana.dashboards.frame import SCRAPE_INTERVALS, UIDS
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.cog.plugins import register_default_plugins
 from grafana_foundation_sdk.models.dashboard import Dashboard as Model
@@ -18,8 +18,8 @@ from inferometer_api.plan import Progress
 from support.dashboards import DASHBOARDS, Json, annotations, panels, queries, text_of
 
 _KNOWN = {metric.name: metric for metrics in METRICS.values() for metric in metrics}
-_OF_PROMETHEUS = {"job", "instance", "le", "__name__"}
-_MADE = {"bar"}
+_OF_PROMETHEUS = {"job", "instance", "namespace", "le", "__name__"}
+_MADE = {"bar", "namespaced_run"}
 """Labels that queries make themselves."""
 _BUILT_IN = {"__rate_interval", "__range", "__data", "__url_time_range"}
 _FAMILY = re.compile(r"\b((?:inferometer|process)_\w+)")
@@ -145,7 +145,7 @@ def test_a_query_asks_for_metrics_that_exist(query: Any) -> None:
     for name, matchers in _SELECTOR.findall(query.expr):
         metric = _family(name)
         assert metric, name
-        assert set(_MATCHER.findall(matchers)) <= {*metric.labels, "le"}, (name, matchers)
+        assert set(_MATCHER.findall(matchers)) <= {*metric.labels, *_OF_PROMETHEUS}, (name, matchers)
     for group in _GROUPING.findall(query.expr):
         asked = {label.strip() for label in group.split(",")} - {"", "$by"}
         assert asked <= labels, f"{asked - labels} is a label of none of them"
@@ -159,19 +159,47 @@ def test_a_query_uses_variables_that_exist(query: Any) -> None:
 
 @pytest.mark.parametrize("name", DASHBOARDS)
 def test_links_lead_somewhere(name: str) -> None:
-    """A link leads to one of the dashboards, keeps variables and time, and names what it has."""
+    """A link leads to one of the dashboards, keeps the time, and names variables that it has."""
     board = DASHBOARDS[name]
     for link in board["links"]:
         assert _UID.search(link["url"]).group(1) in UIDS.values()  # type: ignore[union-attr] # else it fails
-        assert link["includeVars"]
         assert link["keepTime"]
     assert {link["title"] for link in board["links"]} == {
         title for title, uid in UIDS.items() if uid != board["uid"]
     }
-    for url in _data_links(board):
+    for url in (*_data_links(board), *(link["url"] for link in board["links"])):
         target = next(each for each in DASHBOARDS.values() if f"/d/{each['uid']}?" in url)
         variables = {variable["name"] for variable in target["templating"]["list"]}
         assert set(re.findall(r"var-(\w+)=", url)) <= variables
+
+
+@pytest.mark.parametrize("name", DASHBOARDS)
+def test_links_to_the_others_choose_no_run(name: str) -> None:
+    """They keep data source, interval and, from Run to Compare, the namespace: nothing narrower."""
+    for link in DASHBOARDS[name]["links"]:
+        kept = {"datasource", "scrape"}
+        if (name, link["title"]) == ("run", "Compare"):
+            kept.add("run_namespace")
+        assert set(re.findall(r"var-(\w+)=\$\{(?:\w+)\}", link["url"])) == kept
+        assert not link["includeVars"]
+
+
+@pytest.mark.parametrize("name", DASHBOARDS)
+def test_they_begin_with_the_interval_that_the_charts_ask_for(name: str) -> None:
+    """Whoever installs all of it chooses nothing: rates are of the pods' monitors' interval."""
+    variables = DASHBOARDS[name]["templating"]["list"]
+    scrape = next(each for each in variables if each["name"] == "scrape")
+    assert scrape["current"]["value"] == SCRAPE_INTERVALS[0] == "5s"
+
+
+def test_an_idle_operator_is_not_alarming() -> None:
+    """Without a run that has begun there is no deadline, and its word has no colour of danger."""
+    panel = next(
+        each for each in DASHBOARDS["operator"]["panels"] if each["title"] == "Nearest deadline"
+    )
+    defaults = panel["fieldConfig"]["defaults"]
+    assert defaults["noValue"] == "none"
+    assert defaults["thresholds"]["steps"][0]["color"] == palette.PLAIN
 
 
 def _data_links(found: Any) -> Iterator[str]:

@@ -1,0 +1,139 @@
+"""Do the dashboards' queries tell apart what looks alike: runs of one name, verdicts, operators?"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from support.dashboards import interpolated, queries
+from support.prometheus import check
+
+_ASKED = {query.where: query for query in queries()}
+_SAME = 'run_namespace="bench", run="same", instance="operator"'
+_END = "5m"
+"""Each value of a series stands for 5 s: 61 of them fill five minutes."""
+_VALID, _INVALID = "1x60", "0x60"
+_OF_WHAT = 'model="m", runtime="r", device="CPU", protocol="HTTP", node="n"'
+_RATE = "inferometer_run_queries_per_second"
+_JOULES = "inferometer_run_joules_per_inference"
+
+
+def _gives(folder: Path, where: str, series: Mapping[str, str], wanted: Mapping[str, int]) -> None:
+    """Let promtool find out whether a query gives these samples at the end, by their labels."""
+    chosen = {"by": "namespaced_run"}
+    if where.startswith("run"):
+        chosen |= {"run_namespace": "bench", "run": "same"}
+    asked = {
+        "expr": interpolated(_ASKED[where].expr, chosen),
+        "eval_time": _END,
+        "exp_samples": [{"labels": labels, "value": value} for labels, value in wanted.items()],
+    }
+    known = [{"series": name, "values": values} for name, values in series.items()]
+    test = {"interval": "5s", "input_series": known, "promql_expr_test": [asked]}
+    file = folder / "answers.test.yaml"
+    file.write_text(json.dumps({"rule_files": [], "tests": [test]}), encoding="utf-8")
+    done = check("test", "rules", file)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def _verdict(scenario: str) -> str:
+    return f'inferometer_run_valid{{{_SAME}, scenario="{scenario}"}}'
+
+
+_ENDED = f"inferometer_run_finished_timestamp_seconds{{{_SAME}}}"
+_GOES_ON = f'inferometer_run_phase_since_timestamp_seconds{{{_SAME}, phase="Measuring"}}'
+_RESULTS: Mapping[str, tuple[Mapping[str, str], Mapping[str, int]]] = {
+    "over": ({_verdict("one"): "1x60", _ENDED: "1000x60"}, {"one": 1}),
+    "going on, after another": (
+        {
+            _verdict("one"): "0x20 stale",
+            _ENDED: "1000x20 stale",
+            _GOES_ON: "_x22 2000x38",
+        },
+        {},
+    ),
+    "over, after one with more scenarios": (
+        {
+            _verdict("gone"): "0x20 stale",
+            _verdict("one"): "1x20 stale _x10 1x28",
+            _ENDED: "1000x20 stale _x10 2000x28",
+        },
+        {"one": 1},
+    ),
+    "deleted": ({_verdict("one"): "0x20 stale", _ENDED: "1000x20 stale"}, {"one": 0}),
+    "deleted, after one with more scenarios": (
+        {
+            _verdict("gone"): "0x8 stale",
+            _verdict("one"): "_x13 1x8 stale",
+            _ENDED: "1000x8 stale _x3 2000x8 stale",
+        },
+        {"one": 1},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", _RESULTS)
+def test_a_result_is_of_the_run_that_is_shown(case: str, tmp_path: Path) -> None:
+    """Tile and table have the verdicts of the latest run of a name, and none while it goes on."""
+    series, wanted = _RESULTS[case]
+    rows = {f'{{scenario="{name}"}}': value for name, value in wanted.items()}
+    _gives(tmp_path, "run: Result: A", series, rows)
+    tile = {"{}": min(wanted.values())} if wanted else {}
+    _gives(tmp_path, "run: Verdict: A", series, tile)
+
+
+def _finished(namespace: str, run: str, verdict: str, **joules: str) -> dict[str, str]:
+    """Return the series of a finished run: its rate is 4, its joules are by their attribution."""
+    name = f'run_namespace="{namespace}", run="{run}"'
+    step = f'{name}, scenario="traffic"'
+    told = {
+        f"inferometer_run_info{{{name}, {_OF_WHAT}}}": "1x60",
+        f"inferometer_run_valid{{{step}}}": verdict,
+        f"{_RATE}{{{step}}}": "4x60",
+    }
+    return told | {
+        f'{_JOULES}{{{step}, attribution="{attribution}"}}': f"{value}x60"
+        for attribution, value in joules.items()
+    }
+
+
+def test_bars_tell_namespaces_apart(tmp_path: Path) -> None:
+    """Runs of one name in two namespaces have two bars."""
+    series = _finished("bench", "same", _VALID) | _finished("other", "same", _VALID)
+    wanted = {'{bar="bench/same/traffic"}': 4, '{bar="other/same/traffic"}': 4}
+    _gives(tmp_path, "compare: Rate: A", series, wanted)
+
+
+def test_invalid_runs_have_no_bars(tmp_path: Path) -> None:
+    """What a run without validity found is in the table alone, beside its verdict."""
+    series = _finished("bench", "one", _VALID) | _finished("bench", "two", _INVALID)
+    _gives(tmp_path, "compare: Rate: A", series, {'{bar="bench/one/traffic"}': 4})
+    rows = {
+        f'{{run_namespace="bench", run="{run}", scenario="traffic", {_OF_WHAT}}}': 4
+        for run in ("one", "two")
+    }
+    _gives(tmp_path, "compare: Runs: D", series, rows)
+
+
+def test_joules_of_different_attributions_have_bars_of_their_own(tmp_path: Path) -> None:
+    """A node's joules and a share of them are not one median."""
+    series = _finished("bench", "one", _VALID, node="30") | _finished(
+        "bench", "two", _VALID, shared="10"
+    )
+    by_run = {'{bar="bench/one/traffic node"}': 30, '{bar="bench/two/traffic shared"}': 10}
+    _gives(tmp_path, "compare: Joules per inference: A", series, by_run)
+    by_node = {'{bar="n/m/traffic node"}': 30, '{bar="n/m/traffic shared"}': 10}
+    _gives(tmp_path, "nodes: Joules per inference by node: A", series, by_node)
+
+
+def test_each_operator_has_its_leader(tmp_path: Path) -> None:
+    """Operators in two namespaces, one of them with a replica that stands by, are two figures."""
+    leader = "inferometer_operator_leader"
+    series = {
+        f'{leader}{{namespace="a", job="operator", instance="1"}}': "1x60",
+        f'{leader}{{namespace="a", job="operator", instance="2"}}': "0x60",
+        f'{leader}{{namespace="b", job="operator", instance="3"}}': "1x60",
+    }
+    wanted = {'{namespace="a", job="operator"}': 1, '{namespace="b", job="operator"}': 1}
+    _gives(tmp_path, "operator: Leaders: A", series, wanted)
