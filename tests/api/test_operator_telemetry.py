@@ -73,19 +73,31 @@ def test_an_operator_that_may_not_list_agents_measures_without(stage: Stage, age
 
 
 def test_an_external_servers_agents_are_found_by_its_pods(stage: Stage, agents: str) -> None:
-    """Behind its Service, in the namespace of the run."""
+    """Behind its Service, in the namespace of the run; what is no pod there is told."""
     stage.start_operator(agent={"namespace": agents})
     grant_agents(stage.api, agents, stage.namespace)
     write_slice(stage, agents, AGENT, endpoint("node7", "10.1.0.7"))
     service = {"metadata": {"name": "theirs"}, "spec": {"ports": [{"port": 80}]}}
     stage.api.create("Service", stage.namespace, service)
-    pod = {"namespace": stage.namespace, "name": "one", "uid": "uid-of-one"}
-    write_slice(stage, stage.namespace, "theirs", endpoint("node7", "10.2.0.1", pod=pod))
+    spec = {"nodeName": "node7", "containers": [{"name": "one", "image": "r/theirs:1"}]}
+    made = stage.api.create("Pod", stage.namespace, {"metadata": {"name": "one"}, "spec": spec})
+    uid = made["metadata"]["uid"]
+    pod = {"namespace": stage.namespace, "name": "one", "uid": uid}
+    foreign = {"namespace": stage.namespace, "name": "two", "uid": "uid-of-two"}
+    write_slice(
+        stage,
+        stage.namespace,
+        "theirs",
+        endpoint("node7", "10.2.0.1", pod=pod),
+        endpoint("node7", "10.2.0.2", pod=foreign),
+    )
     server = {"runtime": "External", "external": {"service": {"name": "theirs", "port": 80}}}
     stage.apply(model={"name": "m"}, server=server)
     assert stage.finished()["nodes"] == ["node7"]
-    (agent,) = stage.load().plan["agents"]
-    assert (agent["url"], agent["podUids"]) == ("http://10.1.0.7:9465", ["uid-of-one"])
+    plan = stage.load().plan
+    (agent,) = plan["agents"]
+    assert (agent["url"], agent["podUids"]) == ("http://10.1.0.7:9465", [uid])
+    assert "Service theirs, 1 endpoint is not among the pods of the namespace" in plan["unmetered"]
 
 
 def told(operator: OperatorProcess, name: str) -> list[dict[str, Any]]:

@@ -1,6 +1,6 @@
 """Which node agents does a plan name, and what does it say where one is missing?"""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -193,36 +193,91 @@ def test_an_agent_that_starts_is_waited_for_while_the_server_starts() -> None:
         assert "No node agent is ready on node1" in plan_of(without).unmetered
 
 
-def behind(*endpoints: Object) -> PretendCluster:
-    """Return a cluster whose External server's Service has these endpoints."""
+def behind(*endpoints: Object, pods: Iterable[tuple[str, str]] = ()) -> PretendCluster:
+    """Return a cluster whose External server's Service has these endpoints, and these its pods."""
     cluster = external()
     cluster.settings = SETTLED
     cluster.service = {"spec": {"type": "ClusterIP"}}
     cluster.agents = Listed((of_agents(*(endpoint(f"node{n}", f"10.1.0.{n}") for n in (1, 2, 3))),))
-    cluster.behind_service = Listed((endpoint_slice("theirs", *endpoints),))
+    slices = (endpoint_slice("theirs", *endpoints),)
+    cluster.behind_service = Listed(slices, pods=frozenset(pods))
     return cluster.settle()
 
 
+def at(node: str | None, uid: str, **members: Any) -> Object:
+    """Return an endpoint that is a pod of the run's namespace."""
+    pod = {"namespace": "team", "name": "theirs", "uid": uid}
+    return endpoint(node, f"10.2.0.{ord(uid[0])}", pod=pod, **members)
+
+
 def test_an_external_servers_pods_are_found_behind_its_service() -> None:
-    """Ready or not, of the run's namespace alone, and never one that ends."""
-    pod = {"namespace": "team", "name": "theirs"}
+    """Ready or not, and never one that ends; a pod of two addresses is one."""
     cluster = behind(
-        endpoint("node2", "10.2.0.1", pod={**pod, "uid": "b"}),
-        endpoint("node2", "10.2.0.2", ready=False, pod={**pod, "uid": "a"}),
-        endpoint("node1", "10.2.0.3", pod={**pod, "uid": "c"}),
-        endpoint("node3", "10.2.0.4", pod={**pod, "uid": "d", "namespace": "elsewhere"}),
-        endpoint("node3", "10.2.0.5", terminating=True, pod={**pod, "uid": "e"}),
-        endpoint("node3", "10.2.0.6"),
-        endpoint(None, "10.2.0.7", pod={**pod, "uid": "f"}),
+        at("node2", "b"),
+        at("node2", "a", ready=False),
+        at("node1", "c"),
+        at("node1", "c"),
+        at("node3", "e", terminating=True),
+        pods=[("node2", "a"), ("node2", "b"), ("node1", "c"), ("node3", "e"), ("node3", "other")],
     )
     assert asked(cluster) == [
         ("http://10.1.0.1:9465", "node1", ["c"]),
         ("http://10.1.0.2:9465", "node2", ["a", "b"]),
     ]
+    assert plan_of(cluster).unmetered == ""
     assert cluster.status()["nodes"] == ["node1", "node2"]
     kept = cluster.start_load().measure()
     kept.behind_service = None
     assert kept.settle().status()["nodes"] == ["node1", "node2"]
+
+
+_UNKNOWN = [
+    endpoint("node3", "10.2.0.6"),
+    at(None, "x"),
+    at("node3", "x"),
+    at("node2", "c"),
+    endpoint("node1", "10.2.0.7", pod={"kind": "Node", "uid": "c"}),
+]
+
+
+@pytest.mark.parametrize(
+    "unknown", _UNKNOWN, ids=["no pod", "no node", "no such pod", "other node", "no Pod"]
+)
+def test_an_external_server_that_is_known_in_part_is_told(unknown: Object) -> None:
+    """Load goes there too: what an author's slices say of foreign pods or nodes is not believed."""
+    cluster = behind(at("node1", "c"), unknown, pods=[("node1", "c")])
+    assert asked(cluster) == [("http://10.1.0.1:9465", "node1", ["c"])]
+    assert "Service theirs, 1 endpoint is not among the pods of the namespace team" in (
+        plan_of(cluster).unmetered
+    )
+    assert cluster.status()["nodes"] == ["node1"]
+
+
+def test_endpoints_that_are_not_known_are_counted() -> None:
+    """Beside the nodes without an agent."""
+    cluster = behind(at("node9", "c"), *_UNKNOWN[:2], pods=[("node9", "c")])
+    told = plan_of(cluster).unmetered
+    assert "No node agent is ready on node9" in told
+    assert "; Of what is behind the Service theirs, 2 endpoints are not among" in told
+
+
+@pytest.mark.parametrize("count", [64, 65])
+def test_an_agent_is_not_asked_for_more_pods_than_it_answers_for(count: int) -> None:
+    """It would refuse; a part of them would look like the whole."""
+    uids = [f"{number:03}" for number in range(count)]
+    pods = [at("node1", uid) for uid in uids]
+    cluster = behind(*pods, at("node2", "b"), pods=[("node2", "b"), *(("node1", u) for u in uids)])
+    fits = count == 64
+    whole = [("http://10.1.0.1:9465", "node1", uids)] if fits else []
+    assert asked(cluster) == [*whole, ("http://10.1.0.2:9465", "node2", ["b"])]
+    words = "The node agent on node1 answers for 64 pods at a time, and the Service theirs has 65"
+    assert (words in plan_of(cluster).unmetered) is not fits
+
+
+def test_agents_that_nobody_has_listed_are_not_told_as_missing() -> None:
+    """The setting names their namespace: that is not what the admin has to mend."""
+    cluster = a_cluster(settings=SETTLED).settle().schedule()
+    assert plan_of(cluster).unmetered.startswith("The node agents were not listed before")
 
 
 def test_an_external_server_without_pods_is_not_metered() -> None:

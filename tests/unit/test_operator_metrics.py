@@ -2,16 +2,22 @@
 
 import re
 from collections import Counter
+from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from pydantic import ValidationError
 
 from inferometer_api.metrics import METRICS
+from inferometer_api.metrics_page import metrics_page
 from inferometer_api.run import BenchmarkRun
-from inferometer_operator.reconcile.run_facts import spec_hash
+from inferometer_operator.reconcile.run_facts import RunFacts, spec_hash
+from inferometer_operator.reconcile.times import stamp
+from inferometer_operator.wiring import finished_runs
 from inferometer_operator.wiring.metrics import MOST_RUNS, exposition
-from support.cluster_objects import EPOCH, condition
+from support.cluster_objects import EPOCH, Object, condition
 from support.runs import a_run
 from support.told_runs import MEASURED, a_finished_run, a_raw_run, a_tally, scraped, values
 
@@ -177,9 +183,78 @@ def test_a_run_of_a_deleted_ones_name_takes_its_place() -> None:
     again = a_finished_run()
     again["metadata"] |= {"uid": "another", "resourceVersion": "2"}
     tally.see(again)
+    assert len(tally.runs) == 1
     tally.forget("uid-a-run")
     ((labels, _),) = values(tally, "inferometer_run_info").items()
     assert labels[2] == "another"
+
+
+def test_a_version_of_a_run_is_read_once() -> None:
+    """A watch gives every run again each five minutes; a new version tells something new."""
+    tally = a_tally(a_finished_run())
+    (before,) = tally.runs
+    tally.see(a_finished_run())
+    assert tally.runs[0] is before
+    changed = a_finished_run(scenarios=[{"name": "latency", **MEASURED, "queries": 7}])
+    page = exposition(tally)
+    page()
+    changed["metadata"]["resourceVersion"] = "2"
+    tally.see(changed)
+    assert values(tally, "inferometer_run_queries") == {STEP: 7.0}
+    assert b'step=""} 7.0' in page()
+
+
+def test_a_finished_run_is_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A scrape stops the loop that carries runs out; a new run is the only one written then."""
+    written: list[str] = []
+    samples = finished_runs._samples
+
+    def counted(run: RunFacts) -> Iterator[Any]:
+        written.append(run.name)
+        return samples(run)
+
+    monkeypatch.setattr(finished_runs, "_samples", counted)
+    tally = a_tally(a_finished_run("a"), a_finished_run("b"))
+    page = exposition(tally)
+    once, twice = page(), page()
+    tally.see(a_finished_run("c"))
+    page()
+    assert sorted(written) == ["a", "b", "c"]
+    assert series(once.decode()) == series(twice.decode()) == {"a": 13, "b": 13}
+
+
+@pytest.mark.parametrize("step", ['a"b', "a\\nb", "a\nb", "a\\"])
+def test_whatever_a_run_names_is_one_label(step: str) -> None:
+    """As prometheus-client writes and reads it."""
+    tally = a_tally(a_finished_run(scenarios=[{"name": "latency", **MEASURED, "step": step}]))
+    assert values(tally, "inferometer_run_valid") == {(*RUN, "latency", step): 1.0}
+
+
+def test_of_201_runs_the_one_that_is_stuck_is_told() -> None:
+    """What has begun comes first, the longest in its phase before others; who queues comes last."""
+
+    def told(*runs: Object) -> set[str]:
+        since = "inferometer_run_phase_since_timestamp_seconds"
+        return {run for _, run, _ in values(a_tally(*runs), since)}
+
+    def starting(number: int) -> Object:
+        at = stamp(EPOCH + timedelta(seconds=number))
+        return a_raw_run(f"r{number}", phase="Starting", startTime=at)
+
+    begun = [starting(number) for number in range(MOST_RUNS + 1)]
+    assert told(*begun) == {f"r{number}" for number in range(MOST_RUNS)}
+    queued = [a_raw_run(f"q{number}", phase="Queued") for number in range(MOST_RUNS)]
+    assert "r200" in told(*queued, begun[-1])
+
+
+def test_the_most_series_that_finished_runs_have_stand_in_the_docs() -> None:
+    """As many as the API lets a run have scenarios."""
+    names = [f"s{number}" for number in range(32)]
+    text = exposition(a_tally(a_finished_run(names=names)))().decode()
+    assert f"{series(text)['a-run'] * MOST_RUNS:,} at most" in metrics_page()
+    scenarios = [{"name": f"s{number}", "singleStream": {}} for number in range(33)]
+    with pytest.raises(ValidationError):
+        BenchmarkRun.model_validate(a_run(scenarios=scenarios))
 
 
 def test_scenarios_of_one_name_are_one_series() -> None:

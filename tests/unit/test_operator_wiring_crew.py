@@ -17,10 +17,14 @@ pytestmark = pytest.mark.usefixtures(no_pauses.__name__)
 
 
 class _Gone:
-    """A cluster without any run."""
+    """A cluster without any run but those that it lists."""
 
     def __init__(self) -> None:
         self.read: list[str] = []
+        self.listed: list[Any] = []
+
+    async def runs(self, _: str | None) -> list[Any]:
+        return self.listed
 
     async def found(self, _kind: str, _namespace: str, name: str) -> None:
         self.read.append(name)
@@ -68,6 +72,26 @@ def test_a_list_is_told_from_a_watch(query: str, told: list[str], *, ok: bool) -
     assert heard == []
     asyncio.run(asked("benchmarkruns"))
     assert heard == told
+
+
+def test_others_go_on_while_a_leader_takes_in_many_runs() -> None:
+    """Its Lease is to be renewed, however many there are; none begins before all are known."""
+
+    async def begun() -> None:
+        cluster = _Gone()
+        cluster.listed = [a_finished_run(f"r{number}") for number in range(151)]
+        crew, edges = a_crew(cluster)
+        beginning = asyncio.create_task(crew.begin())
+        known = []
+        while not beginning.done():
+            await asyncio.sleep(0)
+            known.append(len(edges.tally.runs))
+            assert not cluster.read
+        await crew.dismiss()
+        assert {0, 50, 100, 150, 151} >= set(known)
+        assert {50, 100, 150} <= set(known)
+
+    asyncio.run(begun())
 
 
 def test_a_run_that_is_deleted_is_told_of_no_more() -> None:

@@ -33,18 +33,23 @@ class _Connection(Connection):
         self._objects = objects
         self._faults = list(faults)
         self.asked: list[tuple[str, str]] = []
+        self.nodes_asked: list[str] = []
+        self.theirs = THEIRS
 
     @override
     async def ask(
         self, method: str, path: str, *, query: Mapping[str, str] | None = None, **_: Any
     ) -> Any:
         words = path.split("/")
+        if (selected := (query or {}).get("fieldSelector", "")).startswith("spec.nodeName="):
+            self.nodes_asked.append(selected.partition("=")[2])
+            return {"items": [{"metadata": {"uid": f"on-{self.nodes_asked[-1]}"}}]}
         if words[-1] != "endpointslices":
             return self._objects.get(words[-1], {"items": []})
         self.asked.append((words[-2], (query or {})["labelSelector"]))
         if self._faults:
             raise self._faults.pop(0)
-        return {"items": [AGENTS if words[-2] == "metering" else THEIRS]}
+        return {"items": [AGENTS if words[-2] == "metering" else self.theirs]}
 
 
 class _Silent:
@@ -118,7 +123,16 @@ def test_an_external_servers_pods_are_listed_with_the_agents(
         assert connection.asked == []
     else:
         assert connection.asked == [OF_AGENTS, OF_SERVICE]
-        assert found.behind_service == Listed((THEIRS,))
+        assert found.behind_service == Listed((THEIRS,), pods=frozenset({("node2", "on-node2")}))
+
+
+def test_pods_are_asked_for_on_no_more_nodes_than_a_service_may_have() -> None:
+    """An author's slices may name any number."""
+    connection = _Connection({})
+    many = (endpoint(f"n{number:03}", "10.2.0.1") for number in range(65))
+    connection.theirs = endpoint_slice("theirs", *many, endpoint(None, "10.2.0.2"))
+    observed(connection, begun(EXTERNAL))
+    assert connection.nodes_asked == [f"n{number:03}" for number in range(64)]
 
 
 def test_a_fault_that_may_pass_is_asked_once_more(monkeypatch: pytest.MonkeyPatch) -> None:

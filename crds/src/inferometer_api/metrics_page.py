@@ -43,7 +43,9 @@ _SCRAPING = """\
 Load generators and servers live as long as their run, so scrape them often: every 5 s. A scrape
 takes the load generator 0.4 ms of the loop that measures. A step that has ended stays visible until
 its load generator ends, which does not wait for a last scrape. What a run has found is told by the
-operator until the run is deleted, so that a run shorter than the scrape interval is not lost."""
+operator until the run is deleted, so that a run shorter than the scrape interval is not lost. A
+scrape of 200 finished runs stops the operator's loop for 2 ms where each has 8 scenarios, for 9 ms
+at the most of 32."""
 _LABELS = {
     "run_namespace, run": "The BenchmarkRun, by `metadata`; `local` is the namespace of a run "
     "without a cluster. Empty at a server that no run has started. Not called `namespace` and "
@@ -89,7 +91,9 @@ _RESULTS = 6
 _PROTOCOLS = 2
 _QUANTILES_TOLD = 4
 _FINISHED_RUNS = 200
-"""How many the operator tells of."""
+"""How many the operator tells of, and of as many that are not finished."""
+_MOST_SCENARIOS = 32
+"""Of a run."""
 
 
 def metrics_page() -> str:
@@ -186,7 +190,10 @@ def _cardinality() -> list[str]:
         for metric in METRICS["operator"]
         if "scenario" in metric.labels
     )
-    one, three = (_FINISHED_RUNS * (run + count * scenario) for count in (1, 3))
+    one, three, most = (
+        _FINISHED_RUNS * (run + count * scenario) for count in (1, 3, _MOST_SCENARIOS)
+    )
+    going = len((metrics.RUN_PHASE_SINCE, metrics.RUN_DEADLINE))
     load = (
         f"A load generator has {step_series()} series for each step of an open-loop scenario, "
         f"{series_of(metrics.LOAD_LATENCY)} of them the latency's. They end with its pod."
@@ -198,7 +205,9 @@ def _cardinality() -> list[str]:
     operating = (
         f"The operator has, for each of the newest {_FINISHED_RUNS} finished runs, {run} and "
         f"{scenario} for each scenario: {one:,} where {_FINISHED_RUNS} runs have one scenario "
-        f"each, {three:,} where they have three."
+        f"each, {three:,} where they have three, {most:,} at most, where each has "
+        f"{_MOST_SCENARIOS}. Each of {_FINISHED_RUNS} runs that are not finished has {going}; of "
+        "more, those that have begun come first, and of these the longest in their phase."
     )
     return [
         "Every label has few values: nothing that a client sends becomes one.",

@@ -41,7 +41,12 @@ RUNS = (
         "the inference server of a run",
     ),
     Right("batch", "jobs", ("create", "delete", "get", "watch"), "the load generator of a run"),
-    Right("", "pods", ("list", "watch"), "to see where servers are, and why one does not start"),
+    Right(
+        "",
+        "pods",
+        ("list", "watch"),
+        "to see where servers are, External ones too, and why one does not start",
+    ),
     Right("", "pods/log", ("get",), "the result is handed over in the load generator's log"),
     Right(
         "",

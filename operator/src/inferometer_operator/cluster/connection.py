@@ -4,6 +4,7 @@ By the official client, whose configuration knows every way to log in, but with 
 pass through the operator as the cluster gave them.
 """
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -21,6 +22,7 @@ JSON: Final = "application/json"
 APPLY: Final = "application/apply-patch+yaml"
 METADATA_ONLY: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 """Only an object's name, labels and the like travel: no Secret's content, no pod's spec."""
+METADATA_LIST: Final = METADATA_ONLY.replace("Metadata;", "MetadataList;")
 UNREACHABLE: Final = "unreachable"
 _TIMEOUT_SECONDS = 15.0
 _AUTHENTICATION = ["BearerToken"]
@@ -111,8 +113,12 @@ class Connection:
             if request.response.status >= 400:
                 self._failed(str(request.response.status))
 
-        async def broken(_: object, __: object, ___: aiohttp.TraceRequestExceptionParams) -> None:
-            self._failed(UNREACHABLE)
+        async def broken(
+            _: object, __: object, request: aiohttp.TraceRequestExceptionParams
+        ) -> None:
+            # An operator that ends breaks off its own requests.
+            if not isinstance(request.exception, asyncio.CancelledError):
+                self._failed(UNREACHABLE)
 
         trace.on_request_end.append(ended)
         trace.on_request_exception.append(broken)

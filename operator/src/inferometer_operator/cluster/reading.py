@@ -7,7 +7,12 @@ from typing import Any
 import aiohttp
 
 from inferometer_api.children import COMPONENT_LABEL, RESULT, selector
-from inferometer_operator.cluster.connection import JSON, METADATA_ONLY, Connection
+from inferometer_operator.cluster.connection import (
+    JSON,
+    METADATA_LIST,
+    METADATA_ONLY,
+    Connection,
+)
 from inferometer_operator.cluster.errors import RefusedError, UnreachableError
 from inferometer_operator.cluster.places import path
 from inferometer_operator.reconcile.case import controller
@@ -56,6 +61,16 @@ class Reader:
         """Return the run's pods, by name; one without a controller is somebody's own."""
         told = await self._selected("Pod", namespace, selector(run_uid))
         return tuple(pod for pod in told if controller(pod).get("kind") in _POD_CONTROLLERS)
+
+    async def pods_on(self, namespace: str, node: str) -> frozenset[str]:
+        """Return the UIDs of a namespace's pods, whosever they are, that are bound to a node."""
+        told = await self.connection.ask(
+            "GET",
+            path("Pod", namespace),
+            query={"fieldSelector": f"spec.nodeName={node}"},
+            accept=METADATA_LIST,
+        )
+        return frozenset(str(pod["metadata"]["uid"]) for pod in told["items"])
 
     async def result_maps(self, namespace: str, run_uid: str) -> tuple[Json, ...]:
         """Return the ConfigMaps that hold the run's result, by name."""

@@ -10,6 +10,7 @@ from datetime import datetime
 
 from inferometer_api.plan import PlannedAgent, PlannedServer
 from inferometer_operator.reconcile import pods
+from inferometer_operator.reconcile.behind_service import Behind, behind, endpoints
 from inferometer_operator.reconcile.case import Case, created
 from inferometer_operator.reconcile.observed import Json, Listed
 from inferometer_operator.reconcile.owned import server_pods
@@ -18,6 +19,8 @@ from inferometer_operator.settings import Agents
 
 _STARTS_SECONDS = 15.0
 """How long the plan may wait for an agent that starts on a node as new as the server's pod."""
+_MOST_PODS = 64
+"""An agent answers for as many at a time."""
 _MOST_NODES_TOLD = 4
 _PORT = "http"
 
@@ -47,28 +50,31 @@ class _Agent:
 
 def metering(case: Case, servers: Iterable[PlannedServer]) -> Metering:
     """Return which agents are asked about the servers of a plan that is made now."""
-    targets = _pods_by_node(case, servers)
-    if isinstance(targets, str):
-        return Metering(unmetered=targets)
+    targets = _targets(case, servers)
+    if not targets.uids_by_node:
+        return Metering(unmetered=targets.unmetered)
     settled, listed = case.settings.agent, case.observed.agents
-    if settled is None or listed is None:
+    if settled is None:
         return Metering(unmetered=_NONE_SETTLED)
+    if listed is None:
+        return Metering(unmetered=_NOT_LISTED)
     if why := _no_agents(settled, listed):
         return Metering(unmetered=why)
     found = list(_agents(listed.slices))
-    chosen = {node: _chosen(found, node, _ipv6(servers)) for node in targets}
+    chosen = {node: _chosen(found, node, _ipv6(servers)) for node in targets.uids_by_node}
     agents = tuple(
-        PlannedAgent(url=agent.url, node=node, pod_uids=targets[node])
+        PlannedAgent(url=agent.url, node=node, pod_uids=targets.uids_by_node[node])
         for node, agent in chosen.items()
         if agent is not None
     )
     absent = [node for node, agent in chosen.items() if agent is None]
     if not absent:
-        return Metering(agents)
+        return Metering(agents, targets.unmetered)
+    told = [_absent(settled, found, absent), *filter(None, [targets.unmetered])]
     starts = any(agent.node in absent and not agent.ready for agent in found)
     return Metering(
         agents,
-        unmetered=_absent(settled, found, absent),
+        unmetered="; ".join(told),
         until=later(_bound_at(case), _STARTS_SECONDS) if starts and case.launched else None,
     )
 
@@ -76,12 +82,16 @@ def metering(case: Case, servers: Iterable[PlannedServer]) -> Metering:
 def nodes_behind(case: Case) -> tuple[str, ...]:
     """Return the nodes of an External server's pods, where its Service tells them."""
     listed = case.observed.behind_service
-    return () if listed is None else tuple(_behind(case, listed.slices))
+    return () if listed is None else tuple(behind(listed).uids_by_node)
 
 
 _NONE_SETTLED = (
     "The operator knows no node agents (its setting agent names no namespace): let the cluster's "
     "admin install the chart inferometer-agent, and name its namespace to the operator"
+)
+_NOT_LISTED = (
+    "The node agents were not listed before the plan was made, since no server had an address "
+    "then: create the run again"
 )
 _BY_URL = (
     "The External server is named by a URL, so that its node is not known: name a Service of the "
@@ -89,37 +99,60 @@ _BY_URL = (
 )
 
 
-def _pods_by_node(case: Case, servers: Iterable[PlannedServer]) -> dict[str, list[str]] | str:
-    """Return the UIDs of the servers' pods by node, or why they are not known."""
+@dataclass(frozen=True, slots=True)
+class _Targets:
+    """The servers' pods that agents are asked about."""
+
+    uids_by_node: dict[str, list[str]]
+    unmetered: str = ""
+    """Why these are not all servers."""
+
+
+def _targets(case: Case, servers: Iterable[PlannedServer]) -> _Targets:
     if case.launched:
         found: dict[str, list[str]] = {}
         for server in servers:
             found.setdefault(server.node, []).append(server.pod_uid)
-        return found
+        return _Targets(found)
     external = case.run.spec.server.external
     if external is None or external.service is None:
-        return _BY_URL
+        return _Targets({}, _BY_URL)
     listed = case.observed.behind_service
     name = external.service.name
     if listed is None or listed.refusal:
         told = "" if listed is None else f": {listed.refusal}"
-        return f"The pods behind the Service {name} could not be listed{told}"
-    return _behind(case, listed.slices) or (
-        f"The Service {name} has no pods of the namespace {case.namespace} behind it that are "
-        "bound to a node, so that the External server's node is not known"
-    )
+        return _Targets({}, f"The pods behind the Service {name} could not be listed{told}")
+    return _askable(behind(listed), name, case.namespace)
 
 
-def _behind(case: Case, slices: Iterable[Json]) -> dict[str, list[str]]:
-    """Return the UIDs of the pods behind a Service by node, in order; also of those not ready."""
-    found: dict[str, set[str]] = {}
-    for endpoint, _ in _endpoints(slices):
-        pod = endpoint.get("targetRef") or {}
-        node, uid = endpoint.get("nodeName"), pod.get("uid")
-        own = pod.get("namespace", case.namespace) == case.namespace
-        if pod.get("kind") == "Pod" and own and node and uid:
-            found.setdefault(str(node), set()).add(str(uid))
-    return {node: sorted(found[node]) for node in sorted(found)}
+def _askable(found: Behind, service: str, namespace: str) -> _Targets:
+    """Return the pods behind a Service that agents can be asked about."""
+    where = f"pods of the namespace {namespace} that are bound to a node"
+    if not found.uids_by_node:
+        return _Targets(
+            {},
+            f"The Service {service} has no {where} behind it, so that the External server's node "
+            "is not known",
+        )
+    told = []
+    if found.others:
+        told.append(
+            f"Of what is behind the Service {service}, {_many(found.others, 'endpoint')} "
+            f"{'is' if found.others == 1 else 'are'} not among the {where}, so that not every "
+            "server's node is known"
+        )
+    told += [
+        f"The node agent on {node} answers for {_MOST_PODS} pods at a time, and the Service "
+        f"{service} has {len(uids)} there"
+        for node, uids in found.uids_by_node.items()
+        if len(uids) > _MOST_PODS
+    ]
+    fits = {node: uids for node, uids in found.uids_by_node.items() if len(uids) <= _MOST_PODS}
+    return _Targets(fits, "; ".join(told))
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def _no_agents(settled: Agents, listed: Listed) -> str:
@@ -131,7 +164,7 @@ def _no_agents(settled: Agents, listed: Listed) -> str:
             "cluster's admin name the operator's service account in the value operators of the "
             "chart inferometer-agent"
         )
-    if not any(True for _ in _endpoints(listed.slices)):
+    if not any(True for _ in endpoints(listed.slices)):
         return (
             f"There are no node agents behind {where}: let the cluster's admin install the chart "
             "inferometer-agent there, or correct the operator's setting agent"
@@ -161,7 +194,7 @@ def _chosen(found: Iterable[_Agent], node: str, ipv6: bool) -> _Agent | None:  #
 
 
 def _agents(slices: Iterable[Json]) -> Iterator[_Agent]:
-    for endpoint, slice_ in _endpoints(slices):
+    for endpoint, slice_ in endpoints(slices):
         ipv6 = slice_.get("addressType") == "IPv6"
         address, port = str(endpoint["addresses"][0]), _port(slice_)
         host = f"[{address}]" if ipv6 else address
@@ -172,16 +205,6 @@ def _agents(slices: Iterable[Json]) -> Iterator[_Agent]:
             # Absent means that it is not known, and is to be taken as ready.
             ready=(endpoint.get("conditions") or {}).get("ready") is not False,
         )
-
-
-def _endpoints(slices: Iterable[Json]) -> Iterator[tuple[Json, Json]]:
-    """Yield each endpoint that has an IP address and is not ending, and its slice."""
-    for each in slices:
-        if each.get("addressType") in {"IPv4", "IPv6"}:
-            for endpoint in each.get("endpoints") or ():
-                ends = (endpoint.get("conditions") or {}).get("terminating") is True
-                if endpoint.get("addresses") and not ends:
-                    yield endpoint, each
 
 
 def _port(slice_: Json) -> int | None:

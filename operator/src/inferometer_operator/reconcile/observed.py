@@ -74,6 +74,9 @@ class Listed:
     slices: tuple[Json, ...] = ()
     refusal: str = ""
     """Why they could not be listed, in the API server's words."""
+    pods: frozenset[tuple[str, str]] = frozenset()
+    """Node and UID of each pod of the Service's namespace on the nodes that the slices name, as the
+    pods say it; of an External server's Service alone."""
 
 
 @dataclass(frozen=True, slots=True)

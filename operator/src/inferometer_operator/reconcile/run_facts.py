@@ -64,6 +64,8 @@ class RunFacts:
     namespace: str
     name: str
     phase: Phase
+    begun: bool
+    """Whether it had its turn: it has what others wait for."""
     since: float
     """When its phase began."""
     deadline: float | None
@@ -84,6 +86,7 @@ def run_facts(raw: Json) -> RunFacts:
         namespace=str(metadata.get("namespace", "")),
         name=str(metadata["name"]),
         phase=status.phase or "Pending",
+        begun=started is not None,
         since=_since(status, created),
         deadline=None if started is None or limit is None else started + limit,
         finished=None if finished is None else _finished(run, status, started, finished),

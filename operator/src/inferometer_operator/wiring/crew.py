@@ -12,6 +12,8 @@ from inferometer_operator.wiring.worker import Edges, Worker
 
 _TOLD_SECONDS = 60.0
 """Within which all runs of a list are told, however many."""
+_RUNS_AT_ONCE = 50
+"""A run with many scenarios takes some milliseconds to read, and the Lease is renewed meanwhile."""
 _log = structlog.get_logger()
 
 
@@ -29,7 +31,9 @@ class Crew:
     async def begin(self) -> None:
         """Take in every run there is, before the first gets a turn."""
         runs = await self._edges.reader.runs(self._edges.settings.namespace)
-        for run in runs:
+        for number, run in enumerate(runs):
+            if number % _RUNS_AT_ONCE == 0:
+                await asyncio.sleep(0)
             self._see(run)
         for run in runs:
             self._employ(run)

@@ -4,18 +4,21 @@ Where that cannot be listed the run goes on without, and is told why.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 
 import structlog
 
 from inferometer_api.children import SERVER
 from inferometer_operator.cluster.errors import RefusedError, UnreachableError
 from inferometer_operator.cluster.reading import Reader
+from inferometer_operator.reconcile.behind_service import nodes_named
 from inferometer_operator.reconcile.observed import Json, Listed
 from inferometer_operator.reconcile.pods import address, component
 from inferometer_operator.settings import Settings
 
 _AGAIN_SECONDS = 1.0
+_MOST_NODES_ASKED = 64
+"""Slices may be anybody's: no more of the nodes that they name are looked at."""
 _log = structlog.get_logger()
 
 
@@ -27,24 +30,39 @@ async def of_agents(
     placed = any(component(pod) == SERVER and address(pod) for pod in pods)
     if settled is None or not (placed or service_of(run)):
         return None
-    return await _listed(reader, settled.namespace, settled.service)
+
+    async def ask() -> Listed:
+        return Listed(await reader.endpoint_slices(settled.namespace, settled.service))
+
+    return await _listed(ask)
 
 
 async def of_service(reader: Reader, run: Json) -> Listed | None:
     """Return what is behind the Service of a run's External server, None without such."""
-    name = service_of(run)
-    return None if name is None else await _listed(reader, run["metadata"]["namespace"], name)
+    name, namespace = service_of(run), str(run["metadata"]["namespace"])
+    if name is None:
+        return None
+
+    async def ask() -> Listed:
+        slices = await reader.endpoint_slices(namespace, name)
+        nodes = nodes_named(slices)[:_MOST_NODES_ASKED]
+        found = await asyncio.gather(*(reader.pods_on(namespace, node) for node in nodes))
+        pairs = zip(nodes, found, strict=True)
+        return Listed(slices, pods=frozenset((node, uid) for node, uids in pairs for uid in uids))
+
+    return await _listed(ask)
 
 
-async def _listed(reader: Reader, namespace: str, service: str) -> Listed:
+async def _listed(ask: Callable[[], Awaitable[Listed]]) -> Listed:
+    """Return the answer, with what kept it from coming; a fault that may pass is met once more."""
     try:
-        return Listed(await reader.endpoint_slices(namespace, service))
+        return await ask()
     except (RefusedError, UnreachableError) as error:
         if isinstance(error, RefusedError) and not error.passing:
             return _refused(error)
     await asyncio.sleep(_AGAIN_SECONDS)
     try:
-        return Listed(await reader.endpoint_slices(namespace, service))
+        return await ask()
     except (RefusedError, UnreachableError) as error:
         return _refused(error)
 

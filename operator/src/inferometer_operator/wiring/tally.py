@@ -57,9 +57,7 @@ class Tally:
             return
         facts = run_facts(run)
         # Of two of one name the earlier is gone, though nobody may have told.
-        before = self._by_name.get((facts.namespace, facts.name), uid)
-        if before != uid:
-            self.forget(before)
+        self.forget(self._by_name.get((facts.namespace, facts.name), uid))
         self._facts[uid], self._versions[uid] = facts, version
         self._by_name[facts.namespace, facts.name] = uid
 

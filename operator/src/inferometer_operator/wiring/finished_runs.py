@@ -1,0 +1,132 @@
+"""What does Prometheus read of the runs that are finished?
+
+Nothing of a finished run changes any more, and a scrape stops the loop that carries runs out. So
+the lines of a run are written once, and a scrape joins them: prometheus-client would write them all
+anew each time.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from heapq import nlargest
+
+from prometheus_client.utils import floatToGoString
+
+from inferometer_api.exposition import head
+from inferometer_api.metrics import (
+    RUN_ERRORS,
+    RUN_FINISHED,
+    RUN_INFO,
+    RUN_JOULES,
+    RUN_LATENCY,
+    RUN_NET_JOULES,
+    RUN_QPS,
+    RUN_QUERIES,
+    RUN_STARTED,
+    RUN_VALID,
+    Metric,
+)
+from inferometer_operator.reconcile.run_facts import FinishedFacts, RunFacts, ScenarioFacts
+
+MOST_FINISHED_RUNS = 200
+"""As many have series of their own."""
+
+_Sample = tuple[tuple[str, ...], float | None]
+"""The values of a series' labels, and its own; None: there is no such series."""
+
+
+class FinishedRuns:
+    """The newest finished runs, as they were told before."""
+
+    def __init__(self) -> None:
+        self._told: dict[str, tuple[RunFacts, tuple[bytes, ...]]] = {}
+
+    def page(self, runs: Iterable[RunFacts]) -> bytes:
+        """Return the newest of these runs that are finished, in Prometheus's text format."""
+        ended = ((run.finished.finished, run) for run in runs if run.finished is not None)
+        newest = nlargest(MOST_FINISHED_RUNS, ended, key=lambda each: each[0])
+        # Whoever is no more among them is forgotten here.
+        self._told = {run.uid: (run, self._lines(run)) for _, run in newest}
+        by_metric = zip(*(lines for _, lines in self._told.values()), strict=True)
+        told = list(by_metric) or [()] * len(_HEADS)
+        return b"".join(
+            part for begin, lines in zip(_HEADS, told, strict=True) for part in (begin, *lines)
+        )
+
+    def _lines(self, run: RunFacts) -> tuple[bytes, ...]:
+        before = self._told.get(run.uid)
+        if before is not None and before[0] is run:
+            return before[1]
+        return tuple(_written(metric, samples) for metric, samples in _samples(run))
+
+
+_OF_SCENARIOS: tuple[tuple[Metric, Callable[[ScenarioFacts], list[_Sample]]], ...] = (
+    (RUN_VALID, lambda each: [((), float(each.valid))]),
+    (RUN_QPS, lambda each: [((), each.queries_per_second)]),
+    (RUN_QUERIES, lambda each: [((), each.queries)]),
+    (RUN_ERRORS, lambda each: [((), each.errors)]),
+    (RUN_LATENCY, lambda each: [((name,), seconds) for name, seconds in each.latency_seconds]),
+    (RUN_JOULES, lambda each: [((each.attribution,), each.joules)]),
+    (RUN_NET_JOULES, lambda each: [((each.attribution,), each.net_joules)]),
+)
+_HEADS = tuple(
+    head(metric)
+    for metric in (
+        RUN_INFO,
+        RUN_STARTED,
+        RUN_FINISHED,
+        *(metric for metric, _ in _OF_SCENARIOS),
+    )
+)
+
+
+def _samples(run: RunFacts) -> Iterator[tuple[Metric, list[_Sample]]]:
+    """Yield each metric in the order of its head, and what it tells of a finished run."""
+    found = run.finished
+    if found is None:
+        return
+    name = (run.namespace, run.name)
+    yield RUN_INFO, [((*name, *_info(run, found)), 1.0)]
+    yield RUN_STARTED, [(name, found.started)]
+    yield RUN_FINISHED, [(name, found.finished)]
+    for metric, samples_of in _OF_SCENARIOS:
+        yield (
+            metric,
+            [
+                ((*name, each.scenario, each.step, *more), value)
+                for each in found.scenarios
+                for more, value in samples_of(each)
+            ],
+        )
+
+
+def _info(run: RunFacts, found: FinishedFacts) -> tuple[str, ...]:
+    return (
+        run.uid,
+        found.model,
+        found.runtime,
+        found.device,
+        found.protocol,
+        found.node,
+        found.outcome,
+        found.spec_hash,
+    )
+
+
+def _written(metric: Metric, samples: Iterable[_Sample]) -> bytes:
+    lines = (
+        f"{metric.name}{{{_labels(metric.labels, labels)}}} {floatToGoString(value)}\n"  # type: ignore[no-untyped-call]  # the library's own
+        for labels, value in samples
+        if value is not None
+    )
+    return "".join(lines).encode()
+
+
+def _labels(names: tuple[str, ...], values: tuple[str, ...]) -> str:
+    return ",".join(map(_label, names, values))
+
+
+@lru_cache(maxsize=1024)
+def _label(name: str, value: str) -> str:
+    """Return a label as it is written; most come again in the next line."""
+    escaped = value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
+    return f'{name}="{escaped}"'
