@@ -34,6 +34,23 @@ def write_slice(stage: Stage, namespace: str, service: str, *endpoints: Object) 
     stage.api.create("EndpointSlice", namespace, made)
 
 
+def a_pod_on(stage: Stage, node: str) -> str:
+    """Make a pod that is somebody's own and bound to a node, and return its UID."""
+    container = {
+        "name": "one",
+        "image": "r/theirs:1",
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "runAsNonRoot": True,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+    }
+    spec = {"nodeName": node, "automountServiceAccountToken": False, "containers": [container]}
+    told = stage.api.create("Pod", stage.namespace, {"metadata": {"name": "one"}, "spec": spec})
+    return str(told["metadata"]["uid"])
+
+
 def test_the_plan_names_the_agent_of_the_servers_node(stage: Stage, agents: str) -> None:
     """With the server pod's UID; the operator uses no right that neither chart grants."""
     stage.start_operator(agent={"namespace": agents})
@@ -79,9 +96,7 @@ def test_an_external_servers_agents_are_found_by_its_pods(stage: Stage, agents: 
     write_slice(stage, agents, AGENT, endpoint("node7", "10.1.0.7"))
     service = {"metadata": {"name": "theirs"}, "spec": {"ports": [{"port": 80}]}}
     stage.api.create("Service", stage.namespace, service)
-    spec = {"nodeName": "node7", "containers": [{"name": "one", "image": "r/theirs:1"}]}
-    made = stage.api.create("Pod", stage.namespace, {"metadata": {"name": "one"}, "spec": spec})
-    uid = made["metadata"]["uid"]
+    uid = a_pod_on(stage, "node7")
     pod = {"namespace": stage.namespace, "name": "one", "uid": uid}
     foreign = {"namespace": stage.namespace, "name": "two", "uid": "uid-of-two"}
     write_slice(

@@ -1,0 +1,54 @@
+"""Which failed requests of other libraries does the operator count?"""
+
+import asyncio
+import contextlib
+
+import aiohttp
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+from kubernetes.aio.client import Configuration
+
+from inferometer_operator.cluster.connection import Connection
+
+
+async def _counted(*, breaks: bool) -> list[str]:
+    """Return what was counted of a request that the server cuts, or that is given up here."""
+    counted: list[str] = []
+    came = asyncio.Event()
+
+    async def cut(request: web.Request) -> web.Response:
+        came.set()
+        if breaks and request.transport is not None:
+            request.transport.close()
+        await asyncio.Event().wait()
+        return web.Response()
+
+    application = web.Application()
+    application.router.add_get("/", cut)
+    async with (
+        TestServer(application, host="127.0.0.1") as server,
+        Connection(Configuration(), counted.append) as connection,
+        connection.session(aiohttp.TraceConfig()) as session,
+    ):
+        asking = asyncio.create_task(_ask(session, str(server.make_url("/"))))
+        await came.wait()
+        if not breaks:
+            asking.cancel()
+        with contextlib.suppress(asyncio.CancelledError, aiohttp.ClientError):
+            await asking
+    return counted
+
+
+async def _ask(session: aiohttp.ClientSession, url: str) -> None:
+    async with session.get(url):
+        pass
+
+
+def test_a_request_without_an_answer_counts() -> None:
+    """The API server was not reached."""
+    assert asyncio.run(_counted(breaks=True)) == ["unreachable"]
+
+
+def test_a_request_that_an_operator_gives_up_as_it_ends_does_not_count() -> None:
+    """The API server might have answered."""
+    assert asyncio.run(_counted(breaks=False)) == []
