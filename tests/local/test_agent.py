@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -110,7 +111,7 @@ def test_a_pod_that_comes_and_goes_is_followed(recorded: AgentProcess, node: Rec
 
 def test_what_is_no_target_is_refused(recorded: AgentProcess) -> None:
     """A query that names no target is answered 400 with a sentence; other pages are not there."""
-    for query in ("pod=..%2F..%2Fetc", "process=x", "&".join(f"process={i}" for i in range(1, 34))):
+    for query in ("pod=..%2F..%2Fetc", "process=x", "&".join(f"process={i}" for i in range(1, 66))):
         status, body = recorded.get(f"/v1/sample?{query}")
         assert status == 400
         assert "error" in body
@@ -142,6 +143,31 @@ def test_a_port_that_is_taken_is_refused(recorded: AgentProcess) -> None:
     ended = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
     assert ended.returncode == 2
     assert ended.stderr.splitlines()[-1].startswith("refused: The agent cannot listen at 127.0.0.1")
+
+
+def test_an_agent_listens_at_every_address(tmp_path: Path) -> None:
+    """Without a host it is reached by IPv4 and, where the machine has it, by IPv6."""
+    with agent(tmp_path, "--no-nvml", "--host", "") as process:
+        assert process.get("/healthz")[0] == 200
+        interfaces = Path("/proc/net/if_inet6")
+        if interfaces.exists() and f"{1:032x} " in interfaces.read_text():
+            with socket.create_connection(("::1", process.port), timeout=30) as connection:
+                connection.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
+                assert b" 200 OK" in connection.recv(4096)
+
+
+def test_a_driver_that_hangs_holds_up_nothing_else(tmp_path: Path) -> None:
+    """Energy and health are told while NVML does not answer, and the agent ends when told to."""
+    node = RecordedNode(tmp_path / "node")
+    (tmp_path / "nvml/gpu-0").mkdir(parents=True)
+    os.mkfifo(tmp_path / "nvml/gpu-0/nvmlDeviceGetUUID")
+    with agent(tmp_path, *node.options, "--nvml-root", str(tmp_path / "nvml")) as process:
+        sample = process.sample()
+        assert {each.domain for each in sample.energy} == {"package-0", "package-0-dram"}
+        (missing,) = [each.reason for each in sample.missing if each.source == "nvml"]
+        assert missing == "NVIDIA's driver has not answered within 1 s"
+        assert process.get("/healthz")[0] == 200
+        assert process.ended() == 0
 
 
 def test_sigterm_ends_an_agent_at_once(tmp_path: Path, node: RecordedNode) -> None:

@@ -10,8 +10,10 @@ from threading import Thread
 import pytest
 from typing_extensions import override
 
+from inferometer_api.telemetry import AgentSample
+from inferometer_cli.children import Child
 from inferometer_cli.exits import RefusedError
-from inferometer_cli.local_agent import Agent, agent_of, metering
+from inferometer_cli.local_agent import Agent, Metering, agent_of, metering
 from inferometer_cli.local_server import Server
 from support.agent_process import agent
 
@@ -24,6 +26,18 @@ def found(url: str | None, *, is_launched: bool = True) -> Agent | None:
             return await agent_of(url, is_launched=is_launched, stack=stack)
 
     return asyncio.run(ask())
+
+
+async def metered(url: str = "", *command: str) -> Metering:
+    """Return the metering of a child by the agent at a URL; without one by the child itself."""
+    child = await Child.start("child", command)
+    try:
+        if not url:
+            return await metering(Agent("n", process=child), Server(url="http://127.0.0.1:8000"))
+        server = Server(url="http://127.0.0.1:8000", process=child)
+        return await metering(Agent("n", url=url), server)
+    finally:
+        await child.stop(grace_seconds=0.0)
 
 
 @contextmanager
@@ -59,6 +73,53 @@ def test_an_agent_that_runs_is_taken_by_its_node(tmp_path: Path) -> None:
     assert taken == Agent(node="n7", url=process.url)
     (planned,) = asyncio.run(metering(taken, Server(url="http://127.0.0.1:8000"))).agents
     assert (planned.url, planned.node, planned.process_ids) == (process.url, "n7", [])
+
+
+def test_an_agent_of_this_machine_is_asked_for_the_server(tmp_path: Path) -> None:
+    """Machine and process are the server's own: it is planned with that process."""
+    with agent(tmp_path, "--no-nvml") as process:
+        (planned,) = asyncio.run(metered(process.url, "sleep", "60")).agents
+    assert len(planned.process_ids) == 1
+
+
+def test_an_agent_of_another_machine_is_refused(tmp_path: Path) -> None:
+    """Of a machine that was started at another time no process is the server."""
+    proc = tmp_path / "proc/sys/kernel/random"
+    proc.mkdir(parents=True)
+    (proc / "boot_id").write_text("6fdd4dba-2c4c-4c6c-9a8a-3f6a5c2a7f10\n")
+    words = ("--no-nvml", "--node", "far", "--proc-root", str(tmp_path / "proc"))
+    with (
+        agent(tmp_path, *words) as process,
+        pytest.raises(RefusedError, match=r"it watches another machine \(far\). Name an agent of"),
+    ):
+        asyncio.run(metered(process.url, "sleep", "60"))
+
+
+def test_a_recorded_machine_is_believed(tmp_path: Path) -> None:
+    """Recorded files that tell no start of a machine may be of this one."""
+    (tmp_path / "proc").mkdir()
+    with agent(tmp_path, "--no-nvml", "--proc-root", str(tmp_path / "proc")) as process:
+        assert asyncio.run(metered(process.url, "sleep", "60")).agents
+
+
+def test_a_newer_agents_long_answer_is_read_whole() -> None:
+    """Fields of a later release are passed over, in however many pieces an answer comes."""
+    sample = AgentSample(agent_version="9", instance="i", node="n1", monotonic_ns=1, unix_ns=1)
+    body = sample.model_dump_json(exclude_none=True).encode()
+    newer = body[:-1] + b',"newField":"' + b"x" * 500_000 + b'"}'
+    with answering(200, newer) as url:
+        assert found(url) == Agent(node="n1", url=url)
+    endless = body[:-1] + b',"newField":"' + b"x" * 2**20 + b'"}'
+    with answering(200, endless) as url, pytest.raises(RefusedError, match="more than 1048576"):
+        found(url)
+
+
+@pytest.mark.parametrize("said", ["warning: something", "{}", "[]", "7", '{"port": "x"}'])
+def test_an_agent_that_says_something_else_costs_the_energy_alone(said: str) -> None:
+    """A child that does not say where it listens is no agent, and no end of the run."""
+    told = asyncio.run(metered("", "echo", said))
+    assert told.agents == []
+    assert "the node agent could not be started: it said" in told.unmetered
 
 
 def test_an_external_server_has_no_agent_by_itself() -> None:

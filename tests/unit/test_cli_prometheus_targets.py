@@ -63,6 +63,21 @@ def test_a_file_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
         pass
 
 
+def test_a_folder_that_goes_away_ends_no_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A process whose address cannot be written is measured all the same; it is told once."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    with PrometheusTargets(folder / "t.json", "r") as targets:
+        (folder / "t.json").unlink()
+        folder.rmdir()
+        targets.add("server", "127.0.0.1:81")
+        targets.add("load generator", "127.0.0.1:82")
+    said = capsys.readouterr().err
+    assert said.count("cannot be written any more: No such file") == 1
+
+
 def test_a_folder_that_goes_away_costs_nothing_at_the_end(tmp_path: Path) -> None:
     """What was measured is not lost because its targets cannot be taken out."""
     folder = tmp_path / "folder"

@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inferometer_telemetry.counting import Energy, Rising, step
+from inferometer_telemetry.counting import Energy, Highest, Rising, step
 
 RANGE = 262_143_328_850
 SECOND = 10**9
@@ -53,6 +53,27 @@ def test_a_slow_reader_still_sees_a_wrap_around() -> None:
     """What can be had within the time between two readings is a wrap-around: 240 kJ in a minute."""
     grown, how = step(20 * 10**9, 5, range_microjoules=RANGE, elapsed_ns=60 * SECOND)
     assert (grown, how) == (RANGE - 20 * 10**9 + 5, "Wrapped")
+
+
+def test_what_was_not_read_for_long_is_not_known() -> None:
+    """After a range's worth of a kilowatt the counter may have wrapped unseen: it began anew."""
+    small = 65_712_999_999
+    energy = Energy(small)
+    assert energy.take(0, 0)
+    assert energy.take(20_000_000_000, small), "65 s are within the range of a kilowatt"
+    assert not energy.take(34_287_000_001, small + 200 * SECOND)
+    assert energy.microjoules == 0
+    assert energy.take(34_287_000_005, small + 201 * SECOND)
+    assert energy.microjoules == 4
+
+
+@given(readings=st.lists(st.integers(0, 2**62), min_size=1, max_size=50))
+def test_a_sum_that_dips_or_leaps_for_a_moment_counts_once(readings: list[int]) -> None:
+    """A total of parts is its highest reading: what is missed once is not added again."""
+    total = Highest.at(readings[0])
+    told = [total.take(reading) for reading in readings]
+    assert total.total == max(readings)
+    assert told == [reading >= max(readings[: at + 1]) for at, reading in enumerate(readings)]
 
 
 def test_a_counter_without_a_range_cannot_wrap() -> None:

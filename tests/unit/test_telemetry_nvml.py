@@ -98,15 +98,51 @@ def test_busy_time_is_shared_by_process(node: GpuNode) -> None:
         node.now_ns += SECOND
         rows = [(11, 30), (12, 10), (22, 40), (33, 20)]
         gpu.samples((process, node.stamp, percent) for process, percent in rows)
+        gpu.utilization(90)
         found = node.read()
     assert busy(found) == {
         ONE: pytest.approx(0.4 * 60 * MICROSECONDS, rel=0.01),
         OTHER: pytest.approx(0.4 * 60 * MICROSECONDS, rel=0.01),
     }
     (reading,) = found.gpus
-    assert reading.busy_microseconds == pytest.approx(60 * MICROSECONDS, rel=0.01)
+    assert reading.busy_microseconds == 54 * MICROSECONDS, "the GPU's own utilisation"
     assert reading.foreign is True
     assert node.read(asked=[ONE]).uses.keys() == {ONE}
+
+
+def test_a_sample_of_more_than_all_is_all(node: GpuNode) -> None:
+    """No process keeps a GPU busy for longer than the time that went by."""
+    node.gpus[0].processes([11])
+    node.gpus[0].samples([(11, node.stamp, 100)])
+    node.read()
+    node.now_ns += SECOND
+    node.gpus[0].samples([(11, node.stamp, 250)])
+    assert busy(node.read()) == {ONE: MICROSECONDS}
+
+
+def test_a_gpu_is_busy_without_a_sample_of_a_process(node: GpuNode) -> None:
+    """Who kept a GPU busy may be hidden or have ended: its own utilisation counts all the same."""
+    node.gpus[0].processes([11])
+    node.read()
+    node.gpus[0].utilization(80)
+    found = node.read(5)
+    assert found.gpus[0].busy_microseconds == 4 * MICROSECONDS
+    assert busy(found) == {ONE: 0}
+
+
+def test_a_second_reading_of_one_moment_counts_nothing(node: GpuNode) -> None:
+    """Who is told a reading again is told it whole, for other targets too; no GPU is asked."""
+    gpu = node.gpus[0]
+    gpu.processes([11])
+    gpu.refuse("nvmlDeviceGetTotalEnergyConsumption")
+    node.read()
+    node.now_ns += SECOND
+    gpu.samples([(11, node.stamp, 50)])
+    gpu.utilization(50)
+    first = node.read()
+    gpu.power(90_000)
+    assert node.read() == first
+    assert node.read(asked=[OTHER]).gpus[0].foreign is True
 
 
 def test_a_reading_between_two_samples_counts_none_twice(node: GpuNode) -> None:
@@ -210,7 +246,7 @@ def test_in_another_pid_namespace_nobody_is_ruled_out(node: GpuNode) -> None:
     assert found.gpus[0].foreign is None
     assert "a pod needs hostPID" in reasons(found)
     node.gpus[0].processes([11, 33])
-    assert node.read(asked=[ONE]).gpus[0].foreign is True
+    assert node.read(1, asked=[ONE]).gpus[0].foreign is True
     node.gpus[0].utilization(50)
     assert node.read(1).gpus[0].busy_microseconds == MICROSECONDS // 2
 

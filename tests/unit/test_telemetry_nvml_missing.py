@@ -74,6 +74,49 @@ def test_a_counter_that_is_silent_for_a_moment_goes_on(node: GpuNode) -> None:
     assert [(each.method, each.microjoules) for each in found.energy] == [("Counter", 2_000_000)]
 
 
+def test_a_counter_that_was_read_is_never_left_for_power(node: GpuNode) -> None:
+    """A driver that gives it up later leaves the energy missing: two ways are not one total."""
+    node.gpus[0].refuse("nvmlDeviceGetTotalEnergyConsumption", NO_PERMISSION)
+    node.read()
+    node.gpus[0].energy(5_000_000)
+    node.read(1)
+    node.gpus[0].refuse("nvmlDeviceGetTotalEnergyConsumption")
+    found = node.read(1)
+    assert found.energy == []
+    assert "its energy counter is not told: Not Supported" in reasons(found)
+    node.gpus[0].energy(5_002_000)
+    assert joules(node.read(1)) == {"gpu-0": 2.0}
+
+
+def test_power_stays_power_when_a_counter_comes(node: GpuNode) -> None:
+    """A GPU whose power is summed up goes on so, whatever its driver learns."""
+    node.gpus[0].refuse("nvmlDeviceGetTotalEnergyConsumption")
+    node.read()
+    node.gpus[0].energy(9_000_000)
+    found = node.read(2)
+    assert [(each.method, each.microjoules) for each in found.energy] == [
+        ("PowerIntegral", 100_000_000)
+    ]
+
+
+def test_gpus_that_change_places_keep_their_figures(tmp_path: Path) -> None:
+    """After a new start of the driver each GPU counts on by its UUID, at its new index."""
+    node = GpuNode(tmp_path / "nvml", count=2)
+    one, two = node.gpus
+    node.read()
+    one.energy(5_001_000)
+    two.energy(5_002_000)
+    one.refuse("nvmlDeviceGetMemoryInfo", DRIVER_NOT_LOADED)
+    node.read(1)
+    one.tell("nvmlDeviceGetMemoryInfo", "total 2\nfree 1\nused 1")
+    one.folder.rename(node.root / "kept")
+    two.folder.rename(node.root / "gpu-0")
+    (node.root / "kept").rename(node.root / "gpu-1")
+    found = node.read(60)
+    assert joules(found) == {"gpu-0": 2.0, "gpu-1": 1.0}
+    assert [(each.index, each.uuid) for each in found.gpus] == [(0, two.uuid), (1, one.uuid)]
+
+
 def test_a_counter_that_went_back_is_not_believed(node: GpuNode) -> None:
     """After a new start of the driver the energy is missing, until the agent is started anew."""
     node.read()

@@ -116,6 +116,39 @@ def test_a_machine_without_counters_says_so(tmp_path: Path) -> None:
     assert joules(rapl.read(2 * SECOND))["package-0"] == 7.0
 
 
+def test_a_zone_that_comes_late_counts_from_then_on(tmp_path: Path) -> None:
+    """The tree is listed again each minute; the domains that were there go on."""
+    node = RecordedNode(tmp_path / "node", packages=2)
+    late = node.powercap("intel-rapl:1")
+    late.rename(tmp_path / "late")
+    rapl = Rapl(node.sys_root)
+    assert set(joules(rapl.read(0))) == {"package-0", "package-0-dram"}
+    (tmp_path / "late").rename(late)
+    node.advance(joules={"package-0": 5, "package-1": 1})
+    assert "package-1" not in joules(rapl.read(59 * SECOND))
+    assert joules(rapl.read(60 * SECOND)) == {
+        "package-0": 5.0,
+        "package-0-dram": 0.0,
+        "package-1": 0.0,
+        "package-1-dram": 0.0,
+    }
+    node.advance(joules={"package-0": 5, "package-1": 7})
+    found = rapl.read(61 * SECOND)
+    assert (joules(found)["package-0"], joules(found)["package-1"]) == (10.0, 7.0)
+    assert found.goes_on
+
+
+def test_a_counter_that_nobody_read_for_minutes_begins_anew(tmp_path: Path) -> None:
+    """An agent that stood still does not tell what it cannot know, and says so."""
+    node = RecordedNode(tmp_path)
+    rapl = Rapl(node.sys_root)
+    rapl.read(0)
+    node.advance(joules={"package-0": 80_000})
+    found = rapl.read(263 * SECOND)
+    assert not found.goes_on
+    assert "not read for so long" in found.missing[0].reason
+
+
 def test_a_tree_without_packages_says_so(tmp_path: Path) -> None:
     """A tree with psys alone gives a reason, since psys is more than the processor."""
     zone = tmp_path / "class/powercap/intel-rapl:0"

@@ -15,7 +15,7 @@ from inferometer_api.telemetry import (
     MissingSource,
     TargetReading,
 )
-from inferometer_telemetry.sampler import Clocks, Places, Sampler
+from inferometer_telemetry.sampler import FLOOR_NS, Clocks, Places, Sampler
 from inferometer_telemetry.sources import GpusFound, Target
 from inferometer_telemetry.targets import KNOWN_NS, MOST_KNOWN
 from support.recorded_node import RANGE_MICROJOULES, RecordedNode
@@ -184,6 +184,67 @@ def test_a_count_that_goes_back_is_held_and_told(tmp_path: Path) -> None:
     assert "went back" in next(each.reason for each in sample.missing if each.subject == UID)
 
 
+def test_a_child_that_is_missed_once_is_counted_once(tmp_path: Path) -> None:
+    """A process tree's CPU time that dips between two readings is right again at the next."""
+    node = RecordedNode(tmp_path)
+    node.add_process(50)
+    node.add_process(51, parent=50)
+    node.advance(processes={50: 6, 51: 4})
+    sampler = a_sampler(node, Time())
+    asked = [Target(process_id=50)]
+    sampler.sample(asked)
+    children = node.proc_root / "50/task/50/children"
+    children.write_text("")
+    held = sampler.sample(asked)
+    children.write_text("51 ")
+    told = [sample.targets[0].cpu_microseconds for sample in (held, sampler.sample(asked))]
+    assert told == [10_000_000, 10_000_000]
+    assert "went back" in next(each.reason for each in held.missing if each.subject == "process:50")
+
+
+def test_who_asks_too_soon_is_told_the_reading_before(tmp_path: Path) -> None:
+    """No energy counter is read more than once in 50 ms for askers; the time is the reading's."""
+    node, time = RecordedNode(tmp_path), Time()
+    sampler = a_sampler(node, time)
+    first = sampler.sample([])
+    node.advance(joules={"package-0": 30}, busy_seconds=3)
+    time.now_ns += FLOOR_NS - 1
+    again = sampler.sample([Target(UID)])
+    assert (again.energy, again.cpu, again.monotonic_ns) == (
+        first.energy,
+        first.cpu,
+        first.monotonic_ns,
+    )
+    assert UID in {each.subject for each in again.missing}
+    time.now_ns += 1
+    after = sampler.sample([])
+    assert (energy(after)["package-0"], after.monotonic_ns) == (30.0, time.now_ns)
+
+
+def test_a_regular_sample_makes_no_edge_early(tmp_path: Path) -> None:
+    """Who asks just after a regular sample has a reading of that moment; time never goes back."""
+    node, time = RecordedNode(tmp_path), Time()
+    sampler = a_sampler(node, time)
+    sampler.tick(sampler.look())
+    time.now_ns += 1_000_000
+    assert sampler.sample([]).monotonic_ns == time.now_ns
+    time.now_ns += 1_000_000
+    tick = sampler.tick(sampler.look()).sample
+    assert tick.monotonic_ns == time.now_ns
+    assert sampler.sample([]).monotonic_ns == tick.monotonic_ns
+
+
+def test_a_sample_says_which_machine_and_process_it_is_of(tmp_path: Path) -> None:
+    """The kernel's boot ID, and when a process began; a recorded machine may have none."""
+    node = RecordedNode(tmp_path)
+    node.add_process(50)
+    asked = [Target(process_id=50)]
+    assert a_sampler(node, Time()).sample(asked).boot_id == ""
+    write(node.proc_root / "sys/kernel/random/boot_id", f"{OTHER}\n")
+    sample = a_sampler(node, Time()).sample(asked)
+    assert (sample.boot_id, sample.targets[0].start_ticks) == (OTHER, 7050)
+
+
 def test_another_process_of_the_same_number_is_not_the_target(tmp_path: Path) -> None:
     """A process ID that was given anew is missing, with the reason."""
     node = RecordedNode(tmp_path)
@@ -239,7 +300,7 @@ def test_a_target_is_known_for_five_minutes(tmp_path: Path) -> None:
     assert sampler.sample([Target(UID)]).targets[0].cpu_microseconds == 11_500_000
 
 
-def test_no_more_than_64_targets_are_known(tmp_path: Path) -> None:
+def test_no_more_than_256_targets_are_known(tmp_path: Path) -> None:
     """The one that was not asked for the longest is forgotten first."""
     node, time = RecordedNode(tmp_path), Time()
     for process_id in range(100, 100 + MOST_KNOWN + 1):

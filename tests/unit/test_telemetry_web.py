@@ -48,10 +48,10 @@ def test_what_is_no_process_is_refused(number: str) -> None:
         targets([], [number])
 
 
-def test_a_request_asks_for_32_targets_at_most() -> None:
+def test_a_request_asks_for_64_targets_at_most() -> None:
     """One request cannot make the agent read without end."""
     assert len(targets([], [str(each) for each in range(1, MOST_ASKED + 1)])) == MOST_ASKED
-    with pytest.raises(RefusedQueryError, match="33 targets were asked for"):
+    with pytest.raises(RefusedQueryError, match="65 targets were asked for"):
         targets([UID], [str(each) for each in range(1, MOST_ASKED + 1)])
 
 

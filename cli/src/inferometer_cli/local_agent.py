@@ -6,6 +6,7 @@ import socket
 import sys
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from pydantic import ValidationError
@@ -48,7 +49,7 @@ async def agent_of(url: str | None, *, is_launched: bool, stack: AsyncExitStack)
     no agent answers at `url`.
     """
     if url is not None:
-        return Agent(node=await _node_at(url), url=url.rstrip("/"))
+        return Agent(node=(await _sample_at(url)).node, url=url.rstrip("/"))
     if not is_launched:
         return None
     node = socket.gethostname()
@@ -58,11 +59,23 @@ async def agent_of(url: str | None, *, is_launched: bool, stack: AsyncExitStack)
 
 
 async def metering(agent: Agent | None, server: Server) -> Metering:
-    """Return what the plan says of the agent, once it listens; a run goes on without one."""
+    """Return what the plan says of the agent, once it listens; a run goes on without one.
+
+    Raises RefusedError where the agent that was named watches another machine than the server's.
+    """
     if agent is None:
         return Metering([], "the server is External: name its node's agent by --agent URL")
     url = agent.url
-    if agent.process is not None:
+    process_ids = [] if server.process is None else [server.process.process_id]
+    if agent.process is None:
+        for process_id in process_ids:
+            why = why_not_of(await _sample_at(url, process_id), process_id)
+            if why:
+                raise RefusedError(
+                    f"--agent {url} cannot tell what the server uses: {why}. Name an agent of this "
+                    "machine, or leave --agent out: the run then starts its own."
+                )
+    else:
         try:
             async with asyncio.timeout(_BEGIN_SECONDS):
                 url = f"http://127.0.0.1:{await _port(agent.process)}"
@@ -70,20 +83,51 @@ async def metering(agent: Agent | None, server: Server) -> Metering:
             why = str(error) or f"it did not listen within {_BEGIN_SECONDS:g} s"
             reason = with_last_lines(f"the node agent could not be started: {why}", agent.process)
             return Metering([], reason.removesuffix("."))
-    process_ids = [] if server.process is None else [server.process.process_id]
     return Metering([PlannedAgent(url=url, node=agent.node, process_ids=process_ids)])
+
+
+def why_not_of(sample: AgentSample, process_id: int, proc_root: Path = Path("/proc")) -> str:
+    """Return why a sample cannot be of a process of this machine; empty where it can.
+
+    A recorded machine, and an agent of before there were these fields, are believed.
+    """
+    if not sample.boot_id:
+        return ""
+    if sample.boot_id != _said(proc_root / "sys/kernel/random/boot_id").strip():
+        return f"it watches another machine ({sample.node})"
+    found = next((each for each in sample.targets if each.process_id == process_id), None)
+    # Behind the name, which is in brackets and may hold anything, the 20th is when it began.
+    begun = _said(proc_root / f"{process_id}/stat").rpartition(")")[2].split()[19:20]
+    if found is None or (found.start_ticks is not None and [str(found.start_ticks)] != begun):
+        return f"it knows another process {process_id}, or none: its processes have other numbers"
+    return ""
+
+
+def _said(path: Path) -> str:
+    """Return what a file says; empty where it is not there."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
 
 
 async def _port(child: Child) -> int:
     async for line in child.lines():
-        return int(json.loads(line)["port"])
+        try:
+            return int(json.loads(line)["port"])
+        except (ValueError, LookupError, TypeError):
+            raise ConnectionError(f"it said {line[:80]!r} instead of where it listens") from None
     raise ConnectionError("it ended at its start")
 
 
-async def _node_at(url: str) -> str:
-    """Return the node that the agent at a URL watches. Raises RefusedError."""
+async def _sample_at(url: str, process_id: int | None = None) -> AgentSample:
+    """Return a sample of the agent at a URL, of a process where one is named. Raises RefusedError.
+
+    Fields that this version does not know are passed over: agents have releases of their own.
+    """
     if not _is_base(url):
         raise RefusedError(f"--agent {url} is no agent's URL: it is http://HOST:PORT.")
+    asked = "" if process_id is None else f"?process={process_id}"
     # Heavy to import, and seldom needed.
     import aiohttp
 
@@ -91,11 +135,15 @@ async def _node_at(url: str) -> str:
     try:
         async with (
             aiohttp.ClientSession(timeout=timeout) as session,
-            session.get(f"{url.rstrip('/')}{SAMPLE_PATH}", allow_redirects=False) as answer,
+            session.get(f"{url.rstrip('/')}{SAMPLE_PATH}{asked}", allow_redirects=False) as answer,
         ):
             answer.raise_for_status()
-            body = await answer.content.read(_MOST_BYTES)
-        return AgentSample.model_validate_json(body).node
+            body = b""
+            async for piece in answer.content.iter_any():
+                body += piece
+                if len(body) > _MOST_BYTES:
+                    raise ValueError(f"what answers there said more than {_MOST_BYTES} bytes")
+        return AgentSample.model_validate_json(body, extra="ignore")
     except ValidationError:
         raise _refused(url, "what answers there is no agent of this version") from None
     except aiohttp.ClientResponseError as error:

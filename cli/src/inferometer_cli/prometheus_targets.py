@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal, Self
 
 from inferometer_cli.exits import RefusedError
+from inferometer_cli.terminal import tell
 
 Component = Literal["server", "load generator", "node agent"]
 
@@ -21,6 +22,7 @@ class PrometheusTargets:
         self._file = file
         self._run = run
         self._addresses: dict[Component, str] = {}
+        self._is_told = False
 
     @property
     def is_kept(self) -> bool:
@@ -50,9 +52,17 @@ class PrometheusTargets:
                     self._file.unlink()
 
     def add(self, component: Component, address: str) -> None:
-        """Tell of one more process, by its HOST:PORT."""
+        """Tell of one more process, by its HOST:PORT; a run goes on where that cannot be."""
         self._addresses[component] = address
-        self._write()
+        try:
+            self._write()
+        except OSError as error:
+            if not self._is_told:
+                tell(
+                    f"inferometer: --prometheus-targets {self._file} cannot be written any more: "
+                    f"{error.strerror}. The run goes on; Prometheus does not find all of it."
+                )
+            self._is_told = True
 
     def _write(self) -> None:
         if self._file is None:
@@ -66,5 +76,6 @@ class PrometheusTargets:
             beside.write_text(json.dumps(groups, indent=2) + "\n", encoding="utf-8")
             beside.replace(self._file)
         except OSError:
-            beside.unlink(missing_ok=True)
+            with suppress(OSError):
+                beside.unlink(missing_ok=True)
             raise

@@ -70,6 +70,8 @@ class TargetReading(Document):
     pod_uid: str = ""
     process_id: Integer | None = None
     """Of a process that was asked for; then pod_uid is empty."""
+    start_ticks: Total | None = None
+    """When the process began, in clock ticks since the boot: it tells two of one ID apart."""
     cpu_microseconds: Total
     throttled_microseconds: Total | None = None
     """How long its threads waited since their CPU limit was used up; absent where it has none."""
@@ -124,8 +126,11 @@ class AgentSample(Document):
     instance: str
     """Drawn at the agent's start: what it counts is comparable within one instance only."""
     node: str
+    boot_id: str = ""
+    """Drawn by the kernel at its start: which machine this is; empty where that is not told."""
     monotonic_ns: Total
-    """The node's monotonic clock when the sample was taken."""
+    """The node's monotonic clock when its counters were read; who asks again within 50 ms is told \
+the same reading."""
     unix_ns: Total
     energy: list[EnergyReading] = Field(default_factory=list)
     cpu: CpuReading | None = None

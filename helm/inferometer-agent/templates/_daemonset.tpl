@@ -71,7 +71,8 @@ spec:
         imagePullPolicy: {{ $values.images.pullPolicy }}
         command: [python3, -m, inferometer_telemetry]
         args:
-        - --host=0.0.0.0
+        # Every address, of IPv4 and IPv6.
+        - --host=
         - --port={{ $values.agent.port }}
         - --interval-seconds={{ $values.intervalSeconds }}
         - --sys-root=/host/sys

@@ -6,6 +6,7 @@ When it listens it tells so by one line of JSON on standard output, `{"event": "
 
 import asyncio
 import signal
+import socket
 import sys
 import time
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ import structlog
 from aiohttp import web
 from prometheus_client import CollectorRegistry, ProcessCollector
 
+from inferometer_telemetry.gpu.aside import Aside
 from inferometer_telemetry.gpu.source import open_gpus
 from inferometer_telemetry.metrics import NodeMetrics
 from inferometer_telemetry.options import Options, options
@@ -59,7 +61,7 @@ async def _serve(asked: Options) -> int:
     )
     await runner.setup()
     try:
-        await web.TCPSite(runner, asked.host, asked.port).start()
+        await web.SockSite(runner, _listening(asked.host, asked.port)).start()
     except OSError as error:
         where = f"{asked.host}:{asked.port}"
         sys.stderr.write(f"refused: The agent cannot listen at {where}: {error.strerror}.\n")
@@ -79,6 +81,15 @@ async def _serve(asked: Options) -> int:
     return _EXIT_DONE
 
 
+def _listening(host: str, port: int) -> socket.socket:
+    """Return a socket that listens; without a host at every address, IPv4 and, if there, IPv6."""
+    if not host and socket.has_dualstack_ipv6():
+        return socket.create_server((host, port), family=socket.AF_INET6, dualstack_ipv6=True)
+    found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    family, *_, address = min(found, key=lambda each: each[0] != socket.AF_INET)
+    return socket.create_server(address, family=family)
+
+
 def _sampler(asked: Options) -> Sampler:
     off = asked.off
     places = Places(
@@ -87,6 +98,6 @@ def _sampler(asked: Options) -> Sampler:
         proc=asked.proc_root,
         cgroup=None if "cgroup" in off else asked.cgroup_root,
     )
-    gpus = None if "nvml" in off else open_gpus(asked.nvml_root)
+    gpus = None if "nvml" in off else Aside(open_gpus(asked.nvml_root))
     clocks = Clocks(time.monotonic_ns, time.time_ns, lambda: str(uuid4()))
     return Sampler(places, gpus, node=asked.node, version=version("inferometer"), clocks=clocks)

@@ -9,6 +9,9 @@ MOST_BYTES = 2**53 - 1
 _MOST_WATTS = 10_000
 """No package takes as much: a counter that seems to have wrapped with more began anew."""
 _SLACK_MICROJOULES = 1_000 * 10**6
+_FULL_WATTS = 1_000
+"""What a package may take for long: after a range's worth of it, nobody knows how often the counter
+has wrapped."""
 
 Step = Literal["Forward", "Wrapped", "Anew"]
 
@@ -19,8 +22,11 @@ def step(
     """Return what an energy counter grew by, in microjoules, and how that was told.
 
     A reading below the one before is a wrap-around at `range_microjoules` where the power that
-    this means can be, else a counter that began anew: how much was used then is not known (0).
+    this means can be, else a counter that began anew: how much was used then is not known (0). It
+    is not known either where the reading before is so long ago that it may have wrapped unseen.
     """
+    if range_microjoules is not None and elapsed_ns > range_microjoules * 1000 // _FULL_WATTS:
+        return 0, "Anew"
     if now >= before:
         return now - before, "Forward"
     if range_microjoules is not None and before <= range_microjoules:
@@ -77,3 +83,25 @@ class Rising:
     def at(cls, reading: int) -> "Rising":
         """Return a total that begins with what the counter already shows."""
         return cls(total=min(MOST, reading), _reading=reading)
+
+
+@dataclass(slots=True)
+class Highest:
+    """A total that never falls, from a sum whose parts are not all read at one moment.
+
+    A part that moves from one to another meanwhile is missed or taken twice, and is right again at
+    the next reading: only what is above the highest reading so far is more.
+    """
+
+    total: int = 0
+
+    def take(self, reading: int) -> bool:
+        """Take in a reading; return whether it is not below the highest one."""
+        goes_on = reading >= self.total
+        self.total = min(MOST, max(self.total, reading))
+        return goes_on
+
+    @classmethod
+    def at(cls, reading: int) -> "Highest":
+        """Return a total that begins with what is read first."""
+        return cls(total=min(MOST, reading))

@@ -54,7 +54,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Tells over HTTP what this node does: energy, CPU, GPUs, and what pods use.",
     )
     add = parser.add_argument
-    add("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
+    add("--host", default="127.0.0.1", help="empty: every address (default: %(default)s)")
     add("--port", type=_port, default=AGENT_PORT, help="0 takes a free one (default: %(default)s)")
     add(
         "--node",

@@ -22,7 +22,12 @@ from inferometer_telemetry.kernel_files import (
 )
 
 _ZONE = re.compile(r"intel-rapl:(\d+)(?::(\d+))?")
+_LOOK_AGAIN_NS = 60 * 10**9
+"""A driver may register its zones one after the other, and more when it is loaded later."""
 _PACKAGE = re.compile(r"package-\d+(-die-\d+)?")
+
+
+_ANEW = "its counter began anew, or was not read for so long that it may have wrapped around unseen"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,22 +53,20 @@ class Rapl:
 
     def __init__(self, sys_root: Path) -> None:
         self._folder = sys_root / "class/powercap"
-        self._zones: list[_Zone] = []
+        self._zones: dict[str, _Zone] = {}
+        self._look_at_ns = 0
         self._nameless: list[MissingSource] = []
 
     def read(self, now_ns: int) -> EnergyFound:
         """Return what each domain took since it was first read; `now_ns` is monotonic."""
-        if not self._zones:
-            # A driver that is loaded later counts from then on.
-            try:
-                self._discover()
-            except OSError as error:
-                return EnergyFound(missing=[_missing("", self._why_none(error))])
+        error = self._look(now_ns)
+        if not self._zones and error is not None:
+            return EnergyFound(missing=[_missing("", self._why_none(error))])
         if not self._zones and not self._nameless:
             return EnergyFound(missing=[_missing("", self._why_none(None))])
         found = EnergyFound(missing=list(self._nameless))
         goes_on = True
-        for zone in self._zones:
+        for zone in self._zones.values():
             try:
                 reading = number(f"{zone.folder}/energy_uj")
             except UnreadableError as error:
@@ -71,11 +74,23 @@ class Rapl:
                 continue
             if not zone.energy.take(reading, now_ns):
                 goes_on = False
-                found.missing.append(_missing(zone.domain, "its counter began anew"))
+                found.missing.append(_missing(zone.domain, _ANEW))
             found.energy.append(_reading(zone))
         return EnergyFound(found.energy, found.missing, goes_on)
 
+    def _look(self, now_ns: int) -> OSError | None:
+        """List the zones where that is due; return why they cannot be listed."""
+        if self._zones and now_ns < self._look_at_ns:
+            return None
+        self._look_at_ns = now_ns + _LOOK_AGAIN_NS
+        try:
+            self._discover()
+        except OSError as error:
+            return error
+        return None
+
     def _discover(self) -> None:
+        """Add the zones that are not known yet: they count from now on."""
         self._nameless = []
         names: dict[int, str] = {}
         found = [_ZONE.fullmatch(entry.name) for entry in self._folder.iterdir()]
@@ -94,12 +109,14 @@ class Rapl:
                 self._add(f"{names[package]}-dram", "Dram", folder)
 
     def _add(self, domain: str, kind: EnergyKind, folder: str) -> None:
+        if folder in self._zones:
+            return
         path = self._folder / folder
         try:
             range_microjoules = number(path / "max_energy_range_uj")
         except UnreadableError:
             range_microjoules = None
-        self._zones.append(_Zone(domain, kind, path, Energy(range_microjoules)))
+        self._zones[folder] = _Zone(domain, kind, path, Energy(range_microjoules))
 
     def _why_none(self, error: OSError | None) -> str:
         if isinstance(error, PermissionError):
@@ -134,6 +151,6 @@ def _remedied(error: UnreadableError) -> str:
                 "run the agent as root"
             )
         case AbsentError():
-            return f"{error} any more: its driver was unloaded; start the agent again"
+            return f"{error} any more: its driver was unloaded"
         case _:
             return str(error)

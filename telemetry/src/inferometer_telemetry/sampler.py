@@ -7,10 +7,15 @@ from pathlib import Path
 from inferometer_api.telemetry import AgentSample, MissingSource, Source
 from inferometer_telemetry.cgroups import Cgroups
 from inferometer_telemetry.cpu_gauges import Gauges, read_gauges
+from inferometer_telemetry.kernel_files import UnreadableError, text
 from inferometer_telemetry.node import Node, NodeFound
 from inferometer_telemetry.rapl import EnergyFound, Rapl
 from inferometer_telemetry.sources import GpusFound, GpuSource, Target
 from inferometer_telemetry.targets import Targets, TargetsFound
+
+FLOOR_NS = 50_000_000
+"""Who asks sooner is told the reading before, with its time: from faster readings of an energy
+counter one can guess what a processor computes (CVE-2020-8694)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +53,16 @@ class Latest:
     """What they took together."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Moment:
+    """What was read of the whole node, and when."""
+
+    monotonic_ns: int
+    unix_ns: int
+    energy: EnergyFound
+    node: NodeFound
+
+
 class Sampler:
     """All sources of a node."""
 
@@ -62,7 +77,12 @@ class Sampler:
         self._cgroups = None if places.cgroup is None else Cgroups(places.cgroup)
         self._targets = Targets(places.proc, self._cgroups)
         self._instance = clocks.unique()
+        self._boot_id = boot_id(places.proc)
         self._gauges = Gauges()
+        self._moment: _Moment | None = None
+        """The newest reading."""
+        self._asked_ns = -FLOOR_NS
+        """When a reading was last taken since somebody asked."""
         self._samples = 0
         self._spent_ns = 0
         self.latest: Latest | None = None
@@ -78,7 +98,7 @@ class Sampler:
         self._gauges = gauges
         known = self._targets.known(self._clocks.monotonic_ns())
         # What they use is of no use before somebody asks: their GPUs alone are summed up.
-        sample = self._take(known, lambda *_: TargetsFound())
+        sample = self._take(self._read(), known, lambda *_: TargetsFound())
         self.latest = Latest(
             sample,
             watts(None if before is None else before.sample, sample),
@@ -89,8 +109,16 @@ class Sampler:
         return self.latest
 
     def sample(self, asked: Collection[Target]) -> AgentSample:
-        """Return what the node tells now, of these targets; they are known from now on."""
-        return self._take(asked, self._targets.asked)
+        """Return what the node tells now, of these targets; they are known from now on.
+
+        Within FLOOR_NS of the sample before it is told what was read last, with its time.
+        """
+        now_ns = self._clocks.monotonic_ns()
+        moment = self._moment
+        if moment is None or now_ns - self._asked_ns >= FLOOR_NS:
+            moment = self._read()
+            self._asked_ns = moment.monotonic_ns
+        return self._take(moment, asked, self._targets.asked)
 
     def scraped(self) -> Latest | None:
         """Return the newest regular sample, with what all known targets have used until now."""
@@ -106,28 +134,38 @@ class Sampler:
         if self._gpus is not None:
             self._gpus.close()
 
-    def _take(
-        self, asked: Collection[Target], read: Callable[[Collection[Target], int], TargetsFound]
-    ) -> AgentSample:
-        clocks = self._clocks
-        now_ns, unix_ns = clocks.monotonic_ns(), clocks.unix_ns()
+    def _read(self) -> _Moment:
+        now_ns, unix_ns = self._clocks.monotonic_ns(), self._clocks.unix_ns()
         energy = EnergyFound() if self._rapl is None else self._rapl.read(now_ns)
         node = NodeFound() if self._node is None else self._node.read(self._gauges)
-        targets = read(asked, now_ns)
+        if not energy.goes_on:
+            # What was told before cannot be compared with what is told from now on.
+            self._instance = self._clocks.unique()
+        self._moment = _Moment(now_ns, unix_ns, energy, node)
+        self._spent_ns += self._clocks.monotonic_ns() - now_ns
+        return self._moment
+
+    def _take(
+        self,
+        moment: _Moment,
+        asked: Collection[Target],
+        read: Callable[[Collection[Target], int], TargetsFound],
+    ) -> AgentSample:
+        began_ns = self._clocks.monotonic_ns()
+        now_ns, energy, node = moment.monotonic_ns, moment.energy, moment.node
+        targets = read(asked, began_ns)
         gpus = (
             GpusFound()
             if self._gpus is None
             else self._gpus.read(now_ns, asked, self._targets.owners)
         )
-        if not energy.goes_on:
-            # What was told before cannot be compared with what is told from now on.
-            self._instance = clocks.unique()
         sample = AgentSample(
             agent_version=self._version,
             instance=self._instance,
             node=self._name,
+            boot_id=self._boot_id,
             monotonic_ns=now_ns,
-            unix_ns=unix_ns,
+            unix_ns=moment.unix_ns,
             energy=[*energy.energy, *gpus.energy],
             cpu=node.cpu,
             gpus=gpus.gpus,
@@ -142,7 +180,7 @@ class Sampler:
             ],
         )
         self._samples += 1
-        self._spent_ns += clocks.monotonic_ns() - now_ns
+        self._spent_ns += self._clocks.monotonic_ns() - began_ns
         return sample
 
     def _off(self) -> list[MissingSource]:
@@ -172,6 +210,14 @@ class Sampler:
             reason = "control groups v1 do not tell how long a pod's threads wait (PSI)"
             return [MissingSource(source="cgroup", subject="pressure", reason=reason)]
         return []
+
+
+def boot_id(proc_root: Path) -> str:
+    """Return which start of which machine this is; empty where it is not told."""
+    try:
+        return text(proc_root / "sys/kernel/random/boot_id").strip()
+    except UnreadableError:
+        return ""
 
 
 def watts(before: AgentSample | None, now: AgentSample) -> Mapping[str, float]:

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from inferometer_api.telemetry import GpuUse, MissingSource, TargetReading
 from inferometer_telemetry.cgroups import Cgroups
-from inferometer_telemetry.counting import MOST_BYTES, Rising
+from inferometer_telemetry.counting import MOST_BYTES, Highest, Rising
 from inferometer_telemetry.kernel_files import UnreadableError, text
 from inferometer_telemetry.pod_usage import Usage, pod_usage
 from inferometer_telemetry.processes import Tree, process_tree
 from inferometer_telemetry.sources import Target
 
-MOST_KNOWN = 64
+MOST_KNOWN = 256
 KNOWN_NS = 300 * 10**9
 """How long a target is known after it was last asked for."""
 POD_UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -29,7 +29,7 @@ _COUNTS = (
 @dataclass(slots=True)
 class _Known:
     asked_ns: int
-    counts: dict[str, Rising] = field(default_factory=dict)
+    counts: dict[str, Rising | Highest] = field(default_factory=dict)
     started: int | None = None
     process_ids: frozenset[int] = frozenset()
 
@@ -40,6 +40,8 @@ class TargetsFound:
 
     used: Mapping[Target, Usage] = field(default_factory=dict)
     """Of those of the asked that were found."""
+    started: Mapping[Target, int] = field(default_factory=dict)
+    """When processes of these began, in ticks since the boot."""
     missing: list[MissingSource] = field(default_factory=list)
 
     def readings(self, gpus: Mapping[Target, list[GpuUse]]) -> list[TargetReading]:
@@ -48,6 +50,7 @@ class TargetsFound:
             TargetReading(
                 pod_uid=target.pod_uid,
                 process_id=target.process_id,
+                start_ticks=self.started.get(target),
                 cpu_microseconds=used.cpu_microseconds,
                 throttled_microseconds=used.throttled_microseconds,
                 memory_bytes=used.memory_bytes,
@@ -91,6 +94,7 @@ class Targets:
     def read(self, targets: Collection[Target], now_ns: int) -> TargetsFound:
         """Return what these targets used, as the kernel counts it, and what of it is not known."""
         used: dict[Target, Usage] = {}
+        started: dict[Target, int] = {}
         missing: list[MissingSource] = []
         for target in targets:
             try:
@@ -98,12 +102,14 @@ class Targets:
             except UnreadableError as error:
                 missing.append(_missing(target, str(error)))
                 continue
-            _let_never_fall(usage, known)
+            _let_never_fall(usage, known, Rising if target.pod_uid else Highest)
             if usage.cpu_microseconds is not None:
                 self._known[target] = known
                 used[target] = usage
+                if known.started is not None:
+                    started[target] = known.started
             missing += [_missing(target, problem) for problem in usage.problems]
-        return TargetsFound(used, missing)
+        return TargetsFound(used, started, missing)
 
     def owners(self, process_id: int) -> Collection[Target]:
         """Return the known targets that a process belongs to."""
@@ -113,7 +119,8 @@ class Targets:
             groups = ""
         return [
             target
-            for target, known in self._known.items()
+            # GPUs are read in a thread of their own.
+            for target, known in list(self._known.items())
             if process_id in known.process_ids
             or (target.pod_uid and _is_in(target.pod_uid, groups))
         ]
@@ -143,14 +150,14 @@ def _same(target: Target, tree: Tree, known: _Known) -> None:
         )
 
 
-def _let_never_fall(usage: Usage, known: _Known) -> None:
+def _let_never_fall(usage: Usage, known: _Known, count_of: type[Rising | Highest]) -> None:
     for name in _COUNTS:
         reading: int | None = getattr(usage, name)
         if reading is None:
             continue
         count = known.counts.get(name)
         if count is None:
-            count = known.counts[name] = Rising.at(reading)
+            count = known.counts[name] = count_of.at(reading)
         elif not count.take(reading):
             usage.problems.append(f"the kernel's count of its {name} went back")
         setattr(usage, name, count.total)

@@ -12,7 +12,7 @@ from inferometer_telemetry.sources import Target
 from inferometer_telemetry.targets import POD_UID
 from inferometer_telemetry.watch import Watch
 
-MOST_ASKED = 32
+MOST_ASKED = 64
 _HIGHEST_PROCESS_ID = 2**22
 """Linux gives no higher one (PID_MAX_LIMIT)."""
 

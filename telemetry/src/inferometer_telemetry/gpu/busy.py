@@ -23,16 +23,17 @@ class _Use:
 
 @dataclass(slots=True)
 class GpuBusy:
-    """Sums up what a GPU tells of its processes and, where it does not, of itself."""
+    """Sums up what a GPU tells of itself, and of its processes.
+
+    The two are measured apart, and need not add up: a process that has ended, or is hidden, was on
+    the GPU all the same.
+    """
 
     all_seen: bool
     """Whether the whole node's processes are seen: nobody else is on the GPU then."""
     since_microseconds: int = 0
     """The time stamp of the newest sample, by the driver's clock."""
-    _by_process: bool | None = None
-    """Whether the GPU's busy time is that of its processes together: decided once, since the two
-    ways do not give the same figure."""
-    _percent_microseconds: int = 0
+    _has_begun: bool = False
     _utilization: Integral = field(default_factory=lambda: Integral(trapezoid=False))
     _read_ns: int = 0
     _uses: dict[Target, _Use] = field(default_factory=dict)
@@ -41,18 +42,13 @@ class GpuBusy:
         """Take what the GPU tells now, and return for how many microseconds it was busy."""
         for process_id in told.process_ids or ():
             self._seen(now_ns, owners(process_id))
-        first, samples = self._by_process is None, told.process_samples
-        if first:
-            self._by_process = self.all_seen and samples is not None
-        for sample, busy in self._covered(now_ns, samples or ()):
-            if not first:  # at first the driver hands out what was before the start
-                self._percent_microseconds += busy
+        for sample, busy in self._covered(now_ns, told.process_samples or ()):
+            if self._has_begun:  # at first the driver hands out what was before the start
                 for use in self._seen(now_ns, owners(sample.process_id)):
                     use.percent_microseconds += busy
+        self._has_begun = True
         self._forget(now_ns)
         self._read_ns = now_ns
-        if self._by_process:
-            return None if samples is None else self._percent_microseconds // 100
         if told.utilization_percent is None:
             return None
         percent_ns = self._utilization.grown(now_ns, told.utilization_percent)

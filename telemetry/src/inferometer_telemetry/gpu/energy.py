@@ -12,17 +12,18 @@ _AGAIN = "its energy is known again when the agent is restarted"
 
 @dataclass(slots=True)
 class GpuEnergy:
-    """By the GPU's own counter or, where it will never have one, by summing up its power."""
+    """By the GPU's own counter or, where it never had one, by summing up its power."""
 
     _counter: Counter = field(default_factory=Counter)
     _power: Integral = field(default_factory=lambda: Integral(trapezoid=True))
-    _has_counter: bool = True
+    _has_counter: bool | None = None
+    """Decided once: two ways do not add up to one figure."""
 
     def read(self, now_ns: int, told: Snapshot) -> tuple[EnergyMethod, int] | str:
         """Take what the GPU tells now; return how it is known and microjoules, or why it is not."""
-        if nvml.ENERGY in told.unsupported:
-            self._has_counter = False
-        return self._counted(told) if self._has_counter else self._integrated(now_ns, told)
+        if self._has_counter is None:
+            self._has_counter = _decided(told)
+        return self._integrated(now_ns, told) if self._has_counter is False else self._counted(told)
 
     def _counted(self, told: Snapshot) -> tuple[EnergyMethod, int] | str:
         if told.energy_millijoules is None:
@@ -39,3 +40,10 @@ class GpuEnergy:
         if picojoules is None:
             return f"its power was not told for more than {GAP_NS // 10**9} s: {_AGAIN}"
         return "PowerIntegral", picojoules // 1_000_000
+
+
+def _decided(told: Snapshot) -> bool | None:
+    """Return whether the GPU has a counter; None where it has not told yet."""
+    if told.energy_millijoules is not None:
+        return True
+    return False if nvml.ENERGY in told.unsupported else None

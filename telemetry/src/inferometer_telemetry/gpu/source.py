@@ -9,7 +9,7 @@ from inferometer_telemetry.gpu.busy import GpuBusy
 from inferometer_telemetry.gpu.meter import GpuFound, GpuMeter
 from inferometer_telemetry.gpu.nvml import Call, Handle, NvmlError
 from inferometer_telemetry.gpu.nvml_recorded import Recorded
-from inferometer_telemetry.gpu.snapshot import snapshot
+from inferometer_telemetry.gpu.snapshot import Snapshot, snapshot
 from inferometer_telemetry.sources import GpusFound, GpuSource, Owners, Target
 
 _FIRST_PID_NAMESPACE = 0xEFFFFFFC
@@ -49,6 +49,7 @@ class Gpus:
         self._count = 0
         self._meters: dict[str, GpuMeter] = {}
         self._known: dict[int, GpuMeter] = {}
+        self._told: dict[int, tuple[int, Snapshot]] = {}
         self._away: dict[int, tuple[int, MissingSource]] = {}
         self._closed: tuple[int, MissingSource] | None = None
 
@@ -80,9 +81,7 @@ class Gpus:
         if index in self._away and now_ns < self._away[index][0]:
             return self._away[index][1]
         try:
-            handle = nvml.gpu_at(self._call, index)
-            meter = self._meter(index, handle)
-            told = snapshot(self._call, handle, meter.busy.since_microseconds)
+            meter, told = self._asked(now_ns, index)
         except NvmlError as error:
             if error.code in nvml.DRIVER_GONE:
                 raise
@@ -96,6 +95,16 @@ class Gpus:
             return lost
         self._away.pop(index, None)
         return meter.read(now_ns, told, asked, owners)
+
+    def _asked(self, now_ns: int, index: int) -> tuple[GpuMeter, Snapshot]:
+        """Return what a GPU tells, which is asked once at a moment; raises NvmlError."""
+        at_ns, told = self._told.get(index, (None, None))
+        if told is None or at_ns != now_ns:
+            handle = nvml.gpu_at(self._call, index)
+            meter = self._meter(index, handle)
+            told = snapshot(self._call, handle, meter.busy.since_microseconds)
+            self._told[index] = now_ns, told
+        return self._known[index], told
 
     def _meter(self, index: int, handle: Handle) -> GpuMeter:
         """Return the meter of a GPU; one that came back, at whatever index, goes on counting."""
@@ -112,6 +121,7 @@ class Gpus:
     def _ended(self, now_ns: int, reason: str) -> GpusFound:
         self.close()
         self._known.clear()
+        self._told.clear()
         self._away.clear()
         self._closed = (now_ns + _AGAIN_NS, MissingSource(source="nvml", reason=reason))
         return GpusFound(missing=[self._closed[1]])

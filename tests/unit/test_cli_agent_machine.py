@@ -1,0 +1,61 @@
+"""Is an agent of another machine, or of other processes, seen to be one?"""
+
+from pathlib import Path
+
+import pytest
+
+from inferometer_api.telemetry import AgentSample, TargetReading
+from inferometer_cli.local_agent import why_not_of
+
+BOOT = "6fdd4dba-2c4c-4c6c-9a8a-3f6a5c2a7f10"
+
+
+@pytest.fixture
+def proc(tmp_path: Path) -> Path:
+    """Return a machine on which process 50 began at 7050."""
+    (tmp_path / "sys/kernel/random").mkdir(parents=True)
+    (tmp_path / "sys/kernel/random/boot_id").write_text(f"{BOOT}\n")
+    (tmp_path / "50").mkdir()
+    begin = " ".join(["S", *["1"] * 18, "7050"])
+    (tmp_path / "50/stat").write_text(f"50 (a (b) c) {begin} 1 2\n")
+    return tmp_path
+
+
+def sample(boot_id: str, *targets: tuple[int, int | None]) -> AgentSample:
+    """Return what an agent told of processes, and when they began."""
+    return AgentSample(
+        agent_version="1",
+        instance="i",
+        node="n7",
+        boot_id=boot_id,
+        monotonic_ns=1,
+        unix_ns=1,
+        targets=[
+            TargetReading(process_id=process_id, start_ticks=start_ticks, cpu_microseconds=1)
+            for process_id, start_ticks in targets
+        ],
+    )
+
+
+@pytest.mark.parametrize(
+    ("told", "why"),
+    [
+        (sample(BOOT, (50, 7050)), ""),
+        (sample(BOOT, (50, None)), ""),
+        (sample("", (50, 1)), ""),
+        (sample(""), ""),
+        (sample(BOOT.replace("6", "7"), (50, 7050)), "it watches another machine (n7)"),
+        (sample(BOOT, (50, 7051)), "it knows another process 50, or none"),
+        (sample(BOOT, (51, 7050)), "it knows another process 50, or none"),
+        (sample(BOOT), "it knows another process 50, or none"),
+    ],
+)
+def test_the_servers_process_is_told_from_others(proc: Path, told: AgentSample, why: str) -> None:
+    """Boot and begin of the process are the same, or are not told; else it is refused."""
+    assert why_not_of(told, 50, proc).startswith(why)
+    assert bool(why_not_of(told, 50, proc)) == bool(why)
+
+
+def test_a_server_that_has_ended_is_no_other(proc: Path) -> None:
+    """A process that is gone here is not the one that the agent tells of."""
+    assert why_not_of(sample(BOOT, (60, 7060)), 60, proc)

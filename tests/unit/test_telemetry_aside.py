@@ -1,0 +1,83 @@
+"""Does a driver that hangs hold up its own figures alone?"""
+
+import threading
+from collections.abc import Collection
+
+import pytest
+
+from inferometer_api.telemetry import GpuReading
+from inferometer_telemetry.gpu.aside import Aside
+from inferometer_telemetry.sources import GpusFound, Owners, Target
+
+LONG = 30.0
+
+
+class Driver:
+    """GPUs that answer once they are let."""
+
+    def __init__(self) -> None:
+        self.let = threading.Event()
+        self.read_at: list[int] = []
+        self.answered = threading.Event()
+        self.is_closed = False
+        self.fault: Exception | None = None
+
+    def read(self, now_ns: int, asked: Collection[Target], owners: Owners) -> GpusFound:
+        """Answer when it may."""
+        assert self.let.wait(LONG)
+        self.read_at.append(now_ns)
+        assert list(owners(1)) == list(asked)
+        self.answered.set()
+        if self.fault is not None:
+            raise self.fault
+        return GpusFound(gpus=[GpuReading(uuid="GPU-1", index=0, name=str(now_ns))])
+
+    def close(self) -> None:
+        """Remember it."""
+        self.is_closed = True
+
+
+def read(gpus: Aside, now_ns: int) -> GpusFound:
+    """Ask for nobody."""
+    return gpus.read(now_ns, [], lambda _: [])
+
+
+def test_gpus_answer_as_without_it() -> None:
+    """What a source tells or raises arrives, each reading by itself."""
+    driver = Driver()
+    driver.let.set()
+    gpus = Aside(driver, LONG)
+    assert [read(gpus, at).gpus[0].name for at in (1, 2)] == ["1", "2"]
+    driver.fault = RuntimeError("a driver that nobody expected")
+    with pytest.raises(RuntimeError, match="nobody expected"):
+        read(gpus, 3)
+    gpus.close()
+    assert driver.is_closed
+
+
+def test_a_driver_that_hangs_is_missing_until_it_answers() -> None:
+    """It is asked once and waited for once; the answer that came late is not told as a new one."""
+    driver = Driver()
+    gpus = Aside(driver, 0.01)
+    for at in (1, 2, 3):
+        (missing,) = read(gpus, at).missing
+        assert (missing.source, missing.subject) == ("nvml", "")
+        assert "has not answered within 0.01 s" in missing.reason
+    gpus.close()
+    assert not driver.is_closed, "a library that hangs is not closed"
+    driver.let.set()
+    assert driver.answered.wait(LONG)
+    assert driver.read_at == [1]
+
+
+def test_a_driver_that_wakes_goes_on() -> None:
+    """After its late answer it is asked anew."""
+    driver = Driver()
+    gpus = Aside(driver, 0.01)
+    assert read(gpus, 1).gpus == []
+    driver.let.set()
+    at = 1
+    while not (found := read(gpus, at := at + 1)).gpus:
+        assert driver.answered.wait(LONG)
+    assert found.gpus[0].name == str(at)
+    assert driver.read_at[0] == 1
