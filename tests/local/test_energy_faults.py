@@ -8,14 +8,12 @@ import pytest
 
 from inferometer_api.plan import PlannedAgent, Progress
 from inferometer_api.result import ScenarioResult
-from inferometer_api.telemetry import AgentSample
 from support.cluster.processes import wait_until
 from support.fake_agent import (
     SERVER_POD,
     FakeAgent,
     Fault,
     Law,
-    a_sample,
     answering,
     no_source,
     steady,
@@ -25,7 +23,7 @@ from support.oracle import Oracle, fixed, serving
 
 NO_IDLE = {"telemetry": {"idleSeconds": 0}}
 BEFORE, BEGIN, SECOND, END = range(4)
-"""The questions of a step of between one and two seconds."""
+"""The questions of a step of between one and two seconds; a longer one has more before its end."""
 
 
 def scenario_with(*agents: PlannedAgent, **more: Any) -> ScenarioResult:
@@ -58,22 +56,16 @@ def only_at(which: int, fault: Fault) -> Callable[[int], Fault | None]:
     return lambda number: fault if number == which else None
 
 
-def restarted(seconds: float) -> AgentSample:
-    """Answer as an agent that is started anew half a second after its first answer."""
-    joules = {"package-0": 40 * seconds}
-    return a_sample(seconds, joules, instance="first" if seconds < 0.7 else "second")
-
-
 FAULTS: list[tuple[str, Callable[[int], Fault | None], Law, str]] = [
     ("hangs at the end", only_from(END, "silence"), steady(), "did not answer within 2 s at"),
     ("hangs at the begin", only_at(BEGIN, "silence"), steady(), "did not answer within 2 s at"),
     ("cuts every answer", only_from(BEGIN, "cut"), steady(), "was closed"),
     ("garbage", only_at(BEGIN, "garbage"), steady(), "which is no HTTP/1 status line"),
-    ("other JSON", only_at(END, "no sample"), steady(), "answered what is no sample"),
+    ("other JSON", only_from(END, "no sample"), steady(), "answered what is no sample"),
     ("an error", only_at(BEGIN, "status"), steady(), "HTTP status 503 Service Unavailable"),
     ("a redirect", only_from(0, "redirect"), steady(), "HTTP status 302 Found"),
-    ("no end", only_at(END, "endless"), steady(), "answered with more than"),
-    ("restarted", lambda _: None, restarted, "was restarted within the window"),
+    ("no end", only_from(END, "endless"), steady(), "answered with more than 262144 bytes"),
+    ("restarted", only_from(SECOND, "restarted"), steady(), "was restarted within the window"),
     ("another node", lambda _: None, steady(node="n9"), "answered for another node, n9"),
     ("no source", lambda _: None, no_source, "rapl: /sys/class/powercap has no package"),
 ]
@@ -135,14 +127,17 @@ def test_a_connection_that_was_given_up_is_made_anew() -> None:
 
 def test_one_of_two_agents_is_enough_to_have_none() -> None:
     """The energy of a part of the servers is no figure of the run."""
-    with answering(FakeAgent()) as well, answering(FakeAgent(faults=only_at(END, "status"))) as ill:
+    with (
+        answering(FakeAgent()) as well,
+        answering(FakeAgent(faults=only_from(END, "status"))) as ill,
+    ):
         (step,) = scenario_with(well.planned(), ill.planned()).steps
     assert step.energy.attribution == "unavailable"
     assert len(step.telemetry) == 2
 
 
-def test_a_hanging_agent_is_waited_for_once() -> None:
-    """An agent that lets an edge wait is asked no more, and another step is not held up by it."""
+def test_a_hanging_agent_is_waited_for_at_two_edges() -> None:
+    """An agent that lets two in a row wait is asked no more, and holds up no other step."""
     oracle = Oracle(law=fixed(0.01))
     with serving(oracle), answering(FakeAgent(faults=only_from(0, "silence"))) as agent:
         plan = a_plan(
@@ -152,8 +147,24 @@ def test_a_hanging_agent_is_waited_for_once() -> None:
     (scenario,) = run.scenarios
     reasons = {step.energy.reason for step in scenario.steps}
     assert reasons == {"the node agent of worker-1 did not answer within 2 s at the window's begin"}
-    assert len(agent.asked) == 1
+    assert len(agent.asked) == 2
     assert [each.rule for each in scenario.verdict.cautions].count("EnergyUnavailable") == 1
+
+
+def test_an_agent_that_was_late_once_is_asked_again() -> None:
+    """One edge without an answer costs one step its energy; the next edge has its own 2 s."""
+    oracle = Oracle(law=fixed(0.01))
+    with serving(oracle), answering(FakeAgent(faults=only_at(BEGIN, "silence"))) as agent:
+        plan = a_plan(
+            oracle.url("HTTP"),
+            {"batch": {"batchSizes": [1, 2]}},
+            agents=[agent.planned()],
+            spec=NO_IDLE,
+        )
+        ((first, second),) = [scenario.steps for scenario in measure(plan).scenarios]
+    assert "did not answer within 2 s at the window's begin" in first.energy.reason
+    assert second.energy.attribution == "shared"
+    assert agent.connections == 2
 
 
 def test_what_was_measured_is_kept_while_an_agent_is_waited_for() -> None:

@@ -1,6 +1,5 @@
 """Does a real load, metered by agents of known joules, give them back?"""
 
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,11 +15,15 @@ from support.oracle import Oracle, fixed, serving
 
 WATTS = 40.0
 NO_IDLE = {"telemetry": {"idleSeconds": 0}}
+BEGIN_AFTER_IDLE = 2
+"""The question at the first window's begin, after those at both edges of the idle time."""
 
 
 def run_of(agent: FakeAgent, *scenarios: Mapping[str, Any], **more: Any) -> LoadRun:
     """Measure an oracle whose node has this agent; the run must end well."""
     oracle = more.pop("oracle", None) or Oracle(law=fixed(0.005))
+    # An edge may be late by a tenth of the window before there is no energy.
+    more["validity"] = {"minDurationSeconds": 2, **more.get("validity", {})}
     with serving(oracle), answering(agent):
         run = measure(a_plan(oracle.url("HTTP"), *scenarios, agents=[agent.planned()], **more))
     assert run.outcome.state == "Complete", run.outcome.message
@@ -37,6 +40,7 @@ def counted_joules(step: Step, watts: float) -> float:
 
     A busy machine may hold up an edge; then the result must say so.
     """
+    assert step.energy.reason == ""
     seconds, counted = step.duration_nanoseconds / 1e9, step.energy.window_nanoseconds
     assert counted is not None
     assert step.energy.not_covered or counted / 1e9 == pytest.approx(seconds, rel=0.02)
@@ -65,15 +69,20 @@ def test_known_joules_are_found(scenario: Mapping[str, Any]) -> None:
 def test_known_joules_per_inference_are_found() -> None:
     """Where each query costs 5 J over an idle power of 20 W, net is 5 J per inference."""
     oracle = Oracle(law=fixed(0.1))
+    agent = FakeAgent()
+    answered = 0
 
     def law(seconds: float) -> AgentSample:
-        # Spent midway between request and reply, so that an edge may be late by 50 ms.
-        spent = time.monotonic_ns() - 50_000_000
-        joules = 20 * seconds + 5 * sum(each.received_ns < spent for each in oracle.answered)
+        nonlocal answered
+        # At the begin as many as at the idle time's end, however late the question comes.
+        if len(agent.asked) - 1 != BEGIN_AFTER_IDLE:
+            answered = len(oracle.well)
+        joules = 20 * seconds + 5 * answered
         return a_sample(seconds, {"package-0": joules}, busy_cores=1.0, target_cores=0.99)
 
+    agent.law = law
     run = run_of(
-        FakeAgent(law=law),
+        agent,
         {"singleStream": {}},
         oracle=oracle,
         spec={"telemetry": {"idleSeconds": 1}},
@@ -91,6 +100,28 @@ def test_known_joules_per_inference_are_found() -> None:
     assert node.samples[0].at_milliseconds < 0
 
 
+def test_a_server_that_falls_behind_has_the_joules_of_what_it_answered() -> None:
+    """Queries answered after the window's end took none of its energy."""
+    oracle = Oracle(law=fixed(0.02))
+
+    def law(seconds: float) -> AgentSample:
+        joules = seconds / 1000 + len(oracle.well)
+        return a_sample(seconds, {"package-0": joules}, busy_cores=1.0, target_cores=0.99)
+
+    (step,) = steps_of(
+        run_of(
+            FakeAgent(law=law),
+            {"server": {"targetQps": 100}},
+            oracle=oracle,
+            load={"connections": 1},
+            spec=NO_IDLE,
+        )
+    )
+    assert step.drain_nanoseconds > step.duration_nanoseconds / 2
+    assert step.counts.samples == step.counts.scheduled
+    assert step.energy.microjoules_per_inference == pytest.approx(1_000_000, rel=0.1)
+
+
 def test_each_step_has_its_window_and_its_idle_time() -> None:
     """Three steps are asked about over one kept connection, at their edges and each second."""
     agent = FakeAgent()
@@ -99,7 +130,6 @@ def test_each_step_has_its_window_and_its_idle_time() -> None:
         {"batch": {"batchSizes": [1, 2]}},
         {"singleStream": {}},
         spec=NO_IDLE,
-        validity={"minDurationSeconds": 2},
     )
     for step in steps_of(run):
         # Half of the node's busy CPU time; and each inference counts, not each query.
@@ -147,7 +177,13 @@ def test_replicas_on_several_nodes_are_summed_up() -> None:
     oracle = Oracle(law=fixed(0.005))
     with serving(oracle), answering(two), answering(one):
         agents = [two.planned("pod-a", "pod-b"), one.planned("pod-c", node="worker-2")]
-        asked = a_plan(oracle.url("HTTP"), {"singleStream": {}}, agents=agents, spec=NO_IDLE)
+        asked = a_plan(
+            oracle.url("HTTP"),
+            {"singleStream": {}},
+            agents=agents,
+            spec=NO_IDLE,
+            validity={"minDurationSeconds": 2},
+        )
         plan = load_plan(
             asked.run,
             place="Local",

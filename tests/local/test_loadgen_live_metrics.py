@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from inferometer_api.plan import Ended, Listening, LoadPlan, Measured, Progress, Report
+from support.cluster.processes import wait_until
 from support.exposed import Series, samples
 from support.load_runs import COMMAND, a_plan, reports
 from support.oracle import Oracle, fixed, serving
@@ -75,29 +76,28 @@ def value(found: dict[Series, float], name: str, scenario: str, **labels: str) -
     return found[f"inferometer_load_{name}", frozenset(key.items())]
 
 
-def measuring(scenario: str) -> Callable[[Report], bool]:
-    """Return what is true of a report of the second second of a scenario's window."""
+def measuring(shown: Shown, scenario: str) -> dict[Series, float]:
+    """Return the metrics as soon as a second of a scenario's window has been told."""
+    found: dict[Series, float] = {}
 
-    def wanted(report: Report) -> bool:
-        return (
-            isinstance(report, Progress)
-            and (report.stage, report.scenario) == ("Measuring", scenario)
-            and report.elapsed_seconds > 1.1
-        )
+    def told() -> bool:
+        found.clear()
+        found.update(shown.metrics())
+        rate = "inferometer_load_achieved_queries_per_second"
+        return any(name == rate and ("scenario", scenario) in pairs for name, pairs in found)
 
-    return wanted
+    wait_until(told, f"The first second of {scenario}")
+    return found
 
 
 def test_metrics_say_what_the_result_says() -> None:
     """While it measures the figures rise; once a scenario is over they are the result's own."""
     with serving(Oracle(law=fixed(0.002))) as oracle:
-        plan = a_plan(oracle.url("HTTP"), OPEN, CLOSED, validity={"minDurationSeconds": 2})
+        plan = a_plan(oracle.url("HTTP"), OPEN, CLOSED, validity={"minDurationSeconds": 4})
         with showing(plan) as shown:
-            shown.until(measuring("s0"))
-            early = shown.metrics()
+            early = measuring(shown, "s0")
             result = shown.until(lambda report: isinstance(report, Measured))
-            shown.until(measuring("s1"))
-            late = shown.metrics()
+            late = measuring(shown, "s1")
             ended = shown.until(lambda report: isinstance(report, Ended))
             assert shown.process.wait(10) == 0
     assert isinstance(ended, Ended)

@@ -24,9 +24,12 @@ _STARTS_WITHIN_SECONDS = 10.0
 NODE = "worker-1"
 SERVER_POD = "6f1c2f7e-0000-4000-8000-000000000001"
 
-Fault = Literal["silence", "cut", "garbage", "no sample", "status", "redirect", "endless"]
+Fault = Literal[
+    "silence", "cut", "garbage", "no sample", "status", "redirect", "endless", "restarted"
+]
 """What an answer is instead of a sample: none at all, a lost connection, bytes that are no HTTP,
-JSON that is no sample, an error, a way elsewhere, or more than anybody wants."""
+JSON that is no sample, an error, a way elsewhere, more than anybody wants, or the sample of an
+agent that was started anew."""
 
 Law = Callable[[float], AgentSample]
 """The sample, so many seconds after the agent's start."""
@@ -172,7 +175,7 @@ async def _serve(agent: FakeAgent, started: threading.Event) -> None:
 
 _ANSWERS: dict[Fault, bytes] = {
     "garbage": b"\x16\x03\x01 this is no HTTP\r\n\r\n",
-    "endless": b"HTTP/1.1 200 OK\r\nContent-Length: 999999999\r\n\r\n" + bytes(5_000_000),
+    "endless": b"HTTP/1.1 200 OK\r\nContent-Length: 999999999\r\n\r\n" + bytes(300_000),
 }
 
 
@@ -180,6 +183,8 @@ def _answer(sample: AgentSample, fault: Fault | None) -> bytes:
     match fault:
         case None:
             return _http("200 OK", sample.model_dump_json(exclude_none=True).encode())
+        case "restarted":
+            return _answer(sample.model_copy(update={"instance": "second"}), None)
         case "no sample":
             return _http("200 OK", b'{"hello": "world"}')
         case "status":

@@ -1,5 +1,6 @@
 """Is energy shared as it should be, and never told where it is not known?"""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -66,6 +67,18 @@ def test_without_idle_time_there_is_no_net() -> None:
     assert (both.net_microjoules, both.baseline_milliwatts) == (None, None)
 
 
+def test_an_idle_time_across_a_restart_tells_no_power() -> None:
+    """Counters of two starts of an agent, or of two methods, are never compared."""
+    whole = a_package(100, busy=1, used=1, idle_watts=1)
+    assert whole.idle is not None
+    before, after = whole.idle
+    integral = [package(5_000_000).model_copy(update={"method": "PowerIntegral"})]
+    for changed in ({"instance": "another"}, {"energy": integral}):
+        later = Taken(after.at_ns, after.sample.model_copy(update=changed))
+        told = found(replace(whole, idle=(before, later)))
+        assert (told.microjoules, told.baseline_milliwatts) == (100_000_000, None)
+
+
 def test_counters_that_cover_each_other_are_listed_one_by_one() -> None:
     """Packages and their memory are summed up, each with its own figures."""
 
@@ -88,6 +101,15 @@ def test_several_servers_of_a_node_count_together() -> None:
     both = [target(300), target(200, "pod-2")]
     told = found(window(first, {**last, "targets": both}, targets=2))
     assert (told.attribution, told.microjoules) == ("shared", 5_000_000)
+    back = [target(1), target(900, "pod-2")]
+    told = found(
+        window(
+            {**first, "targets": [target(2), target(0, "pod-2")]},
+            {**last, "targets": back},
+            targets=2,
+        )
+    )
+    assert told.attribution == "node"  # a server's CPU time never goes back
     told = found(window(first, {**last, "targets": both[:1]}, targets=2))
     assert (told.attribution, told.microjoules) == ("node", 10_000_000)
 
@@ -152,6 +174,16 @@ def test_a_foreign_process_that_came_and_went_counts() -> None:
     first, last = edges.samples
     told = NodeWindow("n", 1, (first, Taken(5 * SECOND, middle), last))
     assert found(told, terms=gpu_terms()).domains[1].attribution == "shared"
+
+
+def test_a_gpu_that_was_cut_within_the_window_is_the_nodes() -> None:
+    """One sample with instances is enough: the counters were of all of them then."""
+    edges = a_gpu_window()
+    cut = edges.last.model_copy(
+        update={"gpus": [edges.last.gpus[0].model_copy(update={"mig": True})]}
+    )
+    told = found(NodeWindow("n", 1, (edges.samples[0], Taken(10 * SECOND, cut))), terms=gpu_terms())
+    assert told.domains[1].attribution == "node"
 
 
 def test_a_gpu_without_a_process_of_the_servers_is_not_counted() -> None:
@@ -249,8 +281,19 @@ def test_a_counter_that_cannot_be_believed_counts_nothing(
     assert why in alone.reason
 
 
+def test_two_methods_are_not_compared() -> None:
+    """What one way of counting says less what another said is no energy."""
+    before = [package(0).model_copy(update={"method": "PowerIntegral"}), package(0, "package-1")]
+    after = [package(9_000_000), package(1_000_000, "package-1")]
+    told = found(window({"energy": before}, {"energy": after}))
+    assert told.microjoules == 1_000_000
+    assert told.not_covered == [
+        "the counter of package-0 of n went over from PowerIntegral to Counter within the window"
+    ]
+
+
 def test_late_counters_are_told() -> None:
-    """More than 2 % between the counters' window and the load's is said; an odd clock ends it."""
+    """More than 2 % between the counters' window and the load's is said, 10 % leave no energy."""
     on_time = found(a_package(100, busy=1, used=1), duration_ns=round(TEN_SECONDS / 1.0199))
     assert on_time.not_covered == []
     late = found(a_package(100, busy=1, used=1), duration_ns=round(TEN_SECONDS / 1.021))
@@ -258,8 +301,12 @@ def test_late_counters_are_told() -> None:
         "the counters of n were read 10 s apart, the window is 9.794 s long"
     ]
     assert late.window_nanoseconds == TEN_SECONDS
-    odd = found(a_package(100, busy=1, used=1), duration_ns=4 * SECOND)
-    assert odd.reason == "the clock of n went on by 10 s within the window of 4 s"
+    for duration_ns in (round(TEN_SECONDS / 1.0999), round(TEN_SECONDS / 0.9001)):
+        assert found(a_package(100, busy=1, used=1), duration_ns=duration_ns).microjoules
+    for duration_ns in (round(TEN_SECONDS / 1.1001), round(TEN_SECONDS / 0.8999), 0):
+        off = found(a_package(100, busy=1, used=1), duration_ns=duration_ns)
+        assert (off.attribution, off.microjoules_per_inference) == ("unavailable", None)
+        assert off.reason.startswith("the counters of n were read 10 s apart, the window is ")
 
 
 def test_an_estimate_is_made_only_by_choice_and_called_one() -> None:

@@ -56,3 +56,26 @@ def test_an_end_within_the_drain_is_no_second_edge() -> None:
     """The window that was over stays over."""
     drill = Drill(after(700 * MILLISECOND), WARM, connections=200)
     assert edges_of(drill, 12 * SECOND + 100 * MILLISECOND)[1:] == [("over", 12 * SECOND)]
+
+
+@pytest.mark.parametrize(
+    ("milli_qps", "answered"),
+    [
+        (100_000, 500),  # 50 a second, whether they were due before the window or in it
+        (40_000, 400),
+        (None, 500),
+    ],
+)
+def test_what_is_answered_between_the_edges_is_known(milli_qps: int | None, answered: int) -> None:
+    """Warm-up's last queries count, those of the drain do not: the energy is of that time."""
+    told: list[int] = []
+
+    def listen(drill: Drill) -> None:
+        drill.driver.on_window = lambda: told.append(drill.recorder.answered_at_all)
+        drill.driver.on_window_over = lambda: told.append(drill.recorder.answered_at_all)
+
+    drill = Drill(after(20 * MILLISECOND), WARM, milli_qps=milli_qps)
+    tallied = drill.run({0: listen})
+    assert told[1] - told[0] == pytest.approx(answered, abs=1)
+    if milli_qps == 100_000:
+        assert tallied.latency.count == 1000

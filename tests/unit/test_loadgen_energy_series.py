@@ -16,7 +16,16 @@ from inferometer_api.telemetry import (
 )
 from inferometer_loadgen.nodes.energy import Terms
 from inferometer_loadgen.nodes.series import filled, served_cpu_seconds, telemetry_of
-from inferometer_loadgen.nodes.window import Answer, Answers, NodeWindow, Taken, window_of
+from inferometer_loadgen.nodes.window import (
+    MOST_CHARACTERS,
+    MOST_LISTED,
+    Answer,
+    Answers,
+    NodeWindow,
+    Taken,
+    read_sample,
+    window_of,
+)
 from inferometer_loadgen.recorder import Tallied
 from inferometer_loadgen.steps import End, StepPlan
 from inferometer_loadgen.summary import Metered, Span, Used, summarize
@@ -161,11 +170,11 @@ def test_what_a_part_of_the_servers_used_is_not_the_servers() -> None:
     def told(unmetered: str) -> Step:
         terms = Terms(disabled=False, unmetered=unmetered, milliwatts_per_core=None, on_gpu=False)
         return summarize(
-            StepPlan("", 1, 0, SECOND, SECOND, 1),
+            StepPlan("", 4, 0, SECOND, SECOND, 1),
             Tallied(),
             Span("2026-01-01T00:00:00Z", 0, SECOND, 0),
             Used([], None, 0.0),
-            Metered(terms, [NodeWindow("n", 1, (at(0), at(1, 40)))]),
+            Metered(terms, [NodeWindow("n", 1, (at(0), at(1, 40)))], answered=10),
             end=End.DONE,
             reconnects=0,
             open_loop=False,
@@ -173,6 +182,7 @@ def test_what_a_part_of_the_servers_used_is_not_the_servers() -> None:
 
     assert told("").server_cpu_seconds == 1
     assert told("").energy.microjoules == 20_000_000
+    assert told("").energy.microjoules_per_inference == 500_000  # 10 queries of 4 samples
     part = told("one server has no agent")
     assert (part.server_cpu_seconds, part.energy.microjoules) == (None, None)
     assert len(part.telemetry) == 1
@@ -209,3 +219,27 @@ def test_fields_of_a_later_agent_are_passed_over() -> None:
         "worker-1",
         "the node agent of worker-1 has a clock that does not go on",
     )
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"agent_version": "v" * (MOST_CHARACTERS + 1)},
+        {"missing": [MissingSource(source="rapl", reason="no" * MOST_CHARACTERS)]},
+        {
+            "gpus": [
+                GpuReading(uuid="u", index=0, name="g", throttle_reasons=["x"] * (MOST_LISTED + 1))
+            ]
+        },
+        {"missing": [MissingSource(source="rapl", reason="no")] * (MOST_LISTED + 1)},
+    ],
+)
+def test_an_answer_without_measure_is_none(told: dict[str, Any]) -> None:
+    """Texts and lists go into the result, once for each second: longer ones are not taken."""
+    body = sample(1, **told).model_dump_json().encode()
+    taken, fault = read_sample(Answer(0, 0, body))
+    assert taken is None
+    assert fault.startswith(f"answered with a list of more than {MOST_LISTED} entries")
+    most = [MissingSource(source="rapl", reason="n" * MOST_CHARACTERS)] * MOST_LISTED
+    whole = sample(1, missing=most)
+    assert read_sample(Answer(0, 0, whole.model_dump_json().encode())) == (whole, "")

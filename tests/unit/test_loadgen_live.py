@@ -11,7 +11,7 @@ from inferometer_api.metrics_page import step_series
 from inferometer_api.plan import LoadPlan, PlannedAgent, PlannedServer, Progress
 from inferometer_loadgen import drive
 from inferometer_loadgen.drive import Driver
-from inferometer_loadgen.live import Live, LiveStep
+from inferometer_loadgen.live import MOST_ENDED, Live, LiveStep
 from inferometer_loadgen.recorder import Recorder
 from inferometer_loadgen.wire import FailureKind
 from support.exposed import Series, families, samples
@@ -254,3 +254,22 @@ def test_the_reference_counts_the_series_of_a_step() -> None:
         series for series in samples(shown.live.text().decode()) if ("scenario", "s0") in series[1]
     ]
     assert len(own) == step_series()
+
+
+def test_only_the_newest_of_many_steps_stay() -> None:
+    """A run of a thousand steps has a text of seventeen; the newest stay as they were."""
+    shown = Shown()
+    for number in range(MOST_ENDED + 5):
+        shown.begin("s0", f"batch {number}", qps=1.0)
+        shown.answer(1, 2)
+        shown.recorder.end_second()
+        if number == MOST_ENDED:
+            size = len(shown.live.text())
+        shown.live.end()
+    shown.begin("s1")
+    found = samples(shown.live.text().decode())
+    steps = {dict(pairs).get("step") for _, pairs in found if ("scenario", "s0") in pairs}
+    assert steps == {f"batch {number}" for number in range(5, MOST_ENDED + 5)}
+    assert shown.value("latency_seconds_count", "s0", "batch 5") == 2
+    assert shown.stages("s0", "batch 5") == []
+    assert len(shown.live.text()) < size + 1000

@@ -89,6 +89,11 @@ def held_down(count: int, *, of: int) -> NodeTelemetry:
     )
 
 
+def throttled(seconds: float, *, used: float | None) -> NodeTelemetry:
+    """Return a node of 4 CPUs on which a limit withheld so much CPU time."""
+    return a_node(cpu_count=4, server_throttled_seconds=seconds, server_cpu_seconds=used)
+
+
 def verdict(
     step: Step | None = None,
     *,
@@ -169,8 +174,8 @@ BREACHES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("ComputeFellBack", {}, {"compute_nodes_fell_back": 1}),
     (
         "ServerThrottled",
-        {"step": a_step(telemetry=[a_node(server_throttled_seconds=0.1)])},
-        {"step": a_step(telemetry=[a_node(server_throttled_seconds=0.101)])},
+        {"step": a_step(telemetry=[throttled(0.1, used=9.9)])},
+        {"step": a_step(telemetry=[throttled(0.102, used=9.9)])},
     ),
     (
         "CpuSteal",
@@ -230,6 +235,37 @@ def test_a_maximum_that_came_first_is_named() -> None:
     """Too few queries because of maxDurationSeconds say that it ended the scenario early."""
     (finding,) = verdict(a_step(succeeded=999), end=End.MAX_DURATION).reasons
     assert "60 s ended it early" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("seconds", "used", "share"),
+    [
+        (40.0, 10.0, "80 %"),  # four times the window, on four CPUs
+        (3.0, 0.0, "100 %"),
+        (40.0, None, "50 %"),  # of all CPU time that there was
+        (0.4, None, ""),
+        (0.0, 0.0, ""),
+    ],
+)
+def test_no_more_is_withheld_than_could_be_used(
+    seconds: float, used: float | None, share: str
+) -> None:
+    """Throttled CPU seconds of several CPUs and servers are a share of CPU seconds, not of time."""
+    cautions = verdict(a_step(telemetry=[throttled(seconds, used=used)])).cautions
+    assert [finding.figure for finding in cautions] == ([share] if share else [])
+
+
+def test_a_clock_that_somebody_has_set_is_not_held_down() -> None:
+    """An administrator's clock is the GPU's own as long as nothing else is in its way."""
+
+    def found(*reasons: str) -> list[str]:
+        sample = NodeSample(at_milliseconds=0, gpu_throttle_reasons={"gpu-0": list(reasons)})
+        step = a_step(telemetry=[a_node(samples=[sample])])
+        return [finding.message for finding in verdict(step).cautions]
+
+    assert found("ApplicationsClocksSetting") == []
+    (told,) = found("ApplicationsClocksSetting", "HwSlowdown")
+    assert "(HwSlowdown)" in told
 
 
 def test_an_interrupted_step_is_not_blamed_on_the_server() -> None:

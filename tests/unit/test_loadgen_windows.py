@@ -99,7 +99,9 @@ def test_a_step_is_told_in_full() -> None:
         recorder.tallied,
         Span("2026-01-01T00:00:00Z", 5, 4 * SECOND_NS, SECOND_NS),
         Used([], 1.5, 0.5),
-        Metered(Terms(disabled=True, unmetered="", milliwatts_per_core=None, on_gpu=False), []),
+        Metered(
+            Terms(disabled=True, unmetered="", milliwatts_per_core=None, on_gpu=False), [], 200
+        ),
         end=End.DONE,
         reconnects=2,
         open_loop=True,

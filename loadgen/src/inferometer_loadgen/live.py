@@ -20,6 +20,8 @@ from inferometer_loadgen.recorder import Recorder
 from inferometer_loadgen.steps import SECOND_NS
 from inferometer_loadgen.wire import FailureKind
 
+MOST_ENDED = 16
+"""Steps that have ended and are shown still: whoever scrapes has seen them long before."""
 _OK = "ok"
 _STAGES: tuple[str, ...] = get_args(Progress.model_fields["stage"].annotation)
 _LATENCY_COUNTERS = counters_from(names.LOAD_LATENCY.buckets)
@@ -27,6 +29,8 @@ _LAG_COUNTERS = counters_from(names.LOAD_LAG.buckets)
 
 Place = tuple[str, str]
 """A scenario and a step of it; both are empty before the first."""
+Written = dict[str, bytes]
+"""Lines by their metric's name."""
 Lines = Iterator[tuple[str, bytes]]
 """Lines, each behind its metric's name."""
 
@@ -45,7 +49,7 @@ class LiveStep:
 
 
 class Live:
-    """Shows the metrics of one load generator; counters of steps that ended stay as they were."""
+    """Shows the metrics of one load generator; steps that ended stay as they were, the newest."""
 
     def __init__(self, plan: LoadPlan) -> None:
         self._run = run_labels(plan.run)
@@ -54,7 +58,7 @@ class Live:
             line = form(names.LOAD_TARGET, (*self._run, node, target)).filled(1)
             self._written[names.LOAD_TARGET.name] += line
         self._stages: dict[Place, _StageLines] = {}
-        self._ended: set[Place] = set()
+        self._ended: dict[Place, Written] = {}
         self._where: Callable[[], Progress] | None = None
         self._step: _StepLines | None = None
         self._process = CollectorRegistry()
@@ -75,9 +79,10 @@ class Live:
         if self._step is None:
             return
         step, self._step = self._step, None
-        self._ended.add(step.place)
-        for name, lines in step.lines(ended=True):
-            self._written[name] += lines
+        self._ended[step.place] = dict(step.lines(ended=True))
+        if len(self._ended) > MOST_ENDED:
+            oldest = next(iter(self._ended))
+            del self._ended[oldest], self._stages[oldest]
 
     def text(self) -> bytes:
         """Return all metrics as they are now, in Prometheus's text format."""
@@ -85,7 +90,9 @@ class Live:
         now[names.LOAD_STAGE.name] = self._stage_lines()
         parts = []
         for name, written in self._written.items():
-            parts += [written, now.get(name, b"")]
+            parts.append(written)
+            parts += [lines[name] for lines in self._ended.values() if name in lines]
+            parts.append(now.get(name, b""))
         return b"".join((*parts, generate_latest(self._process)))
 
     def _stage_lines(self) -> bytes:

@@ -31,6 +31,8 @@ class Tallied:
     waited_for_connection: int = 0
     checked_replies: int = 0
     warm_up_queries: int = 0
+    warm_up_answered: int = 0
+    """Those of them that were answered well, some within the window."""
 
 
 class Recorder:
@@ -81,6 +83,11 @@ class Recorder:
     def answered(self) -> int:
         """Queries answered well within the window so far."""
         return self.tallied.latency.count + len(self.latencies)
+
+    @property
+    def answered_at_all(self) -> int:
+        """Queries answered well so far, those of the warm-up among them."""
+        return self.answered + self.tallied.warm_up_answered
 
     @property
     def failed(self) -> int:

@@ -48,6 +48,8 @@ _FAULTS: dict[type[Exception], tuple[OutcomeState, str]] = {
 }
 """How a run ends that meets one of these."""
 
+_CUTS_SHORT = frozenset({End.SERVER_LOST, End.INTERRUPTED})
+
 PlannedScenario = tuple[Scenario, list[tuple[StepPlan, Source]]]
 
 
@@ -174,7 +176,7 @@ class Session:
         servers: Servers,
     ) -> End:
         """Measure, judge and report one scenario; return why it ended."""
-        scenario, steps = planned
+        scenario, _ = planned
 
         def conditions(cut_short: End | None, *, restarted: bool = False) -> Conditions:
             return self._conditions(
@@ -182,30 +184,37 @@ class Session:
             )
 
         measured: list[Measurement] = []
-        end = End.DONE
         try:
-            for step, source in steps:
-                if self._interrupted:  # after the last answer of the step before
-                    end = End.INTERRUPTED
-                    break
-                bench.board.preparing(scenario.name, step.label, index)
-                measurement, end = await run_step(bench, scenario, step, source)
-                if measurement is not None:
-                    measured.append(measurement)
-                if end in {End.SERVER_LOST, End.INTERRUPTED}:
-                    break
+            end = await self._run_steps(bench, planned, index, measured)
         except asyncio.CancelledError:
             self._tell(scenario, measured, conditions(End.INTERRUPTED))
             raise
         except ConnectionFailedError:
             self._tell(scenario, measured, conditions(End.SERVER_LOST))
             raise
-        cut_short = end if end in {End.SERVER_LOST, End.INTERRUPTED} else None
+        cut_short = end if end in _CUTS_SHORT else None
         restarted = False
         try:
             restarted = cut_short is None and await servers.are_restarted(found)
         finally:
             self._tell(scenario, measured, conditions(cut_short, restarted=restarted))
+        return end
+
+    async def _run_steps(
+        self, bench: Bench, planned: PlannedScenario, index: int, measured: list[Measurement]
+    ) -> End:
+        """Add what each step measured, until one is cut short; return why the last one ended."""
+        scenario, steps = planned
+        end = End.DONE
+        for step, source in steps:
+            if self._interrupted:  # after the last answer of the step before
+                return End.INTERRUPTED
+            bench.board.preparing(scenario.name, step.label, index)
+            measurement, end = await run_step(bench, scenario, step, source)
+            if measurement is not None:
+                measured.append(measurement)
+            if end in _CUTS_SHORT:
+                break
         return end
 
     def _tell(

@@ -72,34 +72,38 @@ async def run_step(
     recorder = Recorder()
     recorder.tallied.warm_up_queries = trial.sent
     driver = _driver(bench, scenario, plan, recorder, pools, _check(bench, plan, trial))
-    is_open = isinstance(driver, OpenLoop)
-    streams = bench.load.streams_per_connection if is_open else 1
-    usage = Usage(bench.server_process_ids)
     meter = bench.meter.step()
-    started = _watch(driver, usage, meter)
+    watch = _Watch(driver, recorder, Usage(bench.server_process_ids), meter)
     try:
         await meter.idle(bench.board)
-        openers = [_opener(target, streams) for target in bench.targets]
-        await driver.connect(openers, bench.load.connections if is_open else 1)
+        await _connect(bench, driver)
         bench.live.begin(_shown(scenario, plan, driver, recorder))
-        end, used = await _drive(bench, driver, recorder, usage, meter)
+        end, used = await _drive(bench, driver, recorder, watch)
     finally:
         bench.live.end()
         await driver.close()
-    if not started:
+    if not watch.started_at:
         return None, end
-    span = _span(driver, started[0])
+    span = _span(driver, watch.started_at)
     step = summarize(
         plan,
         recorder.tallied,
         span,
         used,
-        Metered(meter.terms, meter.found(driver.window_ns)),
+        Metered(meter.terms, meter.found(driver.window_ns), watch.answered),
         end=end,
         reconnects=driver.reconnects,
-        open_loop=is_open,
+        open_loop=isinstance(driver, OpenLoop),
     )
     return Measurement(plan, step, end, late_ns(recorder.tallied, span)), end
+
+
+async def _connect(bench: Bench, driver: Driver) -> None:
+    """Connect to every server; a closed loop has one query outstanding and needs one connection."""
+    is_open = isinstance(driver, OpenLoop)
+    streams = bench.load.streams_per_connection if is_open else 1
+    openers = [_opener(target, streams) for target in bench.targets]
+    await driver.connect(openers, bench.load.connections if is_open else 1)
 
 
 def _span(driver: Driver, started_at: str) -> Span:
@@ -117,25 +121,46 @@ def _shown(scenario: Scenario, plan: StepPlan, driver: Driver, recorder: Recorde
     return LiveStep(scenario.name, plan.label, plan.batch_size, rate, driver, recorder)
 
 
-def _watch(driver: Driver, usage: Usage, meter: StepMeter) -> list[str]:
-    """Read meter and usage as the window goes on; return a list that gets when it began."""
-    started: list[str] = []
+class _Watch:
+    """Reads meter and usage as the window goes on."""
 
-    def begin() -> None:
-        meter.begin()
-        started.append(datetime.now(UTC).isoformat(timespec="milliseconds"))
-        usage.begin()
+    def __init__(self, driver: Driver, recorder: Recorder, usage: Usage, meter: StepMeter) -> None:
+        self.started_at = ""
+        """When the window began; empty where it did not."""
+        self.answered = 0
+        """Queries answered between the window's edges."""
+        self._recorder = recorder
+        self._usage = usage
+        self._meter = meter
+        self._server_cpu_seconds: float | None = None
+        driver.on_window, driver.on_second = self._begin, self._second
+        driver.on_window_over = self._over
 
-    def second() -> None:
-        meter.second()
-        usage.sample()
+    def _begin(self) -> None:
+        self._meter.begin()
+        self.answered = -self._recorder.answered_at_all
+        self.started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        self._usage.begin()
 
-    driver.on_window, driver.on_second, driver.on_window_over = begin, second, meter.over
-    return started
+    def _second(self) -> None:
+        self._meter.second()
+        self._usage.sample()
+
+    def _over(self) -> None:
+        self._meter.over()
+        self.answered += self._recorder.answered_at_all
+        self._server_cpu_seconds = self._usage.server_cpu_seconds()
+
+    async def used(self) -> Used:
+        """Return what was used, once the agents have answered."""
+        usage = self._usage
+        used = Used(usage.samples, self._server_cpu_seconds, usage.client_cpu_seconds())
+        await self._meter.settled()
+        return used
 
 
 async def _drive(
-    bench: Bench, driver: Driver, recorder: Recorder, usage: Usage, meter: StepMeter
+    bench: Bench, driver: Driver, recorder: Recorder, watch: _Watch
 ) -> tuple[End, Used]:
     bench.board.driving(driver, recorder)
     bench.on_driver(driver)
@@ -144,10 +169,8 @@ async def _drive(
     gc.freeze()
     try:
         end = await driver.run()
-        used = Used(usage.samples, usage.server_cpu_seconds(), usage.client_cpu_seconds())
         # Whoever ends the run now ends what is over: the step is kept.
-        await meter.settled()
-        return end, used
+        return end, await watch.used()
     finally:
         gc.unfreeze()
         bench.on_driver(None)

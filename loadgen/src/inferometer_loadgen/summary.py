@@ -26,11 +26,13 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """What server and load generator used within the window."""
+    """What server and load generator used."""
 
     samples: Sequence[UsageSample]
     server_cpu_seconds: float | None
+    """Within the window."""
     client_cpu_seconds: float
+    """Within the window and its drain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,8 @@ class Metered:
 
     terms: Terms
     windows: Sequence[NodeWindow]
+    answered: int
+    """Queries answered between the window's edges, whenever they were due."""
 
     def nodes(self) -> list[NodeTelemetry]:
         """Return it as the result document has it, node by node."""
@@ -57,14 +61,12 @@ def summarize(  # noqa: PLR0913 - one argument for each source of a step's figur
     open_loop: bool,
 ) -> Step:
     """Put the figures of one step together."""
-    succeeded, failed = tallied.latency.count, tallied.errors.total()
-    achieved = _rate(succeeded, (span.duration_ns + span.drain_ns) / SECOND_NS)
-    window_seconds = span.duration_ns / SECOND_NS
-    samples = succeeded * plan.batch_size
+    counts = _counts(plan, tallied, reconnects, open_loop=open_loop)
+    achieved = _rate(counts.succeeded, (span.duration_ns + span.drain_ns) / SECOND_NS)
     nodes = metered.nodes()
     # What only some of the servers used is no figure of the servers.
     all_nodes = [] if metered.terms.unmetered else nodes
-    server_cpu_seconds = used.server_cpu_seconds
+    here = used.server_cpu_seconds
     return Step(
         label=plan.label,
         batch_size=plan.batch_size,
@@ -74,18 +76,8 @@ def summarize(  # noqa: PLR0913 - one argument for each source of a step's figur
         duration_nanoseconds=span.duration_ns,
         drain_nanoseconds=span.drain_ns,
         ended_early=end is not End.DONE,
-        counts=Counts(
-            queries=succeeded + failed,
-            samples=samples,
-            succeeded=succeeded,
-            failed=failed,
-            errors=dict(sorted(tallied.errors.items())),
-            scheduled=tallied.scheduled if open_loop else None,
-            waited_for_connection=tallied.waited_for_connection,
-            checked_replies=tallied.checked_replies,
-            reconnects=reconnects,
-        ),
-        scheduled_qps=_rate(tallied.scheduled, window_seconds) if open_loop else None,
+        counts=counts,
+        scheduled_qps=_rate(tallied.scheduled, span.duration_ns / SECOND_NS) if open_loop else None,
         achieved_qps=achieved,
         achieved_samples_per_second=achieved * plan.batch_size,
         latency=tallied.latency.distribution(),
@@ -93,19 +85,34 @@ def summarize(  # noqa: PLR0913 - one argument for each source of a step's figur
         dispatch_lag=tallied.dispatch_lag.distribution() if open_loop else None,
         windows=tallied.windows.report(open_loop=open_loop),
         usage=filled(used.samples, all_nodes),
-        server_cpu_seconds=(
-            served_cpu_seconds(all_nodes) if server_cpu_seconds is None else server_cpu_seconds
-        ),
+        server_cpu_seconds=served_cpu_seconds(all_nodes) if here is None else here,
         client_cpu_seconds=used.client_cpu_seconds,
         error_examples=[
-            ErrorExample(kind=kind, message=message)
-            for kind, message in sorted(tallied.examples.items())
+            ErrorExample(kind=k, message=m) for k, m in sorted(tallied.examples.items())
         ],
-        energy=energy(
-            metered.windows, metered.terms, Worked(samples, span.duration_ns, server_cpu_seconds)
-        ),
+        energy=energy(metered.windows, metered.terms, _worked(plan, span, used, metered)),
         telemetry=nodes,
     )
+
+
+def _counts(plan: StepPlan, tallied: Tallied, reconnects: int, *, open_loop: bool) -> Counts:
+    succeeded, failed = tallied.latency.count, tallied.errors.total()
+    return Counts(
+        queries=succeeded + failed,
+        samples=succeeded * plan.batch_size,
+        succeeded=succeeded,
+        failed=failed,
+        errors=dict(sorted(tallied.errors.items())),
+        scheduled=tallied.scheduled if open_loop else None,
+        waited_for_connection=tallied.waited_for_connection,
+        checked_replies=tallied.checked_replies,
+        reconnects=reconnects,
+    )
+
+
+def _worked(plan: StepPlan, span: Span, used: Used, metered: Metered) -> Worked:
+    samples = metered.answered * plan.batch_size
+    return Worked(samples, span.duration_ns, used.server_cpu_seconds)
 
 
 def _rate(count: int, seconds: float) -> float:

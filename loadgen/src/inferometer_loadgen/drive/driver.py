@@ -217,6 +217,7 @@ class Driver(ABC):
             failure = self._checked(reply, since)
         if since < self._window_ns:
             self._recorder.tallied.warm_up_queries += 1
+            self._recorder.tallied.warm_up_answered += failure is None
         elif failure is None:
             self._measured += 1
             self._last_reply_ns = now

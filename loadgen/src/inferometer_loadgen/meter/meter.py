@@ -15,6 +15,7 @@ from inferometer_loadgen.nodes.energy import Terms, terms_of
 from inferometer_loadgen.nodes.window import Answer, Answers, NodeWindow, read_sample, window_of
 from inferometer_loadgen.thinned import MOST_ENTRIES, Thinned
 
+_MOST_LATE = 2
 _EDGES = 3
 """Samples of the series beside those between: after the time without load, at begin and end."""
 
@@ -54,6 +55,18 @@ class _Kept:
     between: Thinned[Answer] = field(default_factory=lambda: Thinned(MOST_ENTRIES - _EDGES))
     end: list[Answer] = field(default_factory=list)
 
+    def ask_edge(self, kept: list[Answer]) -> None:
+        """Ask at an edge; an agent that is late at two in a row is asked no more."""
+        line = self.line
+
+        def take(answer: Answer) -> None:
+            kept.append(answer)
+            line.late_in_a_row = line.late_in_a_row + 1 if answer.timed_out else 0
+            if line.late_in_a_row == _MOST_LATE:
+                line.given_up = answer.fault
+
+        line.ask(take)
+
     def answers(self) -> Answers:
         """Return all of it."""
         before, after = (*self.idle, None, None)[:2]
@@ -86,7 +99,7 @@ class StepMeter:
         """Ask at the window's begin."""
         self._running = True
         for kept in self._kept:
-            kept.line.ask(kept.begin.append)
+            kept.ask_edge(kept.begin)
 
     def second(self) -> None:
         """Ask within the window, whoever has answered the question before."""
@@ -100,15 +113,11 @@ class StepMeter:
         """Ask at the window's end."""
         self._running = False
         for kept in self._kept:
-            kept.line.ask(kept.end.append)
+            kept.ask_edge(kept.end)
 
     async def settled(self) -> None:
-        """Wait for the answers; an agent that lets an edge wait for 2 s is asked no more."""
+        """Wait for the answers."""
         await asyncio.gather(*(kept.line.settled() for kept in self._kept))
-        for kept in self._kept:
-            for answer in (*kept.idle[-1:], *kept.end):
-                if answer.timed_out:
-                    kept.line.given_up = answer.fault
 
     def found(self, begin_ns: int) -> list[NodeWindow]:
         """Read what the agents answered around a window that began then, by the meter's clock."""
@@ -117,7 +126,7 @@ class StepMeter:
     async def _ask_idle(self) -> bool:
         """Ask everybody; say whether somebody has a source of energy."""
         for kept in self._kept:
-            kept.line.ask(kept.idle.append)
+            kept.ask_edge(kept.idle)
         await self.settled()
         samples = [read_sample(kept.idle[-1])[0] for kept in self._kept]
         return any(sample is not None and sample.energy for sample in samples)

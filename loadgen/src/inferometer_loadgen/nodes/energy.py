@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from inferometer_api.plan import LoadPlan
 from inferometer_api.result import Energy, EnergyDomain
 from inferometer_api.status import Attribution
-from inferometer_loadgen.nodes.energy_domains import counted_ns, estimated, late, node_energy
+from inferometer_loadgen.nodes.energy_domains import counted_ns, estimated, node_energy
 from inferometer_loadgen.nodes.window import NodeWindow
 
 WEAKEST_LAST: tuple[Attribution, ...] = ("dedicated", "shared", "node", "estimated")
 DISABLED = "power measurement is disabled"
-_MOST_LATE_NS = 5_000_000_000
-"""Both edges together; an agent that does not answer within 2 s has no edge."""
+TOLD_APART, MOST_APART = 0.02, 0.1
+"""By how much of the load's window the counters' may differ, before it is told and at all."""
 _NO_AGENT = "no node agent is named in the plan"
 
 
@@ -47,6 +47,7 @@ class Worked:
     """What was done with the energy."""
 
     inferences: int
+    """Samples answered between the window's edges, as the energy is of that time."""
     duration_ns: int
     server_cpu_seconds: float | None
     """Of servers on this machine, where no agent tells it."""
@@ -58,7 +59,7 @@ def energy(windows: Sequence[NodeWindow], terms: Terms, worked: Worked) -> Energ
         return _unavailable(DISABLED)
     if terms.unmetered or not windows:
         return _without_agents(terms, worked)
-    faults = [fault for window in windows if (fault := window.fault or astray(window, worked))]
+    faults = [fault for window in windows for fault in _faults(window, worked.duration_ns)]
     if faults:
         return _unavailable("; ".join(faults))
     nodes = [
@@ -71,21 +72,23 @@ def energy(windows: Sequence[NodeWindow], terms: Terms, worked: Worked) -> Energ
     not_covered = [
         sentence
         for node, window in zip(nodes, windows, strict=True)
-        for sentence in (*node.not_covered, *late(window, worked.duration_ns))
+        for sentence in (*node.not_covered, *_apart(window, worked.duration_ns, TOLD_APART))
     ]
     counted = max(counted_ns(window) for window in windows)
     return _sum([each for node in nodes for each in node.domains], not_covered, counted, worked)
 
 
-def astray(window: NodeWindow, worked: Worked) -> str:
-    """Return a sentence where a node's clock cannot have gone on like this; else nothing."""
+def _faults(window: NodeWindow, duration_ns: int) -> list[str]:
+    return [window.fault] if window.fault else _apart(window, duration_ns, MOST_APART)
+
+
+def _apart(window: NodeWindow, duration_ns: int, share: float) -> list[str]:
+    """Return a sentence where the counters' window differs from the load's by more than this."""
     found = counted_ns(window)
-    if abs(found - worked.duration_ns) <= _MOST_LATE_NS + worked.duration_ns // 100:
-        return ""
-    return (
-        f"the clock of {window.node} went on by {found / 1e9:.4g} s within the window of "
-        f"{worked.duration_ns / 1e9:.4g} s"
-    )
+    if abs(found - duration_ns) <= share * duration_ns:
+        return []
+    where, seconds, asked = f"the counters of {window.node}", found / 1e9, duration_ns / 1e9
+    return [f"{where} were read {seconds:.4g} s apart, the window is {asked:.4g} s long"]
 
 
 def _unavailable(reason: str) -> Energy:

@@ -15,8 +15,6 @@ from inferometer_loadgen.nodes.window import (
 
 DEDICATED_SHARE = 0.95
 """Of the node's busy CPU time: from here on all its energy is the servers'."""
-LATE_SHARE = 0.02
-"""By how much the counters' window may differ from the load's before that is told."""
 MOST_WATTS = 10_000
 """No package and no GPU takes more: a counter that says so has jumped."""
 _NS_PER_SECOND = 1_000_000_000
@@ -80,22 +78,26 @@ class _Counted:
         used = gpus_used(window)
         self._gpus = {gpu.uuid: gpu for gpu in window.last.gpus if gpu.uuid in used}
         self._microjoules: dict[str, int] = {}
-        before = {reading.domain: reading.microjoules for reading in window.first.energy}
         for reading in window.last.energy:
-            if reading.kind == "Gpu" and reading.gpu_uuid not in used:
-                continue
-            self._count(reading, before.get(reading.domain))
+            if reading.kind != "Gpu" or reading.gpu_uuid in used:
+                self._count(reading)
         with_counter = {reading.gpu_uuid for reading in self.readings if reading.kind == "Gpu"}
         self.left_out += [
             f"{_gpu_name(self._gpus.get(uuid), uuid)} of {window.node} has no counter"
             for uuid in sorted(used - with_counter)
         ]
 
-    def _count(self, reading: EnergyReading, before: int | None) -> None:
+    def _count(self, reading: EnergyReading) -> None:
         name = f"the counter of {reading.domain} of {self._window.node}"
-        found = None if before is None else reading.microjoules - before
-        if found is None:
+        before = _reading(self._window.first, reading.domain)
+        found = 0 if before is None else reading.microjoules - before.microjoules
+        if before is None:
             self.left_out.append(f"{name} was not there at the window's begin")
+        elif before.method != reading.method:
+            # Each method counts on its own: their difference is no energy.
+            self.left_out.append(
+                f"{name} went over from {before.method} to {reading.method} within the window"
+            )
         elif found <= 0:
             # What runs uses energy: a counter that says otherwise counts nothing.
             self.left_out.append(f"{name} stands still")
@@ -219,17 +221,19 @@ def _idle_window(window: NodeWindow) -> NodeWindow | None:
     return NodeWindow(window.node, window.targets, window.idle)
 
 
+def _reading(sample: AgentSample, domain: str) -> EnergyReading | None:
+    return next((each for each in sample.energy if each.domain == domain), None)
+
+
 def _idle_milliwatts(window: NodeWindow, domain: str) -> float | None:
     idle = _idle_window(window)
     if idle is None:
         return None
-    before, after = (
-        next((each.microjoules for each in sample.energy if each.domain == domain), None)
-        for sample in (idle.first, idle.last)
-    )
-    if before is None or after is None or after <= before:
+    before, after = _reading(idle.first, domain), _reading(idle.last, domain)
+    if before is None or after is None or before.method != after.method:
         return None
-    return (after - before) / _window_seconds(idle) / 1000
+    spent = after.microjoules - before.microjoules
+    return spent / _window_seconds(idle) / 1000 if spent > 0 else None
 
 
 def _idle_cpu_microseconds(window: NodeWindow) -> float | None:
@@ -246,16 +250,6 @@ def counted_ns(window: NodeWindow) -> int:
 
 def _window_seconds(window: NodeWindow) -> float:
     return counted_ns(window) / _NS_PER_SECOND
-
-
-def late(window: NodeWindow, duration_ns: int) -> list[str]:
-    """Return a sentence where the counters' window is not the load's: answers came late."""
-    found = counted_ns(window)
-    if abs(found - duration_ns) <= LATE_SHARE * duration_ns:
-        return []
-    seconds, asked = found / _NS_PER_SECOND, duration_ns / _NS_PER_SECOND
-    where = f"the counters of {window.node}"
-    return [f"{where} were read {seconds:.4g} s apart, the window is {asked:.4g} s long"]
 
 
 def _parts_missing(window: NodeWindow) -> Iterator[str]:

@@ -47,8 +47,6 @@ def filled(usage: Sequence[UsageSample], nodes: Sequence[NodeTelemetry]) -> list
 
     `nodes` are all that servers run on; empty where not every one has an agent.
     """
-    if not nodes:
-        return list(usage)
     return [each if each.server_cpu_cores is not None else _filled(each, nodes) for each in usage]
 
 

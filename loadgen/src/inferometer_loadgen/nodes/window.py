@@ -9,6 +9,8 @@ from inferometer_api.plan import PlannedAgent
 from inferometer_api.telemetry import AgentSample, TargetReading
 
 _LONGEST_FAULT = 300
+MOST_LISTED, MOST_CHARACTERS = 128, 512
+"""Of any list and any text of a sample: they go into the result, 600 times over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +132,25 @@ def read_sample(answer: Answer, node: str = "") -> tuple[AgentSample | None, str
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"]))
         return None, f"answered what is no sample ({where}: {first['msg']})"[:_LONGEST_FAULT]
+    if _exceeds(sample.model_dump()):
+        most = f"{MOST_LISTED} entries or a text of more than {MOST_CHARACTERS} characters"
+        return None, f"answered with a list of more than {most}"
     if node and sample.node and sample.node != node:
         return None, f"answered for another node, {sample.node}"[:_LONGEST_FAULT]
     return sample, ""
+
+
+def _exceeds(value: object) -> bool:
+    """Say whether any text or list within a value is longer than it may be."""
+    match value:
+        case str():
+            return len(value) > MOST_CHARACTERS
+        case dict():
+            return any(map(_exceeds, value.values()))
+        case list():
+            return len(value) > MOST_LISTED or any(map(_exceeds, value))
+        case _:
+            return False
 
 
 def _unsteady(samples: Sequence[Taken]) -> str:

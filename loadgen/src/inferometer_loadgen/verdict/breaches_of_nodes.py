@@ -12,16 +12,24 @@ from inferometer_loadgen.verdict.breaches import Breach, Broken, Conditions, Mea
 THROTTLED_LIMIT = 0.01
 STEAL_LIMIT = 0.01
 GPU_THROTTLED_LIMIT = 0.1
+CHOSEN = frozenset({"ApplicationsClocksSetting"})
+"""Reasons of a clock that somebody has set, and which stays so."""
 
 
 def throttled(measurement: Measurement, _: Conditions) -> Broken:
-    """Yield where the servers of a node waited since they had used up their CPU limit."""
+    """Yield where the CPU limit of a node's servers kept CPU time from them.
+
+    The kernel counts it for each CPU that holds tasks back, so that it adds up as CPU time does.
+    """
     for node, seconds in _by_node(measurement, lambda node: node.server_throttled_seconds):
-        share = seconds / _window_seconds(measurement)
+        used = node.server_cpu_seconds
+        if used is None:  # then at most all that there was
+            used = _window_seconds(measurement) * max(1, node.cpu_count or 0)
+        share = seconds / (seconds + used) if seconds else 0.0
         if share > THROTTLED_LIMIT:
             yield Breach(
-                f"The servers on {node.node} were held by their own CPU limit for {seconds:.3g} s "
-                f"of the window, {100 * share:.3g} % of it.",
+                f"The CPU limit of the servers on {node.node} withheld {seconds:.3g} s of CPU time "
+                f"from them, {100 * share:.3g} % of what they could have used.",
                 f"{100 * share:.3g} %",
                 "1 %",
             )
@@ -41,15 +49,12 @@ def steal(measurement: Measurement, _: Conditions) -> Broken:
 
 
 def gpu_throttled(measurement: Measurement, _: Conditions) -> Broken:
-    """Yield where the clock of a GPU was held down for a good part of the window."""
+    """Yield where something else than a setting held a GPU's clock down for a good while."""
     for node in measurement.step.telemetry:
         samples = [each for each in node.samples if each.at_milliseconds >= 0]
         for gpu in sorted({gpu for sample in samples for gpu in sample.gpu_throttle_reasons}):
-            held = [
-                sample.gpu_throttle_reasons[gpu]
-                for sample in samples
-                if gpu in sample.gpu_throttle_reasons
-            ]
+            told = [sample.gpu_throttle_reasons.get(gpu, []) for sample in samples]
+            held = [forced for each in told if (forced := {*each} - CHOSEN)]
             share = len(held) / len(samples)
             if share > GPU_THROTTLED_LIMIT:
                 reasons = ", ".join(sorted({reason for each in held for reason in each}))

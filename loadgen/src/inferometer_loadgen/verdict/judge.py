@@ -49,13 +49,13 @@ def _findings(
                 yield _finding(rule, sentence, figure, limit, "")
         if rule.per_step is not None:
             found = [list(rule.per_step(each, conditions)) for each in measurements]
-            if found[1:] and all(breaches == found[0] for breaches in found):
+            if found[1:] and all(each == found[0] for each in found):
                 # What holds of every step in the same words is told of the scenario.
                 for breach in found[0]:
                     yield _finding(rule, *breach, step="")
                 continue
-            for measurement, breaches in zip(measurements, found, strict=True):
-                for breach in breaches:
+            for measurement, broken in zip(measurements, found, strict=True):
+                for breach in broken:
                     yield _finding(rule, *breach, step=measurement.plan.label)
 
 
@@ -178,7 +178,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         name="ServerThrottled",
         effect="caution",
-        limit="the servers wait for at most 1 % of the window because their CPU limit is used up",
+        limit="the CPU limit of the servers withholds at most 1 % of the CPU time that they could "
+        "have used",
         remedy="Raise server.resources.cpu, or lower server.threads.",
         per_step=breaches_of_nodes.throttled,
     ),
