@@ -20,7 +20,7 @@ from grafana.demo_grafana import grafana, installed
 from inferometer_api.metrics import RUN_INFO
 from inferometer_api.result import ResultDocument
 from support.cluster.processes import wait_until
-from support.prometheus import from_files, prometheus, static
+from support.prometheus import from_files, on_the_path, prometheus, static
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 _RUNS = ("examples/01-resnet50-cpu.yaml", "examples/02-minilm-grpc.yaml")
@@ -66,7 +66,9 @@ def _show(asked: argparse.Namespace, folder: Path, everything: ExitStack) -> int
     runs = from_files("local", targets / "*.json") | {"honor_labels": True}
     scraped = [runs, static("operator", finished_at)]
     database = everything.enter_context(
-        prometheus(folder / "prometheus", scraped, interval=f"{_SCRAPE_SECONDS}s")
+        prometheus(
+            folder / "prometheus", scraped, interval=f"{_SCRAPE_SECONDS}s", program=on_the_path()
+        )
     )
     _say(f"Prometheus  {database.url}")
     pages = _pages(folder / "grafana", database.url, everything)

@@ -18,7 +18,8 @@ _GROUPS: dict[str, list[dict[str, Any]]] = {
         # Slower, since each evaluation looks two weeks back.
         {"name": "inferometer-regression", "interval": "2m", "rules": REGRESSION},
     ],
-    "alerts": [{"name": "inferometer-alerts", "rules": ALERTS}],
+    # As often as the rates are, since what is measured for 30 s would be missed by a slower look.
+    "alerts": [{"name": "inferometer-alerts", "interval": "10s", "rules": ALERTS}],
 }
 
 

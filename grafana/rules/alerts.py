@@ -5,6 +5,8 @@ Each alert has a section of its own in docs/how-to/prometheus.md, which says wha
 
 from typing import Any, Literal
 
+from grafana.rules.recordings import of_servers, rate
+
 _PAGE = "docs/how-to/prometheus.md"
 _RUN = "run_namespace, run"
 _STEP = f"{_RUN}, scenario, step"
@@ -39,10 +41,16 @@ _WHICH = "{{ $labels.run_namespace }}/{{ $labels.run }}"
 _PART = "scenario {{ $labels.scenario }}{{ with $labels.step }}, step {{ . }}{{ end }}"
 _P99 = "run_step:inferometer_run_latency_seconds:p99_valid"
 _NEWEST = "run_step:inferometer_run_finished_timestamp_seconds:newest"
-_EARLIER = "spec_step:inferometer_run_latency_seconds:p99_earlier"
-_SPEC_STEP = "run_namespace, spec_hash, scenario, step"
+_EARLIER = "spec_node_step:inferometer_run_latency_seconds:p99_earlier"
+_SPEC_STEP = "run_namespace, spec_hash, node, scenario, step"
 
-_MEASURING = f'max by ({_RUN}) (inferometer_load_stage{{stage="Measuring"}}) == 1'
+_MEASURING = 'inferometer_load_stage{stage="Measuring"}'
+_THROTTLED = rate("inferometer_target_cpu_throttled_seconds_total", "node, target", "30s")
+_CLUSTERS = 'component!="node agent"'
+"""Not an agent of a local run: its targets file (--prometheus-targets) gives it this label."""
+_RESTART = "5m"
+"""Far more than an operator's figures are away when it is started anew."""
+_OPERATORS = "max by (namespace, job)"
 
 ALERTS: list[dict[str, Any]] = [
     _alert(
@@ -61,6 +69,7 @@ and on ({_RUN})
         f"The run {_WHICH} does not go on.",
         "It has been {{ $labels.phase }} for {{ $value | humanizeDuration }}: that is longer than"
         " 15 minutes before its load began, or it is past its deadline by more than a minute.",
+        keep_firing_for=_RESTART,
     ),
     _alert(
         "InferometerRunInvalid",
@@ -72,7 +81,8 @@ time() - max by ({_RUN}) (inferometer_run_finished_timestamp_seconds) < 3600""",
         f"The run {_WHICH} measured an INVALID figure.",
         "The verdict on scenario {{ $labels.scenario }} is INVALID: the figure is wrong, not yet"
         " known, or misses the latency bound that was asked. Its status says which; the alert ends"
-        " an hour after the run.",
+        " about an hour after the run.",
+        keep_firing_for=_RESTART,
     ),
     _alert(
         "InferometerLatencyRegressed",
@@ -88,73 +98,95 @@ time() - max by ({_RUN}) (inferometer_run_finished_timestamp_seconds) < 3600""",
   1.1 * {_EARLIER}_median
 )
 > on ({_SPEC_STEP}) group_left ()
-{_EARLIER}_p90""",
-        f"The p99 latency of {_WHICH} is above that of earlier runs of the same spec.",
+{_EARLIER}_max""",
+        f"The p99 latency of {_WHICH} is above that of all earlier runs of the same spec.",
         f"In {_PART} it is {{{{ $value | humanizeDuration }}}} on node {{{{ $labels.node }}}}:"
-        " more than 10 % above the median of the earlier runs, and above nine in ten of them.",
+        " above all earlier ones there, and more than 10 % above their median.",
         keep_firing_for="10m",
     ),
     _alert(
         "InferometerServerThrottled",
         "warning",
         f"""
-run:inferometer_server_cpu_throttled_seconds:rate1m > 0.05
+{of_servers(_THROTTLED).strip()} > 0.05
 and on ({_RUN})
-{_MEASURING}""",
+max by ({_RUN}) (
+  min_over_time({_MEASURING}[30s]) == 1
+  and
+  {_MEASURING} offset 30s
+)""",
         f"The server of the run {_WHICH} is held down by its own CPU limit.",
-        "While it is measured, its threads wait {{ $value | humanizeDuration }} in every second"
-        " since their limit is used up: the latency is that of the limit.",
+        "For 30 seconds of what is measured, it waited {{ $value | humanizeDuration }} in every"
+        " second, all CPUs together, since its limit was used up: the latency is that of the"
+        " limit.",
     ),
     _alert(
         "InferometerGpuThrottled",
-        "warning",
+        "info",
         f"""
 max by (node, gpu, reason) (
-  inferometer_gpu_throttled{{reason!~"ApplicationsClocksSetting|DisplayClockSetting|SyncBoost"}}
+  inferometer_gpu_throttled{{
+    reason!~"SwPowerCap|ApplicationsClocksSetting|DisplayClockSetting|SyncBoost"
+  }}
 ) == 1
 and on (node)
 (
   max by ({_RUN}, node) (inferometer_load_target_info)
   and on ({_RUN})
-  {_MEASURING}
+  max by ({_RUN}) ({_MEASURING}) == 1
 )""",
         "A GPU of node {{ $labels.node }} is held down while a run measures there.",
-        "The clock of GPU {{ $labels.gpu }} is held down ({{ $labels.reason }}): the figures are"
-        " those of this state.",
+        "The clock of GPU {{ $labels.gpu }} is held down ({{ $labels.reason }}): where the run's"
+        " server uses it, the figures are those of this state.",
+        for_="15s",
     ),
     _alert(
         "InferometerAgentDown",
         "warning",
-        """
-count by (node) (last_over_time(inferometer_agent_samples_total[1h]))
+        f"""
+max by (node) (
+  last_over_time(inferometer_agent_samples_total{{{_CLUSTERS}}}[1d])
+  and on (job, instance)
+  up
+)
 unless on (node)
-(max by (node) (rate(inferometer_agent_samples_total[5m])) > 0)""",
-        "The node agent on {{ $labels.node }} is gone.",
-        "It took samples within the last hour and takes none now: energy and utilisation of runs on"
-        " this node are unavailable. Where the node itself was removed, this ends by itself.",
+(max by (node) (rate(inferometer_agent_samples_total[2m])) > 0)""",
+        "The node agent on {{ $labels.node }} takes no samples.",
+        "It took some within the last day, and Prometheus still looks for it: energy and"
+        " utilisation of runs on this node are unavailable.",
         for_="5m",
     ),
     _alert(
         "InferometerAgentBlind",
-        "warning",
-        "max by (node) (inferometer_agent_source_available) == 0",
-        "The node agent on {{ $labels.node }} has nothing to tell.",
-        "None of its sources gives figures: energy and utilisation of runs on this node are"
-        " unavailable. Its log says why.",
+        "info",
+        f"""
+max by (node) (
+  inferometer_agent_source_available{{source=~"rapl|nvml", {_CLUSTERS}}}
+) == 0""",
+        "The node agent on {{ $labels.node }} finds no energy counter.",
+        "Neither rapl nor nvml gives figures: energy of runs on this node is unavailable. Its log"
+        " says why.",
         for_="5m",
     ),
     _alert(
         "InferometerOperatorDown",
         "critical",
-        "absent(inferometer_operator_leader)",
-        "No operator of Inferometer is seen.",
+        # The second half begins before the first has ended, so that nothing is silent between.
+        f"""
+{_OPERATORS} (last_over_time(inferometer_operator_leader[1h]))
+unless on (namespace, job)
+{_OPERATORS} (inferometer_operator_leader)
+or
+absent_over_time(inferometer_operator_leader[50m])""",
+        "No operator of Inferometer is seen{{ with $labels.namespace }} in namespace {{ . }}"
+        "{{ end }}.",
         "Runs are neither begun nor ended, or Prometheus no longer scrapes the operator.",
         for_="5m",
     ),
     _alert(
         "InferometerNoLeader",
         "critical",
-        "max by (namespace, job) (inferometer_operator_leader) == 0",
+        f"{_OPERATORS} (inferometer_operator_leader) == 0",
         "The operator in namespace {{ $labels.namespace }} has no leader.",
         "Its replicas run and none of them leads: runs are neither begun nor ended.",
         for_="2m",

@@ -1,7 +1,7 @@
 """What does Prometheus compute ahead, for the dashboards and the alerts?
 
-Names say what is left of the labels, the metric, and what was done to it. Everywhere `max by`
-comes first: a component that is scraped by two jobs counts once.
+Names say what is left of the labels, the metric, and what was done to it. Everywhere `max by` comes
+before `sum by`: a component that is scraped by two jobs counts once.
 """
 
 from typing import Any
@@ -9,8 +9,9 @@ from typing import Any
 _RUN = "run_namespace, run"
 _SCENARIO = f"{_RUN}, scenario"
 _STEP = f"{_SCENARIO}, step"
-_SPEC_STEP = "run_namespace, spec_hash, scenario, step"
+_SPEC_STEP = "run_namespace, spec_hash, node, scenario, step"
 _EARLIER = "14d"
+_RUNS_ENOUGH = 5
 
 
 def _recording(name: str, expression: str, **labels: str) -> dict[str, Any]:
@@ -19,11 +20,12 @@ def _recording(name: str, expression: str, **labels: str) -> dict[str, Any]:
     return rule | ({"labels": labels} if labels else {})
 
 
-def _rate(metric: str, labels: str) -> str:
-    return f"max by ({labels}) (rate({metric}[1m]))"
+def rate(metric: str, labels: str, window: str = "1m") -> str:
+    """Return the rate of a component's counter by these labels, however many jobs scrape it."""
+    return f"max by ({labels}) (rate({metric}[{window}]))"
 
 
-def _of_servers(per_target: str) -> str:
+def of_servers(per_target: str) -> str:
     """Return the sum over a run's servers of what an agent tells of each as a target."""
     return f"""
 sum by ({_RUN}) (
@@ -35,8 +37,8 @@ sum by ({_RUN}) (
 
 _QUANTILES = ("0.5", "0.9", "0.99")
 _CPU_WATTS = 'max by (node, domain, kind) (inferometer_node_power_watts{kind=~"Package|Dram"})'
-_TARGET_CPU = _rate("inferometer_target_cpu_seconds_total", "node, target")
-_NODE_BUSY = _rate("inferometer_node_cpu_busy_seconds_total", "node")
+_TARGET_CPU = rate("inferometer_target_cpu_seconds_total", "node, target")
+_NODE_BUSY = rate("inferometer_node_cpu_busy_seconds_total", "node")
 
 LIVE: list[dict[str, Any]] = [
     *(
@@ -45,9 +47,7 @@ LIVE: list[dict[str, Any]] = [
             f"""
 histogram_quantile(
   {quantile},
-  sum by (le, {_STEP}) (
-    rate(inferometer_load_latency_seconds_bucket[1m])
-  )
+  {rate("inferometer_load_latency_seconds_bucket", f"le, {_STEP}")}
 )""",
             quantile=quantile,
         )
@@ -55,17 +55,23 @@ histogram_quantile(
     ),
     _recording(
         "run_step:inferometer_load_queries:rate1m",
-        f'sum by ({_STEP}) (rate(inferometer_load_queries_total{{result="ok"}}[1m]))',
+        rate('inferometer_load_queries_total{result="ok"}', _STEP),
     ),
     _recording(
         "run_step:inferometer_load_samples:rate1m",
-        f"sum by ({_STEP}) (rate(inferometer_load_samples_total[1m]))",
+        rate("inferometer_load_samples_total", _STEP),
     ),
     _recording(
         "run_step:inferometer_load_errors:ratio_rate1m",
         f"""
-sum by ({_STEP}) (rate(inferometer_load_queries_total{{result!="ok"}}[1m]))
-/ (sum by ({_STEP}) (rate(inferometer_load_queries_total[1m])) > 0)""",
+sum by ({_STEP}) (
+  {rate('inferometer_load_queries_total{result!="ok"}', f"{_STEP}, result")}
+)
+/ (
+  sum by ({_STEP}) (
+    {rate("inferometer_load_queries_total", f"{_STEP}, result")}
+  ) > 0
+)""",
     ),
     _recording(
         "node_kind:inferometer_node_power_watts:sum",
@@ -73,20 +79,20 @@ sum by ({_STEP}) (rate(inferometer_load_queries_total{{result!="ok"}}[1m]))
     ),
     _recording(
         "run:inferometer_server_cpu_cores:rate1m",
-        _of_servers(_TARGET_CPU),
+        of_servers(_TARGET_CPU),
     ),
     _recording(
         "run:inferometer_server_cpu_throttled_seconds:rate1m",
-        _of_servers(_rate("inferometer_target_cpu_throttled_seconds_total", "node, target")),
+        of_servers(rate("inferometer_target_cpu_throttled_seconds_total", "node, target")),
     ),
     _recording(
         "run:inferometer_server_memory_bytes:sum",
-        _of_servers("max by (node, target) (inferometer_target_memory_bytes)"),
+        of_servers("max by (node, target) (inferometer_target_memory_bytes)"),
     ),
     # As the result does it: a node's power, by the part of its busy CPU time that the servers took.
     _recording(
         "run:inferometer_server_cpu_watts:rate1m",
-        _of_servers(f"""(
+        of_servers(f"""(
     clamp_max(
       {_TARGET_CPU}
       / on (node) group_left ()
@@ -103,7 +109,7 @@ sum by ({_STEP}) (rate(inferometer_load_queries_total{{result!="ok"}}[1m]))
         "run:inferometer_load_cpu_joules_per_inference:rate1m",
         f"""
 run:inferometer_server_cpu_watts:rate1m
-/ (sum by ({_RUN}) (rate(inferometer_load_samples_total[1m])) > 0)""",
+/ (sum by ({_RUN}) (run_step:inferometer_load_samples:rate1m) > 0)""",
     ),
 ]
 
@@ -134,7 +140,7 @@ REGRESSION: list[dict[str, Any]] = [
 + on ({_RUN}) group_left ()
 max by ({_RUN}) (inferometer_run_finished_timestamp_seconds)""",
     ),
-    # Of each spec's scenario the run that ended last, whether or not it is there still.
+    # Of each spec's scenario on a node the run that ended last, whether or not it is there still.
     _recording(
         _NEWEST,
         f"""
@@ -144,10 +150,10 @@ max by ({_SPEC_STEP}) (
   last_over_time({_FINISHED}[{_EARLIER}])
 )""",
     ),
-    # Of fewer than three earlier runs nothing is said: nobody knows how far they scatter.
+    # Of fewer earlier runs nothing is said: nobody knows how far they scatter.
     *(
         _recording(
-            f"spec_step:inferometer_run_latency_seconds:p99_earlier_{name}",
+            f"spec_node_step:inferometer_run_latency_seconds:p99_earlier_{name}",
             f"""
 quantile by ({_SPEC_STEP}) (
   {quantile},
@@ -156,8 +162,8 @@ quantile by ({_SPEC_STEP}) (
 and on ({_SPEC_STEP})
 count by ({_SPEC_STEP}) (
   {_EARLIER_P99}
-) >= 3""",
+) >= {_RUNS_ENOUGH}""",
         )
-        for name, quantile in (("median", 0.5), ("p90", 0.9))
+        for name, quantile in (("median", 0.5), ("max", 1))
     ),
 ]

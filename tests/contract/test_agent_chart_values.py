@@ -24,6 +24,7 @@ REFUSED: list[tuple[Json, str, str]] = [
     ({"agent": {"maxUnavailable": "many"}}, "/agent/maxUnavailable", "pattern"),
     ({"agent": {"tolerations": [{"effect": "No"}]}}, "/agent/tolerations/0/effect", "NoSchedule"),
     ({"metrics": {"podMonitor": {"interval": "five"}}}, "/metrics/podMonitor/interval", "pattern"),
+    ({"metrics": {"podMonitor": {"interval": ""}}}, "/metrics/podMonitor/interval", "pattern"),
     ({"networkPolicy": {"create": 1}}, "/networkPolicy/create", "boolean"),
 ]
 

@@ -1,6 +1,7 @@
 """Is what Prometheus and Grafana find of the chart's what there is?"""
 
 import json
+import re
 import shlex
 from pathlib import Path
 
@@ -10,7 +11,9 @@ import yaml
 from inferometer_api.children import LOADGEN, RESULT, SERVER, labels
 from inferometer_api.publish import CHECKOUT
 from inferometer_operator.settings import Settings
-from support.chart import NAMESPACE, Json, helm, of_kind, rendered, settings_text
+from support.agent_chart import agents
+from support.chart import NAMESPACE, Json, helm, notes, of_kind, rendered, settings_text
+from support.dashboards import DASHBOARDS as BOARDS
 from support.documented import commands
 
 MEBIBYTE = 1 << 20
@@ -70,6 +73,49 @@ def test_the_operator_is_told_of_the_agents() -> None:
     named = settings({"agent": {"namespace": "agents", "service": "watchers"}}).agent
     assert named is not None
     assert (named.namespace, named.service) == ("agents", "watchers")
+
+
+def test_all_is_scraped_as_often_as_the_dashboards_begin_with() -> None:
+    """Every monitor's interval is, by default, the first that each dashboard offers."""
+    monitor = {"metrics": {"podMonitor": {"create": True}}}
+    made = of_kind(rendered(MONITORS), "ServiceMonitor")
+    made += of_kind([*rendered(MONITORS), *agents(monitor)], "PodMonitor")
+    assert len(made) == 3
+    specs = [each["spec"] for each in made]
+    ends = [spec.get("endpoints") or spec["podMetricsEndpoints"] for spec in specs]
+    found = {end["interval"] for each in ends for end in each}
+    variables = [each for board in BOARDS.values() for each in board["templating"]["list"]]
+    first = [each["options"][0]["value"] for each in variables if each["name"] == "scrape"]
+    assert found == set(first)
+    assert len(first) == len(BOARDS)
+
+
+def test_values_of_a_release_without_telemetry_are_taken(tmp_path: Path) -> None:
+    """Where an older release's values are used again, what they lack is off and nothing fails."""
+    older: Json = dict.fromkeys(("agent", "rules", "dashboards"))
+    older["metrics"] = dict.fromkeys(("scrapeAnnotations", "serviceMonitor", "podMonitor"))
+    older["networkPolicies"] = {"create": True, "monitoringNamespaces": None}
+    assert settings(older).agent is None
+    assert not settings(older).metrics.scrape_annotations
+    assert "prometheus.io/scrape" not in annotations(older)
+    assert "No node agents are named" in notes(older, tmp_path)
+
+
+@pytest.mark.parametrize("folder", ["docs", "helm"])
+def test_nobody_is_told_to_lose_new_values(folder: str) -> None:
+    """`helm upgrade` keeps the user's values by --reset-then-reuse-values: new ones come too."""
+    files = [file for file in (CHECKOUT / folder).rglob("*") if file.suffix in {".md", ".txt"}]
+    texts = {file: file.read_text(encoding="utf-8") for file in files}
+    assert any("--reset-then-reuse-values" in text for text in texts.values())
+    assert [str(file) for file, text in texts.items() if "--reuse-values" in text] == []
+
+
+@pytest.mark.parametrize("folder", ["docs", "helm"])
+def test_values_in_brackets_are_quoted(folder: str) -> None:
+    """A shell that takes [0] for a pattern, as zsh does, leaves the documented values alone."""
+    files = [file for file in (CHECKOUT / folder).rglob("*") if file.suffix in {".md", ".txt"}]
+    texts = [file.read_text(encoding="utf-8") for file in files]
+    assert [found for text in texts for found in re.findall(r"--set [\w.]+[\[{]\S*", text)] == []
 
 
 def test_the_service_monitor_finds_the_operator() -> None:

@@ -1,7 +1,9 @@
 """Do the rules compute what they say, and does each alert fire when it should and only then?"""
 
+import json
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import yaml
@@ -9,13 +11,15 @@ from grafana.rules import files
 
 from inferometer_api.metrics import METRICS, Metric
 from inferometer_api.publish import CHECKOUT
+from inferometer_cli.prometheus_targets import Component
 from support.prometheus import Json, check
+from support.slower_runs import courses
 
 RULES = CHECKOUT / "grafana" / "rules"
 TESTS = Path(__file__).with_name("rules")
 PAGE = CHECKOUT / "docs" / "how-to" / "prometheus.md"
 SUFFIXES = ("_bucket", "_sum", "_count")
-EVERYWHERE = {"namespace", "job", "quantile", "le"}
+EVERYWHERE = {"namespace", "job", "instance", "component", "quantile", "le"}
 """Labels of the scrape's, of a recording rule's, of a histogram's buckets."""
 
 
@@ -62,13 +66,22 @@ def test_the_rules_do_what_they_say(file: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_a_regression_is_told_from_chance(tmp_path: Path) -> None:
+    """The alert fires above all of five earlier runs on that node and 10 %, for each course."""
+    files = [str(file) for file in sorted(RULES.glob("*.yaml"))]
+    told = {"rule_files": files, "evaluation_interval": "10s", "tests": courses()}
+    (tmp_path / "slower.test.yaml").write_text(json.dumps(told))
+    done = check("test", "rules", tmp_path / "slower.test.yaml")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 @pytest.mark.parametrize("alert", alerts())
 def test_each_alert_is_seen_to_fire_and_not_to_fire(alert: str) -> None:
     """For each alert there is a course of events that fires it, and one that does not."""
     told = yaml.safe_load((TESTS / "alerts.test.yaml").read_text(encoding="utf-8"))
     cases = [
         bool(case["exp_alerts"])
-        for test in told["tests"]
+        for test in told["tests"] + courses()
         for case in test["alert_rule_test"]
         if case["alertname"] == alert
     ]
@@ -84,14 +97,21 @@ def test_rules_name_metrics_that_there_are(rule: Json) -> None:
     computed = {each["record"] for each in rules() if "record" in each}
     assert set(re.findall(r"\b\w+:inferometer_\w+:\w+\b", expression)) <= computed
     known = {label for each in found.values() if each for label in each.labels} | EVERYWHERE
-    for name in re.findall(r"run:|run_step:|spec_step:|node_kind:", expression):
+    for name in re.findall(r"run:|run_step:|spec_node_step:|node_kind:", expression):
         known |= {"run_namespace", "run"} | (
-            {"scenario", "step", "spec_hash", "run_uid"} if "step" in name else set()
+            {"scenario", "step", "spec_hash", "run_uid", "node"} if "step" in name else set()
         )
     lists = re.findall(r"(?:by|on|group_left)\s*\(([^()]*)\)", expression)
     used = {label.strip() for each in lists for label in each.split(",") if label.strip()}
     used |= set(re.findall(r"[{,]\s*(\w+)\s*(?:=|!=|=~|!~)\s*\"", expression))
     assert used <= known, used - known
+
+
+def test_agents_of_local_runs_are_told_by_their_targets_file() -> None:
+    """Rules that leave them out go by the name that --prometheus-targets gives them."""
+    names = {name for rule in rules() for name in re.findall(r'component!="([^"]*)"', rule["expr"])}
+    assert names == {"node agent"}
+    assert names < set(get_args(Component))
 
 
 @pytest.mark.parametrize("alert", alerts())

@@ -136,10 +136,10 @@ class Prometheus:
             raise ValueError(error.read().decode()) from error
 
 
-def program(name: str = "prometheus") -> Path:
-    """Return the path of prometheus or promtool: the machine's own, else the pinned one, built."""
-    found = shutil.which(name)
-    return Path(found) if found else binary(name)
+def on_the_path() -> Path | None:
+    """Return the path of the machine's own Prometheus, if it has one."""
+    found = shutil.which("prometheus")
+    return Path(found) if found else None
 
 
 def configuration(
@@ -178,11 +178,16 @@ def prometheus(
     *,
     rules: Sequence[Path] = (),
     interval: str = "5s",
+    program: Path | None = None,
 ) -> Iterator[Prometheus]:
-    """Run a Prometheus on loopback, with its data in `folder`, which it makes."""
+    """Run a Prometheus on loopback, with its data in `folder`, which it makes.
+
+    Without a `program` it is the pinned one.
+    """
     group = Group(folder / "logs")
+    text = configuration(scrape_configs, rules, interval)
     try:
-        yield _started(group, folder, "127.0.0.1", configuration(scrape_configs, rules, interval))
+        yield _started(group, folder, "127.0.0.1", text, program)
     finally:
         group.stop()
 
@@ -238,12 +243,14 @@ def _with_kubeconfig(scrape_config: Json, kubeconfig: Path) -> Json:
     return scrape_config | {"kubernetes_sd_configs": found}
 
 
-def _started(starter: Starter, folder: Path, address: str, text: str) -> Prometheus:
+def _started(
+    starter: Starter, folder: Path, address: str, text: str, program: Path | None = None
+) -> Prometheus:
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "prometheus.yml"
     file.write_text(text)
     process = starter.start("prometheus", [
-        binary("prometheus"),
+        program or binary("prometheus"),
         f"--config.file={file}",
         f"--storage.tsdb.path={folder / 'data'}",
         f"--web.listen-address={address}:0",

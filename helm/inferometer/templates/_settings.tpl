@@ -1,4 +1,7 @@
-{{- /* What the operator reads at its start: inferometer_operator.settings.Settings. */ -}}
+{{- /*
+What the operator reads at its start: inferometer_operator.settings.Settings. What is in parentheses is
+missing from the values of a release that had none of it, where these are used again.
+*/ -}}
 {{- define "inferometer.settings" -}}
 {{- with include "inferometer.servedNamespace" . -}}
 namespace: {{ . }}
@@ -25,8 +28,8 @@ priorityClass: {{ . | quote }}
 externalAllowList: {{ toJson .Values.externalAllowList }}
 allowSecrets: {{ .Values.allowSecrets }}
 modelStorage: {{ .Values.modelStorage | quote }}
-{{- with .Values.agent.namespace }}
+{{- with (.Values.agent).namespace }}
 agent: {namespace: {{ . }}, service: {{ $.Values.agent.service }}}
 {{- end }}
-metrics: {scrapeAnnotations: {{ and .Values.metrics.scrapeAnnotations (not .Values.metrics.podMonitor.create) }}}
+metrics: {scrapeAnnotations: {{ and .Values.metrics.scrapeAnnotations (not (.Values.metrics.podMonitor).create) | default false }}}
 {{- end -}}
