@@ -11,7 +11,8 @@ from inferometer_api.children import ALLOW_USE_LABEL
 from inferometer_api.reasons import Place, ReasonName
 from inferometer_api.result import Finding, Outcome
 from inferometer_operator.reconcile.observed import Collected, Reference, Turn
-from support.pretend_cluster import PretendCluster, stored
+from support.pretend_api import stored
+from support.pretend_cluster import PretendCluster
 from support.results import a_valid_result
 from support.runs import a_run, an_external_run
 

@@ -17,7 +17,8 @@ from support.cluster_objects import (
     with_init,
 )
 from support.condition_rows import Course, a_cluster, serving
-from support.pretend_cluster import PretendCluster, stored
+from support.pretend_api import stored
+from support.pretend_cluster import PretendCluster
 
 Change = Callable[[Object], Object]
 """What happens to a pod that is made."""

@@ -4,12 +4,10 @@ A cluster in memory without any time of its own: it carries plans out as the API
 a test plays scheduler, kubelet and load generator.
 """
 
-import copy
 import functools
-import itertools
 import re
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from inferometer_api.children import COMPONENT_LABEL, LOADGEN, RESULT, RUN_UID_LABEL, SERVER
@@ -23,24 +21,20 @@ from inferometer_operator.reconcile.observed import (
     Listed,
     Observed,
     Reference,
-    Refusal,
     Turn,
 )
 from inferometer_operator.reconcile.plan import Plan
-from inferometer_operator.reconcile.times import stamp
 from inferometer_operator.settings import Images, Settings
 from support.cluster_objects import (
-    EPOCH,
     Object,
     a_pod,
     bound,
     ended,
-    owner_reference,
     server_pod,
     started,
 )
+from support.pretend_api import PretendApi
 from support.results import a_result
-from support.runs import a_run
 
 SETTINGS = Settings(
     images=Images(serving="r/serving:1", serving_gpu="r/serving-gpu:1", loadgen="r/loadgen:1")
@@ -50,53 +44,25 @@ _TOLD = r"refused |(make|delete) (Deployment|Job)/"
 """Writes whose news make the edges look again: ConfigMaps and a status of one's own do not."""
 
 
-def stored(run: Object, **metadata: Any) -> Object:
-    """Return a run as the API server keeps it."""
-    found = copy.deepcopy(run)
-    found["metadata"] = {
-        "namespace": "team",
-        "uid": "0c9e8f3a-1111-4222-8333-444455556666",
-        "generation": 1,
-        "creationTimestamp": stamp(EPOCH),
-        **found["metadata"],
-        **metadata,
-    }
-    return found
-
-
 @dataclass(slots=True)
-class PretendCluster:
+class PretendCluster(PretendApi):
     """One run and all that there is of it."""
 
-    run: Object = field(default_factory=lambda: stored(a_run()))
     settings: Settings = SETTINGS
-    now: datetime = EPOCH
     turn: Turn = field(default_factory=lambda: Turn(admitted=True))
-    children: dict[str, Object] = field(default_factory=dict)
-    """By KIND/NAME."""
     pods: dict[str, Object] = field(default_factory=dict)
     events: list[Object] = field(default_factory=list)
     references: dict[Reference, Json | None] = field(default_factory=dict)
     service: Json | None = None
     agents: Listed | None = None
     behind_service: Listed | None = None
-    refusals: dict[str, tuple[int, str]] = field(default_factory=dict)
-    """What is refused by the API server, by KIND/NAME: code and words."""
-    refused: dict[str, Refusal] = field(default_factory=dict)
     report: LoadReport | None = None
     document: ResultDocument | Collected | None = None
     """What the load pod's log holds."""
     collected: Collected | None = None
-    stubborn: set[str] = field(default_factory=set)
-    """What the API server does not delete, by KIND/NAME."""
-    gone: bool = False
     looks_again: bool = True
     """Whether anything makes the edges look again after the last step."""
-    writes: list[str] = field(default_factory=list)
-    """What was written to the API, in words."""
-    jobs_made: int = 0
     stops: int = 0
-    _uids: Any = field(default_factory=lambda: itertools.count(1))
 
     @property
     def server(self) -> str:
@@ -119,9 +85,9 @@ class PretendCluster:
         ]
         return Observed(
             turn=self.turn,
-            deployment=self._own(self.server),
-            job=self._own(self.load),
-            plan_map=self._own(f"ConfigMap/{name}-load"),
+            deployment=self.own(self.server),
+            job=self.own(self.load),
+            plan_map=self.own(f"ConfigMap/{name}-load"),
             pods=tuple(self.pods.values()),
             result_maps=tuple(maps),
             events=tuple(self.events),
@@ -142,11 +108,11 @@ class PretendCluster:
         """Decide once and carry the plan out; return whether anything was written."""
         plan = self.decided()
         before = len(self.writes)
-        self._tell(plan)
+        self.tell(plan)
         for child in plan.make:
-            self._make(child)
+            self.make(child)
         for target in plan.delete:
-            self._delete(target.kind, target.name, target.uid)
+            self.delete(target.kind, target.name, target.uid)
         fresh = plan.collect is not None and self.collected is None
         if fresh:
             self.collected = self._log()
@@ -181,11 +147,6 @@ class PretendCluster:
             self.now += timedelta(seconds=seconds)
             self.settle()
             self.collect_garbage()
-
-    def status(self) -> Object:
-        """Return the run's status."""
-        found: Object = self.run.get("status", {})
-        return found
 
     def says(self, kind: str) -> tuple[str, str] | None:
         """Return a condition's value and reason, None where it is not told."""
@@ -284,11 +245,6 @@ class PretendCluster:
                     del self.pods[name]
         return self.settle()
 
-    def _own(self, key: str) -> Object | None:
-        found = self.children.get(key, {"metadata": {}})
-        owners = found["metadata"].get("ownerReferences", ())
-        return found if owner_reference(self.run) in owners else None
-
     def _of(self, component: str) -> list[tuple[str, Object]]:
         return [
             (name, pod)
@@ -296,51 +252,6 @@ class PretendCluster:
             if pod["metadata"]["labels"][COMPONENT_LABEL] == component
             and name.startswith(f"{self.run['metadata']['name']}-")
         ]
-
-    def _tell(self, plan: Plan) -> None:
-        written = plan.status.model_dump(mode="json", by_alias=True, exclude_none=True)
-        written = {name: value for name, value in written.items() if value not in ([], {})}
-        if written != self.status():
-            self.writes.append(f"status {written.get('phase')}")
-            self.run["status"] = written
-            self.writes += [f"event {event.reason}" for event in plan.events]
-
-    def _make(self, child: Object) -> None:
-        metadata = child["metadata"]
-        key = f"{child['kind']}/{metadata['name']}"
-        held = self.children.get(key)
-        if held is not None:
-            ours = held["metadata"].get("ownerReferences") == metadata["ownerReferences"]
-            if not ours:
-                self._refuse(key, 409, "already exists", held["metadata"])
-            return
-        if key in self.refusals:
-            self._refuse(key, *self.refusals[key])
-            return
-        self.refused.pop(key, None)
-        self.writes.append(f"make {key}")
-        self.jobs_made += child["kind"] == "Job"
-        number = self.jobs_made if child["kind"] == "Job" else next(self._uids)
-        made = {"uid": f"uid-of-{child['kind']}-{number}", "creationTimestamp": stamp(self.now)}
-        self.children[key] = {**child, "metadata": {**metadata, **made}}
-
-    def _refuse(self, key: str, code: int, words: str, holder: Object | None = None) -> None:
-        held = self.refused.get(key)
-        if held is None:
-            self.writes.append(f"refused {key}")
-        self.refused[key] = Refusal(held.since if held else self.now, code, words, holder)
-
-    def _delete(self, kind: str, name: str, uid: str) -> None:
-        if kind == "BenchmarkRun":
-            assert uid == self.run["metadata"]["uid"]
-            self.gone = True
-            return
-        found = self.children.get(f"{kind}/{name}")
-        if f"{kind}/{name}" in self.stubborn:
-            return
-        if found is not None and found["metadata"]["uid"] == uid:
-            self.writes.append(f"delete {kind}/{name}")
-            del self.children[f"{kind}/{name}"]
 
     def _log(self) -> Collected:
         if isinstance(self.document, Collected):

@@ -10,7 +10,8 @@ from inferometer_operator.reconcile.observed import Reference
 from inferometer_operator.reconcile.references import references
 from inferometer_operator.settings import Settings
 from support.condition_rows import a_cluster, complete, external, measuring
-from support.pretend_cluster import SETTINGS, PretendCluster, stored
+from support.pretend_api import stored
+from support.pretend_cluster import SETTINGS, PretendCluster
 from support.run_table import rows
 from support.runs import a_run, an_external_run
 

@@ -8,7 +8,7 @@ from inferometer_api.children import LOADGEN, RESULT, SERVER, labels
 from support.cluster_objects import a_pod, being_deleted, started, warning
 from support.condition_rows import a_cluster, over
 from support.fault_courses import left_behind
-from support.pretend_cluster import stored
+from support.pretend_api import stored
 from support.runs import a_run
 
 _NAMES = [

@@ -10,7 +10,8 @@ from inferometer_operator.reconcile.observed import Listed
 from inferometer_operator.settings import Agents
 from support.cluster_objects import Object, bound, endpoint, endpoint_slice, server_pod
 from support.condition_rows import a_cluster, external
-from support.pretend_cluster import SETTINGS, PretendCluster, stored
+from support.pretend_api import stored
+from support.pretend_cluster import SETTINGS, PretendCluster
 from support.runs import an_external_run
 
 SETTLED = SETTINGS.model_copy(update={"agent": Agents(namespace="metering")})

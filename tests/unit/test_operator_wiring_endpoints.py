@@ -16,7 +16,8 @@ from inferometer_operator.reconcile.observed import Json, Listed, Observed, Turn
 from inferometer_operator.settings import Agents
 from inferometer_operator.wiring.observing import Observer, Polled
 from support.cluster_objects import Object, bound, endpoint, endpoint_slice, server_pod, started
-from support.pretend_cluster import SETTINGS, PretendCluster, stored
+from support.pretend_api import stored
+from support.pretend_cluster import SETTINGS, PretendCluster
 from support.runs import a_run, an_external_run
 
 SETTLED = SETTINGS.model_copy(update={"agent": Agents(namespace="metering")})

@@ -283,13 +283,14 @@ RUNS = Metric("inferometer_runs", "gauge", "BenchmarkRuns that exist, by their p
 RUN_PHASE_SINCE = Metric(
     "inferometer_run_phase_since_timestamp_seconds",
     "gauge",
-    "Since when a run that is not finished is in its phase (newest 200).",
+    "Since when a run that is not finished is in its phase. Of more than 200 those that "
+    "have begun come first, and of these the longest in their phase.",
     (*_RUN, "phase"),
 )
 RUN_DEADLINE = Metric(
     "inferometer_run_deadline_timestamp_seconds",
     "gauge",
-    "When a run that has begun must be finished, by its activeDeadlineSeconds (newest 200).",
+    "When a run that has begun must be finished, by its activeDeadlineSeconds. Of the same runs.",
     _RUN,
 )
 RECONCILE = Metric(

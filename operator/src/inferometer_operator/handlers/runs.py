@@ -35,6 +35,29 @@ async def watch_runs(
     called before all that there are are given once more; `started` is called once, when kopf has
     taken the process's signals, which its caller may want back.
     """
+    existing = {task for task in asyncio.all_tasks() if task is not asyncio.current_task()}
+    # Else kopf asks for the name of the process's user, and in a pod that user has none.
+    identity: Any = MANAGER
+    tasks = await kopf.spawn_tasks(
+        identity=identity,
+        registry=_registry(connection, changed=changed, heard=heard, listed=listed),
+        settings=_settings(),
+        standalone=True,
+        clusterwide=namespace is None,
+        namespaces=[] if namespace is None else [namespace],
+    )
+    started()
+    await kopf.run_tasks(tasks, ignored=existing)
+
+
+def _registry(
+    connection: Connection,
+    *,
+    changed: Changed,
+    heard: Callable[[], None],
+    listed: Callable[[], None],
+) -> kopf.OperatorRegistry:
+    """Return what kopf is to call: to log in, and with each event."""
     registry = kopf.OperatorRegistry()
 
     @kopf.on.login(registry=registry)
@@ -49,19 +72,7 @@ async def watch_runs(
         heard()
         changed(event["type"], event["object"])
 
-    existing = {task for task in asyncio.all_tasks() if task is not asyncio.current_task()}
-    # Else kopf asks for the name of the process's user, and in a pod that user has none.
-    identity: Any = MANAGER
-    tasks = await kopf.spawn_tasks(
-        identity=identity,
-        registry=registry,
-        settings=_settings(),
-        standalone=True,
-        clusterwide=namespace is None,
-        namespaces=[] if namespace is None else [namespace],
-    )
-    started()
-    await kopf.run_tasks(tasks, ignored=existing)
+    return registry
 
 
 def _settings() -> kopf.OperatorSettings:

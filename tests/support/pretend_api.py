@@ -1,0 +1,109 @@
+"""What would an API server make of what the plans of a run write?
+
+In memory and without any time of its own.
+"""
+
+import copy
+import itertools
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from inferometer_operator.reconcile.observed import Refusal
+from inferometer_operator.reconcile.plan import Plan
+from inferometer_operator.reconcile.times import stamp
+from support.cluster_objects import EPOCH, Object, owner_reference
+from support.runs import a_run
+
+
+def stored(run: Object, **metadata: Any) -> Object:
+    """Return a run as the API server keeps it."""
+    found = copy.deepcopy(run)
+    found["metadata"] = {
+        "namespace": "team",
+        "uid": "0c9e8f3a-1111-4222-8333-444455556666",
+        "generation": 1,
+        "creationTimestamp": stamp(EPOCH),
+        **found["metadata"],
+        **metadata,
+    }
+    return found
+
+
+@dataclass(slots=True)
+class PretendApi:
+    """One run and its children, as they were written."""
+
+    run: Object = field(default_factory=lambda: stored(a_run()))
+    now: datetime = EPOCH
+    children: dict[str, Object] = field(default_factory=dict)
+    """By KIND/NAME."""
+    refusals: dict[str, tuple[int, str]] = field(default_factory=dict)
+    """What is refused by the API server, by KIND/NAME: code and words."""
+    refused: dict[str, Refusal] = field(default_factory=dict)
+    stubborn: set[str] = field(default_factory=set)
+    """What the API server does not delete, by KIND/NAME."""
+    gone: bool = False
+    writes: list[str] = field(default_factory=list)
+    """What was written to the API, in words."""
+    jobs_made: int = 0
+    _uids: Any = field(default_factory=lambda: itertools.count(1))
+
+    def status(self) -> Object:
+        """Return the run's status."""
+        found: Object = self.run.get("status", {})
+        return found
+
+    def own(self, key: str) -> Object | None:
+        """Return a child by KIND/NAME, None where a foreign object has the name."""
+        found = self.children.get(key, {"metadata": {}})
+        owners = found["metadata"].get("ownerReferences", ())
+        return found if owner_reference(self.run) in owners else None
+
+    def tell(self, plan: Plan) -> None:
+        """Write a plan's status, with its events, where it is another one."""
+        written = plan.status.model_dump(mode="json", by_alias=True, exclude_none=True)
+        written = {name: value for name, value in written.items() if value not in ([], {})}
+        if written != self.status():
+            self.writes.append(f"status {written.get('phase')}")
+            self.run["status"] = written
+            self.writes += [f"event {event.reason}" for event in plan.events]
+
+    def make(self, child: Object) -> None:
+        """Make a child once, or refuse it."""
+        metadata = child["metadata"]
+        key = f"{child['kind']}/{metadata['name']}"
+        held = self.children.get(key)
+        if held is not None:
+            ours = held["metadata"].get("ownerReferences") == metadata["ownerReferences"]
+            if not ours:
+                self._refuse(key, 409, "already exists", held["metadata"])
+            return
+        if key in self.refusals:
+            self._refuse(key, *self.refusals[key])
+            return
+        self.refused.pop(key, None)
+        self.writes.append(f"make {key}")
+        self.jobs_made += child["kind"] == "Job"
+        number = self.jobs_made if child["kind"] == "Job" else next(self._uids)
+        made = {"uid": f"uid-of-{child['kind']}-{number}", "creationTimestamp": stamp(self.now)}
+        self.children[key] = {**child, "metadata": {**metadata, **made}}
+
+    def delete(self, kind: str, name: str, uid: str) -> None:
+        """Delete the run, or a child of this UID."""
+        if kind == "BenchmarkRun":
+            assert uid == self.run["metadata"]["uid"]
+            self.gone = True
+            return
+        found = self.children.get(f"{kind}/{name}")
+        if f"{kind}/{name}" in self.stubborn:
+            return
+        if found is not None and found["metadata"]["uid"] == uid:
+            self.writes.append(f"delete {kind}/{name}")
+            del self.children[f"{kind}/{name}"]
+
+    def _refuse(self, key: str, code: int, words: str, holder: Object | None = None) -> None:
+        held = self.refused.get(key)
+        if held is None:
+            self.writes.append(f"refused {key}")
+        self.refused[key] = Refusal(held.since if held else self.now, code, words, holder)
