@@ -110,6 +110,9 @@ def test_several_servers_of_a_node_count_together() -> None:
         )
     )
     assert told.attribution == "node"  # a server's CPU time never goes back
+    another = [both[0], both[1].model_copy(update={"start_ticks": 9})]
+    told = found(window(first, {**last, "targets": another}, targets=2))
+    assert told.attribution == "node"  # a process that took another's ID
     told = found(window(first, {**last, "targets": both[:1]}, targets=2))
     assert (told.attribution, told.microjoules) == ("node", 10_000_000)
 

@@ -230,7 +230,7 @@ class Energy(Document):
     microjoules: Count | None = None
     """Gross: all energy of the window that counts as the servers'."""
     microjoules_per_inference: Count | None = None
-    """Gross, over the samples that were answered."""
+    """Gross, over the samples that were answered between the window's edges."""
     baseline_milliwatts: Count | None = None
     """The domains' power together before warm-up, with servers ready and no load."""
     net_microjoules: Integer | None = None

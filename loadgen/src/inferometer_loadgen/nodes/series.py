@@ -10,6 +10,7 @@ from inferometer_loadgen.nodes.window import (
     Taken,
     gpus_used,
     target_cpu_microseconds,
+    target_key,
     target_pairs,
 )
 
@@ -187,10 +188,8 @@ class _Rates:
     def of_targets(self, of: Callable[[TargetReading], int | None]) -> float | None:
         if self._before is None:
             return None
-        known = {(each.pod_uid, each.process_id): of(each) for each in self._before.targets}
-        pairs = [
-            (known.get((each.pod_uid, each.process_id)), of(each)) for each in self._now.targets
-        ]
+        known = {target_key(each): of(each) for each in self._before.targets}
+        pairs = [(known.get(target_key(each)), of(each)) for each in self._now.targets]
         rates = [self._rate(*pair) for pair in pairs]
         total = _sum(rates)
         return None if total is None else round(total, 4)

@@ -164,9 +164,9 @@ def _unsteady(samples: Sequence[Taken]) -> str:
 
 def target_pairs(window: NodeWindow) -> Iterator[tuple[TargetReading, TargetReading]]:
     """Yield each server's readings at the window's begin and end, where both know it."""
-    before = {_key(target): target for target in window.first.targets}
+    before = {target_key(target): target for target in window.first.targets}
     for target in window.last.targets:
-        if (known := before.get(_key(target))) is not None:
+        if (known := before.get(target_key(target))) is not None:
             yield known, target
 
 
@@ -190,5 +190,6 @@ def gpus_used(window: NodeWindow) -> set[str]:
     }
 
 
-def _key(target: TargetReading) -> tuple[str, int | None]:
-    return target.pod_uid, target.process_id
+def target_key(target: TargetReading) -> tuple[str, int | None, int | None]:
+    """Return what tells a target from every other, a process from the next one of its ID too."""
+    return target.pod_uid, target.process_id, target.start_ticks
