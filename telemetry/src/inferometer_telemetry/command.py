@@ -14,7 +14,6 @@ from importlib.metadata import version
 from uuid import uuid4
 
 import orjson
-import structlog
 from aiohttp import web
 from prometheus_client import CollectorRegistry, ProcessCollector
 
@@ -35,15 +34,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     0: ended as asked; 2: refused, since it cannot listen where it should.
     """
-    structlog.configure(
-        processors=[
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.add_log_level,
-            structlog.processors.format_exc_info,
-            structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"]),
-        ],
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-    )
     return asyncio.run(_serve(options(arguments)))
 
 

@@ -1,14 +1,13 @@
 """When is the next regular sample taken, and is the one before too long ago?"""
 
 import asyncio
+import traceback
 
-import structlog
-
+from inferometer_telemetry.log import log
 from inferometer_telemetry.sampler import Latest, Sampler
 
 _LATE_INTERVALS = 5
 _LATE_SECONDS = 10.0
-_log = structlog.get_logger()
 
 
 class Watch:
@@ -41,7 +40,7 @@ class Watch:
                 self._tell(self._sampler.tick(gauges))
                 self._taken_at = loop.time()
             except Exception:  # noqa: BLE001 - an agent goes on, and /healthz tells that it failed
-                _log.exception("no sample")
+                log("error", "no sample", exception=traceback.format_exc())
             self.begun.set()
             now = loop.time()
             # What was missed is not made up for.
@@ -59,7 +58,8 @@ class Watch:
                 for missing in latest.sample.missing
                 if missing.source == source
             ]
-            _log.info(
+            log(
+                "info",
                 "source" if is_available else "no source",
                 source=source,
                 missing="; ".join(reasons) or "nothing",

@@ -1,0 +1,25 @@
+"""How does an agent say what happened? By a line of key=value a fact, on standard error.
+
+As structlog writes them in the operator, which takes an eighth of an agent's start to import: each
+local run starts one.
+"""
+
+import json
+import sys
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Literal
+
+
+def log(level: Literal["info", "error"], event: str, **facts: str) -> None:
+    """Write a fact; a reader that has gone is no fault."""
+    now = datetime.now(tz=UTC).isoformat().replace("+00:00", "Z")
+    told = {"timestamp": now, "level": level, "event": event, **facts}
+    with suppress(OSError):
+        sys.stderr.write(" ".join(f"{name}={_word(text)}" for name, text in told.items()) + "\n")
+        sys.stderr.flush()
+
+
+def _word(text: str) -> str:
+    is_word = text and not any(each.isspace() or each in '="\\' for each in text)
+    return text if is_word else json.dumps(text, ensure_ascii=False)
