@@ -79,7 +79,7 @@ def _bars() -> Panels:
             f"Queries answered per second, from inferometer_run_queries_per_second: {_MEDIAN}",
             {"rate": palette.ACHIEVED},
             Query(median(figure(m.RUN_QPS), "$by"), "rate"),
-        ),
+        ).span(12),
         bars(
             "Latency",
             "s",
@@ -87,7 +87,7 @@ def _bars() -> Panels:
             f"{_MEDIAN} Percentiles of different scenarios are of different loads.",
             palette.PERCENTILES,
             *(Query(median(percentile(q), "$by"), name) for q, name in _PERCENTILES.items()),
-        ),
+        ).span(12),
         bars(
             "Joules per inference",
             "joule",
@@ -97,5 +97,5 @@ def _bars() -> Panels:
             {"gross": palette.DOUBTFUL, "net": palette.GOOD},
             Query(median_joules(m.RUN_JOULES, "$by"), "gross"),
             Query(median_joules(m.RUN_NET_JOULES, "$by"), "net"),
-        ),
+        ).span(24),
     ]

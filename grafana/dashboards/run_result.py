@@ -8,16 +8,15 @@ from inferometer_api import metrics as m
 from inferometer_api.metrics import Metric
 
 _HOW = """\
-Every figure with its bounds, and the reasons and cautions of the verdict \
-(a local run has `report.html` beside its `result.json`):
+Every figure with its bounds, and why the verdict is what it is:
 ```
-inferometer report ${run} --namespace ${run_namespace}
+kubectl inferometer report ${run} -n ${run_namespace}
 ```
-In short:
+A local run has `report.html` beside its `result.json`. In short:
 ```
-kubectl describe bmr ${run} --namespace ${run_namespace}
+kubectl describe bmr ${run} -n ${run_namespace}
 ```
-What they mean: `docs/reference/verdict.md`
+What the reasons mean: `docs/reference/verdict.md`
 """
 _ORDER = (
     *("scenario", "step", "verdict", "rate", "p50", "p90", "p99", "p99.9"),

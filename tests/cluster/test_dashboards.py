@@ -13,7 +13,15 @@ from support.agent_chart import agents_installed, agents_namespace
 from support.chart import Json
 from support.cluster.cluster import Cluster
 from support.cluster.processes import wait_until
-from support.dashboards import DASHBOARDS, Asked, interpolated, queries
+from support.dashboards import (
+    DASHBOARDS,
+    Asked,
+    choices,
+    first_choice,
+    interpolated,
+    queries,
+    selectors,
+)
 from support.monitored import documented
 from support.node_runs import SLOW_SECONDS, holds, make_run
 from support.operator_installed import operator_installed
@@ -21,13 +29,38 @@ from support.prometheus import Prometheus, prometheus_in
 from support.recorded_agents import RecordedMachine, recorded_agents
 
 RUN = "shown"
-SCENARIOS = [{"name": "traffic", "server": {"targetQps": 4, "latencyBoundMicroseconds": 2_000_000}}]
+VALID = "latency"
+"""A scenario that is VALID on a busy machine, too: bars are of such alone."""
+SCENARIOS = [
+    {"name": VALID, "singleStream": {}},
+    # More than a quarter of a CPU can do: queries wait, and soon time out.
+    {"name": "flood", "server": {"targetQps": 200, "latencyBoundMicroseconds": 2_000_000}},
+]
+LOAD = {"requestTimeoutMilliseconds": 2000}
 VALIDITY = {"warmUpSeconds": 1, "minDurationSeconds": 26, "minQueries": 10}
 """Longer than the interval over which rates are taken: joules are shown of whole ones alone."""
 ACCOUNT = {"serviceAccount": "inferometer-operator"}
 POLL_SECONDS = 0.5
 STEP_SECONDS = 5.0
-QUERIES = [pytest.param(query, id=query.where) for query in queries()]
+MEASURING = f'inferometer_load_stage{{run="{RUN}", stage="Measuring"}} == 1'
+QUERIES = [
+    pytest.param(query, by, id=f"{query.where} {by}".strip())
+    for query in queries()
+    for by in (choices("compare", "by") if "$by" in query.expr else ("",))
+]
+FALLING_BACK = [
+    pytest.param(query, id=query.where)
+    for query in queries()
+    # On the recorded machine no source is silent.
+    if first_choice(query.expr) != query.expr and "Silent sources" not in query.where
+]
+SERIES = sorted({(query.dashboard, each) for query in queries() for each in selectors(query.expr)})
+NOT_OVER = (
+    "run: Stage",
+    "operator: Nearest deadline",
+    "operator: Where runs are, and since when",
+)
+"""Panels that tell how it is at the end of the time range, of a run that goes on."""
 VARIABLES = [
     pytest.param(name, variable, id=f"{name}: {variable['name']}")
     for name, board in DASHBOARDS.items()
@@ -43,7 +76,31 @@ class Shown:
     prometheus: Prometheus
     namespace: str
     began: float
+    measured: float
+    """When it was seen to be measuring."""
     ended: float
+
+    def asked(self, query: Asked, by: str, expr: str = "") -> list[float]:
+        """Return the values of a query, or of a part of it, as its panel asks for them."""
+        expr = interpolated(expr or query.expr, self.chosen(query.dashboard, by))
+        if query.instant:
+            at = self.measured if query.where.startswith(NOT_OVER) else self.ended
+            return [sample.value for sample in self.prometheus.query(expr, at)]
+        return self.ever(expr)
+
+    def ever(self, expr: str) -> list[float]:
+        """Return the values of an expression from the run's beginning on."""
+        until = self.ended + STEP_SECONDS
+        found = self.prometheus.query_range(expr, self.began, until, STEP_SECONDS)
+        return [value for series in found for _, value in series.points]
+
+    def chosen(self, dashboard: str, by: str = "") -> dict[str, str]:
+        """Return one value of each variable; Run shows all of the run's scenarios."""
+        run = {"run_namespace": self.namespace, "run": RUN}
+        if dashboard == "run":
+            return run
+        (info,) = self.prometheus.query(f'inferometer_run_info{{run="{RUN}"}}', self.ended)
+        return info.labels | run | {"scenario": VALID, "namespace": self.namespace, "by": by}
 
 
 @pytest.fixture(scope="module")
@@ -57,14 +114,18 @@ def shown(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         recorded_agents(cluster, agents, folder / "machine") as machine,
         prometheus_in(cluster, folder / "prometheus", documented("By annotations")) as prometheus,
     ):
+        _be_refused(cluster, namespace, prometheus)
         began = time.time()
         make_run(
-            cluster, namespace, RUN, scenarios=SCENARIOS, validity=VALIDITY,
+            cluster, namespace, RUN, scenarios=SCENARIOS, validity=VALIDITY, load=LOAD,
             telemetry={"idleSeconds": 1},
         )  # fmt: skip
+        measured: list[float] = []
 
         def seen_at_its_end() -> bool:
             _let_go_on(cluster, namespace, machine)
+            if not measured and prometheus.has(MEASURING):
+                measured.append(time.time())
             return (
                 holds(cluster, namespace, RUN, "Finished")
                 and bool(prometheus.query(f'inferometer_run_info{{run="{RUN}"}}'))
@@ -73,7 +134,18 @@ def shown(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterato
             )
 
         wait_until(seen_at_its_end, f"the end of {RUN}", (), SLOW_SECONDS, POLL_SECONDS)
-        yield Shown(prometheus, namespace, began, time.time())
+        yield Shown(prometheus, namespace, began, measured[0], time.time())
+
+
+def _be_refused(cluster: Cluster, namespace: str, prometheus: Prometheus) -> None:
+    """Let the operator try what it may not, so that there are errors of the API to be shown."""
+    here = ("--namespace", namespace)
+    cluster.kubectl("create", "quota", "none", "--hard=count/deployments.apps=0", *here)
+    cluster.kubectl("wait", "--for=jsonpath={.status.hard}", "quota/none", "--timeout=30s", *here)
+    make_run(cluster, namespace, "refused")
+    refused = 'inferometer_operator_api_errors_total{code="403"}'
+    wait_until(lambda: prometheus.has(refused), refused, (), SLOW_SECONDS, POLL_SECONDS)
+    cluster.kubectl("delete", "benchmarkrun/refused", "quota/none", *here)
 
 
 def _let_go_on(cluster: Cluster, namespace: str, machine: RecordedMachine) -> None:
@@ -83,18 +155,27 @@ def _let_go_on(cluster: Cluster, namespace: str, machine: RecordedMachine) -> No
     machine.go_on([pod["metadata"]["uid"] for pod in pods["items"]], POLL_SECONDS)
 
 
-@pytest.mark.parametrize("query", QUERIES)
-def test_it_returns_data(shown: Shown, query: Asked) -> None:
-    """While the run went on, or when it was over, the query gives a figure."""
-    values = {"run_namespace": shown.namespace, "run": RUN, "by": "run"}
-    chosen = values if query.dashboard == "run" else {"by": "run"}
-    found = shown.prometheus.query_range(
-        interpolated(query.expr, chosen),
-        shown.began,
-        shown.ended + STEP_SECONDS,
-        STEP_SECONDS,
-    )
-    assert any(math.isfinite(value) for series in found for _, value in series.points), query.expr
+@pytest.mark.parametrize(("query", "by"), QUERIES)
+def test_it_returns_data(shown: Shown, query: Asked, by: str) -> None:
+    """What is asked over time gave a figure while the run went on; what is asked once, at its end.
+
+    Of each variable one value is chosen; bars are grouped by everything that they can be.
+    """
+    assert any(map(math.isfinite, shown.asked(query, by))), query.expr
+
+
+@pytest.mark.parametrize("query", FALLING_BACK)
+def test_it_has_data_without_its_fallback(shown: Shown, query: Asked) -> None:
+    """A query that has an answer for everything has one of the run, too."""
+    part = first_choice(query.expr)
+    assert any(map(math.isfinite, shown.asked(query, "", part))), part
+
+
+@pytest.mark.parametrize(("dashboard", "selector"), SERIES)
+def test_every_metric_asked_for_is_there(shown: Shown, dashboard: str, selector: str) -> None:
+    """Each metric in a query, with what it must match, was scraped, whatever stands beside it."""
+    asked = interpolated(selector, shown.chosen(dashboard))
+    assert shown.ever(asked), asked
 
 
 @pytest.mark.parametrize(("name", "variable"), VARIABLES)

@@ -27,6 +27,7 @@ _SELECTOR = re.compile(r"\b((?:inferometer|process)_\w+)\{([^}]*)\}")
 _MATCHER = re.compile(r"(\w+)\s*[=!]~?")
 _GROUPING = re.compile(r"\b(?:by|on|group_left)\s*\(([^)]*)\)")
 _VARIABLE = re.compile(r"\$\{?([a-z_]\w*)")
+_MONITORED = re.compile(r"^ +interval: (\S+)", re.MULTILINE)
 _UID = re.compile(r"/d/([\w-]+)")
 _QUERIED = [pytest.param(query, id=query.where) for query in queries()]
 _SHOWN = [pytest.param(panel, id=panel.where) for panel in panels()]
@@ -145,7 +146,10 @@ def test_a_query_asks_for_metrics_that_exist(query: Any) -> None:
     for name, matchers in _SELECTOR.findall(query.expr):
         metric = _family(name)
         assert metric, name
-        assert set(_MATCHER.findall(matchers)) <= {*metric.labels, *_OF_PROMETHEUS}, (name, matchers)
+        assert set(_MATCHER.findall(matchers)) <= {*metric.labels, *_OF_PROMETHEUS}, (
+            name,
+            matchers,
+        )
     for group in _GROUPING.findall(query.expr):
         asked = {label.strip() for label in group.split(",")} - {"", "$by"}
         assert asked <= labels, f"{asked - labels} is a label of none of them"
@@ -189,7 +193,9 @@ def test_they_begin_with_the_interval_that_the_charts_ask_for(name: str) -> None
     """Whoever installs all of it chooses nothing: rates are of the pods' monitors' interval."""
     variables = DASHBOARDS[name]["templating"]["list"]
     scrape = next(each for each in variables if each["name"] == "scrape")
-    assert scrape["current"]["value"] == SCRAPE_INTERVALS[0] == "5s"
+    asked = set(_MONITORED.findall(text_of("helm/inferometer/values.yaml")))
+    asked |= set(_MONITORED.findall(text_of("helm/inferometer-agent/values.yaml")))
+    assert asked == {SCRAPE_INTERVALS[0]} == {scrape["current"]["value"]}
 
 
 def test_an_idle_operator_is_not_alarming() -> None:

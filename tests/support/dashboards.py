@@ -10,6 +10,7 @@ from typing import Any
 Json = dict[str, Any]
 ROOT = Path(__file__).resolve().parents[2]
 _VARIABLE = re.compile(r"\$\{?([a-z_]\w*)\}?")
+_SELECTOR = re.compile(r"\b(?:inferometer|process)_\w+(?:\{[^}]*\})?")
 
 
 def text_of(path: str) -> str:
@@ -86,3 +87,26 @@ def interpolated(expr: str, values: Mapping[str, str]) -> str:
         return known.get(str(found[1]), ".*")
 
     return _VARIABLE.sub(value, expr)
+
+
+def selectors(expr: str) -> list[str]:
+    """Return each metric that a query asks for, with what it must match."""
+    return _SELECTOR.findall(expr)
+
+
+def first_choice(expr: str) -> str:
+    """Return a query's part before the `or` that gives something where it has nothing."""
+    depth = 0
+    for place, character in enumerate(expr):
+        depth += (character == "(") - (character == ")")
+        if depth == 0 and expr.startswith(" or ", place):
+            return expr[:place]
+    return expr
+
+
+def choices(dashboard: str, variable: str) -> list[str]:
+    """Return the values of a variable that has a list of its own."""
+    found = next(
+        each for each in DASHBOARDS[dashboard]["templating"]["list"] if each["name"] == variable
+    )
+    return [option["value"] for option in found["options"]]
