@@ -14,6 +14,8 @@ def main() -> int:
     # Nothing is begun that would have to be tidied up.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: os._exit(0))
+    # It speaks no TLS, and aiohttp would read every certificate of the machine at its import.
+    os.environ["SSL_CERT_FILE"] = os.devnull
     from inferometer_telemetry import command  # noqa: PLC0415 - only now, since it takes so long
 
     return command.main()
