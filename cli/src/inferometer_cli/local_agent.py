@@ -4,6 +4,7 @@ import asyncio
 import json
 import socket
 import sys
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -138,11 +139,7 @@ async def _sample_at(url: str, process_id: int | None = None) -> AgentSample:
             session.get(f"{url.rstrip('/')}{SAMPLE_PATH}{asked}", allow_redirects=False) as answer,
         ):
             answer.raise_for_status()
-            body = b""
-            async for piece in answer.content.iter_any():
-                body += piece
-                if len(body) > _MOST_BYTES:
-                    raise ValueError(f"what answers there said more than {_MOST_BYTES} bytes")
+            body = await _whole(answer.content.iter_any())
         return AgentSample.model_validate_json(body, extra="ignore")
     except ValidationError:
         raise _refused(url, "what answers there is no agent of this version") from None
@@ -152,6 +149,16 @@ async def _sample_at(url: str, process_id: int | None = None) -> AgentSample:
         raise _refused(url, f"nothing answered within {_ANSWER_SECONDS:g} s") from None
     except (aiohttp.ClientError, OSError, ValueError) as error:
         raise _refused(url, str(error)) from None
+
+
+async def _whole(pieces: AsyncIterator[bytes]) -> bytes:
+    """Return all pieces of an answer together. Raises ValueError where it is too long."""
+    body = b""
+    async for piece in pieces:
+        body += piece
+        if len(body) > _MOST_BYTES:
+            raise ValueError(f"what answers there said more than {_MOST_BYTES} bytes")
+    return body
 
 
 def _is_base(url: str) -> bool:
