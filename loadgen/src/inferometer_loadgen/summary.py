@@ -66,7 +66,6 @@ def summarize(  # noqa: PLR0913 - one argument for each source of a step's figur
     nodes = metered.nodes()
     # What only some of the servers used is no figure of the servers.
     all_nodes = [] if metered.terms.unmetered else nodes
-    here = used.server_cpu_seconds
     return Step(
         label=plan.label,
         batch_size=plan.batch_size,
@@ -85,11 +84,9 @@ def summarize(  # noqa: PLR0913 - one argument for each source of a step's figur
         dispatch_lag=tallied.dispatch_lag.distribution() if open_loop else None,
         windows=tallied.windows.report(open_loop=open_loop),
         usage=filled(used.samples, all_nodes),
-        server_cpu_seconds=served_cpu_seconds(all_nodes) if here is None else here,
+        server_cpu_seconds=_server_cpu_seconds(used, all_nodes),
         client_cpu_seconds=used.client_cpu_seconds,
-        error_examples=[
-            ErrorExample(kind=k, message=m) for k, m in sorted(tallied.examples.items())
-        ],
+        error_examples=_examples(tallied),
         energy=energy(metered.windows, metered.terms, _worked(plan, span, used, metered)),
         telemetry=nodes,
     )
@@ -108,6 +105,17 @@ def _counts(plan: StepPlan, tallied: Tallied, reconnects: int, *, open_loop: boo
         checked_replies=tallied.checked_replies,
         reconnects=reconnects,
     )
+
+
+def _server_cpu_seconds(used: Used, nodes: Sequence[NodeTelemetry]) -> float | None:
+    here = used.server_cpu_seconds
+    return served_cpu_seconds(nodes) if here is None else here
+
+
+def _examples(tallied: Tallied) -> list[ErrorExample]:
+    return [
+        ErrorExample(kind=kind, message=each) for kind, each in sorted(tallied.examples.items())
+    ]
 
 
 def _worked(plan: StepPlan, span: Span, used: Used, metered: Metered) -> Worked:
