@@ -64,8 +64,7 @@ def summarize(  # noqa: PLR0913 - one argument for each source of a step's figur
     counts = _counts(plan, tallied, reconnects, open_loop=open_loop)
     achieved = _rate(counts.succeeded, (span.duration_ns + span.drain_ns) / SECOND_NS)
     nodes = metered.nodes()
-    # What only some of the servers used is no figure of the servers.
-    all_nodes = [] if metered.terms.unmetered else nodes
+    all_nodes = [] if metered.terms.unmetered else nodes  # some servers' figure is not all's
     return Step(
         label=plan.label,
         batch_size=plan.batch_size,
