@@ -7,9 +7,9 @@ from grafana_foundation_sdk.models.dashboard import Panel
 from grafana.dashboards import palette
 from grafana.dashboards.finished import (
     figure,
+    latency_of,
     median,
     median_joules,
-    percentile,
     table_of_runs,
 )
 from grafana.dashboards.frame import Panels, asked, chosen, filled, framed, several
@@ -38,7 +38,7 @@ _FILTERS = {
 _GROUPS = {"run": "namespaced_run"} | {
     name: name for name in ("model", "node", "runtime", "device", "protocol")
 }
-_PERCENTILES = {"0.5": "p50", "0.9": "p90", "0.99": "p99", "0.999": "p99.9"}
+_PERCENTILES = {"50": "p50", "90": "p90", "99": "p99", "99.9": "p99.9"}
 
 
 def dashboard() -> Dashboard:
@@ -86,7 +86,7 @@ def _bars() -> Panels:
             "Percentiles of the latency, from inferometer_run_latency_seconds: "
             f"{_MEDIAN} Percentiles of different scenarios are of different loads.",
             palette.PERCENTILES,
-            *(Query(median(percentile(q), "$by"), name) for q, name in _PERCENTILES.items()),
+            *(Query(median(latency_of(q), "$by"), name) for q, name in _PERCENTILES.items()),
         ).span(12),
         bars(
             "Joules per inference",

@@ -55,9 +55,9 @@ def figure(metric: Metric, where: str = _SCENARIOS, of_runs: str = CHOSEN) -> st
     return f"max by ({by}) ({of(metric, where)}) * {_known(of_runs)}"
 
 
-def percentile(quantile: str, where: str = _SCENARIOS, of_runs: str = CHOSEN) -> str:
+def latency_of(percentile: str, where: str = _SCENARIOS, of_runs: str = CHOSEN) -> str:
     """Return a percentile of the latency of finished runs, likewise."""
-    narrowed = ", ".join(part for part in (where, f'quantile="{quantile}"') if part)
+    narrowed = ", ".join(part for part in (where, f'percentile="{percentile}"') if part)
     return figure(m.RUN_LATENCY, narrowed, of_runs)
 
 
@@ -95,13 +95,13 @@ def _trimmed(named: str) -> str:
     return f'label_replace({named}, "bar", "$1", "bar", "(.+?)/*")'
 
 
-def result(metric: Metric, quantile: str = "") -> str:
+def result(metric: Metric, percentile: str = "") -> str:
     """Return a gauge of the run that Run shows: nothing while it goes on.
 
     Of a run that was deleted it is what was told last: of the series that were told as long as the
     run's end was, since others are of an earlier run of that name.
     """
-    series = of(metric, f'{SCENARIO}, quantile="{quantile}"' if quantile else SCENARIO)
+    series = of(metric, f'{SCENARIO}, percentile="{percentile}"' if percentile else SCENARIO)
     ended, goes_on = of(m.RUN_FINISHED, RUN), of(m.RUN_PHASE_SINCE, RUN)
     at, ended_at = (
         f"max_over_time(timestamp({each})[$__range:{SCRAPE}])" for each in (series, ended)
@@ -117,8 +117,8 @@ def table_of_runs(title: str, says: str, where: str = _SCENARIOS, of_runs: str =
     def gauge(unit: str, heading: str, metric: Metric) -> tuple[str, Query]:
         return unit, Query(figure(metric, where, of_runs), heading)
 
-    def latency(heading: str, quantile: str) -> tuple[str, Query]:
-        return "s", Query(percentile(quantile, where, of_runs), heading)
+    def latency(heading: str, percentile: str) -> tuple[str, Query]:
+        return "s", Query(latency_of(percentile, where, of_runs), heading)
 
     def moment(heading: str, metric: Metric, later_milliseconds: int = 0) -> tuple[str, Query]:
         rows = f"0 * {figure(m.RUN_VALID, where, of_runs)}"
@@ -133,10 +133,10 @@ def table_of_runs(title: str, says: str, where: str = _SCENARIOS, of_runs: str =
         moment("ended", m.RUN_FINISHED, _AFTERWARDS_MILLISECONDS),
         gauge("none", "verdict", m.RUN_VALID),
         gauge("reqps", "rate", m.RUN_QPS),
-        latency("p50", "0.5"),
-        latency("p90", "0.9"),
-        latency("p99", "0.99"),
-        latency("p99.9", "0.999"),
+        latency("p50", "50"),
+        latency("p90", "90"),
+        latency("p99", "99"),
+        latency("p99.9", "99.9"),
         gauge("joule", "joules", m.RUN_JOULES),
         gauge("joule", "net joules", m.RUN_NET_JOULES),
         gauge("short", "errors", m.RUN_ERRORS),

@@ -37,10 +37,10 @@ def panels() -> Panels:
         ("short", Query(_told(m.RUN_QUERIES), "queries")),
         ("short", Query(_told(m.RUN_ERRORS), "errors")),
         ("reqps", Query(_told(m.RUN_QPS), "rate")),
-        ("s", Query(_told(m.RUN_LATENCY, "0.5"), "p50")),
-        ("s", Query(_told(m.RUN_LATENCY, "0.9"), "p90")),
-        ("s", Query(_told(m.RUN_LATENCY, "0.99"), "p99")),
-        ("s", Query(_told(m.RUN_LATENCY, "0.999"), "p99.9")),
+        ("s", Query(_told(m.RUN_LATENCY, "50"), "p50")),
+        ("s", Query(_told(m.RUN_LATENCY, "90"), "p90")),
+        ("s", Query(_told(m.RUN_LATENCY, "99"), "p99")),
+        ("s", Query(_told(m.RUN_LATENCY, "99.9"), "p99.9")),
         ("joule", Query(_told(m.RUN_JOULES), "joules")),
         ("joule", Query(_told(m.RUN_NET_JOULES), "net joules")),
     )
@@ -53,6 +53,6 @@ def panels() -> Panels:
     return [table.span(17).height(8), how.span(7).height(8)]
 
 
-def _told(metric: Metric, quantile: str = "") -> str:
+def _told(metric: Metric, percentile: str = "") -> str:
     by = "scenario, step, attribution" if "attribution" in metric.labels else "scenario, step"
-    return f"max by ({by}) ({result(metric, quantile)})"
+    return f"max by ({by}) ({result(metric, percentile)})"

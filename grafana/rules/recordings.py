@@ -126,7 +126,7 @@ REGRESSION: list[dict[str, Any]] = [
         _P99,
         f"""
 (
-  max by ({_STEP}) (inferometer_run_latency_seconds{{quantile="0.99"}})
+  max by ({_STEP}) (inferometer_run_latency_seconds{{percentile="99"}})
   and on ({_SCENARIO})
   min by ({_SCENARIO}) (inferometer_run_valid) == 1
 )

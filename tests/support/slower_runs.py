@@ -83,7 +83,7 @@ def _run(name: str, p99: float, node: str, spec: str, first: int, last: int) -> 
         f"inferometer_run_info{{{info}}}": 1,
         f"inferometer_run_valid{{{step}}}": 1,
         f"inferometer_run_finished_timestamp_seconds{{{run}}}": first,
-        f'inferometer_run_latency_seconds{{{step}, quantile="0.99"}}': p99,
+        f'inferometer_run_latency_seconds{{{step}, percentile="99"}}': p99,
     }
     before = f"_x{first} " if first else ""
     return [

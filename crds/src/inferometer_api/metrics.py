@@ -351,8 +351,8 @@ RUN_ERRORS = Metric(
 RUN_LATENCY = Metric(
     "inferometer_run_latency_seconds",
     "gauge",
-    "Percentiles of the latency: quantile is 0.5, 0.9, 0.99 or 0.999.",
-    (*_STEP, "quantile"),
+    "Percentiles of the latency: percentile is 50, 90, 99 or 99.9.",
+    (*_STEP, "percentile"),
 )
 RUN_JOULES = Metric(
     "inferometer_run_joules_per_inference",

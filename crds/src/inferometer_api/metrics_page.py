@@ -64,7 +64,7 @@ _LABELS = {
     "domain, kind, method": "What takes energy: a CPU package, its memory, a GPU; and how the "
     "energy is known: by a counter, or by power sampled and summed up.",
     "gpu": "A GPU's index on its node.",
-    "quantile": "`0.5`, `0.9`, `0.99` or `0.999`.",
+    "percentile": "`50`, `90`, `99` or `99.9`.",
     "attribution": "What an energy figure covers: `dedicated`, `shared`, `node` or `estimated`.",
     "spec_hash": "The same for runs of the same model, server, load, scenarios and validity: their "
     "figures may be compared.",
@@ -89,7 +89,7 @@ _HEADINGS: dict[Component, str] = {
 _RESULTS = 6
 """Values of the label result."""
 _PROTOCOLS = 2
-_QUANTILES_TOLD = 4
+_PERCENTILES_TOLD = 4
 _FINISHED_RUNS = 200
 """How many the operator tells of, and of as many that are not finished."""
 _MOST_SCENARIOS = 32
@@ -186,7 +186,7 @@ def _cardinality() -> list[str]:
     )
     run = len((metrics.RUN_INFO, metrics.RUN_STARTED, metrics.RUN_FINISHED))
     scenario = sum(
-        _QUANTILES_TOLD if "quantile" in metric.labels else 1
+        _PERCENTILES_TOLD if "percentile" in metric.labels else 1
         for metric in METRICS["operator"]
         if "scenario" in metric.labels
     )

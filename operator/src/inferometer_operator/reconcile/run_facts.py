@@ -32,7 +32,7 @@ class ScenarioFacts:
     errors: int
     queries_per_second: float | None
     latency_seconds: tuple[tuple[str, float], ...]
-    """By quantile: "0.5", "0.9", "0.99", "0.999"."""
+    """By percentile: "50", "90", "99", "99.9"."""
     joules: float | None
     net_joules: float | None
     attribution: str
@@ -140,10 +140,10 @@ def _finished(
 
 def _scenario(summary: ScenarioSummary) -> ScenarioFacts:
     latencies = (
-        ("0.5", summary.p50_microseconds),
-        ("0.9", summary.p90_microseconds),
-        ("0.99", summary.p99_microseconds),
-        ("0.999", summary.p999_microseconds),
+        ("50", summary.p50_microseconds),
+        ("90", summary.p90_microseconds),
+        ("99", summary.p99_microseconds),
+        ("99.9", summary.p999_microseconds),
     )
     return ScenarioFacts(
         scenario=summary.name,
