@@ -125,8 +125,9 @@ one, so that it can be larger than the one measured on: {_CPUS} CPUs with a freq
 each, {_PACKAGES} packages with memory, {_PODS} pods in control groups v2; no GPU. Its files lie on
 a disk's cache: what real counters take inside the kernel beyond that (a processor answers for its
 energy in microseconds) is not in the figure. One agent is asked for {_FEW} pods, as a run with two
-servers on a node does, another one in the same minute for {_MANY}, the most of one request. Nothing
-is left out: Prometheus and JSON are written, and HTTP answered, by the same process.""",
+servers on a node does, another one in the same minute for {_MANY} (one request asks for 64 at
+most). Nothing is left out: Prometheus and JSON are written, and HTTP answered, by the same
+process.""",
     commands=(".venv/bin/python bench/run.py --case agent-overhead",),
     sides=(Side(_AGENT),),
     stage=_stage,
