@@ -9,6 +9,8 @@ from inferometer_api.telemetry import EnergyReading, GpuReading, GpuUse, Missing
 from inferometer_loadgen.nodes.energy import DISABLED, Terms
 from inferometer_loadgen.nodes.window import NodeWindow, Taken
 from support.energy_windows import (
+    METERED,
+    POD,
     SECOND,
     TEN_SECONDS,
     a_package,
@@ -340,3 +342,51 @@ def test_without_an_inference_nothing_is_divided() -> None:
     told = found(a_package(100, busy=1, used=1), inferences=0)
     assert told.microjoules == 100_000_000
     assert told.microjoules_per_inference is None
+
+
+def on_a_gpu(busy: int, *, foreign: bool | None) -> dict[str, Any]:
+    """Return what an agent tells of a package and of a GPU whose processes are no target's."""
+    told = GpuReading(uuid="GPU-0", index=0, name="L4", busy_microseconds=busy, foreign=foreign)
+    return {"gpus": [told], "cpu": cpu(busy)}
+
+
+def test_of_a_node_without_targets_every_gpu_counts() -> None:
+    """A server that nobody can tell from its node has the GPUs' energy with the packages'."""
+    first = {**on_a_gpu(0, foreign=True), "energy": [package(0), gpu_counter(0)]}
+    last = {
+        **on_a_gpu(5_000_000, foreign=True),
+        "energy": [package(42_000_000), gpu_counter(250_000_000)],
+    }
+    told = found(window(first, last, targets=0))
+    assert (told.attribution, told.microjoules) == ("node", 292_000_000)
+    assert told.not_covered == []
+
+
+def test_a_busy_gpu_that_may_be_an_external_server_s_is_told() -> None:
+    """Where nobody said what the server runs on, and the agent cannot tell whose processes are."""
+    first = {**on_a_gpu(0, foreign=None), "energy": [package(0), gpu_counter(0)]}
+    last = {
+        **on_a_gpu(5_000_000, foreign=None),
+        "energy": [package(42_000_000), gpu_counter(250_000_000)],
+        "targets": [target(1000)],
+    }
+    first["targets"] = [target(0)]
+    external = replace(METERED, external=True)
+    told = found(window(first, last), terms=external)
+    assert told.microjoules is not None
+    assert told.not_covered == ["the agent of n sees no process of the servers on a GPU"]
+    assert found(window(first, last)).not_covered == []
+    idle = {**last, **on_a_gpu(0, foreign=None)}
+    assert found(window(first, idle), terms=external).not_covered == []
+
+
+def test_why_the_servers_part_is_not_known_is_told() -> None:
+    """All energy of the node counts then, and the figure says why."""
+    missing = [MissingSource(source="cgroup", subject=POD, reason="there is no such pod")]
+    first = {"energy": [package(0)], "cpu": cpu(0)}
+    last = {"energy": [package(42_000_000)], "cpu": cpu(9), "missing": missing}
+    told = found(window(first, last))
+    assert told.attribution == "node"
+    assert told.not_covered == [
+        "the servers' part of n's CPU time is not known (there is no such pod)"
+    ]

@@ -99,7 +99,10 @@ class Servers:
         """Say whether one of them runs on the machine of the load generator."""
         if self._plan.server_process_ids:
             return True
-        if own_node and any(server.node == own_node for server in self._plan.servers):
+        # Of servers behind a Service only the agents' nodes are known.
+        nodes = {server.node for server in self._plan.servers}
+        nodes |= {agent.node for agent in self._plan.agents}
+        if own_node and own_node in nodes:
             return True
         return any(_is_loopback(endpoint.host) for endpoint in self.endpoints)
 

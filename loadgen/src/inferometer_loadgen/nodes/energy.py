@@ -11,7 +11,7 @@ from inferometer_api.plan import LoadPlan
 from inferometer_api.result import Energy, EnergyDomain
 from inferometer_api.status import Attribution
 from inferometer_loadgen.nodes.energy_domains import counted_ns, estimated, node_energy
-from inferometer_loadgen.nodes.window import NodeWindow
+from inferometer_loadgen.nodes.window import NodeWindow, gpus_busy
 
 WEAKEST_LAST: tuple[Attribution, ...] = ("dedicated", "shared", "node", "estimated")
 DISABLED = "power measurement is disabled"
@@ -29,6 +29,8 @@ class Terms:
     """Why not every server has an agent."""
     milliwatts_per_core: int | None
     on_gpu: bool
+    external: bool = False
+    """Whether nobody said what the servers run on."""
 
 
 def terms_of(plan: LoadPlan) -> Terms:
@@ -39,6 +41,7 @@ def terms_of(plan: LoadPlan) -> Terms:
         unmetered=plan.unmetered or ("" if plan.agents else _NO_AGENT),
         milliwatts_per_core=spec.telemetry.estimated_milliwatts_per_core,
         on_gpu=spec.server.device == "GPU",
+        external=not plan.launched,
     )
 
 
@@ -63,7 +66,11 @@ def energy(windows: Sequence[NodeWindow], terms: Terms, worked: Worked) -> Energ
     if faults:
         return _unavailable("; ".join(faults))
     nodes = [
-        node_energy(window, on_gpu=terms.on_gpu, milliwatts_per_core=terms.milliwatts_per_core)
+        node_energy(
+            window,
+            on_gpu=terms.on_gpu or (terms.external and gpus_busy(window)),
+            milliwatts_per_core=terms.milliwatts_per_core,
+        )
         for window in windows
     ]
     without = [node.why_none for node in nodes if node.why_none]

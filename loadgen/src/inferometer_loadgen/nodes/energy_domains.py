@@ -154,7 +154,7 @@ def cpu_share(window: NodeWindow) -> Share:
 def gpu_share(window: NodeWindow, uuid: str) -> Share:
     """Return the servers' part of a GPU on which they have processes."""
     seen = [gpu for taken in window.samples for gpu in taken.sample.gpus if gpu.uuid == uuid]
-    if not seen or any(gpu.mig for gpu in seen):
+    if not window.targets or not seen or any(gpu.mig for gpu in seen):
         return _WHOLE
     if all(gpu.foreign is False for gpu in seen):
         return Share("dedicated", 1.0)
@@ -255,9 +255,12 @@ def _window_seconds(window: NodeWindow) -> float:
 def _parts_missing(window: NodeWindow) -> Iterator[str]:
     """Yield what an agent cannot read of a source that gives something."""
     used = gpus_used(window)
+    unknown = window.targets and target_cpu_microseconds(window) is None
     for missing in window.last.missing:
         if missing.subject and (missing.source == "rapl" or missing.subject in used):
             yield f"{missing.subject} of {window.node} gives no figure ({missing.reason})"
+        elif unknown and missing.source == "cgroup":
+            yield f"the servers' part of {window.node}'s CPU time is not known ({missing.reason})"
 
 
 def _because(sample: AgentSample, source: str) -> str:

@@ -181,13 +181,25 @@ def target_cpu_microseconds(window: NodeWindow) -> int | None:
 
 
 def gpus_used(window: NodeWindow) -> set[str]:
-    """Return the UUIDs of GPUs on which a server had a process within the window."""
+    """Return the UUIDs of GPUs on which a server had a process within the window.
+
+    Where the agent was asked about no server, all that it told of: what is counted then is the
+    node's.
+    """
+    if not window.targets:
+        return {gpu.uuid for taken in window.samples for gpu in taken.sample.gpus}
     return {
         use.gpu_uuid
         for taken in window.samples
         for target in taken.sample.targets
         for use in target.gpus
     }
+
+
+def gpus_busy(window: NodeWindow) -> bool:
+    """Say whether any GPU of the node worked within the window, whoever for."""
+    first = {gpu.uuid: gpu.busy_microseconds or 0 for gpu in window.first.gpus}
+    return any((gpu.busy_microseconds or 0) > first.get(gpu.uuid, 0) for gpu in window.last.gpus)
 
 
 def target_key(target: TargetReading) -> tuple[str, int | None, int | None]:
