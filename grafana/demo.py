@@ -11,8 +11,10 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
+from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from grafana.dashboards.frame import UIDS
 from grafana.demo_finished import finished_runs, run_as_told
@@ -29,6 +31,8 @@ _SCRAPE_SECONDS = 5
 _MEASURED = {0, 3}
 _INTERRUPTED = 130
 _SEEN_SECONDS = 60.0
+_AFTERWARDS_MILLISECONDS = 10_000
+"""Two scrapes: what a run has found is told after its end."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -81,8 +85,7 @@ def _show(asked: argparse.Namespace, folder: Path, everything: ExitStack) -> int
         tally.see(told)
         seen.add(told["metadata"]["uid"])
         if pages:
-            name, namespace = told["metadata"]["name"], told["metadata"]["namespace"]
-            _say(f"{name}  {pages}/d/{UIDS['Run']}?var-run_namespace={namespace}&var-run={name}")
+            _say(f"{told['metadata']['name']}  {pages}{_at_its_time(told)}")
     wait_until(
         lambda: seen <= {each.labels["run_uid"] for each in database.query(RUN_INFO.name)},
         "the finished runs in Prometheus",
@@ -93,6 +96,19 @@ def _show(asked: argparse.Namespace, folder: Path, everything: ExitStack) -> int
         _say("All is measured. Ctrl-C ends the demo.")
         signal.pause()
     return 0
+
+
+def _at_its_time(told: dict[str, Any]) -> str:
+    """Return where the dashboards show a finished run, at its own time and a little after it."""
+    named, status = told["metadata"], told["status"]
+    since, until = (
+        round(1000 * datetime.fromisoformat(status[each]).timestamp())
+        for each in ("startTime", "completionTime")
+    )
+    return (
+        f"/d/{UIDS['Run']}?var-run_namespace={named['namespace']}&var-run={named['name']}"
+        f"&var-scrape={_SCRAPE_SECONDS}s&from={since}&to={until + _AFTERWARDS_MILLISECONDS}"
+    )
 
 
 def _pages(folder: Path, prometheus_url: str, everything: ExitStack) -> str:

@@ -1,4 +1,7 @@
-"""Where on the time axis does the measuring of a scenario begin and end?"""
+"""Where on the time axis does the measuring of a scenario begin and end?
+
+As scrapes saw it: the first and the last that found the load generator measuring.
+"""
 
 from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.models import dashboard as models
@@ -21,8 +24,8 @@ _ENDS = (
 def edges() -> list[build.AnnotationQuery]:
     """Return the annotations of both edges."""
     return [
-        _edge("begins", palette.GOOD, _BEGINS),
-        _edge("ends", palette.ASKED, _ENDS),
+        _edge("begins", "late", palette.GOOD, _BEGINS),
+        _edge("ends", "early", palette.ASKED, _ENDS),
     ]
 
 
@@ -33,12 +36,16 @@ class _Event(models.AnnotationQuery):
     Grafana draws it once and in its place, however coarse the steps are.
     """
 
+    says = ""
+    """What its tooltip says of how exact it is."""
+
     @override
     def to_json(self) -> dict[str, object]:
         return super().to_json() | {
             "target": {"expr": self.expr, "interval": SCRAPE, "refId": "Edges", "range": True},
             "useValueForTime": True,
             "titleFormat": f"{{{{scenario}}}} {{{{step}}}}: {self.name.lower()}",
+            "textFormat": self.says,
             "tagKeys": "scenario,step",
         }
 
@@ -46,10 +53,11 @@ class _Event(models.AnnotationQuery):
 class _Edge(build.AnnotationQuery):
     """The builder of such an annotation."""
 
-    def __init__(self) -> None:
+    def __init__(self, says: str) -> None:
         self._internal = _Event()
+        self._internal.says = says
 
 
-def _edge(word: str, colour: str, expr: str) -> build.AnnotationQuery:
-    edge = _Edge().name(f"Measuring {word}").icon_color(colour).expr(expr)
+def _edge(word: str, off: str, colour: str, expr: str) -> build.AnnotationQuery:
+    edge = _Edge(f"Up to one scrape {off}.").name(f"Measuring {word}").icon_color(colour).expr(expr)
     return edge.datasource(SOURCE).enable(enable=True)

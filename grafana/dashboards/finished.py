@@ -32,19 +32,25 @@ _ORDER = (
     *("errors", "runtime", "protocol"),
 )
 _WIDTHS = {
-    "began": 150,
-    "run_namespace": 120,
-    "run": 150,
-    "model": 110,
-    "device": 65,
-    "node": 80,
-    "scenario": 105,
-    "step": 70,
-    "verdict": 80,
-    "rate": 95,
-    "attribution": 85,
-    "errors": 65,
+    "began": 95,
+    "namespace": 105,
+    "run": 125,
+    "model": 90,
+    "device": 60,
+    "node": 75,
+    "scenario": 90,
+    "step": 60,
+    "verdict": 70,
+    "rate": 82,
+    **dict.fromkeys(("p50", "p90", "p99", "p99.9"), 62),
+    "joules": 62,
+    "net joules": 80,
+    "attribution": 88,
+    "errors": 55,
+    "runtime": 98,
+    "protocol": 70,
 }
+"""Together what a page of 1600 pixels has room for."""
 
 
 def figure(metric: Metric, where: str = _SCENARIOS, of_runs: str = CHOSEN) -> str:
@@ -111,6 +117,12 @@ def result(metric: Metric, percentile: str = "") -> str:
     return f"({series} or ({before})) unless on ({_KEY}) {goes_on}"
 
 
+def told(metric: Metric, percentile: str = "") -> str:
+    """Return the same by scenario and step and, of joules, by their attribution."""
+    by = "scenario, step, attribution" if "attribution" in metric.labels else "scenario, step"
+    return f"max by ({by}) ({result(metric, percentile)})"
+
+
 def table_of_runs(title: str, says: str, where: str = _SCENARIOS, of_runs: str = CHOSEN) -> Table:
     """Return a table of finished runs, newest first, whose names lead to the dashboard Run."""
 
@@ -123,7 +135,7 @@ def table_of_runs(title: str, says: str, where: str = _SCENARIOS, of_runs: str =
     def moment(heading: str, metric: Metric, later_milliseconds: int = 0) -> tuple[str, Query]:
         rows = f"0 * {figure(m.RUN_VALID, where, of_runs)}"
         at = f"1000 * max by ({_KEY}) ({of(metric)}) + {later_milliseconds}"
-        return "dateTimeAsIso", Query(f"({rows}) + on ({_KEY}) group_left () ({at})", heading)
+        return "time:MM-DD HH:mm", Query(f"({rows}) + on ({_KEY}) group_left () ({at})", heading)
 
     table = columns(
         title,

@@ -1,14 +1,15 @@
 """How busy, how hot, how fast are the nodes and their GPUs?"""
 
+from grafana_foundation_sdk.builders.common import GraphThresholdsStyleConfig
 from grafana_foundation_sdk.builders.table import Panel as Table
 from grafana_foundation_sdk.builders.timeseries import Panel as Lines
+from grafana_foundation_sdk.models.common import GraphThresholdsStyleMode
 
 from grafana.dashboards import palette
 from grafana.dashboards.frame import Panels
 from grafana.dashboards.gpus import throttling
 from grafana.dashboards.panels import (
     Query,
-    alarming,
     fact,
     from_below,
     lines,
@@ -37,6 +38,7 @@ def at_a_glance() -> Panels:
 
 
 def _agents() -> Panels:
+    sources = of(m.AGENT_SOURCE, NODE)
     return [
         fact(
             "Nodes with an agent",
@@ -49,8 +51,9 @@ def _agents() -> Panels:
             "Silent sources",
             "short",
             "Sources that give nothing, over all nodes, from inferometer_agent_source_available. "
-            "Above 0: see which below; a node without NVIDIA GPUs has no nvml, which is no fault.",
-            Query(f"count({of(m.AGENT_SOURCE, NODE)} == 0) or vector(0)"),
+            "Above 0: see which below; a node without NVIDIA GPUs has no nvml, which is no fault. "
+            "Empty: no agent answers.",
+            Query(f"count({sources} == 0) or 0 * count({sources})"),
         ).thresholds(steps(palette.GOOD, (1, palette.DOUBTFUL))),
     ]
 
@@ -70,7 +73,7 @@ def _load() -> Panels:
             "What hypervisors gave to others, from inferometer_node_cpu_steal_seconds_total. Above "
             "1 %: results of these nodes are of a busy neighbourhood; measure elsewhere.",
             Query(f"sum({_STEAL}) / sum({_CPUS})"),
-        ).thresholds(steps(palette.GOOD, (0.001, palette.DOUBTFUL), (0.01, palette.BAD))),
+        ).thresholds(steps(palette.GOOD, (0.01, palette.DOUBTFUL), (0.05, palette.BAD))),
         number(
             "Power",
             "watt",
@@ -124,16 +127,16 @@ def _use() -> Panels:
             "measured.",
             Query(f"{_BUSY} / {_CPUS}", "{{node}}"),
         ).max(1),
-        alarming(
-            lines(
-                "CPU time stolen",
-                "percentunit",
-                "Part of the CPUs' time that the hypervisor gave to others, from "
-                "inferometer_node_cpu_steal_seconds_total. Above 0 during a run it gets a caution.",
-                Query(f"{_STEAL} / {_CPUS}", "{{node}}"),
-            ),
-            ".*",
-        ),
+        lines(
+            "CPU time stolen",
+            "percentunit",
+            "Part of the CPUs' time that the hypervisor gave to others, from "
+            "inferometer_node_cpu_steal_seconds_total. Above 1 %, the lower of the two lines: "
+            "measure elsewhere. Any of it during a run gives that a caution.",
+            Query(f"{_STEAL} / {_CPUS}", "{{node}}"),
+        )
+        .thresholds(steps("transparent", (0.01, palette.DOUBTFUL), (0.05, palette.BAD)))
+        .thresholds_style(GraphThresholdsStyleConfig().mode(GraphThresholdsStyleMode.DASHED)),
         lines(
             "Memory available",
             "bytes",

@@ -129,11 +129,6 @@ def dashed(panel: timeseries.Panel, name: str) -> timeseries.Panel:
     )
 
 
-def alarming(panel: timeseries.Panel, name: str) -> timeseries.Panel:
-    """Return a panel that draws in red what should be zero: lines that have this in their names."""
-    return panel.override_by_regexp(f"/{name}/", [fixed(palette.BAD)])
-
-
 def on_the_right(panel: timeseries.Panel, name: str, unit: str) -> timeseries.Panel:
     """Return a panel with one line on an axis of its own, on the right."""
     return panel.override_by_name(

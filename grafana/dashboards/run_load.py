@@ -1,11 +1,12 @@
 """What does the load generator tell of a run: its stage, its rates, its latencies?"""
 
+from grafana_foundation_sdk.builders.stat import Panel as Stat
 from grafana_foundation_sdk.cog.builder import Builder
-from grafana_foundation_sdk.models.common import BigValueColorMode
+from grafana_foundation_sdk.models.common import BigValueColorMode, BigValueTextMode, VizOrientation
 from grafana_foundation_sdk.models.dashboard import Panel
 
 from grafana.dashboards import energy, palette
-from grafana.dashboards.finished import result
+from grafana.dashboards.finished import result, told
 from grafana.dashboards.frame import Panels
 from grafana.dashboards.panels import (
     VERDICT,
@@ -17,7 +18,6 @@ from grafana.dashboards.panels import (
     lines,
     logarithmic,
     mappings,
-    number,
     stacked,
     states,
     steps,
@@ -32,6 +32,7 @@ _SERVER = {11: ("ready", palette.GOOD), 10: ("not ready", palette.BAD)}
 _OK = f'{STEP}, result="ok"'
 _BROKEN = f'{STEP}, result!="ok"'
 _QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
+_WHICH = "Of a finished run the result's, by scenario"
 _WORKING = of(m.LOAD_STAGE, f'{RUN}, stage=~"Measuring|Draining"') + " == 1"
 
 
@@ -77,44 +78,62 @@ def _state() -> Panels:
 
 
 def _figures() -> Panels:
+    broken = f"(sum({rate(m.LOAD_QUERIES, _BROKEN)}) or vector(0))"
+    failed = f"{told(m.RUN_ERRORS)} / {told(m.RUN_QUERIES)}"
     return [
-        number(
+        _result_or_live(
             "Rate",
             "reqps",
-            "Queries answered per second, from inferometer_load_queries_total.",
-            Query(f"sum({rate(m.LOAD_QUERIES, _OK)})"),
+            f"Queries answered per second. {_WHICH} (inferometer_run_queries_per_second), live "
+            "those of the last few scrapes (inferometer_load_queries_total).",
+            told(m.RUN_QPS),
+            f"sum({rate(m.LOAD_QUERIES, _OK)})",
         ),
-        number(
+        _result_or_live(
             "p99",
             "s",
-            "The live 99th percentile of the latency in the last few scrapes, from the buckets of "
-            "inferometer_load_latency_seconds: at most one bucket (10 %) off the result's.",
-            Query(quantile(0.99, m.LOAD_LATENCY, STEP)),
+            f"The 99th percentile of the latency. {_WHICH} (inferometer_run_latency_seconds), "
+            "live that of the last few scrapes, from the buckets of "
+            "inferometer_load_latency_seconds: at most one bucket (10 %) off.",
+            told(m.RUN_LATENCY, "99"),
+            quantile(0.99, m.LOAD_LATENCY, STEP),
         ),
-        number(
+        _result_or_live(
             "Errors",
             "percentunit",
-            "Queries that failed, as a part of all, from inferometer_load_queries_total. More than "
-            "0.1 % over a scenario makes it INVALID: see which kind they are below, then the "
-            "server's log.",
-            Query(
-                f"(sum({rate(m.LOAD_QUERIES, _BROKEN)}) or vector(0)) "
-                f"/ sum({rate(m.LOAD_QUERIES, STEP)})"
-            ),
+            f"Queries that failed, as a part of all. {_WHICH} (inferometer_run_errors), live those "
+            "of the last few scrapes (inferometer_load_queries_total). More than 0.1 % over a "
+            "scenario makes it INVALID: see which kind they are below, then the server's log.",
+            failed,
+            f"{broken} / sum({rate(m.LOAD_QUERIES, STEP)})",
         )
         .decimals(2)
         .thresholds(steps(palette.GOOD, (1e-9, palette.DOUBTFUL), (0.001, palette.BAD))),
-        number(
+        _result_or_live(
             "Joules per inference",
             "joule",
-            "Live and gross: CPU and DRAM energy by the servers' share of the node's CPU time, the "
-            "node's GPUs as a whole, over inferences (inferometer_node_energy_joules_total, "
-            "inferometer_target_cpu_seconds_total, inferometer_load_samples_total). The result's "
-            "own figure, with its attribution and less the idle power, is in the table below. "
-            "Empty: no node agent, or no energy source; see Nodes.",
-            Query(energy.shared_joules()),
+            f"Gross. {_WHICH} (inferometer_run_joules_per_inference) with its attribution; the net "
+            "figure is in the table below. Live: CPU and DRAM energy by the servers' share of the "
+            "node's CPU time, the node's GPUs as a whole, over inferences "
+            "(inferometer_node_energy_joules_total, inferometer_target_cpu_seconds_total, "
+            "inferometer_load_samples_total). Empty: no node agent, or no energy source; see "
+            "Nodes.",
+            told(m.RUN_JOULES),
+            energy.shared_joules(),
         ),
     ]
+
+
+def _result_or_live(title: str, unit: str, says: str, found: str, live: str) -> Stat:
+    """Return a tile of what the finished run found, by scenario, and until then of the live figure.
+
+    It asks once, at the end of the time range: over time the live figure would outlive the run.
+    """
+    going_on = f"({live}) unless on () {told(m.RUN_VALID)}"
+    named = f'label_replace({going_on}, "scenario", "live", "", "")'
+    query = Query(f"{found} or {named}", "{{scenario}} {{step}} {{attribution}}")
+    tile = fact(title, unit, says, query).text_mode(BigValueTextMode.VALUE_AND_NAME)
+    return tile.orientation(VizOrientation.HORIZONTAL)
 
 
 def panels() -> Panels:

@@ -10,6 +10,9 @@ from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
 from grafana.dashboards.panels import NAMES, SOURCE, VERDICT, Query, by_name, fixed, target
 
+_READABLE = {"run_namespace": "namespace"}
+"""Labels that are no headings; links still name a column by its label."""
+
 
 def columns(
     title: str, says: str, first: tuple[str, ...], *queries: tuple[str, Query]
@@ -29,7 +32,7 @@ def columns(
         .height(8)
         .span(24)
         .cell_height(common.TableCellHeight.SM)
-        .min_width(70)
+        .min_width(50)
         .show_header(show_header=True)
     )
     for (unit, query), name in zip(queries, NAMES, strict=False):
@@ -121,7 +124,7 @@ def _merged(queries: Sequence[Query], order: Sequence[str]) -> list[DataTransfor
     headings = {name: query.legend for name, query in zip(names, queries, strict=True)}
     organize = {
         "excludeByName": {"Time": True} | {name: True for name in names if not headings[name]},
-        "renameByName": {name: heading for name, heading in headings.items() if heading},
+        "renameByName": _READABLE | {name: told for name, told in headings.items() if told},
         "indexByName": {
             next((name for name in names if headings[name] == column), column): place
             for place, column in enumerate(order)

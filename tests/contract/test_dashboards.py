@@ -221,12 +221,13 @@ def _data_links(found: Any) -> Iterator[str]:
 
 
 def test_scenario_edges_are_annotated() -> None:
-    """On Run both edges of each measurement are drawn, at their own times."""
+    """On Run both edges of each measurement are drawn, and say how exact their times are."""
     expected: list[Json] = annotations(DASHBOARDS["run"])
     assert [each["name"] for each in expected] == ["Measuring begins", "Measuring ends"]
     for each in expected:
         assert "inferometer_load_stage" in each["target"]["expr"]
         assert each["useValueForTime"]
+        assert "one scrape" in each["textFormat"]
 
 
 def test_every_stage_has_a_name_and_a_colour() -> None:

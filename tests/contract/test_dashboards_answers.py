@@ -19,7 +19,9 @@ _RATE = "inferometer_run_queries_per_second"
 _JOULES = "inferometer_run_joules_per_inference"
 
 
-def _gives(folder: Path, where: str, series: Mapping[str, str], wanted: Mapping[str, int]) -> None:
+def _gives(
+    folder: Path, where: str, series: Mapping[str, str], wanted: Mapping[str, float]
+) -> None:
     """Let promtool find out whether a query gives these samples at the end, by their labels."""
     chosen = {"by": "namespaced_run"}
     if where.startswith("run"):
@@ -81,6 +83,62 @@ def test_a_result_is_of_the_run_that_is_shown(case: str, tmp_path: Path) -> None
     _gives(tmp_path, "run: Result: A", series, rows)
     tile = {"{}": min(wanted.values())} if wanted else {}
     _gives(tmp_path, "run: Verdict: A", series, tile)
+
+
+_COUNTED = f'inferometer_load_queries_total{{{_SAME}, scenario="one", result="ok"}}'
+_TEN_A_SECOND = "0+50x60"
+_FOUND = {
+    f'{_RATE}{{{_SAME}, scenario="one"}}': "_x50 4x10",
+    f'{_RATE}{{{_SAME}, scenario="two"}}': "_x50 6x10",
+    f'inferometer_run_valid{{{_SAME}, scenario="one"}}': "_x50 1x10",
+    _ENDED: "_x50 1000x10",
+}
+
+
+def test_a_tile_is_live_while_the_run_goes_on(tmp_path: Path) -> None:
+    """Before the operator tells a result, and while a later run of the name measures."""
+    live = {'{scenario="live"}': 10}
+    _gives(tmp_path, "run: Rate: A", {_COUNTED: _TEN_A_SECOND}, live)
+    again = {_COUNTED: _TEN_A_SECOND, _GOES_ON: "1x60"}
+    _gives(tmp_path, "run: Rate: A", _FOUND | again, live)
+
+
+def test_a_tile_has_the_result_of_a_finished_run(tmp_path: Path) -> None:
+    """Each scenario's own figure, as the table has it, however the live one falls off."""
+    wanted = {'{scenario="one"}': 4, '{scenario="two"}': 6}
+    _gives(tmp_path, "run: Rate: A", _FOUND | {_COUNTED: _TEN_A_SECOND}, wanted)
+
+
+def test_a_tile_of_a_finished_run_has_no_live_figure_for_what_was_not_found(tmp_path: Path) -> None:
+    """Without joules in the result the tile is empty; errors are of all queries."""
+    told = {
+        f'inferometer_run_errors{{{_SAME}, scenario="one"}}': "3x60",
+        f'inferometer_run_queries{{{_SAME}, scenario="one"}}': "6x60",
+    }
+    live = {
+        f'inferometer_load_samples_total{{{_SAME}, scenario="one"}}': _TEN_A_SECOND,
+        f'inferometer_load_stage{{{_SAME}, scenario="one", stage="Measuring"}}': "1x60",
+        f'inferometer_load_target_info{{{_SAME}, node="n", target="t"}}': "1x60",
+        'inferometer_node_energy_joules_total{node="n", domain="gpu-0", kind="Gpu"}': "0+100x60",
+    }
+    joules = "run: Joules per inference: A"
+    _gives(tmp_path, joules, live, {'{scenario="live"}': 2})
+    _gives(tmp_path, joules, _FOUND | live, {})
+    share = {'{scenario="one"}': 0.5}
+    _gives(tmp_path, "run: Errors: A", _FOUND | live | told | {_COUNTED: _TEN_A_SECOND}, share)
+    p99 = f'inferometer_run_latency_seconds{{{_SAME}, scenario="one", percentile="99"}}'
+    _gives(tmp_path, "run: p99: A", _FOUND | {p99: "0.25x60"}, {'{scenario="one"}': 0.25})
+
+
+def test_silent_sources_are_counted_while_an_agent_answers(tmp_path: Path) -> None:
+    """No agent is no figure, not a green 0."""
+    source = "inferometer_agent_source_available"
+    gives, silent = (f'{source}{{node="n", source="{name}"}}' for name in ("rapl", "nvml"))
+    where = "nodes: Silent sources: A"
+    _gives(tmp_path, where, {}, {})
+    _gives(tmp_path, where, {gives: "1x20 stale"}, {})
+    _gives(tmp_path, where, {gives: "1x60"}, {"{}": 0})
+    _gives(tmp_path, where, {gives: "1x60", silent: "0x60"}, {"{}": 1})
 
 
 def _finished(namespace: str, run: str, verdict: str, **joules: str) -> dict[str, str]:
