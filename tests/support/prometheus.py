@@ -258,16 +258,16 @@ def _started(
         # By default new targets wait for 5 s, so that many at once are taken together.
         "--scrape.discovery-reload-interval=1s",
     ])  # fmt: skip
-    wait_until(
-        lambda: _LISTENING.search(process.log.read_bytes()) is not None,
-        "Prometheus listening",
-        [process],
-        READY_SECONDS,
-    )
-    told = _LISTENING.findall(process.log.read_bytes())[-1].decode()
-    made = Prometheus(f"http://{told}", file)
-    wait_until(made.is_ready, "Prometheus's readiness", [process], READY_SECONDS)
-    return made
+    made: list[Prometheus] = []
+
+    def answers() -> bool:
+        # The last one told: a log may begin with that of a Prometheus that has ended.
+        told = _LISTENING.findall(process.log.read_bytes())
+        made[:] = [Prometheus(f"http://{each.decode()}", file) for each in told[-1:]]
+        return bool(made) and made[0].is_ready()
+
+    wait_until(answers, "Prometheus's readiness", [process], READY_SECONDS)
+    return made[0]
 
 
 def check(*words: str | Path) -> subprocess.CompletedProcess[str]:
