@@ -11,6 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from inferometer_api.metrics import METRICS
 from inferometer_api.telemetry import (
+    MOST_ASKED,
     AgentSample,
     CpuReading,
     EnergyReading,
@@ -21,7 +22,7 @@ from inferometer_telemetry.metrics import NodeMetrics
 from inferometer_telemetry.options import options
 from inferometer_telemetry.sampler import Latest
 from inferometer_telemetry.sources import Target
-from inferometer_telemetry.web import MOST_ASKED, RefusedQueryError, targets
+from inferometer_telemetry.web import RefusedQueryError, targets
 
 UID = "0f9c2a6e-1f4b-4b7e-9a55-3d1c8e2b7a10"
 

@@ -8,9 +8,8 @@ from rich.table import Table
 from rich.text import Text
 
 from inferometer_cli.headline import Tone
-from inferometer_cli.quantity import Unit
+from inferometer_cli.quantity import PERCENTILES, Unit
 
-PERCENTILES = (50.0, 90.0, 99.0, 99.9)
 STYLES: dict[Tone, str] = {"good": "bold green", "bad": "bold red", "unfinished": "bold yellow"}
 _WORD_STYLES = {"VALID": STYLES["good"], "INVALID": STYLES["bad"]}
 

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 DASH = "\N{EN DASH}"
 """Stands where there is no figure."""
 
+PERCENTILES = (50.0, 90.0, 99.0, 99.9)
+"""Of a latency, those that every table and comparison shows."""
+
 _TOO_MANY = 10_000
 """A figure of so many units is written in the next larger unit."""
 

@@ -10,7 +10,6 @@ from inferometer_cli.energy_rows import Spent, print_energy
 from inferometer_cli.energy_words import mean_milliwatts, notes_of
 from inferometer_cli.findings import Told, cautions_of, entry_name, reasons_of
 from inferometer_cli.grid import (
-    PERCENTILES,
     STYLES,
     Row,
     latency_headings,
@@ -19,7 +18,7 @@ from inferometer_cli.grid import (
     printable,
 )
 from inferometer_cli.headline import headline
-from inferometer_cli.quantity import Unit, significant, time_unit
+from inferometer_cli.quantity import PERCENTILES, Unit, significant, time_unit
 
 _INDENT = "  "
 

@@ -13,6 +13,7 @@ import yaml
 
 from inferometer_api.conditions_page import conditions_page
 from inferometer_api.definition import NAME, custom_resource_definition
+from inferometer_api.generated import stale, write
 from inferometer_api.metrics_page import metrics_page
 from inferometer_api.reference import HEADER, benchmarkrun_page, result_page
 from inferometer_api.result_schema import result_schema
@@ -41,16 +42,7 @@ def generated_files() -> dict[str, str]:
 
 def stale_files(root: Path) -> tuple[str, ...]:
     """Return a sentence for each generated file that is absent or not what the models say."""
-    sentences = []
-    for name, text in generated_files().items():
-        path = root / name
-        if not path.is_file():
-            sentences.append(f"{name} is missing: run make generate and commit it.")
-        elif path.read_text(encoding="utf-8") != text:
-            sentences.append(
-                f"{name} is not what the models say: run make generate and commit the change."
-            )
-    return tuple(sentences)
+    return stale(generated_files(), root, "the models say")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -67,10 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sentences = stale_files(root)
         sys.stderr.writelines(f"{sentence}\n" for sentence in sentences)
         return 1 if sentences else 0
-    for name, text in generated_files().items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+    write(generated_files(), root)
     return 0
 
 

@@ -14,6 +14,8 @@ from inferometer_api.document import Count, Document, Integer, Integral
 AGENT_PORT = 9465
 """Where an agent listens in a cluster."""
 SAMPLE_PATH = "/v1/sample"
+MOST_ASKED = 64
+"""How many targets one question may name."""
 
 Total = Annotated[int, Field(ge=0, le=2**63 - 1), Integral]
 """What grows for years: 2**53 microjoules are a kilowatt's 104 days, 2**53 nanoseconds as many."""

@@ -6,13 +6,12 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry, generate_latest
 
 from inferometer_api.exposition import CONTENT_TYPE
-from inferometer_api.telemetry import SAMPLE_PATH
+from inferometer_api.telemetry import MOST_ASKED, SAMPLE_PATH
 from inferometer_telemetry.sampler import Sampler
 from inferometer_telemetry.sources import Target
 from inferometer_telemetry.targets import POD_UID
 from inferometer_telemetry.watch import Watch
 
-MOST_ASKED = 64
 _HIGHEST_PROCESS_ID = 2**22
 """Linux gives no higher one (PID_MAX_LIMIT)."""
 

@@ -6,8 +6,7 @@ from typing import Literal
 
 from inferometer_api.result import ScenarioResult, Step, percentile_of
 from inferometer_cli.compare.interval import Estimate, by_batch_means, over_repeats
-
-PERCENTILES = (50.0, 90.0, 99.0, 99.9)
+from inferometer_cli.quantity import PERCENTILES
 
 Kind = Literal["rate", "time", "energy"]
 Basis = Literal["repeats", "run"]

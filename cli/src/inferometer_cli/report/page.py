@@ -9,11 +9,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from inferometer_api.result import ResultDocument
 from inferometer_cli.findings import cautions_of, reasons_of
 from inferometer_cli.headline import headline, model_of
+from inferometer_cli.quantity import PERCENTILES
 from inferometer_cli.report.energy_facts import HEADINGS, energy_words
 from inferometer_cli.report.facts import agent_facts, environment_groups, moment, spec_yaml
 from inferometer_cli.report.palette import css_variables
 from inferometer_cli.report.sections import MOST_DRAWN, section_of
-from inferometer_cli.report.summary import SUMMARY_PERCENTILES, anchor, card, summarise
+from inferometer_cli.report.summary import anchor, card, summarise
 from inferometer_cli.report.wording import ENERGY, GENERAL, definitions
 
 
@@ -37,7 +38,7 @@ def render_report(document: ResultDocument) -> str:
         outcome_lines=rest,
         cards=[card(document, index) for index in range(len(document.scenarios))],
         summary=summarise(document),
-        percentiles=SUMMARY_PERCENTILES,
+        percentiles=PERCENTILES,
         sections=[section_of(document, index) for index in range(len(document.scenarios))],
         most_drawn=MOST_DRAWN,
         groups=environment_groups(environment) if environment is not None else [],

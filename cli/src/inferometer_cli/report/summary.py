@@ -14,10 +14,16 @@ from inferometer_api.result import (
 from inferometer_api.status import Attribution
 from inferometer_cli.findings import entry_name
 from inferometer_cli.headline import is_open_loop
-from inferometer_cli.quantity import DASH, Unit, duration, energy, significant, time_unit
+from inferometer_cli.quantity import (
+    DASH,
+    PERCENTILES,
+    Unit,
+    duration,
+    energy,
+    significant,
+    time_unit,
+)
 from inferometer_cli.report.wording import bound_of, setting
-
-SUMMARY_PERCENTILES = (50.0, 90.0, 99.0, 99.9)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,8 +192,7 @@ def _rows(result: ScenarioResult, unit: Unit) -> Iterator[Row]:
             scheduled="" if step.scheduled_qps is None else significant(step.scheduled_qps),
             samples_per_second=significant(step.achieved_samples_per_second),
             percentiles=tuple(
-                bounded(percentile_of(step.latency, percentile), unit)
-                for percentile in SUMMARY_PERCENTILES
+                bounded(percentile_of(step.latency, percentile), unit) for percentile in PERCENTILES
             ),
             largest=unit.text(step.latency.max_nanoseconds if step.latency else None),
             energy=energy(step.energy.microjoules_per_inference),
@@ -203,7 +208,7 @@ def _net(step: Step) -> str:
 
 def _times(distribution: Distribution | None) -> Iterator[int]:
     if distribution is not None:
-        shown = (percentile_of(distribution, percentile) for percentile in SUMMARY_PERCENTILES)
+        shown = (percentile_of(distribution, percentile) for percentile in PERCENTILES)
         yield from (value.nanoseconds for value in shown if value is not None)
         yield distribution.max_nanoseconds
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from inferometer_api.plan import PlannedAgent, PlannedServer
+from inferometer_api.telemetry import MOST_ASKED
 from inferometer_operator.reconcile import pods
 from inferometer_operator.reconcile.behind_service import Behind, behind, endpoints
 from inferometer_operator.reconcile.case import Case, created
@@ -19,8 +20,6 @@ from inferometer_operator.settings import Agents
 
 _STARTS_SECONDS = 15.0
 """How long the plan may wait for an agent that starts on a node as new as the server's pod."""
-_MOST_PODS = 64
-"""An agent answers for as many at a time."""
 _MOST_NODES_TOLD = 4
 _PORT = "http"
 
@@ -142,12 +141,12 @@ def _askable(found: Behind, service: str, namespace: str) -> _Targets:
             "server's node is known"
         )
     told += [
-        f"The node agent on {node} answers for {_MOST_PODS} pods at a time, and the Service "
+        f"The node agent on {node} answers for {MOST_ASKED} pods at a time, and the Service "
         f"{service} has {len(uids)} there"
         for node, uids in found.uids_by_node.items()
-        if len(uids) > _MOST_PODS
+        if len(uids) > MOST_ASKED
     ]
-    fits = {node: uids for node, uids in found.uids_by_node.items() if len(uids) <= _MOST_PODS}
+    fits = {node: uids for node, uids in found.uids_by_node.items() if len(uids) <= MOST_ASKED}
     return _Targets(fits, "; ".join(told))
 
 
