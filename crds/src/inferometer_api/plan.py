@@ -10,6 +10,7 @@ from pydantic import Field
 from inferometer_api.document import Count, Document, Integer
 from inferometer_api.result import Environment, Outcome, ScenarioResult
 from inferometer_api.run import BenchmarkRun
+from inferometer_api.search import Repeated
 
 
 class PlannedServer(Document):
@@ -38,6 +39,21 @@ class PlannedAgent(Document):
     """The servers' processes, where they run on this machine without pods."""
 
 
+class PlannedFleet(Document):
+    """Where the workers of a fleet find their master; `load.workers` says how many there are."""
+
+    host: str = "127.0.0.1"
+    """The address that the master listens at."""
+    port: Integer = 0
+    """Of Locust's master; 0 is a free one of its own choice."""
+    web_port: Integer | None = None
+    """Of Locust's web page; absent: none, 0 is a free one."""
+    starts_workers: bool = True
+    """Whether the master starts its workers itself, on this machine; else pods are them."""
+    ready_deadline_seconds: Integer = 120
+    """How long the workers may take to come."""
+
+
 class LoadPlan(Document):
     """Everything a load generator needs to know."""
 
@@ -53,6 +69,17 @@ class LoadPlan(Document):
     model_sha256: str | None = None
     inputs_file: str | None = None
     """Path of the .npz file, where inputs come from one."""
+    trace_files: dict[str, str] = Field(default_factory=dict)
+    """Path of the CSV file of each `trace` scenario, by its name."""
+    tls_ca_file: str | None = None
+    """Path of the PEM file of the authority that signs the server's certificate."""
+    tls_certificate_file: str | None = None
+    """Path of the PEM file of the client's certificate."""
+    tls_key_file: str | None = None
+    headers_file: str | None = None
+    """Path of a file of `Name: value` lines, or of a folder with one file for each header."""
+    fleet: PlannedFleet | None = None
+    """Present where load.workers is more than 1."""
     server_process_ids: list[Integer] = Field(default_factory=list)
     """Processes whose CPU and memory count as the server's, where they run on this machine."""
     notes: list[str] = Field(default_factory=list)
@@ -74,7 +101,15 @@ class Progress(Document):
     """
 
     report: Literal["progress"] = "progress"
-    stage: Literal["WaitingForServer", "Preparing", "Idle", "WarmUp", "Measuring", "Draining"]
+    stage: Literal[
+        "WaitingForWorkers",
+        "WaitingForServer",
+        "Preparing",
+        "Idle",
+        "WarmUp",
+        "Measuring",
+        "Draining",
+    ]
     scenario: str = ""
     step: str = ""
     scenario_index: Count = 0
@@ -84,6 +119,9 @@ class Progress(Document):
     """How far the stage is."""
     elapsed_seconds: float = 0.0
     """Since the stage began."""
+    repeat: Count = 1
+    """Which repeat of the scenario, from 1."""
+    repeat_count: Count = 1
     detail: str = ""
     """Why the stage goes on: what a server that is waited for last said."""
     queries: Count = 0
@@ -100,6 +138,8 @@ class Listening(Document):
     report: Literal["listening"] = "listening"
     metrics_port: Integer
     """Of GET /metrics."""
+    fleet_web_port: Integer | None = None
+    """Of Locust's web page, where there is one."""
 
 
 class Surroundings(Document):
@@ -116,6 +156,13 @@ class Measured(Document):
     scenario: ScenarioResult
 
 
+class RepeatsMeasured(Document):
+    """All repeats of one scenario are measured."""
+
+    report: Literal["repeated"] = "repeated"
+    repeated: Repeated
+
+
 class Ended(Document):
     """The load generator's last line."""
 
@@ -126,5 +173,6 @@ class Ended(Document):
 
 
 Report = Annotated[
-    Progress | Listening | Surroundings | Measured | Ended, Field(discriminator="report")
+    Progress | Listening | Surroundings | Measured | RepeatsMeasured | Ended,
+    Field(discriminator="report"),
 ]

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from inferometer_api.document import Count, Document, Integer, Integral
 from inferometer_api.run import BenchmarkRun
+from inferometer_api.search import Knee, Peak, Repeated
 from inferometer_api.status import Attribution
 
 SCHEMA_VERSION = 1
@@ -160,6 +161,8 @@ class Counts(Document):
     """Replies whose outputs' names, types and shapes were checked."""
     reconnects: Count = 0
     """Connections that were lost and opened again."""
+    overshoots: Count | None = None
+    """Queries whose latency was beyond the bound that was asked, failed ones among them."""
 
 
 class ErrorExample(Document):
@@ -288,6 +291,60 @@ class NodeTelemetry(Document):
     """What the agent could not read: a sentence each, without its period."""
 
 
+class EarlyStopping(Document):
+    """What MLPerf's early stopping says of a percentile, with 99 % confidence.
+
+    By the binomial's tail (MLPerf LoadGen, early_stopping.cc).
+    """
+
+    percentile: float
+    latency_bound_nanoseconds: Count | None = None
+    """Absent where no bound is asked."""
+    queries: Count
+    overshoots: Count
+    """With a bound: queries beyond it, failed ones among them. Without: the most that may be \
+beyond the estimate."""
+    required_queries: Count | None = None
+    """How many queries it takes, with so many overshoots, to know that the percentile keeps the \
+bound."""
+    estimate_nanoseconds: Count | None = None
+    """Without a bound: what the percentile is at most. Absent where the queries are too few to \
+know one."""
+
+
+class ClientFacts(Document):
+    """What became of the load generator itself within the window and its drain."""
+
+    throttled_seconds: float | None = None
+    """How long its threads waited since a CPU limit was used up; absent where that is not told."""
+    runnable_wait_seconds: float | None = None
+    """How long it was ready to run and waited for a CPU (the kernel's schedstat)."""
+    steal_seconds: float | None = None
+    """CPU time of its machine that the hypervisor gave to others."""
+    clock_jump_nanoseconds: Integer = 0
+    """The largest change between the wall clock and the monotonic clock from one second to the \
+next."""
+
+
+class WorkerShare(Document):
+    """What one worker of a fleet did in a step."""
+
+    worker: Count
+    """From 0."""
+    node: str = ""
+    queries: Count
+    """Answered or failed within the window."""
+    start_offset_nanoseconds: Integer
+    """When it began its schedule, from the moment that was agreed, by the master's clock."""
+    clock_offset_nanoseconds: Integer
+    """Its clock less the master's, measured by an exchange of time stamps before the step."""
+    clock_uncertainty_nanoseconds: Count
+    """How far that may be off: half the shortest round trip; 0 where both share one clock."""
+    client_cpu_seconds: float
+    lost: bool = False
+    """Whether it was lost before the step's end."""
+
+
 class Step(Document):
     """One measurement at one setting: a whole scenario, or one batch size of a `batch`."""
 
@@ -295,6 +352,12 @@ class Step(Document):
     """The setting in words: "batch 8"; empty where the scenario has one step."""
     batch_size: Count = 1
     """Samples in each request."""
+    seed: Count | None = None
+    """Of its schedule, where it is not the scenario's."""
+    clients: Count | None = None
+    """Queries kept outstanding, in closed loops."""
+    connections: Count | None = None
+    """Connections to each server, of all workers together."""
     started_at: str
     """RFC 3339, in UTC."""
     warm_up_nanoseconds: Count
@@ -329,6 +392,11 @@ Absent where no query was answered."""
     energy: Energy
     telemetry: list[NodeTelemetry] = Field(default_factory=list)
     """One for each node with an agent that servers run on."""
+    early_stopping: EarlyStopping | None = None
+    """Of the percentile that the scenario is judged by; absent where it has none."""
+    client: ClientFacts = Field(default_factory=ClientFacts)
+    workers: list[WorkerShare] = Field(default_factory=list)
+    """One for each worker of a fleet."""
 
 
 class Finding(Document):
@@ -365,6 +433,10 @@ class ScenarioResult(Document):
     """The seed of its schedule and inputs."""
     steps: list[Step]
     verdict: Verdict
+    peak: Peak | None = None
+    """What `findPeak` found."""
+    knee: Knee | None = None
+    """Of `concurrency`; absent where no step was answered."""
 
 
 class Outcome(Document):
@@ -398,6 +470,8 @@ class ResultDocument(Document):
     """Absent where the run ended before the server was ready."""
     scenarios: list[ScenarioResult] = Field(default_factory=list)
     """What was measured, in order; where the run did not complete, what was measured until then."""
+    repeated: list[Repeated] = Field(default_factory=list)
+    """Of each scenario that was measured more than once, what its repeats say together."""
 
     @property
     def valid(self) -> bool:

@@ -72,6 +72,9 @@ class ScenarioSummary(Document):
     name: DnsLabel
     """The scenario's name."""
 
+    repeat: Annotated[int, Field(ge=1, le=100), Integral] = 1
+    """Which repeat of the scenario."""
+
     verdict: Literal["VALID", "INVALID"]
     """Whether the figures can be trusted and what was asked was met."""
 
@@ -83,7 +86,11 @@ class ScenarioSummary(Document):
 
     step: _Shown = ""
     """Which of several steps the rates, latencies and energy are of: that with the most samples \
-per second. Empty where there is one step."""
+per second; in concurrency the knee, in findPeak the probe at the peak. Empty where there is one \
+step."""
+
+    peak_milli_qps: Count | None = None
+    """The highest rate that kept the bound, in queries per 1,000 seconds, in findPeak."""
 
     queries: Count = 0
     """Queries measured."""

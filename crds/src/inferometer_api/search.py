@@ -1,0 +1,90 @@
+"""What was found over several measurements of a scenario: its peak, its knee, its repeats?"""
+
+from typing import Literal
+
+from pydantic import Field
+
+from inferometer_api.document import Count, Document
+
+
+class Probe(Document):
+    """One rate that `findPeak` tried, and what came of it; its figures are the step's."""
+
+    step: str
+    """The label of its step."""
+    seed: Count
+    """Of its schedule: each probe has its own."""
+    asked_qps: float
+    kept: bool
+    """Whether the percentile kept the bound at this rate."""
+    decided_by: Literal["Overshoots", "EnoughQueries", "Unfinished", "Errors"]
+    """Overshoots: more queries were beyond the bound than its query limit allows; EnoughQueries:
+so many kept it that early stopping passes; Unfinished: neither within its time, which counts as
+not kept; Errors: too many queries failed."""
+    queries: Count
+    overshoots: Count
+
+
+class Peak(Document):
+    """The highest rate whose percentile latency keeps the bound, and how well it is known."""
+
+    percentile: float
+    latency_bound_nanoseconds: Count
+    qps: float | None = None
+    """The highest rate that kept the bound and lies below all that did not; absent where there
+is none."""
+    low_qps: float | None = None
+    """The bracket's lower end, which kept the bound."""
+    high_qps: float | None = None
+    """The bracket's upper end, which did not; absent where no rate tried did not."""
+    stopped: Literal["Resolved", "Indistinguishable", "CannotBeMet", "OutOfTime", "EndedEarly"]
+    """Resolved: the bracket is within 1 %; Indistinguishable: probes inside the bracket differ by
+chance alone; CannotBeMet: the bound is below the service time; OutOfTime: the scenario's maximum
+duration was reached; EndedEarly: something else ended it."""
+    closed_loop_qps: float | None = None
+    """The throughput of closed-loop clients, by which the search began."""
+    service_time_nanoseconds: Count | None = None
+    """The percentile of the latency with one query outstanding."""
+    probes: list[Probe] = Field(default_factory=list)
+
+
+class Knee(Document):
+    """The number of clients beyond which a server gives much latency for little throughput."""
+
+    step: str
+    """The label of the step."""
+    clients: Count
+    qps: float
+    p99_nanoseconds: Count | None = None
+    is_last: bool = False
+    """Whether it is the last step, so that the knee may lie beyond it."""
+
+
+class RepeatedFigure(Document):
+    """One figure over the repeats of a scenario."""
+
+    name: str
+    """Of the figure, as in a step: achievedQps, p99Nanoseconds."""
+    step: str = ""
+    """The label of the step it is of; empty where a scenario has one."""
+    values: list[float]
+    """By repeat."""
+    mean: float
+    low: float | None = None
+    """Lower bound of the mean's 95 % confidence interval (Student's t); absent below 2 repeats."""
+    high: float | None = None
+    coefficient_of_variation: float | None = None
+    """Standard deviation over mean."""
+
+
+class Repeated(Document):
+    """What the repeats of one scenario say together."""
+
+    name: str
+    """Of the scenario."""
+    repeats: Count
+    """How many were measured."""
+    figures: list[RepeatedFigure] = Field(default_factory=list)
+    advice: str = ""
+    """A sentence: how many repeats it takes, where these are too few for an interval within 5 %
+of the mean."""
