@@ -228,7 +228,8 @@ def drive(
     """Drive a step to its end, with so many connections to each server."""
 
     async def work() -> End:
-        await driver.connect([server.opener() for server in servers], connections)
+        driver.lay_out([server.opener() for server in servers], connections)
+        await driver.connect()
         try:
             return await driver.run()
         finally:

@@ -10,7 +10,7 @@ from inferometer_api.metrics import LOAD_STAGE, METRICS
 from inferometer_api.metrics_page import step_series
 from inferometer_api.plan import LoadPlan, PlannedAgent, PlannedServer, Progress
 from inferometer_loadgen import drive
-from inferometer_loadgen.drive import Driver
+from inferometer_loadgen.drive import Driving
 from inferometer_loadgen.live import MOST_ENDED, Live, LiveStep
 from inferometer_loadgen.recorder import Recorder
 from inferometer_loadgen.wire import FailureKind
@@ -26,6 +26,7 @@ Stage = Literal["WaitingForServer", "Preparing", "Idle", "WarmUp", "Measuring", 
 class Driven:
     """As much of a driver as is shown."""
 
+    recorder: Recorder
     outstanding: int = 3
     draining: bool = False
 
@@ -39,7 +40,7 @@ class Shown:
 
     def __init__(self, plan: LoadPlan | None = None) -> None:
         self.live = Live(plan or a_plan("http://127.0.0.1:1", {"singleStream": {}}))
-        self.driven = Driven()
+        self.driven = Driven(Recorder())
         self.recorder = Recorder()
         self.where = Progress(stage="WaitingForServer")
         self.live.follow(lambda: self.where)
@@ -53,9 +54,10 @@ class Shown:
         qps: float | None = None,
     ) -> None:
         """Begin a step."""
-        self.recorder, self.driven = Recorder(), Driven()
-        driver = cast(Driver, self.driven)
-        self.live.begin(LiveStep(scenario, label, batch_size, qps, driver, self.recorder))
+        self.recorder = Recorder()
+        self.driven = Driven(self.recorder)
+        driving = cast(Driving, self.driven)
+        self.live.begin(LiveStep(scenario, label, batch_size, qps, driving))
         self.at("WarmUp", scenario, label)
 
     def at(self, stage: Stage, scenario: str = "s0", label: str = "") -> None:

@@ -27,12 +27,14 @@ from inferometer_api.plan import (
     Measured,
     PlannedServer,
     Progress,
+    RepeatsMeasured,
     Report,
     Surroundings,
 )
 from inferometer_api.resolve import launched, local_notes
 from inferometer_api.result import Environment, Outcome, ResultDocument, ScenarioResult
 from inferometer_api.run import BenchmarkRun
+from inferometer_api.search import Repeated
 from inferometer_cli.children import Child, describe_exit
 from inferometer_cli.exits import FailedError, RefusedError
 from inferometer_cli.local_agent import Metering, agent_of, metering
@@ -62,6 +64,7 @@ class _Found:
     run_id: str
     environment: Environment | None = None
     scenarios: list[ScenarioResult] = field(default_factory=list)
+    repeated: list[Repeated] = field(default_factory=list)
     outcome: Outcome | None = None
     first_query_at: str | None = None
 
@@ -112,6 +115,7 @@ async def run_locally(
         run=run,
         environment=found.environment,
         scenarios=found.scenarios,
+        repeated=found.repeated,
     )
 
 
@@ -243,6 +247,8 @@ async def _read_reports(
                 found.environment = report.environment
             case Measured():
                 found.scenarios.append(report.scenario)
+            case RepeatsMeasured():
+                found.repeated.append(report.repeated)
             case Ended():
                 found.outcome = report.outcome
                 found.first_query_at = report.first_query_at

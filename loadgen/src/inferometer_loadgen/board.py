@@ -5,8 +5,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from inferometer_api.plan import Progress
-from inferometer_loadgen.drive import Driver
-from inferometer_loadgen.recorder import Recorder
+from inferometer_loadgen.drive import Driving
 from inferometer_loadgen.report import ReaderGoneError, Reports
 from inferometer_loadgen.steps import SECOND_NS
 
@@ -28,7 +27,7 @@ class Board:
         self._fraction = 0.0
         self._detail = ""
         self._began = self._loop.time()
-        self._driven: tuple[Driver, Recorder] | None = None
+        self._driven: Driving | None = None
         self._timer: asyncio.Handle = self._loop.call_soon(self._tell)
 
     def waiting(self, fraction: float, detail: str) -> None:
@@ -55,9 +54,9 @@ class Board:
         self._idle_seconds = seconds
         self._began = self._loop.time()
 
-    def driving(self, driver: Driver, recorder: Recorder) -> None:
+    def driving(self, driving: Driving) -> None:
         """Show how far a driver is from now on."""
-        self._driven = (driver, recorder)
+        self._driven = driving
 
     def close(self) -> None:
         """Report no more."""
@@ -73,7 +72,7 @@ class Board:
 
     def now(self) -> Progress:
         """Return how far the work is."""
-        return self._standing() if self._driven is None else self._driving(*self._driven)
+        return self._standing() if self._driven is None else self._driving(self._driven)
 
     def _standing(self) -> Progress:
         elapsed = self._loop.time() - self._began
@@ -89,8 +88,8 @@ class Board:
             detail=self._detail,
         )
 
-    def _driving(self, driver: Driver, recorder: Recorder) -> Progress:
-        now = driver.progress()
+    def _driving(self, driving: Driving) -> Progress:
+        now, recorder = driving.progress(), driving.recorder
         stage: Literal["WarmUp", "Measuring", "Draining"] = (
             "Draining" if now.draining else "Measuring" if now.measuring else "WarmUp"
         )

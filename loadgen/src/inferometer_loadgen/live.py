@@ -14,9 +14,8 @@ from inferometer_api import metrics as names
 from inferometer_api.exposition import form, head
 from inferometer_api.metrics import METRICS, Metric, run_labels
 from inferometer_api.plan import LoadPlan, Progress
-from inferometer_loadgen.drive import Driver
+from inferometer_loadgen.drive import Driving
 from inferometer_loadgen.record import Histogram, Integers, counters_from
-from inferometer_loadgen.recorder import Recorder
 from inferometer_loadgen.steps import SECOND_NS
 from inferometer_loadgen.wire import FailureKind
 
@@ -44,8 +43,7 @@ class LiveStep:
     batch_size: int
     asked_qps: float | None
     """The rate that an open loop is asked for; None for a closed one."""
-    driver: Driver
-    recorder: Recorder
+    driving: Driving
 
 
 class Live:
@@ -139,14 +137,14 @@ class _StepLines:
     def lines(self, *, ended: bool) -> Lines:
         """Return the lines as they are now; of a step that has ended nothing goes on."""
         step = self._step
-        tallied = step.recorder.tallied
+        tallied = step.driving.recorder.tallied
         answered = tallied.latency.count
         counts = {_OK: answered, **tallied.errors}
         queries = [each.filled(counts.get(result, 0)) for result, each in self._results.items()]
         yield names.LOAD_QUERIES.name, b"".join(queries)
         yield self._one(names.LOAD_SAMPLES, answered * step.batch_size)
-        yield self._one(names.LOAD_IN_FLIGHT, 0 if ended else step.driver.outstanding)
-        last = step.recorder.last_second
+        yield self._one(names.LOAD_IN_FLIGHT, 0 if ended else step.driving.outstanding)
+        last = step.driving.recorder.last_second
         if ended or last is not None:
             rate = 0.0 if ended or last is None else last.latencies.total / last.seconds
             yield self._one(names.LOAD_ACHIEVED, rate)
@@ -154,7 +152,7 @@ class _StepLines:
         if step.asked_qps is None:
             return
         yield self._one(names.LOAD_SCHEDULED, tallied.scheduled)
-        asks = not (ended or step.driver.progress().draining)
+        asks = not (ended or step.driving.progress().draining)
         yield self._one(names.LOAD_ASKED, step.asked_qps if asks else 0.0)
         yield self._histogram(names.LOAD_LAG, tallied.dispatch_lag, _LAG_COUNTERS)
 

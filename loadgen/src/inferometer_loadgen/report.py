@@ -4,7 +4,15 @@ import os
 import select
 from typing import Protocol
 
-from inferometer_api.plan import Ended, Listening, Measured, Progress, Surroundings
+from inferometer_api.plan import (
+    Ended,
+    Listening,
+    Measured,
+    Progress,
+    RepeatsMeasured,
+    Report,
+    Surroundings,
+)
 
 _ATOMIC_BYTES = select.PIPE_BUF
 
@@ -19,7 +27,7 @@ class Reports(Protocol):
     def progress(self, progress: Progress) -> None:
         """Take how far the work is; raises ReaderGoneError where nobody wants to know."""
 
-    def tell(self, report: Surroundings | Measured | Ended) -> None:
+    def tell(self, report: Surroundings | Measured | RepeatsMeasured | Ended) -> None:
         """Take what was found; raises ReaderGoneError where nobody wants to know."""
 
 
@@ -40,7 +48,7 @@ class Reporter:
             return
         self._write(line)
 
-    def tell(self, report: Listening | Surroundings | Measured | Ended) -> None:
+    def tell(self, report: Listening | Surroundings | Measured | RepeatsMeasured | Ended) -> None:
         """Write a report that must arrive. Raises ReaderGoneError."""
         self._write(_line(report))
 
@@ -52,5 +60,7 @@ class Reporter:
             raise ReaderGoneError(*error.args) from error
 
 
-def _line(report: Progress | Listening | Surroundings | Measured | Ended) -> bytes:
+def _line(
+    report: Report,
+) -> bytes:
     return report.model_dump_json(exclude_none=True).encode() + b"\n"

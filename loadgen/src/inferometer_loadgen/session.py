@@ -12,9 +12,10 @@ from inferometer_api.scenario import Scenario, percentile_value
 from inferometer_loadgen.board import Board
 from inferometer_loadgen.control import Described, ModelRefusedError, ServerNotReadyError
 from inferometer_loadgen.control_clients import RedirectedError
-from inferometer_loadgen.drive import Driver
+from inferometer_loadgen.crew import Hand
+from inferometer_loadgen.drive import Driving
 from inferometer_loadgen.encode import BINARY_EXTENSION, Encoder
-from inferometer_loadgen.inputs import InputRefusedError, Source
+from inferometer_loadgen.inputs import InputRefusedError
 from inferometer_loadgen.live import Live
 from inferometer_loadgen.meter import Meter
 from inferometer_loadgen.node import node_name
@@ -50,7 +51,7 @@ _FAULTS: dict[type[Exception], tuple[OutcomeState, str]] = {
 
 _CUTS_SHORT = frozenset({End.SERVER_LOST, End.INTERRUPTED})
 
-PlannedScenario = tuple[Scenario, list[tuple[StepPlan, Source]]]
+PlannedScenario = tuple[Scenario, list[StepPlan]]
 
 
 class Session:
@@ -60,7 +61,7 @@ class Session:
         self._plan = plan
         self._live = live
         self._reports = reports
-        self._driver: Driver | None = None
+        self._driver: Driving | None = None
         self._interrupted = False
         self._task: asyncio.Task[Outcome] | None = None
         self.first_query_at: str | None = None
@@ -102,10 +103,11 @@ class Session:
         meter = Meter(self._plan)
         try:
             found = await servers.described(board)
-            scenarios, notes = self._planned(found[0])
+            inputs = Inputs(self._plan.run.spec.load, self._plan.inputs_file, found[0].inputs)
+            scenarios, notes = self._planned(inputs)
             environment = surroundings(self._plan, found, notes)
             self._reports.tell(Surroundings(environment=environment))
-            bench = self._bench(servers, found[0], board, meter)
+            bench = self._bench(servers, found[0], inputs, board, meter)
             for index, planned in enumerate(scenarios):
                 end = await self._measure(bench, planned, index, found, servers)
                 if end is End.SERVER_LOST:
@@ -117,27 +119,26 @@ class Session:
             board.close()
             await meter.close()
 
-    def _planned(self, described: Described) -> tuple[list[PlannedScenario], list[str]]:
+    def _planned(self, inputs: Inputs) -> tuple[list[PlannedScenario], list[str]]:
         """Make every step's source of requests, so that what does not fit is refused first."""
         spec = self._plan.run.spec
-        inputs = Inputs(spec.load, self._plan.inputs_file, described.inputs)
         notes: dict[str, None] = {}
         scenarios: list[PlannedScenario] = []
         for scenario in spec.scenarios:
-            steps = []
-            for step in steps_of(scenario, spec.validity):
-                source = inputs.source(step.batch_size)
-                steps.append((step, source))
-                note = inputs.note(source, step.batch_size)
+            steps = steps_of(scenario, spec.validity, spec.load.seed)
+            for step in steps:
+                note = inputs.note(inputs.source(step.batch_size), step.batch_size)
                 if note is not None:
                     notes[note] = None
             scenarios.append((scenario, steps))
         return scenarios, list(notes)
 
-    def _bench(self, servers: Servers, described: Described, board: Board, meter: Meter) -> Bench:
+    def _bench(
+        self, servers: Servers, described: Described, inputs: Inputs, board: Board, meter: Meter
+    ) -> Bench:
         plan = self._plan
         load = plan.run.spec.load
-        return Bench(
+        hand = Hand(
             load=load,
             targets=servers.targets(),
             encoder=Encoder(
@@ -149,12 +150,17 @@ class Session:
                 binary=BINARY_EXTENSION in described.extensions,
             ),
             outputs=described.outputs,
+            source=inputs.source,
+            told=board.prepared,
+            on_first_query=self._begin,
+        )
+        return Bench(
+            crew=hand,
             server_process_ids=plan.server_process_ids,
             meter=meter,
             board=board,
             live=self._live,
             on_driver=self._hold,
-            on_first_query=self._begin,
         )
 
     def _begin(self) -> None:
@@ -162,7 +168,7 @@ class Session:
             now = datetime.now(UTC).isoformat(timespec="milliseconds")
             self.first_query_at = now.replace("+00:00", "Z")
 
-    def _hold(self, driver: Driver | None) -> None:
+    def _hold(self, driver: Driving | None) -> None:
         self._driver = driver
         if driver is not None and self._interrupted:
             driver.end(End.INTERRUPTED)
@@ -206,11 +212,11 @@ class Session:
         """Add what each step measured, until one is cut short; return why the last one ended."""
         scenario, steps = planned
         end = End.DONE
-        for step, source in steps:
+        for step in steps:
             if self._interrupted:  # after the last answer of the step before
                 return End.INTERRUPTED
             bench.board.preparing(scenario.name, step.label, index)
-            measurement, end = await run_step(bench, scenario, step, source)
+            measurement, end = await run_step(bench, scenario.name, step)
             if measurement is not None:
                 measured.append(measurement)
             if end in _CUTS_SHORT:

@@ -35,6 +35,16 @@ class ClosedLoop(Driver):
     def duration_ns(self) -> int:
         return self._duration_ns
 
+    @property
+    @override
+    def open_loop(self) -> bool:
+        return False
+
+    @override
+    def open_window(self) -> None:
+        if self._window_ns == NEVER:
+            self._open_window(self._clock())
+
     @override
     def end(self, why: End) -> None:
         if self._ended.done():

@@ -3,8 +3,12 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
+from inferometer_api.result import WorkerShare
 from inferometer_loadgen.pace import Clock, Pacer
+from inferometer_loadgen.recorder import Recorder
+from inferometer_loadgen.steps import End
 from inferometer_loadgen.wire import Connection, OnCapacity, OnReply, Prepared, Reply
 
 
@@ -41,3 +45,73 @@ class Progress:
 
 
 OpenConnection = Callable[[OnReply, OnCapacity], Awaitable[Connection]]
+
+
+class Driving(Protocol):
+    """One step that is driven at the servers, by this process or by a fleet.
+
+    `on_window` is called when the window begins, `on_second` at the end of each second of it and
+    of its drain, `on_window_over` when the window ends.
+    """
+
+    on_window: Callable[[], None]
+    on_second: Callable[[], None]
+    on_window_over: Callable[[], None]
+
+    @property
+    def recorder(self) -> Recorder:
+        """What came of the queries so far; a fleet's is at most a second old."""
+
+    async def connect(self) -> None:
+        """Open all connections; raises ConnectionFailedError where one fails."""
+
+    async def run(self) -> End:
+        """Drive the step to its end and return why it ended."""
+
+    def open_window(self) -> None:
+        """Begin the window now, where the plan's warm-up goes on until it is steady."""
+
+    def end(self, why: End) -> None:
+        """End the step now; what is outstanding is forgotten."""
+
+    async def close(self) -> None:
+        """Close every connection."""
+
+    def progress(self) -> Progress:
+        """Tell how far the step is."""
+
+    @property
+    def open_loop(self) -> bool:
+        """Whether queries are sent by a schedule."""
+
+    @property
+    def begin_ns(self) -> int:
+        """When the step began."""
+
+    @property
+    def window_ns(self) -> int:
+        """When the window began; `NEVER` where it did not."""
+
+    @property
+    def duration_ns(self) -> int:
+        """How long the window was; read when the step is over."""
+
+    @property
+    def last_reply_ns(self) -> int:
+        """When the last measured query was answered well."""
+
+    @property
+    def outstanding(self) -> int:
+        """Queries sent and not answered."""
+
+    @property
+    def reconnects(self) -> int:
+        """How often a connection was lost and opened again."""
+
+    @property
+    def connection_count(self) -> int:
+        """Connections to each server."""
+
+    @property
+    def workers(self) -> Sequence[WorkerShare]:
+        """What each worker of a fleet did; none where this process drives."""

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import cycle
 
+from inferometer_api.result import WorkerShare
 from inferometer_loadgen.drive.connecting import open_all
 from inferometer_loadgen.drive.contract import OpenConnection, Progress, Queries, Site
 from inferometer_loadgen.recorder import BLOCK, Recorder
@@ -45,6 +46,8 @@ class Driver(ABC):
         self.on_second: Callable[[], None] = _nothing
         self.on_window_over: Callable[[], None] = _nothing
 
+        self._openers: Sequence[OpenConnection] = ()
+        self.connection_count = 0
         self._connections: list[Connection] = []
         self._places: dict[int, int] = {}
         self._server_of: list[int] = []
@@ -95,6 +98,15 @@ class Driver(ABC):
     def _abandon(self, why: Failure) -> None:
         """Give up what waits unsent; it counts as failed."""
 
+    @abstractmethod
+    def open_window(self) -> None:
+        """Begin the window now, where the plan's warm-up goes on until it is steady."""
+
+    @property
+    @abstractmethod
+    def open_loop(self) -> bool:
+        """Whether queries are sent by a schedule."""
+
     @property
     @abstractmethod
     def duration_ns(self) -> int:
@@ -106,9 +118,14 @@ class Driver(ABC):
 
     # -- a step's life ---------------------------------------------------------------------------
 
-    async def connect(self, openers: Sequence[OpenConnection], count: int) -> None:
-        """Open so many connections to each server; raises ConnectionFailedError where one fails."""
-        await open_all([*openers] * count, self._on_reply, self._on_capacity, self._connections)
+    def lay_out(self, openers: Sequence[OpenConnection], count: int) -> None:
+        """Set how a connection to each server is opened, and how many to each there will be."""
+        self._openers, self.connection_count = openers, count
+
+    async def connect(self) -> None:
+        """Open all connections; raises ConnectionFailedError where one fails."""
+        openers = [*self._openers] * self.connection_count
+        await open_all(openers, self._on_reply, self._on_capacity, self._connections)
         for place, connection in enumerate(self._connections):
             server = place % self._servers
             self._places[id(connection)] = place
@@ -145,6 +162,16 @@ class Driver(ABC):
                 self._tell_second()
             self._recorder.end(part / SECOND_NS)
         self._ended.set_result(why)
+
+    @property
+    def recorder(self) -> Recorder:
+        """What came of the queries so far."""
+        return self._recorder
+
+    @property
+    def workers(self) -> Sequence[WorkerShare]:
+        """None: this process drives."""
+        return ()
 
     @property
     def reconnects(self) -> int:

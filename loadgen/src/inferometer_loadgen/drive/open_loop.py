@@ -64,6 +64,15 @@ class OpenLoop(Driver):
     def duration_ns(self) -> int:
         return self._duration_ns or 0
 
+    @property
+    @override
+    def open_loop(self) -> bool:
+        return True
+
+    @override
+    def open_window(self) -> None:
+        raise NotImplementedError
+
     @override
     async def close(self) -> None:
         self._pacer.close()

@@ -3,8 +3,9 @@
 from collections.abc import Callable
 
 from inferometer_api.handover import LoadReport, summary_of
-from inferometer_api.plan import Ended, Measured, Progress, Surroundings
+from inferometer_api.plan import Ended, Measured, Progress, RepeatsMeasured, Surroundings
 from inferometer_api.result import Environment, Outcome, ScenarioResult
+from inferometer_api.search import Repeated
 from inferometer_api.status import ScenarioSummary
 
 Place = tuple[str, str, str]
@@ -16,6 +17,7 @@ class Ledger:
     def __init__(self, log: Callable[[str], None]) -> None:
         self.environment: Environment | None = None
         self.scenarios: list[ScenarioResult] = []
+        self.repeated: list[Repeated] = []
         self._summaries: list[ScenarioSummary] = []
         self._progress: Progress | None = None
         self._outcome: Outcome | None = None
@@ -30,7 +32,7 @@ class Ledger:
             self._at = at
             self._log(_sentence(progress))
 
-    def tell(self, report: Surroundings | Measured | Ended) -> None:
+    def tell(self, report: Surroundings | Measured | RepeatsMeasured | Ended) -> None:
         """Keep what was found."""
         match report:
             case Surroundings():
@@ -40,6 +42,8 @@ class Ledger:
                 summary = summary_of(report.scenario)
                 self._summaries.append(summary)
                 self._log(f"{summary.name} is measured: {summary.verdict}.")
+            case RepeatsMeasured():
+                self.repeated.append(report.repeated)
             case Ended():
                 self._outcome = report.outcome
                 self._progress = None
@@ -52,21 +56,21 @@ class Ledger:
         )
 
 
+_STAGES = {
+    "WaitingForWorkers": "waiting for the workers",
+    "WaitingForServer": "waiting for the server",
+    "Preparing": "preparing",
+    "Idle": "measuring the idle power",
+    "WarmUp": "warming up",
+    "Measuring": "measuring",
+    "Draining": "waiting for the last replies",
+}
+
+
 def _sentence(progress: Progress) -> str:
     what = progress.scenario + (f" ({progress.step})" if progress.step else "")
-    match progress.stage:
-        case "WaitingForServer":
-            return "Waiting for the server."
-        case "Preparing":
-            return f"{what or 'The requests'}: preparing."
-        case "Idle":
-            return f"{what}: measuring the idle power."
-        case "WarmUp":
-            return f"{what}: warming up."
-        case "Measuring":
-            return f"{what}: measuring."
-        case "Draining":
-            return f"{what}: waiting for the last replies."
+    stage = _STAGES[progress.stage]
+    return f"{what}: {stage}." if what else f"{stage.capitalize()}."
 
 
 def _end(outcome: Outcome) -> str:

@@ -86,6 +86,7 @@ def _document(
         run=plan.run,
         environment=ledger.environment,
         scenarios=ledger.scenarios,
+        repeated=ledger.repeated,
     )
 
 

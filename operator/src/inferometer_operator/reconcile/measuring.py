@@ -67,7 +67,7 @@ def percent_of(progress: Progress, spec: RunSpec) -> int:
 def _of_step(progress: Progress, spec: RunSpec) -> float:
     warm, long = spec.validity.warm_up_seconds, spec.validity.min_duration_seconds
     match progress.stage:
-        case "WaitingForServer" | "Preparing" | "Idle":
+        case "WaitingForWorkers" | "WaitingForServer" | "Preparing" | "Idle":
             return 0.0
         case "WarmUp":
             return progress.fraction * warm / (warm + long)
