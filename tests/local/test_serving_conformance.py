@@ -19,7 +19,7 @@ from tritonclient.utils import (  # type: ignore[import-untyped]  # ships no typ
     np_to_triton_dtype,
 )
 
-from inferometer_serving.graph_file import sha256_of
+from inferometer_serving.model.graph_file import sha256_of
 from support import onnx_models
 from support.serving_process import DEADLINE_SECONDS, ServerProcess, serving
 

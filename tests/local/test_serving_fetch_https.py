@@ -11,9 +11,9 @@ from typing import ClassVar
 import pytest
 from typing_extensions import override
 
-from inferometer_serving import transfer
 from inferometer_serving.errors import FetchFailedError, ModelRefusedError
-from inferometer_serving.fetch import fetch
+from inferometer_serving.fetch import transfer
+from inferometer_serving.fetch.model import fetch
 from support import onnx_models
 from support.loopback_tls import certificate_file, server_context
 

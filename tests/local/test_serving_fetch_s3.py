@@ -13,10 +13,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from inferometer_serving import fetcher, transfer
+from inferometer_serving import fetcher
 from inferometer_serving.errors import FetchFailedError, ModelRefusedError
-from inferometer_serving.fetch import fetch
-from inferometer_serving.fetch_inputs import fetch_inputs
+from inferometer_serving.fetch import transfer
+from inferometer_serving.fetch.inputs import fetch_inputs
+from inferometer_serving.fetch.model import fetch
 from support import onnx_models
 from support.object_store import keys, object_store, store_binary
 from support.signed_tls import signed_certificate

@@ -7,8 +7,8 @@ import pytest
 from onnx import TensorProto, helper
 
 from inferometer_serving.errors import ModelRefusedError
-from inferometer_serving.fetch import fetch
-from inferometer_serving.graph_file import read_graph
+from inferometer_serving.fetch.model import fetch
+from inferometer_serving.model.graph_file import read_graph
 from support import onnx_models
 
 

@@ -12,10 +12,10 @@ import pytest
 from inferometer_models import zoo
 from inferometer_serving import fetcher
 from inferometer_serving.errors import ModelRefusedError
-from inferometer_serving.fetch import fetch
-from inferometer_serving.fetch_inputs import fetch_inputs
-from inferometer_serving.graph_file import read_graph
-from inferometer_serving.graph_inputs import graph_inputs
+from inferometer_serving.fetch.inputs import fetch_inputs
+from inferometer_serving.fetch.model import fetch
+from inferometer_serving.model.graph_file import read_graph
+from inferometer_serving.model.graph_inputs import graph_inputs
 from support import onnx_models
 
 

@@ -2,8 +2,8 @@
 
 from onnx import TensorProto, helper
 
-from inferometer_serving.fetched import GraphInput
-from inferometer_serving.graph_inputs import graph_inputs
+from inferometer_serving.fetch.fetched import GraphInput
+from inferometer_serving.model.graph_inputs import graph_inputs
 from support.onnx_models import add, identity, open_axes
 
 

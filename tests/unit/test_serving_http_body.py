@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inferometer_serving.errors import RequestRefusedError
-from inferometer_serving.http_body import ChunkedBody, compress, decompress
-from inferometer_serving.http_errors import HttpError
-from inferometer_serving.http_infer import split
-from inferometer_serving.http_sized_body import SizedBody
+from inferometer_serving.http.body import ChunkedBody, compress, decompress
+from inferometer_serving.http.errors import HttpError
+from inferometer_serving.http.infer import split
+from inferometer_serving.http.sized_body import SizedBody
 
 
 @given(

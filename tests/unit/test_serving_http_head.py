@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inferometer_serving.http_errors import HttpError
-from inferometer_serving.http_head import Head, parse_head
-from inferometer_serving.http_routes import Endpoint, Route, route
+from inferometer_serving.http.errors import HttpError
+from inferometer_serving.http.head import Head, parse_head
+from inferometer_serving.http.routes import Endpoint, Route, route
 
 
 def _head(*lines: str) -> Head:

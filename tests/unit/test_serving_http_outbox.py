@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Callable
 from typing import cast
 
-from inferometer_serving.http_outbox import Outbox
-from inferometer_serving.tensors import Raw
+from inferometer_serving.http.outbox import Outbox
+from inferometer_serving.infer.tensors import Raw
 
 
 class _Loop:

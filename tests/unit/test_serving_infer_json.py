@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inferometer_serving import infer_json
-from inferometer_serving.datatypes import DATATYPES
 from inferometer_serving.errors import RequestRefusedError
-from inferometer_serving.infer_json import RequestReader
-from inferometer_serving.infer_plan import InferenceRequest
-from inferometer_serving.signature import Signature, TensorSpec
-from inferometer_serving.tensors import Array
+from inferometer_serving.infer import request
+from inferometer_serving.infer.datatypes import DATATYPES
+from inferometer_serving.infer.plan import InferenceRequest
+from inferometer_serving.infer.request import RequestReader
+from inferometer_serving.infer.signature import Signature, TensorSpec
+from inferometer_serving.infer.tensors import Array
 
 NAMES = ("x", "100%b ü")
 SIGNATURE = Signature(
@@ -132,7 +132,7 @@ def test_requests_alike_share_a_plan() -> None:
 
 def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither ever new requests nor huge ones fill the memory, and all are answered."""
-    monkeypatch.setattr(infer_json, "_KEPT", 8)
+    monkeypatch.setattr(request, "_KEPT", 8)
     reader = RequestReader(SIGNATURE)
     for number in range(50):
         size = {"binary_data_size": 8}

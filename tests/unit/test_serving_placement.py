@@ -3,7 +3,7 @@
 import pytest
 from onnx import ModelProto, TensorProto, helper
 
-from inferometer_serving.placement import (
+from inferometer_serving.model.placement import (
     AssignedNode,
     bookkeeping_nodes,
     placement,

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from numpy.lib import format as npy
 
-from inferometer_serving.datatypes import DATATYPES
 from inferometer_serving.errors import ModelRefusedError
-from inferometer_serving.samples import array_shapes, sample_shapes
-from inferometer_serving.signature import Shape, Signature, TensorSpec
+from inferometer_serving.infer.datatypes import DATATYPES
+from inferometer_serving.infer.signature import Shape, Signature, TensorSpec
+from inferometer_serving.model.samples import array_shapes, sample_shapes
 
 
 def _signature(**inputs: Shape) -> Signature:

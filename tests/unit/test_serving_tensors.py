@@ -9,10 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from inferometer_serving.datatypes import DATATYPES
 from inferometer_serving.errors import RequestRefusedError
-from inferometer_serving.json_tensors import from_json, to_json
-from inferometer_serving.tensors import from_raw, from_values, pack_strings, to_raw, unpack_strings
+from inferometer_serving.infer.datatypes import DATATYPES
+from inferometer_serving.infer.json_tensors import from_json, to_json
+from inferometer_serving.infer.tensors import (
+    from_raw,
+    from_values,
+    pack_strings,
+    to_raw,
+    unpack_strings,
+)
 
 NUMBERS = [each for each in DATATYPES if each != "BYTES"]
 NUMPY_NUMBERS = [each for each in NUMBERS if each != "BF16"]

@@ -2,10 +2,10 @@
 
 import pytest
 
-from inferometer_serving.datatypes import DATATYPES
 from inferometer_serving.errors import ModelRefusedError
-from inferometer_serving.signature import Shape, Signature, TensorSpec
-from inferometer_serving.warm_up import warm_up_inputs
+from inferometer_serving.infer.datatypes import DATATYPES
+from inferometer_serving.infer.signature import Shape, Signature, TensorSpec
+from inferometer_serving.model.warm_up import warm_up_inputs
 
 
 def _signature(*shapes: Shape, datatype: str = "FP32") -> Signature:

@@ -14,7 +14,7 @@ from inferometer_api.run import BenchmarkRun
 from inferometer_cli.exits import RefusedError
 from inferometer_loadgen.inputs import FileSource, InputRefusedError, fit_shapes, read_npz
 from inferometer_serving.errors import ModelRefusedError
-from inferometer_serving.fetch import local_path
+from inferometer_serving.fetch.model import local_path
 
 Shapes = dict[str, tuple[int, ...]]
 

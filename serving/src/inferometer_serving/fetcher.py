@@ -18,8 +18,8 @@ from typing import Any
 from inferometer_api.address import INPUTS_FILE
 from inferometer_serving.errors import FetchFailedError, ModelRefusedError
 from inferometer_serving.exits import EXIT_DONE, EXIT_FAILED, EXIT_REFUSED
-from inferometer_serving.fetch import MAX_MODEL_BYTES, fetch
-from inferometer_serving.fetched import FetchedModel
+from inferometer_serving.fetch.fetched import FetchedModel
+from inferometer_serving.fetch.model import MAX_MODEL_BYTES, fetch
 
 MAX_INPUTS_BYTES = 2 << 30
 """The largest inputs file taken by default."""
@@ -83,7 +83,7 @@ def _model(asked: argparse.Namespace) -> FetchedModel:
 
 
 def _inputs(asked: argparse.Namespace, model: FetchedModel | None, room: int) -> Path:
-    from inferometer_serving.fetch_inputs import fetch_inputs  # noqa: PLC0415 - seldom needed
+    from inferometer_serving.fetch.inputs import fetch_inputs  # noqa: PLC0415 - seldom needed
 
     target = asked.destination / INPUTS_FILE
     if model is not None and _is_data_of(model, target):

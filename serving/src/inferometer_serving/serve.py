@@ -19,15 +19,15 @@ import orjson
 import structlog
 import uvloop
 
-from inferometer_serving.engine import Engine, LoadedModel, WarmUp, load, warm_up
 from inferometer_serving.errors import RefusedError
 from inferometer_serving.exits import EXIT_DONE, EXIT_FAILED, EXIT_REFUSED
 from inferometer_serving.freed_memory import keep_freed_memory
-from inferometer_serving.grpc_server import GrpcServer
-from inferometer_serving.http_server import HttpServer
+from inferometer_serving.grpc.server import GrpcServer
+from inferometer_serving.http.server import HttpServer
+from inferometer_serving.model.engine import Engine, LoadedModel, WarmUp, load, warm_up
+from inferometer_serving.model.session import Interrupt
 from inferometer_serving.options import ServeOptions
 from inferometer_serving.service import Service
-from inferometer_serving.session import Interrupt
 from inferometer_serving.worker import Worker
 
 _CLOSE_SECONDS = 1.0

@@ -7,12 +7,12 @@ from importlib.metadata import version
 from typing import Any
 from uuid import uuid4
 
-from inferometer_serving.engine import Engine, WarmUp
 from inferometer_serving.errors import Refusal, RequestRefusedError
-from inferometer_serving.infer_json import RequestReader
+from inferometer_serving.infer.request import RequestReader
+from inferometer_serving.infer.signature import TensorSpec
 from inferometer_serving.metrics import Metrics
+from inferometer_serving.model.engine import Engine, WarmUp
 from inferometer_serving.options import Device, ServeOptions
-from inferometer_serving.signature import TensorSpec
 from inferometer_serving.worker import Worker
 
 MODEL_VERSION = "1"

@@ -31,7 +31,7 @@ def serve(context: typer.Context) -> None:
 
 def _fetched(asked: argparse.Namespace, folder: Path) -> ServeOptions:
     from inferometer_serving.errors import FetchFailedError, ModelRefusedError
-    from inferometer_serving.fetch import fetch
+    from inferometer_serving.fetch.model import fetch
 
     try:
         model = fetch(

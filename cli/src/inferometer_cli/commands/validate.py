@@ -26,7 +26,7 @@ def validate(file: RunFile, set_: SetOption = None) -> None:
 def _check_files(run: BenchmarkRun, base: Path) -> None:
     from inferometer_cli.local_inputs import inputs_file, request_shapes
     from inferometer_serving.errors import ModelRefusedError
-    from inferometer_serving.fetch import fetch
+    from inferometer_serving.fetch.model import fetch
 
     file = inputs_file(run, base)
     uri = run.spec.model.uri

@@ -1,0 +1,1 @@
+"""Models and inputs brought onto this machine, checked."""

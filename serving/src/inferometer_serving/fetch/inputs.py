@@ -1,0 +1,71 @@
+"""How does the .npz file that requests are made of come into a pod?"""
+
+import os
+import zipfile
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from inferometer_api.address import AddressError, address
+from inferometer_serving.errors import ModelRefusedError
+from inferometer_serving.fetch.mounted import mounted_file
+from inferometer_serving.fetch.transfer import CHUNK_BYTES, transferred
+
+
+def fetch_inputs(uri: str, target: Path, *, sources: Path | None, max_bytes: int) -> Path:
+    """Write the .npz file at `uri` to the path `target`, and return that.
+
+    Claims and ConfigMaps lie below the folder `sources`. Raises ModelRefusedError where there is
+    none, it has more than `max_bytes` or is no .npz file; FetchFailedError where the network fails;
+    OSError where it cannot be written.
+    """
+    what = f"inputs file {uri}"
+    transferred(what, _stream(what, uri, sources), target, max_bytes=max_bytes)
+    if not _has_arrays(target):
+        target.unlink()
+        raise ModelRefusedError(
+            f"The {what} is no .npz file with arrays: save one with numpy.savez, one array for "
+            "each input of the model."
+        )
+    return target
+
+
+def _stream(what: str, uri: str, sources: Path | None) -> Callable[[], Iterable[bytes]]:
+    try:
+        found = address(uri)
+    except AddressError as error:
+        raise ModelRefusedError(str(error)) from error
+    if found is None:
+        if not uri.startswith("https://"):
+            raise ModelRefusedError(
+                f"The {what} was asked for in a cluster, which has no such address: use "
+                "configmap://NAME/KEY, pvc://CLAIM/PATH, https://... or s3://BUCKET/KEY."
+            )
+        from inferometer_serving.fetch.web import web_stream  # noqa: PLC0415 - only where it is needed
+
+        return lambda: web_stream(what, uri)
+    if found.kind == "s3":
+        from inferometer_serving.fetch.object_store import (  # noqa: PLC0415 - only where it is needed
+            object_stream,
+            store_from,
+        )
+
+        return object_stream(what, store_from(what, os.environ), found.place, found.path)
+    path = mounted_file(what, found, sources)
+    return lambda: _content(what, path)
+
+
+def _content(what: str, path: Path) -> Iterator[bytes]:
+    try:
+        with path.open("rb") as file:
+            while chunk := file.read(CHUNK_BYTES):
+                yield chunk
+    except OSError as error:
+        raise ModelRefusedError(f"The {what} cannot be read: {error.strerror or error}.") from error
+
+
+def _has_arrays(path: Path) -> bool:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return any(name.endswith(".npy") for name in archive.namelist())
+    except zipfile.BadZipFile:
+        return False

@@ -1,0 +1,193 @@
+"""How does a model's address become a checked file on this machine?
+
+Only fetching reaches beyond the machine. The server itself is handed a path. What is heavy to
+import waits until an address needs it: a run's first query waits for a fetch.
+"""
+
+import os
+import urllib.parse
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TypeAlias
+
+from inferometer_api.address import Address, AddressError, address
+from inferometer_models import zoo
+from inferometer_serving.errors import ModelRefusedError
+from inferometer_serving.fetch.fetched import FetchedModel, GraphInput
+from inferometer_serving.fetch.mounted import mounted_file
+from inferometer_serving.fetch.transfer import transferred, written
+
+MAX_MODEL_BYTES = 8 << 30
+"""The largest model taken by default, external data included."""
+
+_ACCEPTED = (
+    "zoo://classification/resnet50 (built in), file:model.onnx, file:/abs/model.onnx, "
+    "https://host/model.onnx with its sha256, s3://BUCKET/KEY with the keys of its store, "
+    "or in a cluster pvc://CLAIM/PATH"
+)
+
+_Stream: TypeAlias = Callable[[], Iterable[bytes]]
+
+
+def fetch(  # noqa: PLR0913 - each is one fact of what is asked, and named
+    uri: str,
+    destination: Path,
+    *,
+    relative_to: Path,
+    sha256: str | None = None,
+    max_bytes: int = MAX_MODEL_BYTES,
+    sources: Path | None = None,
+    file_name: str | None = None,
+) -> FetchedModel:
+    """Return the model at `uri` as a file on this machine.
+
+    Models of the zoo, of https:// and s3:// are written into the folder `destination`, as
+    `file_name` where it is given; file: and pvc:// models stay where they are, a relative file:
+    being looked up from the folder `relative_to`, and claims below the folder `sources`. Raises
+    ModelRefusedError where the address is of no known kind, the model is missing, larger than
+    `max_bytes`, not ONNX, of another `sha256` than asked, or has external data outside its folder;
+    FetchFailedError where the network fails; OSError where `destination` cannot take it.
+    """
+    found = _address(uri)
+    match uri.partition(":")[0].lower() if ":" in uri else "":
+        case "zoo":
+            return _from_zoo(uri, destination, file_name, sha256, max_bytes)
+        case "file":
+            path = local_path(uri, relative_to)
+        case "https":
+            path = destination / (file_name or _last_part(uri) or "model.onnx")
+            _from_web(uri, path, sha256, max_bytes)
+        case "pvc" if found is not None:
+            path = mounted_file(f"model {uri}", found, sources)
+        case "s3" if found is not None:
+            path = destination / (file_name or _last_part(uri))
+            _from_store(uri, found, path, sha256, max_bytes)
+        case _:
+            raise ModelRefusedError(
+                f"The model {uri} was asked for, which is no address of a model: use {_ACCEPTED}."
+            )
+    name = Path(_last_part(uri)).stem or path.stem
+    return _checked(uri, path, name, sha256, max_bytes)
+
+
+def _address(uri: str) -> Address | None:
+    try:
+        return address(uri)
+    except AddressError as error:
+        raise ModelRefusedError(str(error)) from error
+
+
+def _last_part(uri: str) -> str:
+    path = uri.partition(":")[2].partition("?")[0].partition("#")[0]
+    return Path(urllib.parse.unquote(path)).name
+
+
+def _checked(uri: str, path: Path, name: str, sha256: str | None, max_bytes: int) -> FetchedModel:
+    from inferometer_serving.model.graph_file import read_graph  # noqa: PLC0415 - heavy, see above
+    from inferometer_serving.model.graph_inputs import graph_inputs  # noqa: PLC0415 - heavy, see above
+
+    graph = read_graph(path, max_bytes=max_bytes)
+    _check_sum(uri, sha256, graph.sha256)
+    return FetchedModel(
+        path=graph.path,
+        sha256=graph.sha256,
+        size_bytes=graph.size_bytes,
+        name=name,
+        external_sha256=graph.external_sha256,
+        inputs=graph_inputs(graph.model.graph),
+    )
+
+
+def _check_sum(uri: str, asked: str | None, found: str) -> None:
+    if asked is not None and found != asked.lower():
+        raise ModelRefusedError(
+            f"The model {uri} should have the sha256 {asked}, but has {found}: it is another file "
+            "than the one meant; correct the checksum or the address."
+        )
+
+
+def _from_zoo(
+    uri: str, destination: Path, file_name: str | None, sha256: str | None, max_bytes: int
+) -> FetchedModel:
+    """Return a built-in model, whose bytes the zoo has checked and whose inputs its index tells."""
+    try:
+        entry = zoo.entry(uri.partition(":")[2].removeprefix("//"))
+        content = zoo.read_onnx(entry.name)
+    except zoo.UnknownModelError as error:
+        raise ModelRefusedError(f"The model {uri} was asked for. {error}") from error
+    _check_sum(uri, sha256, entry.sha256)
+    if len(content) > max_bytes:
+        raise ModelRefusedError(
+            f"The model {uri} has {len(content):,} bytes, and at most {max_bytes:,} are allowed: "
+            "raise the limit or take a smaller model."
+        )
+    bare = entry.name.rpartition("/")[2]
+    shape = tuple(axis if isinstance(axis, int) else -1 for axis in entry.input_shape)
+    return FetchedModel(
+        path=written(destination / (file_name or f"{bare}.onnx"), (content,)),
+        sha256=entry.sha256,
+        size_bytes=len(content),
+        name=bare,
+        external_sha256={},
+        inputs=(GraphInput("input", entry.input_datatype, shape),),
+    )
+
+
+def local_path(uri: str, relative_to: Path) -> Path:
+    """Return the path of file:relative, file:/abs or file:///abs; raises ModelRefusedError."""
+    rest = uri.partition(":")[2]
+    if rest.startswith("//"):
+        host, _, absolute = rest[2:].partition("/")
+        if host not in ("", "localhost"):
+            raise ModelRefusedError(
+                f"The model {uri} names the machine '{host}': write file:/abs/model.onnx "
+                "or file:model.onnx."
+            )
+        rest = f"/{absolute}"
+    if not rest or "\0" in rest:
+        raise ModelRefusedError(f"The model {uri!r} names no file: write file:model.onnx.")
+    return relative_to / urllib.parse.unquote(rest)
+
+
+def _from_web(uri: str, target: Path, sha256: str | None, max_bytes: int) -> None:
+    from inferometer_serving.fetch.web import web_stream  # noqa: PLC0415 - heavy, see above
+
+    if sha256 is None:
+        raise ModelRefusedError(
+            f"The model {uri} was asked for without a sha256: give the checksum of the file, "
+            "so that what is measured is known."
+        )
+    what = f"model {uri}"
+    _downloaded(uri, lambda: web_stream(what, uri), target, sha256, max_bytes)
+
+
+def _from_store(uri: str, found: Address, target: Path, sha256: str | None, max_bytes: int) -> None:
+    """Write an object of a store and, beside it, the external data that it names."""
+    from inferometer_serving.fetch.object_store import (  # noqa: PLC0415 - heavy, see above
+        object_stream,
+        store_from,
+    )
+    from inferometer_serving.model.graph_file import external_files  # noqa: PLC0415 - heavy, see above
+
+    store = store_from(f"model {uri}", os.environ)
+    stream = object_stream(f"model {uri}", store, found.place, found.path)
+    _downloaded(uri, stream, target, sha256, max_bytes)
+    room = max_bytes - target.stat().st_size
+    folder, _, _ = found.path.rpartition("/")
+    for file in external_files(target):
+        beside = file.relative_to(target.parent.resolve()).as_posix()
+        key = f"{folder}/{beside}" if folder else beside
+        what = f"external data s3://{found.place}/{key} of the model {uri}"
+        transferred(what, object_stream(what, store, found.place, key), file, max_bytes=room)
+        room -= file.stat().st_size
+
+
+def _downloaded(
+    uri: str, stream: _Stream, target: Path, sha256: str | None, max_bytes: int
+) -> None:
+    digest = transferred(f"model {uri}", stream, target, max_bytes=max_bytes)
+    try:
+        _check_sum(uri, sha256, digest)
+    except ModelRefusedError:
+        target.unlink()
+        raise

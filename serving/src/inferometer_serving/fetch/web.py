@@ -1,0 +1,99 @@
+"""How is a file read from a web server, and what of its faults will stay?"""
+
+import socket
+import ssl
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from http.client import HTTPException, HTTPMessage, InvalidURL
+from typing import IO
+
+from typing_extensions import override
+
+from inferometer_serving.errors import ModelRefusedError
+from inferometer_serving.fetch.transfer import CHUNK_BYTES, PassingFaultError
+
+_STALL_SECONDS = 30.0
+_PASSING_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
+
+
+def web_stream(what: str, uri: str) -> Iterator[bytes]:
+    """Yield the content of an https:// address, whole.
+
+    Raises PassingFaultError where another try may do better, and ModelRefusedError where it will
+    not: no such file, no such host, a certificate that nobody trusts, a redirect to another scheme.
+    """
+    with _open(what, uri) as response:
+        while chunk := _read(what, response):
+            yield chunk
+        missing = getattr(response, "length", None)  # http.client takes a short body for whole
+        if missing:
+            raise PassingFaultError(f"it ended {missing:,} bytes early")
+
+
+class _SecureRedirects(urllib.request.HTTPRedirectHandler):
+    """Follows redirects to https only: model hosts redirect to their stores."""
+
+    @override
+    def redirect_request(
+        self,
+        req: urllib.request.Request,
+        fp: IO[bytes],
+        code: int,
+        msg: str,
+        headers: HTTPMessage,
+        newurl: str,
+    ) -> urllib.request.Request | None:
+        if not newurl.lower().startswith("https://"):
+            fp.close()
+            raise _StaysError(f"it redirects to {newurl}, which is not https")
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+class _StaysError(urllib.error.URLError):
+    """A fault that no other try will mend."""
+
+
+def _open(what: str, uri: str) -> IO[bytes]:
+    opener = urllib.request.build_opener(_SecureRedirects())
+    try:
+        response: IO[bytes] = opener.open(uri, timeout=_STALL_SECONDS)
+    except urllib.error.HTTPError as error:
+        error.close()
+        if error.code in _PASSING_STATUSES:
+            raise PassingFaultError(str(error)) from error
+        raise _refused(what, error) from error  # its text tells the status too
+    except (HTTPException, OSError, ValueError) as error:
+        raise _fault(what, error) from error
+    return response
+
+
+def _read(what: str, response: IO[bytes]) -> bytes:
+    try:
+        return response.read(CHUNK_BYTES)
+    except (HTTPException, OSError) as error:
+        raise _fault(what, error) from error
+
+
+def _fault(what: str, error: Exception) -> Exception:
+    reason = getattr(error, "reason", None) or error
+    if _stays(error) or _stays(reason):
+        return _refused(what, reason)
+    return PassingFaultError(str(reason) or type(reason).__name__)
+
+
+def _stays(error: object) -> bool:
+    match error:
+        case _StaysError() | ssl.SSLCertVerificationError():
+            return True
+        case socket.gaierror():
+            return error.errno == socket.EAI_NONAME
+        case _:
+            # No host, no port: what stands in the address can be no URL.
+            return isinstance(error, (InvalidURL, ValueError))
+
+
+def _refused(what: str, reason: object) -> ModelRefusedError:
+    return ModelRefusedError(
+        f"The {what} cannot be fetched: {reason}. Check the address and the network."
+    )

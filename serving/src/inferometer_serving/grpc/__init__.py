@@ -1,0 +1,1 @@
+"""gRPC: the protocol's calls and messages."""

@@ -1,0 +1,112 @@
+"""Which endpoint does a request's target name?"""
+
+import urllib.parse
+from dataclasses import dataclass
+from enum import Enum
+from http import HTTPStatus
+
+from inferometer_serving.http.errors import HttpError
+
+
+class Endpoint(Enum):
+    """Everything this server answers over HTTP; the value is its word in metrics."""
+
+    LIVE = "live"
+    READY = "ready"
+    SERVER = "server_metadata"
+    MODEL = "model_metadata"
+    MODEL_READY = "model_ready"
+    CONFIG = "config"
+    INFER = "infer"
+    METRICS = "metrics"
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """An endpoint and the model that it is asked for, where it is about one."""
+
+    endpoint: Endpoint
+    model_name: str = ""
+    model_version: str = ""
+
+
+_WITHOUT_MODEL = {
+    "/v2/health/live": Endpoint.LIVE,
+    "/v2/health/ready": Endpoint.READY,
+    "/v2": Endpoint.SERVER,
+    "/metrics": Endpoint.METRICS,
+}
+_OF_A_MODEL = {
+    "": Endpoint.MODEL,
+    "ready": Endpoint.MODEL_READY,
+    "config": Endpoint.CONFIG,
+    "infer": Endpoint.INFER,
+}
+_NOT_HERE = ("repository", "systemsharedmemory", "cudasharedmemory", "trace", "logging")
+"""Triton's extensions, by the first part of their path behind /v2."""
+_NOT_HERE_OF_A_MODEL = ("stats", "trace", "generate", "generate_stream")
+
+
+def route(method: str, target: str) -> Route:
+    """Return what is asked for; a query is allowed and ignored.
+
+    Raises HttpError: 404 for an unknown path, 405 for the wrong method, 501 for an extension of
+    the protocol that this server does not have.
+    """
+    path = target.partition("?")[0].rstrip("/")
+    found = _find(path)
+    allowed = "POST" if found.endpoint is Endpoint.INFER else "GET"
+    if method != allowed:
+        raise HttpError(
+            HTTPStatus.METHOD_NOT_ALLOWED, f"{path} was asked for by {method}: use {allowed}."
+        )
+    return found
+
+
+def _find(path: str) -> Route:
+    endpoint = _WITHOUT_MODEL.get(path)
+    if endpoint is not None:
+        return Route(endpoint)
+    parts = path.split("/")
+    match parts[1:]:
+        case ["v2", "models", "stats"]:
+            raise _not_here(path)
+        case ["v2", "models", name, "versions", version, *rest] if name and version:
+            return _of_model(path, name, version, rest)
+        case ["v2", "models", name, *rest] if name:
+            return _of_model(path, name, "", rest)
+        case ["v2", extension, *_] if extension in _NOT_HERE:
+            raise _not_here(path)
+        case _:
+            raise _unknown(path)
+
+
+def _of_model(path: str, name: str, version: str, rest: list[str]) -> Route:
+    match rest:
+        case [extension, *_] if extension in _NOT_HERE_OF_A_MODEL:
+            raise _not_here(path)
+        case [] | [_]:
+            endpoint = _OF_A_MODEL.get(rest[0] if rest else "")
+            if endpoint is not None:
+                unquote = urllib.parse.unquote
+                return Route(endpoint, unquote(name), unquote(version))
+        case _:
+            pass
+    raise _unknown(path)
+
+
+def _unknown(path: str) -> HttpError:
+    return HttpError(
+        HTTPStatus.NOT_FOUND,
+        f"{path or '/'} was asked for, which is no endpoint of this server: it has "
+        "/v2, /v2/health/live, /v2/health/ready, /v2/models/NAME with /ready, /config and /infer, "
+        "and /metrics.",
+    )
+
+
+def _not_here(path: str) -> HttpError:
+    return HttpError(
+        HTTPStatus.NOT_IMPLEMENTED,
+        f"{path} was asked for, an extension of the protocol that is not available in this "
+        "version: GET /v2 lists those that are.",
+    )

@@ -1,0 +1,111 @@
+"""Who holds the HTTP connections, and when are they all done?"""
+
+import asyncio
+import socket
+from contextlib import suppress
+
+from typing_extensions import override
+
+from inferometer_serving.errors import RefusedError
+from inferometer_serving.http.connection import HttpConnection, Owner
+from inferometer_serving.http.head import Head
+from inferometer_serving.http.outbox import Outbox
+from inferometer_serving.metrics import Exposition
+from inferometer_serving.service import Phase, Service
+
+_HEADS_KEPT = 1024
+_RECEIVE_BYTES = 65536
+_SWEEP_SECONDS = 5.0
+_UNFINISHED_SECONDS = 60.0
+_BACKLOG = 1024
+
+
+class HttpServer(Owner):
+    """Listens on one port."""
+
+    def __init__(self, service: Service, loop: asyncio.AbstractEventLoop) -> None:
+        self.service = service
+        options = service.options
+        served = (options.run_namespace, options.run, options.model_name)
+        self.exposition = Exposition(service.metrics, served, service.version)
+        self.heads: dict[bytes, Head] = {}
+        self.loop = loop
+        self.outbox = Outbox(loop)
+        self.receive_buffer = memoryview(bytearray(_RECEIVE_BYTES))
+        self._connections: set[HttpConnection] = set()
+        self._server: asyncio.Server | None = None
+        self._drained = asyncio.Event()
+        self._empty = asyncio.Event()
+        self._empty.set()
+        self._sweep_timer: asyncio.TimerHandle | None = None
+
+    async def listen(self, host: str, port: int) -> int:
+        """Listen and return the port. Raises RefusedError where it cannot be had."""
+        try:
+            self._server = await self.loop.create_server(
+                lambda: HttpConnection(self), host, port, backlog=_BACKLOG
+            )
+        except OSError as error:
+            raise port_refused("HTTP", "--http-port", host, port, error) from error
+        self._sweep()
+        listening: socket.socket = self._server.sockets[0]
+        return int(listening.getsockname()[1])
+
+    async def drain(self) -> None:
+        """Accept nothing more, and return once every request that has begun is answered."""
+        if self._server is not None:
+            self._server.close()
+        self._notice_drained()
+        await self._drained.wait()
+
+    async def close(self, timeout_seconds: float) -> None:
+        """End every connection once its answers are sent, or after the time-out."""
+        if self._sweep_timer is not None:
+            self._sweep_timer.cancel()
+        for connection in self._connections.copy():
+            connection.close()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_seconds):
+                await self._empty.wait()
+        for connection in self._connections.copy():
+            connection.abort()
+
+    @override
+    def keep_head(self, raw_head: bytes, head: Head) -> None:
+        if len(self.heads) >= _HEADS_KEPT:
+            self.heads.clear()
+        self.heads[raw_head] = head
+
+    @override
+    def opened(self, connection: HttpConnection) -> None:
+        self._connections.add(connection)
+        self._empty.clear()
+
+    @override
+    def closed(self, connection: HttpConnection) -> None:
+        self._connections.discard(connection)
+        if not self._connections:
+            self._empty.set()
+        if self.service.phase is Phase.DRAINING:
+            self._notice_drained()
+
+    def _notice_drained(self) -> None:
+        if not any(each.is_busy for each in self._connections):
+            self._drained.set()
+
+    def _sweep(self) -> None:
+        """End connections whose request began and does not come to its end."""
+        oldest = self.loop.time() - _UNFINISHED_SECONDS
+        for each in self._connections.copy():
+            if each.waiting_since is not None and each.waiting_since < oldest:
+                each.time_out()
+        self._sweep_timer = self.loop.call_later(_SWEEP_SECONDS, self._sweep)
+
+
+def port_refused(protocol: str, flag: str, host: str, port: int, error: Exception) -> RefusedError:
+    """Return the error for a port that cannot be listened on."""
+    reason = getattr(error, "strerror", None) or str(error)
+    return RefusedError(
+        f"Port {port} on {host} was asked for {protocol} ({flag}) but cannot be had: {reason}. "
+        "Stop what uses it, or ask for another port; 0 takes a free one."
+    )

@@ -1,0 +1,1 @@
+"""Requests, tensors and answers, whatever carries them."""

@@ -1,0 +1,1 @@
+"""One model: its file, its session, and what it computes."""
