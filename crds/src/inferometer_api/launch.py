@@ -194,6 +194,14 @@ def load_command(
     output or, in a pod, to whoever asks at `port`, where its metrics are too. Where it reports on
     standard output its metrics are at `metrics_port` of 127.0.0.1; 0 is a free one of its own
     choice, and its first report (`Listening`) tells which.
+
+    A fleet (`LoadPlan.fleet`) has the same command. Where `fleet.starts_workers` the load generator
+    starts Locust's master and all workers as its children. Else every pod of an Indexed Job with
+    `fleet_pods(run)` completions has this one command and this one plan, and the environment
+    variable POD_INDEX_VARIABLE, which Kubernetes sets, tells what a pod is: 0 is the session and
+    Locust's master, which answers at `port` and hands the result over; a pod i > 0 is worker i - 1
+    (`worker_command`), answers nowhere, and looks for the master at `fleet.host` (the pod 0's name
+    below a headless Service that publishes addresses that are not ready) and `fleet.port`.
     """
     return (
         python,
@@ -201,6 +209,37 @@ def load_command(
         *_option("--plan", plan_path),
         *_option("--listen", port),
         *_option("--metrics-listen", metrics_port),
+    )
+
+
+POD_INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
+"""Where a pod of an Indexed Job is told its index."""
+
+
+def fleet_pods(run: BenchmarkRun) -> int:
+    """Return how many pods drive the load of a resolved run: a fleet's workers and their master."""
+    workers = run.spec.load.workers
+    return 1 if workers == 1 else workers + 1
+
+
+def worker_command(
+    python: str, *, host: str, port: int, index: int, has_parent: bool = True
+) -> tuple[str, ...]:
+    """Return the command line of one worker of a fleet, the `index`-th from 0.
+
+    It needs no plan: Locust's master, at `host` and `port`, moves that out. With `has_parent` it
+    ends as soon as its standard input does, so that it outlives nobody. It hosts one measuring
+    process and exits with 0 once the master says that the run is over, 1 where it lost its master
+    (no heartbeat for 10 s) or its measuring process, and 143 after SIGTERM.
+    """
+    return (
+        python,
+        *("-m", "inferometer_loadgen"),
+        "worker",
+        *("--master-host", host),
+        *("--master-port", str(port)),
+        *("--index", str(index)),
+        *(("--has-parent",) if has_parent else ()),
     )
 
 

@@ -43,9 +43,10 @@ class PlannedFleet(Document):
     """Where the workers of a fleet find their master; `load.workers` says how many there are."""
 
     host: str = "127.0.0.1"
-    """The address that the master listens at."""
+    """Where workers find the master. One that starts its workers itself listens there and nowhere
+else; else it listens at every address."""
     port: Integer = 0
-    """Of Locust's master; 0 is a free one of its own choice."""
+    """Of Locust's master; 0 is a free one of its own choice, where it starts its workers itself."""
     web_port: Integer | None = None
     """Of Locust's web page; absent: none, 0 is a free one."""
     starts_workers: bool = True
