@@ -122,6 +122,18 @@ class Histogram:
             self._counts += other._counts  # noqa: SLF001 - one and the same class
             self._add_totals(other.count, other.sum_ns, other.min_ns, other.max_ns)
 
+    def gained_since(self, known: Integers) -> Sparse:
+        """Return what was counted beyond `known`, all `BUCKETS` of them, and bring that up."""
+        grown = self._counts - known
+        buckets = np.flatnonzero(grown).astype(np.int64)
+        known[buckets] = self._counts[buckets]
+        return Sparse(buckets, grown[buckets])
+
+    def add_counted(self, gained: Sparse, sum_ns: int, min_ns: int, max_ns: int) -> None:
+        """Add counters of another histogram with the exact sum, least and greatest of them."""
+        self._counts[gained.buckets] += gained.counts
+        self._add_totals(gained.total, sum_ns, min_ns, max_ns)
+
     def _add_totals(self, count: int, sum_ns: int, min_ns: int, max_ns: int) -> None:
         self.count += count
         self.sum_ns += sum_ns

@@ -1,0 +1,1 @@
+"""How do several processes drive one load, as one?"""

@@ -1,0 +1,191 @@
+"""What has a worker counted since it last told, and what do all workers' counts come to?
+
+Counters are moved as they are, so that nothing is lost: what is merged equals what one process
+would have counted.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import fields
+
+import numpy as np
+from typing_extensions import override
+
+from inferometer_loadgen.fleet.words import Counted, Gained, SecondTold
+from inferometer_loadgen.record import BUCKETS, Histogram, Integers, Sparse
+from inferometer_loadgen.recorder import Recorder, Tallied
+from inferometer_loadgen.windows import Tally, Windows
+
+
+class Outbox(Windows):
+    """The seconds of a step that are over and not told yet; they are kept nowhere else."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._tallies: list[Tally] = []
+
+    @override
+    def add(self, tally: Tally) -> None:
+        self._tallies.append(tally)
+
+    @override
+    def add_last(self, tally: Tally) -> None:
+        self._tallies.append(tally)
+
+    def emptied(self) -> list[Tally]:
+        """Return the seconds since the last time."""
+        told, self._tallies = self._tallies, []
+        return told
+
+
+class Gains:
+    """Tells what was counted since it last did; the recorder's windows go to it alone."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._outbox = Outbox()
+        recorder.tallied.windows = self._outbox
+        self._counts: dict[str, Integers] = {}
+        self._sums: dict[str, int] = {}
+        self._numbers: dict[str, int] = {}
+        self._counters: dict[str, Counter[str]] = {}
+        self._texts: dict[str, set[str]] = {}
+
+    def take(self) -> Gained:
+        """Return what was gained since the last time."""
+        self._recorder.flush()
+        gained = Gained(seconds=[_told(tally) for tally in self._outbox.emptied()])
+        tallied = self._recorder.tallied
+        for each in fields(Tallied):
+            self._take(each.name, getattr(tallied, each.name), gained)
+        return gained
+
+    def _take(self, name: str, now: object, gained: Gained) -> None:
+        match now:
+            case Windows():
+                return
+            case Histogram():
+                self._take_histogram(name, now, gained)
+            case int():
+                if grown := now - self._numbers.get(name, 0):
+                    gained.numbers[name] = grown
+                self._numbers[name] = now
+            case Counter():
+                if grown := now - self._counters.get(name, Counter()):
+                    gained.counters[name] = dict(grown)
+                self._counters[name] = Counter(now)
+            case dict():
+                known = self._texts.setdefault(name, set())
+                if new := {key: text for key, text in now.items() if key not in known}:
+                    gained.texts[name] = new
+                    known.update(new)
+            case _:
+                raise TypeError(f"A fleet does not know how to tell Tallied.{name}.")
+
+    def _take_histogram(self, name: str, now: Histogram, gained: Gained) -> None:
+        known = self._counts.get(name)
+        if known is None:
+            known = self._counts[name] = np.zeros(BUCKETS, dtype=np.int64)
+        grown = now.gained_since(known)
+        if not len(grown.counts):
+            return
+        gained.histograms[name] = Counted(
+            grown.buckets.tolist(),
+            grown.counts.tolist(),
+            now.sum_ns - self._sums.get(name, 0),
+            now.min_ns,
+            now.max_ns,
+        )
+        self._sums[name] = now.sum_ns
+
+
+class MergedRecorder(Recorder):
+    """What came of the queries of all workers so far.
+
+    The k-th second of the fleet is the k-th of each worker's window, whenever that began.
+    """
+
+    def __init__(self, workers: Sequence[int]) -> None:
+        super().__init__()
+        self._seconds: dict[int, list[Tally]] = {worker: [] for worker in workers}
+        self._ended: set[int] = set()
+        self._closed = 0
+
+    def absorb(self, worker: int, gained: Gained) -> None:
+        """Count what a worker gained."""
+        tallied = self.tallied
+        for name, counted in gained.histograms.items():
+            histogram: Histogram = getattr(tallied, name)
+            histogram.add_counted(
+                _sparse(counted.buckets, counted.counts),
+                counted.sum_ns,
+                counted.min_ns,
+                counted.max_ns,
+            )
+        for name, grown in gained.numbers.items():
+            setattr(tallied, name, getattr(tallied, name) + grown)
+        for name, counts in gained.counters.items():
+            getattr(tallied, name).update(counts)
+        for name, texts in gained.texts.items():
+            known = getattr(tallied, name)
+            for key, text in texts.items():
+                known.setdefault(key, text)
+        self._seconds[worker] += [_tally(told) for told in gained.seconds]
+
+    def leave(self, worker: int) -> None:
+        """Wait for no more seconds of a worker: it has ended, or is lost."""
+        self._ended.add(worker)
+
+    def closed_seconds(self) -> list[Tally]:
+        """Join and return the seconds that every worker has told; whoever ended has no more."""
+        found = []
+        while True:
+            going = [each for each in self._seconds if each not in self._ended]
+            parts = [told[0] for told in self._seconds.values() if told]
+            if not parts or any(not self._seconds[each] for each in going):
+                return found
+            for told in self._seconds.values():
+                del told[:1]
+            found.append(_joined(parts))
+            self._add(found[-1])
+
+    def _add(self, second: Tally) -> None:
+        if second.seconds < 1.0:
+            self.tallied.windows.add_last(second)
+        else:
+            self.last_second = second
+            self.tallied.windows.add(second)
+
+
+def _joined(parts: Sequence[Tally]) -> Tally:
+    """Return what happened within the same second."""
+    joined = parts[0]
+    for part in parts[1:]:
+        joined = joined.joined(part)
+    return Tally(
+        max(part.seconds for part in parts),
+        joined.scheduled,
+        joined.failed,
+        joined.max_ns,
+        joined.latencies,
+    )
+
+
+def _told(tally: Tally) -> SecondTold:
+    return SecondTold(
+        tally.seconds,
+        tally.scheduled,
+        tally.failed,
+        tally.max_ns,
+        tally.latencies.buckets.tolist(),
+        tally.latencies.counts.tolist(),
+    )
+
+
+def _tally(told: SecondTold) -> Tally:
+    latencies = _sparse(told.buckets, told.counts)
+    return Tally(told.seconds, told.scheduled, told.failed, told.max_ns, latencies)
+
+
+def _sparse(buckets: Sequence[int], counts: Sequence[int]) -> Sparse:
+    return Sparse(np.array(buckets, dtype=np.int64), np.array(counts, dtype=np.int64))
