@@ -21,7 +21,7 @@ RESULT_FILE = "result.json.gz"
 
 HTTP_PORT, GRPC_PORT = 8000, 8001
 """Where a launched server listens in a cluster, as the Open Inference Protocol's servers do."""
-DEFAULT_PORTS = {"http": 80, "grpc": GRPC_PORT}
+DEFAULT_PORTS = {"http": 80, "https": 443, "grpc": GRPC_PORT, "grpcs": 443}
 """Where a server is whose URL names no port, by its scheme."""
 LOADGEN_PORT = 8080
 """Where a load generator answers /progress and /stop."""

@@ -19,7 +19,10 @@ from tritonclient.utils import (  # type: ignore[import-untyped]  # has no types
 from inferometer_api.children import DEFAULT_PORTS
 from inferometer_api.result import Tensor
 from inferometer_loadgen.control_clients import control_client
+from inferometer_loadgen.headers import Headers
 from inferometer_loadgen.inputs import DTYPES, InputRefusedError
+from inferometer_loadgen.knock import knock
+from inferometer_loadgen.wire.tls import Tls
 
 FACT_PREFIX = "inferometer."
 _SHORTEST_POLL_SECONDS, _LONGEST_POLL_SECONDS = 0.02, 0.5
@@ -46,6 +49,10 @@ class Endpoint:
     host: str
     port: int
     path_prefix: str
+    tls: Tls | None = None
+    """None: no TLS is spoken."""
+    headers: Headers = field(default=(), repr=False)
+    """Of every request, beside its own."""
 
     @property
     def address(self) -> str:
@@ -58,10 +65,10 @@ def endpoint_of(url: str, protocol: Literal["HTTP", "GRPC"]) -> Endpoint:
     """Take a server's URL apart; raises InputRefusedError where it is not one for the protocol."""
     parts = urlsplit(url)
     scheme = "grpc" if protocol == "GRPC" else "http"
-    if parts.scheme != scheme:
+    if parts.scheme not in {scheme, f"{scheme}s"}:
         raise InputRefusedError(
-            f"load.protocol is {protocol}, which needs a URL with {scheme}://, but the server's is "
-            f"{url}: change one of them."
+            f"load.protocol is {protocol}, which needs a URL with {scheme}:// or {scheme}s://, but "
+            f"the server's is {url}: change one of them."
         )
     try:
         port = parts.port
@@ -70,7 +77,7 @@ def endpoint_of(url: str, protocol: Literal["HTTP", "GRPC"]) -> Endpoint:
     if not parts.hostname or port == 0:
         raise InputRefusedError(f"{url} names no host and port: write {scheme}://HOST:PORT.")
     prefix = parts.path.rstrip("/")
-    return Endpoint(protocol, parts.hostname, port or DEFAULT_PORTS[scheme], prefix)
+    return Endpoint(protocol, parts.hostname, port or DEFAULT_PORTS[parts.scheme], prefix)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +100,14 @@ class Control:
     def __init__(self, endpoint: Endpoint, model_name: str, model_version: str) -> None:
         self._endpoint = endpoint
         self._model = (model_name, model_version)
-        self._client = control_client(endpoint.protocol, endpoint.address, _ATTEMPT_SECONDS)
+        self._let_in = endpoint.tls is None
+        self._client = control_client(
+            endpoint.protocol,
+            endpoint.address,
+            tls=endpoint.tls,
+            headers=endpoint.headers,
+            timeout_seconds=_ATTEMPT_SECONDS,
+        )
 
     async def wait_until_ready(
         self, deadline_seconds: float, told: Callable[[str], None] = lambda _: None
@@ -101,12 +115,13 @@ class Control:
         """Wait for the server, then for the model; `told` hears why the last attempt was in vain.
 
         Raises ServerNotReadyError past the deadline, ModelRefusedError where the server knows no
-        such model, RedirectedError where it sends its askers elsewhere.
+        such model, RedirectedError where it sends its askers elsewhere, TlsRefusedError where
+        TLS cannot be spoken with it.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + deadline_seconds
         what = f"The server at {self._endpoint.address}"
-        await self._until(self._client.is_server_ready, deadline, deadline_seconds, what, told)
+        await self._until(self._server_ready, deadline, deadline_seconds, what, told)
         await self._metadata()
         what += f" was ready, but its model {self._model[0]!r}"
         await self._until(self._model_ready, deadline, deadline_seconds, what, told)
@@ -141,6 +156,13 @@ class Control:
         """Close the connection."""
         with suppress(*_FAULTS):
             await self._client.close()
+
+    async def _server_ready(self) -> bool:
+        at = self._endpoint
+        if not self._let_in and at.tls is not None:
+            await knock(at.protocol, at.host, at.port, at.tls)
+            self._let_in = True
+        return bool(await self._client.is_server_ready())
 
     async def _model_ready(self) -> bool:
         return bool(await self._client.is_model_ready(*self._model))
@@ -231,7 +253,8 @@ def _said(fault: BaseException) -> str:
         return f"there is no connection to it ({fault.os_error.strerror or fault.os_error})"
     if isinstance(fault, (aiohttp.ClientConnectionError, ConnectionError)):
         return (
-            "it closed the connection without an answer in HTTP; is this its gRPC port (grpc://)?"
+            "it closed the connection without an answer in HTTP; is this its gRPC port (grpc://), "
+            "or one with TLS (https://)?"
         )
     words = fault.message() if isinstance(fault, InferenceServerException) else str(fault)
     if "Failed parsing HTTP/2" in (words or ""):

@@ -6,6 +6,9 @@ could have sent its first query.
 
 from typing import TYPE_CHECKING, Any, Literal
 
+from inferometer_loadgen.headers import Headers
+from inferometer_loadgen.wire.tls import Tls
+
 if TYPE_CHECKING:
     import aiohttp
 
@@ -27,22 +30,54 @@ class RedirectedError(RuntimeError):
     """A server answered that something else should be asked; the message is a sentence."""
 
 
-def control_client(protocol: Literal["HTTP", "GRPC"], address: str, timeout_seconds: float) -> Any:
+def control_client(
+    protocol: Literal["HTTP", "GRPC"],
+    address: str,
+    *,
+    tls: Tls | None,
+    headers: Headers,
+    timeout_seconds: float,
+) -> Any:
     """Return a client for a server at host, port and path; it follows no redirect."""
     if protocol == "GRPC":
-        return _grpc_client(address)
-    return _http_client(address, timeout_seconds)
+        return _grpc_client(address, tls, headers)
+    return _http_client(address, tls, headers, timeout_seconds)
 
 
-def _grpc_client(address: str) -> Any:
+def _grpc_client(address: str, tls: Tls | None, headers: Headers) -> Any:
     from tritonclient.grpc import (  # type: ignore[import-untyped]  # noqa: PLC0415 - see above; it has no types
         aio,
     )
 
-    return aio.InferenceServerClient(address, channel_args=list(_CHANNEL_OPTIONS))
+    metadata = {name.lower(): value for name, value in headers}
+
+    class Client(aio.InferenceServerClient):  # type: ignore[misc]  # has no types
+        """Its own client, which sends our headers."""
+
+        def _get_metadata(self, headers: None) -> tuple[tuple[str, str], ...]:
+            del headers  # never given here
+            return tuple(metadata.items())
+
+    options: list[tuple[str, str | int]] = list(_CHANNEL_OPTIONS)
+    if tls is None:
+        return Client(address, channel_args=options)
+    host_and_port = address.partition("/")[0]
+    options += [
+        ("grpc.ssl_target_name_override", tls.server_name),
+        ("grpc.default_authority", host_and_port),
+    ]
+    files = tls.files
+    return Client(
+        address,
+        ssl=True,
+        root_certificates=files.authority,
+        certificate_chain=files.certificate,
+        private_key=files.key or files.certificate,
+        channel_args=options,
+    )
 
 
-def _http_client(address: str, timeout_seconds: float) -> Any:
+def _http_client(address: str, tls: Tls | None, headers: Headers, timeout_seconds: float) -> Any:
     from tritonclient.http import (  # type: ignore[import-untyped]  # noqa: PLC0415 - see above; it has no types
         aio,
     )
@@ -51,11 +86,15 @@ def _http_client(address: str, timeout_seconds: float) -> Any:
         """Its own client, whose one way to ask would follow redirects."""
 
         async def _get(
-            self, request_uri: str, headers: dict[str, str] | None, query_params: None
+            self, request_uri: str, headers: None, query_params: None
         ) -> "aiohttp.ClientResponse":
             del headers, query_params  # never given here
-            url = f"{self._url}/{request_uri}"
-            response: aiohttp.ClientResponse = await self._stub.get(url, allow_redirects=False)
+            response: aiohttp.ClientResponse = await self._stub.get(
+                f"{self._url}/{request_uri}",
+                allow_redirects=False,
+                headers=own,
+                server_hostname=None if tls is None else tls.server_name,
+            )
             if 300 <= response.status < 400:
                 response.release()
                 where = response.headers.get("Location", "")[:_LOCATION_CHARACTERS]
@@ -66,4 +105,6 @@ def _http_client(address: str, timeout_seconds: float) -> Any:
                 )
             return response
 
-    return Client(address, conn_timeout=timeout_seconds)
+    own = dict(headers)
+    context = None if tls is None else tls.context
+    return Client(address, conn_timeout=timeout_seconds, ssl=tls is not None, ssl_context=context)

@@ -2,7 +2,10 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from ipaddress import ip_address
+from pathlib import Path
+from urllib.parse import urlsplit
 
 from inferometer_api.plan import LoadPlan
 from inferometer_loadgen.board import Board
@@ -13,19 +16,24 @@ from inferometer_loadgen.control import (
     ModelRefusedError,
     endpoint_of,
 )
+from inferometer_loadgen.headers import read_headers
 from inferometer_loadgen.wire import Target
+from inferometer_loadgen.wire.tls import Tls, TlsFiles, tls_context
 
 SAME = ("model_sha256", "external_data_sha256")
 """Settings in which servers of one model do not differ."""
 
 
 class Servers:
-    """The servers of a plan, in its order. Raises InputRefusedError where one has no address."""
+    """The servers of a plan, in its order.
+
+    Raises InputRefusedError where one has no address or headers are malformed, and TlsRefusedError
+    where a certificate's file is not one.
+    """
 
     def __init__(self, plan: LoadPlan) -> None:
         self._plan = plan
-        protocol = plan.run.spec.load.protocol
-        self.endpoints = [endpoint_of(server.url, protocol) for server in plan.servers]
+        self.endpoints = endpoints_of(plan)
 
     async def described(self, board: Board) -> list[Described]:
         """Wait until every server is ready, and return what each says.
@@ -91,6 +99,8 @@ class Servers:
                 model_name=plan.model_name,
                 model_version=plan.model_version,
                 path_prefix=endpoint.path_prefix,
+                tls=endpoint.tls,
+                headers=endpoint.headers,
             )
             for endpoint in self.endpoints
         ]
@@ -118,6 +128,33 @@ class Servers:
         if len(addresses) == 1:
             return f"The server at {addresses[0]}"
         return f"One of the servers at {', '.join(addresses)}"
+
+
+def endpoints_of(plan: LoadPlan) -> list[Endpoint]:
+    """Return where the servers of a plan are, and how each is spoken to; raises as Servers."""
+    load = plan.run.spec.load
+    found = [endpoint_of(server.url, load.protocol) for server in plan.servers]
+    if plan.headers_file is not None:
+        headers = read_headers(Path(plan.headers_file))
+        found = [replace(each, headers=headers) for each in found]
+    if not any(_with_tls(server.url) for server in plan.servers):
+        return found
+    files = TlsFiles(
+        *(
+            None if name is None else Path(name)
+            for name in (plan.tls_ca_file, plan.tls_certificate_file, plan.tls_key_file)
+        )
+    )
+    context = tls_context(load.protocol, files)
+    name = None if load.tls is None else load.tls.server_name
+    return [
+        replace(each, tls=Tls(context, name or each.host, files)) if _with_tls(server.url) else each
+        for each, server in zip(found, plan.servers, strict=True)
+    ]
+
+
+def _with_tls(url: str) -> bool:
+    return urlsplit(url).scheme in {"https", "grpcs"}
 
 
 def identity(settings: dict[str, str]) -> str | None:

@@ -29,6 +29,7 @@ from inferometer_loadgen.trial import NoAnswerError, RequestRefusedError
 from inferometer_loadgen.verdict.breaches import Conditions, Measurement
 from inferometer_loadgen.verdict.judge import judge
 from inferometer_loadgen.wire import ConnectionFailedError
+from inferometer_loadgen.wire.tls import TlsRefusedError
 
 COMPLETE = Outcome(state="Complete", reason="Measured")
 
@@ -42,6 +43,7 @@ _FAULTS: dict[type[Exception], tuple[OutcomeState, str]] = {
     InputRefusedError: ("Refused", "InputRefused"),
     ModelRefusedError: ("Refused", "ModelRefused"),
     RedirectedError: ("Refused", "Redirected"),
+    TlsRefusedError: ("Refused", "TlsRefused"),
     RequestRefusedError: ("Refused", "RequestRefused"),
     ServerNotReadyError: ("Failed", "ServerNotReady"),
     NoAnswerError: ("Failed", "NoAnswer"),

@@ -5,9 +5,11 @@ exactly once through ``OnReply``, unless the driver cancelled it or closed the c
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal, NamedTuple, Protocol
+
+from inferometer_loadgen.wire.tls import Tls
 
 
 class FailureKind(StrEnum):
@@ -55,6 +57,10 @@ class Target:
     model_name: str
     model_version: str = ""
     path_prefix: str = ""
+    tls: Tls | None = None
+    """None: no TLS is spoken."""
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    """Of every request, beside its own; metadata with gRPC. They may be secret."""
 
 
 @dataclass(frozen=True, slots=True)

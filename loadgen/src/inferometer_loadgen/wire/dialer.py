@@ -1,12 +1,28 @@
-"""When is a lost connection opened again?"""
+"""How is a connection opened, and when is a lost one opened again?"""
 
 import asyncio
+import ssl
 from collections.abc import Awaitable, Callable
 
 from inferometer_loadgen.wire.contract import ConnectionFailedError, Target
+from inferometer_loadgen.wire.tls import refused_by_tls
 
 FIRST_DELAY_SECONDS = 0.01
 LONGEST_DELAY_SECONDS = 1.0
+
+
+async def connect(
+    loop: asyncio.AbstractEventLoop, protocol: Callable[[], asyncio.Protocol], target: Target
+) -> None:
+    """Open a transport to a target, with TLS where it speaks it; raises OSError."""
+    tls = target.tls
+    await loop.create_connection(
+        protocol,
+        target.host,
+        target.port,
+        ssl=None if tls is None else tls.context,
+        server_hostname=None if tls is None else tls.server_name,
+    )
 
 
 class Dialer:
@@ -25,6 +41,7 @@ class Dialer:
         timeout_seconds: float,
     ) -> None:
         self._where = f"{target.host}:{target.port}"
+        self._tls = target.tls
         self._connect = connect
         self._came_back = came_back
         self._timeout_seconds = timeout_seconds
@@ -44,9 +61,7 @@ class Dialer:
                 f"The connection to {self._where} was not open after {self._timeout_seconds:g} s."
             ) from None
         except (OSError, UnicodeError) as error:  # UnicodeError: a host that is no host name
-            raise ConnectionFailedError(
-                f"The connection to {self._where} could not be opened: {error}"
-            ) from error
+            raise ConnectionFailedError(self._failed(error)) from error
         finally:
             self._dialing = False
 
@@ -64,6 +79,11 @@ class Dialer:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})
+
+    def _failed(self, error: Exception) -> str:
+        if self._tls is not None and isinstance(error, ssl.SSLError):
+            return str(refused_by_tls(error, self._where, self._tls))
+        return f"The connection to {self._where} could not be opened: {error}"
 
     async def _redial(self) -> None:
         while True:

@@ -18,7 +18,7 @@ from inferometer_loadgen.wire.contract import (
     Reply,
     Target,
 )
-from inferometer_loadgen.wire.dialer import Dialer
+from inferometer_loadgen.wire.dialer import Dialer, connect
 from inferometer_loadgen.wire.grpc_engine import Event, GrpcEngine
 from inferometer_loadgen.wire.http1_connection import authority
 from inferometer_loadgen.wire.sentences import reason_of
@@ -40,12 +40,13 @@ def request_headers(target: Target) -> list[hpack.Field]:
     """Give the headers of every request, in the order they are sent."""
     return [
         (b":method", b"POST"),
-        (b":scheme", b"http"),
+        (b":scheme", b"http" if target.tls is None else b"https"),
         (b":path", _METHOD),
         (b":authority", authority(target).encode("ascii")),
         (b"te", b"trailers"),
         (b"content-type", b"application/grpc"),
         (b"user-agent", b"inferometer"),
+        *((name.lower().encode("ascii"), value.encode("ascii")) for name, value in target.headers),
     ]
 
 
@@ -219,7 +220,7 @@ class GrpcConnection:
     async def _connect(self) -> None:
         loop = asyncio.get_running_loop()
         session = _Session(self._blocks, self._replied, self._on_event)
-        await loop.create_connection(lambda: session, self._target.host, self._target.port)
+        await connect(loop, lambda: session, self._target)
         try:
             await session.ready
         except BaseException:

@@ -16,7 +16,7 @@ from inferometer_loadgen.wire.contract import (
     Prepared,
     Target,
 )
-from inferometer_loadgen.wire.dialer import Dialer
+from inferometer_loadgen.wire.dialer import Dialer, connect
 from inferometer_loadgen.wire.http1_parser import ReplyParser
 from inferometer_loadgen.wire.sentences import reason_of
 
@@ -43,6 +43,7 @@ def _head(target: Target, encoded: EncodedRequest) -> bytes:
         "User-Agent: inferometer",
         f"Content-Type: application/{'octet-stream' if binary else 'json'}",
         f"Content-Length: {len(encoded.payload)}",
+        *(f"{name}: {value}" for name, value in target.headers),
     ]
     if binary:
         lines.append(f"Inference-Header-Content-Length: {encoded.json_length}")
@@ -180,7 +181,7 @@ class Http1Connection(asyncio.Protocol):
 
     async def _connect(self) -> None:
         loop = asyncio.get_running_loop()
-        await loop.create_connection(lambda: self, self._target.host, self._target.port)
+        await connect(loop, lambda: self, self._target)
         if self._transport is None:
             raise ConnectionResetError("the server closed it at once.")
 
