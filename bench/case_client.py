@@ -8,10 +8,9 @@ from typing import Any
 from bench.case import Case, Figures, Place, Row, Side, Source, Turn, Unit
 from bench.figures import Bound
 from bench.load_generator import measured_load
-from bench.model_files import TINY
+from bench.model_files import TINY, Protocol
 from bench.processes import Child, started
 from bench.servers import Server, check_tiny, inferometer_server
-from bench.traffic import Protocol
 from bench.wrk import require_wrk, run_wrk
 
 _WRK = "wrk, 8 connections"

@@ -86,8 +86,8 @@ writing the reply. wrk keeps 8 requests outstanding on 8 connections from a core
 server has one core for all its threads and processes. *Requests per second* is what wrk counted,
 *requests per server CPU second* divides its count by the user and system seconds of the server's
 processes meanwhile, which other load on the machine distorts less. The peer is Triton's server with
-its Python backend, whose model adds the same numbers with numpy: one instance, metrics and gRPC
-off, else its own defaults (more or fewer HTTP threads made no difference). The goal is 20,000
+its Python backend, whose model adds the same numbers with numpy: one instance, metrics off,
+else its own defaults (more or fewer HTTP threads made no difference). The goal is 20,000
 requests a second on one core, or three times the peer. Each server's sum is checked before.""",
     commands=(
         ".venv/bin/python bench/run.py --case tiny-under-wrk",

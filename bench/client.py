@@ -19,8 +19,8 @@ from time import perf_counter, process_time
 
 import grpc  # type: ignore[import-untyped]  # ships no types
 import uvloop
-from bench.model_files import MEASURANDS, Measurand
-from bench.traffic import Protocol, expectation, request_of, target_of
+from bench.model_files import MEASURANDS, Measurand, Protocol
+from bench.traffic import expectation, request_of, target_of
 
 from inferometer_loadgen.replies import EVERY
 from inferometer_loadgen.wire import Connection, EncodedRequest, Failure, Reply

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.case import Place
-from bench.model_files import TINY
+from bench.model_files import TINY, Protocol
 from bench.processes import BenchError, on_core
 from bench.servers import Server
-from bench.traffic import Protocol
 
 from inferometer_api.launch import load_command, load_plan
 from inferometer_api.plan import PlannedServer

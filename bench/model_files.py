@@ -8,6 +8,7 @@ writes one of them to a file.
 import argparse
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from inferometer_api.result import Tensor
 from inferometer_models import zoo
 
 FloatArray = NDArray[np.float32]
+Protocol = Literal["HTTP", "GRPC"]
 
 TINY_WEIGHTS: FloatArray = np.arange(1, 5, dtype=np.float32)
 """What the tiny model adds to its four numbers."""

@@ -80,19 +80,19 @@ def require_triton() -> None:
 @contextmanager
 def triton_server(place: Place) -> Iterator[Server]:
     """Run Triton with its Python backend on the server's core; its model is numpy's addition."""
-    port = _free_port()
+    port, grpc_port = _free_port(), _free_port()
     with started(
         "Triton",
-        triton_command(place.folder, port),
+        triton_command(place.folder, port, grpc_port),
         core=place.server_core,
         folder=place.folder,
         environment={**_library_path(), "PYTHONPATH": str(triton_home() / "packages")},
     ) as process:
         wait_for_http(process, port, "/v2/health/ready")
-        yield Server(process, port, 0)
+        yield Server(process, port, grpc_port)
 
 
-def triton_command(folder: Path, port: int) -> list[str]:
+def triton_command(folder: Path, port: int, grpc_port: int) -> list[str]:
     """Return Triton's command line, and lay out in `folder` the backend that it names."""
     # The backend runs the stub beside it: the one for this Python's version.
     backend = folder / "backends" / "python"
@@ -107,7 +107,8 @@ def triton_command(folder: Path, port: int) -> list[str]:
         f"--backend-directory={backend.parent}",
         f"--http-port={port}",
         "--http-address=127.0.0.1",
-        "--allow-grpc=false",
+        f"--grpc-port={grpc_port}",
+        "--grpc-address=127.0.0.1",
         "--allow-metrics=false",
     ]
 

@@ -1,17 +1,14 @@
 """What are the bytes of the requests that are sent, and what must come back?"""
 
 import socket
-from typing import Literal
 
-from bench.model_files import Measurand
+from bench.model_files import Measurand, Protocol
 from bench.processes import BenchError
 
 from inferometer_loadgen.encode import Encoder
 from inferometer_loadgen.replies import Expectation
 from inferometer_loadgen.wire import EncodedRequest, Target
 from inferometer_loadgen.wire.connection import prepare
-
-Protocol = Literal["HTTP", "GRPC"]
 
 
 def request_of(measurand: Measurand, protocol: Protocol) -> EncodedRequest:
