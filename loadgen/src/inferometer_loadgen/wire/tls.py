@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NoReturn
 
-from inferometer_loadgen.wire.sentences import bounded
-
 _ALPN = {"HTTP": "http/1.1", "GRPC": "h2"}
 _UNKNOWN_AUTHORITY = frozenset({2, 7, 18, 19, 20, 21, 24, 79})
 """OpenSSL's X509_V_ERR_* that say: signed by nobody who is trusted."""
@@ -148,4 +146,4 @@ def _unproved(error: ssl.SSLCertVerificationError, where: str, tls: Tls) -> str:
 def _told(error: OSError) -> str:
     if isinstance(error, ssl.SSLError) and error.reason:
         return error.reason.replace("_", " ").lower()
-    return bounded(error.strerror or str(error))
+    return error.strerror or str(error)
