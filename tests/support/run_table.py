@@ -203,6 +203,11 @@ BROKEN_RULES = (
         "spec.scenarios[0].burst",
     ),
     Row("the least above the most", a_run(validity={"minDurationSeconds": 601}), "spec.validity"),
+    Row(
+        "MLPerf's rules in less than its duration",
+        a_run(validity={"rules": "MLPerf", "maxDurationSeconds": 599}),
+        "spec.validity",
+    ),
     *(
         Row(
             f"{kind} larger than the server's batch",

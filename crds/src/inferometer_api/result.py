@@ -306,7 +306,7 @@ class EarlyStopping(Document):
 beyond the estimate."""
     required_queries: Count | None = None
     """How many queries it takes, with so many overshoots, to know that the percentile keeps the \
-bound."""
+bound. Without a bound: how many an estimate takes, where these are too few."""
     estimate_nanoseconds: Count | None = None
     """Without a bound: what the percentile is at most. Absent where the queries are too few to \
 know one."""

@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, StringConstraints
 
-from inferometer_api import patterns
+from inferometer_api import mlperf, patterns
 from inferometer_api.document import Decimal, DnsLabel, Document, Integral
 from inferometer_api.rules import Rule, Unique, exactly_one, same_order
 
@@ -221,7 +221,7 @@ class Validity(Document):
     """What must hold for each scenario."""
 
     rules: Literal["Default", "MLPerf"] = "Default"
-    """MLPerf: the minimums of MLPerf Inference for each scenario."""
+    """MLPerf: also the minimums of MLPerf Inference for each scenario that it has."""
 
     warm_up: Literal["Fixed", "UntilSteady"] = "Fixed"
     """Fixed: warmUpSeconds; UntilSteady: until three windows differ by less than 10 %."""
@@ -249,4 +249,29 @@ class Validity(Document):
             holds=lambda validity: validity.min_duration_seconds <= validity.max_duration_seconds,
             field="minDurationSeconds",
         ),
+        Rule(
+            cel=f"self.rules != 'MLPerf' || self.maxDurationSeconds >= {mlperf.DURATION_SECONDS}",
+            message=f"rules MLPerf measure each scenario for {mlperf.DURATION_SECONDS} s at least: "
+            "raise maxDurationSeconds",
+            holds=lambda validity: (
+                validity.rules != "MLPerf"
+                or validity.max_duration_seconds >= mlperf.DURATION_SECONDS
+            ),
+            field="maxDurationSeconds",
+        ),
     )
+
+    def raised(self, kind: str) -> "Validity":
+        """Return what must hold for this kind of scenario: MLPerf's minimums where it has them.
+
+        Only with `rules: MLPerf`. What `offline` sends at least is `mlperf.Minimums.samples`.
+        """
+        least = mlperf.mlperf_minimums(kind)
+        if self.rules != "MLPerf" or least is None:
+            return self
+        return self.model_copy(
+            update={
+                "min_duration_seconds": max(self.min_duration_seconds, least.duration_seconds),
+                "min_queries": max(self.min_queries, least.queries),
+            }
+        )

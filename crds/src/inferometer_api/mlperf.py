@@ -1,0 +1,34 @@
+"""Which minimums does MLPerf Inference set for each of its scenarios?
+
+Durations and percentiles: "Scenarios" of MLPerf's inference_rules.adoc (github.com/mlcommons/
+inference_policies) and mlperf.conf of the mlcommons-loadgen sdist, 6.0.17. Queries: mlperf.conf,
+and where it has none LoadGen's own default (test_settings.h).
+"""
+
+from dataclasses import dataclass
+
+DURATION_SECONDS = 600
+"""Every scenario is measured at least so long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Minimums:
+    """What a scenario takes at least."""
+
+    duration_seconds: int
+    queries: int = 1
+    samples: int = 1
+
+
+MINIMUMS = {
+    "singleStream": Minimums(DURATION_SECONDS, queries=100),
+    "multiStream": Minimums(DURATION_SECONDS, queries=662),
+    "server": Minimums(DURATION_SECONDS, queries=100),
+    "offline": Minimums(DURATION_SECONDS, samples=24_576),
+}
+"""By the kind of a scenario; MLPerf has no others."""
+
+
+def mlperf_minimums(kind: str) -> Minimums | None:
+    """Return the minimums of a kind of scenario; None of one that MLPerf does not have."""
+    return MINIMUMS.get(kind)
