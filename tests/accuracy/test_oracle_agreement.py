@@ -1,0 +1,142 @@
+"""Do counts and latencies agree with those of a server that knows the answers?"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from inferometer_api.result import Distribution, Step
+from support.agreement import (
+    above,
+    below,
+    closed_loop_bounds,
+    exceptions_beyond,
+    latencies,
+    nearest_rank,
+)
+from support.load_runs import a_plan, measure
+from support.oracle_process import Integers, OracleProcess, Seen, oracle_process
+
+MS = 1_000_000
+SEED = 20_261_121
+BOTH = pytest.mark.parametrize("protocol", ["HTTP", "GRPC"])
+LAWS = ("fixed", "exponential", "bimodal")
+
+
+@pytest.fixture(scope="module")
+def oracle() -> Iterator[OracleProcess]:
+    """Give an oracle that all tests of this file give orders to in turn."""
+    with oracle_process() as running:
+        yield running
+
+
+def delays_by(law: str) -> Integers:
+    """Return delays of 10 ms and more by a law: of each inference in turn."""
+    random = np.random.default_rng(SEED)
+    match law:
+        case "fixed":
+            return np.full(4096, 10 * MS)
+        case "exponential":
+            return 10 * MS + np.rint(random.exponential(8 * MS, 4096)).astype(np.int64)
+        case _:
+            return np.where(random.random(4096) < 0.2, 35 * MS, 10 * MS)
+
+
+def measured(
+    oracle: OracleProcess,
+    protocol: str,
+    scenario: Mapping[str, Any],
+    seconds: int = 1,
+    **load: object,
+) -> tuple[Step, Seen]:
+    """Measure one step; return it and the inferences of its window, in order of receipt."""
+    plan = a_plan(
+        oracle.url(protocol),
+        scenario,
+        load={"seed": SEED, **load},
+        validity={"minDurationSeconds": seconds},
+    )
+    run = measure(plan)
+    assert run.exit_code == 0, run.outcome.message
+    (step,) = run.scenarios[0].steps
+    seen = oracle.report()
+    # Counts are equal, exactly: nothing is lost, nothing is counted twice.
+    assert len(seen) == step.counts.queries + step.warm_up_queries
+    assert step.counts.failed == 0
+    assert (seen.sent > 0).all()
+    return step, seen[step.warm_up_queries :]
+
+
+def assert_percentiles(of: Distribution) -> None:
+    """Percentiles are the histogram's own values of nearest rank."""
+    ours = latencies(of)
+    for each in of.percentiles:
+        high = int(ours.high[nearest_rank(each.percentile, of.count) - 1])
+        assert each.nanoseconds == min(high, of.max_nanoseconds), each.percentile
+
+
+@BOTH
+@pytest.mark.parametrize("law", ["at once", *LAWS])
+def test_one_client_sees_the_oracles_times_within_its_gaps(
+    oracle: OracleProcess, tell: Callable[[str], None], protocol: str, law: str
+) -> None:
+    """With one query at a time every latency lies between the oracle's time and its two gaps."""
+    delays = np.zeros(1, np.int64) if law == "at once" else delays_by(law)
+    oracle.obey(delays)
+    step, seen = measured(oracle, protocol, {"singleStream": {}})
+    assert step.latency is not None
+    ours = latencies(step.latency)
+    most = closed_loop_bounds(seen)
+    assert below(ours, seen.own) == 0
+    assert above(ours, most) == 0
+    assert seen.own.mean() <= step.latency.mean_nanoseconds + 1
+    # The ends are without a gap on one side, and the window's own length bounds them together.
+    assert step.latency.mean_nanoseconds * len(seen) <= step.duration_nanoseconds + len(seen)
+    assert_percentiles(step.latency)
+    costs = (most - seen.own)[1:-1]
+    tell(f"seed {SEED}, {len(seen)} queries, the wire's cost at most {_microseconds(costs)}")
+
+
+@BOTH
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("arrivals", ["Poisson", "Constant"])
+def test_open_loop_latencies_are_the_oracles_and_the_wires(
+    oracle: OracleProcess, tell: Callable[[str], None], protocol: str, law: str, arrivals: str
+) -> None:
+    """What a delayed query costs beyond its delay is what one that is answered at once costs.
+
+    A coin decides which of them are answered at once; so the two kinds meet the same disturbances,
+    and of both the same share may be slower than any limit, but for chance.
+    """
+    random = np.random.default_rng(SEED)
+    delays = delays_by(law) * (random.random(4096) < 0.5)
+    oracle.obey(delays)
+    scenario = {"server": {"targetQps": 250, "arrivals": arrivals}}
+    connections = 64 if protocol == "HTTP" else 2
+    step, seen = measured(oracle, protocol, scenario, seconds=3, connections=connections)
+    assert step.latency is not None
+    assert step.counts.scheduled == len(seen)
+    ours = latencies(step.latency)
+    assert below(ours, seen.own) == 0
+    assert_percentiles(step.latency)
+    at_once = (seen.due == seen.received).sum()
+    delayed = len(seen) - int(at_once)
+    judged: list[int] = []
+    for rank in (1, 4, int(at_once) // 20, int(at_once) // 8, int(at_once) // 4):
+        cost = int(ours.high[at_once - rank])
+        if cost >= 10 * MS:
+            continue  # it may be a delayed one: the machine was busy
+        # Waking from a sleep costs as well; the oracle's own timers tell how much.
+        woken = np.sort((seen.sent - seen.due)[seen.due > seen.received])
+        cost += int(woken[delayed - max(1, rank * delayed // int(at_once))])
+        exceptions = rank - 1 + exceptions_beyond(rank, int(at_once), delayed)
+        assert above(ours, seen.own + cost, exceptions) == 0, (rank, cost)
+        judged.append(cost)
+    assert judged, "A quarter of the queries took 10 ms on the wire: too busy to be judged."
+    tell(f"seed {SEED}, {len(seen)} queries, the wire's cost {_microseconds(np.array(judged))}")
+
+
+def _microseconds(costs: Integers) -> str:
+    low, high = (round(int(each) / 1000) for each in np.quantile(costs, (0.5, 1)))
+    return f"{low} us in the median, {high} us once"

@@ -1,0 +1,91 @@
+"""How does the oracle speak HTTP: as little of it as a load generator needs?"""
+
+import asyncio
+import json
+from collections.abc import Callable
+from itertools import count
+from typing import Any, cast
+
+from typing_extensions import override
+
+from support.oracle import MODEL, WIDTH
+
+Take = Callable[[int, int, Callable[[], None]], None]
+"""Takes samples, connection and what sends the reply of an inference."""
+
+DOCUMENTS: dict[str, dict[str, Any]] = {
+    "/v2": {"name": "oracle", "version": "1", "extensions": ["binary_tensor_data"]},
+    "/v2/health/ready": {},
+    f"/v2/models/{MODEL}/ready": {},
+    f"/v2/models/{MODEL}": {
+        "name": MODEL,
+        "versions": ["1"],
+        "platform": "oracle",
+        "inputs": [{"name": "x", "datatype": "FP32", "shape": [-1, WIDTH]}],
+        "outputs": [{"name": "y", "datatype": "FP32", "shape": [-1, WIDTH]}],
+    },
+}
+"""What is answered to GET."""
+
+_INFER = f"/v2/models/{MODEL}/infer"
+_connections = count()
+
+
+class HttpFront(asyncio.Protocol):
+    """One connection: requests with a Content-Length, one after the other."""
+
+    def __init__(self, take: Take) -> None:
+        self._take = take
+        self._number = next(_connections)
+        self._buffer = b""
+        self._transport: asyncio.Transport
+
+    @override
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        while (end := self._buffer.find(b"\r\n\r\n")) >= 0:
+            first, *lines = self._buffer[:end].decode("latin-1").split("\r\n")
+            fields = {name.lower(): value for name, _, value in (x.partition(": ") for x in lines)}
+            whole = end + 4 + int(fields.get("content-length", "0"))
+            if len(self._buffer) < whole:
+                return
+            body, self._buffer = self._buffer[end + 4 : whole], self._buffer[whole:]
+            self._answer(first.split(" ")[1], fields, body)
+
+    def _answer(self, path: str, fields: dict[str, str], body: bytes) -> None:
+        if path == _INFER:
+            length = int(fields.get("inference-header-content-length", len(body)))
+            samples = json.loads(body[:length])["inputs"][0]["shape"][0]
+            reply = inference_reply(samples)
+            self._take(samples, self._number, lambda: self._write(reply))
+            return
+        document = DOCUMENTS.get(path)
+        status = b"404 Not Found" if document is None else b"200 OK"
+        told = json.dumps(document or {}).encode()
+        self._write(b"HTTP/1.1 %b\r\nContent-Length: %d\r\n\r\n%b" % (status, len(told), told))
+
+    def _write(self, reply: bytes) -> None:
+        if not self._transport.is_closing():
+            self._transport.write(reply)
+
+
+def inference_reply(samples: int) -> bytes:
+    """Return a reply of zeros with a binary tensor."""
+    tensor = bytes(4 * samples * WIDTH)
+    output = {
+        "name": "y",
+        "datatype": "FP32",
+        "shape": [samples, WIDTH],
+        "parameters": {"binary_data_size": len(tensor)},
+    }
+    head = json.dumps({"model_name": MODEL, "outputs": [output]}).encode()
+    return b"HTTP/1.1 200 OK\r\n%bContent-Length: %d\r\n\r\n%b%b" % (
+        b"Inference-Header-Content-Length: %d\r\n" % len(head),
+        len(head) + len(tensor),
+        head,
+        tensor,
+    )
