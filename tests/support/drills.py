@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from inferometer_loadgen.drive import ClosedLoop, Driver, OpenLoop, Queries, Schedules
 from inferometer_loadgen.recorder import Recorder, Tallied
 from inferometer_loadgen.schedule import Constant, Poisson, Stream, generator
-from inferometer_loadgen.steps import End, StepPlan
+from inferometer_loadgen.steps import Closed, End, StepPlan
 from inferometer_loadgen.wire import Failure, FailureKind, Prepared, Reply
 from support.simulated import (
     SECOND,
@@ -71,7 +71,8 @@ class Drill:
         site = a_site(self.loop, self.lateness)
         queries = Queries([[Prepared((b"",))]] * len(self.servers), self.check, self.timeout_ns)
         if self.milli_qps is None:
-            return ClosedLoop(site, self.recorder, queries, self.step)
+            closed = self.step.loop if isinstance(self.step.loop, Closed) else Closed()
+            return ClosedLoop(site, self.recorder, queries, self.step, closed)
         schedules = Schedules(
             warm_up=Constant(self.milli_qps),
             measured=(

@@ -1,7 +1,7 @@
 """Do the live metrics of a load generator say what goes on, and stay what they were?"""
 
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import Literal, cast, get_args
 
 import numpy as np
 import pytest
@@ -18,8 +18,10 @@ from support.exposed import Series, families, samples
 from support.load_runs import a_plan
 
 RUN = {"run_namespace": "local", "run": "test"}
-STAGES = ("WaitingForServer", "Preparing", "Idle", "WarmUp", "Measuring", "Draining")
-Stage = Literal["WaitingForServer", "Preparing", "Idle", "WarmUp", "Measuring", "Draining"]
+Stage = Literal[
+    "WaitingForWorkers", "WaitingForServer", "Preparing", "Idle", "WarmUp", "Measuring", "Draining"
+]
+STAGES = get_args(Stage)
 
 
 @dataclass(slots=True)

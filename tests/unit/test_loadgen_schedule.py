@@ -2,8 +2,8 @@
 
 import hashlib
 import math
+from collections.abc import Iterator
 from fractions import Fraction
-from itertools import islice
 
 import numpy as np
 import pytest
@@ -12,16 +12,23 @@ from hypothesis import strategies as st
 
 from inferometer_loadgen.schedule import (
     Constant,
+    EndlessArrivals,
+    Limits,
     MeasuredArrivals,
     Offsets,
+    PhasedPoisson,
     Poisson,
+    Replay,
     Schedule,
     Stream,
     arrivals,
     generator,
-    one_by_one,
+    probe_seed,
 )
+from inferometer_loadgen.steps import SECOND_NS, Bursts, Share
 
+BURSTS = Bursts(50_000, 800_000, SECOND_NS // 2, 2 * SECOND_NS)
+PROBE_SEEDS = [2195756909, 3134381565]
 RATES = st.integers(1, 10_000_000_000 - 1)
 
 
@@ -107,11 +114,25 @@ def test_streams_of_a_seed_are_independent() -> None:
     assert not np.array_equal(measured, warm_up)
 
 
+def one_by_one(schedule: Schedule) -> Iterator[int]:
+    """Yield a schedule's arrivals one after the other."""
+    while True:
+        yield from schedule.take(64).tolist()
+
+
+def within(window: MeasuredArrivals) -> list[int]:
+    """Return a share's arrivals within its window."""
+    found: list[int] = []
+    while not window.is_complete:
+        found += window.take().tolist()
+    return found
+
+
 @settings(max_examples=50, deadline=None)
 @given(
-    st.integers(1, 10**6),
+    st.integers(10**3, 10**7),
     st.integers(1, 10**10),
-    st.integers(1, 500),
+    st.integers(1, 5000),
     st.integers(0, 10**10),
 )
 def test_a_window_ends_when_both_minimums_hold(
@@ -119,10 +140,8 @@ def test_a_window_ends_when_both_minimums_hold(
 ) -> None:
     """A window has just the arrivals before its least duration, and more until there are enough."""
     longest_ns = least_ns + extra_ns
-    window = MeasuredArrivals(Constant(milli_qps), least_ns, least_count, longest_ns)
-    found = list(islice(window, 20_000))
-    if len(found) == 20_000:
-        return
+    window = MeasuredArrivals(Constant(milli_qps), Limits(least_ns, least_count, longest_ns))
+    found = within(window)
     expected: list[int] = []
     for offset in one_by_one(Constant(milli_qps)):
         enough = len(expected) >= least_count and offset >= least_ns
@@ -137,3 +156,95 @@ def test_a_window_ends_when_both_minimums_hold(
     else:
         assert least_ns <= window.duration_ns <= longest_ns
     assert not found or found[-1] <= window.duration_ns
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    workers=st.integers(1, 40),
+    least_count=st.integers(1, 5000),
+    kind=st.sampled_from(["Poisson", "Bursts", "Replay"]),
+)
+def test_shares_are_the_schedule(seed: int, workers: int, least_count: int, kind: str) -> None:
+    """Worker i has the arrivals k with k % N == i, and all agree on when the window ends."""
+    limits = Limits(
+        2 * SECOND_NS, least_count, 30 * SECOND_NS, last=700 if kind == "Replay" else None
+    )
+
+    def schedule() -> Schedule:
+        match kind:
+            case "Poisson":
+                return poisson(200_000, seed)
+            case "Bursts":
+                return PhasedPoisson(BURSTS, seed, Stream.MEASURED)
+            case _:
+                return Replay(poisson(200_000, seed).take(700))
+
+    whole = MeasuredArrivals(schedule(), limits)
+    arrivals_of_all = within(whole)
+    for index in range(workers):
+        share = MeasuredArrivals(schedule(), limits, Share(index, workers))
+        assert within(share) == arrivals_of_all[index::workers]
+        assert share.duration_ns == whole.duration_ns
+        assert share.ended_early == whole.ended_early
+        assert share.count == whole.count
+        warm_up = EndlessArrivals(schedule(), Share(index, workers))
+        found = np.concatenate([warm_up.take() for _ in range(3)])
+        assert np.array_equal(found, schedule().take(3 * 1024)[index::workers])
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.lists(st.integers(0, 300), max_size=8))
+def test_no_block_size_changes_bursts_or_a_replay(seed: int, sizes: list[int]) -> None:
+    """Bursts and a replayed trace are the same, whatever the blocks that they are made in."""
+    asked = Bursts(2_000, 50_000, SECOND_NS, 3 * SECOND_NS)
+    whole = PhasedPoisson(asked, seed, Stream.MEASURED).take(sum(sizes))
+    assert np.array_equal(in_blocks(PhasedPoisson(asked, seed, Stream.MEASURED), sizes), whole)
+    assert (np.diff(whole) >= 0).all()
+    times = poisson(1_000, seed).take(37)
+    replayed = Replay(times).take(sum(sizes))
+    assert np.array_equal(in_blocks(Replay(times), sizes), replayed)
+    assert (np.diff(replayed) >= 0).all()
+    assert np.array_equal(replayed[:37], times[: len(replayed)])
+
+
+@pytest.mark.parametrize("seed", [0, 1, 42])
+def test_bursts_are_poisson_at_both_rates(seed: int) -> None:
+    """Counts in burst and base have the asked mean, and their variance is their mean."""
+    asked = Bursts(40_000, 400_000, SECOND_NS, 4 * SECOND_NS)
+    periods = 400
+    offsets = PhasedPoisson(asked, seed, Stream.MEASURED).take(periods * 500 * 12 // 10)
+    seconds = np.bincount(offsets // SECOND_NS, minlength=4 * periods)[: 4 * periods]
+    by_place = seconds.reshape(periods, 4)
+    for counts, mean in ((by_place[:, 0], 400), (by_place[:, 1:].ravel(), 40)):
+        assert abs(counts.mean() - mean) < 4 * math.sqrt(mean / len(counts))
+        # The variance of a sample variance of n Poisson counts is near 2 mean^2 / n.
+        assert abs(counts.var() - mean) < 5 * mean * math.sqrt(2 / len(counts))
+
+
+def test_streams_and_phases_of_bursts_are_independent() -> None:
+    """Warm-up and window draw apart, and so does each period."""
+    measured = PhasedPoisson(BURSTS, 7, Stream.MEASURED).take(2000)
+    assert not np.array_equal(measured, PhasedPoisson(BURSTS, 7, Stream.WARM_UP).take(2000))
+    first = measured[measured < BURSTS.burst_ns]
+    second = measured[(measured >= BURSTS.period_ns)] - BURSTS.period_ns
+    assert not np.array_equal(first[:20], second[:20])
+
+
+def test_a_trace_ends_with_its_last_arrival() -> None:
+    """The window is as long as the trace, whatever the minimums; a maximum cuts it."""
+    times = np.array([0, 5, 5, 2 * SECOND_NS], np.int64)
+    short = MeasuredArrivals(Replay(times), Limits(60 * SECOND_NS, 1024, 600 * SECOND_NS, 4))
+    assert within(short) == times.tolist()
+    assert (short.duration_ns, short.ended_early) == (2 * SECOND_NS, False)
+    cut = MeasuredArrivals(Replay(times), Limits(SECOND_NS, 1, SECOND_NS, 4))
+    assert within(cut) == [0, 5, 5]
+    assert (cut.duration_ns, cut.ended_early) == (SECOND_NS, True)
+
+
+def test_the_seed_of_a_probe_is_fixed() -> None:
+    """Each probe of a search has a seed of its own, the same in every version."""
+    seeds = [probe_seed(42, probe) for probe in range(100)]
+    assert seeds[:2] == PROBE_SEEDS
+    assert len(set(seeds)) == 100
+    assert all(0 <= seed < 2**32 for seed in seeds)

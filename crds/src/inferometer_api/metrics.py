@@ -95,8 +95,8 @@ LOAD_LAG = Metric(
 LOAD_STAGE = Metric(
     "inferometer_load_stage",
     "gauge",
-    "1 for the stage that the load generator is in: WaitingForServer, Preparing, Idle, WarmUp, "
-    "Measuring or Draining; 0 for the others.",
+    "1 for the stage that the load generator is in: WaitingForWorkers, WaitingForServer, "
+    "Preparing, Idle, WarmUp, Measuring or Draining; 0 for the others.",
     (*_RUN, "scenario", "step", "stage"),
 )
 LOAD_TARGET = Metric(
@@ -162,6 +162,13 @@ SERVER_BATCH = Metric(
     "inferometer_server_batch_size",
     "histogram",
     "Samples per execution of the model; 1 where the first axis of its inputs is not open.",
+    _SERVED,
+    _BATCH_BUCKETS,
+)
+SERVER_JOINED = Metric(
+    "inferometer_server_joined_requests",
+    "histogram",
+    "Requests per execution of the model: more than 1 only with dynamic batching.",
     _SERVED,
     _BATCH_BUCKETS,
 )
@@ -390,6 +397,7 @@ METRICS: dict[Component, tuple[Metric, ...]] = {
         SERVER_QUEUE,
         SERVER_COMPUTE,
         SERVER_BATCH,
+        SERVER_JOINED,
     ),
     "node agent": (
         NODE_ENERGY,

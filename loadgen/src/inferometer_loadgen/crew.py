@@ -4,7 +4,8 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from pathlib import Path
+from typing import Protocol, assert_never
 
 from inferometer_api.load import Load
 from inferometer_api.result import Tensor
@@ -20,17 +21,30 @@ from inferometer_loadgen.drive import (
 )
 from inferometer_loadgen.encode import Encoder
 from inferometer_loadgen.inputs import Source
-from inferometer_loadgen.pace import TimerPacer
+from inferometer_loadgen.layout import layout, part_of
+from inferometer_loadgen.pace import SpinPacer, TimerPacer
 from inferometer_loadgen.pool import make_pool
 from inferometer_loadgen.recorder import Recorder
 from inferometer_loadgen.replies import Expectation, data_dependent
-from inferometer_loadgen.schedule import Stream, arrivals
-from inferometer_loadgen.steps import WHOLE, Open, Share, Steady, StepPlan
+from inferometer_loadgen.schedule import PhasedPoisson, Replay, Stream, arrivals
+from inferometer_loadgen.steps import (
+    WHOLE,
+    Arrivals,
+    Bursts,
+    Closed,
+    Open,
+    Recorded,
+    Share,
+    Steady,
+    StepPlan,
+)
+from inferometer_loadgen.trace import read_trace
 from inferometer_loadgen.trial import Trial, try_requests
 from inferometer_loadgen.wire import Connection, OnCapacity, OnReply, Prepared, Reply, Target
 from inferometer_loadgen.wire.connection import open_connection
 
 _NS_PER_MS = 1_000_000
+_STREAMS = (Stream.WARM_UP, Stream.MEASURED)
 
 
 class Crew(Protocol):
@@ -66,13 +80,13 @@ class Hand:
         source = self.source(plan.batch_size)
         pools = await make_pool(source, self.encoder, self.targets, self.told)
         trial = await self._try(scenario, plan, pools)
-        recorder = Recorder()
+        recorder = Recorder(None if plan.judged is None else plan.judged.bound_ns)
         recorder.tallied.warm_up_queries = trial.sent
-        driver = self._driver(plan, recorder, pools, self._check(plan, trial))
-        # A closed loop has one query outstanding and needs one connection.
-        streams = self.load.streams_per_connection if driver.open_loop else 1
-        count = self.load.connections if driver.open_loop else 1
-        driver.lay_out([_opener(target, streams) for target in self.targets], count)
+        part = part_of(plan, self.share)
+        driver = self._driver(part, recorder, pools, self._check(plan, trial))
+        room = layout(self.load, part.loop, self.share)
+        openers = [_opener(target, room.streams) for target in self.targets]
+        driver.lay_out(openers, room.connections)
         return driver
 
     async def _try(
@@ -104,17 +118,41 @@ class Hand:
         check: Callable[[Reply], str | None],
     ) -> Driver:
         loop = asyncio.get_running_loop()
-        site = Site(loop, time.monotonic_ns, lambda wake: TimerPacer(loop, wake))
+        spins = self.load.pacing == "Spin"
+        site = Site(
+            loop,
+            time.monotonic_ns,
+            lambda wake: (SpinPacer if spins else TimerPacer)(loop, wake),
+        )
         queries = Queries(pools, check, self.load.request_timeout_milliseconds * _NS_PER_MS)
         match plan.loop:
-            case Open(arrivals=Steady(kind=kind, milli_qps=rate)):
-                schedules = Schedules(
-                    warm_up=arrivals(kind, rate, plan.seed, Stream.WARM_UP),
-                    measured=arrivals(kind, rate, plan.seed, Stream.MEASURED),
-                )
+            case Open(arrivals=asked):
+                schedules = schedules_of(asked, plan.seed, self.share)
                 return OpenLoop(site, recorder, queries, plan, schedules)
+            case Closed() as closed:
+                return ClosedLoop(site, recorder, queries, plan, closed)
             case _:
-                return ClosedLoop(site, recorder, queries, plan)
+                assert_never(plan.loop)
+
+
+def schedules_of(asked: Arrivals, seed: int, share: Share) -> Schedules:
+    """Return when the queries of an open loop arrive; raises TraceRefusedError.
+
+    The warm-up has the scenario's own load: of a rate from a stream of its own, of a trace its
+    beginning.
+    """
+    match asked:
+        case Steady(kind=kind, milli_qps=rate):
+            warm_up, measured = (arrivals(kind, rate, seed, each) for each in _STREAMS)
+            return Schedules(warm_up, measured, share=share)
+        case Bursts():
+            warm_up, measured = (PhasedPoisson(asked, seed, each) for each in _STREAMS)
+            return Schedules(warm_up, measured, share=share)
+        case Recorded(file=file, milli_time_scale=scale):
+            times = read_trace(Path(file), scale)
+            return Schedules(Replay(times), Replay(times), len(times), share)
+        case _:
+            assert_never(asked)
 
 
 def _opener(target: Target, streams: int) -> OpenConnection:

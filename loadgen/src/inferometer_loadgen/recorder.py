@@ -5,13 +5,13 @@ blocks, so that recording one costs a fraction of a microsecond.
 """
 
 from array import array
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from inferometer_loadgen.record import Histogram
-from inferometer_loadgen.windows import Second, Tally, Windows
+from inferometer_loadgen.record import Histogram, Integers
+from inferometer_loadgen.windows import STEADY_WINDOWS, Second, Tally, Windows
 
 BLOCK = 512
 """Queries after which their times are counted."""
@@ -33,22 +33,31 @@ class Tallied:
     warm_up_queries: int = 0
     warm_up_answered: int = 0
     """Those of them that were answered well, some within the window."""
+    answered_within: int = 0
+    """Queries answered well between the window's edges, whenever they were sent."""
+    overshoots: int = 0
+    """Queries that failed or took longer than the bound, where the step is judged by one."""
 
 
 class Recorder:
     """Counts the queries of one step.
 
     `latencies`, `service_times` and `lags` are arrays of nanoseconds that the driver appends to;
-    `flush` counts and empties them, and the driver calls it when one is `BLOCK` long.
+    `flush` counts and empties them, and the driver calls it when one is `BLOCK` long. So does
+    `warm_ups`, where the warm-up goes on until it is steady.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, bound_ns: int | None = None) -> None:
         self.tallied = Tallied()
         self.latencies = array("q")
         self.service_times = array("q")
         self.lags = array("q")
+        self.warm_ups = array("q")
+        self._bound_ns = bound_ns
         self._second = Second()
         self.last_second: Tally | None = None
+        self.warm_up_windows: deque[Tally] = deque(maxlen=STEADY_WINDOWS)
+        """The last whole seconds of the warm-up, where it goes on until it is steady."""
 
     def flush(self) -> None:
         """Count the times gathered so far."""
@@ -56,6 +65,8 @@ class Recorder:
         latencies = _emptied(self.latencies)
         tallied.latency.add(latencies)
         self._second.add(latencies)
+        if self._bound_ns is not None:
+            tallied.overshoots += int(np.count_nonzero(latencies > self._bound_ns))
         tallied.service_time.add(_emptied(self.service_times))
         lags = _emptied(self.lags)
         tallied.dispatch_lag.add(lags)
@@ -66,6 +77,7 @@ class Recorder:
         """Count a measured query that has no good answer."""
         self.tallied.errors[kind] += 1
         self.tallied.examples.setdefault(kind, message)
+        self.tallied.overshoots += self._bound_ns is not None
         self._second.fail()
 
     def end_second(self) -> None:
@@ -73,6 +85,12 @@ class Recorder:
         self.flush()
         self.last_second = self._second.close(1.0)
         self.tallied.windows.add(self.last_second)
+
+    def end_warm_up_second(self) -> None:
+        """Close the current second of a warm-up that goes on until it is steady."""
+        second = Second()
+        second.add(_emptied(self.warm_ups))
+        self.warm_up_windows.append(second.close(1.0))
 
     def end(self, seconds: float) -> None:
         """Close the last second, of which only a part is over."""
@@ -95,7 +113,7 @@ class Recorder:
         return self.tallied.errors.total()
 
 
-def _emptied(times: "array[int]") -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
+def _emptied(times: "array[int]") -> Integers:
     values = np.array(times, dtype=np.int64)
     del times[:]
     return values

@@ -4,13 +4,14 @@ A schedule is a function of its arrivals, rate, seed and stream alone: it is mad
 block size, worker or machine changes a byte of it.
 """
 
-from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Literal, Protocol, assert_never
 
 import numpy as np
 from numpy.typing import NDArray
-from typing_extensions import override
+
+from inferometer_loadgen.steps import WHOLE, Bursts, Share
 
 BLOCK = 1024
 """Arrivals that a driver asks for at a time."""
@@ -30,6 +31,8 @@ class Stream(IntEnum):
     MEASURED = 0
     WARM_UP = 1
     INPUTS = 2
+    PHASES = 3
+    PROBES = 4
 
 
 def generator(seed: int, stream: Stream, *path: int) -> np.random.Generator:
@@ -40,6 +43,15 @@ def generator(seed: int, stream: Stream, *path: int) -> np.random.Generator:
     spawn_key = () if stream is Stream.MEASURED else (int(stream), *path)
     sequence = np.random.SeedSequence(seed, spawn_key=spawn_key)
     return np.random.Generator(np.random.PCG64(sequence))
+
+
+def probe_seed(seed: int, probe: int) -> int:
+    """Return the seed of a search's probe, counted from 0.
+
+    That is the first 32-bit word of `SeedSequence(seed, spawn_key=(4, probe))`.
+    """
+    sequence = np.random.SeedSequence(seed, spawn_key=(int(Stream.PROBES), probe))
+    return int(sequence.generate_state(1)[0])
 
 
 class Schedule(Protocol):
@@ -90,6 +102,68 @@ class Constant:
         return offsets
 
 
+class PhasedPoisson:
+    """Poisson arrivals at a high rate at the start of each period, and at a low one after it.
+
+    Arrivals in disjoint spans of time are independent, so each phase is a Poisson process of its
+    own: it draws from a generator of its own (`spawn_key` 3, the stream, the phase's number) and
+    ends with its time. That is exact, and no arrival depends on how many were drawn before.
+    """
+
+    def __init__(self, asked: Bursts, seed: int, stream: Stream) -> None:
+        self._asked = asked
+        self._seed = seed
+        self._stream = stream
+        self._phase = -1
+        self._begin_ns = self._end_ns = 0
+        self._next_phase()
+
+    def take(self, count: int) -> Offsets:
+        """Return the next `count` arrivals."""
+        found: list[Offsets] = []
+        left = count
+        while left:
+            offsets = self._begin_ns + self._poisson.take(left)
+            within = offsets[: np.searchsorted(offsets, self._end_ns)]
+            found.append(within)
+            if len(within) < left:
+                self._next_phase()
+            left -= len(within)
+        return np.concatenate(found) if found else np.empty(0, np.int64)
+
+    def _next_phase(self) -> None:
+        asked = self._asked
+        self._phase += 1
+        period, is_low = divmod(self._phase, 2)
+        start = period * asked.period_ns
+        self._begin_ns = start + (asked.burst_ns if is_low else 0)
+        self._end_ns = start + (asked.period_ns if is_low else asked.burst_ns)
+        random = generator(self._seed, Stream.PHASES, int(self._stream), self._phase)
+        self._poisson = Poisson(asked.base_milli_qps if is_low else asked.burst_milli_qps, random)
+
+
+class Replay:
+    """Recorded arrivals, and after the last of them the same again, a mean gap later.
+
+    Only a warm-up goes on for so long: a window ends with the last arrival.
+    """
+
+    def __init__(self, offsets: Offsets) -> None:
+        self._offsets = offsets
+        count = len(offsets)
+        self._period_ns = int(offsets[-1]) + max(1, int(offsets[-1]) // count)
+        self._next = 0
+
+    def take(self, count: int) -> Offsets:
+        """Return the next `count` arrivals."""
+        rounds, places = np.divmod(
+            np.arange(self._next, self._next + count, dtype=np.int64), len(self._offsets)
+        )
+        self._next += count
+        offsets: Offsets = self._offsets[places] + rounds * self._period_ns
+        return offsets
+
+
 def arrivals(
     kind: Literal["Poisson", "Constant"], milli_qps: int, seed: int, stream: Stream
 ) -> Schedule:
@@ -103,42 +177,79 @@ def arrivals(
             assert_never(kind)
 
 
-def one_by_one(schedule: Schedule, block: int = BLOCK) -> Iterator[int]:
-    """Yield a schedule's arrivals as Python integers, made `block` at a time."""
-    while True:
-        yield from schedule.take(block).tolist()
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When a window of a schedule ends."""
+
+    min_duration_ns: int
+    min_queries: int
+    max_duration_ns: int
+    last: int | None = None
+    """With how many arrivals in all it ends, whatever the minimums (a trace)."""
 
 
-class MeasuredArrivals(Iterator[int]):
+class MeasuredArrivals:
     """The arrivals of a window, which ends when both minimums hold or the maximum is reached.
 
-    Which queries are measured follows from the schedule alone, never from how they fared. After
-    the last one `duration_ns` says how long the window is and `ended_early` whether the maximum
-    cut it before its minimum of queries.
+    Which queries are measured follows from the schedule alone, never from how they fared, and the
+    window's length is the same for every share. `is_complete` says that no block follows; then
+    `duration_ns` says how long the window is and `ended_early` whether the maximum cut it before
+    its minimum of queries or, of a trace, before its last arrival.
     """
 
-    def __init__(
-        self, schedule: Schedule, min_duration_ns: int, min_queries: int, max_duration_ns: int
-    ) -> None:
-        self._offsets = one_by_one(schedule)
-        self._min_duration_ns = min_duration_ns
-        self._min_queries = min_queries
-        self._max_duration_ns = max_duration_ns
+    def __init__(self, schedule: Schedule, limits: Limits, share: Share = WHOLE) -> None:
+        self._schedule = schedule
+        self._limits = limits
+        self._share = share
         self._last_ns = 0
         self.count = 0
-        self.duration_ns = max_duration_ns
+        """Arrivals of the whole schedule so far."""
+        self.is_complete = False
+        self.duration_ns = limits.max_duration_ns
         self.ended_early = False
 
-    @override
-    def __next__(self) -> int:
-        """Return the next arrival within the window, from the window's start."""
-        offset = next(self._offsets)
-        if self.count >= self._min_queries and offset >= self._min_duration_ns:
-            self.duration_ns = max(self._min_duration_ns, self._last_ns)
-            raise StopIteration
-        if offset >= self._max_duration_ns:
-            self.ended_early = self.count < self._min_queries
-            raise StopIteration
-        self.count += 1
-        self._last_ns = offset
-        return offset
+    def take(self) -> Offsets:
+        """Return the share's arrivals within the window's next block, which may be none."""
+        offsets = self._schedule.take(BLOCK)
+        end = self._end(offsets)
+        offsets = offsets[:end]
+        first = (self._share.index - self.count) % self._share.workers
+        self.count += end
+        return offsets[first :: self._share.workers]
+
+    def _end(self, offsets: Offsets) -> int:
+        """Return how many of a block's arrivals are within the window, and note its end."""
+        limits = self._limits
+        longest = int(np.searchsorted(offsets, limits.max_duration_ns))
+        if limits.last is None:
+            lasted = int(np.searchsorted(offsets, limits.min_duration_ns))
+            enough = max(limits.min_queries - self.count, lasted)
+        else:
+            enough = limits.last - self.count
+        end = min(enough, longest, len(offsets))
+        if end:
+            self._last_ns = int(offsets[end - 1])
+        # A trace ends with its last arrival, a rate's window with the next one after its minimums.
+        if end == enough and (enough < len(offsets) or limits.last is not None):
+            self.is_complete = True
+            least = limits.min_duration_ns if limits.last is None else 0
+            self.duration_ns = max(least, self._last_ns)
+        elif end == longest and longest < len(offsets):
+            self.is_complete = True
+            self.ended_early = self.count + end < (limits.last or limits.min_queries)
+        return end
+
+
+class EndlessArrivals:
+    """A share's part of a schedule without an end."""
+
+    def __init__(self, schedule: Schedule, share: Share = WHOLE) -> None:
+        self._schedule = schedule
+        self._share = share
+        self._count = 0
+
+    def take(self) -> Offsets:
+        """Return the share's arrivals within the next block, which may be none."""
+        first = (self._share.index - self._count) % self._share.workers
+        self._count += BLOCK
+        return self._schedule.take(BLOCK)[first :: self._share.workers]

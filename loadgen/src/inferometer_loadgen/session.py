@@ -4,8 +4,10 @@ import asyncio
 import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 
 from inferometer_api.availability import unavailable
+from inferometer_api.document import milli
 from inferometer_api.plan import LoadPlan, Measured, Surroundings
 from inferometer_api.result import Outcome, OutcomeState, ScenarioResult
 from inferometer_api.scenario import Scenario, percentile_value
@@ -25,6 +27,7 @@ from inferometer_loadgen.servers import Servers
 from inferometer_loadgen.step_run import Bench, run_step
 from inferometer_loadgen.steps import End, StepPlan, steps_of
 from inferometer_loadgen.surroundings import fell_back, surroundings
+from inferometer_loadgen.trace import read_trace
 from inferometer_loadgen.trial import NoAnswerError, RequestRefusedError
 from inferometer_loadgen.verdict.breaches import Conditions, Measurement
 from inferometer_loadgen.verdict.judge import judge
@@ -127,7 +130,10 @@ class Session:
         notes: dict[str, None] = {}
         scenarios: list[PlannedScenario] = []
         for scenario in spec.scenarios:
-            steps = steps_of(scenario, spec.validity, spec.load.seed)
+            trace = self._plan.trace_files.get(scenario.name, "")
+            steps = steps_of(scenario, spec.validity, spec.load.seed, trace)
+            if scenario.trace is not None:
+                read_trace(Path(trace), milli(scenario.trace.time_scale))
             for step in steps:
                 note = inputs.note(inputs.source(step.batch_size), step.batch_size)
                 if note is not None:

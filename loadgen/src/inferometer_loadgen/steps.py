@@ -1,14 +1,18 @@
 """Which measurements is a scenario made of, and how long is each?"""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Literal
 
 from inferometer_api.document import milli
-from inferometer_api.scenario import Scenario, Validity, percentile_value
+from inferometer_api.scenario import Scenario, ServerLoad, Validity, percentile_value
 
 SECOND_NS = 1_000_000_000
 LEAST_QUERIES_OF_A_STEP = 10
+SINGLE_STREAM_PERCENTILE = 90.0
+MULTI_STREAM_PERCENTILE = 99.0
+"""What MLPerf Inference judges these scenarios by."""
 
 
 class End(Enum):
@@ -83,6 +87,10 @@ class Share:
     index: int = 0
     workers: int = 1
 
+    def of(self, amount: int) -> int:
+        """Return this worker's part of a number; the first workers have what does not divide."""
+        return amount // self.workers + (self.index < amount % self.workers)
+
 
 WHOLE = Share()
 
@@ -106,41 +114,92 @@ class StepPlan:
     """Whether it may end as soon as it is decided whether the bound is kept."""
 
 
-def steps_of(scenario: Scenario, validity: Validity, seed: int) -> list[StepPlan]:
+def steps_of(
+    scenario: Scenario, validity: Validity, seed: int, trace_file: str = ""
+) -> list[StepPlan]:
     """Return the steps of a scenario in order; those of `findPeak` are made as it goes on.
 
-    In `batch` each size has an equal share of the warm-up, of both minimums (queries are counted
-    in samples there) and of the maximum, and at least 10 queries.
+    In `batch` and `concurrency` each step has an equal share of the warm-up, of both minimums and
+    of the maximum, and at least 10 queries; in `batch` the minimum counts samples. `offline` has
+    its samples for a minimum. `trace_file` is the path of a trace.
     """
-    if scenario.batch is None:
-        step = _step(validity, "", 1, 1, validity.min_queries)
-        return [replace(step, seed=seed, loop=_loop(scenario), judged=_judged(scenario))]
-    sizes = scenario.batch.batch_sizes
+    steps = _steps(scenario, validity, trace_file)
+    until_steady = validity.warm_up == "UntilSteady"
+    return [replace(step, seed=seed, until_steady=until_steady) for step in steps]
+
+
+def samples_that_would_do(plan: StepPlan, duration_ns: int) -> int:
+    """Return how many samples `offline` should send to last its least duration.
+
+    At the rate that was found, and a tenth more, since no two runs are equally fast.
+    """
+    sent = plan.min_queries * plan.batch_size
+    return _share(11 * sent * plan.min_duration_ns, 10 * max(1, duration_ns))
+
+
+def _steps(scenario: Scenario, validity: Validity, trace_file: str) -> list[StepPlan]:
+    if scenario.find_peak is not None:
+        return []
+    if scenario.batch is not None:
+        return _batches(scenario.batch.batch_sizes, validity)
+    if scenario.concurrency is not None:
+        return _clients(scenario.concurrency.clients, validity)
+    step = _step(validity, "", 1, 1, validity.min_queries)
+    if scenario.offline is not None:
+        size = scenario.offline.batch_size
+        total = _share(scenario.offline.samples, size)
+        loop = Closed(clients=None, total_queries=total)
+        return [replace(step, batch_size=size, min_queries=total, loop=loop)]
+    if scenario.multi_stream is not None:
+        size = scenario.multi_stream.samples_per_query
+        return [replace(step, batch_size=size, judged=Judged(MULTI_STREAM_PERCENTILE))]
+    arrivals = _arrivals(scenario, trace_file)
+    if arrivals is not None:
+        return [replace(step, loop=Open(arrivals), judged=_judged(scenario.server))]
+    return [replace(step, judged=Judged(SINGLE_STREAM_PERCENTILE))]
+
+
+def _batches(sizes: Sequence[int], validity: Validity) -> list[StepPlan]:
     samples = _share(validity.min_queries, len(sizes))
     return [
-        replace(
-            _step(
-                validity,
-                f"batch {size}",
-                size,
-                len(sizes),
-                max(LEAST_QUERIES_OF_A_STEP, _share(samples, size)),
-            ),
-            seed=seed,
-        )
+        _step(validity, f"batch {size}", size, len(sizes), _least(_share(samples, size)))
         for size in sizes
     ]
 
 
-def _loop(scenario: Scenario) -> Closed | Open:
-    asked = scenario.server
-    if asked is None:
-        return Closed()
-    return Open(Steady(asked.arrivals, milli(asked.target_qps)))
+def _clients(numbers: Sequence[int], validity: Validity) -> list[StepPlan]:
+    queries = _least(_share(validity.min_queries, len(numbers)))
+    return [
+        replace(
+            _step(validity, f"clients {number}", 1, len(numbers), queries),
+            loop=Closed(clients=number),
+        )
+        for number in numbers
+    ]
 
 
-def _judged(scenario: Scenario) -> Judged | None:
-    asked = scenario.server
+def _least(queries: int) -> int:
+    return max(LEAST_QUERIES_OF_A_STEP, queries)
+
+
+def _arrivals(scenario: Scenario, trace_file: str) -> Arrivals | None:
+    """Return when the queries of an open loop arrive; None of a closed one."""
+    if scenario.server is not None:
+        return Steady(scenario.server.arrivals, milli(scenario.server.target_qps))
+    if scenario.burst is not None:
+        burst = scenario.burst
+        return Bursts(
+            base_milli_qps=milli(burst.base_qps),
+            burst_milli_qps=milli(burst.burst_qps),
+            burst_ns=burst.burst_seconds * SECOND_NS,
+            period_ns=burst.period_seconds * SECOND_NS,
+        )
+    if scenario.trace is not None:
+        return Recorded(trace_file, milli(scenario.trace.time_scale))
+    return None
+
+
+def _judged(asked: ServerLoad | None) -> Judged | None:
     if asked is None:
         return None
     bound = asked.latency_bound_microseconds

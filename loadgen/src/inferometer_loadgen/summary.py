@@ -62,7 +62,7 @@ def summarize(  # noqa: PLR0913 - one argument for each source of a step's figur
 ) -> Step:
     """Put the figures of one step together."""
     counts = _counts(plan, tallied, reconnects, open_loop=open_loop)
-    achieved = _rate(counts.succeeded, (span.duration_ns + span.drain_ns) / SECOND_NS)
+    achieved = _achieved(tallied, span, open_loop=open_loop)
     nodes = metered.nodes()
     all_nodes = [] if metered.terms.unmetered else nodes  # some servers' figure is not all's
     return Step(
@@ -89,6 +89,17 @@ def summarize(  # noqa: PLR0913 - one argument for each source of a step's figur
         energy=energy(metered.windows, metered.terms, _worked(plan, span, used, metered)),
         telemetry=nodes,
     )
+
+
+def _achieved(tallied: Tallied, span: Span, *, open_loop: bool) -> float:
+    """Return answers per second.
+
+    In open loops those of the window's queries, over the window and its drain; in closed ones all
+    that came within the window: as many clients as at its end had a query outstanding before it.
+    """
+    if open_loop:
+        return _rate(tallied.latency.count, (span.duration_ns + span.drain_ns) / SECOND_NS)
+    return _rate(tallied.answered_within, span.duration_ns / SECOND_NS)
 
 
 def _counts(plan: StepPlan, tallied: Tallied, reconnects: int, *, open_loop: bool) -> Counts:

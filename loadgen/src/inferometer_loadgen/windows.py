@@ -9,6 +9,8 @@ from inferometer_api.result import Window
 from inferometer_loadgen.record import BUCKETS, EMPTY, HOUR_NS, Integers, Sparse, bucket_of
 
 MOST_WINDOWS = 600
+STEADY_WINDOWS = 3
+"""How many windows of one second a warm-up must have alike where it goes on until it is steady."""
 _SHORTEST_SECONDS = 0.5
 
 

@@ -1,4 +1,4 @@
-"""How is one query kept outstanding, the next sent as soon as the last is answered?
+"""How are queries kept outstanding, the next sent as soon as one is answered?
 
 A latency counts from the send.
 """
@@ -8,15 +8,19 @@ from typing_extensions import override
 from inferometer_loadgen.drive.contract import Progress, Queries, Site
 from inferometer_loadgen.drive.driver import NEVER, Driver
 from inferometer_loadgen.recorder import Recorder
-from inferometer_loadgen.steps import End, StepPlan
+from inferometer_loadgen.steps import Closed, End, StepPlan
 from inferometer_loadgen.wire import Failure
 
 
 class ClosedLoop(Driver):
-    """Keeps one query outstanding.
+    """Keeps so many queries outstanding as there are clients, or as the connections have room for.
 
     The window begins with the first query sent after the warm-up, and ends with the answer that
-    fulfils both minimums or comes after the maximum.
+    fulfils both minimums or comes after the maximum. Then each outstanding query is awaited: the
+    queries of a window are those sent within it, so that no slow one is lost.
+
+    Where the number of queries is set, the window begins with nothing outstanding and ends with
+    the last answer.
     """
 
     def __init__(
@@ -25,15 +29,23 @@ class ClosedLoop(Driver):
         recorder: Recorder,
         queries: Queries,
         step: StepPlan,
+        closed: Closed,
     ) -> None:
-        super().__init__(site, recorder, queries)
-        self._step = step
-        self._duration_ns = 0
+        super().__init__(site, recorder, queries, step)
+        self._clients = NEVER if closed.clients is None else closed.clients
+        self._takes_turns = closed.clients is not None
+        self._total = closed.total_queries
+        self._left = [NEVER] * self._servers
+        """How many queries may still be sent to each server."""
+        self._is_asked_to_open = False
+        self._why: End | None = None
+        """Why the window is over, once it is."""
+        self._duration_ns: int | None = None
 
     @property
     @override
     def duration_ns(self) -> int:
-        return self._duration_ns
+        return self._duration_ns or 0
 
     @property
     @override
@@ -42,57 +54,113 @@ class ClosedLoop(Driver):
 
     @override
     def open_window(self) -> None:
-        if self._window_ns == NEVER:
-            self._open_window(self._clock())
+        self._is_asked_to_open = True
+        if not self.outstanding:
+            self._go_on(self._clock())
 
     @override
     def end(self, why: End) -> None:
-        if self._ended.done():
-            return
-        if self._window_ns != NEVER:
+        if self._window_ns != NEVER and self._duration_ns is None:
             self._duration_ns = self._clock() - self._window_ns
         super().end(why)
 
     @override
     def _start(self, now: int) -> None:
+        wait_ns = now - self._clock()
+        if wait_ns > 0:
+            self._timers.later("start", wait_ns, lambda: self._start(now))
+            return
+        if not self._clients:
+            self._timers.later("idle", self._step.warm_up_ns, self._on_idle)
         self._go_on(now)
 
     @override
     def _go_on(self, now: int) -> None:
-        if len(self._free) != len(self._since):
+        if self._why is not None:
+            if not self.outstanding:
+                self.end(self._why)
             return
         if self._window_ns == NEVER:
-            if now - self._begin_ns >= self._step.warm_up_ns:
+            if self._is_warm(now):
+                if self._total is not None and self.outstanding:
+                    return
                 self._open_window(now)
-        else:
-            elapsed = now - self._window_ns
-            enough = self._measured >= self._step.min_queries
-            if enough and elapsed >= self._step.min_duration_ns:
-                self.end(End.DONE)
-                return
-            if elapsed >= self._step.max_duration_ns:
-                self.end(End.DONE if enough else End.MAX_DURATION)
-                return
+        elif (why := self._is_done(now)) is not None:
+            self._close_window(now, why)
+            return
+        self._send()
+
+    def _is_warm(self, now: int) -> bool:
+        if self._is_asked_to_open:
+            return True
+        return not self._step.until_steady and now - self._begin_ns >= self._step.warm_up_ns
+
+    def _is_done(self, now: int) -> End | None:
+        elapsed = now - self._window_ns
+        enough = self._measured >= self._step.min_queries
+        if enough and (self._total is not None or elapsed >= self._step.min_duration_ns):
+            return End.DONE
+        if elapsed >= self._step.max_duration_ns:
+            return End.DONE if enough else End.MAX_DURATION
+        return None
+
+    def _send(self) -> None:
+        """Send what there is room for.
+
+        Clients take turns over the servers. Without a number of clients each server is sent its
+        own part of the queries, however fast the others are.
+        """
+        if self._takes_turns:
+            while len(self._since) - len(self._free) < self._clients and self._left[self._turn]:
+                if not self._send_one(self._turn):
+                    return
+                self._turn = (self._turn + 1) % self._servers
+            return
+        for server in range(self._servers):
+            while self._left[server] and self._send_one(server):
+                pass
+
+    def _send_one(self, server: int) -> bool:
         # Counting the last answer took a moment, which is none of the next query's latency.
         sent = self._clock()
-        if self._try_send(self._turn, sent, sent):
-            self._turn = (self._turn + 1) % self._servers
+        if not self._try_send(server, sent, sent):
+            return False
+        self._left[server] -= 1
+        return True
 
     def _open_window(self, now: int) -> None:
-        self.on_window()
         self._window_ns = now
+        self._tell_window()
+        if self._total is not None:
+            servers = self._servers
+            self._left = [(self._total + servers - 1 - each) // servers for each in range(servers)]
+            self._turn = 0
         self._check_anew()
-        self._await_second()
-        self._later("maximum", self._step.max_duration_ns, self._on_maximum)
+        self._seconds.begin(now)
+        self._timers.later("maximum", self._step.max_duration_ns, self._on_maximum)
+        if not self._clients or self._total == 0:
+            wait_ns = self._step.min_duration_ns if self._total is None else 0
+            self._timers.later("idle", wait_ns, self._on_idle)
+
+    def _close_window(self, now: int, why: End) -> None:
+        self._duration_ns = now - self._window_ns
+        self._why = why
+        self._tell_window_over()
+        if not self.outstanding:
+            self.end(why)
 
     def _on_maximum(self) -> None:
         """End a step that stands still, without a connection, at its maximum duration."""
         now = self._clock()
         left = self._window_ns + self._step.max_duration_ns - now
         if left > 0:
-            self._later("maximum", left, self._on_maximum)
-        else:
+            self._timers.later("maximum", left, self._on_maximum)
+        elif not self.outstanding:
             self._go_on(now)
+
+    def _on_idle(self) -> None:
+        """Go on by time where a worker's share is not one client or not one query."""
+        self._go_on(self._clock())
 
     @override
     def _expire(self, now: int) -> int:
@@ -103,16 +171,22 @@ class ClosedLoop(Driver):
         """Nothing waits: a query is made when it can be sent."""
 
     @override
+    def _waiting_since_before(self, time_ns: int) -> int:
+        return 0
+
+    @override
     def progress(self) -> Progress:
-        now = self._clock()
+        now, step = self._clock(), self._step
         if self._window_ns == NEVER:
             elapsed = now - self._begin_ns
-            return Progress(
-                measuring=False,
-                draining=False,
-                elapsed_ns=elapsed,
-                fraction=elapsed / max(1, self._step.warm_up_ns),
-            )
+            fraction = elapsed / max(1, step.warm_up_ns)
+            return Progress(measuring=False, draining=False, elapsed_ns=elapsed, fraction=fraction)
         elapsed = now - self._window_ns
-        done = min(elapsed / self._step.min_duration_ns, self._measured / self._step.min_queries)
+        if self._why is not None:
+            over = elapsed - self.duration_ns
+            fraction = over / self._timeout_ns
+            return Progress(measuring=True, draining=True, elapsed_ns=over, fraction=fraction)
+        done = self._measured / max(1, step.min_queries)
+        if self._total is None:
+            done = min(elapsed / step.min_duration_ns, done)
         return Progress(measuring=True, draining=False, elapsed_ns=elapsed, fraction=done)

@@ -14,16 +14,16 @@ from itertools import cycle
 from inferometer_api.result import WorkerShare
 from inferometer_loadgen.drive.connecting import open_all
 from inferometer_loadgen.drive.contract import OpenConnection, Progress, Queries, Site
+from inferometer_loadgen.drive.timers import Seconds, Timers
 from inferometer_loadgen.recorder import BLOCK, Recorder
 from inferometer_loadgen.replies import FIRST, gaps
-from inferometer_loadgen.steps import SECOND_NS, End
+from inferometer_loadgen.steps import SECOND_NS, End, StepPlan
 from inferometer_loadgen.wire import Connection, Failure, FailureKind, Prepared, Reply
 
 FREE = -1
 NEVER = 1 << 62
 LOST_AFTER_NS = 3 * SECOND_NS
-_WATCH_SECONDS = 0.25
-_LEAST_WAIT_SECONDS = 0.001
+_WATCH_NS = SECOND_NS // 4
 
 
 class Driver(ABC):
@@ -33,9 +33,10 @@ class Driver(ABC):
     of its drain, `on_window_over` when the window ends.
     """
 
-    def __init__(self, site: Site, recorder: Recorder, queries: Queries) -> None:
+    def __init__(self, site: Site, recorder: Recorder, queries: Queries, step: StepPlan) -> None:
         self._loop = site.loop
         self._clock = site.clock
+        self._step = step
         self._recorder = recorder
         self._requests: list[Iterator[Prepared]] = [cycle(each) for each in queries.requests]
         self._servers = len(self._requests)
@@ -68,13 +69,17 @@ class Driver(ABC):
         self._gathered = recorder.latencies.__len__
 
         self._ended: asyncio.Future[End] = site.loop.create_future()
-        self._timers: dict[str, asyncio.TimerHandle] = {}
-        self._seconds_told = 0
+        timers = self._timers = Timers(site.loop)
+        self._seconds = Seconds(site.clock, timers, "second", self._tell_second)
+        self._warm_up_seconds = Seconds(
+            site.clock, timers, "warm-up second", recorder.end_warm_up_second
+        )
         self._capacity_seen_ns = [0] * self._servers
         self._begin_ns = 0
         self._window_ns = NEVER
         self._last_reply_ns = 0
         self._measured = 0
+        self._is_window_over_told = False
         self.lost_for_ns = 0
 
     # -- what a loop decides ---------------------------------------------------------------------
@@ -97,6 +102,10 @@ class Driver(ABC):
     @abstractmethod
     def _abandon(self, why: Failure) -> None:
         """Give up what waits unsent; it counts as failed."""
+
+    @abstractmethod
+    def _waiting_since_before(self, time_ns: int) -> int:
+        """Return how many measured queries wait unsent that were due before this time."""
 
     @abstractmethod
     def open_window(self) -> None:
@@ -133,19 +142,20 @@ class Driver(ABC):
             self._is_ready.append(True)
             self._ready[server].append(place)
 
-    async def run(self) -> End:
-        """Drive the step to its end and return why it ended."""
+    async def run(self, begin_ns: int | None = None) -> End:
+        """Drive the step to its end and return why it ended; it begins at a time, or now."""
         now = self._clock()
-        self._begin_ns = now
+        begin = self._begin_ns = now if begin_ns is None else begin_ns
         self._capacity_seen_ns = [now] * self._servers
-        self._later("deadline", self._timeout_ns, self._check_deadlines)
-        self._later("watch", int(_WATCH_SECONDS * SECOND_NS), self._watch)
+        self._timers.later("deadline", self._timeout_ns, self._check_deadlines)
+        self._timers.later("watch", _WATCH_NS, self._watch)
+        if self._step.until_steady:
+            self._warm_up_seconds.begin(begin)
         try:
-            self._start(now)
+            self._start(begin)
             return await self._ended
         finally:
-            for timer in self._timers.values():
-                timer.cancel()
+            self._timers.cancel_all()
 
     async def close(self) -> None:
         """Close every connection."""
@@ -157,10 +167,7 @@ class Driver(ABC):
             return
         if self._window_ns <= self._clock():
             self._tell_window_over()
-            whole, part = divmod(self._clock() - self._window_ns, SECOND_NS)
-            while self._seconds_told < whole:
-                self._tell_second()
-            self._recorder.end(part / SECOND_NS)
+            self._recorder.end(self._seconds.end())
         self._ended.set_result(why)
 
     @property
@@ -197,6 +204,12 @@ class Driver(ABC):
     def outstanding(self) -> int:
         """Queries sent and not answered."""
         return len(self._since) - len(self._free)
+
+    def overdue(self, bound_ns: int) -> int:
+        """Return how many measured queries are unanswered for longer than this already."""
+        before, window = self._clock() - bound_ns, self._window_ns
+        in_flight = sum(window <= since < before for since in self._since)
+        return in_flight + self._waiting_since_before(before)
 
     # -- sending and its answers -----------------------------------------------------------------
 
@@ -244,7 +257,10 @@ class Driver(ABC):
             failure = self._checked(reply, since)
         if since < self._window_ns:
             self._recorder.tallied.warm_up_queries += 1
-            self._recorder.tallied.warm_up_answered += failure is None
+            if failure is None:
+                self._recorder.tallied.warm_up_answered += 1
+                if self._step.until_steady:
+                    self._recorder.warm_ups.append(now - since)
         elif failure is None:
             self._measured += 1
             self._last_reply_ns = now
@@ -290,10 +306,6 @@ class Driver(ABC):
 
     # -- time ------------------------------------------------------------------------------------
 
-    def _later(self, name: str, delay_ns: int, what: Callable[[], None]) -> None:
-        seconds = max(_LEAST_WAIT_SECONDS, delay_ns / SECOND_NS)
-        self._timers[name] = self._loop.call_later(seconds, what)
-
     def _check_deadlines(self) -> None:
         """Fail what is past its deadline, and come back when the oldest that is left will be."""
         now = self._clock()
@@ -312,7 +324,7 @@ class Driver(ABC):
             return
         in_flight = min((since for since in self._since if since != FREE), default=now)
         wait_ns = min(now, waiting, in_flight) + timeout_ns - now
-        self._later("deadline", wait_ns, self._check_deadlines)
+        self._timers.later("deadline", wait_ns, self._check_deadlines)
 
     def _give_up(self, token: int) -> None:
         place = self._carrier[token]
@@ -342,26 +354,24 @@ class Driver(ABC):
             self._abandon(Failure(FailureKind.CONNECTION, message))
             self.end(End.SERVER_LOST)
             return
-        self._later("watch", int(_WATCH_SECONDS * SECOND_NS), self._watch)
+        self._timers.later("watch", _WATCH_NS, self._watch)
 
-    def _await_second(self) -> None:
-        """Wake at the end of the window's current second."""
-        due = self._window_ns + (self._seconds_told + 1) * SECOND_NS
-        self._later("second", due - self._clock(), self._on_tick)
-
-    def _on_tick(self) -> None:
-        # A timer may be early by its rounding; a second that is not over is not told.
-        while self._clock() >= self._window_ns + (self._seconds_told + 1) * SECOND_NS:
-            self._tell_second()
-        self._await_second()
+    def _tell_window(self) -> None:
+        """Tell that the window begins: its time is set by then."""
+        if self._step.until_steady:
+            self._warm_up_seconds.end()
+        self.on_window()
+        self._recorder.tallied.answered_within = -self._recorder.answered_at_all
 
     def _tell_window_over(self) -> None:
         """Tell it once: a window may be over before its step is."""
-        tell, self.on_window_over = self.on_window_over, _nothing
-        tell()
+        if self._is_window_over_told:
+            return
+        self._is_window_over_told = True
+        self._recorder.tallied.answered_within += self._recorder.answered_at_all
+        self.on_window_over()
 
     def _tell_second(self) -> None:
-        self._seconds_told += 1
         self._recorder.end_second()
         self.on_second()
 

@@ -5,16 +5,17 @@ line; one that the driver takes up late is sent late. Neither is ever dropped.
 """
 
 from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 
+import numpy as np
 from typing_extensions import override
 
 from inferometer_loadgen.drive.contract import Progress, Queries, Site
 from inferometer_loadgen.drive.driver import NEVER, Driver
 from inferometer_loadgen.recorder import BLOCK, Recorder
-from inferometer_loadgen.schedule import MeasuredArrivals, Schedule, one_by_one
-from inferometer_loadgen.steps import End, StepPlan
+from inferometer_loadgen.schedule import EndlessArrivals, Limits, MeasuredArrivals, Schedule
+from inferometer_loadgen.steps import WHOLE, End, Share, StepPlan
 from inferometer_loadgen.wire import Failure, FailureKind
 
 _AT_ONCE = 256
@@ -27,6 +28,10 @@ class Schedules:
 
     warm_up: Schedule
     measured: Schedule
+    last: int | None = None
+    """With how many arrivals the window ends, where it does not by the step's minimums."""
+    share: Share = WHOLE
+    """Which of the arrivals of both are driven."""
 
 
 class OpenLoop(Driver):
@@ -43,19 +48,22 @@ class OpenLoop(Driver):
         step: StepPlan,
         schedules: Schedules,
     ) -> None:
-        super().__init__(site, recorder, queries)
-        self._step = step
-        self._warm_up = one_by_one(schedules.warm_up)
-        self._arrivals = MeasuredArrivals(
-            schedules.measured, step.min_duration_ns, step.min_queries, step.max_duration_ns
+        super().__init__(site, recorder, queries, step)
+        self._limits = Limits(
+            step.min_duration_ns, step.min_queries, step.max_duration_ns, schedules.last
         )
+        self._share = schedules.share
+        self._warm_up = EndlessArrivals(schedules.warm_up, schedules.share)
+        self._arrivals = MeasuredArrivals(schedules.measured, self._limits, schedules.share)
         self._waiting: list[deque[int]] = [deque() for _ in range(self._servers)]
         self._add_lag = recorder.lags.append
         self._lag_count = recorder.lags.__len__
         self._pacer = site.pacer(self._wake)
-        self._dues: Iterator[int] = iter(())
-        self._next_due = NEVER
-        self._all_sent = False
+        # A block of due times, and the place in it of the next one and of the window's end.
+        self._dues: list[int] = []
+        self._next = 0
+        self._end_place = NEVER
+        self._is_warming = True
         self._window_over = False
         self._duration_ns: int | None = None
 
@@ -71,7 +79,17 @@ class OpenLoop(Driver):
 
     @override
     def open_window(self) -> None:
-        raise NotImplementedError
+        if self._window_ns != NEVER:
+            return
+        now = self._clock()
+        self._window_ns = now
+        self._is_warming = False
+        self._dues = [due for due in self._dues[self._next :] if due < now]
+        self._next = 0
+        self._on_window()
+        if not self._dues:
+            self._take_block()
+        self._pacer.arm(self._dues[0])
 
     @override
     async def close(self) -> None:
@@ -87,43 +105,53 @@ class OpenLoop(Driver):
 
     @override
     def _start(self, now: int) -> None:
-        self._window_ns = now + self._step.warm_up_ns
-        self._dues = self._due_times(now)
-        self._next_due = next(self._dues)
-        self._pacer.arm(self._next_due)
-        self._later("window", self._step.warm_up_ns, self._on_window)
+        if not self._step.until_steady:
+            self._window_ns = now + self._step.warm_up_ns
+            self._timers.later("window", self._window_ns - self._clock(), self._on_window)
+        self._take_block()
+        self._pacer.arm(self._dues[0])
 
     def _on_window(self) -> None:
-        self.on_window()
-        self._await_second()
+        self._tell_window()
+        self._seconds.begin(self._window_ns)
 
-    def _due_times(self, begin: int) -> Iterator[int]:
-        """Yield the time of each query, and at last that of the window's end."""
-        window = self._window_ns
-        for offset in self._warm_up:
-            if begin + offset >= window:
-                break
-            yield begin + offset
-        self._check_anew()
-        for offset in self._arrivals:
-            yield window + offset
-        self._all_sent = True
-        yield window + self._arrivals.duration_ns
+    def _take_block(self) -> None:
+        """Take the next due times of the schedules; the last of all is the window's end."""
+        dues: list[int] = []
+        self._next = 0
+        while not dues:
+            if self._is_warming:
+                offsets = self._begin_ns + self._warm_up.take()
+                within = int(np.searchsorted(offsets, self._window_ns))
+                self._is_warming = within == len(offsets)
+                dues = offsets[:within].tolist()
+                continue
+            if not self._arrivals.count:
+                self._check_anew()
+            dues = (self._window_ns + self._arrivals.take()).tolist()
+            if self._arrivals.is_complete:
+                self._end_place = len(dues)
+                dues.append(self._window_ns + self._arrivals.duration_ns)
+        self._dues = dues
 
     def _wake(self) -> None:
         """Send everything that is due."""
-        due = self._next_due
+        dues, place = self._dues, self._next
         for _ in range(_AT_ONCE):
+            due = dues[place]
             now = self._clock()
             if due > now:
                 break
-            if self._all_sent:
+            if place == self._end_place:
                 self._close_window(now)
                 return
             self._take_up(due, now)
-            due = next(self._dues)
-        self._next_due = due
-        self._pacer.arm(due)
+            place += 1
+            if place == len(dues):
+                self._take_block()
+                dues, place = self._dues, 0
+        self._next = place
+        self._pacer.arm(dues[place])
 
     def _take_up(self, due: int, now: int) -> None:
         if due >= self._window_ns:
@@ -176,22 +204,29 @@ class OpenLoop(Driver):
             self._recorder.tallied.warm_up_queries += 1
 
     @override
+    def _waiting_since_before(self, time_ns: int) -> int:
+        window = self._window_ns
+        return sum(
+            due >= window
+            for waiting in self._waiting
+            for due in takewhile(lambda due: due < time_ns, waiting)
+        )
+
+    @override
     def progress(self) -> Progress:
-        now = self._clock()
+        now, step = self._clock(), self._step
         if now < self._window_ns:
-            return Progress(
-                measuring=False,
-                draining=False,
-                elapsed_ns=now - self._begin_ns,
-                fraction=(now - self._begin_ns) / max(1, self._step.warm_up_ns),
-            )
+            elapsed = now - self._begin_ns
+            fraction = elapsed / max(1, step.warm_up_ns)
+            return Progress(measuring=False, draining=False, elapsed_ns=elapsed, fraction=fraction)
         elapsed = now - self._window_ns
         if self._window_over:
             over = elapsed - self.duration_ns
-            return Progress(
-                measuring=True, draining=True, elapsed_ns=over, fraction=over / self._timeout_ns
-            )
-        done = min(
-            elapsed / self._step.min_duration_ns, self._arrivals.count / self._step.min_queries
-        )
-        return Progress(measuring=True, draining=False, elapsed_ns=elapsed, fraction=done)
+            fraction = over / self._timeout_ns
+            return Progress(measuring=True, draining=True, elapsed_ns=over, fraction=fraction)
+        due = (self._recorder.tallied.scheduled + self._lag_count()) * self._share.workers
+        if self._limits.last is not None:
+            fraction = due / self._limits.last
+        else:
+            fraction = min(elapsed / step.min_duration_ns, due / step.min_queries)
+        return Progress(measuring=True, draining=False, elapsed_ns=elapsed, fraction=fraction)

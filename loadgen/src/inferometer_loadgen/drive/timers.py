@@ -1,0 +1,71 @@
+"""When is a driver called again, and when is each second over?"""
+
+import asyncio
+from collections.abc import Callable
+
+from inferometer_loadgen.pace import Clock
+from inferometer_loadgen.steps import SECOND_NS
+
+_LEAST_WAIT_SECONDS = 0.001
+
+
+class Timers:
+    """Timers of an event loop by name; setting one again replaces it."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+
+    def later(self, name: str, delay_ns: int, what: Callable[[], None]) -> None:
+        """Call `what` after so many nanoseconds, at least a millisecond."""
+        if name in self._timers:
+            self._timers[name].cancel()
+        seconds = max(_LEAST_WAIT_SECONDS, delay_ns / SECOND_NS)
+        self._timers[name] = self._loop.call_later(seconds, what)
+
+    def cancel(self, name: str) -> None:
+        """Forget a timer."""
+        if name in self._timers:
+            self._timers.pop(name).cancel()
+
+    def cancel_all(self) -> None:
+        """Forget all timers."""
+        for timer in self._timers.values():
+            timer.cancel()
+
+
+class Seconds:
+    """Tells the end of each second since a moment, each once and none too early."""
+
+    def __init__(self, clock: Clock, timers: Timers, name: str, tell: Callable[[], None]) -> None:
+        self._clock = clock
+        self._timers = timers
+        self._name = name
+        self._tell = tell
+        self._begin_ns = 0
+        self._told = 0
+
+    def begin(self, at_ns: int) -> None:
+        """Count seconds from this time on."""
+        self._begin_ns, self._told = at_ns, 0
+        self._await_next()
+
+    def end(self) -> float:
+        """Tell what is over by now, and return the seconds that are left of the current one."""
+        self._timers.cancel(self._name)
+        return (self._tell_until(self._clock()) - self._begin_ns) / SECOND_NS - self._told
+
+    def _tell_until(self, now: int) -> int:
+        while now >= self._begin_ns + (self._told + 1) * SECOND_NS:
+            self._told += 1
+            self._tell()
+        return now
+
+    def _await_next(self) -> None:
+        due = self._begin_ns + (self._told + 1) * SECOND_NS
+        self._timers.later(self._name, due - self._clock(), self._on_timer)
+
+    def _on_timer(self) -> None:
+        # A timer may be early by its rounding; a second that is not over is not told.
+        self._tell_until(self._clock())
+        self._await_next()
