@@ -8,11 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from inferometer_api.document import milli
 from inferometer_api.launch import request_batch_sizes
 from inferometer_api.result import Tensor
 from inferometer_api.run import BenchmarkRun
 from inferometer_cli.exits import RefusedError
 from inferometer_loadgen.inputs import FileSource, InputRefusedError, fit_shapes, read_npz
+from inferometer_loadgen.trace import read_trace
 from inferometer_serving.errors import ModelRefusedError
 from inferometer_serving.fetch.model import local_path
 
@@ -27,12 +29,33 @@ def inputs_file(run: BenchmarkRun, base: Path) -> Path | None:
     asked = run.spec.load.inputs.file
     if asked is None:
         return None
+    return _found("inputs", asked.uri, base)
+
+
+def trace_files(run: BenchmarkRun, base: Path) -> dict[str, Path]:
+    """Return the file of each `trace` scenario by the scenario's name; raises RefusedError.
+
+    Each is read, so that one that cannot be replayed is refused before anything starts.
+    """
+    found: dict[str, Path] = {}
+    for scenario in run.spec.scenarios:
+        if scenario.trace is None:
+            continue
+        path = found[scenario.name] = _found("trace", scenario.trace.uri, base)
+        try:
+            read_trace(path, milli(scenario.trace.time_scale))
+        except InputRefusedError as refusal:
+            raise RefusedError(str(refusal)) from refusal
+    return found
+
+
+def _found(what: str, uri: str, base: Path) -> Path:
     try:
-        path = local_path(asked.uri, base)
+        path = local_path(uri, base)
     except ModelRefusedError as error:
         raise RefusedError(str(error)) from error
     if not path.is_file():
-        raise RefusedError(f"The inputs {asked.uri} were asked for, but there is no file {path}.")
+        raise RefusedError(f"The {what} {uri} was asked for, but there is no file {path}.")
     return path
 
 

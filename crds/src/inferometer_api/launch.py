@@ -7,6 +7,7 @@ process is started here.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Literal
 from urllib.parse import unquote
 
@@ -15,6 +16,7 @@ from inferometer_api.metrics import run_labels
 from inferometer_api.plan import LoadPlan, PlannedAgent, PlannedServer
 from inferometer_api.resolve import launched
 from inferometer_api.run import BenchmarkRun
+from inferometer_api.server import Batching
 
 _FETCHER = "inferometer_serving.fetcher"
 
@@ -164,6 +166,8 @@ def server_command(  # noqa: PLR0913 - each is one fact of the place, and named
         *("--model-name", server_model_name(run)),
         *("--device", server.device),
         *("--threads", str(server.threads)),
+        *("--instances", str(server.instances)),
+        *_batching(server.batching),
         *("--host", listen.host),
         *("--http-port", str(listen.http_port)),
         *("--grpc-port", str(listen.grpc_port)),
@@ -174,6 +178,15 @@ def server_command(  # noqa: PLR0913 - each is one fact of the place, and named
         *_option("--run-namespace", run_labels(run)[0]),
         *_option("--max-model-bytes", max_model_bytes),
         *warm_up,
+    )
+
+
+def _batching(batching: Batching | None) -> tuple[str, ...]:
+    if batching is None:
+        return ()
+    return (
+        *("--max-batch-size", str(batching.max_batch_size)),
+        *("--max-delay-microseconds", str(batching.max_delay_microseconds)),
     )
 
 
@@ -264,6 +277,7 @@ def load_plan(  # noqa: PLR0913 - each is one fact of the plan, and named
     servers: Sequence[PlannedServer],
     model_sha256: str | None = None,
     inputs_file: str | None = None,
+    trace_files: Mapping[str, str] = MappingProxyType({}),
     server_process_ids: Sequence[int] = (),
     agents: Sequence[PlannedAgent] = (),
     unmetered: str = "",
@@ -274,7 +288,7 @@ def load_plan(  # noqa: PLR0913 - each is one fact of the plan, and named
     """Return what the load generator of a resolved run is started with.
 
     The URLs of `servers` are http:// or grpc://, as load.protocol asks; `inputs_file` is the path
-    of the .npz file where inputs come from one.
+    of the .npz file where inputs come from one, `trace_files` those of each `trace` scenario.
     """
     return LoadPlan(
         run=run,
@@ -285,6 +299,7 @@ def load_plan(  # noqa: PLR0913 - each is one fact of the plan, and named
         model_version=run.spec.model.version or "",
         model_sha256=model_sha256,
         inputs_file=inputs_file,
+        trace_files=dict(trace_files),
         server_process_ids=list(server_process_ids),
         agents=list(agents),
         unmetered=unmetered,

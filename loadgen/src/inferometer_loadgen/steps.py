@@ -144,19 +144,23 @@ def _steps(scenario: Scenario, validity: Validity, trace_file: str) -> list[Step
         return _batches(scenario.batch.batch_sizes, validity)
     if scenario.concurrency is not None:
         return _clients(scenario.concurrency.clients, validity)
-    step = _step(validity, "", 1, 1, validity.min_queries)
+    return [_only(scenario, _step(validity, "", 1, 1, validity.min_queries), trace_file)]
+
+
+def _only(scenario: Scenario, step: StepPlan, trace_file: str) -> StepPlan:
+    """Return the step of a scenario that has one."""
     if scenario.offline is not None:
         size = scenario.offline.batch_size
         total = _share(scenario.offline.samples, size)
         loop = Closed(clients=None, total_queries=total)
-        return [replace(step, batch_size=size, min_queries=total, loop=loop)]
+        return replace(step, batch_size=size, min_queries=total, loop=loop)
     if scenario.multi_stream is not None:
         size = scenario.multi_stream.samples_per_query
-        return [replace(step, batch_size=size, judged=Judged(MULTI_STREAM_PERCENTILE))]
+        return replace(step, batch_size=size, judged=Judged(MULTI_STREAM_PERCENTILE))
     arrivals = _arrivals(scenario, trace_file)
     if arrivals is not None:
-        return [replace(step, loop=Open(arrivals), judged=_judged(scenario.server))]
-    return [replace(step, judged=Judged(SINGLE_STREAM_PERCENTILE))]
+        return replace(step, loop=Open(arrivals), judged=_judged(scenario.server))
+    return replace(step, judged=Judged(SINGLE_STREAM_PERCENTILE))
 
 
 def _batches(sizes: Sequence[int], validity: Validity) -> list[StepPlan]:
