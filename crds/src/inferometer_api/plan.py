@@ -134,10 +134,10 @@ class Progress(Document):
 
 
 class Listening(Document):
-    """Where its metrics are read; the first report, only with --metrics-listen."""
+    """Where something of it can be read; with --metrics-listen the first report."""
 
     report: Literal["listening"] = "listening"
-    metrics_port: Integer
+    metrics_port: Integer | None = None
     """Of GET /metrics."""
     fleet_web_port: Integer | None = None
     """Of Locust's web page, where there is one."""

@@ -13,6 +13,11 @@ def main() -> int:
     """Carry out a plan; return the exit code."""
     # Nothing is begun that would have to be tidied up.
     signal.signal(signal.SIGTERM, lambda *_: os._exit(128 + signal.SIGTERM))
+    if sys.argv[1:2] == ["worker"]:
+        # Locust patches the standard library for gevent: nothing may be imported before it.
+        from inferometer_loadgen.fleet import worker  # noqa: PLC0415 - see above
+
+        return worker.main(sys.argv[2:])
     from inferometer_loadgen import command  # noqa: PLC0415 - only now, since it takes so long
 
     return command.main()

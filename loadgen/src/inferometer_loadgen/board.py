@@ -21,7 +21,9 @@ class Board:
         self._scenario_count = scenario_count
         self._on_gone = on_gone
         self._loop = asyncio.get_running_loop()
-        self._stage: Literal["WaitingForServer", "Preparing", "Idle"] = "WaitingForServer"
+        self._stage: Literal["WaitingForWorkers", "WaitingForServer", "Preparing", "Idle"] = (
+            "WaitingForServer"
+        )
         self._idle_seconds = 0.0
         self._scenario, self._step, self._index = "", "", 0
         self._fraction = 0.0
@@ -30,8 +32,15 @@ class Board:
         self._driven: Driving | None = None
         self._timer: asyncio.Handle = self._loop.call_soon(self._tell)
 
+    def gathering(self, fraction: float, detail: str) -> None:
+        """Show which part of a fleet's workers is there, and who is not."""
+        self._stage = "WaitingForWorkers"
+        self._fraction = fraction
+        self._detail = detail
+
     def waiting(self, fraction: float, detail: str) -> None:
         """Show how much of the server's time to get ready is spent, and why it is not."""
+        self._stage = "WaitingForServer"
         self._fraction = fraction
         self._detail = detail
 

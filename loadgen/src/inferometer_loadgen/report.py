@@ -27,7 +27,7 @@ class Reports(Protocol):
     def progress(self, progress: Progress) -> None:
         """Take how far the work is; raises ReaderGoneError where nobody wants to know."""
 
-    def tell(self, report: Surroundings | Measured | RepeatsMeasured | Ended) -> None:
+    def tell(self, report: Listening | Surroundings | Measured | RepeatsMeasured | Ended) -> None:
         """Take what was found; raises ReaderGoneError where nobody wants to know."""
 
 

@@ -8,15 +8,19 @@ from pathlib import Path
 
 from inferometer_api.availability import unavailable
 from inferometer_api.document import milli
-from inferometer_api.plan import LoadPlan, Measured, Surroundings
+from inferometer_api.plan import Listening, LoadPlan, Measured, Surroundings
 from inferometer_api.result import Outcome, OutcomeState, ScenarioResult
 from inferometer_api.scenario import Scenario, percentile_value
 from inferometer_loadgen.board import Board
 from inferometer_loadgen.control import Described, ModelRefusedError, ServerNotReadyError
 from inferometer_loadgen.control_clients import RedirectedError
-from inferometer_loadgen.crew import Hand
+from inferometer_loadgen.crew import Crew, Hand
 from inferometer_loadgen.drive import Driving
 from inferometer_loadgen.encode import BINARY_EXTENSION, Encoder
+from inferometer_loadgen.fleet.crew import FleetCrew
+from inferometer_loadgen.fleet.fleet import Fleet, FleetNotReadyError
+from inferometer_loadgen.fleet.gathering import fleet_of
+from inferometer_loadgen.fleet.round import WorkerLostError, lost
 from inferometer_loadgen.inputs import InputRefusedError
 from inferometer_loadgen.live import Live
 from inferometer_loadgen.meter import Meter
@@ -51,10 +55,12 @@ _FAULTS: dict[type[Exception], tuple[OutcomeState, str]] = {
     ServerNotReadyError: ("Failed", "ServerNotReady"),
     NoAnswerError: ("Failed", "NoAnswer"),
     ConnectionFailedError: ("Failed", "ServerLost"),
+    FleetNotReadyError: ("Failed", "WorkersNotReady"),
+    WorkerLostError: ("Failed", "WorkerLost"),
 }
 """How a run ends that meets one of these."""
 
-_CUTS_SHORT = frozenset({End.SERVER_LOST, End.INTERRUPTED})
+_CUTS_SHORT = frozenset({End.SERVER_LOST, End.WORKER_LOST, End.INTERRUPTED})
 
 PlannedScenario = tuple[Scenario, list[StepPlan]]
 
@@ -96,27 +102,41 @@ class Session:
             missing = unavailable(self._plan.run, place=self._plan.place)
             if missing:
                 raise NotAvailableError(" ".join(missing))
-            return await self._measure_all()
+            async with fleet_of(self._plan, self._tell_web_page) as fleet:
+                return await self._measure_all(fleet)
         except tuple(_FAULTS) as fault:
             state, reason = next(_FAULTS[kind] for kind in _FAULTS if isinstance(fault, kind))
             return Outcome(state=state, reason=reason, message=str(fault))
 
-    async def _measure_all(self) -> Outcome:
+    def _tell_web_page(self, port: int) -> None:
+        self._reports.tell(Listening(fleet_web_port=port))
+
+    async def _measure_all(self, fleet: Fleet | None) -> Outcome:
         servers = Servers(self._plan)
         board = Board(self._reports, len(self._plan.run.spec.scenarios), self.interrupt)
         self._live.follow(board.now)
         meter = Meter(self._plan)
         try:
+            if fleet is not None:
+                await fleet.gathered(board.gathering)
             found = await servers.described(board)
             inputs = Inputs(self._plan.run.spec.load, self._plan.inputs_file, found[0].inputs)
             scenarios, notes = self._planned(inputs)
             environment = surroundings(self._plan, found, notes)
             self._reports.tell(Surroundings(environment=environment))
-            bench = self._bench(servers, found[0], inputs, board, meter)
+            if fleet is None:
+                crew: Crew = self._hand(servers, found[0], inputs, board)
+            else:
+                crew = await FleetCrew.set_up(
+                    fleet, self._plan, found[0], board.prepared, self._begin
+                )
+            bench = self._bench(crew, board, meter)
             for index, planned in enumerate(scenarios):
                 end = await self._measure(bench, planned, index, found, servers)
                 if end is End.SERVER_LOST:
                     return _lost(servers)
+                if end is End.WORKER_LOST and fleet is not None and index < len(scenarios) - 1:
+                    raise next(lost(*each) for each in fleet.lost.items())
                 if self._interrupted:
                     break
             return COMPLETE
@@ -141,12 +161,10 @@ class Session:
             scenarios.append((scenario, steps))
         return scenarios, list(notes)
 
-    def _bench(
-        self, servers: Servers, described: Described, inputs: Inputs, board: Board, meter: Meter
-    ) -> Bench:
+    def _hand(self, servers: Servers, described: Described, inputs: Inputs, board: Board) -> Hand:
         plan = self._plan
         load = plan.run.spec.load
-        hand = Hand(
+        return Hand(
             load=load,
             targets=servers.targets(),
             encoder=Encoder(
@@ -162,9 +180,11 @@ class Session:
             told=board.prepared,
             on_first_query=self._begin,
         )
+
+    def _bench(self, crew: Crew, board: Board, meter: Meter) -> Bench:
         return Bench(
-            crew=hand,
-            server_process_ids=plan.server_process_ids,
+            crew=crew,
+            server_process_ids=self._plan.server_process_ids,
             meter=meter,
             board=board,
             live=self._live,

@@ -4,7 +4,7 @@ Counters are moved as they are, so that nothing is lost: what is merged equals w
 would have counted.
 """
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import fields
 
@@ -45,6 +45,8 @@ class Gains:
         self._recorder = recorder
         self._outbox = Outbox()
         recorder.tallied.windows = self._outbox
+        self._warm_up: deque[Tally] = deque()
+        recorder.warm_up_windows = self._warm_up
         self._counts: dict[str, Integers] = {}
         self._sums: dict[str, int] = {}
         self._numbers: dict[str, int] = {}
@@ -54,7 +56,11 @@ class Gains:
     def take(self) -> Gained:
         """Return what was gained since the last time."""
         self._recorder.flush()
-        gained = Gained(seconds=[_told(tally) for tally in self._outbox.emptied()])
+        gained = Gained(
+            seconds=[_told(tally) for tally in self._outbox.emptied()],
+            warm_up_seconds=[_told(tally) for tally in self._warm_up],
+        )
+        self._warm_up.clear()
         tallied = self._recorder.tallied
         for each in fields(Tallied):
             self._take(each.name, getattr(tallied, each.name), gained)
@@ -71,8 +77,8 @@ class Gains:
                     gained.numbers[name] = grown
                 self._numbers[name] = now
             case Counter():
-                if grown := now - self._counters.get(name, Counter()):
-                    gained.counters[name] = dict(grown)
+                if more := now - self._counters.get(name, Counter()):
+                    gained.counters[name] = dict(more)
                 self._counters[name] = Counter(now)
             case dict():
                 known = self._texts.setdefault(name, set())
@@ -107,9 +113,8 @@ class MergedRecorder(Recorder):
 
     def __init__(self, workers: Sequence[int]) -> None:
         super().__init__()
-        self._seconds: dict[int, list[Tally]] = {worker: [] for worker in workers}
-        self._ended: set[int] = set()
-        self._closed = 0
+        self._seconds = _Seconds(workers)
+        self._warm_up = _Seconds(workers)
 
     def absorb(self, worker: int, gained: Gained) -> None:
         """Count what a worker gained."""
@@ -130,31 +135,46 @@ class MergedRecorder(Recorder):
             known = getattr(tallied, name)
             for key, text in texts.items():
                 known.setdefault(key, text)
-        self._seconds[worker] += [_tally(told) for told in gained.seconds]
+        self._seconds.hear(worker, gained.seconds)
+        self._warm_up.hear(worker, gained.warm_up_seconds)
+        self.warm_up_windows.extend(self._warm_up.joined())
 
     def leave(self, worker: int) -> None:
         """Wait for no more seconds of a worker: it has ended, or is lost."""
-        self._ended.add(worker)
+        self._seconds.leave(worker)
+        self._warm_up.leave(worker)
 
-    def closed_seconds(self) -> list[Tally]:
-        """Join and return the seconds that every worker has told; whoever ended has no more."""
+    def close_seconds(self) -> list[Tally]:
+        """Count and return the seconds that every worker has told; whoever ended has no more."""
+        found = self._seconds.joined()
+        for second in found:
+            if second.seconds < 1.0:
+                self.tallied.windows.add_last(second)
+            else:
+                self.last_second = second
+                self.tallied.windows.add(second)
+        return found
+
+
+class _Seconds:
+    """Seconds as workers tell them, the first of each being the same one."""
+
+    def __init__(self, workers: Sequence[int]) -> None:
+        self._told: dict[int, deque[Tally]] = {worker: deque() for worker in workers}
+        self._going = set(workers)
+
+    def hear(self, worker: int, told: Sequence[SecondTold]) -> None:
+        self._told[worker].extend(map(_tally, told))
+
+    def leave(self, worker: int) -> None:
+        self._going.discard(worker)
+
+    def joined(self) -> list[Tally]:
+        """Remove and return those seconds that nobody will add anything to."""
         found = []
-        while True:
-            going = [each for each in self._seconds if each not in self._ended]
-            parts = [told[0] for told in self._seconds.values() if told]
-            if not parts or any(not self._seconds[each] for each in going):
-                return found
-            for told in self._seconds.values():
-                del told[:1]
-            found.append(_joined(parts))
-            self._add(found[-1])
-
-    def _add(self, second: Tally) -> None:
-        if second.seconds < 1.0:
-            self.tallied.windows.add_last(second)
-        else:
-            self.last_second = second
-            self.tallied.windows.add(second)
+        while any(self._told.values()) and all(self._told[worker] for worker in self._going):
+            found.append(_joined([told.popleft() for told in self._told.values() if told]))
+        return found
 
 
 def _joined(parts: Sequence[Tally]) -> Tally:

@@ -187,6 +187,7 @@ class Gained:
     counters: dict[str, dict[str, int]] = field(default_factory=dict)
     texts: dict[str, dict[str, str]] = field(default_factory=dict)
     seconds: list[SecondTold] = field(default_factory=list)
+    warm_up_seconds: list[SecondTold] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,16 +222,5 @@ class Closed:
     say: Literal["closed"] = "closed"
 
 
-Word = (
-    Hello
-    | SetUpDone
-    | Making
-    | FirstQuery
-    | Ready
-    | Fault
-    | Connected
-    | Stamped
-    | Told
-    | Closed
-)
+Word = Hello | SetUpDone | Making | FirstQuery | Ready | Fault | Connected | Stamped | Told | Closed
 WORDS: TypeAdapter[Word] = TypeAdapter(Word)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from inferometer_api.handover import LoadReport, summary_of
-from inferometer_api.plan import Ended, Measured, Progress, RepeatsMeasured, Surroundings
+from inferometer_api.plan import Ended, Listening, Measured, Progress, RepeatsMeasured, Surroundings
 from inferometer_api.result import Environment, Outcome, ScenarioResult
 from inferometer_api.search import Repeated
 from inferometer_api.status import ScenarioSummary
@@ -32,9 +32,11 @@ class Ledger:
             self._at = at
             self._log(_sentence(progress))
 
-    def tell(self, report: Surroundings | Measured | RepeatsMeasured | Ended) -> None:
+    def tell(self, report: Listening | Surroundings | Measured | RepeatsMeasured | Ended) -> None:
         """Keep what was found."""
         match report:
+            case Listening():
+                self._log(f"Locust's web page is on port {report.fleet_web_port}.")
             case Surroundings():
                 self.environment = report.environment
             case Measured():

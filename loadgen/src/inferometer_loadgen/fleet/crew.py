@@ -1,0 +1,90 @@
+"""How does a fleet make ready for a step, each worker for its share?"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Self
+
+from inferometer_api.plan import LoadPlan
+from inferometer_loadgen.control import Described
+from inferometer_loadgen.drive import Driving
+from inferometer_loadgen.fleet.driving import FleetDriving
+from inferometer_loadgen.fleet.fleet import Fleet
+from inferometer_loadgen.fleet.shown import ShownStep
+from inferometer_loadgen.fleet.words import (
+    FirstQuery,
+    Making,
+    Prepare,
+    Ready,
+    SetUp,
+    SetUpDone,
+    Word,
+)
+from inferometer_loadgen.steps import Closed, Share, StepPlan
+
+
+@dataclass(slots=True)
+class FleetCrew:
+    """Has each worker of a fleet drive its share of every step. See Crew."""
+
+    fleet: Fleet
+    protocol: str
+    told: Callable[[float], None]
+    """Hears how far the making of requests is."""
+    on_first_query: Callable[[], None]
+    """Called before the first query of a step is sent."""
+    _made: dict[int, float] = field(default_factory=dict)
+
+    @classmethod
+    async def set_up(
+        cls,
+        fleet: Fleet,
+        plan: LoadPlan,
+        described: Described,
+        told: Callable[[float], None],
+        on_first_query: Callable[[], None],
+    ) -> Self:
+        """Tell every worker what is measured; raises WorkerLostError, InputRefusedError."""
+        # The token is for who may end the run; a worker has no business with it.
+        words = plan.model_copy(update={"stop_token": ""}).model_dump_json(exclude_none=True)
+        await fleet.ask(SetUp(words, described), SetUpDone)
+        return cls(fleet, plan.run.spec.load.protocol, told, on_first_query)
+
+    async def prepare(self, scenario: str, plan: StepPlan) -> Driving:
+        """See Crew."""
+        workers = participants(plan, self.fleet.workers)
+        self._made = dict.fromkeys(workers, 0.0)
+
+        def send() -> None:
+            for worker in workers:
+                share = Share(worker, len(workers))
+                self.fleet.send(Prepare(scenario, plan, share), [worker])
+
+        with self.fleet.hearing(self):
+            ready = await self.fleet.answered(Ready, workers, send)
+        name = f"{scenario} ({plan.label})" if plan.label else scenario
+        show = None if self.fleet.web_port is None else self.fleet.show
+        idle = self.fleet.workers[len(workers) :]
+        return FleetDriving(self.fleet, ready, ShownStep(name, self.protocol, show), idle)
+
+    def hear(self, worker: int, word: Word) -> None:
+        """Take what a worker says of its preparations."""
+        match word:
+            case FirstQuery():
+                self.on_first_query()
+            case Making():
+                self._made[worker] = word.fraction
+                self.told(min(self._made.values()))
+            case Ready():
+                self._made[worker] = 1.0
+            case _:
+                return
+
+    def lose(self, worker: int, fate: str) -> None:
+        """Whoever waits for its answer is told."""
+
+
+def participants(plan: StepPlan, workers: Sequence[int]) -> Sequence[int]:
+    """Return the workers that have a part in a step: no more than a closed loop has clients."""
+    if isinstance(plan.loop, Closed) and plan.loop.clients is not None:
+        return workers[: plan.loop.clients]
+    return workers

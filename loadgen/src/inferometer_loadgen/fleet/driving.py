@@ -1,0 +1,265 @@
+"""How do the workers of a fleet drive one step as if they were one process?"""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+
+from inferometer_api.result import WorkerShare
+from inferometer_loadgen.drive import Progress
+from inferometer_loadgen.drive.driver import NEVER
+from inferometer_loadgen.fleet.exchange import measured_offsets
+from inferometer_loadgen.fleet.fleet import Fleet
+from inferometer_loadgen.fleet.gains import MergedRecorder
+from inferometer_loadgen.fleet.hands import RemoteHand
+from inferometer_loadgen.fleet.shown import ShownStep
+from inferometer_loadgen.fleet.which_clock import own_clock
+from inferometer_loadgen.fleet.words import (
+    Close,
+    Closed,
+    Connect,
+    Connected,
+    Finish,
+    OpenWindow,
+    Ready,
+    Start,
+    Told,
+    Word,
+)
+from inferometer_loadgen.steps import SECOND_NS, End
+
+SILENT_AFTER_NS = 5 * SECOND_NS
+"""After so long without a word a worker counts as lost: each tells something every second."""
+_LOOK_SECONDS = 0.25
+_LEAD_NS = 100_000_000
+_LEAD_OF_EACH_NS = 1_000_000
+"""How far ahead the begin is agreed on, so that everyone has heard of it by then."""
+_LAST_WORDS_SECONDS = 1.0
+"""How long workers may take to tell their end, once they are asked for it."""
+_CLOSE_SECONDS = 2.0
+
+_GRAVEST = (
+    End.WORKER_LOST,
+    End.SERVER_LOST,
+    End.INTERRUPTED,
+    End.MAX_DURATION,
+    End.DECIDED,
+    End.DONE,
+)
+_ENDS_ALL = frozenset({End.SERVER_LOST, End.INTERRUPTED})
+"""Ends of one worker that leave nothing to wait for from the others."""
+
+
+class FleetDriving:
+    """One step, driven by some workers of a fleet. See Driving."""
+
+    def __init__(
+        self, fleet: Fleet, ready: dict[int, Ready], shown: ShownStep, idle: Sequence[int]
+    ) -> None:
+        self._fleet = fleet
+        self._hands = {worker: RemoteHand(worker, fleet.hellos[worker].node) for worker in ready}
+        self._idle = [RemoteHand(worker, fleet.hellos[worker].node) for worker in idle]
+        self._recorder = MergedRecorder(list(ready))
+        self._shown = shown
+        self._ended: asyncio.Future[End] = asyncio.get_running_loop().create_future()
+        self._asked: End | None = None
+        self._is_window_told = self._is_window_over_told = False
+        self._begin_ns = 0
+        self.open_loop = next(iter(ready.values())).open_loop
+        self.connection_count = sum(each.connections for each in ready.values())
+        self.on_window: Callable[[], None] = _nothing
+        self.on_second: Callable[[], None] = _nothing
+        self.on_window_over: Callable[[], None] = _nothing
+
+    # -- a step's life -----------------------------------------------------------------------------
+
+    async def connect(self) -> None:
+        """Open all connections; see Driving. Raises WorkerLostError too."""
+        workers = list(self._hands)
+        offsets = await measured_offsets(self._fleet, own_clock(), workers)
+        for worker, offset in offsets.items():
+            self._hands[worker].offset = offset
+        await self._fleet.ask(Connect(), Connected, workers)
+
+    async def run(self) -> End:
+        """Drive the step to its end and return why it ended."""
+        lead_ns = _LEAD_NS + _LEAD_OF_EACH_NS * len(self._hands)
+        now = time.monotonic_ns()
+        self._begin_ns = now + lead_ns
+        with self._fleet.hearing(self):
+            for worker, hand in self._hands.items():
+                hand.agreed_ns = self._begin_ns
+                self._fleet.heard_ns[worker] = now
+                if worker in self._fleet.lost:
+                    self.lose(worker, self._fleet.lost[worker])
+                self._fleet.send(Start(self._begin_ns + hand.offset.ahead_ns), [worker])
+            looking = asyncio.create_task(self._look())
+            try:
+                return await self._ended
+            finally:
+                looking.cancel()
+                self._shown.over()
+
+    def open_window(self) -> None:
+        """Begin the window soon, all workers at the same moment."""
+        at_ns = time.monotonic_ns() + _LEAD_NS
+        for worker, hand in self._hands.items():
+            self._fleet.send(OpenWindow(at_ns + hand.offset.ahead_ns), [worker])
+
+    def end(self, why: End) -> None:
+        """End the step now; what workers have not told a second later is forgotten."""
+        if self._asked is not None or self._ended.done():
+            return
+        self._asked = why
+        self._fleet.send(Finish(why), [hand.worker for hand in self._going()])
+        asyncio.get_running_loop().call_later(_LAST_WORDS_SECONDS, self._give_up)
+
+    async def close(self) -> None:
+        """Close every connection; who is lost has none."""
+        workers = [worker for worker in self._hands if worker not in self._fleet.lost]
+        try:
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                await self._fleet.ask(Close(), Closed, workers)
+        except (TimeoutError, RuntimeError):
+            # Whatever is wrong with a worker is told by whoever needs it next.
+            return
+
+    # -- what workers say --------------------------------------------------------------------------
+
+    def hear(self, worker: int, word: Word) -> None:
+        """Take what a worker said."""
+        hand = self._hands.get(worker)
+        if hand is None or not isinstance(word, Told):
+            return
+        hand.hear(word)
+        self._recorder.absorb(worker, word.gained)
+        self._go_on()
+        if hand.end in _ENDS_ALL:
+            self.end(hand.end)
+
+    def lose(self, worker: int, fate: str) -> None:
+        """Take note that a worker is lost: the step ends."""
+        hand = self._hands.get(worker)
+        if hand is None or not hand.is_going:
+            return
+        hand.fate = fate
+        self.end(End.WORKER_LOST)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Tell of what all workers have told, and end where all have ended."""
+        hands = [hand for hand in self._hands.values() if not hand.fate]
+        if not self._is_window_told and hands and all(hand.has_window for hand in hands):
+            self._is_window_told = True
+            if any(hand.window_ns is not None for hand in hands):
+                self.on_window()
+        for hand in self._hands.values():
+            if not hand.is_going:
+                self._recorder.leave(hand.worker)
+        for second in self._recorder.close_seconds():
+            self._shown.second(second)
+            if second.seconds == 1.0:
+                self.on_second()
+        if self._is_window_told and all(hand.is_window_over for hand in hands):
+            self._tell_window_over()
+        if not self._going():
+            self._finish()
+
+    def _tell_window_over(self) -> None:
+        if not self._is_window_over_told:
+            self._is_window_over_told = True
+            self.on_window_over()
+
+    def _give_up(self) -> None:
+        """End without those who have not told their end."""
+        if self._ended.done():
+            return
+        for hand in self._going():
+            hand.fate = "it did not tell its end"
+        self._go_on()
+
+    def _finish(self) -> None:
+        if self._ended.done():
+            return
+        if self._is_window_told:
+            self._tell_window_over()
+        ends = {hand.end for hand in self._hands.values()} | {self._asked}
+        self._ended.set_result(next(end for end in _GRAVEST if end in ends))
+
+    async def _look(self) -> None:
+        """Take a worker for lost that says nothing any more."""
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            now = time.monotonic_ns()
+            for hand in self._going():
+                if now - max(self._fleet.heard_ns[hand.worker], self._begin_ns) > SILENT_AFTER_NS:
+                    seconds = SILENT_AFTER_NS // SECOND_NS
+                    self._fleet.lose(hand.worker, f"it has told nothing for {seconds} s")
+
+    def _going(self) -> list[RemoteHand]:
+        return [hand for hand in self._hands.values() if hand.is_going]
+
+    # -- what is known of it -----------------------------------------------------------------------
+
+    @property
+    def recorder(self) -> MergedRecorder:
+        """What came of the queries of all workers, at most a second ago."""
+        return self._recorder
+
+    def progress(self) -> Progress:
+        """Tell how far the step is: as far as the worker that is furthest behind."""
+        told = [hand.told for hand in self._hands.values() if hand.told is not None]
+        now = time.monotonic_ns()
+        window_ns = self.window_ns
+        measuring = window_ns <= now
+        draining = measuring and bool(told) and all(each.draining for each in told)
+        return Progress(
+            measuring=measuring,
+            draining=draining,
+            elapsed_ns=max(0, now - (window_ns if measuring else self._begin_ns)),
+            fraction=min((each.fraction for each in told), default=0.0),
+        )
+
+    @property
+    def begin_ns(self) -> int:
+        """When the step began."""
+        return self._begin_ns
+
+    @property
+    def window_ns(self) -> int:
+        """When the first worker's window began; `NEVER` where none did."""
+        found = [hand.window_ns for hand in self._hands.values() if hand.window_ns is not None]
+        return min(found, default=NEVER)
+
+    @property
+    def duration_ns(self) -> int:
+        """How long the window was: in a closed loop until the last worker's was over."""
+        hands = list(self._hands.values())
+        if self.open_loop:
+            return max((hand.told.duration_ns for hand in hands if hand.told), default=0)
+        over_ns = max((hand.window_over_ns for hand in hands), default=0)
+        return max(0, over_ns - self.window_ns)
+
+    @property
+    def last_reply_ns(self) -> int:
+        """When the last measured query was answered well."""
+        return max((hand.last_reply_ns for hand in self._hands.values()), default=0)
+
+    @property
+    def outstanding(self) -> int:
+        """Queries sent and not answered."""
+        return sum(hand.told.outstanding for hand in self._hands.values() if hand.told)
+
+    @property
+    def reconnects(self) -> int:
+        """How often a connection was lost and opened again."""
+        return sum(hand.told.reconnects for hand in self._hands.values() if hand.told)
+
+    @property
+    def workers(self) -> Sequence[WorkerShare]:
+        """What each worker did."""
+        hands = [*self._hands.values(), *self._idle]
+        return [hand.share() for hand in sorted(hands, key=lambda hand: hand.worker)]
+
+
+def _nothing() -> None:
+    """Tell nobody."""

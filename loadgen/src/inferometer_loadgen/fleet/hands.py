@@ -1,0 +1,87 @@
+"""What does the session know of one worker's step, and by which clock?"""
+
+from dataclasses import dataclass
+
+from inferometer_api.result import WorkerShare
+from inferometer_loadgen.fleet.clock import ONE_CLOCK, ClockOffset
+from inferometer_loadgen.fleet.words import Told
+from inferometer_loadgen.steps import End
+
+
+@dataclass(slots=True)
+class RemoteHand:
+    """One worker's part of a step, as far as it has told; times are of our clock."""
+
+    worker: int
+    node: str
+    offset: ClockOffset = ONE_CLOCK
+    agreed_ns: int = 0
+    """When all are to begin."""
+    told: Told | None = None
+    """The last it told."""
+    queries: int = 0
+    is_window_over: bool = False
+    end: End | None = None
+    fate: str = ""
+    """What became of it, where it is lost."""
+
+    def hear(self, told: Told) -> None:
+        """Take what it told."""
+        self.told = told
+        latencies = told.gained.histograms.get("latency")
+        self.queries += 0 if latencies is None else sum(latencies.counts)
+        self.queries += sum(told.gained.counters.get("errors", {}).values())
+        self.is_window_over |= told.stage in {"window-over", "ended"}
+        self.end = told.end
+
+    @property
+    def is_going(self) -> bool:
+        """Whether more is to be heard of it."""
+        return self.end is None and not self.fate
+
+    @property
+    def window_ns(self) -> int | None:
+        """When its window began; None where it has not."""
+        told = self.told
+        if told is None or told.window_ns is None:
+            return None
+        return told.window_ns - self.offset.ahead_ns
+
+    @property
+    def has_window(self) -> bool:
+        """Whether its window has begun."""
+        return self.told is not None and (
+            self.told.stage in {"window", "measuring", "window-over", "ended"}
+        )
+
+    @property
+    def begin_ns(self) -> int:
+        """When it began; when it should have, where it has not told."""
+        return self.agreed_ns if self.told is None else self.told.begin_ns - self.offset.ahead_ns
+
+    @property
+    def last_reply_ns(self) -> int:
+        """When its last measured query was answered well; 0 where none was."""
+        told = self.told
+        if told is None or not told.last_reply_ns:
+            return 0
+        return told.last_reply_ns - self.offset.ahead_ns
+
+    @property
+    def window_over_ns(self) -> int:
+        """When its window was over, as far as it is known; 0 where it has none."""
+        window_ns, told = self.window_ns, self.told
+        return 0 if window_ns is None or told is None else window_ns + told.duration_ns
+
+    def share(self) -> WorkerShare:
+        """Return it as the result document has it."""
+        return WorkerShare(
+            worker=self.worker,
+            node=self.node,
+            queries=self.queries,
+            start_offset_nanoseconds=self.begin_ns - self.agreed_ns,
+            clock_offset_nanoseconds=self.offset.ahead_ns,
+            clock_uncertainty_nanoseconds=self.offset.uncertainty_ns,
+            client_cpu_seconds=0.0 if self.told is None else self.told.cpu_seconds,
+            lost=self.fate != "",
+        )

@@ -1,0 +1,223 @@
+"""What does the measuring process of a worker do: which orders does it carry out, and how?
+
+It is the load generator's own drive, for a share of each step; no gevent is near.
+"""
+
+import asyncio
+import gc
+import sys
+import time
+import traceback
+from collections.abc import Coroutine
+
+import uvloop
+
+from inferometer_api.plan import LoadPlan
+from inferometer_loadgen.crew import Hand
+from inferometer_loadgen.drive import Driving
+from inferometer_loadgen.encode import BINARY_EXTENSION, Encoder
+from inferometer_loadgen.fleet.lines import Lines
+from inferometer_loadgen.fleet.parent import end_with_parent
+from inferometer_loadgen.fleet.round import FAULTS
+from inferometer_loadgen.fleet.telling import Telling
+from inferometer_loadgen.fleet.which_clock import own_clock
+from inferometer_loadgen.fleet.words import (
+    Close,
+    Closed,
+    Connect,
+    Connected,
+    Fault,
+    Finish,
+    FirstQuery,
+    Hello,
+    Making,
+    OpenWindow,
+    Order,
+    Prepare,
+    Ready,
+    SetUp,
+    SetUpDone,
+    Stamp,
+    Stamped,
+    Start,
+)
+from inferometer_loadgen.node import node_name
+from inferometer_loadgen.pace import TimerPacer
+from inferometer_loadgen.pool import Inputs
+from inferometer_loadgen.servers import Servers
+from inferometer_loadgen.steps import Share
+
+_MAKING_SECONDS = 0.2
+
+
+def main() -> int:
+    """Carry out a session's orders until there are no more."""
+    end_with_parent()
+    uvloop.run(_measure())
+    return 0
+
+
+async def _measure() -> None:
+    lines = await Lines.open()
+    lines.tell(Hello(own_clock(), node_name() or ""))
+    measuring = Measuring(lines)
+    try:
+        async for order in lines.orders():
+            measuring.heed(order)
+    finally:
+        await measuring.close()
+
+
+class Measuring:
+    """Heeds orders at once, one step at a time."""
+
+    def __init__(self, lines: Lines) -> None:
+        self._lines = lines
+        self._order: SetUp | None = None
+        self._plan: LoadPlan | None = None
+        self._inputs: Inputs | None = None
+        self._driving: Driving | None = None
+        self._telling: Telling | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._making_told = 0.0
+
+    def heed(self, order: Order) -> None:
+        """Carry out an order, or begin to."""
+        match order:
+            case Stamp():
+                self._lines.tell(Stamped(order.number, time.monotonic_ns()))
+            case Finish():
+                if self._driving is not None:
+                    self._driving.end(order.why)
+            case SetUp():
+                self._begin(self._set_up(order))
+            case Prepare():
+                self._begin(self._prepare(order))
+            case Connect():
+                self._begin(self._connect())
+            case Start():
+                self._begin(self._run(order.at_ns))
+            case OpenWindow():
+                self._begin(self._open_window(order.at_ns))
+            case Close():
+                self._begin(self._close_step())
+
+    async def close(self) -> None:
+        """Drop everything."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._driving is not None:
+            await self._driving.close()
+
+    def _begin(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(self._told_of_faults(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _told_of_faults(self, work: Coroutine[None, None, None]) -> None:
+        try:
+            await work
+        except tuple(FAULTS.values()) as fault:
+            self._lines.tell(Fault(type(fault).__name__, str(fault)))
+        except Exception as fault:  # noqa: BLE001 - the session must hear of it, whatever it is
+            traceback.print_exc(file=sys.stderr)
+            self._lines.tell(Fault(type(fault).__name__, repr(fault)))
+
+    async def _set_up(self, order: SetUp) -> None:
+        plan = LoadPlan.model_validate_json(order.plan)
+        self._inputs = Inputs(plan.run.spec.load, plan.inputs_file, order.described.inputs)
+        self._plan, self._order = plan, order
+        self._lines.tell(SetUpDone())
+
+    async def _prepare(self, order: Prepare) -> None:
+        await self._close_driving()
+        self._driving = driving = await self._hand(order.share).prepare(order.scenario, order.plan)
+        self._telling = Telling(driving, self._lines.tell, often=order.plan.is_probe)
+        self._lines.tell(Ready(driving.open_loop, driving.connection_count))
+
+    def _hand(self, share: Share) -> Hand:
+        plan, order, inputs = self._plan, self._order, self._inputs
+        if plan is None or order is None or inputs is None:
+            raise RuntimeError("A step is to be prepared before it is known what is measured.")
+        load, described = plan.run.spec.load, order.described
+        return Hand(
+            load=load,
+            targets=Servers(plan).targets(),
+            encoder=Encoder(
+                load.protocol,
+                plan.model_name,
+                plan.model_version,
+                described.inputs,
+                described.outputs,
+                binary=BINARY_EXTENSION in described.extensions,
+            ),
+            outputs=described.outputs,
+            source=inputs.source,
+            told=self._tell_making,
+            on_first_query=lambda: self._lines.tell(FirstQuery()),
+            share=share,
+        )
+
+    def _tell_making(self, fraction: float) -> None:
+        now = time.monotonic()
+        if now - self._making_told >= _MAKING_SECONDS:
+            self._making_told = now
+            self._lines.tell(Making(fraction))
+
+    async def _connect(self) -> None:
+        await self._prepared().connect()
+        # A collection takes tens of milliseconds: once now, over everything, never while measuring.
+        gc.collect()
+        gc.freeze()
+        self._lines.tell(Connected())
+
+    async def _run(self, at_ns: int) -> None:
+        driving, telling = self._prepared(), self._telling
+        if telling is None:
+            raise RuntimeError("A step is to begin that was not prepared.")
+        await _until(at_ns)
+        with telling:
+            telling.end = await driving.run()
+
+    async def _open_window(self, at_ns: int) -> None:
+        driving = self._prepared()
+        await _until(at_ns)
+        driving.open_window()
+
+    async def _close_step(self) -> None:
+        await self._close_driving()
+        self._lines.tell(Closed())
+
+    async def _close_driving(self) -> None:
+        driving, self._driving = self._driving, None
+        gc.unfreeze()
+        if driving is not None:
+            await driving.close()
+
+    def _prepared(self) -> Driving:
+        if self._driving is None:
+            raise RuntimeError("A step is to go on that was not prepared.")
+        return self._driving
+
+
+async def _until(at_ns: int) -> None:
+    """Wait until this time of the monotonic clock, to some tens of microseconds."""
+    loop = asyncio.get_running_loop()
+    come = loop.create_future()
+
+    def wake() -> None:
+        if not come.done():
+            come.set_result(None)
+        pacer.close()
+
+    pacer: TimerPacer = TimerPacer(loop, wake)
+    pacer.arm(at_ns)
+    try:
+        await come
+    finally:
+        pacer.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

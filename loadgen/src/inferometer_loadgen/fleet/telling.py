@@ -1,0 +1,104 @@
+"""What does a measuring process tell of a step while it goes on, and when?"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Self
+
+from inferometer_loadgen.drive import Driving
+from inferometer_loadgen.drive.driver import NEVER
+from inferometer_loadgen.fleet.gains import Gains
+from inferometer_loadgen.fleet.words import Told, Word
+from inferometer_loadgen.steps import End
+
+EVERY_SECONDS = 1.0
+OFTEN_SECONDS = 0.1
+"""Of a probe, which ends as soon as it is decided."""
+_PAGE_BYTES = 4096
+
+Stage = Literal["begun", "warm-up", "window", "measuring", "window-over", "ended"]
+
+
+class Telling:
+    """Tells how a step goes on, from its begin to its end, while it is entered.
+
+    Beside each second there are the moments at which it begins and ends; each word
+    has all that was gained until then.
+    """
+
+    def __init__(self, driving: Driving, tell: Callable[[Word], None], *, often: bool) -> None:
+        self._driving = driving
+        self._tell_word = tell
+        self._gains = Gains(driving.recorder)
+        self._seconds = OFTEN_SECONDS if often else EVERY_SECONDS
+        self._timer: asyncio.TimerHandle | None = None
+        self._cpu_at_window = time.process_time()
+        self.end: End | None = None
+        """Why the step ended; set before the end is told."""
+        driving.on_window = self._begin_window
+        driving.on_second = self._tick
+        driving.on_window_over = lambda: self._tell("window-over")
+
+    def __enter__(self) -> Self:
+        """Begin to tell."""
+        self._cpu_at_window = time.process_time()
+        asyncio.get_running_loop().call_soon(self._tell, "begun")
+        self._await_tick()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        fault: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Tell the end."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if kind is None:
+            self._tell("ended")
+
+    def _begin_window(self) -> None:
+        self._cpu_at_window = time.process_time()
+        # The driver calls this before it counts the first query of the window, and sets its begin
+        # in the same turn of the loop.
+        asyncio.get_running_loop().call_soon(self._tell, "window")
+
+    def _await_tick(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(self._seconds, self._tick)
+
+    def _tick(self) -> None:
+        """Tell; seconds of the window that are over are told at once, the next tick follows."""
+        self._await_tick()
+        measures = self._driving.window_ns <= time.monotonic_ns()
+        self._tell("measuring" if measures else "warm-up")
+
+    def _tell(self, stage: Stage) -> None:
+        driving = self._driving
+        progress = driving.progress()
+        window_ns = driving.window_ns
+        self._tell_word(
+            Told(
+                stage=stage,
+                gained=self._gains.take(),
+                begin_ns=driving.begin_ns,
+                window_ns=None if window_ns == NEVER else window_ns,
+                duration_ns=driving.duration_ns,
+                last_reply_ns=driving.last_reply_ns,
+                outstanding=driving.outstanding,
+                reconnects=driving.reconnects,
+                fraction=progress.fraction,
+                draining=progress.draining,
+                cpu_seconds=time.process_time() - self._cpu_at_window,
+                memory_bytes=_memory_bytes(),
+                end=self.end,
+            )
+        )
+
+
+def _memory_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE_BYTES
