@@ -8,6 +8,7 @@ import asyncio
 import json
 import math
 import random
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -23,6 +24,7 @@ from tritonclient.grpc import (  # type: ignore[import-untyped]  # has no types
     service_pb2,
     service_pb2_grpc,
 )
+from typing_extensions import override
 
 MODEL = "oracle"
 WIDTH = 4
@@ -105,6 +107,10 @@ class Oracle:
     """Paths that HTTP answers by a status and a Location."""
     http_port: int = 0
     grpc_port: int = 0
+    tls: tuple[ssl.SSLContext, Any] | None = None
+    """The context that HTTP and the credentials that gRPC is served with; None: no TLS."""
+    headers: list[dict[str, str]] = field(default_factory=list)
+    """Of every call, of the control plane too, their names in lower case."""
     answered: list[Answered] = field(default_factory=list)
     over: asyncio.Event = field(default_factory=asyncio.Event)
     stop: Callable[[], None] = lambda: None
@@ -124,9 +130,10 @@ class Oracle:
 
     def url(self, protocol: str) -> str:
         """Where to send requests."""
+        secure = "" if self.tls is None else "s"
         if protocol == "GRPC":
-            return f"grpc://127.0.0.1:{self.grpc_port}"
-        return f"http://127.0.0.1:{self.http_port}"
+            return f"grpc{secure}://127.0.0.1:{self.grpc_port}"
+        return f"http{secure}://127.0.0.1:{self.http_port}"
 
 
 @contextmanager
@@ -155,14 +162,19 @@ def serving(oracle: Oracle) -> Iterator[Oracle]:
 
 async def _serve(oracle: Oracle, started: threading.Event) -> None:
     loop = asyncio.get_running_loop()
+    context, credentials = oracle.tls or (None, None)
     runner = web.AppRunner(_http(oracle), access_log=None, shutdown_timeout=0)
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
+    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context)
     await site.start()
     oracle.http_port = runner.addresses[0][1]
-    server = grpc.aio.server()
+    server = grpc.aio.server(interceptors=[_Listener(oracle)])
     service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(_Servicer(oracle), server)
-    oracle.grpc_port = server.add_insecure_port("127.0.0.1:0")
+    oracle.grpc_port = (
+        server.add_insecure_port("127.0.0.1:0")
+        if credentials is None
+        else server.add_secure_port("127.0.0.1:0", credentials)
+    )
     await server.start()
 
     def stop() -> None:
@@ -219,6 +231,7 @@ def _http(oracle: Oracle) -> web.Application:
 
     @web.middleware
     async def redirect(request: web.Request, handler: Handler) -> web.StreamResponse:
+        oracle.headers.append({name.lower(): text for name, text in request.headers.items()})
         if request.path in oracle.redirects:
             status, where = oracle.redirects[request.path]
             return web.Response(status=status, headers={"Location": where})
@@ -281,6 +294,18 @@ async def _wait(query: Answered, delay: float) -> None:
         if left <= 0:
             return
         await asyncio.sleep(left / _SECOND_NS)
+
+
+class _Listener(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # has no types
+    """Writes down the metadata of each call."""
+
+    def __init__(self, oracle: Oracle) -> None:
+        self._oracle = oracle
+
+    @override
+    async def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:
+        self._oracle.headers.append(dict(handler_call_details.invocation_metadata))
+        return await continuation(handler_call_details)
 
 
 class _Servicer(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore[misc]  # has no types

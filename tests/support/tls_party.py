@@ -7,7 +7,9 @@ has expired, trusted by nobody but the tests that name it.
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
+
+import grpc  # type: ignore[import-untyped]  # has no types
 
 Shown = Literal["server", "named", "expired", "client"]
 """server: for 127.0.0.1 and localhost; named: for model.test alone; expired: in 2021."""
@@ -139,15 +141,19 @@ def files(folder: Path, shown: Shown) -> Files:
     return found
 
 
-def server_context(
-    folder: Path, shown: Shown = "server", *, wants_client: bool = False, alpn: str = "http/1.1"
-) -> ssl.SSLContext:
-    """Return the context of a server that shows one of them, and may want a client's."""
+def server_side(
+    folder: Path, shown: Shown = "server", *, wants_client: bool = False
+) -> tuple[ssl.SSLContext, Any]:
+    """Return the context of an HTTP server and the credentials of a gRPC server that show one."""
     found = files(folder, shown)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(found.certificate, found.key)
-    context.set_alpn_protocols([alpn])
+    context.set_alpn_protocols(["http/1.1"])
     if wants_client:
         context.verify_mode = ssl.CERT_REQUIRED
         context.load_verify_locations(found.authority)
-    return context
+    return context, grpc.ssl_server_credentials(
+        [(found.key.read_bytes(), found.certificate.read_bytes())],
+        root_certificates=found.authority.read_bytes() if wants_client else None,
+        require_client_auth=wants_client,
+    )

@@ -19,7 +19,8 @@ def _set(*place: str, to: Any) -> Run:
     return with_value(a_run(), ("spec", *place), to)
 
 
-_URL = ("server", "external")
+_SECURE = {"runtime": "External", "external": {"url": "https://h"}}
+_CLIENT_FILES = {"clientCertificateFile": "c", "clientKeyFile": "k"}
 
 AVAILABLE: dict[str, Run] = {
     "the smallest run": a_run(),
@@ -31,13 +32,28 @@ AVAILABLE: dict[str, Run] = {
     "Poisson": a_scenario(server={"targetQps": 1}),
     "constant": a_scenario(server={"targetQps": 1, "arrivals": "Constant"}),
     "batch": a_scenario(batch={"batchSizes": [1]}),
+    "multiStream": a_scenario(multiStream={}),
+    "concurrency": a_scenario(concurrency={"clients": [1]}),
+    "offline": a_scenario(offline={}),
+    "burst": a_scenario(
+        burst={"baseQps": 1, "burstQps": 2, "burstSeconds": 1, "periodSeconds": 2}
+    ),
     "no power": _set("telemetry", to={"power": "Disabled"}),
     "placement": _set("server", "placement", to={"nodeSelector": {"a": "b"}}),
     "an external url": an_external_run(),
+    "TLS by the machine's authorities": an_external_run(server=_SECURE),
+    "TLS by a name": an_external_run(server=_SECURE, load={"tls": {"serverName": "n"}}),
     "an external gRPC url": an_external_run(
         server={"runtime": "External", "external": {"url": "grpc://h:1"}},
         load={"protocol": "GRPC"},
     ),
+}
+
+AVAILABLE_LOCALLY: dict[str, Run] = {
+    "TLS with files": an_external_run(
+        server=_SECURE, load={"tls": {"caFile": "c", **_CLIENT_FILES}, "headersFile": "h"}
+    ),
+    "headers to a server of ours": _set("load", "headersFile", to="h"),
 }
 
 _S3 = {"uri": "s3://b/m.onnx", "credentialsSecret": "s"}
@@ -53,6 +69,10 @@ AVAILABLE_IN_A_CLUSTER: dict[str, Run] = {
     "cancel": _set("cancel", to=True),
     "a Service": an_external_run(
         server={"runtime": "External", "external": {"service": {"name": "s", "port": 1}}}
+    ),
+    "TLS with Secrets": an_external_run(
+        server={"runtime": "External", "external": {"service": {"name": "s", "port": 1}}},
+        load={"tls": {"caSecret": "c", "clientSecret": "d"}, "headersSecret": "h"},
     ),
     "a claim": _set("model", to={"uri": "pvc://c/a/m%20n.onnx"}),
     "a store": _set("model", to=_S3),
@@ -83,22 +103,18 @@ UNAVAILABLE: tuple[tuple[Run, str], ...] = (
     ),
     (_set("server", "batching", to={"maxBatchSize": 8}), "spec.server.batching: dynamic batching"),
     (
-        an_external_run(server={"runtime": "External", "external": {"url": "https://h"}}),
-        f"spec.server.external.url: https:// (TLS) {_NO}; available: http://, grpc://.",
+        an_external_run(load={"tls": {"serverName": "n"}}),
+        "spec.load.tls: the server's url begins with http://, which is without TLS; write https://",
+    ),
+    (
+        _set("load", "tls", to={"serverName": "n"}),
+        "spec.load.tls: the server that a run starts speaks no TLS",
     ),
     (_set("load", "workers", to=2), f"spec.load.workers: 2 {_NO}; available: 1."),
-    (_set("load", "pacing", to="Spin"), f"spec.load.pacing: Spin {_NO}; available: Timer."),
-    (_set("load", "tls", to={"caFile": "c"}), f"spec.load.tls: TLS {_NO}"),
-    (_set("load", "headersFile", to="h"), f"spec.load.headersFile: sending headers {_NO}"),
     *(
         (a_scenario(**{kind: member}), f"spec.scenarios[0].{kind}: the scenario one is of a kind")
         for kind, member in {
-            "multiStream": {},
             "findPeak": {"latencyBoundMicroseconds": 1},
-            "concurrency": {"clients": [1]},
-            "offline": {},
-            "burst": {"baseQps": 1, "burstQps": 2, "burstSeconds": 1, "periodSeconds": 2},
-            "trace": {"uri": "file:a"},
         }.items()
     ),
     (_set("validity", "rules", to="MLPerf"), f"spec.validity.rules: MLPerf {_NO}"),
@@ -116,6 +132,14 @@ UNAVAILABLE_LOCALLY: tuple[tuple[Run, str], ...] = (
         "spec.server.external.service: a local run has no Services",
     ),
     (_set("load", "headersSecret", to="h"), "spec.load.headersSecret: a local run has no Secrets"),
+    (
+        an_external_run(server=_SECURE, load={"tls": {"caSecret": "c"}}),
+        "spec.load.tls.caSecret: a local run has no Secrets; use caFile.",
+    ),
+    (
+        an_external_run(server=_SECURE, load={"tls": {"clientSecret": "c"}}),
+        "spec.load.tls.clientSecret: a local run has no Secrets; use clientCertificateFile and",
+    ),
     *(
         (
             _set("load", "inputs", to={"file": {"uri": f"{scheme}a/b"}}),
@@ -146,7 +170,14 @@ UNAVAILABLE_IN_A_CLUSTER: tuple[tuple[Run, str], ...] = (
             "available in a cluster: configmap://, pvc://, https://, s3://"
         ),
     ),
-    (_set("load", "headersSecret", to="h"), f"spec.load.headersSecret: sending headers {_NO}"),
+    (
+        _set("load", "headersFile", to="h"),
+        "spec.load.headersFile: pods have no files of yours; name a Secret in",
+    ),
+    (
+        an_external_run(server=_SECURE, load={"tls": {"caFile": "c"}}),
+        "spec.load.tls.caFile: pods have no files of yours; use caSecret, whose key ca.crt it is.",
+    ),
     (
         _set("model", "uri", to="s3://b/m.onnx"),
         "spec.model.credentialsSecret: s3:// needs the keys of its store",
@@ -189,7 +220,10 @@ UNAVAILABLE_IN_A_CLUSTER: tuple[tuple[Run, str], ...] = (
 )
 
 
-@pytest.mark.parametrize("run", AVAILABLE.values(), ids=AVAILABLE)
+_LOCALLY = AVAILABLE | AVAILABLE_LOCALLY
+
+
+@pytest.mark.parametrize("run", _LOCALLY.values(), ids=_LOCALLY)
 def test_what_a_local_run_can_do_is_not_refused(run: Run) -> None:
     """Nothing is said of a run that can be tried."""
     assert said(run) == ()
@@ -222,7 +256,7 @@ def test_what_cannot_be_done_is_one_sentence_with_its_path(
 def test_everything_is_told_at_once() -> None:
     """A run that asks for several such things gets a sentence for each."""
     run = _set("server", to={"runtime": "Triton", "replicas": 2})
-    run = with_value(run, ("spec", "scenarios", 0), {"name": "a", "offline": {}})
+    run = with_value(run, ("spec", "model", "uri"), "pvc://a/b")
     assert len(said(run)) == 3
 
 
@@ -234,6 +268,7 @@ def test_every_choice_of_the_api_is_decided() -> None:
         "spec.server.placement.tolerations[].operator",
         "spec.server.placement.tolerations[].effect",
         "spec.load.protocol",
+        "spec.load.pacing",
         "spec.scenarios[].server.arrivals",
         "spec.scenarios[].server.percentile",
         "spec.scenarios[].findPeak.percentile",

@@ -89,6 +89,8 @@ def test_the_timer_never_wakes_early(runner: Any) -> None:
         ("http://10.0.0.1:8000", "HTTP", Endpoint("HTTP", "10.0.0.1", 8000, "")),
         ("http://host/some/where/", "HTTP", Endpoint("HTTP", "host", 80, "/some/where")),
         ("grpc://host:9", "GRPC", Endpoint("GRPC", "host", 9, "")),
+        ("grpcs://host:9", "GRPC", Endpoint("GRPC", "host", 9, "")),
+        ("https://host:9", "HTTP", Endpoint("HTTP", "host", 9, "")),
         ("http://[::1]:8000", "HTTP", Endpoint("HTTP", "::1", 8000, "")),
     ],
 )
@@ -102,6 +104,8 @@ def test_a_url_without_a_port_has_its_protocols() -> None:
     """As the Open Inference Protocol's servers listen; the operator's allow list knows it too."""
     assert endpoint_of("http://host", "HTTP").port == 80
     assert endpoint_of("grpc://host", "GRPC").port == 8001
+    assert endpoint_of("https://host", "HTTP").port == 443
+    assert endpoint_of("grpcs://host", "GRPC").port == 443
 
 
 @pytest.mark.parametrize(

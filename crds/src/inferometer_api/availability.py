@@ -8,18 +8,27 @@ from collections.abc import Iterator
 from typing import Literal
 
 from inferometer_api.address import AddressError, address
+from inferometer_api.availability_of_load import unavailable_load
 from inferometer_api.run import BenchmarkRun, RunSpec
 
 Place = Literal["Local", "Cluster"]
 
 _NOT_HERE = "is not available in this version"
-_SCENARIOS = ("singleStream", "server", "batch")
+_SCENARIOS = (
+    "singleStream",
+    "server",
+    "batch",
+    "multiStream",
+    "concurrency",
+    "offline",
+    "burst",
+    "trace",
+)
 _MODEL_SCHEMES: dict[Place, tuple[str, ...]] = {
     "Local": ("zoo://", "file:", "https://"),
     "Cluster": ("zoo://", "https://", "pvc://", "s3://"),
 }
 _DATA_SCHEMES = ("configmap://", "pvc://", "https://", "s3://")
-_URL_SCHEMES = ("http://", "grpc://")
 
 _KUBERNETES = ".kubernetes.io"
 """What is below this domain is Kubernetes' own: cpu and memory need none at all."""
@@ -41,8 +50,9 @@ def unavailable(run: BenchmarkRun, *, place: Place) -> tuple[str, ...]:
             at_place = (_local_addresses(spec), _told(_refused_locally(spec)))
         case "Cluster":
             at_place = (_cluster_addresses(spec), _told(_refused_in_cluster(spec)))
-    anywhere = (_choices(spec), _scenarios(spec), _external(spec), _told(_refused(spec)))
-    return tuple(sentence for group in (*anywhere, *at_place) for sentence in group)
+    anywhere = (_choices(spec), _scenarios(spec), _told(_refused(spec)))
+    groups = (*anywhere, *at_place, unavailable_load(spec, place))
+    return tuple(sentence for group in groups for sentence in group)
 
 
 def _choices(spec: RunSpec) -> Iterator[str]:
@@ -52,8 +62,6 @@ def _choices(spec: RunSpec) -> Iterator[str]:
         ("spec.server.runtime", server.runtime, ("OnnxRuntime", "External")),
         ("spec.server.instances", server.instances, (1,)),
         ("spec.server.gpu.count", 1 if server.gpu is None else server.gpu.count, (1,)),
-        ("spec.load.workers", load.workers, (1,)),
-        ("spec.load.pacing", load.pacing, ("Timer",)),
         ("spec.validity.rules", validity.rules, ("Default",)),
         ("spec.validity.warmUp", validity.warm_up, ("Fixed",)),
         ("spec.validity.repeats", validity.repeats, (1,)),
@@ -70,12 +78,12 @@ def _local_addresses(spec: RunSpec) -> Iterator[str]:
         yield (
             f"spec.model.uri: {_scheme(uri)} needs a cluster; available here: {_listed(schemes)}."
         )
-    file = spec.load.inputs.file
-    if file is not None and not file.uri.startswith("file:"):
-        yield (
-            f"spec.load.inputs.file.uri: a local run reads file: only, not {_scheme(file.uri)}; "
-            "fetch the .npz file and name it as file:PATH, relative to the run file."
-        )
+    for path, uri in spec.data_addresses:
+        if not uri.startswith("file:"):
+            yield (
+                f"{path}: a local run reads file: only, not {_scheme(uri)}; fetch the file and "
+                "name it as file:PATH, relative to the run file."
+            )
 
 
 def _cluster_addresses(spec: RunSpec) -> Iterator[str]:
@@ -88,12 +96,11 @@ def _cluster_addresses(spec: RunSpec) -> Iterator[str]:
                 "spec.model.credentialsSecret: s3:// needs the keys of its store; name a Secret "
                 "with accessKeyId and secretAccessKey, labelled inferometer.dev/allow-use=true."
             )
-    file = spec.load.inputs.file
-    if file is not None:
-        yield from _in_cluster("spec.load.inputs.file.uri", file.uri, _DATA_SCHEMES)
-        if file.uri.startswith("s3://") and spec.model.credentials_secret is None:
+    for path, data in spec.data_addresses:
+        yield from _in_cluster(path, data, _DATA_SCHEMES)
+        if data.startswith("s3://") and spec.model.credentials_secret is None:
             yield (
-                "spec.load.inputs.file.uri: s3:// is read with the keys of the model's store "
+                f"{path}: s3:// is read with the keys of the model's store "
                 "(spec.model.credentialsSecret), which are absent; use configmap://NAME/KEY, "
                 "pvc://CLAIM/PATH or https://..."
             )
@@ -110,15 +117,6 @@ def _in_cluster(path: str, uri: str, schemes: tuple[str, ...]) -> Iterator[str]:
         address(uri)
     except AddressError as error:
         yield f"{path}: {error}"
-
-
-def _external(spec: RunSpec) -> Iterator[str]:
-    external = spec.server.external
-    if external is not None and external.url and not external.url.startswith(_URL_SCHEMES):
-        yield (
-            f"spec.server.external.url: {_scheme(external.url)} (TLS) {_NOT_HERE}; "
-            f"available: {_listed(_URL_SCHEMES)}."
-        )
 
 
 def _scenarios(spec: RunSpec) -> Iterator[str]:
@@ -144,12 +142,11 @@ def _refused(spec: RunSpec) -> tuple[_Refusal, ...]:
             spec.server.batching is not None,
             f"dynamic batching {_NOT_HERE}; leave it out, then requests are never joined",
         ),
-        ("spec.load.tls", spec.load.tls is not None, f"TLS {_NOT_HERE}; leave it out"),
     )
 
 
 def _refused_locally(spec: RunSpec) -> tuple[_Refusal, ...]:
-    server, load = spec.server, spec.load
+    server = spec.server
     return (
         (
             "spec.server.replicas",
@@ -159,17 +156,7 @@ def _refused_locally(spec: RunSpec) -> tuple[_Refusal, ...]:
         (
             "spec.server.external.service",
             server.external is not None and server.external.service is not None,
-            "a local run has no Services; give the server's address as a url, http:// or grpc://",
-        ),
-        (
-            "spec.load.headersSecret",
-            load.headers_secret is not None,
-            "a local run has no Secrets; leave it out",
-        ),
-        (
-            "spec.load.headersFile",
-            load.headers_file is not None,
-            f"sending headers {_NOT_HERE}; leave it out",
+            "a local run has no Services; give the server's address as a url",
         ),
         (
             "spec.suspend",
@@ -185,7 +172,6 @@ def _refused_locally(spec: RunSpec) -> tuple[_Refusal, ...]:
 
 
 def _refused_in_cluster(spec: RunSpec) -> tuple[_Refusal, ...]:
-    load = spec.load
     resource = "" if spec.server.gpu is None else spec.server.gpu.resource
     domain = resource.rpartition("/")[0]
     return (
@@ -193,16 +179,6 @@ def _refused_in_cluster(spec: RunSpec) -> tuple[_Refusal, ...]:
             "spec.server.gpu.resource",
             resource != "" and (not domain or f".{domain}".endswith(_KUBERNETES)),
             f"{resource} is no device plugin's resource, as nvidia.com/gpu is; name one of these",
-        ),
-        (
-            "spec.load.headersSecret",
-            load.headers_secret is not None,
-            f"sending headers {_NOT_HERE}; leave it out",
-        ),
-        (
-            "spec.load.headersFile",
-            load.headers_file is not None,
-            f"sending headers {_NOT_HERE}, and pods have no files of yours; leave it out",
         ),
     )
 

@@ -141,6 +141,17 @@ resumes."""
         ),
     )
 
+    @property
+    def data_addresses(self) -> tuple[tuple[str, str], ...]:
+        """Where inputs and traces come from: the path in the spec, and the address."""
+        file = self.load.inputs.file
+        traces = (
+            (f"spec.scenarios[{index}].trace.uri", scenario.trace.uri)
+            for index, scenario in enumerate(self.scenarios)
+            if scenario.trace is not None
+        )
+        return (*(() if file is None else (("spec.load.inputs.file.uri", file.uri),)), *traces)
+
 
 class ObjectMeta(Document):
     """The metadata of any Kubernetes object, of which only name, labels and annotations count."""

@@ -21,14 +21,16 @@ from inferometer_api.result import Tensor
 from inferometer_loadgen.control_clients import control_client
 from inferometer_loadgen.headers import Headers
 from inferometer_loadgen.inputs import DTYPES, InputRefusedError
-from inferometer_loadgen.knock import knock
-from inferometer_loadgen.wire.tls import Tls
+from inferometer_loadgen.knock import ClosedBehindError, knock
+from inferometer_loadgen.wire.tls import Tls, refused_client
 
 FACT_PREFIX = "inferometer."
 _SHORTEST_POLL_SECONDS, _LONGEST_POLL_SECONDS = 0.02, 0.5
 _POLL_SHARE = 0.02
 """A server is asked again after this share of the time that it has taken already."""
 _ATTEMPT_SECONDS = 5.0
+_KNOCKS = 20
+"""After how many knocks in a row a server that shakes hands and closes is taken by its word."""
 
 _FAULTS = (InferenceServerException, aiohttp.ClientError, OSError, TimeoutError)
 
@@ -100,7 +102,8 @@ class Control:
     def __init__(self, endpoint: Endpoint, model_name: str, model_version: str) -> None:
         self._endpoint = endpoint
         self._model = (model_name, model_version)
-        self._let_in = endpoint.tls is None
+        self._is_let_in = endpoint.tls is None
+        self._knocks = 0
         self._client = control_client(
             endpoint.protocol,
             endpoint.address,
@@ -158,11 +161,25 @@ class Control:
             await self._client.close()
 
     async def _server_ready(self) -> bool:
-        at = self._endpoint
-        if not self._let_in and at.tls is not None:
-            await knock(at.protocol, at.host, at.port, at.tls)
-            self._let_in = True
+        if not self._is_let_in:
+            await self._knock()
+            self._is_let_in = True
         return bool(await self._client.is_server_ready())
+
+    async def _knock(self) -> None:
+        at = self._endpoint
+        if at.tls is None:
+            return
+        try:
+            await knock(at.protocol, at.host, at.port, at.tls)
+        except ClosedBehindError:
+            self._knocks += 1
+            if self._knocks < _KNOCKS:
+                raise
+            raise refused_client(f"{at.host}:{at.port}", at.tls) from None
+        except OSError:
+            self._knocks = 0
+            raise
 
     async def _model_ready(self) -> bool:
         return bool(await self._client.is_model_ready(*self._model))

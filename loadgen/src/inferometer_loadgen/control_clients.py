@@ -61,11 +61,8 @@ def _grpc_client(address: str, tls: Tls | None, headers: Headers) -> Any:
     options: list[tuple[str, str | int]] = list(_CHANNEL_OPTIONS)
     if tls is None:
         return Client(address, channel_args=options)
-    host_and_port = address.partition("/")[0]
-    options += [
-        ("grpc.ssl_target_name_override", tls.server_name),
-        ("grpc.default_authority", host_and_port),
-    ]
+    # The library then calls the server by this name, too, in `:authority`.
+    options.append(("grpc.ssl_target_name_override", tls.server_name))
     files = tls.files
     return Client(
         address,

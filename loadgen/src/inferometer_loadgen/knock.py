@@ -1,42 +1,115 @@
 """Does a server let us in by TLS?
 
-Asked once, before its control plane: what refuses a certificate refuses it for ever, and is told at
-once, in the words of the one place that knows TLS.
+Asked once, before its control plane: who refuses a certificate refuses it for ever, and is told at
+once, in the words of the one place that knows TLS. The handshake is done here on a bare socket,
+since asyncio's transports keep to themselves what a server says behind it.
 """
 
 import asyncio
+import re
+import socket
 import ssl
-from typing import Literal
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Literal, TypeVar
 
-from inferometer_loadgen.wire.tls import Tls, TlsRefusedError, refused_by_tls
+from inferometer_loadgen.wire.tls import (
+    Tls,
+    TlsRefusedError,
+    refused_by_tls,
+    refused_client,
+)
 
 _HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _EMPTY_SETTINGS = b"\0\0\0\4\0\0\0\0\0"
+_PIECE_BYTES = 65_536
+_NGINX_WANTS = re.compile(rb"HTTP/1\.[01] 400 .*SSL certificate", re.DOTALL)
+"""How nginx, and ingresses made of it, refuse a client: they let it in and tell it in HTTP."""
+
+T = TypeVar("T")
 
 
 async def knock(protocol: Literal["HTTP", "GRPC"], host: str, port: int, tls: Tls) -> None:
     """Shake hands and wait for the first byte of the server's own.
 
-    Raises TlsRefusedError where that fails for good, OSError where the server is not there.
+    Raises TlsRefusedError where that fails for good, ClosedBehindError where it may have, and
+    OSError where the server is not there.
     """
     where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    try:
-        reader, writer = await asyncio.open_connection(
-            host, port, ssl=tls.context, server_hostname=tls.server_name
-        )
+    with await _connected(host, port) as connection:
+        door = _Door(connection, tls)
+        shook_hands = False
         try:
+            await door.until(door.tls.do_handshake)
+            shook_hands = True
             if protocol == "GRPC":
-                _check_http2(writer, where)
+                _check_http2(door.tls, where)
             # With TLS 1.3 a certificate that is missing is told only behind the handshake.
-            writer.write(_hello(protocol, where))
-            if not await reader.read(1):
-                raise ConnectionResetError("it closed the connection behind the handshake")
-        finally:
-            writer.transport.abort()
-    except ssl.SSLEOFError as error:
-        raise ConnectionResetError("it closed the connection during the handshake") from error
-    except ssl.SSLError as error:
-        raise refused_by_tls(error, where, tls) from error
+            hello = _hello(protocol, where)
+            await door.until(lambda: door.tls.write(hello))
+            if _NGINX_WANTS.match(await door.until(lambda: door.tls.read(_PIECE_BYTES))):
+                raise refused_client(where, tls)
+        except (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionError) as error:
+            if not shook_hands:
+                raise ConnectionResetError("it closed the connection within TLS") from error
+            raise ClosedBehindError("it closed the connection behind TLS's handshake") from error
+        except ssl.SSLError as error:
+            raise refused_by_tls(error, where, tls) from error
+
+
+class ClosedBehindError(ConnectionResetError):
+    """A server shook hands, and closed without a word: most refuse a client's certificate so."""
+
+
+class _Door:
+    """A connection's TLS, whose every step may need the network."""
+
+    def __init__(self, connection: socket.socket, tls: Tls) -> None:
+        self._connection = connection
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.tls = tls.context.wrap_bio(
+            self._incoming, self._outgoing, server_hostname=tls.server_name
+        )
+
+    async def until(self, step: Callable[[], T]) -> T:
+        """Try a step until it does not need to read any more."""
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                return step()
+            except ssl.SSLWantReadError:
+                pass
+            finally:
+                # Who has closed already may have said why: that is still to be read.
+                with suppress(ConnectionError):
+                    await loop.sock_sendall(self._connection, self._outgoing.read())
+            piece = await loop.sock_recv(self._connection, _PIECE_BYTES)
+            if piece:
+                self._incoming.write(piece)
+            else:
+                self._incoming.write_eof()
+
+
+async def _connected(host: str, port: int) -> socket.socket:
+    """Return a socket that is connected to the first of a host's addresses that answers."""
+    loop = asyncio.get_running_loop()
+    last: OSError = ConnectionRefusedError(f"{host} has no address")
+    for family, kind, number, _, address in await loop.getaddrinfo(
+        host, port, type=socket.SOCK_STREAM
+    ):
+        connection = socket.socket(family, kind, number)
+        connection.setblocking(False)
+        try:
+            await loop.sock_connect(connection, address)
+        except OSError as error:
+            connection.close()
+            last = error
+        except BaseException:
+            connection.close()
+            raise
+        else:
+            return connection
+    raise last
 
 
 def _hello(protocol: Literal["HTTP", "GRPC"], where: str) -> bytes:
@@ -47,9 +120,8 @@ def _hello(protocol: Literal["HTTP", "GRPC"], where: str) -> bytes:
     return "\r\n".join(lines).encode("ascii", "replace")
 
 
-def _check_http2(writer: asyncio.StreamWriter, where: str) -> None:
-    spoken = writer.get_extra_info("ssl_object").selected_alpn_protocol()
-    if spoken != "h2":
+def _check_http2(tls: ssl.SSLObject, where: str) -> None:
+    if tls.selected_alpn_protocol() != "h2":
         raise TlsRefusedError(
             f"The server at {where} does not offer HTTP/2 over TLS (ALPN h2), which gRPC needs: is "
             "this its HTTP port (https://)?"

@@ -11,11 +11,11 @@ _UNKNOWN_AUTHORITY = frozenset({2, 7, 18, 19, 20, 21, 24, 79})
 """OpenSSL's X509_V_ERR_* that say: signed by nobody who is trusted."""
 _EXPIRED, _NOT_YET_VALID = 10, 9
 _OTHER_NAME = frozenset({62, 64})
-_WANTS_CERTIFICATE = re.compile(r"CERTIFICATE_REQUIRED|ALERT_HANDSHAKE_FAILURE")
-_REFUSES_CERTIFICATE = re.compile(
-    r"ALERT_(UNKNOWN_CA|BAD_CERTIFICATE|CERTIFICATE_\w+|UNSUPPORTED_CERTIFICATE|ACCESS_DENIED|"
-    r"DECRYPT_ERROR)"
+_OF_THE_CLIENT = re.compile(
+    r"ALERT_(CERTIFICATE_\w+|HANDSHAKE_FAILURE|UNKNOWN_CA|BAD_CERTIFICATE|"
+    r"UNSUPPORTED_CERTIFICATE|ACCESS_DENIED|DECRYPT_ERROR)"
 )
+"""What servers answer to a client's certificate, or to none."""
 _NO_TLS = re.compile(r"WRONG_VERSION_NUMBER|RECORD_LAYER_FAILURE|HTTP_REQUEST|UNKNOWN_PROTOCOL")
 
 
@@ -100,23 +100,28 @@ def refused_by_tls(error: ssl.SSLError, where: str, tls: Tls) -> TlsRefusedError
     if isinstance(error, ssl.SSLCertVerificationError):
         return TlsRefusedError(_unproved(error, where, tls))
     reason = error.reason or ""
-    shown = tls.files.certificate
-    if shown is None and (_WANTS_CERTIFICATE.search(reason) or _REFUSES_CERTIFICATE.search(reason)):
-        return TlsRefusedError(
-            f"The server at {where} wants a client's certificate, and none is given: name one in "
-            "load.tls, by clientCertificateFile and clientKeyFile, in a cluster by clientSecret."
-        )
-    if _WANTS_CERTIFICATE.search(reason) or _REFUSES_CERTIFICATE.search(reason):
-        return TlsRefusedError(
-            f"The server at {where} refuses the client's certificate {shown} ({_told(error)}): "
-            "name one that is signed by an authority that it trusts."
-        )
+    if _OF_THE_CLIENT.search(reason):
+        return refused_client(where, tls)
     if _NO_TLS.search(reason):
         return TlsRefusedError(
             f"The server at {where} speaks no TLS at this port ({_told(error)}): write http:// or "
             "grpc:// and leave load.tls out, or name its TLS port."
         )
     return TlsRefusedError(f"TLS with the server at {where} failed: {_told(error)}.")
+
+
+def refused_client(where: str, tls: Tls) -> TlsRefusedError:
+    """Return the sentence of a server that does not take the client's certificate, or its want."""
+    shown = tls.files.certificate
+    if shown is None:
+        return TlsRefusedError(
+            f"The server at {where} wants a client's certificate, and none is given: name one in "
+            "load.tls, by clientCertificateFile and clientKeyFile, in a cluster by clientSecret."
+        )
+    return TlsRefusedError(
+        f"The server at {where} refuses the client's certificate {shown}: name one in load.tls "
+        "that is signed by an authority that the server trusts."
+    )
 
 
 def _unproved(error: ssl.SSLCertVerificationError, where: str, tls: Tls) -> str:

@@ -1,0 +1,143 @@
+"""Is TLS spoken, what cannot be trusted refused, and are headers of one's own sent?"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inferometer_api.plan import LoadPlan
+from support.load_runs import LoadRun, a_plan, measure
+from support.oracle import Oracle, serving
+from support.signed_tls import signed_certificate
+from support.tls_party import Shown, files, server_side
+
+BOTH = pytest.mark.parametrize("protocol", ["HTTP", "GRPC"])
+SECRET = "s3cr3t-t0ken"  # noqa: S105 - no secret of anybody's
+CLOSED: dict[str, Any] = {"singleStream": {}}
+OPEN: dict[str, Any] = {"server": {"targetQps": 50}}
+
+
+@contextmanager
+def secured(
+    folder: Path, shown: Shown = "server", *, wants_client: bool = False
+) -> Iterator[Oracle]:
+    """Run an oracle that speaks TLS alone."""
+    sides = server_side(folder, shown, wants_client=wants_client)
+    with serving(Oracle(tls=sides, settings={})) as oracle:
+        yield oracle
+
+
+def planned(
+    oracle: Oracle, protocol: str, *scenarios: dict[str, Any], name: str = "", **paths: Path
+) -> LoadPlan:
+    """Build a plan of the files that it is given, by the names of LoadPlan's fields."""
+    tls = {} if not name else {"tls": {"serverName": name}}
+    plan = a_plan(oracle.url(protocol), *(scenarios or (CLOSED,)), load=tls)
+    return plan.model_copy(update={key: str(path) for key, path in paths.items()})
+
+
+@BOTH
+def test_a_server_with_tls_is_measured(protocol: str, tmp_path: Path) -> None:
+    """Everything is asked and measured over TLS, with the headers, whose values nobody is told."""
+    headers = tmp_path / "headers.txt"
+    headers.write_text(f"Authorization: Bearer {SECRET}\n\nX-Team: a b\n")
+    ours = files(tmp_path, "client")
+    with secured(tmp_path, wants_client=True) as oracle:
+        plan = planned(
+            oracle,
+            protocol,
+            CLOSED,
+            OPEN,
+            tls_ca_file=ours.authority,
+            tls_certificate_file=ours.certificate,
+            tls_key_file=ours.key,
+            headers_file=headers,
+        )
+        run = measure(plan)
+    assert run.outcome.message == ""
+    for scenario in run.scenarios:
+        assert scenario.steps[0].counts.errors == {}
+        assert scenario.steps[0].counts.succeeded > 10
+    assert len(oracle.headers) > len(oracle.answered) > 20
+    # The first knock of HTTP is about TLS alone.
+    asked = [each for each in oracle.headers if "authorization" in each]
+    assert len(oracle.headers) - len(asked) <= 1
+    assert {(each["authorization"], each["x-team"]) for each in asked} == {
+        (f"Bearer {SECRET}", "a b")
+    }
+    assert SECRET not in told(run)
+
+
+def told(run: LoadRun) -> str:
+    """Return all that a load generator told."""
+    parts = [run.outcome, run.environment, *run.scenarios, *run.progress]
+    return "".join(part.model_dump_json() for part in parts if part is not None)
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("shown", "wants_client", "given", "words"),
+    [
+        ("server", False, {}, "no authority that this machine trusts"),
+        ("server", False, {"tls_ca_file": "other"}, "no authority that stands in"),
+        ("expired", False, {"tls_ca_file": "ours"}, "has expired"),
+        ("named", False, {"tls_ca_file": "ours"}, "is not for 127.0.0.1"),
+        ("server", True, {"tls_ca_file": "ours"}, "wants a client's certificate"),
+        (
+            "server",
+            True,
+            {"tls_ca_file": "ours", "tls_certificate_file": "leaf", "tls_key_file": "leaf_key"},
+            "refuses the client's certificate",
+        ),
+    ],
+)
+def test_what_cannot_be_trusted_is_refused_at_once(
+    protocol: str,
+    shown: Shown,
+    wants_client: bool,  # noqa: FBT001 - by name, from the table above
+    given: dict[str, str],
+    words: str,
+    tmp_path: Path,
+) -> None:
+    """Authority, time, name and client: each fault is a sentence that says what to do."""
+    stranger = signed_certificate(tmp_path / "..")
+    at = {
+        "ours": files(tmp_path, "client").authority,
+        "other": tmp_path / "other.pem",
+        "leaf": stranger.certificate,
+        "leaf_key": stranger.key,
+    }
+    at["other"].write_text(stranger.authority.read_text())
+    with secured(tmp_path, shown, wants_client=wants_client) as oracle:
+        run = measure(
+            planned(oracle, protocol, name="", **{key: at[which] for key, which in given.items()})
+        )
+    assert (run.exit_code, run.outcome.reason) == (2, "TlsRefused"), run.outcome
+    assert words in run.outcome.message
+    assert "load.tls" in run.outcome.message or "renew it" in run.outcome.message
+    assert oracle.answered == []
+    assert oracle.headers == []
+
+
+@BOTH
+def test_another_name_may_be_asked_for(protocol: str, tmp_path: Path) -> None:
+    """A certificate for another name is good where tls.serverName names it."""
+    authority = files(tmp_path, "named").authority
+    with secured(tmp_path, "named") as oracle:
+        run = measure(planned(oracle, protocol, name="model.test", tls_ca_file=authority))
+    assert run.outcome.message == ""
+    assert run.scenarios[0].steps[0].counts.succeeded > 10
+
+
+@BOTH
+def test_a_port_without_tls_is_told(protocol: str, tmp_path: Path) -> None:
+    """Where a server speaks no TLS at its port, the sentence says so."""
+    with serving(Oracle()) as oracle:
+        plan = planned(oracle, protocol, tls_ca_file=files(tmp_path, "server").authority)
+        secure = plan.servers[0].url.replace("://", "s://")
+        servers = [plan.servers[0].model_copy(update={"url": secure})]
+        run = measure(plan.model_copy(update={"servers": servers}))
+    assert (run.exit_code, run.outcome.reason) == (2, "TlsRefused"), run.outcome
+    assert "speaks no TLS at this port" in run.outcome.message

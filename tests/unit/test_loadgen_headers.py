@@ -1,0 +1,69 @@
+"""Which headers of one's own are sent, and which are refused without telling their values?"""
+
+from pathlib import Path
+
+import pytest
+
+from inferometer_loadgen.headers import read_headers
+from inferometer_loadgen.inputs import InputRefusedError
+
+SECRET = "s3cr3t"  # noqa: S105 - no secret of anybody's
+
+
+def test_a_file_and_a_folder_say_the_same(tmp_path: Path) -> None:
+    """Lines of a file and files of a mounted Secret are headers alike."""
+    file = tmp_path / "headers"
+    file.write_text(f"Authorization: Bearer {SECRET}\r\n\nX-Empty:\nx-time: 12:30\n")
+    folder = tmp_path / "secret"
+    (folder / "..data").mkdir(parents=True)
+    (folder / "Authorization").write_text(f"Bearer {SECRET}\n")
+    (folder / "X-Empty").write_text("")
+    (folder / "x-time").write_text("12:30")
+    expected = {("Authorization", f"Bearer {SECRET}"), ("X-Empty", ""), ("x-time", "12:30")}
+    assert set(read_headers(file)) == expected
+    assert set(read_headers(folder)) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (f"just {SECRET}", "Line 1 of"),
+        (f"a b: {SECRET}", "has no name of a header"),
+        (f": {SECRET}", "has no name of a header"),
+        (f"Host: {SECRET}", "sends itself"),
+        (f"content-length: {SECRET}", "sends itself"),
+        (f"Connection: {SECRET}", "about one connection"),
+        (f"Transfer-Encoding: {SECRET}", "about one connection"),
+        (f"grpc-timeout: {SECRET}", "kept for gRPC"),
+        (f"key-bin: {SECRET}", "binary metadata"),
+        (f"x: {SECRET}\x00", "printable ASCII"),
+        (f"x: {SECRET}\rHost: a", "printable ASCII"),
+        (f"x: {SECRET}é", "printable ASCII"),
+        (f"x: {SECRET}\nX: b", "stands there twice"),
+        ("\n".join(f"x{index}: {SECRET}" for index in range(65)), "at most 64 headers"),
+        (f"x: {SECRET * 4096}", "at most 64 headers"),
+    ],
+)
+def test_what_is_no_header_is_refused(text: str, words: str, tmp_path: Path) -> None:
+    """A header that would break the protocol is named in the sentence, and its value is not."""
+    path = tmp_path / "headers"
+    path.write_bytes(text.encode())
+    with pytest.raises(InputRefusedError, match=words) as refusal:
+        read_headers(path)
+    assert SECRET not in str(refusal.value)
+
+
+def test_a_secret_with_lines_is_refused(tmp_path: Path) -> None:
+    """A file of a folder is one value: a second line would be a header of its own."""
+    (tmp_path / "x").write_text(f"{SECRET}\r\nHost: a\n")
+    with pytest.raises(InputRefusedError, match="printable ASCII"):
+        read_headers(tmp_path)
+
+
+def test_headers_that_are_not_there_are_told(tmp_path: Path) -> None:
+    """A file that is missing, or is no text, is a sentence."""
+    with pytest.raises(InputRefusedError, match="which is not there"):
+        read_headers(tmp_path / "none")
+    (tmp_path / "x").write_bytes(b"\xff\xfe")
+    with pytest.raises(InputRefusedError, match="cannot be read as text"):
+        read_headers(tmp_path / "x")
