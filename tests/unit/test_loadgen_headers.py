@@ -62,7 +62,7 @@ def test_a_secret_with_lines_is_refused(tmp_path: Path) -> None:
 
 def test_headers_that_are_not_there_are_told(tmp_path: Path) -> None:
     """A file that is missing, or is no text, is a sentence."""
-    with pytest.raises(InputRefusedError, match="which is not there"):
+    with pytest.raises(InputRefusedError, match="it is not there"):
         read_headers(tmp_path / "none")
     (tmp_path / "x").write_bytes(b"\xff\xfe")
     with pytest.raises(InputRefusedError, match="cannot be read as text"):

@@ -61,8 +61,13 @@ def read_headers(path: Path) -> Headers:
     return tuple(found)
 
 
+def _text(path: Path) -> str:
+    """Return a file's text as it is: a lone carriage return ends no line."""
+    return path.read_bytes().decode()
+
+
 def _in_file(path: Path) -> Iterable[tuple[str, str]]:
-    for number, line in enumerate(path.read_text("utf-8").split("\n"), 1):
+    for number, line in enumerate(_text(path).split("\n"), 1):
         name, colon, value = line.removesuffix("\r").partition(":")
         if not name.strip() and not colon:
             continue
@@ -75,7 +80,7 @@ def _in_folder(path: Path) -> Iterable[tuple[str, str]]:
     for file in sorted(path.iterdir()):
         # A mounted Secret keeps its data in folders that begin so.
         if not file.name.startswith(".."):
-            yield file.name, file.read_text("utf-8").removesuffix("\n").strip(" \t")
+            yield file.name, _text(file).removesuffix("\n").strip(" \t")
 
 
 def _fault(name: str, value: str) -> str | None:
