@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import os
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
@@ -242,7 +241,6 @@ async def _started(*command: str, is_heard: bool) -> asyncio.subprocess.Process:
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE if is_heard else asyncio.subprocess.DEVNULL,
         limit=LONGEST_BYTES,
-        env=os.environ,
     )
 
 
