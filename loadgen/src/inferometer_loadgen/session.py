@@ -10,7 +10,7 @@ from inferometer_api.availability import unavailable
 from inferometer_api.document import milli
 from inferometer_api.plan import Listening, LoadPlan, Measured, Surroundings
 from inferometer_api.result import Outcome, OutcomeState, ScenarioResult
-from inferometer_api.scenario import Scenario, percentile_value
+from inferometer_api.scenario import Scenario
 from inferometer_loadgen.board import Board
 from inferometer_loadgen.control import Described, ModelRefusedError, ServerNotReadyError
 from inferometer_loadgen.control_clients import RedirectedError
@@ -278,12 +278,10 @@ class Session:
         restarted: bool,
     ) -> Conditions:
         plan = self._plan
-        asked = scenario.server
-        bound = None if asked is None else asked.latency_bound_microseconds
         return Conditions(
             kind=scenario.kind,
-            bound_ns=None if bound is None else bound * 1000,
-            percentile=99.0 if asked is None else percentile_value(asked.percentile),
+            rules=plan.run.spec.validity.rules,
+            spins=plan.run.spec.load.pacing == "Spin",
             colocated=servers.are_colocated(node_name()),
             not_guaranteed=servers.not_guaranteed(),
             cpu_count=len(os.sched_getaffinity(0)),

@@ -112,7 +112,12 @@ class _Watch:
     async def used(self) -> Used:
         """Return what was used, once the agents have answered."""
         usage = self._usage
-        used = Used(usage.samples, self._server_cpu_seconds, usage.client_cpu_seconds())
+        used = Used(
+            usage.samples,
+            self._server_cpu_seconds,
+            usage.client_cpu_seconds(),
+            usage.client_facts(),
+        )
         await self._meter.settled()
         return used
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Literal
 
+from inferometer_api import mlperf
 from inferometer_api.document import milli
 from inferometer_api.scenario import Scenario, ServerLoad, Validity, percentile_value
 
@@ -111,7 +112,9 @@ class StepPlan:
     until_steady: bool = False
     judged: Judged | None = None
     is_probe: bool = False
-    """Whether it may end as soon as it is decided whether the bound is kept."""
+    """Of a search, whose own rules say when it is enough."""
+    is_whole: bool = False
+    """Of a probe: whether it runs to its last query, though it may be decided before."""
 
 
 def steps_of(
@@ -121,9 +124,10 @@ def steps_of(
 
     In `batch` and `concurrency` each step has an equal share of the warm-up, of both minimums and
     of the maximum, and at least 10 queries; in `batch` the minimum counts samples. `offline` has
-    its samples for a minimum. `trace_file` is the path of a trace.
+    its samples for a minimum. With MLPerf's rules no minimum is below MLPerf's. `trace_file` is the
+    path of a trace.
     """
-    steps = _steps(scenario, validity, trace_file)
+    steps = _steps(scenario, validity.raised(scenario.kind), trace_file)
     until_steady = validity.warm_up == "UntilSteady"
     return [replace(step, seed=seed, until_steady=until_steady) for step in steps]
 
@@ -144,14 +148,16 @@ def _steps(scenario: Scenario, validity: Validity, trace_file: str) -> list[Step
         return _batches(scenario.batch.batch_sizes, validity)
     if scenario.concurrency is not None:
         return _clients(scenario.concurrency.clients, validity)
-    return [_only(scenario, _step(validity, "", 1, 1, validity.min_queries), trace_file)]
+    return [_only(scenario, validity, trace_file)]
 
 
-def _only(scenario: Scenario, step: StepPlan, trace_file: str) -> StepPlan:
+def _only(scenario: Scenario, validity: Validity, trace_file: str) -> StepPlan:
     """Return the step of a scenario that has one."""
+    step = _step(validity, "", 1, 1, validity.min_queries)
     if scenario.offline is not None:
         size = scenario.offline.batch_size
-        total = _share(scenario.offline.samples, size)
+        least = mlperf.MINIMUMS["offline"].samples if validity.rules == "MLPerf" else 1
+        total = _share(max(scenario.offline.samples, least), size)
         loop = Closed(clients=None, total_queries=total)
         return replace(step, batch_size=size, min_queries=total, loop=loop)
     if scenario.multi_stream is not None:

@@ -1,14 +1,22 @@
 """What does the result document say of one step?"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from inferometer_api.result import Counts, ErrorExample, NodeTelemetry, Step, UsageSample
+from inferometer_api.result import (
+    ClientFacts,
+    Counts,
+    ErrorExample,
+    NodeTelemetry,
+    Step,
+    UsageSample,
+)
 from inferometer_loadgen.nodes.energy import Terms, Worked, energy
 from inferometer_loadgen.nodes.series import filled, served_cpu_seconds, telemetry_of
 from inferometer_loadgen.nodes.window import NodeWindow
 from inferometer_loadgen.recorder import Tallied
 from inferometer_loadgen.steps import SECOND_NS, End, StepPlan
+from inferometer_loadgen.stopping import early_stopping
 
 USUAL_LATENCY_PERCENTILE = 99.0
 
@@ -32,6 +40,8 @@ class Used:
     server_cpu_seconds: float | None
     """Within the window."""
     client_cpu_seconds: float
+    """Within the window and its drain."""
+    client: ClientFacts = field(default_factory=ClientFacts)
     """Within the window and its drain."""
 
 
@@ -88,6 +98,8 @@ def summarize(  # noqa: PLR0913 - one argument for each source of a step's figur
         error_examples=_examples(tallied),
         energy=energy(metered.windows, metered.terms, _worked(plan, span, used, metered)),
         telemetry=nodes,
+        early_stopping=early_stopping(plan.judged, tallied),
+        client=used.client,
     )
 
 
@@ -104,6 +116,7 @@ def _achieved(tallied: Tallied, span: Span, *, open_loop: bool) -> float:
 
 def _counts(plan: StepPlan, tallied: Tallied, reconnects: int, *, open_loop: bool) -> Counts:
     succeeded, failed = tallied.latency.count, tallied.errors.total()
+    bound_ns = None if plan.judged is None else plan.judged.bound_ns
     return Counts(
         queries=succeeded + failed,
         samples=succeeded * plan.batch_size,
@@ -114,6 +127,7 @@ def _counts(plan: StepPlan, tallied: Tallied, reconnects: int, *, open_loop: boo
         waited_for_connection=tallied.waited_for_connection,
         checked_replies=tallied.checked_replies,
         reconnects=reconnects,
+        overshoots=None if bound_ns is None else tallied.overshoots,
     )
 
 

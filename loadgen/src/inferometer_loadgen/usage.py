@@ -8,7 +8,8 @@ from pathlib import Path
 
 import psutil
 
-from inferometer_api.result import UsageSample
+from inferometer_api.result import ClientFacts, UsageSample
+from inferometer_loadgen.client_watch import ClientWatch
 from inferometer_loadgen.steps import SECOND_NS
 from inferometer_loadgen.thinned import Thinned
 
@@ -25,16 +26,19 @@ class Usage:
     def __init__(self, process_ids: Sequence[int]) -> None:
         self._server = _with_children(process_ids)
         self._samples: Thinned[UsageSample] = Thinned()
+        self._watch = ClientWatch()
         self.begin()
 
     def begin(self) -> None:
         """Count from now on."""
+        self._watch.begin()
         self._begin_ns = self._last_ns = time.monotonic_ns()
         self._begin_client = self._last_client = time.process_time()
         self._begin_server = self._last_server = self._server_cpu()
 
     def sample(self) -> None:
-        """Take a sample, where one is due."""
+        """Take a sample, where one is due; called once a second."""
+        self._watch.second()
         if not self._samples.is_due():
             return
         now, client, server = time.monotonic_ns(), time.process_time(), self._server_cpu()
@@ -58,6 +62,10 @@ class Usage:
     def client_cpu_seconds(self) -> float:
         """CPU seconds, user and system, of this process since the window began."""
         return time.process_time() - self._begin_client
+
+    def client_facts(self) -> ClientFacts:
+        """Return what became of this process since then."""
+        return self._watch.facts()
 
     def server_cpu_seconds(self) -> float | None:
         """CPU seconds of the server's processes since then; None where they are not here."""

@@ -5,18 +5,22 @@ One function for each rule of `verdict.RULES`, which yields nothing where the ru
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from inferometer_api.result import Step, nanoseconds_at
-from inferometer_loadgen.statistics import least_count
-from inferometer_loadgen.steps import SECOND_NS, End, StepPlan
+from inferometer_api.result import Step
+from inferometer_api.search import Peak
+from inferometer_loadgen.steps import (
+    SECOND_NS,
+    Closed,
+    End,
+    Judged,
+    StepPlan,
+    samples_that_would_do,
+)
 
 ERROR_RATE_LIMIT = 0.001
 ACHIEVED_LIMIT = 0.99
-LAG_SHARE_LIMIT = 0.05
-LAG_LEAST_NS = 1_000_000
 CONNECTION_WAIT_LIMIT = 0.01
-CLIENT_CPU_LIMIT = 0.9
 USUAL_PERCENTILE = 99.0
 """The percentile that a scenario without one of its own is read by."""
 
@@ -26,8 +30,7 @@ class Conditions:
     """What a scenario was measured under, beyond what its steps tell."""
 
     kind: str
-    bound_ns: int | None = None
-    percentile: float = USUAL_PERCENTILE
+    rules: Literal["Default", "MLPerf"] = "Default"
     colocated: bool = False
     not_guaranteed: tuple[str, ...] = ()
     """The quality-of-service classes of server pods that are not Guaranteed."""
@@ -37,6 +40,10 @@ class Conditions:
     server_restarted: bool = False
     cut_short: End | None = None
     """What ended the scenario before its own limits did."""
+    peak: Peak | None = None
+    """What `findPeak` found."""
+    spins: bool = False
+    """Whether the load generator waits for the time by spinning, and never sleeps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +55,20 @@ class Measurement:
     end: End
     late_ns: int = 0
     """By how much the last answer of an open loop came later than is usual."""
+    warmed_up: bool = True
+    """Whether a warm-up that goes on until it is steady became so."""
+
+    @property
+    def judged(self) -> Judged:
+        """The percentile by which the step is read, and its bound: that of an open loop, else P99.
+
+        MLPerf judges single streams by their P90, which early stopping looks at; but whoever reads
+        a latency reads the P99 as well.
+        """
+        asked = self.plan.judged
+        if asked is None or isinstance(self.plan.loop, Closed):
+            return Judged(USUAL_PERCENTILE)
+        return asked
 
 
 class Breach(NamedTuple):
@@ -63,31 +84,33 @@ Broken = Iterator[Breach]
 
 def ended_early(conditions: Conditions) -> Broken:
     """Yield where something else than the run's own limits ended the scenario."""
-    if conditions.cut_short is not None:
+    why = conditions.cut_short
+    if why is not None and why is not End.WORKER_LOST:  # a lost worker has a rule
         yield Breach(
-            f"The scenario ended early because {conditions.cut_short.value}.",
-            conditions.cut_short.value,
+            f"The scenario ended early because {why.value}.",
+            why.value,
             End.DONE.value,
         )
 
 
 def min_duration(measurement: Measurement, _: Conditions) -> Broken:
-    """Yield where the window is shorter than was asked."""
+    """Yield where the window is shorter than was asked; a probe ends when it is decided."""
     duration, least = measurement.step.duration_nanoseconds, measurement.plan.min_duration_ns
-    if duration < least:
+    if duration < least and not measurement.plan.is_probe:
         yield Breach(
-            f"{_seconds(duration)} were measured, at least {_seconds(least)} are needed.",
-            _seconds(duration),
-            _seconds(least),
+            f"{seconds(duration)} were measured, at least {seconds(least)} are needed"
+            f"{_instead(measurement)}.",
+            seconds(duration),
+            seconds(least),
         )
 
 
 def min_queries(measurement: Measurement, _: Conditions) -> Broken:
     """Yield where there are fewer queries than were asked."""
     found, least = measurement.step.counts.queries, measurement.plan.min_queries
-    if found < least:
+    if found < least and not measurement.plan.is_probe:
         early = (
-            f" before the maximum duration of {_seconds(measurement.plan.max_duration_ns)} ended it"
+            f" before the maximum duration of {seconds(measurement.plan.max_duration_ns)} ended it"
             " early"
             if measurement.end is End.MAX_DURATION
             else ""
@@ -122,33 +145,17 @@ def error_rate(measurement: Measurement, _: Conditions) -> Broken:
         )
 
 
-def latency_bound(measurement: Measurement, conditions: Conditions) -> Broken:
-    """Yield where the asked percentile of the latency is beyond its bound."""
-    found = nanoseconds_at(measurement.step.latency, conditions.percentile)
-    bound = conditions.bound_ns
-    if bound is not None and found is not None and found > bound:
+def replies_changed(measurement: Measurement, _: Conditions) -> Broken:
+    """Yield where a reply that was looked at has not the outputs that it should have."""
+    counts = measurement.step.counts
+    changed = counts.errors.get("content", 0)
+    if changed:
+        examples = {each.kind: each.message for each in measurement.step.error_examples}
         yield Breach(
-            f"The P{conditions.percentile:g} of the latency is {_ms(found)}, the bound is "
-            f"{_ms(bound)}.",
-            _ms(found),
-            _ms(bound),
-        )
-
-
-def dispatch_lag(measurement: Measurement, conditions: Conditions) -> Broken:
-    """Yield where the load generator was late at its own schedule."""
-    latency = nanoseconds_at(measurement.step.latency, conditions.percentile)
-    lag = nanoseconds_at(measurement.step.dispatch_lag, conditions.percentile)
-    if latency is None or lag is None:
-        return
-    limit = max(LAG_LEAST_NS, LAG_SHARE_LIMIT * latency)
-    if lag > limit:
-        name = f"P{conditions.percentile:g}"
-        yield Breach(
-            f"The load generator itself was late: the {name} of its dispatch lag is {_ms(lag)}, at "
-            f"most {_ms(limit)} is allowed beside a {name} latency of {_ms(latency)}.",
-            _ms(lag),
-            _ms(limit),
+            f"{changed} of {counts.checked_replies} replies that were looked at had other outputs "
+            f"than the model's. {examples.get('content', '')}".rstrip(),
+            f"{changed} replies",
+            "0 replies",
         )
 
 
@@ -176,23 +183,6 @@ def restarted(conditions: Conditions) -> Broken:
         yield Breach("The server was restarted while it was measured.", "restarted", "one process")
 
 
-def small_sample(measurement: Measurement, conditions: Conditions) -> Broken:
-    """Yield where the percentile has no confidence bound on one side."""
-    latency = measurement.step.latency
-    if conditions.kind == "batch" or latency is None:
-        return
-    for value in latency.percentiles:
-        known = value.high_nanoseconds is not None and value.low_nanoseconds is not None
-        if value.percentile == conditions.percentile and not known:
-            least = least_count(value.percentile)
-            yield Breach(
-                f"{latency.count} answers are too few to bound the P{value.percentile:g} with 95 % "
-                f"confidence: it takes {least}.",
-                f"{latency.count} answers",
-                f"{least} answers",
-            )
-
-
 def connection_wait(measurement: Measurement, _: Conditions) -> Broken:
     """Yield where many queries waited for a connection with room."""
     counts = measurement.step.counts
@@ -204,19 +194,6 @@ def connection_wait(measurement: Measurement, _: Conditions) -> Broken:
             f"connection had room, and waited; their wait is in the latency.",
             share,
             "1 %",
-        )
-
-
-def client_cpu(measurement: Measurement, _: Conditions) -> Broken:
-    """Yield where the load generator comes near the one core that it can use."""
-    step = measurement.step
-    seconds = (step.duration_nanoseconds + step.drain_nanoseconds) / SECOND_NS
-    cores = step.client_cpu_seconds / seconds if seconds else 0.0
-    if cores > CLIENT_CPU_LIMIT:
-        yield Breach(
-            f"The load generator used {cores:.2f} of the one core that it can use.",
-            f"{cores:.2f} cores",
-            f"{CLIENT_CPU_LIMIT:g} cores",
         )
 
 
@@ -250,11 +227,21 @@ def fell_back(conditions: Conditions) -> Broken:
         )
 
 
-def _seconds(nanoseconds: int) -> str:
+def _instead(measurement: Measurement) -> str:
+    """Return how many samples would do, where it is their number that ends the step."""
+    plan, duration = measurement.plan, measurement.step.duration_nanoseconds
+    if not isinstance(plan.loop, Closed) or plan.loop.total_queries is None:
+        return ""
+    return f": about {samples_that_would_do(plan, duration):,} samples would do"
+
+
+def seconds(nanoseconds: int) -> str:
+    """Return a time as a sentence has it, in seconds."""
     return f"{nanoseconds / SECOND_NS:.4g} s"
 
 
-def _ms(nanoseconds: float) -> str:
+def in_ms(nanoseconds: float) -> str:
+    """Return a time as a sentence has it, in milliseconds."""
     milliseconds = nanoseconds / 1_000_000
     # Three significant digits below a second; above it no power of ten either.
     return f"{milliseconds:,.0f} ms" if milliseconds >= 1000 else f"{milliseconds:.4g} ms"

@@ -1,0 +1,117 @@
+"""Was it the load generator itself, or its machine, that was measured?
+
+One function for each rule of `rules.RULES` that speaks of the client.
+"""
+
+from inferometer_api.result import Step, nanoseconds_at
+from inferometer_loadgen.steps import SECOND_NS
+from inferometer_loadgen.verdict.breaches import Breach, Broken, Conditions, Measurement, in_ms
+
+LAG_SHARE_LIMIT = 0.05
+LAG_LEAST_NS = 1_000_000
+CPU_LIMIT = 0.9
+THROTTLED_LIMIT = 0.001
+STARVED_LIMIT = 0.1
+STEAL_LIMIT = 0.01
+CLOCK_JUMP_LIMIT_NS = 5_000_000
+
+
+def dispatch_lag(measurement: Measurement, _: Conditions) -> Broken:
+    """Yield where the load generator was late at its own schedule."""
+    percentile = measurement.judged.percentile
+    latency = nanoseconds_at(measurement.step.latency, percentile)
+    lag = nanoseconds_at(measurement.step.dispatch_lag, percentile)
+    if latency is None or lag is None:
+        return
+    limit = max(LAG_LEAST_NS, LAG_SHARE_LIMIT * latency)
+    if lag > limit:
+        name = f"P{percentile:g}"
+        yield Breach(
+            f"The load generator itself was late: the {name} of its dispatch lag is {in_ms(lag)}, "
+            f"at most {in_ms(limit)} is allowed beside a {name} latency of {in_ms(latency)}.",
+            in_ms(lag),
+            in_ms(limit),
+        )
+
+
+def client_throttled(measurement: Measurement, _: Conditions) -> Broken:
+    """Yield where a CPU limit let the load generator stand still."""
+    throttled = measurement.step.client.throttled_seconds or 0.0
+    share = throttled / _seconds(measurement.step)
+    if share > THROTTLED_LIMIT:
+        yield Breach(
+            f"A CPU limit let the load generator stand still for {throttled:.3g} s, "
+            f"{100 * share:.3g} % of the measurement; at most 0.1 % is allowed.",
+            f"{100 * share:.3g} %",
+            "0.1 %",
+        )
+
+
+def client_starved(measurement: Measurement, _: Conditions) -> Broken:
+    """Yield where the load generator was ready and waited for a CPU that others had.
+
+    What counts is the time with queries under way: only then does its waiting lengthen a latency.
+    """
+    step = measurement.step
+    waited = step.client.runnable_wait_seconds or 0.0
+    latency = step.latency
+    if latency is None:
+        return
+    loops = max(1, len(step.workers))
+    under_way = latency.count * latency.mean_nanoseconds / SECOND_NS / loops
+    share = waited / max(min(under_way, _seconds(step)), 1e-9)
+    if share > STARVED_LIMIT:
+        yield Breach(
+            f"The load generator was ready to run and waited {waited:.3g} s for a CPU, "
+            f"{100 * share:.3g} % of the time in which queries were under way; at most 10 % is "
+            f"allowed.",
+            f"{100 * share:.3g} %",
+            "10 %",
+        )
+
+
+def client_cpu(measurement: Measurement, conditions: Conditions) -> Broken:
+    """Yield where the load generator comes near the one core that it, or a worker, can use."""
+    step = measurement.step
+    if conditions.spins:
+        return
+    busiest = max([each.client_cpu_seconds for each in step.workers] or [step.client_cpu_seconds])
+    cores = busiest / _seconds(step)
+    if cores > CPU_LIMIT:
+        who = "A worker of the fleet" if step.workers else "The load generator"
+        yield Breach(
+            f"{who} used {cores:.2f} of the one core that it can use.",
+            f"{cores:.2f} cores",
+            f"{CPU_LIMIT:g} cores",
+        )
+
+
+def client_steal(measurement: Measurement, conditions: Conditions) -> Broken:
+    """Yield where the hypervisor gave the CPUs of the load generator's machine to others."""
+    stolen = measurement.step.client.steal_seconds or 0.0
+    share = stolen / _seconds(measurement.step) / max(1, conditions.cpu_count)
+    if share > STEAL_LIMIT:
+        yield Breach(
+            f"The hypervisor gave {100 * share:.3g} % of the CPU time of the load generator's "
+            f"machine to others.",
+            f"{100 * share:.3g} %",
+            "1 %",
+        )
+
+
+def clock_jump(measurement: Measurement, _: Conditions) -> Broken:
+    """Yield where the wall clock of the load generator's machine was set."""
+    jump_ns = measurement.step.client.clock_jump_nanoseconds
+    if abs(jump_ns) > CLOCK_JUMP_LIMIT_NS:
+        way = "forwards" if jump_ns > 0 else "backwards"
+        yield Breach(
+            f"The wall clock of the load generator's machine jumped {way} by "
+            f"{in_ms(abs(jump_ns))}.",
+            in_ms(abs(jump_ns)),
+            in_ms(CLOCK_JUMP_LIMIT_NS),
+        )
+
+
+def _seconds(step: Step) -> float:
+    """Return how long window and drain took."""
+    return max(1, step.duration_nanoseconds + step.drain_nanoseconds) / SECOND_NS

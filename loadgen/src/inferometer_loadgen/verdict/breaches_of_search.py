@@ -1,0 +1,44 @@
+"""Did `findPeak` find a peak?
+
+One function for each rule of `rules.RULES` that speaks of the search.
+"""
+
+from inferometer_api.search import Peak
+from inferometer_loadgen.verdict.breaches import Breach, Broken, Conditions, in_ms
+
+
+def bound_cannot_be_met(conditions: Conditions) -> Broken:
+    """Yield where not even one query at a time keeps the bound."""
+    peak = conditions.peak
+    if peak is None or peak.stopped != "CannotBeMet":
+        return
+    bound = in_ms(peak.latency_bound_nanoseconds)
+    alone = peak.service_time_nanoseconds
+    told = f", whose P{peak.percentile:g} is {in_ms(alone)}" if alone is not None else ""
+    yield Breach(
+        f"No rate keeps the bound of {bound}: not even one query at a time does{told}.",
+        "none" if alone is None else in_ms(alone),
+        bound,
+    )
+
+
+def peak_not_found(conditions: Conditions) -> Broken:
+    """Yield where the search ended before its bracket was closed."""
+    peak = conditions.peak
+    if peak is None or peak.stopped != "OutOfTime":
+        return
+    yield Breach(
+        f"The search came to its maximum duration with the peak {_between(peak)}.",
+        _between(peak),
+        "a bracket of 1 %",
+    )
+
+
+def _between(peak: Peak) -> str:
+    low = None if peak.low_qps is None else f"{peak.low_qps:.5g}"
+    high = None if peak.high_qps is None else f"{peak.high_qps:.5g}"
+    if low is not None and high is not None:
+        return f"between {low} and {high} queries a second"
+    if low is not None:
+        return f"above {low} queries a second"
+    return "unknown" if high is None else f"below {high} queries a second"

@@ -1,0 +1,286 @@
+"""Which rules are there, what breaks each, and what is to be done then?
+
+`RULES` is the one table of rules (INVALID) and cautions (VALID, but); docs/reference/verdict.md is
+held to it by a test.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from inferometer_loadgen.verdict import (
+    breaches,
+    breaches_of_client,
+    breaches_of_fleet,
+    breaches_of_latency,
+    breaches_of_nodes,
+    breaches_of_search,
+)
+from inferometer_loadgen.verdict.breaches import Broken, Conditions, Measurement
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A named rule: INVALID where it is broken; or a caution."""
+
+    name: str
+    effect: Literal["reason", "caution"]
+    limit: str
+    """The limit in words, as the documentation has it."""
+    remedy: str
+    per_step: Callable[[Measurement, Conditions], Broken] | None = None
+    """Yields a breach where a step breaks it."""
+    once: Callable[[Conditions], Broken] | None = None
+    """The same for a condition of the whole scenario."""
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        name="EndedEarly",
+        effect="reason",
+        limit="nothing but the run's own limits ends a measurement",
+        remedy="Run it again to its end.",
+        once=breaches.ended_early,
+    ),
+    Rule(
+        name="WorkerLost",
+        effect="reason",
+        limit="every worker of a fleet lasts to the end",
+        remedy="Look for the cause in the worker's log, and run it again.",
+        per_step=breaches_of_fleet.worker_lost,
+    ),
+    Rule(
+        name="NoReply",
+        effect="reason",
+        limit="at least one query is answered",
+        remedy="Look at the errors by kind and at the server's log.",
+        per_step=breaches.no_reply,
+    ),
+    Rule(
+        name="MinDuration",
+        effect="reason",
+        limit="validity.minDurationSeconds (an equal share of it for each step of batch and "
+        "concurrency), with rules MLPerf at least MLPerf's own; a probe of findPeak has no such "
+        "limit",
+        remedy="Let it run longer; in offline ask for more samples.",
+        per_step=breaches.min_duration,
+    ),
+    Rule(
+        name="MinQueries",
+        effect="reason",
+        limit="validity.minQueries (an equal share of it for each step of batch, in samples, and "
+        "of concurrency, and at least 10 queries), with rules MLPerf at least MLPerf's own",
+        remedy="Raise validity.maxDurationSeconds, or ask for fewer queries.",
+        per_step=breaches.min_queries,
+    ),
+    Rule(
+        name="ErrorRate",
+        effect="reason",
+        limit="at most 0.1 % of the queries fail",
+        remedy="Look at the errors by kind and at the server's log.",
+        per_step=breaches.error_rate,
+    ),
+    Rule(
+        name="RepliesChanged",
+        effect="reason",
+        limit="every reply that is looked at has the outputs' names, types and shapes of the model",
+        remedy="Look at the error's example: the server answers with something else than the "
+        "model's outputs.",
+        per_step=breaches.replies_changed,
+    ),
+    Rule(
+        name="LatencyBound",
+        effect="reason",
+        limit="the scenario's percentile of the latency is within latencyBoundMicroseconds",
+        remedy="Lower the rate, or give the server more.",
+        per_step=breaches_of_latency.latency_bound,
+    ),
+    Rule(
+        name="EarlyStopping",
+        effect="reason",
+        limit="with a bound the queries are as many as MLPerf's early stopping takes with so "
+        "many beyond the bound; with rules MLPerf they are also enough for an estimate "
+        "where there is no bound",
+        remedy="Raise validity.minQueries or validity.minDurationSeconds.",
+        per_step=breaches_of_latency.early_stopping,
+    ),
+    Rule(
+        name="BoundCannotBeMet",
+        effect="reason",
+        limit="in findPeak one query at a time keeps the bound",
+        remedy="Ask for a longer latencyBoundMicroseconds, or give the server more.",
+        once=breaches_of_search.bound_cannot_be_met,
+    ),
+    Rule(
+        name="PeakNotFound",
+        effect="reason",
+        limit="in findPeak the bracket is closed before validity.maxDurationSeconds",
+        remedy="Raise validity.maxDurationSeconds, or lower probe.maxSeconds.",
+        once=breaches_of_search.peak_not_found,
+    ),
+    Rule(
+        name="AchievedRate",
+        effect="reason",
+        limit="at least 99 % of the scheduled rate is worked off",
+        remedy="Lower the rate: the server does not keep up with it.",
+        per_step=breaches.achieved_rate,
+    ),
+    Rule(
+        name="Unsteady",
+        effect="reason",
+        limit="the figures neither rise nor fall over the window by more than 10 %, and a "
+        "warm-up until steady becomes so",
+        remedy="Warm up longer, lower the rate, or look for what changes: clocks, memory, "
+        "other load.",
+        per_step=breaches_of_latency.unsteady,
+    ),
+    Rule(
+        name="ServerStall",
+        effect="reason",
+        limit="in a closed loop no query takes 1 s or longer and 10 times the P99, and none "
+        "times out",
+        remedy="Look for what stops the server; the scenario server counts every query that is"
+        " due meanwhile.",
+        per_step=breaches_of_latency.server_stall,
+    ),
+    Rule(
+        name="DispatchLag",
+        effect="reason",
+        limit="at the percentile that is asked (P99 where none is) the dispatch lag is within 5 % "
+        "of the latency, or 1 ms where that is more",
+        remedy="Give the load generator a core of its own.",
+        per_step=breaches_of_client.dispatch_lag,
+    ),
+    Rule(
+        name="ClientThrottled",
+        effect="reason",
+        limit="a CPU limit lets the load generator stand still for at most 0.1 % of the "
+        "measurement",
+        remedy="Run it without a CPU limit: a LimitRange may have set one.",
+        per_step=breaches_of_client.client_throttled,
+    ),
+    Rule(
+        name="ClientStarved",
+        effect="reason",
+        limit="the load generator waits for a CPU for at most 10 % of the time in which "
+        "queries are under way",
+        remedy="Give the load generator a core of its own.",
+        per_step=breaches_of_client.client_starved,
+    ),
+    Rule(
+        name="ServerRestarted",
+        effect="reason",
+        limit="one server process answers from the first query to the last",
+        remedy="Look for the cause in the server's log.",
+        once=breaches.restarted,
+    ),
+    Rule(
+        name="SmallSample",
+        effect="caution",
+        limit="the percentile (P99 where none is asked) has 95 % confidence bounds on both sides, "
+        "and where no bound is asked early stopping has an estimate",
+        remedy="Raise validity.minQueries.",
+        per_step=breaches_of_latency.small_sample,
+    ),
+    Rule(
+        name="ConnectionWait",
+        effect="caution",
+        limit="at most 1 % of the queries wait for a connection with room",
+        remedy="Raise load.connections, unless so many are what you mean to measure.",
+        per_step=breaches.connection_wait,
+    ),
+    Rule(
+        name="ClientCpu",
+        effect="caution",
+        limit="the load generator, or each worker of a fleet, uses at most 0.9 of a core; with "
+        "load.pacing Spin there is no such limit",
+        remedy="Lower the rate, use larger requests, or raise load.workers.",
+        per_step=breaches_of_client.client_cpu,
+    ),
+    Rule(
+        name="ClientSteal",
+        effect="caution",
+        limit="the hypervisor gives at most 1 % of the CPU time of the load generator's "
+        "machine to others",
+        remedy="Run the load generator on a machine, or a virtual one, whose CPUs are its own.",
+        per_step=breaches_of_client.client_steal,
+    ),
+    Rule(
+        name="ClockJump",
+        effect="caution",
+        limit="the wall clock moves against the monotonic clock by at most 5 ms from one "
+        "second to the next",
+        remedy="Let the clock be slewed, not set, while you measure; times of day in the "
+        "result are off.",
+        per_step=breaches_of_client.clock_jump,
+    ),
+    Rule(
+        name="WorkerStart",
+        effect="caution",
+        limit="all workers of a fleet begin the schedule within 5 ms",
+        remedy="Look at the workers' clocks and at the network between them; fewer workers may do.",
+        per_step=breaches_of_fleet.worker_start,
+    ),
+    Rule(
+        name="ServerColocated",
+        effect="caution",
+        limit="server and load generator run on different machines",
+        remedy="Measure in a cluster of several nodes, or leave the load generator a core of its "
+        "own.",
+        once=breaches.colocated,
+    ),
+    Rule(
+        name="ServerNotGuaranteed",
+        effect="caution",
+        limit="every server pod is of the quality-of-service class Guaranteed",
+        remedy="See which admission webhook or LimitRange changes the pod's resources: requests "
+        "must equal limits in every container.",
+        once=breaches.not_guaranteed,
+    ),
+    Rule(
+        name="ComputeFellBack",
+        effect="caution",
+        limit="with device GPU every compute node of the graph runs on the GPU",
+        remedy="See server.nodesByProvider in the result, and export the model without these "
+        "operators.",
+        once=breaches.fell_back,
+    ),
+    Rule(
+        name="ServerThrottled",
+        effect="caution",
+        limit="the CPU limit of the servers withholds at most 1 % of the CPU time that they could "
+        "have used",
+        remedy="Raise server.resources.cpu, or lower server.threads.",
+        per_step=breaches_of_nodes.throttled,
+    ),
+    Rule(
+        name="CpuSteal",
+        effect="caution",
+        limit="the hypervisor gives at most 1 % of the CPU time of the servers' node to others",
+        remedy="Measure on a machine, or a virtual one, whose CPUs are its own.",
+        per_step=breaches_of_nodes.steal,
+    ),
+    Rule(
+        name="GpuThrottled",
+        effect="caution",
+        limit="the clock of a GPU is held down in at most 10 % of the samples",
+        remedy="Look at its power limit and its cooling; the reasons are NVML's.",
+        per_step=breaches_of_nodes.gpu_throttled,
+    ),
+    Rule(
+        name="EnergyUnavailable",
+        effect="caution",
+        limit="with telemetry.power: Auto the servers' nodes have agents with sources of energy",
+        remedy="Set telemetry.power: Disabled where energy is not needed.",
+        per_step=breaches_of_nodes.energy_unavailable,
+    ),
+    Rule(
+        name="EnergyIncomplete",
+        effect="caution",
+        limit="the energy covers the CPUs of the servers' nodes and the GPUs that they run on, "
+        "over just the window",
+        remedy="See step.energy.notCovered in the result for what is left out.",
+        per_step=breaches_of_nodes.energy_incomplete,
+    ),
+)
+"""Every rule, in the order in which findings are told."""
