@@ -343,6 +343,8 @@ class WorkerShare(Document):
     client_cpu_seconds: float
     lost: bool = False
     """Whether it was lost before the step's end."""
+    fate: str = ""
+    """What became of it, where it was lost: words without a period."""
 
 
 class Step(Document):

@@ -84,4 +84,5 @@ class RemoteHand:
             clock_uncertainty_nanoseconds=self.offset.uncertainty_ns,
             client_cpu_seconds=0.0 if self.told is None else self.told.cpu_seconds,
             lost=self.fate != "",
+            fate=self.fate,
         )

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
+from inferometer_loadgen.client_watch import ClientWatch
 from inferometer_loadgen.drive import Driving
 from inferometer_loadgen.drive.driver import NEVER
 from inferometer_loadgen.fleet.gains import Gains
@@ -35,6 +36,7 @@ class Telling:
         self._seconds = OFTEN_SECONDS if often else EVERY_SECONDS
         self._timer: asyncio.TimerHandle | None = None
         self._cpu_at_window = time.process_time()
+        self._watch = ClientWatch()
         self.end: End | None = None
         """Why the step ended; set before the end is told."""
         driving.on_window = self._begin_window
@@ -62,6 +64,7 @@ class Telling:
 
     def _begin_window(self) -> None:
         self._cpu_at_window = time.process_time()
+        self._watch.begin()
         # The driver calls this before it counts the first query of the window, and sets its begin
         # in the same turn of the loop.
         asyncio.get_running_loop().call_soon(self._tell, "window")
@@ -74,6 +77,7 @@ class Telling:
     def _tick(self) -> None:
         """Tell; seconds of the window that are over are told at once, the next tick follows."""
         self._await_tick()
+        self._watch.second()
         measures = self._driving.window_ns <= time.monotonic_ns()
         self._tell("measuring" if measures else "warm-up")
 
@@ -95,6 +99,7 @@ class Telling:
                 draining=progress.draining,
                 cpu_seconds=time.process_time() - self._cpu_at_window,
                 memory_bytes=_memory_bytes(),
+                client=self._watch.facts() if stage == "ended" else None,
                 end=self.end,
             )
         )

@@ -8,6 +8,7 @@ from typing import Literal
 
 from pydantic import TypeAdapter
 
+from inferometer_api.result import ClientFacts
 from inferometer_loadgen.control import Described
 from inferometer_loadgen.fleet.clock import ClockName
 from inferometer_loadgen.steps import End, Share, StepPlan
@@ -210,6 +211,8 @@ class Told:
     cpu_seconds: float
     """User and system, since its window began."""
     memory_bytes: int
+    client: ClientFacts | None = None
+    """What became of it since then, in the last word of a step."""
     end: End | None = None
     """Why it ended, in the last."""
     say: Literal["told"] = "told"
