@@ -7,109 +7,31 @@ from typing import Any
 import pytest
 
 from inferometer_api.result import (
-    Counts,
-    Distribution,
     Energy,
-    NodeSample,
-    NodeTelemetry,
-    PercentileValue,
-    Step,
-    Verdict,
 )
-from inferometer_loadgen.steps import End, StepPlan
-from inferometer_loadgen.verdict.breaches import Conditions, Measurement
-from inferometer_loadgen.verdict.judge import RULES, judge
+from inferometer_loadgen.steps import End
+from inferometer_loadgen.verdict.rules import RULES
+from support.judged_steps import (
+    CLOSED,
+    MS,
+    SECOND,
+    a_node,
+    a_peak,
+    a_step,
+    client,
+    held_down,
+    names,
+    rising,
+    slowest,
+    stopped,
+    throttled,
+    times,
+    verdict,
+    with_errors,
+    workers,
+)
 
-MS = 1_000_000
-SECOND = 1000 * MS
 PAGE = Path(__file__).parents[2] / "docs/reference/verdict.md"
-A_PLAN = StepPlan("", 1, 0, 10 * SECOND, 60 * SECOND, 1000)
-
-
-def times(p99: int, *, count: int = 1000, bounded: bool = True) -> Distribution:
-    """Return a distribution with this P99."""
-    value = PercentileValue(
-        percentile=99.0,
-        nanoseconds=p99,
-        low_nanoseconds=p99 if bounded else None,
-        high_nanoseconds=p99 if bounded else None,
-    )
-    return Distribution(
-        count=count,
-        min_nanoseconds=0,
-        mean_nanoseconds=p99,
-        max_nanoseconds=p99,
-        percentiles=[value],
-        histogram="",
-    )
-
-
-def a_step(*, succeeded: int = 1000, failed: int = 0, waited: int = 0, **changed: Any) -> Step:
-    """Return a step without fault, with some figures changed."""
-    figures: dict[str, Any] = {
-        "label": "",
-        "started_at": "2026-01-01T00:00:00Z",
-        "warm_up_nanoseconds": 0,
-        "duration_nanoseconds": 10 * SECOND,
-        "counts": Counts(
-            queries=succeeded + failed,
-            samples=succeeded,
-            succeeded=succeeded,
-            failed=failed,
-            errors={"status": failed} if failed else {},
-            scheduled=1000,
-            waited_for_connection=waited,
-        ),
-        "scheduled_qps": 100.0,
-        "achieved_qps": succeeded / 10,
-        "achieved_samples_per_second": succeeded / 10,
-        "latency": times(100 * MS),
-        "dispatch_lag": times(MS),
-        "client_cpu_seconds": 1.0,
-        "energy": Energy(attribution="unavailable", reason="there is no agent"),
-    }
-    return Step(**{**figures, **changed})
-
-
-def a_node(**told: Any) -> NodeTelemetry:
-    """Return what an agent told of a node."""
-    return NodeTelemetry(node="worker-1", **told)
-
-
-def held_down(count: int, *, of: int) -> NodeTelemetry:
-    """Return a node whose GPU was held down in so many samples, and before the window."""
-    reasons = {"gpu-0": ["SwPowerCap"]}
-    return a_node(
-        samples=[
-            NodeSample(
-                at_milliseconds=1000 * at, gpu_throttle_reasons=reasons if at < count else {}
-            )
-            for at in range(-5, of)
-        ]
-    )
-
-
-def throttled(seconds: float, *, used: float | None) -> NodeTelemetry:
-    """Return a node of 4 CPUs on which a limit withheld so much CPU time."""
-    return a_node(cpu_count=4, server_throttled_seconds=seconds, server_cpu_seconds=used)
-
-
-def verdict(
-    step: Step | None = None,
-    *,
-    end: End = End.DONE,
-    late_ns: int = 0,
-    kind: str = "server",
-    **conditions: Any,
-) -> Verdict:
-    """Judge one step."""
-    measurement = Measurement(A_PLAN, step or a_step(), end, late_ns)
-    return judge([measurement], Conditions(kind=kind, **conditions))
-
-
-def names(judged: Verdict) -> list[str]:
-    """Return the rules that a verdict names."""
-    return [finding.rule for finding in judged.reasons + judged.cautions]
 
 
 def test_a_step_without_fault_is_valid() -> None:
@@ -156,6 +78,82 @@ BREACHES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         {"step": a_step(dispatch_lag=times(MS), latency=times(MS))},
         {"step": a_step(dispatch_lag=times(MS + 1), latency=times(MS))},
     ),
+    (
+        "RepliesChanged",
+        {"step": with_errors(status=1)},
+        {"step": with_errors(content=1)},
+    ),
+    (
+        "EarlyStopping",
+        {"step": a_step(early_stopping=stopped(700)), "bound_ns": 100 * MS},
+        {"step": a_step(early_stopping=stopped(699)), "bound_ns": 100 * MS},
+    ),
+    (
+        "EarlyStopping",
+        {"step": a_step(early_stopping=stopped(700, bounded=False)), "rules": "MLPerf"},
+        {
+            "step": a_step(early_stopping=stopped(699, bounded=False), latency=times(MS)),
+            "rules": "MLPerf",
+            **CLOSED,
+        },
+    ),
+    (
+        "BoundCannotBeMet",
+        {"peak": a_peak("Resolved"), "kind": "findPeak"},
+        {"peak": a_peak("CannotBeMet"), "kind": "findPeak"},
+    ),
+    (
+        "PeakNotFound",
+        {"peak": a_peak("Indistinguishable"), "kind": "findPeak"},
+        {"peak": a_peak("OutOfTime"), "kind": "findPeak"},
+    ),
+    (
+        "Unsteady",
+        {"step": a_step(windows=rising(0.09))},
+        {"step": a_step(windows=rising(0.12))},
+    ),
+    ("Unsteady", {"warmed_up": True}, {"warmed_up": False}),
+    (
+        "ServerStall",
+        {"step": a_step(latency=slowest(SECOND - 1)), **CLOSED},
+        {"step": a_step(latency=slowest(SECOND)), **CLOSED},
+    ),
+    (
+        "ServerStall",
+        {"step": with_errors(timeout=1)},
+        {"step": with_errors(timeout=1), **CLOSED},
+    ),
+    (
+        "ClientThrottled",
+        {"step": client(throttled_seconds=0.01)},
+        {"step": client(throttled_seconds=0.0101)},
+    ),
+    (
+        "ClientStarved",
+        {"step": client(runnable_wait_seconds=1.0)},
+        {"step": client(runnable_wait_seconds=1.01)},
+    ),
+    ("WorkerLost", {"step": a_step(workers=workers(0, 0))}, {"end": End.WORKER_LOST}),
+    (
+        "WorkerLost",
+        {"step": a_step(workers=workers(0, 0))},
+        {"step": a_step(workers=workers(0, 0, lost=1)), "cut_short": End.WORKER_LOST},
+    ),
+    (
+        "WorkerStart",
+        {"step": a_step(workers=workers(-MS, 4 * MS))},
+        {"step": a_step(workers=workers(-MS, 4 * MS + 1))},
+    ),
+    (
+        "ClientSteal",
+        {"step": client(steal_seconds=0.4), "cpu_count": 4},
+        {"step": client(steal_seconds=0.41), "cpu_count": 4},
+    ),
+    (
+        "ClockJump",
+        {"step": client(clock_jump_nanoseconds=-5 * MS)},
+        {"step": client(clock_jump_nanoseconds=-5 * MS - 1)},
+    ),
     ("ServerRestarted", {}, {"server_restarted": True}),
     ("EndedEarly", {}, {"cut_short": End.INTERRUPTED}),
     (
@@ -168,6 +166,11 @@ BREACHES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         "ClientCpu",
         {"step": a_step(client_cpu_seconds=9.0)},
         {"step": a_step(client_cpu_seconds=9.01)},
+    ),
+    (
+        "ClientCpu",
+        {"step": a_step(client_cpu_seconds=9.01), "spins": True},
+        {"step": a_step(client_cpu_seconds=18.0, workers=workers(0, 0, cpu_seconds=9.01))},
     ),
     ("ServerColocated", {}, {"colocated": True, "cpu_count": 2}),
     ("ServerNotGuaranteed", {}, {"not_guaranteed": ("Burstable",)}),
@@ -222,106 +225,6 @@ def test_every_rule_is_tried() -> None:
     """No rule is without a test of its limit."""
     tried = {rule for rule, *_ in BREACHES} | {"NoReply"}
     assert tried == {rule.name for rule in RULES}
-
-
-def test_without_an_answer_there_is_no_latency_to_judge() -> None:
-    """Nothing answered is INVALID for that reason and for the errors, and breaks nothing else."""
-    step = a_step(succeeded=0, failed=1000, latency=None, dispatch_lag=None)
-    judged = verdict(step, bound_ns=1)
-    assert names(judged) == ["NoReply", "ErrorRate"]
-
-
-def test_a_maximum_that_came_first_is_named() -> None:
-    """Too few queries because of maxDurationSeconds say that it ended the scenario early."""
-    (finding,) = verdict(a_step(succeeded=999), end=End.MAX_DURATION).reasons
-    assert "60 s ended it early" in finding.message
-
-
-@pytest.mark.parametrize(
-    ("seconds", "used", "share"),
-    [
-        (40.0, 10.0, "80 %"),  # four times the window, on four CPUs
-        (3.0, 0.0, "100 %"),
-        (40.0, None, "50 %"),  # of all CPU time that there was
-        (0.4, None, ""),
-        (0.0, 0.0, ""),
-    ],
-)
-def test_no_more_is_withheld_than_could_be_used(
-    seconds: float, used: float | None, share: str
-) -> None:
-    """Throttled CPU seconds of several CPUs and servers are a share of CPU seconds, not of time."""
-    cautions = verdict(a_step(telemetry=[throttled(seconds, used=used)])).cautions
-    assert [finding.figure for finding in cautions] == ([share] if share else [])
-
-
-def test_a_clock_that_somebody_has_set_is_not_held_down() -> None:
-    """An administrator's clock is the GPU's own as long as nothing else is in its way."""
-
-    def found(*reasons: str) -> list[str]:
-        sample = NodeSample(at_milliseconds=0, gpu_throttle_reasons={"gpu-0": list(reasons)})
-        step = a_step(telemetry=[a_node(samples=[sample])])
-        return [finding.message for finding in verdict(step).cautions]
-
-    assert found("ApplicationsClocksSetting") == []
-    (told,) = found("ApplicationsClocksSetting", "HwSlowdown")
-    assert "(HwSlowdown)" in told
-
-
-def test_an_interrupted_step_is_not_blamed_on_the_server() -> None:
-    """What was outstanding at a signal is no sign of a server that does not keep up."""
-    step = a_step(succeeded=1000, scheduled_qps=200.0)
-    judged = verdict(step, end=End.INTERRUPTED, cut_short=End.INTERRUPTED)
-    assert names(judged) == ["EndedEarly"]
-
-
-def test_rules_look_at_the_percentile_that_is_asked() -> None:
-    """Asked for P90, neither bound nor lag are judged at P99."""
-
-    def at(percentile: float, nanoseconds: int) -> PercentileValue:
-        return PercentileValue(percentile=percentile, nanoseconds=nanoseconds)
-
-    base = times(0)
-    latency = base.model_copy(update={"percentiles": [at(90, 50 * MS), at(99, 500 * MS)]})
-    lag = base.model_copy(update={"percentiles": [at(90, 2 * MS), at(99, 400 * MS)]})
-    step = a_step(latency=latency, dispatch_lag=lag)
-    rules = {"LatencyBound", "DispatchLag"}
-    assert not rules & set(names(verdict(step, bound_ns=60 * MS, percentile=90.0)))
-    assert rules <= set(names(verdict(step, bound_ns=60 * MS)))
-
-
-def test_batch_is_not_judged_by_its_percentile() -> None:
-    """Throughput by batch size needs no bounds of P99."""
-    assert names(verdict(a_step(latency=times(MS, bounded=False)), kind="batch")) == []
-
-
-def test_each_step_is_judged_by_itself() -> None:
-    """A finding of one batch size names that step."""
-    first, second = (StepPlan(f"batch {n}", n, 0, SECOND, SECOND, 1000) for n in (1, 8))
-    steps = [
-        Measurement(first, a_step(), End.DONE),
-        Measurement(second, a_step(succeeded=500, scheduled_qps=None), End.DONE),
-    ]
-    (finding,) = judge(steps, Conditions(kind="batch")).reasons
-    assert (finding.rule, finding.step) == ("MinQueries", "batch 8")
-
-
-def test_what_every_step_has_is_told_once() -> None:
-    """A finding that is the same for every step is the scenario's; one that differs is a step's."""
-    plans = [StepPlan(f"batch {n}", n, 0, SECOND, SECOND, 1000) for n in (1, 8)]
-    reasons = ("there is no agent", "the agent was restarted")
-
-    def told(*each: str) -> list[tuple[str, str]]:
-        energies = [Energy(attribution="unavailable", reason=reason) for reason in each]
-        steps = [
-            Measurement(plan, a_step(energy=energy), End.DONE)
-            for plan, energy in zip(plans, energies, strict=True)
-        ]
-        cautions = judge(steps, Conditions(kind="batch", power_asked=True)).cautions
-        return [(finding.rule, finding.step) for finding in cautions]
-
-    assert told(reasons[0], reasons[0]) == [("EnergyUnavailable", "")]
-    assert told(*reasons) == [("EnergyUnavailable", "batch 1"), ("EnergyUnavailable", "batch 8")]
 
 
 def test_the_documentation_has_every_rule() -> None:

@@ -81,6 +81,9 @@ class Breach(NamedTuple):
 
 Broken = Iterator[Breach]
 
+_CUT_OFF = frozenset({End.INTERRUPTED, End.SERVER_LOST, End.WORKER_LOST, End.DECIDED})
+"""Ends at which what is outstanding is forgotten."""
+
 
 def ended_early(conditions: Conditions) -> Broken:
     """Yield where something else than the run's own limits ended the scenario."""
@@ -163,7 +166,7 @@ def achieved_rate(measurement: Measurement, _: Conditions) -> Broken:
     """Judge whether the server kept up: failures count as answers here, they have a rule."""
     step = measurement.step
     scheduled = step.scheduled_qps
-    if not scheduled or measurement.end in {End.INTERRUPTED, End.SERVER_LOST}:
+    if not scheduled or measurement.end in _CUT_OFF:
         return
     usual_seconds = (step.duration_nanoseconds + measurement.late_ns) / SECOND_NS
     if step.counts.queries < ACHIEVED_LIMIT * scheduled * usual_seconds:

@@ -1,0 +1,214 @@
+"""How does a test make a step with one fault, and judge it?"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from inferometer_api.result import (
+    ClientFacts,
+    Counts,
+    Distribution,
+    EarlyStopping,
+    Energy,
+    ErrorExample,
+    NodeSample,
+    NodeTelemetry,
+    PercentileValue,
+    Step,
+    Verdict,
+    Window,
+    WorkerShare,
+)
+from inferometer_api.search import Peak, Probe
+from inferometer_loadgen.steps import Closed, End, Judged, Open, Steady, StepPlan
+from inferometer_loadgen.verdict.breaches import Conditions, Measurement
+from inferometer_loadgen.verdict.judge import judge
+
+MS = 1_000_000
+SECOND = 1000 * MS
+OPEN = Open(Steady("Poisson", 100_000))
+A_PLAN = StepPlan("", 1, 0, 10 * SECOND, 60 * SECOND, 1000, loop=OPEN)
+CLOSED: dict[str, Any] = {"loop": Closed(), "kind": "singleStream"}
+
+
+def times(p99: int, *, count: int = 1000, bounded: bool = True) -> Distribution:
+    """Return a distribution with this P99."""
+    value = PercentileValue(
+        percentile=99.0,
+        nanoseconds=p99,
+        low_nanoseconds=p99 if bounded else None,
+        high_nanoseconds=p99 if bounded else None,
+    )
+    return Distribution(
+        count=count,
+        min_nanoseconds=0,
+        mean_nanoseconds=p99,
+        max_nanoseconds=p99,
+        percentiles=[value],
+        histogram="",
+    )
+
+
+def a_step(*, succeeded: int = 1000, failed: int = 0, waited: int = 0, **changed: Any) -> Step:
+    """Return a step without fault, with some figures changed."""
+    figures: dict[str, Any] = {
+        "label": "",
+        "started_at": "2026-01-01T00:00:00Z",
+        "warm_up_nanoseconds": 0,
+        "duration_nanoseconds": 10 * SECOND,
+        "counts": Counts(
+            queries=succeeded + failed,
+            samples=succeeded,
+            succeeded=succeeded,
+            failed=failed,
+            errors={"status": failed} if failed else {},
+            scheduled=1000,
+            waited_for_connection=waited,
+        ),
+        "scheduled_qps": 100.0,
+        "achieved_qps": succeeded / 10,
+        "achieved_samples_per_second": succeeded / 10,
+        "latency": times(100 * MS),
+        "dispatch_lag": times(MS),
+        "client_cpu_seconds": 1.0,
+        "energy": Energy(attribution="unavailable", reason="there is no agent"),
+    }
+    return Step(**{**figures, **changed})
+
+
+def a_node(**told: Any) -> NodeTelemetry:
+    """Return what an agent told of a node."""
+    return NodeTelemetry(node="worker-1", **told)
+
+
+def held_down(count: int, *, of: int) -> NodeTelemetry:
+    """Return a node whose GPU was held down in so many samples, and before the window."""
+    reasons = {"gpu-0": ["SwPowerCap"]}
+    return a_node(
+        samples=[
+            NodeSample(
+                at_milliseconds=1000 * at, gpu_throttle_reasons=reasons if at < count else {}
+            )
+            for at in range(-5, of)
+        ]
+    )
+
+
+def stopped(queries: int, *, bounded: bool = True) -> EarlyStopping:
+    """Return what early stopping says where 700 queries are needed."""
+    return EarlyStopping(
+        percentile=99.0,
+        latency_bound_nanoseconds=100 * MS if bounded else None,
+        queries=queries,
+        overshoots=1,
+        required_queries=700,
+    )
+
+
+def with_errors(**errors: int) -> Step:
+    """Return a step in which some of very many queries failed, by kind."""
+    failed = sum(errors.values())
+    counts = a_step(succeeded=10_000).counts.model_copy(
+        update={"errors": errors, "failed": failed, "checked_replies": 160}
+    )
+    example = ErrorExample(kind="content", message="The output 'y' is missing.")
+    return a_step(counts=counts, error_examples=[example])
+
+
+def slowest(nanoseconds: int) -> Distribution:
+    """Return a distribution whose P99 is 50 ms, with this maximum."""
+    return times(50 * MS).model_copy(update={"max_nanoseconds": nanoseconds})
+
+
+def course(medians: Sequence[int], *, answered: int = 100) -> list[Window]:
+    """Return windows of a second each with these medians, and a short last one."""
+    windows = [
+        Window(
+            start_milliseconds=1000 * at,
+            duration_milliseconds=1000,
+            succeeded=answered,
+            failed=0,
+            p50_nanoseconds=median,
+        )
+        for at, median in enumerate(medians)
+    ]
+    last = windows[-1].model_copy(update={"duration_milliseconds": 7, "p50_nanoseconds": 1})
+    return [*windows, last]
+
+
+def rising(share: float, *, windows: int = 20) -> list[Window]:
+    """Return windows whose median rises by so much of their middle, from the first to the last."""
+    # The medians of pairs of windows: each part's is the later of its two.
+    slope = share / (windows - 2)
+    return course([round(MS * (100 + 100 * slope * (at - windows / 2))) for at in range(windows)])
+
+
+def client(**facts: Any) -> Step:
+    """Return a step of 10 s with what became of the load generator."""
+    return a_step(client=ClientFacts(**facts))
+
+
+def workers(*starts_ns: int, lost: int = -1, cpu_seconds: float = 1.0) -> list[WorkerShare]:
+    """Return workers that began at these times."""
+    return [
+        WorkerShare(
+            worker=number,
+            queries=500,
+            start_offset_nanoseconds=start,
+            clock_offset_nanoseconds=0,
+            clock_uncertainty_nanoseconds=0,
+            client_cpu_seconds=cpu_seconds,
+            lost=number == lost,
+        )
+        for number, start in enumerate(starts_ns)
+    ]
+
+
+def a_peak(stopped: Any, **figures: Any) -> Peak:
+    """Return a search that ended so; its step has the empty label."""
+    probe = Probe(
+        step="",
+        seed=1,
+        asked_qps=100.0,
+        kept=True,
+        decided_by="EnoughQueries",
+        queries=1000,
+        overshoots=0,
+    )
+    known = {"qps": 100.0, "low_qps": 100.0, "high_qps": 150.0, "step": "", **figures}
+    return Peak(
+        percentile=99.0,
+        latency_bound_nanoseconds=10 * MS,
+        stopped=stopped,
+        service_time_nanoseconds=12 * MS,
+        probes=[probe],
+        **known,
+    )
+
+
+def throttled(seconds: float, *, used: float | None) -> NodeTelemetry:
+    """Return a node of 4 CPUs on which a limit withheld so much CPU time."""
+    return a_node(cpu_count=4, server_throttled_seconds=seconds, server_cpu_seconds=used)
+
+
+def verdict(
+    step: Step | None = None,
+    *,
+    end: End = End.DONE,
+    late_ns: int = 0,
+    kind: str = "server",
+    bound_ns: int | None = None,
+    percentile: float = 99.0,
+    loop: Closed | Open = OPEN,
+    warmed_up: bool = True,
+    **conditions: Any,
+) -> Verdict:
+    """Judge one step."""
+    plan = replace(A_PLAN, judged=Judged(percentile, bound_ns), loop=loop)
+    measurement = Measurement(plan, step or a_step(), end, late_ns, warmed_up)
+    return judge([measurement], Conditions(kind=kind, **conditions))
+
+
+def names(judged: Verdict) -> list[str]:
+    """Return the rules that a verdict names."""
+    return [finding.rule for finding in judged.reasons + judged.cautions]

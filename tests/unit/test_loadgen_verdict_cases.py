@@ -1,0 +1,224 @@
+"""Is each rule judged where it should be, and not where it should not?"""
+
+from dataclasses import replace
+
+import pytest
+
+from inferometer_api.result import (
+    ClientFacts,
+    Energy,
+    NodeSample,
+    PercentileValue,
+    Step,
+    Window,
+)
+from inferometer_loadgen.steps import Bursts, Closed, End, Judged, Open, StepPlan
+from inferometer_loadgen.verdict.breaches import Conditions, Measurement
+from inferometer_loadgen.verdict.judge import judge
+from support.judged_steps import (
+    A_PLAN,
+    CLOSED,
+    MS,
+    SECOND,
+    a_node,
+    a_peak,
+    a_step,
+    course,
+    names,
+    rising,
+    slowest,
+    stopped,
+    throttled,
+    times,
+    verdict,
+)
+
+
+def test_without_an_answer_there_is_no_latency_to_judge() -> None:
+    """Nothing answered is INVALID for that reason and for the errors, and breaks nothing else."""
+    step = a_step(succeeded=0, failed=1000, latency=None, dispatch_lag=None)
+    judged = verdict(step, bound_ns=1)
+    assert names(judged) == ["NoReply", "ErrorRate"]
+
+
+def test_a_maximum_that_came_first_is_named() -> None:
+    """Too few queries because of maxDurationSeconds say that it ended the scenario early."""
+    (finding,) = verdict(a_step(succeeded=999), end=End.MAX_DURATION).reasons
+    assert "60 s ended it early" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("seconds", "used", "share"),
+    [
+        (40.0, 10.0, "80 %"),  # four times the window, on four CPUs
+        (3.0, 0.0, "100 %"),
+        (40.0, None, "50 %"),  # of all CPU time that there was
+        (0.4, None, ""),
+        (0.0, 0.0, ""),
+    ],
+)
+def test_no_more_is_withheld_than_could_be_used(
+    seconds: float, used: float | None, share: str
+) -> None:
+    """Throttled CPU seconds of several CPUs and servers are a share of CPU seconds, not of time."""
+    cautions = verdict(a_step(telemetry=[throttled(seconds, used=used)])).cautions
+    assert [finding.figure for finding in cautions] == ([share] if share else [])
+
+
+def test_a_clock_that_somebody_has_set_is_not_held_down() -> None:
+    """An administrator's clock is the GPU's own as long as nothing else is in its way."""
+
+    def found(*reasons: str) -> list[str]:
+        sample = NodeSample(at_milliseconds=0, gpu_throttle_reasons={"gpu-0": list(reasons)})
+        step = a_step(telemetry=[a_node(samples=[sample])])
+        return [finding.message for finding in verdict(step).cautions]
+
+    assert found("ApplicationsClocksSetting") == []
+    (told,) = found("ApplicationsClocksSetting", "HwSlowdown")
+    assert "(HwSlowdown)" in told
+
+
+def test_an_interrupted_step_is_not_blamed_on_the_server() -> None:
+    """What was outstanding at a signal is no sign of a server that does not keep up."""
+    step = a_step(succeeded=1000, scheduled_qps=200.0)
+    judged = verdict(step, end=End.INTERRUPTED, cut_short=End.INTERRUPTED)
+    assert names(judged) == ["EndedEarly"]
+
+
+def test_rules_look_at_the_percentile_that_is_asked() -> None:
+    """Asked for P90, neither bound nor lag are judged at P99."""
+
+    def at(percentile: float, nanoseconds: int) -> PercentileValue:
+        return PercentileValue(percentile=percentile, nanoseconds=nanoseconds)
+
+    base = times(0)
+    latency = base.model_copy(update={"percentiles": [at(90, 50 * MS), at(99, 500 * MS)]})
+    lag = base.model_copy(update={"percentiles": [at(90, 2 * MS), at(99, 400 * MS)]})
+    step = a_step(latency=latency, dispatch_lag=lag)
+    rules = {"LatencyBound", "DispatchLag"}
+    assert not rules & set(names(verdict(step, bound_ns=60 * MS, percentile=90.0)))
+    assert rules <= set(names(verdict(step, bound_ns=60 * MS)))
+
+
+def test_batch_is_not_judged_by_its_percentile() -> None:
+    """Throughput by batch size needs no bounds of P99."""
+    step = a_step(latency=times(MS, bounded=False))
+    assert names(verdict(step, kind="batch", loop=Closed())) == []
+
+
+def test_each_step_is_judged_by_itself() -> None:
+    """A finding of one batch size names that step."""
+    first, second = (StepPlan(f"batch {n}", n, 0, SECOND, SECOND, 1000) for n in (1, 8))
+    steps = [
+        Measurement(first, a_step(), End.DONE),
+        Measurement(second, a_step(succeeded=500, scheduled_qps=None), End.DONE),
+    ]
+    (finding,) = judge(steps, Conditions(kind="batch")).reasons
+    assert (finding.rule, finding.step) == ("MinQueries", "batch 8")
+
+
+def test_what_every_step_has_is_told_once() -> None:
+    """A finding that is the same for every step is the scenario's; one that differs is a step's."""
+    plans = [StepPlan(f"batch {n}", n, 0, SECOND, SECOND, 1000) for n in (1, 8)]
+    reasons = ("there is no agent", "the agent was restarted")
+
+    def told(*each: str) -> list[tuple[str, str]]:
+        energies = [Energy(attribution="unavailable", reason=reason) for reason in each]
+        steps = [
+            Measurement(plan, a_step(energy=energy), End.DONE)
+            for plan, energy in zip(plans, energies, strict=True)
+        ]
+        cautions = judge(steps, Conditions(kind="batch", power_asked=True)).cautions
+        return [(finding.rule, finding.step) for finding in cautions]
+
+    assert told(reasons[0], reasons[0]) == [("EnergyUnavailable", "")]
+    assert told(*reasons) == [("EnergyUnavailable", "batch 1"), ("EnergyUnavailable", "batch 8")]
+
+
+def test_an_estimate_that_is_missing_is_a_caution() -> None:
+    """Without a bound too few queries for an estimate are told, and make nothing INVALID."""
+    step = a_step(early_stopping=stopped(699, bounded=False))
+    for each in (CLOSED, {}):
+        judged = verdict(step, **each)
+        assert names(judged) == ["SmallSample"]
+        assert judged.cautions[0].limit == "700 answers"
+
+
+def test_more_queries_are_no_remedy_for_a_bound_that_is_missed() -> None:
+    """Where the percentile is beyond its bound, that is the one reason."""
+    step = a_step(early_stopping=stopped(699), latency=times(101 * MS))
+    assert names(verdict(step, bound_ns=100 * MS)) == ["LatencyBound"]
+
+
+def test_a_slow_query_of_an_open_loop_is_no_hidden_stall() -> None:
+    """Where every query that was due meanwhile is in the latency, a stall is shown in full."""
+    assert names(verdict(a_step(latency=slowest(2 * SECOND)))) == []
+    assert names(verdict(a_step(latency=times(2 * SECOND)), **CLOSED)) == []
+
+
+def test_answers_that_become_rarer_are_unsteady() -> None:
+    """A closed loop is judged by the rate of its answers, not by their median."""
+    windows = [
+        window.model_copy(update={"succeeded": 200 - 2 * at})
+        for at, window in enumerate(course([MS] * 40))
+    ]
+    (reason,) = verdict(a_step(windows=windows), **CLOSED).reasons
+    assert reason.rule == "Unsteady"
+    assert "rate of answers fell steadily, by 4" in reason.message
+
+
+@pytest.mark.parametrize(
+    "windows",
+    [
+        rising(0.5, windows=19),
+        course([MS * (100 + 50 * (at % 2)) for at in range(60)]),
+        course([MS * at for at in range(1, 41)], answered=2),
+        [],
+    ],
+    ids=["too short", "up and down", "too few answers", "none"],
+)
+def test_what_is_no_trend_is_steady(windows: list[Window]) -> None:
+    """Short runs, noise and few answers are never called unsteady."""
+    assert names(verdict(a_step(windows=windows))) == []
+
+
+def test_a_load_that_is_meant_to_change_is_not_judged_by_its_trend() -> None:
+    """Bursts make the latency rise and fall."""
+    bursts = Open(Bursts(1000, 2000, SECOND, 2 * SECOND))
+    assert names(verdict(a_step(windows=rising(0.5)), loop=bursts, kind="burst")) == []
+
+
+def test_waiting_counts_while_queries_are_under_way() -> None:
+    """A client that mostly sleeps may not wait long for its CPU when it is needed."""
+    latency = times(MS)  # 1,000 of them: 1 s of 10
+    rare = a_step(latency=latency, client=ClientFacts(runnable_wait_seconds=0.101))
+    assert names(verdict(rare)) == ["ClientStarved"]
+    often = a_step(client=ClientFacts(runnable_wait_seconds=0.101))
+    assert names(verdict(often)) == []
+
+
+def test_only_the_probe_at_the_peak_is_judged() -> None:
+    """Probes beyond the peak miss the bound, end early and need no minimum."""
+
+    def probe(label: str, step: Step) -> Measurement:
+        plan = replace(A_PLAN, label=label, is_probe=True, judged=Judged(99.0, 100 * MS))
+        return Measurement(plan, step, End.DECIDED)
+
+    short = a_step(succeeded=500, duration_nanoseconds=5 * SECOND)
+    beyond = probe("200 qps", a_step(latency=times(SECOND)))
+    late = probe("", a_step(dispatch_lag=times(SECOND), early_stopping=stopped(699)))
+    peak = Conditions(kind="findPeak", peak=a_peak("Resolved"))
+    assert names(judge([beyond, probe("", short)], peak)) == []
+    above = probe("", a_step(latency=times(101 * MS)))  # the nearest probe may be above the peak
+    assert names(judge([beyond, above], peak)) == []
+    assert names(judge([beyond, late], peak)) == ["DispatchLag"]
+    unmet = a_peak("CannotBeMet", qps=None, low_qps=None, step=None)
+    assert names(judge([beyond], Conditions(kind="findPeak", peak=unmet))) == ["BoundCannotBeMet"]
+
+
+def test_offline_says_how_many_samples_would_do() -> None:
+    """Too short an offline run names the number of samples that lasts."""
+    plan = replace(A_PLAN, loop=Closed(None, 1000), batch_size=4, min_queries=1000)
+    step = a_step(duration_nanoseconds=5 * SECOND, scheduled_qps=None)
+    (reason,) = judge([Measurement(plan, step, End.DONE)], Conditions(kind="offline")).reasons
+    assert "about 8,800 samples would do" in reason.message
