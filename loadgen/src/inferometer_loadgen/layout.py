@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from inferometer_api.load import Load
-from inferometer_loadgen.steps import Closed, Share, StepPlan
+from inferometer_loadgen.steps import Closed, Open, Share, StepPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,22 +15,21 @@ class Layout:
     """1 with HTTP, whose connections carry one request at a time."""
 
 
-def layout(load: Load, loop: object, share: Share) -> Layout:
+def layout(load: Load, loop: Closed | Open, share: Share) -> Layout:
     """Return the layout of a step, or of a worker's share of it; `loop` is a worker's own part.
 
     A closed loop has room for each of its clients at each server, so that none waits: with HTTP
-    a connection for each, with gRPC the clients spread evenly over the connections. Every other
-    step has `load.connections`, of which each worker of a fleet has its part, at least one.
+    a connection for each, with gRPC the clients spread evenly over the connections. (A fleet has
+    no more workers in a step than clients.) Every other step has `load.connections`, of which each worker of a fleet has its part, at least one.
     """
     connections = max(1, share.of(load.connections))
     streams = load.streams_per_connection if load.protocol == "GRPC" else 1
     if not isinstance(loop, Closed) or loop.clients is None:
         return Layout(connections, streams)
-    clients = max(1, loop.clients)
     if load.protocol == "HTTP":
-        return Layout(clients, 1)
-    connections = min(connections, clients)
-    return Layout(connections, -(-clients // connections))
+        return Layout(loop.clients, 1)
+    connections = min(connections, loop.clients)
+    return Layout(connections, -(-loop.clients // connections))
 
 
 def part_of(plan: StepPlan, share: Share) -> StepPlan:

@@ -70,8 +70,6 @@ class ClosedLoop(Driver):
         if wait_ns > 0:
             self._timers.later("start", wait_ns, lambda: self._start(now))
             return
-        if not self._clients:
-            self._timers.later("idle", self._step.warm_up_ns, self._on_idle)
         self._go_on(now)
 
     @override
@@ -85,6 +83,9 @@ class ClosedLoop(Driver):
                 if self._total is not None and self.outstanding:
                     return
                 self._open_window(now)
+                if self._total == 0:  # a worker's share of less queries than there are workers
+                    self._close_window(now, End.DONE)
+                    return
         elif (why := self._is_done(now)) is not None:
             self._close_window(now, why)
             return
@@ -138,9 +139,6 @@ class ClosedLoop(Driver):
         self._check_anew()
         self._seconds.begin(now)
         self._timers.later("maximum", self._step.max_duration_ns, self._on_maximum)
-        if not self._clients or self._total == 0:
-            wait_ns = self._step.min_duration_ns if self._total is None else 0
-            self._timers.later("idle", wait_ns, self._on_idle)
 
     def _close_window(self, now: int, why: End) -> None:
         self._duration_ns = now - self._window_ns
@@ -157,10 +155,6 @@ class ClosedLoop(Driver):
             self._timers.later("maximum", left, self._on_maximum)
         elif not self.outstanding:
             self._go_on(now)
-
-    def _on_idle(self) -> None:
-        """Go on by time where a worker's share is not one client or not one query."""
-        self._go_on(self._clock())
 
     @override
     def _expire(self, now: int) -> int:

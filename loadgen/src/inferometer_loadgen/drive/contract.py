@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from inferometer_api.result import WorkerShare
+from inferometer_loadgen.client import Client
 from inferometer_loadgen.pace import Clock, Pacer
 from inferometer_loadgen.recorder import Recorder
 from inferometer_loadgen.steps import End
@@ -71,6 +72,9 @@ class Driving(Protocol):
     def open_window(self) -> None:
         """Begin the window now, where the plan's warm-up goes on until it is steady."""
 
+    def overdue(self, bound_ns: int) -> int:
+        """Return how many measured queries are unanswered for longer than this already."""
+
     def end(self, why: End) -> None:
         """End the step now; what is outstanding is forgotten."""
 
@@ -111,6 +115,10 @@ class Driving(Protocol):
     @property
     def connection_count(self) -> int:
         """Connections to each server."""
+
+    @property
+    def client(self) -> Client:
+        """What the client uses is read of this."""
 
     @property
     def workers(self) -> Sequence[WorkerShare]:

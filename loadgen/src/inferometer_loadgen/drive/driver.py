@@ -7,13 +7,13 @@ one server's from the moment it is due, so that they share queries evenly whatev
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import cycle
 
 from inferometer_api.result import WorkerShare
-from inferometer_loadgen.drive.connecting import open_all
+from inferometer_loadgen.client import Client, OwnProcess
 from inferometer_loadgen.drive.contract import OpenConnection, Progress, Queries, Site
+from inferometer_loadgen.drive.room import Room
 from inferometer_loadgen.drive.timers import Seconds, Timers
 from inferometer_loadgen.recorder import BLOCK, Recorder
 from inferometer_loadgen.replies import FIRST, gaps
@@ -27,14 +27,9 @@ _WATCH_NS = SECOND_NS // 4
 
 
 class Driver(ABC):
-    """Drives one step at a server and tells a recorder what came of each query.
-
-    `on_window` is called when the window begins, `on_second` at the end of each second of it and
-    of its drain, `on_window_over` when the window ends.
-    """
+    """Drives one step at a server and tells a recorder what came of each query. See Driving."""
 
     def __init__(self, site: Site, recorder: Recorder, queries: Queries, step: StepPlan) -> None:
-        self._loop = site.loop
         self._clock = site.clock
         self._step = step
         self._recorder = recorder
@@ -47,13 +42,11 @@ class Driver(ABC):
         self.on_second: Callable[[], None] = _nothing
         self.on_window_over: Callable[[], None] = _nothing
 
-        self._openers: Sequence[OpenConnection] = ()
-        self.connection_count = 0
-        self._connections: list[Connection] = []
-        self._places: dict[int, int] = {}
-        self._server_of: list[int] = []
-        self._ready: list[deque[int]] = [deque() for _ in self._requests]
-        self._is_ready: list[bool] = []
+        self._room = Room(self._servers)
+        self._connections = self._room.connections
+        self._ready = self._room.ready
+        self._is_ready = self._room.is_ready
+        self._offer = self._room.offer
 
         # One place in each list for each query in flight.
         self._since: list[int] = []
@@ -69,18 +62,14 @@ class Driver(ABC):
         self._gathered = recorder.latencies.__len__
 
         self._ended: asyncio.Future[End] = site.loop.create_future()
-        timers = self._timers = Timers(site.loop)
-        self._seconds = Seconds(site.clock, timers, "second", self._tell_second)
-        self._warm_up_seconds = Seconds(
-            site.clock, timers, "warm-up second", recorder.end_warm_up_second
-        )
-        self._capacity_seen_ns = [0] * self._servers
+        self._timers = Timers(site.loop)
+        self._seconds = Seconds(site.clock, self._timers, self._tell_second)
+        self._warm_up_seconds = Seconds(site.clock, self._timers, recorder.end_warm_up_second)
         self._begin_ns = 0
         self._window_ns = NEVER
         self._last_reply_ns = 0
         self._measured = 0
         self._is_window_over_told = False
-        self.lost_for_ns = 0
 
     # -- what a loop decides ---------------------------------------------------------------------
 
@@ -129,24 +118,17 @@ class Driver(ABC):
 
     def lay_out(self, openers: Sequence[OpenConnection], count: int) -> None:
         """Set how a connection to each server is opened, and how many to each there will be."""
-        self._openers, self.connection_count = openers, count
+        self._room.lay_out(openers, count)
 
     async def connect(self) -> None:
         """Open all connections; raises ConnectionFailedError where one fails."""
-        openers = [*self._openers] * self.connection_count
-        await open_all(openers, self._on_reply, self._on_capacity, self._connections)
-        for place, connection in enumerate(self._connections):
-            server = place % self._servers
-            self._places[id(connection)] = place
-            self._server_of.append(server)
-            self._is_ready.append(True)
-            self._ready[server].append(place)
+        await self._room.connect(self._on_reply, self._on_capacity)
 
     async def run(self, begin_ns: int | None = None) -> End:
         """Drive the step to its end and return why it ended; it begins at a time, or now."""
         now = self._clock()
         begin = self._begin_ns = now if begin_ns is None else begin_ns
-        self._capacity_seen_ns = [now] * self._servers
+        self._room.begin(now)
         self._timers.later("deadline", self._timeout_ns, self._check_deadlines)
         self._timers.later("watch", _WATCH_NS, self._watch)
         if self._step.until_steady:
@@ -159,7 +141,7 @@ class Driver(ABC):
 
     async def close(self) -> None:
         """Close every connection."""
-        await asyncio.gather(*(connection.close() for connection in self._connections))
+        await self._room.close()
 
     def end(self, why: End) -> None:
         """End the step now; what is outstanding is forgotten."""
@@ -176,6 +158,11 @@ class Driver(ABC):
         return self._recorder
 
     @property
+    def client(self) -> Client:
+        """This process."""
+        return OwnProcess()
+
+    @property
     def workers(self) -> Sequence[WorkerShare]:
         """None: this process drives."""
         return ()
@@ -183,7 +170,12 @@ class Driver(ABC):
     @property
     def reconnects(self) -> int:
         """How often a connection was lost and opened again."""
-        return sum(connection.reconnects for connection in self._connections)
+        return self._room.reconnects
+
+    @property
+    def connection_count(self) -> int:
+        """Connections to each server."""
+        return self._room.count
 
     @property
     def begin_ns(self) -> int:
@@ -274,31 +266,20 @@ class Driver(ABC):
             self._offer(place)
         self._go_on(now)
 
+    def _failed(self, failure: Failure) -> None:
+        self._measured += 1
+        self._recorder.fail(failure.kind, failure.message)
+
     def _checked(self, reply: Reply, since: int) -> Failure | None:
         if since >= self._window_ns:
             self._recorder.tallied.checked_replies += 1
         fault = self._check(reply)
         return None if fault is None else Failure(FailureKind.CONTENT, fault)
 
-    def _failed(self, failure: Failure) -> None:
-        self._measured += 1
-        self._recorder.fail(failure.kind, failure.message)
-
-    def _offer(self, place: int) -> None:
-        connection = self._connections[place]
-        if connection.outstanding < connection.capacity:
-            self._is_ready[place] = True
-            self._ready[self._server_of[place]].append(place)
-
     def _on_capacity(self, connection: Connection) -> None:
-        place = self._places.get(id(connection))
-        if place is None or self._ended.done():
-            return
         now = self._clock()
-        self._capacity_seen_ns[self._server_of[place]] = now
-        if not self._is_ready[place]:
-            self._offer(place)
-        self._go_on(now)
+        if not self._ended.done() and self._room.came_back(connection, now):
+            self._go_on(now)
 
     def _check_anew(self) -> None:
         """Check the first replies again: the window's own, after those of the warm-up."""
@@ -344,11 +325,7 @@ class Driver(ABC):
     def _watch(self) -> None:
         """End the step where a server has had no connection for 3 seconds."""
         now = self._clock()
-        for server, connection in zip(self._server_of, self._connections, strict=True):
-            if connection.capacity:
-                self._capacity_seen_ns[server] = now
-        self.lost_for_ns = now - min(self._capacity_seen_ns)
-        if self.lost_for_ns >= LOST_AFTER_NS:
+        if self._room.lost_for_ns(now) >= LOST_AFTER_NS:
             seconds = LOST_AFTER_NS // SECOND_NS
             message = f"There was no connection to the server for {seconds} s."
             self._abandon(Failure(FailureKind.CONNECTION, message))

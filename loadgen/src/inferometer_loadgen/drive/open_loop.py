@@ -56,6 +56,7 @@ class OpenLoop(Driver):
         self._warm_up = EndlessArrivals(schedules.warm_up, schedules.share)
         self._arrivals = MeasuredArrivals(schedules.measured, self._limits, schedules.share)
         self._waiting: list[deque[int]] = [deque() for _ in range(self._servers)]
+        self._is_any_waiting = False
         self._add_lag = recorder.lags.append
         self._lag_count = recorder.lags.__len__
         self._pacer = site.pacer(self._wake)
@@ -162,6 +163,7 @@ class OpenLoop(Driver):
         self._turn = (server + 1) % self._servers
         if self._waiting[server] or not self._try_send(server, due, now):
             self._waiting[server].append(due)
+            self._is_any_waiting = True
             if due >= self._window_ns:
                 self._recorder.tallied.waited_for_connection += 1
 
@@ -174,11 +176,13 @@ class OpenLoop(Driver):
 
     @override
     def _go_on(self, now: int) -> None:
-        for server, waiting in enumerate(self._waiting):
-            while waiting and self._try_send(server, waiting[0], now):
-                waiting.popleft()
+        if self._is_any_waiting:
+            for server, waiting in enumerate(self._waiting):
+                while waiting and self._try_send(server, waiting[0], now):
+                    waiting.popleft()
+            self._is_any_waiting = any(self._waiting)
         idle = self._window_over and len(self._free) == len(self._since)
-        if idle and not any(self._waiting):
+        if idle and not self._is_any_waiting:
             self.end(End.MAX_DURATION if self._arrivals.ended_early else End.DONE)
 
     @override

@@ -1,7 +1,7 @@
 """When is a driver called again, and when is each second over?"""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 from inferometer_loadgen.pace import Clock
 from inferometer_loadgen.steps import SECOND_NS
@@ -14,16 +14,16 @@ class Timers:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._timers: dict[Hashable, asyncio.TimerHandle] = {}
 
-    def later(self, name: str, delay_ns: int, what: Callable[[], None]) -> None:
+    def later(self, name: Hashable, delay_ns: int, what: Callable[[], None]) -> None:
         """Call `what` after so many nanoseconds, at least a millisecond."""
         if name in self._timers:
             self._timers[name].cancel()
         seconds = max(_LEAST_WAIT_SECONDS, delay_ns / SECOND_NS)
         self._timers[name] = self._loop.call_later(seconds, what)
 
-    def cancel(self, name: str) -> None:
+    def cancel(self, name: Hashable) -> None:
         """Forget a timer."""
         if name in self._timers:
             self._timers.pop(name).cancel()
@@ -37,10 +37,9 @@ class Timers:
 class Seconds:
     """Tells the end of each second since a moment, each once and none too early."""
 
-    def __init__(self, clock: Clock, timers: Timers, name: str, tell: Callable[[], None]) -> None:
+    def __init__(self, clock: Clock, timers: Timers, tell: Callable[[], None]) -> None:
         self._clock = clock
         self._timers = timers
-        self._name = name
         self._tell = tell
         self._begin_ns = 0
         self._told = 0
@@ -52,7 +51,7 @@ class Seconds:
 
     def end(self) -> float:
         """Tell what is over by now, and return the seconds that are left of the current one."""
-        self._timers.cancel(self._name)
+        self._timers.cancel(self)
         return (self._tell_until(self._clock()) - self._begin_ns) / SECOND_NS - self._told
 
     def _tell_until(self, now: int) -> int:
@@ -63,7 +62,7 @@ class Seconds:
 
     def _await_next(self) -> None:
         due = self._begin_ns + (self._told + 1) * SECOND_NS
-        self._timers.later(self._name, due - self._clock(), self._on_timer)
+        self._timers.later(self, due - self._clock(), self._on_timer)
 
     def _on_timer(self) -> None:
         # A timer may be early by its rounding; a second that is not over is not told.
