@@ -11,6 +11,7 @@ import uvloop
 
 from inferometer_api.plan import Ended, Progress
 from inferometer_api.result import Outcome
+from inferometer_loadgen.client import OwnProcess
 from inferometer_loadgen.control import Described, Endpoint, endpoint_of
 from inferometer_loadgen.execution import exit_code
 from inferometer_loadgen.inputs import InputRefusedError
@@ -157,7 +158,7 @@ def test_this_machine_is_described() -> None:
 
 def test_usage_of_a_process_is_sampled() -> None:
     """Samples have CPU and memory of the server's processes, and stay few."""
-    usage = Usage([os.getpid()])
+    usage = Usage([os.getpid()], OwnProcess())
     for _ in range(3 * MOST_ENTRIES):
         usage.sample()
     assert len(usage.samples) <= MOST_ENTRIES
@@ -173,12 +174,12 @@ def test_usage_of_a_process_is_sampled() -> None:
 
 def test_a_server_elsewhere_has_no_usage() -> None:
     """Without processes of the server its CPU is absent, not zero; gone ones do no harm."""
-    usage = Usage([])
+    usage = Usage([], OwnProcess())
     usage.sample()
     assert usage.samples[0].server_cpu_cores is None
     assert usage.server_cpu_seconds() is None
     highest = int(Path("/proc/sys/kernel/pid_max").read_text())
-    assert Usage([highest]).server_cpu_seconds() is None
+    assert Usage([highest], OwnProcess()).server_cpu_seconds() is None
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ async def run_step(bench: Bench, scenario: str, plan: StepPlan) -> tuple[Measure
     """
     driving = await bench.crew.prepare(scenario, plan)
     meter = bench.meter.step()
-    watch = _Watch(driving, Usage(bench.server_process_ids), meter)
+    watch = _Watch(driving, Usage(bench.server_process_ids, driving.client), meter)
     try:
         await meter.idle(bench.board)
         await driving.connect()
@@ -58,6 +58,8 @@ async def run_step(bench: Bench, scenario: str, plan: StepPlan) -> tuple[Measure
         end=end,
         reconnects=driving.reconnects,
         open_loop=driving.open_loop,
+        connections=driving.connection_count,
+        workers=driving.workers,
     )
     return Measurement(plan, step, end, late_ns(tallied, span)), end
 

@@ -10,6 +10,7 @@ from inferometer_api.result import (
     NodeTelemetry,
     Step,
     UsageSample,
+    WorkerShare,
 )
 from inferometer_loadgen.nodes.energy import Terms, Worked, energy
 from inferometer_loadgen.nodes.series import filled, served_cpu_seconds, telemetry_of
@@ -69,6 +70,8 @@ def summarize(  # noqa: PLR0913 - one argument for each source of a step's figur
     end: End,
     reconnects: int,
     open_loop: bool,
+    connections: int | None = None,
+    workers: Sequence[WorkerShare] = (),
 ) -> Step:
     """Put the figures of one step together."""
     counts = _counts(plan, tallied, reconnects, open_loop=open_loop)
@@ -100,6 +103,8 @@ def summarize(  # noqa: PLR0913 - one argument for each source of a step's figur
         telemetry=nodes,
         early_stopping=early_stopping(plan.judged, tallied),
         client=used.client,
+        connections=connections,
+        workers=list(workers),
     )
 
 

@@ -1,19 +1,15 @@
 """How much CPU and memory do the server and the load generator use?"""
 
-import os
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 
 import psutil
 
 from inferometer_api.result import ClientFacts, UsageSample
-from inferometer_loadgen.client_watch import ClientWatch
+from inferometer_loadgen.client import Client
 from inferometer_loadgen.steps import SECOND_NS
 from inferometer_loadgen.thinned import Thinned
-
-_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 class Usage:
@@ -23,25 +19,25 @@ class Usage:
     looking for children anew would cost the measurement milliseconds.
     """
 
-    def __init__(self, process_ids: Sequence[int]) -> None:
+    def __init__(self, process_ids: Sequence[int], client: Client) -> None:
         self._server = _with_children(process_ids)
         self._samples: Thinned[UsageSample] = Thinned()
-        self._watch = ClientWatch()
+        self._client = client
         self.begin()
 
     def begin(self) -> None:
         """Count from now on."""
-        self._watch.begin()
+        self._client.begin()
         self._begin_ns = self._last_ns = time.monotonic_ns()
-        self._begin_client = self._last_client = time.process_time()
+        self._last_client = 0.0
         self._begin_server = self._last_server = self._server_cpu()
 
     def sample(self) -> None:
         """Take a sample, where one is due; called once a second."""
-        self._watch.second()
+        self._client.second()
         if not self._samples.is_due():
             return
-        now, client, server = time.monotonic_ns(), time.process_time(), self._server_cpu()
+        now, client, server = time.monotonic_ns(), self._client.cpu_seconds(), self._server_cpu()
         passed = max(1, now - self._last_ns) / SECOND_NS
         self._samples.add(
             UsageSample(
@@ -49,7 +45,7 @@ class Usage:
                 server_cpu_cores=_rate(self._last_server, server, passed),
                 server_memory_bytes=self._server_memory(),
                 client_cpu_cores=(client - self._last_client) / passed,
-                client_memory_bytes=_own_memory(),
+                client_memory_bytes=self._client.memory_bytes(),
             )
         )
         self._last_ns, self._last_client, self._last_server = now, client, server
@@ -60,12 +56,12 @@ class Usage:
         return self._samples.entries
 
     def client_cpu_seconds(self) -> float:
-        """CPU seconds, user and system, of this process since the window began."""
-        return time.process_time() - self._begin_client
+        """CPU seconds, user and system, of the client since the window began."""
+        return self._client.cpu_seconds()
 
     def client_facts(self) -> ClientFacts:
-        """Return what became of this process since then."""
-        return self._watch.facts()
+        """Return what became of the client since then."""
+        return self._client.facts()
 
     def server_cpu_seconds(self) -> float | None:
         """CPU seconds of the server's processes since then; None where they are not here."""
@@ -99,7 +95,3 @@ def _with_children(process_ids: Sequence[int]) -> list[psutil.Process]:
 def _rate(before: float | None, after: float | None, seconds: float) -> float | None:
     # A child that has ended takes its CPU time with it: less than before is then 0.
     return None if before is None or after is None else max(0.0, after - before) / seconds
-
-
-def _own_memory() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE_BYTES

@@ -10,7 +10,7 @@ from inferometer_loadgen.drive.driver import NEVER
 from inferometer_loadgen.fleet.exchange import measured_offsets
 from inferometer_loadgen.fleet.fleet import Fleet
 from inferometer_loadgen.fleet.gains import MergedRecorder
-from inferometer_loadgen.fleet.hands import RemoteHand
+from inferometer_loadgen.fleet.hands import HandsClient, RemoteHand
 from inferometer_loadgen.fleet.shown import ShownStep
 from inferometer_loadgen.fleet.which_clock import own_clock
 from inferometer_loadgen.fleet.words import (
@@ -249,10 +249,20 @@ class FleetDriving:
         """Queries sent and not answered."""
         return sum(hand.told.outstanding for hand in self._hands.values() if hand.told)
 
+    def overdue(self, bound_ns: int) -> int:
+        """Tell how many queries wait or are under way for longer than the step's bound."""
+        del bound_ns  # each worker knows that of the step
+        return sum(hand.told.overdue for hand in self._hands.values() if hand.told)
+
     @property
     def reconnects(self) -> int:
         """How often a connection was lost and opened again."""
         return sum(hand.told.reconnects for hand in self._hands.values() if hand.told)
+
+    @property
+    def client(self) -> HandsClient:
+        """The measuring processes of all workers together."""
+        return HandsClient(self._hands.values())
 
     @property
     def workers(self) -> Sequence[WorkerShare]:

@@ -1,8 +1,10 @@
 """What does the session know of one worker's step, and by which clock?"""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from inferometer_api.result import WorkerShare
+from inferometer_api.result import ClientFacts, WorkerShare
+from inferometer_loadgen.client_watch import worst
 from inferometer_loadgen.fleet.clock import ONE_CLOCK, ClockOffset
 from inferometer_loadgen.fleet.words import Told
 from inferometer_loadgen.steps import End
@@ -86,3 +88,29 @@ class RemoteHand:
             lost=self.fate != "",
             fate=self.fate,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class HandsClient:
+    """The workers together as the client, as far as they have told. See Client."""
+
+    hands: Iterable[RemoteHand]
+
+    def begin(self) -> None:
+        """Each worker counts from the begin of its own window."""
+
+    def second(self) -> None:
+        """Each worker looks itself."""
+
+    def cpu_seconds(self) -> float:
+        """See Client."""
+        return sum(hand.told.cpu_seconds for hand in self.hands if hand.told)
+
+    def memory_bytes(self) -> int:
+        """See Client."""
+        return sum(hand.told.memory_bytes for hand in self.hands if hand.told)
+
+    def facts(self) -> ClientFacts:
+        """See Client."""
+        found = [hand.told.client for hand in self.hands if hand.told and hand.told.client]
+        return worst(found) if found else ClientFacts()

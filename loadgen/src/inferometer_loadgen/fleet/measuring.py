@@ -133,7 +133,7 @@ class Measuring:
     async def _prepare(self, order: Prepare) -> None:
         await self._close_driving()
         self._driving = driving = await self._hand(order.share).prepare(order.scenario, order.plan)
-        self._telling = Telling(driving, self._lines.tell, often=order.plan.is_probe)
+        self._telling = Telling(driving, self._lines.tell, order.plan)
         self._lines.tell(Ready(driving.open_loop, driving.connection_count))
 
     def _hand(self, share: Share) -> Hand:

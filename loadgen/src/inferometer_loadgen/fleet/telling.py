@@ -3,21 +3,19 @@
 import asyncio
 import time
 from collections.abc import Callable
-from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
-from inferometer_loadgen.client_watch import ClientWatch
+from inferometer_loadgen.client import OwnProcess
 from inferometer_loadgen.drive import Driving
 from inferometer_loadgen.drive.driver import NEVER
 from inferometer_loadgen.fleet.gains import Gains
 from inferometer_loadgen.fleet.words import Told, Word
-from inferometer_loadgen.steps import End
+from inferometer_loadgen.steps import End, StepPlan
 
 EVERY_SECONDS = 1.0
 OFTEN_SECONDS = 0.1
 """Of a probe, which ends as soon as it is decided."""
-_PAGE_BYTES = 4096
 
 Stage = Literal["begun", "warm-up", "window", "measuring", "window-over", "ended"]
 
@@ -29,14 +27,14 @@ class Telling:
     has all that was gained until then.
     """
 
-    def __init__(self, driving: Driving, tell: Callable[[Word], None], *, often: bool) -> None:
+    def __init__(self, driving: Driving, tell: Callable[[Word], None], plan: StepPlan) -> None:
         self._driving = driving
         self._tell_word = tell
         self._gains = Gains(driving.recorder)
-        self._seconds = OFTEN_SECONDS if often else EVERY_SECONDS
+        self._seconds = OFTEN_SECONDS if plan.is_probe else EVERY_SECONDS
+        self._bound_ns = None if plan.judged is None else plan.judged.bound_ns
         self._timer: asyncio.TimerHandle | None = None
-        self._cpu_at_window = time.process_time()
-        self._watch = ClientWatch()
+        self._client = OwnProcess()
         self.end: End | None = None
         """Why the step ended; set before the end is told."""
         driving.on_window = self._begin_window
@@ -45,7 +43,7 @@ class Telling:
 
     def __enter__(self) -> Self:
         """Begin to tell."""
-        self._cpu_at_window = time.process_time()
+        self._client.begin()
         asyncio.get_running_loop().call_soon(self._tell, "begun")
         self._await_tick()
         return self
@@ -63,8 +61,7 @@ class Telling:
             self._tell("ended")
 
     def _begin_window(self) -> None:
-        self._cpu_at_window = time.process_time()
-        self._watch.begin()
+        self._client.begin()
         # The driver calls this before it counts the first query of the window, and sets its begin
         # in the same turn of the loop.
         asyncio.get_running_loop().call_soon(self._tell, "window")
@@ -77,7 +74,7 @@ class Telling:
     def _tick(self) -> None:
         """Tell; seconds of the window that are over are told at once, the next tick follows."""
         self._await_tick()
-        self._watch.second()
+        self._client.second()
         measures = self._driving.window_ns <= time.monotonic_ns()
         self._tell("measuring" if measures else "warm-up")
 
@@ -94,16 +91,13 @@ class Telling:
                 duration_ns=driving.duration_ns,
                 last_reply_ns=driving.last_reply_ns,
                 outstanding=driving.outstanding,
+                overdue=0 if self._bound_ns is None else driving.overdue(self._bound_ns),
                 reconnects=driving.reconnects,
                 fraction=progress.fraction,
                 draining=progress.draining,
-                cpu_seconds=time.process_time() - self._cpu_at_window,
-                memory_bytes=_memory_bytes(),
-                client=self._watch.facts() if stage == "ended" else None,
+                cpu_seconds=self._client.cpu_seconds(),
+                memory_bytes=self._client.memory_bytes(),
+                client=self._client.facts() if stage == "ended" else None,
                 end=self.end,
             )
         )
-
-
-def _memory_bytes() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE_BYTES

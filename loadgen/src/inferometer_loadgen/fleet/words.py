@@ -205,6 +205,8 @@ class Told:
     """How long its window was; 0 while it goes on."""
     last_reply_ns: int
     outstanding: int
+    overdue: int
+    """Queries that wait or are under way for longer than the bound that the step is judged by."""
     reconnects: int
     fraction: float
     draining: bool

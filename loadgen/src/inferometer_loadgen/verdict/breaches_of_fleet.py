@@ -12,12 +12,14 @@ START_LIMIT_NS = 5_000_000
 def worker_lost(measurement: Measurement, _: Conditions) -> Broken:
     """Yield where a worker was lost, and with it its share of the load."""
     workers = measurement.step.workers
-    lost = [each.worker for each in workers if each.lost]
+    lost = [each for each in workers if each.lost]
     if not lost and measurement.end is not End.WORKER_LOST:
         return
-    who = " and ".join(f"Worker {number}" for number in lost) or "A worker"
+    who = " and ".join(f"Worker {each.worker}" for each in lost) or "A worker"
+    fates = ", ".join(dict.fromkeys(each.fate for each in lost if each.fate))
+    why = f": {fates}. With it" if fates else ", and with it"
     yield Breach(
-        f"{who} of the fleet was lost, and with it a part of the load.",
+        f"{who} of the fleet was lost{why} a part of the load{' was gone' if fates else ''}.",
         f"{max(1, len(lost))} lost",
         "0 lost",
     )

@@ -1,0 +1,59 @@
+"""What does it take the client itself to drive a step?"""
+
+import os
+import time
+from pathlib import Path
+from typing import Protocol
+
+from inferometer_api.result import ClientFacts
+from inferometer_loadgen.client_watch import ClientWatch
+
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+
+class Client(Protocol):
+    """Whoever drives a step, this process or the workers of a fleet together."""
+
+    def begin(self) -> None:
+        """Count from now on."""
+
+    def second(self) -> None:
+        """Look once a second at what else would go unseen."""
+
+    def cpu_seconds(self) -> float:
+        """CPU seconds, user and system, since it began."""
+
+    def memory_bytes(self) -> int:
+        """Resident memory."""
+
+    def facts(self) -> ClientFacts:
+        """Return what became of it since it began; of several processes the worst."""
+
+
+class OwnProcess:
+    """This process as the client."""
+
+    def __init__(self) -> None:
+        self._watch = ClientWatch()
+        self._begin = time.process_time()
+
+    def begin(self) -> None:
+        """See Client."""
+        self._watch.begin()
+        self._begin = time.process_time()
+
+    def second(self) -> None:
+        """See Client."""
+        self._watch.second()
+
+    def cpu_seconds(self) -> float:
+        """See Client."""
+        return time.process_time() - self._begin
+
+    def memory_bytes(self) -> int:
+        """See Client."""
+        return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE_BYTES
+
+    def facts(self) -> ClientFacts:
+        """See Client."""
+        return self._watch.facts()
