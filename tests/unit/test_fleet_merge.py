@@ -46,10 +46,10 @@ def test_merged_counts_are_those_of_one_process(
 ) -> None:
     """Histograms, windows, errors and counts are equal, whoever counted and however it was told."""
     one = Recorder(BOUND_NS)
-    for second in range(max(map(len, workers))):
+    for place in range(max(map(len, workers))):
         for worker in workers:
-            if second < len(worker):
-                _fill(one, *worker[second])
+            if place < len(worker):
+                _fill(one, *worker[place])
         one.end_second()
     one.end(0.25)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import uvloop
 from pydantic import ValidationError
 
+from inferometer_api.launch import POD_INDEX_VARIABLE, worker_command
 from inferometer_api.plan import Ended, LoadPlan
 from inferometer_api.result import Outcome
 from inferometer_loadgen.execution import exit_code
@@ -31,12 +32,30 @@ def main() -> int:
     _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most_files, most_files))
     plan = _plan(arguments.plan)
+    if isinstance(plan, LoadPlan):
+        _become_worker(plan)
     if arguments.listen is None:
         port = arguments.metrics_listen
         metrics_at = None if port is None else MetricsAt(arguments.host or _LOOPBACK, port)
         return _report(plan, Reporter(told), metrics_at)
     handover = Handover(arguments.host, arguments.listen, told, arguments.termination_log)
     return exit_code(uvloop.run(carry_out_in_pod(plan, handover)))
+
+
+def _become_worker(plan: LoadPlan) -> None:
+    """Be a worker from here on, where this is one of a fleet's pods and not the first."""
+    fleet, index = plan.fleet, os.environ.get(POD_INDEX_VARIABLE, "")
+    if fleet is None or fleet.starts_workers or not index.isdecimal() or int(index) == 0:
+        return
+    command = worker_command(
+        sys.executable,
+        host=fleet.host,
+        port=fleet.port,
+        index=int(index) - 1,
+        has_parent=False,
+    )
+    # Locust patches the standard library for gevent, and must be the first that is imported.
+    os.execv(command[0], command)  # noqa: S606 - our own command, and no shell
 
 
 def _report(plan: LoadPlan | Outcome, reporter: Reporter, metrics_at: MetricsAt | None) -> int:

@@ -67,17 +67,17 @@ class Hand:
     """The servers, which take turns."""
     encoder: Encoder
     outputs: list[Tensor]
-    source: Callable[[int], Source]
-    """Where the requests of a batch size come from."""
+    source: Callable[[int, int], Source]
+    """Where the requests of a batch size and a seed come from."""
     told: Callable[[float], None]
     """Hears how far the making of requests is."""
     on_first_query: Callable[[], None]
     """Called before the first query of a step is sent."""
     share: Share = WHOLE
 
-    async def prepare(self, scenario: str, plan: StepPlan) -> Driving:
+    async def prepare(self, scenario: str, plan: StepPlan) -> Driver:
         """See Crew."""
-        source = self.source(plan.batch_size)
+        source = self.source(plan.batch_size, plan.seed)
         pools = await make_pool(source, self.encoder, self.targets, self.told)
         trial = await self._try(scenario, plan, pools)
         recorder = Recorder(None if plan.judged is None else plan.judged.bound_ns)

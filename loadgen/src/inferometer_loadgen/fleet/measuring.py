@@ -14,7 +14,7 @@ import uvloop
 
 from inferometer_api.plan import LoadPlan
 from inferometer_loadgen.crew import Hand
-from inferometer_loadgen.drive import Driving
+from inferometer_loadgen.drive import Driver
 from inferometer_loadgen.encode import BINARY_EXTENSION, Encoder
 from inferometer_loadgen.fleet.lines import Lines
 from inferometer_loadgen.fleet.parent import end_with_parent
@@ -76,7 +76,7 @@ class Measuring:
         self._order: SetUp | None = None
         self._plan: LoadPlan | None = None
         self._inputs: Inputs | None = None
-        self._driving: Driving | None = None
+        self._driving: Driver | None = None
         self._telling: Telling | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._making_told = 0.0
@@ -178,7 +178,8 @@ class Measuring:
             raise RuntimeError("A step is to begin that was not prepared.")
         await _until(at_ns)
         with telling:
-            telling.end = await driving.run()
+            # The schedule begins when it was agreed to: what is late now shows as dispatch lag.
+            telling.end = await driving.run(at_ns)
 
     async def _open_window(self, at_ns: int) -> None:
         driving = self._prepared()
@@ -195,7 +196,7 @@ class Measuring:
         if driving is not None:
             await driving.close()
 
-    def _prepared(self) -> Driving:
+    def _prepared(self) -> Driver:
         if self._driving is None:
             raise RuntimeError("A step is to go on that was not prepared.")
         return self._driving

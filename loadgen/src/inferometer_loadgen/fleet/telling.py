@@ -35,6 +35,7 @@ class Telling:
         self._bound_ns = None if plan.judged is None else plan.judged.bound_ns
         self._timer: asyncio.TimerHandle | None = None
         self._client = OwnProcess()
+        self._begun_ns = 0
         self.end: End | None = None
         """Why the step ended; set before the end is told."""
         driving.on_window = self._begin_window
@@ -43,6 +44,7 @@ class Telling:
 
     def __enter__(self) -> Self:
         """Begin to tell."""
+        self._begun_ns = time.monotonic_ns()
         self._client.begin()
         asyncio.get_running_loop().call_soon(self._tell, "begun")
         self._await_tick()
@@ -86,7 +88,7 @@ class Telling:
             Told(
                 stage=stage,
                 gained=self._gains.take(),
-                begin_ns=driving.begin_ns,
+                begin_ns=self._begun_ns,
                 window_ns=None if window_ns == NEVER else window_ns,
                 duration_ns=driving.duration_ns,
                 last_reply_ns=driving.last_reply_ns,

@@ -198,7 +198,7 @@ class Told:
     stage: Literal["begun", "warm-up", "window", "measuring", "window-over", "ended"]
     gained: Gained
     begin_ns: int
-    """When it began, by its own clock."""
+    """When it took up the schedule, by its own clock."""
     window_ns: int | None
     """When its window began."""
     duration_ns: int
