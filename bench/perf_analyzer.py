@@ -16,15 +16,16 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import monotonic
+from time import monotonic, sleep
 
 from bench.case import PeerMissingError
 from bench.model_files import MEASURANDS, TINY, Measurand, Protocol
-from bench.processes import BenchError, on_core
+from bench.processes import BenchError, cpu_seconds_of, on_core
 
 _WINDOWS = 3
 """It never reports fewer: it looks whether the last three differ."""
 _RATE = "Inferences/Second"
+_PATIENCE_SECONDS = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ class Asked:
     measurand: Measurand = TINY
     seconds: float = 3.0
     requests: int = 0
-    """Where not 0, exactly so many are sent and no more, and its rate is only a rough one."""
+    """Where not 0, exactly so many are sent in a closed loop, and its rate is only a rough one."""
     share: int = 64
     """gRPC: how many of its clients have one connection in common."""
     host: str = "127.0.0.1"
@@ -71,9 +72,9 @@ class PerfRun:
     requests_per_second: float
     latency_us: dict[str, float]
     """By its own names: p50, p90, p95, p99."""
-    cpu_seconds: float
-    """User and system seconds of the process, its start and end included."""
-    wall_seconds: float
+    cpu_seconds_per_request: float
+    """User and system seconds: of the whole process where the number of requests was set, else of
+    the middle of its time."""
     report: str
     """What it said on standard output."""
 
@@ -97,28 +98,45 @@ def require_perf_analyzer() -> None:
 
 
 def run_perf_analyzer(asked: Asked, core: int | None = None) -> PerfRun:
-    """Run it on a core. Raises BenchError where it fails, or any of its requests did."""
-    with TemporaryDirectory() as folder, on_core(core):
+    """Run it on a core. Raises BenchError where it fails, hangs, or any of its requests did."""
+    with TemporaryDirectory() as folder:
         file = Path(folder) / "report.csv"
-        command = [*perf_analyzer_command(asked), "-f", str(file)]
+        with on_core(core):
+            process = subprocess.Popen(
+                [*perf_analyzer_command(asked), "-f", str(file)],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                cwd=folder,
+                env=_environment(asked.share),
+            )
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        began = monotonic()
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            check=False,
-            cwd=folder,
-            env=_environment(asked.share),
-        )
-        wall = monotonic() - began
+        share = None if asked.requests else _share_of_a_core(process, asked.seconds)
+        said = _ended(process, asked.seconds)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        if done.returncode != 0 or not file.is_file():
-            words = (done.stderr or done.stdout)[-600:]
-            raise BenchError(f"perf_analyzer ended with {done.returncode}: {words}")
+        if process.returncode != 0 or not file.is_file():
+            raise BenchError(f"perf_analyzer ended with {process.returncode}: {said[-600:]}")
         rate, latencies = parse_report(file.read_text(encoding="utf-8"))
     used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return PerfRun(rate, latencies, used, wall, done.stdout)
+    return PerfRun(rate, latencies, used / asked.requests if share is None else share / rate, said)
+
+
+def _share_of_a_core(process: "subprocess.Popen[str]", seconds: float) -> float:
+    """Return its CPU seconds per second between a third and two thirds of its time."""
+    sleep(seconds / 3)
+    began, used = monotonic(), cpu_seconds_of(process.pid)
+    sleep(seconds / 3)
+    return (cpu_seconds_of(process.pid) - used) / (monotonic() - began)
+
+
+def _ended(process: "subprocess.Popen[str]", seconds: float) -> str:
+    """Return what it said, once it has ended."""
+    try:
+        return process.communicate(timeout=3 * seconds + _PATIENCE_SECONDS)[0]
+    except subprocess.TimeoutExpired:
+        process.kill()
+        said = process.communicate()[0]
+        raise BenchError(f"perf_analyzer did not come to its end: {said[-600:]}") from None
 
 
 def perf_analyzer_command(asked: Asked) -> list[str]:

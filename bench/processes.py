@@ -71,7 +71,7 @@ class Child:
     def cpu_seconds(self) -> float:
         """Return the user and system seconds that it and its children used so far."""
         children = psutil.Process(self._process.pid).children(recursive=True)
-        return sum(map(_cpu_seconds, (self._process.pid, *(each.pid for each in children))))
+        return sum(map(cpu_seconds_of, (self._process.pid, *(each.pid for each in children))))
 
     def resident_bytes(self) -> int:
         """Return the memory of its own that it has now."""
@@ -128,7 +128,7 @@ def started(
         child.stop()
 
 
-def _cpu_seconds(process_id: int) -> float:
+def cpu_seconds_of(process_id: int) -> float:
     """Return the CPU time of all threads a process has and had, to the nanosecond.
 
     psutil knows it in steps of 10 ms only, which is an inference's worth.
