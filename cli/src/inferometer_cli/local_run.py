@@ -25,6 +25,7 @@ from inferometer_api.plan import (
     Listening,
     LoadPlan,
     Measured,
+    PlannedFleet,
     PlannedServer,
     Progress,
     RepeatsMeasured,
@@ -40,7 +41,7 @@ from inferometer_cli.exits import FailedError, RefusedError
 from inferometer_cli.local_agent import Metering, agent_of, metering
 from inferometer_cli.local_inputs import inputs_file, trace_files
 from inferometer_cli.local_server import Server, death, lateness, serve, start, with_last_lines
-from inferometer_cli.progress import Watch
+from inferometer_cli.progress import Watch, WebPage
 from inferometer_cli.prometheus_targets import PrometheusTargets
 from inferometer_cli.version import VERSION
 
@@ -76,6 +77,8 @@ class Beside:
     targets: PrometheusTargets
     agent_url: str | None = None
     """Of a node agent that runs already; None: the run starts its own."""
+    fleet_web: bool = False
+    """Whether Locust's web page shows what a fleet measures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +145,7 @@ async def _outcome(work: _Work, stopped: End) -> Outcome:
 async def _run(work: _Work, stopped: End) -> Outcome:
     run = work.run
     file = inputs_file(run, work.base)
+    fleet = _fleet(work)
     traces = trace_files(run, work.base)
     deadline = asyncio.create_task(_deadline(run.spec.active_deadline_seconds))
     ends = [stopped, deadline]
@@ -158,6 +162,7 @@ async def _run(work: _Work, stopped: End) -> Outcome:
                 model_sha256=server.model_sha256,
                 inputs_file=None if file is None else str(file),
                 trace_files={name: str(path) for name, path in traces.items()},
+                fleet=fleet,
                 server_process_ids=[] if server.process is None else [server.process.process_id],
                 agents=metered.agents,
                 unmetered=metered.unmetered,
@@ -167,6 +172,18 @@ async def _run(work: _Work, stopped: End) -> Outcome:
             return await _load(plan, server, ends, stack, work)
     finally:
         deadline.cancel()
+
+
+def _fleet(work: _Work) -> PlannedFleet | None:
+    """Return the fleet that the run asks for: its workers are processes of this machine."""
+    if work.run.spec.load.workers == 1:
+        if work.beside.fleet_web:
+            raise RefusedError(
+                "--fleet-web shows Locust's page of a fleet, but spec.load.workers is 1, and one "
+                "process needs no Locust: leave it out, or ask for more workers."
+            )
+        return None
+    return PlannedFleet(web_port=0 if work.beside.fleet_web else None)
 
 
 async def _begun(work: _Work, file: Path | None, stack: AsyncExitStack) -> tuple[Server, Metering]:
@@ -244,7 +261,7 @@ async def _read_reports(
             case Progress():
                 watch(report)
             case Listening():
-                targets.add("load generator", f"127.0.0.1:{report.metrics_port}")
+                _tell_where(report, targets, watch)
             case Surroundings():
                 found.environment = report.environment
             case Measured():
@@ -262,6 +279,13 @@ async def _read_reports(
         reason="LoadGeneratorDied",
         message=with_last_lines(f"The load generator ended by {ended} before it was done.", load),
     )
+
+
+def _tell_where(listening: Listening, targets: PrometheusTargets, watch: Watch) -> None:
+    if listening.metrics_port is not None:
+        targets.add("load generator", f"127.0.0.1:{listening.metrics_port}")
+    if listening.fleet_web_port is not None:
+        watch(WebPage(f"http://127.0.0.1:{listening.fleet_web_port}/"))
 
 
 async def _deadline(seconds: int) -> Outcome:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from rich.console import Console
 from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
@@ -10,10 +11,23 @@ from rich.progress import Progress as Bars
 from inferometer_api.plan import Progress
 from inferometer_cli.quantity import significant, time_unit
 
-Watch = Callable[[Progress | str], None]
+
+@dataclass(frozen=True, slots=True)
+class WebPage:
+    """Where Locust's web page shows what a fleet measures."""
+
+    url: str
+
+    def sentence(self) -> str:
+        """Say it."""
+        return f"Locust's web page shows the fleet: {self.url}"
+
+
+Watch = Callable[[Progress | WebPage | str], None]
 """Takes the load generator's progress, or a sentence about a stage before it."""
 
 _STAGES = {
+    "WaitingForWorkers": "waiting for the workers",
     "WaitingForServer": "waiting for the server",
     "Preparing": "preparing requests",
     "Idle": "measuring the idle power",
@@ -51,7 +65,10 @@ class _LiveBar:
         self._bars = bars
         self._task: TaskID = bars.add_task("starting", total=None, figures="")
 
-    def __call__(self, event: Progress | str) -> None:
+    def __call__(self, event: Progress | WebPage | str) -> None:
+        if isinstance(event, WebPage):
+            self._bars.console.print(event.sentence(), highlight=False)
+            return
         if isinstance(event, str):
             self._bars.update(self._task, description=event, total=None, figures="")
             return
@@ -73,7 +90,10 @@ class _PlainLines:
         self._last_where = ""
         self._next_at_seconds = 0.0
 
-    def __call__(self, event: Progress | str) -> None:
+    def __call__(self, event: Progress | WebPage | str) -> None:
+        if isinstance(event, WebPage):
+            self._say(event.sentence())
+            return
         if isinstance(event, str):
             self._say(event)
             return

@@ -5,7 +5,7 @@ import signal
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,8 +20,11 @@ from inferometer_cli.run_file import RunFile, SetOption, read_run_file
 from inferometer_cli.terminal import output as standard_output
 from inferometer_cli.terminal import progress, say, tell, written_out
 
+if TYPE_CHECKING:
+    from inferometer_cli.local_run import Beside
 
-def run(
+
+def run(  # noqa: PLR0913 - one argument for each option
     file: RunFile,
     output: Annotated[
         Path | None,
@@ -51,6 +54,14 @@ def run(
         ),
     ] = None,
     *,
+    fleet_web: Annotated[
+        bool,
+        typer.Option(
+            "--fleet-web",
+            help="Serve Locust's web page on this machine while a fleet (spec.load.workers) "
+            "measures; its address is printed.",
+        ),
+    ] = False,
     json: Annotated[
         bool, typer.Option("--json", help="Print the result document instead of the table.")
     ] = False,
@@ -67,7 +78,8 @@ def run(
 
     check_room(directory)
     with ending_heard() as ending:
-        document = _measure(asked, file.parent.resolve(), ending, agent, prometheus_targets)
+        beside = _beside(asked, agent, prometheus_targets, fleet_web=fleet_web)
+        document = _measure(asked, file.parent.resolve(), ending, beside)
         _keep_and_show(document, directory, json=json)
     if document.outcome.state == "Complete" and ending.exit is not None:
         tell("inferometer: The run was asked to end when all was measured; its result is whole.")
@@ -75,13 +87,17 @@ def run(
     raise typer.Exit(exit_of(document))
 
 
-def _measure(
-    asked: BenchmarkRun, base: Path, ending: Ending, agent: str | None, targets: Path | None
-) -> ResultDocument:
-    from inferometer_cli.local_run import Beside, run_locally
+def _beside(
+    asked: BenchmarkRun, agent: str | None, targets: Path | None, *, fleet_web: bool
+) -> "Beside":
+    from inferometer_cli.local_run import Beside
     from inferometer_cli.prometheus_targets import PrometheusTargets
 
-    beside = Beside(PrometheusTargets(targets, run_labels(asked)[1]), agent)
+    return Beside(PrometheusTargets(targets, run_labels(asked)[1]), agent, fleet_web)
+
+
+def _measure(asked: BenchmarkRun, base: Path, ending: Ending, beside: "Beside") -> ResultDocument:
+    from inferometer_cli.local_run import run_locally
 
     async def measure() -> ResultDocument:
         loop = asyncio.get_running_loop()
