@@ -44,6 +44,7 @@ def main() -> int:
     end_with_parent()
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(message)s")
     arguments = _arguments()
+    del sys.argv[1:]  # Locust's web page would take them for its own
     told = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     environment = Environment(events=events)
