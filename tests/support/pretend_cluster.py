@@ -10,7 +10,15 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from inferometer_api.children import COMPONENT_LABEL, LOADGEN, RESULT, RUN_UID_LABEL, SERVER
+from inferometer_api.children import (
+    COMPONENT_LABEL,
+    JOB_INDEX_LABEL,
+    LOADGEN,
+    RESULT,
+    RUN_UID_LABEL,
+    SERVER,
+    fleet_name,
+)
 from inferometer_api.handover import LoadReport
 from inferometer_api.plan import Progress
 from inferometer_api.result import Outcome, ResultDocument
@@ -88,6 +96,7 @@ class PretendCluster(PretendApi):
             deployment=self.own(self.server),
             job=self.own(self.load),
             plan_map=self.own(f"ConfigMap/{name}-load"),
+            fleet_service=self.own(f"Service/{fleet_name(name)}"),
             pods=tuple(self.pods.values()),
             result_maps=tuple(maps),
             events=tuple(self.events),
@@ -199,6 +208,15 @@ class PretendCluster(PretendApi):
         pod = started(bound(self.pod(LOADGEN)), ready=True, at=self.now)
         self.pods[pod["metadata"]["name"]] = pod
         return self.settle()
+
+    def make_worker(self, index: int) -> Object:
+        """Let the Job make the pod of a worker of a fleet, which no node has yet."""
+        pod = self.pod(LOADGEN)
+        name = f"{self.run['metadata']['name']}-load-{index}"
+        pod["metadata"] |= {"name": name, "uid": f"uid-of-{name}"}
+        pod["metadata"]["labels"] |= {JOB_INDEX_LABEL: str(index)}
+        self.pods[name] = pod
+        return pod
 
     def measure(self, fraction: float = 0.5, **more: Any) -> "PretendCluster":
         """Let the load generator tell how far it is."""

@@ -32,12 +32,13 @@ AVAILABLE: dict[str, Run] = {
     "Poisson": a_scenario(server={"targetQps": 1}),
     "constant": a_scenario(server={"targetQps": 1, "arrivals": "Constant"}),
     "batch": a_scenario(batch={"batchSizes": [1]}),
+    "a search": a_scenario(findPeak={"latencyBoundMicroseconds": 1}),
+    "repeats": _set("validity", to={"repeats": 2, "warmUp": "UntilSteady"}),
+    "a fleet": _set("load", "workers", to=2),
     "multiStream": a_scenario(multiStream={}),
     "concurrency": a_scenario(concurrency={"clients": [1]}),
     "offline": a_scenario(offline={}),
-    "burst": a_scenario(
-        burst={"baseQps": 1, "burstQps": 2, "burstSeconds": 1, "periodSeconds": 2}
-    ),
+    "burst": a_scenario(burst={"baseQps": 1, "burstQps": 2, "burstSeconds": 1, "periodSeconds": 2}),
     "no power": _set("telemetry", to={"power": "Disabled"}),
     "placement": _set("server", "placement", to={"nodeSelector": {"a": "b"}}),
     "an external url": an_external_run(),
@@ -110,16 +111,7 @@ UNAVAILABLE: tuple[tuple[Run, str], ...] = (
         _set("load", "tls", to={"serverName": "n"}),
         "spec.load.tls: the server that a run starts speaks no TLS",
     ),
-    (_set("load", "workers", to=2), f"spec.load.workers: 2 {_NO}; available: 1."),
-    *(
-        (a_scenario(**{kind: member}), f"spec.scenarios[0].{kind}: the scenario one is of a kind")
-        for kind, member in {
-            "findPeak": {"latencyBoundMicroseconds": 1},
-        }.items()
-    ),
     (_set("validity", "rules", to="MLPerf"), f"spec.validity.rules: MLPerf {_NO}"),
-    (_set("validity", "warmUp", to="UntilSteady"), f"spec.validity.warmUp: UntilSteady {_NO}"),
-    (_set("validity", "repeats", to=2), f"spec.validity.repeats: 2 {_NO}; available: 1."),
 )
 """What neither a laptop nor a cluster can do yet."""
 
@@ -269,6 +261,7 @@ def test_every_choice_of_the_api_is_decided() -> None:
         "spec.server.placement.tolerations[].effect",
         "spec.load.protocol",
         "spec.load.pacing",
+        "spec.validity.warmUp",
         "spec.scenarios[].server.arrivals",
         "spec.scenarios[].server.percentile",
         "spec.scenarios[].findPeak.percentile",

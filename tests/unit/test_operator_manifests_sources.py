@@ -2,7 +2,7 @@
 
 import json
 
-from inferometer_operator.manifests.load_job import inputs_path
+from inferometer_operator.manifests.load_job import inputs_path, trace_paths
 from support.manifests import FULL, IMAGES, after, load_pod, mounts, read, server_pod
 from support.runs import a_run
 
@@ -68,6 +68,28 @@ def test_inputs_of_the_load_pod_are_fetched() -> None:
     assert inputs_path(read(run)) == "/inputs/inputs.npz"
     assert inputs_path(read(a_run())) is None
     assert "initContainers" not in load_pod(a_run())
+
+
+def test_traces_are_fetched_beside_inputs() -> None:
+    """A trace comes into the load pod alone, as a file by its scenario's name."""
+    scenarios = [
+        {"name": "replay", "trace": {"uri": "configmap://times/a.csv"}},
+        {"name": "again", "trace": {"uri": "https://host/b.csv"}},
+    ]
+    run = {**a_run()["spec"], "scenarios": scenarios}
+    pod = load_pod({**a_run(), "spec": run})
+    (fetch,), (loader,) = pod["initContainers"], pod["containers"]
+    assert mounts(fetch) == {"/sources/configmaps/times": True, "/inputs": False}
+    assert "--inputs-uri" not in fetch["command"]
+    assert [each for each in fetch["command"] if each.startswith("--trace=")] == [
+        "--trace=replay=configmap://times/a.csv",
+        "--trace=again=https://host/b.csv",
+    ]
+    assert mounts(loader) == {"/etc/inferometer": True, "/inputs": True}
+    assert trace_paths(read({**a_run(), "spec": run})) == {
+        "replay": "/inputs/trace-replay.csv",
+        "again": "/inputs/trace-again.csv",
+    }
 
 
 def test_only_the_fetcher_is_given_keys() -> None:

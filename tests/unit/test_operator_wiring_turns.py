@@ -146,7 +146,7 @@ def test_a_run_that_a_finalizer_holds_is_ended_and_its_turn_is_free() -> None:
     assert not roster.turn("b").admitted
     worked(worker, lambda: roster.turn("b").admitted)
     assert cluster.pods_left <= 0
-    assert [each[0] for each in cluster.removed] == ["Job", "Deployment", "ConfigMap"]
+    assert [each[0] for each in cluster.removed] == ["Job", "Deployment", "ConfigMap", "Service"]
     assert cluster.written == []
 
 

@@ -45,6 +45,7 @@ def test_a_run_at_which_the_operator_always_fails_is_failed() -> None:
         ("Job", "a-load", "u-Job"),
         ("Deployment", "a-server", "u-Deployment"),
         ("ConfigMap", "a-load", "u-ConfigMap"),
+        ("Service", "fleet-a", "u-Service"),
     ]
 
 

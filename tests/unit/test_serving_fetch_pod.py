@@ -103,6 +103,24 @@ def test_a_folder_that_leads_out_of_the_claim_is_refused(sources: Path) -> None:
         _fetch("pvc://models/up/other.onnx", sources)
 
 
+def test_traces_are_fetched_by_name(sources: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each trace becomes a file by its scenario's name, within what may be written in all."""
+    (sources / "configmaps" / "samples" / "t.csv").write_text("0.5\n1\n")
+    asked = [
+        *("--sources", str(sources), "--destination", str(sources)),
+        "--trace=replay=configmap://samples/t.csv",
+        "--trace=again=configmap://samples/t.csv",
+    ]
+    assert fetcher.main([*asked, "--max-written-bytes", "12"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told == {
+        "tracePaths": {name: str(sources / f"trace-{name}.csv") for name in ("replay", "again")}
+    }
+    assert (sources / "trace-again.csv").read_text() == "0.5\n1\n"
+    assert fetcher.main([*asked, "--max-written-bytes", "11"]) == 2
+    assert "trace configmap://samples/t.csv" in capsys.readouterr().err
+
+
 def test_inputs_come_from_a_config_map(sources: Path) -> None:
     """The kubelet's own links within a ConfigMap are followed, and the file is copied."""
     found = _inputs("configmap://samples/x.npz", sources)

@@ -15,6 +15,12 @@ CLAIMS, CONFIG_MAPS = "claims", "configmaps"
 MODEL_FILE, INPUTS_FILE = "model.onnx", "inputs.npz"
 """What the files that a pod fetches are called in their folder."""
 
+
+def trace_file(scenario: str) -> str:
+    """Return what the file of a `trace` scenario, by its name, is called in its folder."""
+    return f"trace-{scenario}.csv"
+
+
 STORE_VARIABLES = {
     "accessKeyId": "INFEROMETER_S3_ACCESS_KEY_ID",
     "secretAccessKey": "INFEROMETER_S3_SECRET_ACCESS_KEY",

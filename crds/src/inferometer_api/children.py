@@ -14,6 +14,8 @@ SERVER, LOADGEN, RESULT = "server", "loadgen", "result"
 """Values of the component label of a run's pods and ConfigMaps."""
 MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
 MANAGER = "inferometer-operator"
+JOB_INDEX_LABEL = "batch.kubernetes.io/job-completion-index"
+"""Kubernetes' own, of each pod of an Indexed Job: that of index 0 speaks for a fleet."""
 LEASE = "inferometer-operator"
 """The Lease that the operator which leads holds, where nobody names another."""
 RESULT_FILE = "result.json.gz"
@@ -25,6 +27,8 @@ DEFAULT_PORTS = {"http": 80, "https": 443, "grpc": GRPC_PORT, "grpcs": 443}
 """Where a server is whose URL names no port, by its scheme."""
 LOADGEN_PORT = 8080
 """Where a load generator answers /progress and /stop."""
+FLEET_PORT = 5557
+"""Where the workers of a fleet find their master in a cluster: Locust's own choice."""
 
 _LONGEST = 52
 """The longest name of a child's stem: Job pods add a dash and five letters to a label of 63."""
@@ -47,6 +51,14 @@ def server_name(run_name: str) -> str:
 def load_name(run_name: str) -> str:
     """Return the name of the run's load Job, and of the ConfigMap with its plan."""
     return f"{_stem(run_name)}-load"
+
+
+def fleet_name(run_name: str) -> str:
+    """Return the name of the Service below which the pods of a run's fleet have names.
+
+    A Service's name begins with a letter, which a run's need not.
+    """
+    return f"fleet-{_stem(run_name)}"
 
 
 def result_name(run_name: str, part: int) -> str:

@@ -12,8 +12,9 @@ from typing import Literal
 from urllib.parse import unquote
 
 from inferometer_api.address import MODEL_FILE, address
+from inferometer_api.credentials import NO_CREDENTIALS, Credentials
 from inferometer_api.metrics import run_labels
-from inferometer_api.plan import LoadPlan, PlannedAgent, PlannedServer
+from inferometer_api.plan import LoadPlan, PlannedAgent, PlannedFleet, PlannedServer
 from inferometer_api.resolve import launched
 from inferometer_api.run import BenchmarkRun
 from inferometer_api.server import Batching
@@ -102,17 +103,23 @@ def fetch_command(
 def fetch_inputs_command(
     run: BenchmarkRun, *, destination: str, python: str, pod: FetchingPod
 ) -> tuple[str, ...]:
-    """Return the command line that fetches the .npz file of a run's inputs in a pod.
+    """Return the command line that fetches a run's inputs and traces in a pod.
 
-    It is written as INPUTS_FILE into the folder `destination`.
+    They are written as INPUTS_FILE and `trace_file` into the folder `destination`.
     """
     file = run.spec.load.inputs.file
-    if file is None:
+    if not run.spec.data_addresses:
         raise ValueError("Random inputs are made: nothing is fetched for them.")
+    traces = (
+        f"--trace={scenario.name}={scenario.trace.uri}"
+        for scenario in run.spec.scenarios
+        if scenario.trace is not None
+    )
     return (
         python,
         *("-m", _FETCHER),
-        *("--inputs-uri", file.uri),
+        *_option("--inputs-uri", None if file is None else file.uri),
+        *traces,
         *("--destination", destination),
         *_sources(pod),
     )
@@ -278,6 +285,8 @@ def load_plan(  # noqa: PLR0913 - each is one fact of the plan, and named
     model_sha256: str | None = None,
     inputs_file: str | None = None,
     trace_files: Mapping[str, str] = MappingProxyType({}),
+    credentials: Credentials = NO_CREDENTIALS,
+    fleet: PlannedFleet | None = None,
     server_process_ids: Sequence[int] = (),
     agents: Sequence[PlannedAgent] = (),
     unmetered: str = "",
@@ -287,8 +296,9 @@ def load_plan(  # noqa: PLR0913 - each is one fact of the plan, and named
 ) -> LoadPlan:
     """Return what the load generator of a resolved run is started with.
 
-    The URLs of `servers` are http:// or grpc://, as load.protocol asks; `inputs_file` is the path
-    of the .npz file where inputs come from one, `trace_files` those of each `trace` scenario.
+    The URLs of `servers` are http:// or grpc://, or the same with TLS, as load.protocol asks;
+    `inputs_file` is the path of the .npz file where inputs come from one, `trace_files` those of
+    each `trace` scenario. `fleet` is needed where load.workers is more than 1.
     """
     return LoadPlan(
         run=run,
@@ -300,6 +310,11 @@ def load_plan(  # noqa: PLR0913 - each is one fact of the plan, and named
         model_sha256=model_sha256,
         inputs_file=inputs_file,
         trace_files=dict(trace_files),
+        tls_ca_file=credentials.ca_file,
+        tls_certificate_file=credentials.certificate_file,
+        tls_key_file=credentials.key_file,
+        headers_file=credentials.headers_file,
+        fleet=fleet,
         server_process_ids=list(server_process_ids),
         agents=list(agents),
         unmetered=unmetered,

@@ -17,7 +17,7 @@ class PlannedServer(Document):
     """One server, and what is known of the pod it runs in."""
 
     url: str
-    """http:// or grpc://, host, port and an optional path."""
+    """http://, https://, grpc:// or grpcs://, host, port and an optional path."""
     pod: str = ""
     """The pod's name; empty where it runs in none that is known."""
     pod_uid: str = ""

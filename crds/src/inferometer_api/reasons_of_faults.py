@@ -193,6 +193,22 @@ OF_FAULTS: dict[ReasonName, Reason] = {
         (FAILED,),
         "Name the address of the server itself in spec.server.external, and create a new run.",
     ),
+    "TlsRefused": Reason(
+        "TLS cannot be spoken with the server: its certificate or the client's is not trusted.",
+        (FAILED,),
+        "Correct spec.load.tls, or the Secrets that it names, and create a new run.",
+    ),
+    "WorkersNotReady": Reason(
+        "Not all workers of a fleet found its master in time; nothing was measured.",
+        (FAILED,),
+        "See why their pods do not start (kubectl describe pod), or ask for fewer in "
+        "spec.load.workers.",
+    ),
+    "WorkerLost": Reason(
+        "A worker of a fleet was lost; what was measured until then is kept, as INVALID.",
+        (FAILED,),
+        "See why its pod ended (kubectl describe pod, kubectl get events), and create a new run.",
+    ),
     "NoAnswer": Reason("The server does not answer.", (FAILED,), "See the server's log."),
     "ServerLost": Reason(
         "The connections to the server were lost; what was measured until then is kept.",

@@ -60,7 +60,12 @@ RUNS = (
         ("get",),
         "to see the label of a claim that a run names",
     ),
-    Right("", "services", ("get",), "the address of an External server"),
+    Right(
+        "",
+        "services",
+        ("create", "delete", "get"),
+        "the names of a fleet's pods, and the address of an External server",
+    ),
     Right(
         "discovery.k8s.io",
         "endpointslices",

@@ -2,7 +2,8 @@
 
 It prints one line of JSON: `{"path": ..., "sha256": ..., "name": ..., "sizeBytes": ...,
 "inputs": [{"name": ..., "datatype": ..., "shape": [...]}], "inputsPath": ...}`, and ends 0;
-`inputs` is null where the file alone does not tell them, and what was not asked for is left out.
+`inputs` is null where the file alone does not tell them, and what was not asked for is left out;
+traces are told in `tracePaths`, by the names of their scenarios.
 Else a sentence on standard error says why not: it ends 2 where the model or the inputs file are
 refused, and 1 where the network fails or the folder cannot take them.
 """
@@ -15,7 +16,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from inferometer_api.address import INPUTS_FILE
+from inferometer_api.address import INPUTS_FILE, trace_file
 from inferometer_serving.errors import FetchFailedError, ModelRefusedError
 from inferometer_serving.exits import EXIT_DONE, EXIT_FAILED, EXIT_REFUSED
 from inferometer_serving.fetch.fetched import FetchedModel
@@ -29,8 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Fetch what a command line names, and return the exit code."""
     parser = _parser()
     asked = parser.parse_args(arguments)
-    if asked.uri is None and asked.inputs_uri is None:
-        parser.error("one of --uri and --inputs-uri is needed")
+    if not _addresses(asked):
+        parser.error("one of --uri, --inputs-uri and --trace is needed")
     try:
         told = _fetched(asked)
     except ModelRefusedError as error:
@@ -40,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"failed: {error}\n")
         return EXIT_FAILED
     except OSError as error:
-        named = " and ".join(each for each in (asked.uri, asked.inputs_uri) if each)
+        named = " and ".join(_addresses(asked))
         sys.stderr.write(
             f"failed: {named} could not be written to {asked.destination}: "
             f"{error.strerror or error}.\n"
@@ -66,8 +67,26 @@ def _fetched(asked: argparse.Namespace) -> dict[str, Any]:
         written = model.path.is_relative_to(asked.destination)
         room -= model.size_bytes if written else 0
     if asked.inputs_uri is not None:
-        told["inputsPath"] = str(_inputs(asked, model, room))
+        path = _inputs(asked, model, room)
+        told["inputsPath"] = str(path)
+        room -= path.stat().st_size
+    for name, uri in asked.trace:
+        path = _trace(asked, name, uri, room)
+        told.setdefault("tracePaths", {})[name] = str(path)
+        room -= path.stat().st_size
     return told
+
+
+def _addresses(asked: argparse.Namespace) -> list[str]:
+    traces = (uri for _, uri in asked.trace)
+    return [each for each in (asked.uri, asked.inputs_uri, *traces) if each]
+
+
+def _trace(asked: argparse.Namespace, name: str, uri: str, room: int) -> Path:
+    from inferometer_serving.fetch.inputs import fetch_trace  # noqa: PLC0415 - seldom needed
+
+    target = asked.destination / trace_file(name)
+    return fetch_trace(uri, target, sources=asked.sources, max_bytes=room)
 
 
 def _model(asked: argparse.Namespace) -> FetchedModel:
@@ -102,8 +121,8 @@ def _is_data_of(model: FetchedModel, target: Path) -> bool:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m inferometer_serving.fetcher",
-        description="Fetch a model and an inputs file, bound them and check them, before a server "
-        "or a load generator is handed their paths.",
+        description="Fetch a model, an inputs file and traces, bound them and check them, before a "
+        "server or a load generator is handed their paths.",
     )
     parser.add_argument(
         "--uri", help="zoo://NAME, file:PATH, https://..., pvc://CLAIM/PATH or s3://BUCKET/KEY"
@@ -113,6 +132,14 @@ def _parser() -> argparse.ArgumentParser:
         "--inputs-uri",
         help="A .npz file: configmap://NAME/KEY, https://..., pvc://CLAIM/PATH or s3://BUCKET/KEY; "
         f"written as {INPUTS_FILE}.",
+    )
+    parser.add_argument(
+        "--trace",
+        action="append",
+        default=[],
+        metavar="SCENARIO=URI",
+        type=_named,
+        help="The CSV file of a trace scenario, from where a .npz file may come, too.",
     )
     parser.add_argument(
         "--destination",
@@ -140,12 +167,19 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _named(text: str) -> tuple[str, str]:
+    name, separator, uri = text.partition("=")
+    if not separator:
+        raise argparse.ArgumentTypeError(f"{text!r} is not SCENARIO=URI")
+    return name, uri
+
+
 _LIMITS = (
     ("--max-model-bytes", MAX_MODEL_BYTES, "Largest model taken, external data included."),
     (
         "--max-written-bytes",
         MAX_MODEL_BYTES + MAX_INPUTS_BYTES,
-        "The most that is written, model and inputs file together.",
+        "The most that is written, model, inputs file and traces together.",
     ),
 )
 

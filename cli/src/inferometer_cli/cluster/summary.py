@@ -22,6 +22,7 @@ REFUSED_REASONS: frozenset[ReasonName] = frozenset(
         "ModelRefused",
         "RequestRefused",
         "ServerRefused",
+        "TlsRefused",
     }
 )
 """Ends at which what was asked cannot be run, though it was accepted: code 2, as locally."""

@@ -1,16 +1,20 @@
-"""Which Job runs the load generator?"""
+"""Which Job runs the load generator: one pod, or those of a fleet?"""
 
-from inferometer_api.address import INPUTS_FILE
+from inferometer_api.address import INPUTS_FILE, trace_file
 from inferometer_api.children import (
     COMPONENT_LABEL,
+    FLEET_PORT,
+    JOB_INDEX_LABEL,
     LOADGEN,
     LOADGEN_PORT,
     RUN_UID_LABEL,
     SERVER,
+    fleet_name,
     labels,
     load_name,
 )
-from inferometer_api.launch import fetch_inputs_command, load_command
+from inferometer_api.credentials import Credentials, credentials_below, secrets_of
+from inferometer_api.launch import fetch_inputs_command, fleet_pods, load_command
 from inferometer_api.run import BenchmarkRun
 from inferometer_operator.manifests.owner import Manifest, Owner, child_metadata
 from inferometer_operator.manifests.plan_map import PLAN_FILE
@@ -27,7 +31,11 @@ from inferometer_operator.settings import Settings
 
 _INPUTS_FOLDER = "/inputs"
 _PLAN_FOLDER = "/etc/inferometer"
+_CREDENTIALS_FOLDER = "/etc/inferometer-credentials"
 _PLAN_VOLUME, _INPUTS_VOLUME = "plan", "inputs"
+_HOST = "kubernetes.io/hostname"
+_READABLE = 0o440
+"""For the user and the group of the pod alone."""
 _GRACE_SECONDS = 30
 """How long the load generator may take to hand over what it measured."""
 
@@ -37,20 +45,34 @@ def inputs_path(run: BenchmarkRun) -> str | None:
     return None if run.spec.load.inputs.file is None else f"{_INPUTS_FOLDER}/{INPUTS_FILE}"
 
 
+def trace_paths(run: BenchmarkRun) -> dict[str, str]:
+    """Return where the load generator finds the file of each trace, by its scenario's name."""
+    return {
+        scenario.name: f"{_INPUTS_FOLDER}/{trace_file(scenario.name)}"
+        for scenario in run.spec.scenarios
+        if scenario.trace is not None
+    }
+
+
+def credentials_of(run: BenchmarkRun) -> Credentials:
+    """Return where the load generator finds certificates and headers."""
+    return credentials_below(_CREDENTIALS_FOLDER, run.spec.load)
+
+
 def load_job(run: BenchmarkRun, owner: Owner, settings: Settings) -> Manifest:
     """Return the Job that measures a resolved run, once and never again.
 
-    Its pod requests CPU and has no limit of it: the instrument must not be throttled. Raises
-    AddressError where an address of the run leads nowhere.
+    Its pods request CPU and have no limit of it: the instrument must not be throttled. With
+    workers they are of one plan and one command: their index tells them what they are, and only the
+    one of index 0 speaks to the operator. Raises AddressError where an address of the run leads
+    nowhere.
     """
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": child_metadata(owner, load_name(owner.name), LOADGEN),
         "spec": {
-            "backoffLimit": 0,
-            "completions": 1,
-            "parallelism": 1,
+            **_pods_of(run),
             # No other pod takes the place of one that may still be measuring.
             "podReplacementPolicy": "Failed",
             "template": {
@@ -64,16 +86,32 @@ def load_job(run: BenchmarkRun, owner: Owner, settings: Settings) -> Manifest:
     }
 
 
+def _pods_of(run: BenchmarkRun) -> Manifest:
+    """Return how many pods there are, and that none is made again."""
+    count = fleet_pods(run)
+    if count == 1:
+        return {"backoffLimit": 0, "completions": 1, "parallelism": 1}
+    return {
+        # Of each index for itself: else a worker that fails would have the pod deleted that is just
+        # telling so, with the result in its log.
+        "backoffLimitPerIndex": 0,
+        "completionMode": "Indexed",
+        "completions": count,
+        "parallelism": count,
+    }
+
+
 def _pod(run: BenchmarkRun, owner: Owner, settings: Settings) -> Manifest:
     spec = pod_spec(settings, grace_seconds=_GRACE_SECONDS)
     spec["restartPolicy"] = "Never"
-    loader = _container(settings)
+    loader = _container(run, settings)
     plan = {"name": load_name(owner.name), "items": [{"key": PLAN_FILE, "path": PLAN_FILE}]}
     spec["volumes"].append({"name": _PLAN_VOLUME, "configMap": plan})
     mounted(loader, _PLAN_VOLUME, _PLAN_FOLDER, read_only=True)
-    file = run.spec.load.inputs.file
-    if file is not None:
-        places = addresses(file.uri)
+    _mount_credentials(run, spec, loader)
+    data = [uri for _, uri in run.spec.data_addresses]
+    if data:
+        places = addresses(*data)
         spec["volumes"] += [
             {"name": _INPUTS_VOLUME, "emptyDir": {"sizeLimit": settings.model_storage}},
             *volumes(places),
@@ -88,14 +126,30 @@ def _pod(run: BenchmarkRun, owner: Owner, settings: Settings) -> Manifest:
         mounted(loader, _INPUTS_VOLUME, _INPUTS_FOLDER, read_only=True)
         spec["initContainers"] = [fetcher]
     spec["containers"] = [loader]
-    if file is None or not file.uri.startswith("pvc://"):
+    if not any(uri.startswith("pvc://") for uri in data):
         # A claim may be of one node only, which is then the server's, too.
         spec["affinity"] = _apart_from_the_server(owner)
+    if fleet_pods(run) > 1:
+        spec["subdomain"] = fleet_name(owner.name)
+        spec["topologySpreadConstraints"] = [_spread(owner)]
     _place(spec, settings)
     return spec
 
 
-def _container(settings: Settings) -> Manifest:
+def _mount_credentials(run: BenchmarkRun, spec: Manifest, loader: Manifest) -> None:
+    """Let the load generator alone read certificates and headers.
+
+    A key that a Secret lacks is left out, so that the load generator can say which.
+    """
+    for folder, (secret, keys) in secrets_of(run.spec.load).items():
+        source = {"secretName": secret, "defaultMode": _READABLE, "optional": True}
+        if keys:
+            source["items"] = [{"key": key, "path": key} for key in keys]
+        spec["volumes"].append({"name": folder, "secret": source})
+        mounted(loader, folder, f"{_CREDENTIALS_FOLDER}/{folder}", read_only=True)
+
+
+def _container(run: BenchmarkRun, settings: Settings) -> Manifest:
     images = settings.images
     command = load_command(PYTHON, plan_path=f"{_PLAN_FOLDER}/{PLAN_FILE}", port=LOADGEN_PORT)
     made = container(LOADGEN, images.loadgen, images, command, _resources(settings))
@@ -104,6 +158,8 @@ def _container(settings: Settings) -> Manifest:
         for name, path in (("NODE_NAME", "spec.nodeName"), ("POD_NAME", "metadata.name"))
     ]
     made["ports"] = [{"name": SCRAPED_PORT, "containerPort": LOADGEN_PORT, "protocol": "TCP"}]
+    if fleet_pods(run) > 1:
+        made["ports"].append({"name": "fleet", "containerPort": FLEET_PORT, "protocol": "TCP"})
     return made
 
 
@@ -118,9 +174,23 @@ def _resources(settings: Settings) -> Manifest:
 def _apart_from_the_server(owner: Owner) -> Manifest:
     """Return the wish for another node than the server's, which is granted where there is one."""
     identity = {RUN_UID_LABEL: owner.uid, COMPONENT_LABEL: SERVER}
-    term = {"labelSelector": {"matchLabels": identity}, "topologyKey": "kubernetes.io/hostname"}
+    term = {"labelSelector": {"matchLabels": identity}, "topologyKey": _HOST}
     wish = {"weight": 100, "podAffinityTerm": term}
     return {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [wish]}}
+
+
+def _spread(owner: Owner) -> Manifest:
+    """Return the wish for workers on as many nodes as there are; the master sends no load."""
+    workers = {
+        "matchLabels": {RUN_UID_LABEL: owner.uid, COMPONENT_LABEL: LOADGEN},
+        "matchExpressions": [{"key": JOB_INDEX_LABEL, "operator": "NotIn", "values": ["0"]}],
+    }
+    return {
+        "maxSkew": 1,
+        "topologyKey": _HOST,
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": workers,
+    }
 
 
 def _place(spec: Manifest, settings: Settings) -> None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from inferometer_api.children import load_name, server_name
+from inferometer_api.children import fleet_name, load_name, server_name
 from inferometer_api.deadlines import GONE_SECONDS
 from inferometer_api.resolve import launched
 from inferometer_api.run import BenchmarkRun
@@ -64,6 +64,11 @@ class Case:
     def load(self) -> str:
         """The name of the load generator's Job and of its plan."""
         return load_name(self.name)
+
+    @property
+    def fleet(self) -> str:
+        """The name of the Service of a fleet."""
+        return fleet_name(self.name)
 
     @property
     def ready_deadline(self) -> datetime:

@@ -128,12 +128,13 @@ def _begun(run: Json, observed: Observed) -> tuple[Target, ...]:
         ("Job", observed.job),
         ("Deployment", observed.deployment),
         ("ConfigMap", observed.plan_map),
+        ("Service", observed.fleet_service),
     ):
         if child is None or deleting(child):
             continue
         metadata = child["metadata"]
         if any(owner.get("uid") == uid for owner in metadata.get("ownerReferences") or ()):
-            found.append(Target(kind, str(metadata["name"]), str(metadata.get("uid", ""))))  # type: ignore[arg-type] # one of the three above
+            found.append(Target(kind, str(metadata["name"]), str(metadata.get("uid", ""))))  # type: ignore[arg-type] # one of those above
     return tuple(found)
 
 

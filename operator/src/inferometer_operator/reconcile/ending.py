@@ -114,8 +114,8 @@ def _cleaned(case: Case, load: Loading) -> Plan:
     gone_by = [given_up_at(pod, since) for pod in _pods_to_go(case, load)]
     waits = [each for each in gone_by if each > case.now]
     forced = later(since, FORCED_SECONDS)
-    # A ConfigMap is gone as soon as it is deleted.
-    lasting = any(target.kind != "ConfigMap" for target in targets)
+    # What has no pods is gone as soon as it is deleted.
+    lasting = any(target.kind in {"Job", "Deployment"} for target in targets)
     if case.now < forced and (lasting or waits):
         look = seconds_until(case.now, *waits, forced)
         return Plan(status, delete=targets, look_again_seconds=look)
@@ -180,6 +180,7 @@ def _leftovers(case: Case, load: Loading) -> tuple[Target, ...]:
         *_target(case, "Job", case.load, observed.job),
         *_target(case, "Deployment", case.server, observed.deployment),
         *_target(case, "ConfigMap", case.load, observed.plan_map),
+        *_target(case, "Service", case.fleet, observed.fleet_service),
     )
 
 
@@ -195,7 +196,7 @@ def _target(case: Case, kind: str, name: str, found: Json | None) -> tuple[Targe
         return ()
     uid = str(found["metadata"].get("uid", ""))
     match kind:
-        case "Job" | "Deployment" | "ConfigMap":
+        case "Job" | "Deployment" | "ConfigMap" | "Service":
             return (Target(kind, name, uid),)
         case _:
             raise ValueError(f"{kind} is no kind of child.")

@@ -37,6 +37,7 @@ def taken_back(case: Case) -> Plan:
         _child(case, observed.job, "Job"),
         _child(case, observed.deployment, "Deployment"),
         _child(case, observed.plan_map, "ConfigMap"),
+        _child(case, observed.fleet_service, "Service"),
     )
     left = [found for found, _ in children if found is not None]
     pods = [pod for pod in own_pods(case) if not _is_given_up(case, pod)]
@@ -63,7 +64,7 @@ def _child(case: Case, found: Json | None, kind: str) -> tuple[Json | None, Targ
     if deleting(found):
         return found, None
     match kind:
-        case "Job" | "Deployment" | "ConfigMap":
+        case "Job" | "Deployment" | "ConfigMap" | "Service":
             return found, Target(kind, name, uid)
         case _:
             raise ValueError(f"{kind} is no kind of child.")

@@ -1,12 +1,18 @@
 """How far is the load generator: made, started, over, or lost?"""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
 from inferometer_api.launch import load_plan
 from inferometer_api.plan import LoadPlan, PlannedServer
-from inferometer_operator.manifests.load_job import inputs_path, load_job
+from inferometer_operator.manifests.fleet_service import fleet_service, planned_fleet
+from inferometer_operator.manifests.load_job import (
+    credentials_of,
+    inputs_path,
+    load_job,
+    trace_paths,
+)
 from inferometer_operator.manifests.owner import Manifest
 from inferometer_operator.manifests.plan_map import plan_map
 from inferometer_operator.reconcile import pods
@@ -62,8 +68,10 @@ class LoadChildren:
 
 def loading(case: Case) -> Loading:
     """Return how far the load generator of a run that has begun is."""
-    # The first one: a second one would measure again, and nobody asks it.
-    pod = min(load_pods(case), key=_made, default=None)
+    # The first one: a second one would measure again, and nobody asks it. Of a fleet that of index
+    # 0 speaks for all.
+    masters = (pod for pod in load_pods(case) if pods.completion_index(pod) == 0)
+    pod = min(masters, key=_made, default=None)
     return _without_pod(case, case.observed.job) if pod is None else _with_pod(case, pod)
 
 
@@ -77,17 +85,27 @@ def _with_pod(case: Case, pod: Json) -> Loading:
     if deleting(pod) and (found is None or not found.ends):
         found = _gone(f"The load generator's pod {pods.name(pod)} was deleted by someone else")
     if pods.has_started(pod):
-        return Loading("running", pod, found)
+        return Loading("running", pod, found or _absent_worker(case))
     if found is not None and found.ends:
         return _lost(found, pod)
     return Loading("starting", pod, found or _no_volumes(case, pod))
+
+
+def _absent_worker(case: Case) -> Fault | None:
+    """Return why a worker of a fleet does not start; once it has, the load generator tells."""
+    asked = replace(asked_of_load(case), who="worker")
+    workers = (pod for pod in load_pods(case) if pods.completion_index(pod) > 0)
+    waiting = (pod for pod in workers if not pods.has_started(pod) and pods.is_live(pod))
+    faults = (pod_fault(pod, asked, case.now) or _no_volumes(case, pod) for pod in waiting)
+    return next((found for found in faults if found is not None), None)
 
 
 def _no_volumes(case: Case, pod: Json) -> Fault | None:
     words = failed_mount(case.observed.events, pods.uid(pod)) if pods.node(pod) else None
     if words is None:
         return None
-    return fault("ContainerNotStarted", f"The load generator's pod has no volumes yet: {words}")
+    found = f"The load generator's pod {pods.name(pod)} has no volumes yet: {words}"
+    return fault("ContainerNotStarted", found)
 
 
 def load_children(case: Case, served: Serving) -> LoadChildren:
@@ -112,11 +130,12 @@ def load_children(case: Case, served: Serving) -> LoadChildren:
             return LoadChildren(again=min(found.until, later(case.now, _AGENT_SECONDS)))
         plan = (plan_map(_plan(case, served.servers, found), owner),)
     # Where the Job came to be without its plan, its pod waits for it.
-    make = plan if seen else (*plan, load_job(case.run, owner, case.settings))
+    fleet = (fleet_service(owner),) if case.run.spec.load.workers > 1 else ()
+    make = plan if seen else (*plan, *fleet, load_job(case.run, owner, case.settings))
     told = (
         refused_child(case, child, refusal, "")
         for child, refusal in case.observed.refused.items()
-        if child in {f"Job/{case.load}", f"ConfigMap/{case.load}"}
+        if child in {f"Job/{case.load}", f"ConfigMap/{case.load}", f"Service/{case.fleet}"}
     )
     return LoadChildren(make=make, fault=next(told, None))
 
@@ -128,6 +147,9 @@ def _plan(case: Case, servers: tuple[PlannedServer, ...], found: Metering) -> Lo
         servers=servers,
         model_sha256=case.run.spec.model.sha256,
         inputs_file=inputs_path(case.run),
+        trace_files=trace_paths(case.run),
+        credentials=credentials_of(case.run),
+        fleet=planned_fleet(case.run, owner_of(case)),
         agents=found.agents,
         unmetered=found.unmetered,
         run_id=case.uid,

@@ -90,6 +90,8 @@ class Observed:
     job: Json | None = None
     plan_map: Json | None = None
     """The ConfigMap with the load generator's plan."""
+    fleet_service: Json | None = None
+    """The Service that names the pods of a fleet, where the run asks for one; the run's own."""
     pods: tuple[Json, ...] = ()
     """Pods that carry the run's labels, its own or not (see owned.py), those being deleted too."""
     result_maps: tuple[Json, ...] = ()

@@ -23,7 +23,7 @@ def server_pods(case: Case) -> tuple[Json, ...]:
 
 
 def load_pods(case: Case) -> tuple[Json, ...]:
-    """Return the run's load pods, those of its Job: there is never more than one that measures."""
+    """Return the run's load pods, those of its Job: there is never more than one of an index."""
     return tuple(
         pod
         for pod in case.observed.pods

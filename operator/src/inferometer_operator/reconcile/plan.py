@@ -19,7 +19,7 @@ class Event:
 class Target:
     """A child to delete."""
 
-    kind: Literal["Deployment", "Job", "ConfigMap", "BenchmarkRun"]
+    kind: Literal["Deployment", "Job", "ConfigMap", "Service", "BenchmarkRun"]
     name: str
     uid: str
     """A precondition: something else of that name is never deleted."""

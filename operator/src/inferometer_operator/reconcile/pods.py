@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from inferometer_api.children import COMPONENT_LABEL
+from inferometer_api.children import COMPONENT_LABEL, JOB_INDEX_LABEL
 from inferometer_operator.reconcile.case import deleting
 from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.times import read
@@ -61,6 +61,13 @@ def status(pod: Json) -> Json:
 def phase(pod: Json) -> str:
     """Return a pod's phase."""
     return str(status(pod).get("phase", "Pending"))
+
+
+def completion_index(pod: Json) -> int:
+    """Return which pod of its Job a pod is: 0 where the Job has no others."""
+    labels = pod["metadata"].get("labels") or {}
+    told = str(labels.get(JOB_INDEX_LABEL, ""))
+    return int(told) if told.isdecimal() else 0
 
 
 def is_over(pod: Json) -> bool:

@@ -225,4 +225,6 @@ def _server(case: Case) -> Server:
 
 
 def _scheme(case: Case) -> str:
-    return "grpc" if case.run.spec.load.protocol == "GRPC" else "http"
+    load = case.run.spec.load
+    scheme = "grpc" if load.protocol == "GRPC" else "http"
+    return scheme if load.tls is None else f"{scheme}s"

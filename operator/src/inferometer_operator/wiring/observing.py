@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
-from inferometer_api.children import LOADGEN, SERVER, load_name, server_name
+from inferometer_api.children import LOADGEN, SERVER, fleet_name, load_name, server_name
 from inferometer_api.handover import LoadReport
 from inferometer_operator.cluster.load_answers import LoadAnswers
 from inferometer_operator.cluster.reading import Reader
@@ -18,6 +18,7 @@ from inferometer_operator.reconcile.conditions import holds, status_of
 from inferometer_operator.reconcile.observed import Json, Observed, Reference, Turn
 from inferometer_operator.reconcile.pods import (
     address,
+    completion_index,
     component,
     containers,
     has_started,
@@ -61,10 +62,11 @@ class Observer:
             return await self._before_begin(run, turn)
         metadata = run["metadata"]
         uid, namespace, name = metadata["uid"], metadata["namespace"], metadata["name"]
-        deployment, job, plan_map, pods, result_maps = await asyncio.gather(
+        deployment, job, plan_map, fleet, pods, result_maps = await asyncio.gather(
             self.reader.child("Deployment", namespace, server_name(name), uid),
             self.reader.child("Job", namespace, load_name(name), uid),
             self.reader.child("ConfigMap", namespace, load_name(name), uid),
+            self._fleet_service(run),
             self.reader.pods(namespace, uid),
             self.reader.result_maps(namespace, uid),
         )
@@ -77,6 +79,7 @@ class Observer:
             deployment=deployment,
             job=job,
             plan_map=plan_map,
+            fleet_service=fleet,
             pods=pods,
             result_maps=result_maps,
             events=()
@@ -109,6 +112,13 @@ class Observer:
             *(self.reader.metadata(each.kind, namespace, each.name) for each in named)
         )
         return dict(zip(named, found, strict=True))
+
+    async def _fleet_service(self, run: Json) -> Json | None:
+        metadata, spec = run["metadata"], run.get("spec") or {}
+        if (spec.get("load") or {}).get("workers", 1) in {None, 1}:
+            return None
+        name = fleet_name(metadata["name"])
+        return await self.reader.child("Service", metadata["namespace"], name, metadata["uid"])
 
     async def _service(self, run: Json) -> Json | None:
         name = service_of(run)
@@ -152,8 +162,8 @@ class Observer:
 
 
 def load_pod(pods: tuple[Json, ...]) -> Json | None:
-    """Return the run's first load pod; it never has a second one."""
-    found = [pod for pod in pods if component(pod) == LOADGEN]
+    """Return the run's first load pod, which speaks for those of a fleet, too."""
+    found = [pod for pod in pods if component(pod) == LOADGEN and completion_index(pod) == 0]
     return min(found, key=lambda pod: str(pod["metadata"].get("creationTimestamp")), default=None)
 
 

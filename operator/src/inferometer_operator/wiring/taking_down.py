@@ -2,17 +2,17 @@
 
 from typing import Literal
 
-from inferometer_api.children import load_name, server_name
+from inferometer_api.children import fleet_name, load_name, server_name
 from inferometer_operator.cluster.reading import Reader
 from inferometer_operator.cluster.writing import Writer
 from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.plan import Target
 
-_Kind = Literal["Job", "Deployment", "ConfigMap"]
+_Kind = Literal["Job", "Deployment", "ConfigMap", "Service"]
 
 
 async def taken_down(reader: Reader, writer: Writer, run: Json) -> bool:
-    """Delete a run's Job, Deployment and plan; return whether each was gone already.
+    """Delete a run's Job, Deployment, plan and Service; return whether each was gone already.
 
     The load goes before its server, so that no request meets one that ends.
     """
@@ -22,6 +22,7 @@ async def taken_down(reader: Reader, writer: Writer, run: Json) -> bool:
         ("Job", load_name(name)),
         ("Deployment", server_name(name)),
         ("ConfigMap", load_name(name)),
+        ("Service", fleet_name(name)),
     )
     gone = True
     for kind, child_name in children:

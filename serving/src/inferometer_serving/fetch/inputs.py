@@ -1,4 +1,4 @@
-"""How does the .npz file that requests are made of come into a pod?"""
+"""How do the .npz file that requests are made of, and recorded traces, come into a pod?"""
 
 import os
 import zipfile
@@ -9,6 +9,20 @@ from inferometer_api.address import AddressError, address
 from inferometer_serving.errors import ModelRefusedError
 from inferometer_serving.fetch.mounted import mounted_file
 from inferometer_serving.fetch.transfer import CHUNK_BYTES, transferred
+
+MAX_TRACE_BYTES = 128_000_000
+"""The largest trace taken: the load generator replays no longer one."""
+
+
+def fetch_trace(uri: str, target: Path, *, sources: Path | None, max_bytes: int) -> Path:
+    """Write the CSV file at `uri` to the path `target`, and return that; see `fetch_inputs`.
+
+    What it says is read by the load generator.
+    """
+    what = f"trace {uri}"
+    most = min(max_bytes, MAX_TRACE_BYTES)
+    transferred(what, _stream(what, uri, sources), target, max_bytes=most)
+    return target
 
 
 def fetch_inputs(uri: str, target: Path, *, sources: Path | None, max_bytes: int) -> Path:

@@ -1,0 +1,53 @@
+"""Which Service gives the pods of a fleet their names, so that workers find their master?"""
+
+from inferometer_api.children import (
+    COMPONENT_LABEL,
+    FLEET_PORT,
+    LOADGEN,
+    RUN_UID_LABEL,
+    fleet_name,
+    load_name,
+)
+from inferometer_api.plan import PlannedFleet
+from inferometer_api.run import BenchmarkRun
+from inferometer_operator.manifests.owner import Manifest, Owner, child_metadata
+
+
+def fleet_service(owner: Owner) -> Manifest:
+    """Return the headless Service of a run's load pods.
+
+    Their addresses are told as soon as they have one: nothing of them ever becomes ready but by
+    finding each other.
+    """
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": child_metadata(owner, fleet_name(owner.name), LOADGEN),
+        "spec": {
+            "clusterIP": "None",
+            "publishNotReadyAddresses": True,
+            "selector": {RUN_UID_LABEL: owner.uid, COMPONENT_LABEL: LOADGEN},
+            "ports": [
+                {
+                    "name": "fleet",
+                    "port": FLEET_PORT,
+                    "targetPort": FLEET_PORT,
+                    "protocol": "TCP",
+                }
+            ],
+        },
+    }
+
+
+def planned_fleet(run: BenchmarkRun, owner: Owner) -> PlannedFleet | None:
+    """Return where the workers of a resolved run find their master; None where it has no fleet."""
+    if run.spec.load.workers == 1:
+        return None
+    # As the Job names its pod 0, and the Service above everything of it.
+    host = f"{load_name(owner.name)}-0.{fleet_name(owner.name)}.{owner.namespace}.svc"
+    return PlannedFleet(
+        host=host,
+        port=FLEET_PORT,
+        starts_workers=False,
+        ready_deadline_seconds=run.spec.server.ready_deadline_seconds,
+    )
