@@ -435,10 +435,6 @@ def test_outputs_may_differ_in_shape_from_call_to_call(tmp_path: Path) -> None:
 
 
 _NOT_HERE: dict[str, tuple[Any, ...]] = {
-    "get_inference_statistics": (),
-    "get_model_repository_index": (),
-    "load_model": ("pairs",),
-    "unload_model": ("pairs",),
     "get_trace_settings": (),
     "get_log_settings": (),
     "get_system_shared_memory_status": (),

@@ -97,12 +97,10 @@ UNAVAILABLE: tuple[tuple[Run, str], ...] = (
         )
         for runtime in ("Triton", "MLServer", "KServe")
     ),
-    (_set("server", "instances", to=2), f"spec.server.instances: 2 {_NO}; available: 1."),
     (
         _set("server", to={"device": "GPU", "gpu": {"count": 2}}),
         f"spec.server.gpu.count: 2 {_NO}; available: 1.",
     ),
-    (_set("server", "batching", to={"maxBatchSize": 8}), "spec.server.batching: dynamic batching"),
     (
         an_external_run(load={"tls": {"serverName": "n"}}),
         "spec.load.tls: the server's url begins with http://, which is without TLS; write https://",

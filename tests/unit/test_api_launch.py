@@ -151,10 +151,15 @@ def test_batch_sizes_are_those_that_the_scenarios_send() -> None:
 
 
 def test_the_server_is_started_as_the_run_says() -> None:
-    """The server's command line has the model, the device, the threads and the warm-up."""
+    """The server's command line has model, device, threads, instances, batching and warm-up."""
     run = read(
         a_run(
-            server={"threads": 3, "device": "GPU"},
+            server={
+                "threads": 3,
+                "instances": 2,
+                "device": "GPU",
+                "batching": {"maxBatchSize": 16, "maxDelayMicroseconds": 700},
+            },
             load={"inputs": {"random": {"shapes": {"a=b": [1, 3, 8], "scalar": []}}}},
             scenarios=[{"name": "a", "batch": {"batchSizes": [8, 1]}}],
         )
@@ -166,6 +171,9 @@ def test_the_server_is_started_as_the_run_says() -> None:
         "--model-name": "resnet50",
         "--device": "GPU",
         "--threads": "3",
+        "--instances": "2",
+        "--max-batch-size": "16",
+        "--max-delay-microseconds": "700",
         "--host": "127.0.0.1",
         "--http-port": "0",
         "--grpc-port": "0",

@@ -29,6 +29,7 @@ def test_all_that_matters_is_read() -> None:
     )
     assert head == Head(
         route=Route(Endpoint.INFER, "m"),
+        is_for_head_only=False,
         keep_alive=False,
         content_length=100,
         is_chunked=False,
@@ -116,9 +117,10 @@ def test_targets_are_routed(path: str, found: Route) -> None:
         ("GET", "/v2/models/m/ready/more", 404),
         ("POST", "/v2", 405),
         ("GET", "/v2/models/m/infer", 405),
-        ("GET", "/v2/models/m/stats", 501),
-        ("GET", "/v2/models/stats", 501),
-        ("POST", "/v2/repository/index", 501),
+        ("GET", "/v2/models/m/trace/setting", 501),
+        ("GET", "/v2/repository/index", 405),
+        ("GET", "/v2/repository/models/m/load", 405),
+        ("POST", "/v2/repository/models/m/move", 404),
         ("GET", "/v2/cudasharedmemory/status", 501),
         ("GET", "/v2/logging", 501),
     ],

@@ -14,16 +14,6 @@ from inferometer_api.run import BenchmarkRun, RunSpec
 Place = Literal["Local", "Cluster"]
 
 _NOT_HERE = "is not available in this version"
-_SCENARIOS = (
-    "singleStream",
-    "server",
-    "batch",
-    "multiStream",
-    "concurrency",
-    "offline",
-    "burst",
-    "trace",
-)
 _MODEL_SCHEMES: dict[Place, tuple[str, ...]] = {
     "Local": ("zoo://", "file:", "https://"),
     "Cluster": ("zoo://", "https://", "pvc://", "s3://"),
@@ -50,21 +40,18 @@ def unavailable(run: BenchmarkRun, *, place: Place) -> tuple[str, ...]:
             at_place = (_local_addresses(spec), _told(_refused_locally(spec)))
         case "Cluster":
             at_place = (_cluster_addresses(spec), _told(_refused_in_cluster(spec)))
-    anywhere = (_choices(spec), _scenarios(spec), _told(_refused(spec)))
+    anywhere = (_choices(spec),)
     groups = (*anywhere, *at_place, unavailable_load(spec, place))
     return tuple(sentence for group in groups for sentence in group)
 
 
 def _choices(spec: RunSpec) -> Iterator[str]:
     """Fields of which this version can do some values."""
-    server, load, validity = spec.server, spec.load, spec.validity
+    server, validity = spec.server, spec.validity
     choices: tuple[_Choice, ...] = (
         ("spec.server.runtime", server.runtime, ("OnnxRuntime", "External")),
-        ("spec.server.instances", server.instances, (1,)),
         ("spec.server.gpu.count", 1 if server.gpu is None else server.gpu.count, (1,)),
         ("spec.validity.rules", validity.rules, ("Default",)),
-        ("spec.validity.warmUp", validity.warm_up, ("Fixed",)),
-        ("spec.validity.repeats", validity.repeats, (1,)),
     )
     for path, asked, available in choices:
         if asked not in available:
@@ -119,30 +106,10 @@ def _in_cluster(path: str, uri: str, schemes: tuple[str, ...]) -> Iterator[str]:
         yield f"{path}: {error}"
 
 
-def _scenarios(spec: RunSpec) -> Iterator[str]:
-    for index, scenario in enumerate(spec.scenarios):
-        if scenario.kind not in _SCENARIOS:
-            yield (
-                f"spec.scenarios[{index}].{scenario.kind}: the scenario {scenario.name} is of a "
-                f"kind that {_NOT_HERE}; available: {_listed(_SCENARIOS)}."
-            )
-
-
 def _told(refusals: tuple[_Refusal, ...]) -> Iterator[str]:
     for path, asked, sentence in refusals:
         if asked:
             yield f"{path}: {sentence}."
-
-
-def _refused(spec: RunSpec) -> tuple[_Refusal, ...]:
-    """Return what cannot be done anywhere."""
-    return (
-        (
-            "spec.server.batching",
-            spec.server.batching is not None,
-            f"dynamic batching {_NOT_HERE}; leave it out, then requests are never joined",
-        ),
-    )
 
 
 def _refused_locally(spec: RunSpec) -> tuple[_Refusal, ...]:

@@ -15,7 +15,7 @@ _NOT_YET = """\
 The API is whole; this version does a part of it. It refuses the rest by name, as "not available in
 this version": locally with exit code 2, in a cluster with `Accepted=False`, reason `NotAvailable`.
 
-* `server`: runtimes other than OnnxRuntime and External, `instances` above 1, `batching`,
+* `server`: runtimes other than OnnxRuntime and External,
   `gpu.count` above 1; locally also `replicas` above 1 and `external.service`;
 * `scenarios`: kinds other than `singleStream`, `server` and `batch`;
 * `load`: `workers` above 1, pacing `Spin`, `tls`, headers; files of inputs come locally from

@@ -55,6 +55,8 @@ class Metrics:
         """Within the model."""
         self.batches: defaultdict[int, int] = defaultdict(int)
         """How often the model was run with so many samples."""
+        self.joined: defaultdict[int, int] = defaultdict(int)
+        """How often the model was run for so many requests at once."""
         self.is_ready = False
         self.pending = 0
         """Inference requests that wait or are computed."""
@@ -107,6 +109,10 @@ class Exposition:
         yield names.SERVER_COMPUTE, now.compute_seconds.filled(self._form(names.SERVER_COMPUTE))
         counts = _counts(batches, names.SERVER_BATCH.buckets)
         yield names.SERVER_BATCH, self._form(names.SERVER_BATCH).histogram(counts, samples)
+        joined = now.joined.copy()
+        requests = sum(count * times for count, times in joined.items())
+        counts = _counts(joined, names.SERVER_JOINED.buckets)
+        yield names.SERVER_JOINED, self._form(names.SERVER_JOINED).histogram(counts, requests)
 
     def _form(self, metric: Metric, *labels: str) -> Form:
         key = (metric.name, *labels)

@@ -23,6 +23,10 @@ class ServeOptions:
     model_name: str
     device: Device = Device.CPU
     threads: int = 1
+    instances: int = 1
+    max_batch_size: int = 0
+    """The most samples in a joined batch and in one request; 0: requests are never joined."""
+    max_delay_microseconds: int = 0
     host: str = "127.0.0.1"
     http_port: int = 0
     grpc_port: int = 0
@@ -121,6 +125,21 @@ OPTIONS: tuple[Option, ...] = (
         "device", _device, Device.CPU, "CPU, or GPU (CUDA; refused where it is not there).", "D"
     ),
     Option("threads", _whole(1, 1024), 1, "Threads within an operator.", "N"),
+    Option("instances", _whole(1, 64), 1, "Instances of the model, with threads each.", "N"),
+    Option(
+        "max_batch_size",
+        _whole(0, 4096),
+        0,
+        "Join requests along the batch axis, up to so many samples; 0: never join.",
+        "N",
+    ),
+    Option(
+        "max_delay_microseconds",
+        _whole(0, 60_000_000),
+        0,
+        "How long a request may wait for others to join it.",
+        "N",
+    ),
     Option("host", str, "127.0.0.1", "Address to listen on.", "ADDRESS"),
     Option("http_port", _whole(0, 65535), 0, "Port for HTTP; 0 takes a free one.", "PORT"),
     Option("grpc_port", _whole(0, 65535), 0, "Port for gRPC; 0 takes a free one.", "PORT"),

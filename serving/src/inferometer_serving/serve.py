@@ -8,12 +8,10 @@ person go to standard error.
 """
 
 import asyncio
-import gc
 import os
 import signal
 import sys
 import traceback
-from dataclasses import dataclass
 
 import orjson
 import structlog
@@ -21,14 +19,11 @@ import uvloop
 
 from inferometer_serving.errors import RefusedError
 from inferometer_serving.exits import EXIT_DONE, EXIT_FAILED, EXIT_REFUSED
-from inferometer_serving.freed_memory import keep_freed_memory
 from inferometer_serving.grpc.server import GrpcServer
 from inferometer_serving.http.server import HttpServer
-from inferometer_serving.model.engine import Engine, LoadedModel, WarmUp, load, warm_up
 from inferometer_serving.model.session import Interrupt
 from inferometer_serving.options import ServeOptions
 from inferometer_serving.service import Service
-from inferometer_serving.worker import Worker
 
 _CLOSE_SECONDS = 1.0
 _STOP_SECONDS = 3.0
@@ -59,13 +54,6 @@ def serve(options: ServeOptions) -> int:
     return EXIT_DONE
 
 
-@dataclass(frozen=True, slots=True)
-class _Loaded:
-    engine: Engine
-    model: LoadedModel
-    warm: WarmUp
-
-
 class _Process:
     """One run of a server."""
 
@@ -84,12 +72,12 @@ class _Process:
 
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, on_signal)
-        worker = Worker(loop)
+        service = Service(self._options, loop, self._interrupt)
         try:
-            await self._serve(Service(self._options, worker), stop, hurry)
+            await self._serve(service, stop, hurry)
         finally:
             self._interrupt.set()
-            if not worker.stop(_STOP_SECONDS):
+            if not service.stop(_STOP_SECONDS):
                 _leave_behind()
 
     async def _serve(self, service: Service, stop: asyncio.Event, hurry: asyncio.Event) -> None:
@@ -110,13 +98,14 @@ class _Process:
         finally:
             self._interrupt.set()
             service.drain()
-            await grpc.drain(0)
+            service.give_up()
+            await grpc.drain(_CLOSE_SECONDS)
             await http.close(_CLOSE_SECONDS)
         log.info("ended")
 
     async def _make_ready(self, service: Service, stop: asyncio.Event) -> bool:
         """Load and warm up beside the event loop; say whether that was not stopped."""
-        loading = asyncio.ensure_future(service.worker.call(lambda: self._load(service)))
+        loading = asyncio.ensure_future(service.load())
         stopping = asyncio.ensure_future(stop.wait())
         await asyncio.wait((loading, stopping), return_when=asyncio.FIRST_COMPLETED)
         if not loading.done():
@@ -124,10 +113,6 @@ class _Process:
             return False
         stopping.cancel()
         loaded = loading.result()
-        gc.collect()
-        gc.freeze()  # what is loaded stays: later collections need not look at it
-        keep_freed_memory()
-        service.become_ready(loaded.engine, loaded.warm)
         load_seconds = round(loaded.model.load_seconds, 6)
         warm_up_seconds = round(loaded.warm.seconds, 6)
         _tell({"event": "ready", "loadSeconds": load_seconds, "warmUpSeconds": warm_up_seconds})
@@ -140,12 +125,6 @@ class _Process:
             warm_up_seconds=warm_up_seconds,
         )
         return True
-
-    def _load(self, service: Service) -> _Loaded:
-        model = load(self._options, self._interrupt)
-        warm = warm_up(model, self._options)
-        engine = Engine(self._options.model_name, model, service.metrics)
-        return _Loaded(engine, model, warm)
 
     async def _drain(self, http: HttpServer, grpc: GrpcServer, hurry: asyncio.Event) -> None:
         """Let requests in flight end, for as long as they may, or until a second signal."""

@@ -1,24 +1,23 @@
-"""What is this server's state, and what does it tell of itself?"""
+"""What is this server's state, and how does its model come and go?"""
 
-import json
-import os
+import asyncio
+import gc
 from enum import Enum
 from importlib.metadata import version
+from time import monotonic
 from typing import Any
-from uuid import uuid4
 
-from inferometer_serving.errors import Refusal, RequestRefusedError
-from inferometer_serving.infer.request import RequestReader
-from inferometer_serving.infer.signature import TensorSpec
+import structlog
+
+from inferometer_serving.described import MODEL_VERSION
+from inferometer_serving.errors import ModelRefusedError, Refusal, RequestRefusedError, invalid
+from inferometer_serving.freed_memory import keep_freed_memory
 from inferometer_serving.metrics import Metrics
-from inferometer_serving.model.engine import Engine, WarmUp
-from inferometer_serving.options import Device, ServeOptions
+from inferometer_serving.model.session import Interrupt
+from inferometer_serving.options import ServeOptions
+from inferometer_serving.served import Accounts, Loaded, Served, load_and_warm
+from inferometer_serving.statistics import Statistics
 from inferometer_serving.worker import Worker
-
-MODEL_VERSION = "1"
-SERVER_NAME = "inferometer"
-_PLATFORM = "onnxruntime_onnx"
-_EXTENSIONS = ("binary_tensor_data", "model_configuration")
 
 
 class Phase(Enum):
@@ -26,71 +25,132 @@ class Phase(Enum):
 
     LOADING = "loading its model"
     READY = "ready"
+    UNLOADED = "without its model, which was unloaded: load it again"
     DRAINING = "draining: it ends once the requests in flight are answered"
 
 
 class Service:
     """The state that both protocols share. Everything here belongs to the event loop's thread."""
 
-    def __init__(self, options: ServeOptions, worker: Worker) -> None:
+    def __init__(
+        self, options: ServeOptions, loop: asyncio.AbstractEventLoop, interrupt: Interrupt
+    ) -> None:
         self.options = options
-        self.worker = worker
         self.version = version("inferometer")
         self.metrics = Metrics()
+        self.statistics = Statistics()
         self.phase = Phase.LOADING
-        self.inline_body_bytes = 0
-        self._engine: Engine | None = None
-        self._serving: tuple[Engine, RequestReader] | None = None
-        self._config: dict[str, Any] | None = None
+        self.reading = Worker(loop, "reading")
+        """Reads requests that would hold up the event loop."""
+        self._loop = loop
+        self._interrupt = interrupt
+        self._loading = Worker(loop, "loading")
+        self._changes = asyncio.Lock()
+        self._served: Served | None = None
+        self._leaving: Served | None = None
+        """The model before, while its last requests are answered."""
 
-    def become_ready(self, engine: Engine, warm: WarmUp) -> None:
-        """Serve inferences from now on, unless the server is already draining."""
-        self._engine = engine
-        self._config = model_config(self.options, engine, warm, self.version)
-        self.inline_body_bytes = warm.inline_body_bytes
-        if self.phase is Phase.LOADING:
-            self.phase = Phase.READY
-            self._serving = engine, RequestReader(engine.signature)
-            self.metrics.is_ready = True
+    async def load(self) -> Loaded:
+        """Load the model and serve it. Raises ModelRefusedError, and then changes nothing."""
+        options, interrupt = self.options, self._interrupt
+        async with self._changes:
+            loaded = await self._loading.call(lambda: load_and_warm(options, interrupt))
+            self._become_ready(loaded)
+            await self._let_go()
+            gc.collect()
+            gc.freeze()  # what is loaded stays: later collections need not look at it
+            keep_freed_memory()
+        return loaded
+
+    async def load_again(self, name: str, parameters: dict[str, Any]) -> None:
+        """Load the model anew from its file; the one before serves until then.
+
+        Raises RequestRefusedError where that cannot be.
+        """
+        self._check_name(name)
+        if parameters:
+            raise invalid(
+                f"The model was to be loaded with the parameters {', '.join(sorted(parameters))}: "
+                "this server's options are those that it was started with; send none."
+            )
+        if self.phase in (Phase.LOADING, Phase.DRAINING):
+            raise self.unavailable()
+        try:
+            await self.load()
+        except ModelRefusedError as error:
+            raise invalid(str(error)) from error
+        structlog.get_logger().info("loaded again", model=name)
+
+    async def unload(self, name: str) -> None:
+        """Serve the model no more, and return once its requests in flight are answered.
+
+        Raises RequestRefusedError for another model, and while the server loads or drains.
+        """
+        self._check_name(name)
+        if self.phase in (Phase.LOADING, Phase.DRAINING):
+            raise self.unavailable()
+        async with self._changes:
+            self._leaving, self._served = self._served, None
+            if self.phase is Phase.READY:
+                self.phase = Phase.UNLOADED
+            self.metrics.is_ready = False
+            await self._let_go()
+        structlog.get_logger().info("unloaded", model=name)
 
     def drain(self) -> None:
         """Take no new inferences from now on."""
         self.phase = Phase.DRAINING
-        self._serving = None
         self.metrics.is_ready = False
+
+    def give_up(self) -> None:
+        """Answer all inferences in flight by an error."""
+        error = RequestRefusedError(
+            Refusal.UNAVAILABLE, "The server ended before the model had computed this request."
+        )
+        for served in (self._served, self._leaving):
+            if served is not None:
+                served.give_up(error)
+
+    def stop(self, timeout_seconds: float) -> bool:
+        """End all threads; say whether they ended in time."""
+        until = monotonic() + timeout_seconds
+        ended = [each.stop(until - monotonic()) for each in (self.reading, self._loading)]
+        models = [each for each in (self._served, self._leaving) if each is not None]
+        ended += [each.instances.stop(until - monotonic()) for each in models]
+        return all(ended)
 
     @property
     def is_ready(self) -> bool:
         """Say whether inferences are served."""
         return self.phase is Phase.READY
 
-    def engine(self) -> tuple[Engine, RequestReader]:
+    @property
+    def pending(self) -> int:
+        """Return how many inference requests are read, wait for the model or are computed."""
+        computed = 0 if self._served is None else len(self._served.instances.asks)
+        leaving = 0 if self._leaving is None else len(self._leaving.instances.asks)
+        return self.reading.pending + computed + leaving
+
+    def served(self) -> Served:
         """Return what serves inferences. Raises RequestRefusedError unless the server is ready."""
-        if self._serving is None:
+        served = self._served
+        if served is None or self.phase is not Phase.READY:
             raise self.unavailable()
-        return self._serving
+        return served
+
+    def described(self) -> Served:
+        """Return the model to tell of. Raises RequestRefusedError where it is not loaded."""
+        if self._served is None:
+            raise self.unavailable()
+        return self._served
 
     def unavailable(self) -> RequestRefusedError:
         """Return the error for a request that comes too early or too late."""
         return RequestRefusedError(Refusal.UNAVAILABLE, f"The server is {self.phase.value}.")
 
-    @property
-    def pending(self) -> int:
-        """Return how many inference requests wait for the worker thread or are computed in it."""
-        return 0 if self.phase is Phase.LOADING else self.worker.pending
-
-    def runs_inline(self, body_bytes: int) -> bool:
-        """Say whether a request of this size is computed in the event loop: first come first."""
-        return body_bytes <= self.inline_body_bytes and self.worker.pending == 0
-
     def check_model(self, name: str, model_version: str) -> None:
-        """Raise RequestRefusedError unless this model is served."""
-        if name != self.options.model_name:
-            raise RequestRefusedError(
-                Refusal.NOT_FOUND,
-                f"The model '{name}' was asked for, but this server has only "
-                f"'{self.options.model_name}': name that one.",
-            )
+        """Raise RequestRefusedError unless this model is the one that is served here."""
+        self._check_name(name)
         if model_version not in ("", MODEL_VERSION):
             raise RequestRefusedError(
                 Refusal.NOT_FOUND,
@@ -98,83 +158,48 @@ class Service:
                 f"has only version {MODEL_VERSION}: name that one, or none.",
             )
 
-    def server_metadata(self) -> dict[str, Any]:
-        """Return the protocol's description of the server."""
-        return {"name": SERVER_NAME, "version": self.version, "extensions": list(_EXTENSIONS)}
+    def model_statistics(self) -> dict[str, Any]:
+        """Return the protocol's statistics of the model."""
+        told = self.statistics.told(self.options.model_name, MODEL_VERSION)
+        return {"model_stats": [told]}
 
-    def model_metadata(self) -> dict[str, Any]:
-        """Return the protocol's description of the model. Raises RequestRefusedError early on."""
-        if self._engine is None:
-            raise self.unavailable()
-        signature = self._engine.signature
-        return {
-            "name": self.options.model_name,
-            "versions": [MODEL_VERSION],
-            "platform": _PLATFORM,
-            "inputs": [_described(each) for each in signature.inputs],
-            "outputs": [_described(each) for each in signature.outputs],
-        }
+    def repository_index(self, *, only_ready: bool) -> list[dict[str, str]]:
+        """Return the protocol's list of models and their states."""
+        name = self.options.model_name
+        if self.is_ready:
+            return [{"name": name, "version": MODEL_VERSION, "state": "READY", "reason": ""}]
+        if only_ready:
+            return []
+        word = {Phase.LOADING: "LOADING", Phase.DRAINING: "UNLOADING"}.get(self.phase)
+        state = word or "UNAVAILABLE"
+        reason = self.phase.value
+        return [{"name": name, "version": MODEL_VERSION, "state": state, "reason": reason}]
 
-    def config(self) -> dict[str, Any]:
-        """Return the model's configuration. Raises RequestRefusedError early on."""
-        if self._config is None:
-            raise self.unavailable()
-        return self._config
+    def _become_ready(self, loaded: Loaded) -> None:
+        accounts = Accounts(self.metrics, self.statistics)
+        self._leaving = self._served
+        self._served = Served(self._loop, self.options, loaded, accounts, self.version)
+        if self.phase is not Phase.DRAINING:
+            self.phase = Phase.READY
+            self.metrics.is_ready = True
 
+    async def _let_go(self) -> None:
+        """Wait for the last requests of a model that is served no more, and free it."""
+        leaving = self._leaving
+        if leaving is None:
+            return
+        ended = asyncio.Event()
+        leaving.instances.retire(ended.set)
+        await ended.wait()
+        self._leaving = None
+        del leaving
+        gc.unfreeze()
+        gc.collect()
 
-def model_config(
-    options: ServeOptions, engine: Engine, warm: WarmUp, server_version: str
-) -> dict[str, Any]:
-    """Return the configuration in the form of Triton's ModelConfig message as JSON.
-
-    `max_batch_size` 0 is Triton's word for: requests are never joined, and shapes are whole.
-    """
-    signature = engine.signature
-    kind = "KIND_GPU" if options.device is Device.GPU else "KIND_CPU"
-    parameters = facts(options, engine, warm, server_version)
-    return {
-        "name": options.model_name,
-        "platform": _PLATFORM,
-        "backend": "onnxruntime",
-        "max_batch_size": 0,
-        "input": [_configured(each) for each in signature.inputs],
-        "output": [_configured(each) for each in signature.outputs],
-        "instance_group": [{"name": options.model_name, "kind": kind, "count": 1}],
-        "parameters": {key: {"string_value": value} for key, value in parameters.items()},
-    }
-
-
-def facts(
-    options: ServeOptions, engine: Engine, warm: WarmUp, server_version: str
-) -> dict[str, str]:
-    """Return what a measurement must tell of this server, each fact as text."""
-    session = engine.model.session
-    placed = session.placement
-    return {
-        "inferometer.server_version": server_version,
-        "inferometer.process_id": str(os.getpid()),
-        # In containers every server has the same process number.
-        "inferometer.instance_id": uuid4().hex,
-        "inferometer.model_sha256": engine.model.sha256,
-        "inferometer.external_data_sha256": json.dumps(engine.model.external_sha256),
-        "inferometer.runtime": "onnxruntime",
-        "inferometer.runtime_version": session.runtime_version,
-        "inferometer.device": options.device.value,
-        "inferometer.providers": ",".join(session.providers),
-        "inferometer.nodes_by_provider": json.dumps(placed.nodes_by_provider),
-        "inferometer.compute_nodes_fell_back": str(placed.compute_nodes_fell_back),
-        "inferometer.threads": str(options.threads),
-        "inferometer.warm_up_batch_sizes": ",".join(map(str, warm.batch_sizes)),
-        "inferometer.load_seconds": f"{engine.model.load_seconds:.6f}",
-        "inferometer.warm_up_seconds": f"{warm.seconds:.6f}",
-        "inferometer.inline_body_bytes": str(warm.inline_body_bytes),
-    }
-
-
-def _described(spec: TensorSpec) -> dict[str, Any]:
-    return {"name": spec.name, "datatype": spec.datatype.name, "shape": list(spec.shape)}
-
-
-def _configured(spec: TensorSpec) -> dict[str, Any]:
-    word = "STRING" if spec.datatype.item_bytes is None else spec.datatype.name
-    return {"name": spec.name, "data_type": f"TYPE_{word}", "dims": list(spec.shape)}
+    def _check_name(self, name: str) -> None:
+        if name != self.options.model_name:
+            raise RequestRefusedError(
+                Refusal.NOT_FOUND,
+                f"The model '{name}' was asked for, but this server has only "
+                f"'{self.options.model_name}': name that one.",
+            )

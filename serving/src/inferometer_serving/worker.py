@@ -1,4 +1,4 @@
-"""Who runs inferences that would hold up the event loop, and in which order?"""
+"""Who does what would hold up the event loop, beside inferences, and in which order?"""
 
 import asyncio
 import threading
@@ -16,10 +16,10 @@ class Worker:
     Jobs are given from the thread of the event loop, and their ends are told there.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, name: str) -> None:
         self._loop = loop
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
-        self._thread = threading.Thread(target=self._work, name="inference", daemon=True)
+        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
         self.pending = 0
         """Jobs given and not yet told as ended."""

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from functools import partial
-from time import perf_counter
+from time import monotonic_ns
 from typing import Any, assert_never
 
 import grpc  # type: ignore[import-untyped]  # ships no types
@@ -14,15 +14,20 @@ from tritonclient.grpc import (  # type: ignore[import-untyped]  # ships no type
     service_pb2 as messages,
 )
 
+from inferometer_serving.described import server_metadata
 from inferometer_serving.errors import Refusal, RequestRefusedError
-from inferometer_serving.grpc.tensors import inputs_of, outputs_of, reply_of
-from inferometer_serving.model.engine import Engine
+from inferometer_serving.grpc.tensors import inputs_of, outputs_of, parameters_of, reply_of
+from inferometer_serving.infer.ask import Ask
+from inferometer_serving.infer.tensors import Array
+from inferometer_serving.served import Served
 from inferometer_serving.service import Service
 
 Context = Any
 """grpc.aio.ServicerContext, for which grpc ships no types."""
 Message = Any
 """One of tritonclient's messages, likewise."""
+_READ_HERE_BYTES = 16384
+"""Typed contents of this size are read within some 0.1 ms; raw ones cost nothing to read."""
 
 
 class Calls:
@@ -50,32 +55,81 @@ class Calls:
 
     async def server_metadata(self, _request: Message) -> Message:
         """Describe the server."""
-        return ParseDict(self._service.server_metadata(), messages.ServerMetadataResponse())
+        told = server_metadata(self._service.version)
+        return ParseDict(told, messages.ServerMetadataResponse())
 
     async def model_metadata(self, request: Message) -> Message:
         """Describe the model."""
         self._service.check_model(request.name, request.version)
-        return ParseDict(self._service.model_metadata(), messages.ModelMetadataResponse())
+        told = self._service.described().metadata
+        return ParseDict(told, messages.ModelMetadataResponse())
 
     async def model_config(self, request: Message) -> Message:
         """Return the model's configuration, which holds the facts about this server."""
         self._service.check_model(request.name, request.version)
-        return ParseDict({"config": self._service.config()}, messages.ModelConfigResponse())
+        told = {"config": self._service.described().config}
+        return ParseDict(told, messages.ModelConfigResponse())
+
+    async def model_statistics(self, request: Message) -> Message:
+        """Return what was counted; no name stands for all models."""
+        if request.name:
+            self._service.check_model(request.name, request.version)
+        told = self._service.model_statistics()
+        return ParseDict(told, messages.ModelStatisticsResponse())
+
+    async def repository_index(self, request: Message) -> Message:
+        """List the models."""
+        told = {"models": self._service.repository_index(only_ready=request.ready)}
+        return ParseDict(told, messages.RepositoryIndexResponse())
+
+    async def load(self, request: Message) -> Message:
+        """Load the model anew."""
+        await self._service.load_again(request.model_name, dict(request.parameters))
+        return messages.RepositoryModelLoadResponse()
+
+    async def unload(self, request: Message) -> Message:
+        """Serve the model no more."""
+        await self._service.unload(request.model_name)
+        return messages.RepositoryModelUnloadResponse()
 
     async def infer(self, request: Message) -> Message:
         """Compute."""
-        started = perf_counter()
+        began_ns = monotonic_ns()
         service = self._service
         service.check_model(request.model_name, request.model_version)
-        engine, _ = service.engine()
-        call = partial(answer_infer, engine, request)
+        model = service.served()
+        is_inline = model.runs_inline(request.ByteSize())
+        read = partial(read_request, model, request, began_ns)
         try:
-            if service.runs_inline(request.ByteSize()):
-                service.metrics.queue_seconds.observe_none()
-                return call()
-            return await service.worker.call(partial(_after_waiting, service, started, call))
+            if is_inline or request.raw_input_contents or request.ByteSize() <= _READ_HERE_BYTES:
+                ask = read()
+            else:
+                ask = await service.reading.call(read)
+        except RequestRefusedError:
+            model.refused("grpc", began_ns)
+            raise
+        if is_inline:
+            return model.compute_now(ask)
+        return await self._computed(model, ask)
+
+    async def _computed(self, model: Served, ask: Ask[Message]) -> Message:
+        answered = asyncio.get_running_loop().create_future()
+
+        def done(answer: Message | None, error: Exception | None) -> None:
+            if answered.done():
+                return
+            if error is not None:
+                answered.set_exception(error)
+            else:
+                answered.set_result(answer)
+
+        ask.done = done
+        model.put(ask)
+        try:
+            return await answered
         finally:
-            service.metrics.request_seconds["grpc"].observe(perf_counter() - started)
+            if ask.done is not None:  # the client cancelled, or its connection is lost
+                model.instances.drop(ask)
 
     async def stream(self, requests: AsyncIterator[Message]) -> AsyncIterator[Message]:
         """Answer each request of a stream in turn; a refused one is answered by its error."""
@@ -110,17 +164,16 @@ class Calls:
         return messages.ModelStreamInferResponse(infer_response=reply)
 
 
-def _after_waiting(service: Service, started: float, call: Callable[[], Message]) -> Message:
-    service.metrics.queue_seconds.observe(perf_counter() - started)
-    return call()
+def read_request(model: Served, request: Message, began_ns: int) -> Ask[Message]:
+    """Return what a message asks for. Raises RequestRefusedError."""
+    specs = outputs_of(model.signature, request)
+    inputs = inputs_of(model.signature, request)
 
+    def write(results: list[Array]) -> Message:
+        return reply_of(model.name, request.id, specs, results)
 
-def answer_infer(engine: Engine, request: Message) -> Message:
-    """Return the reply to one inference request. Raises RequestRefusedError."""
-    specs = outputs_of(engine.signature, request)
-    inputs = inputs_of(engine.signature, request)
-    results = engine.infer([each.name for each in specs], inputs)
-    return reply_of(engine.model_name, request.id, specs, results)
+    names = [each.name for each in specs]
+    return model.ask("grpc", began_ns, inputs, names, parameters_of(request), write)
 
 
 def unary(

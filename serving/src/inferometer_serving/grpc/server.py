@@ -55,6 +55,10 @@ def _handlers(service: Service, draining: asyncio.Event) -> Any:
         "ServerMetadata": ("server_metadata", calls.server_metadata),
         "ModelMetadata": ("model_metadata", calls.model_metadata),
         "ModelConfig": ("config", calls.model_config),
+        "ModelStatistics": ("statistics", calls.model_statistics),
+        "RepositoryIndex": ("repository_index", calls.repository_index),
+        "RepositoryModelLoad": ("load", calls.load),
+        "RepositoryModelUnload": ("unload", calls.unload),
         "ModelInfer": ("infer", calls.infer),
     }
     described = messages.DESCRIPTOR.services_by_name["GRPCInferenceService"]

@@ -6,10 +6,11 @@ from tritonclient.grpc import (  # type: ignore[import-untyped]  # ships no type
     service_pb2 as messages,
 )
 
+from inferometer_serving.described import MODEL_VERSION
 from inferometer_serving.errors import invalid
+from inferometer_serving.infer.request import joined_by
 from inferometer_serving.infer.signature import Signature, TensorSpec
 from inferometer_serving.infer.tensors import Array, as_text, from_raw, from_values, to_raw
-from inferometer_serving.service import MODEL_VERSION
 
 Message = Any
 """One of tritonclient's messages, for which it ships no types."""
@@ -75,6 +76,22 @@ def reply_of(
         reply.outputs.add(name=spec.name, datatype=spec.datatype.name, shape=array.shape)
         reply.raw_output_contents.append(bytes(to_raw(spec.datatype, array)))
     return reply
+
+
+def parameters_of(request: Message) -> bytes:
+    """Return what requests must have in common to be joined, beside their tensors' shapes."""
+    if not request.parameters and not any(each.parameters for each in request.inputs):
+        return b""
+    given = {each.name: _values(each.parameters) for each in request.inputs}
+    given[""] = _values(request.parameters)
+    return joined_by(given)
+
+
+def _values(parameters: Any) -> dict[str, object]:
+    return {
+        key: getattr(each, each.WhichOneof("parameter_choice") or "", None)
+        for key, each in parameters.items()
+    }
 
 
 def _typed(spec: TensorSpec, shape: tuple[int, ...], tensor: Message) -> Array:

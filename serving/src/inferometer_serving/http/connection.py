@@ -5,9 +5,9 @@ and reading pauses once that holds enough.
 """
 
 import asyncio
+from collections.abc import Coroutine
 from enum import Enum
 from http import HTTPStatus
-from time import perf_counter
 from typing import Protocol, cast
 
 from typing_extensions import override
@@ -16,9 +16,10 @@ from inferometer_serving.errors import RequestRefusedError
 from inferometer_serving.http.body import ChunkedBody
 from inferometer_serving.http.errors import HttpError
 from inferometer_serving.http.head import HEAD_END, MAX_HEAD_BYTES, Head, head_too_large, parse_head
-from inferometer_serving.http.infer import answer_infer
+from inferometer_serving.http.infer import Answer
+from inferometer_serving.http.inference import Inference
 from inferometer_serving.http.outbox import Outbox
-from inferometer_serving.http.pages import page
+from inferometer_serving.http.pages import changed, page
 from inferometer_serving.http.reply import Reply, head_of, refusal_reply
 from inferometer_serving.http.routes import Endpoint, Route
 from inferometer_serving.http.sized_body import SizedBody
@@ -37,7 +38,7 @@ class Stage(Enum):
     HEAD = "a request's head"
     BODY = "a body of known length"
     CHUNKS = "a body in chunks"
-    WORKER = "an inference in the worker thread"
+    AWAY = "an inference, or a change of the model, elsewhere"
     END = "the client's end, after the last answer"
 
 
@@ -61,6 +62,9 @@ class Owner(Protocol):
     def closed(self, connection: "HttpConnection") -> None:
         """Learn that a connection is gone."""
 
+    def begin(self, work: Coroutine[None, None, None]) -> None:
+        """Run something beside the connections until it is done."""
+
 
 class HttpConnection(asyncio.BufferedProtocol):
     """One client's connection."""
@@ -70,14 +74,13 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._service = owner.service
         metrics = owner.service.metrics
         self._requests = metrics.requests
-        self._request_seconds = metrics.request_seconds["http"]
-        self._queue_seconds = metrics.queue_seconds
         self._transport: asyncio.Transport | None = None
         self._stage = Stage.HEAD
         self._buffer = b""
         self._head: Head | None = None
         self._sized = SizedBody()
         self._chunked: ChunkedBody | None = None
+        self._inference: Inference | None = None
         self._may_write = True
         self.waiting_since: float | None = None
         """When the last piece of an unfinished request came, by the loop's clock."""
@@ -85,7 +88,7 @@ class HttpConnection(asyncio.BufferedProtocol):
     @property
     def is_busy(self) -> bool:
         """Say whether a request has begun and is not yet answered."""
-        return self._stage in (Stage.BODY, Stage.CHUNKS, Stage.WORKER)
+        return self._stage in (Stage.BODY, Stage.CHUNKS, Stage.AWAY)
 
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -97,6 +100,9 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._transport = None
         self._stage = Stage.END
         self._buffer = b""
+        if self._inference is not None:
+            self._inference.drop()
+            self._inference = None
         self._owner.closed(self)
 
     @override
@@ -134,7 +140,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             case Stage.CHUNKS:
                 self._take_chunks(data)
                 self._serve()
-            case Stage.WORKER:
+            case Stage.AWAY:
                 self._buffer += data
                 if len(self._buffer) > _READ_AHEAD_BYTES and self._transport is not None:
                     self._transport.pause_reading()
@@ -227,58 +233,63 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._send_reply(head, "none", refusal_reply(route))
         elif route.endpoint is Endpoint.INFER:
             self._infer(head, route, body)
+        elif route.endpoint in (Endpoint.LOAD, Endpoint.UNLOAD):
+            self._change(head, route, body)
         else:
-            reply = page(self._service, self._owner.exposition, route)
+            reply = page(self._service, self._owner.exposition, route, body)
             self._send_reply(head, route.endpoint.value, reply)
 
     def _infer(self, head: Head, route: Route, body: Raw) -> None:
-        started = perf_counter()
         service = self._service
-        limit_bytes = service.options.max_body_bytes
         try:
             service.check_model(route.model_name, route.model_version)
-            engine, reader = service.engine()
+            inference = Inference(service, service.served(), head)
         except RequestRefusedError as error:
             self._send_reply(head, Endpoint.INFER.value, refusal_reply(error))
             return
-        if head.body_encoding is None and service.runs_inline(len(body)):
-            self._queue_seconds.observe_none()
-            status, parts = answer_infer(engine, reader, head, body, limit_bytes)
-            self._sent(head, started, status, parts)
+        answer = inference.now(body)
+        if answer is not None:
+            self._send(head, "infer", *answer)
             return
-        self._stage = Stage.WORKER
+        self._stage = Stage.AWAY
+        self._inference = inference
+        inference.later(body, lambda answer: self._back(head, "infer", answer))
 
-        def call() -> tuple[int, list[Raw]]:
-            if self._transport is None:  # nobody is left to hear the answer
-                return 499, []
-            self._queue_seconds.observe(perf_counter() - started)
-            return answer_infer(engine, reader, head, body, limit_bytes)
+    def _change(self, head: Head, route: Route, body: Raw) -> None:
+        """Load or unload the model, and answer once that is done."""
+        self._stage = Stage.AWAY
 
-        def done(result: tuple[int, list[Raw]] | None, error: BaseException | None) -> None:
-            if result is None:
-                raise error or RuntimeError("the worker thread gave no answer")
-            self._stage = Stage.HEAD if self._transport is not None else Stage.END
-            self._sent(head, started, *result)
-            if self._transport is not None and self._stage is Stage.HEAD and self._may_write:
-                self._transport.resume_reading()
-                self._serve()
+        async def change() -> None:
+            reply = await changed(self._service, route, bytes(body))
+            keep_alive = self._keeps_alive(head)
+            parts: list[Raw] = [head_of(reply, keep_alive=keep_alive), *reply.body]
+            self._back(head, route.endpoint.value, (reply.status, parts))
 
-        service.worker.submit(call, done)
+        self._owner.begin(change())
 
-    def _sent(self, head: Head, started: float, status: int, parts: list[Raw]) -> None:
-        self._send(head, "infer", status, parts)
-        self._request_seconds.observe(perf_counter() - started)
+    def _back(self, head: Head, endpoint: str, answer: Answer) -> None:
+        """Send an answer that took a while, and go on with what was sent ahead meanwhile."""
+        self._inference = None
+        self._stage = Stage.HEAD if self._transport is not None else Stage.END
+        self._send(head, endpoint, *answer)
+        if self._transport is not None and self._stage is Stage.HEAD and self._may_write:
+            self._transport.resume_reading()
+            self._serve()
 
     def _send_reply(self, head: Head, endpoint: str, reply: Reply) -> None:
-        keep_alive = head.keep_alive and self._service.phase is not Phase.DRAINING
-        parts: list[Raw] = [head_of(reply, keep_alive=keep_alive), *reply.body]
+        parts: list[Raw] = [head_of(reply, keep_alive=self._keeps_alive(head))]
+        if not head.is_for_head_only:
+            parts += reply.body
         self._send(head, endpoint, reply.status, parts)
 
     def _send(self, head: Head, endpoint: str, status: int, parts: list[Raw]) -> None:
         self._requests["http", endpoint, status] += 1
         self._write(parts)
-        if not head.keep_alive or self._service.phase is Phase.DRAINING:
+        if not self._keeps_alive(head):
             self._end()
+
+    def _keeps_alive(self, head: Head) -> bool:
+        return head.keep_alive and self._service.phase is not Phase.DRAINING
 
     def _write(self, parts: list[Raw]) -> None:
         if self._transport is not None:

@@ -22,6 +22,8 @@ class Head:
 
     route: Route | HttpError
     """Where it goes, or why it goes nowhere: such a request keeps its connection."""
+    is_for_head_only: bool
+    """Whether the answer must have no body (HEAD)."""
     keep_alive: bool
     content_length: int
     """0 where there is no body; unknown, and 0, where the body is chunked."""
@@ -58,6 +60,7 @@ def parse_head(head: bytes, max_body_bytes: int) -> Head:
         raise HttpError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, too_large(max_body_bytes))
     return Head(
         route=_route(found[1].decode(), found[2].decode()),
+        is_for_head_only=found[1] == b"HEAD",
         keep_alive="close" not in connection if is_new else "keep-alive" in connection,
         content_length=content_length,
         is_chunked=is_chunked,

@@ -1,9 +1,11 @@
-"""How is one inference request over HTTP answered, from its body's bytes to the reply's?"""
+"""How is one inference request over HTTP read, and how is its answer written?"""
 
+from collections.abc import Callable, Sequence
 from http import HTTPStatus
 
 import structlog
 
+from inferometer_serving.described import MODEL_VERSION
 from inferometer_serving.errors import RequestRefusedError, invalid
 from inferometer_serving.http.body import compress, decompress
 from inferometer_serving.http.head import Head
@@ -15,11 +17,13 @@ from inferometer_serving.http.reply import (
     head_of,
     refusal_reply,
 )
-from inferometer_serving.infer.plan import raw_request
-from inferometer_serving.infer.request import RequestReader
-from inferometer_serving.infer.tensors import Raw
-from inferometer_serving.model.engine import Engine
-from inferometer_serving.service import MODEL_VERSION
+from inferometer_serving.infer.ask import Ask
+from inferometer_serving.infer.plan import InferenceRequest, raw_request
+from inferometer_serving.infer.tensors import Array, Raw
+from inferometer_serving.served import Served
+
+Answer = tuple[int, list[Raw]]
+"""A status, and the bytes of a whole answer."""
 
 _OK = HTTPStatus.OK.value
 _COMPRESS_FROM_BYTES = 1024
@@ -28,36 +32,56 @@ _JOIN_UP_TO_BYTES = 65536
 """Parts that are smaller together go out as one: a copy is cheaper than a longer system call."""
 
 
-def answer_infer(
-    engine: Engine, reader: RequestReader, head: Head, body: Raw, max_body_bytes: int
-) -> tuple[int, list[Raw]]:
-    """Return the status and the bytes that answer a request; errors become answers too."""
-    try:
-        return _OK, _answer(engine, reader, head, body, max_body_bytes)
-    except RequestRefusedError as error:
-        reply = refusal_reply(error)
-    except Exception as error:  # noqa: BLE001 - one request's fault must not end the server
-        structlog.get_logger().error("request failed", error=repr(error))
-        reply = error_reply(
-            HTTPStatus.INTERNAL_SERVER_ERROR, f"The server failed on this request: {error!r}."
-        )
-    return reply.status, [head_of(reply, keep_alive=head.keep_alive), *reply.body]
+def read_request(
+    model: Served,
+    head: Head,
+    body: Raw,
+    max_body_bytes: int,
+    began_ns: int,
+    keeps_alive: Callable[[], bool],
+) -> Ask[Answer]:
+    """Return what a body asks for. Raises RequestRefusedError.
 
-
-def _answer(
-    engine: Engine, reader: RequestReader, head: Head, body: Raw, max_body_bytes: int
-) -> list[Raw]:
+    `keeps_alive` says, once the answer is written, whether its connection may stay.
+    """
     if head.body_encoding is not None:
         body = decompress(body, head.body_encoding, max_body_bytes)
     document, raw = split(body, head.json_bytes)
     is_raw = head.json_bytes == 0
-    request = raw_request(engine.signature, len(raw)) if is_raw else reader.read(document)
+    request = raw_request(model.signature, len(raw)) if is_raw else model.reader.read(document)
     plan = request.plan
-    results = engine.infer(plan.output_names, plan.tensors(request.data, raw))
-    form = plan.answer_form(engine.model_name, MODEL_VERSION, results)
+
+    def write(results: list[Array]) -> Answer:
+        is_kept = head.keep_alive and keeps_alive()
+        return _OK, _answer(model.name, request, results, head.reply_encoding, keep_alive=is_kept)
+
+    tensors = plan.tensors(request.data, raw)
+    return model.ask("http", began_ns, tensors, plan.output_names, plan.parameters, write)
+
+
+def error_answer(error: Exception, *, keep_alive: bool) -> Answer:
+    """Return the answer to a request that failed, by whoever's fault."""
+    if isinstance(error, RequestRefusedError):
+        reply = refusal_reply(error)
+    else:
+        structlog.get_logger().error("request failed", error=repr(error))
+        reply = error_reply(
+            HTTPStatus.INTERNAL_SERVER_ERROR, f"The server failed on this request: {error!r}."
+        )
+    return reply.status, [head_of(reply, keep_alive=keep_alive), *reply.body]
+
+
+def _answer(
+    model_name: str,
+    request: InferenceRequest,
+    results: Sequence[Array],
+    encoding: str | None,
+    *,
+    keep_alive: bool,
+) -> list[Raw]:
+    form = request.plan.answer_form(model_name, MODEL_VERSION, results)
     written, binary = form.fill(request.request_id, results)
     parts: list[Raw] = [written, *binary]
-    encoding = head.reply_encoding
     if encoding is not None:
         parts, encoding = _compressed(parts, encoding)
     body_bytes = sum(map(len, parts))
@@ -65,7 +89,7 @@ def _answer(
         _OK,
         BINARY if binary else JSON,
         body_bytes,
-        keep_alive=head.keep_alive,
+        keep_alive=keep_alive,
         json_bytes=len(written) if binary else None,
         encoding=encoding,
     )

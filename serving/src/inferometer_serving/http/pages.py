@@ -3,25 +3,47 @@
 from http import HTTPStatus
 from typing import Any, Literal, assert_never
 
+import orjson
+import structlog
+
 from inferometer_api.exposition import CONTENT_TYPE
-from inferometer_serving.errors import RequestRefusedError
-from inferometer_serving.http.reply import Reply, json_reply, refusal_reply
+from inferometer_serving.described import server_metadata
+from inferometer_serving.errors import RequestRefusedError, invalid
+from inferometer_serving.http.reply import Reply, error_reply, json_reply, refusal_reply
 from inferometer_serving.http.routes import Endpoint, Route
+from inferometer_serving.infer.tensors import Raw
 from inferometer_serving.metrics import Exposition
 from inferometer_serving.service import Service
 
 
-def page(service: Service, exposition: Exposition, route: Route) -> Reply:
-    """Return the answer of an endpoint other than infer."""
+def page(service: Service, exposition: Exposition, route: Route, body: Raw) -> Reply:
+    """Return the answer of an endpoint that computes nothing and changes nothing."""
     try:
         if route.model_name:
             service.check_model(route.model_name, route.model_version)
-        return _page(service, exposition, route.endpoint)
+        return _page(service, exposition, route.endpoint, body)
     except RequestRefusedError as error:
         return refusal_reply(error)
 
 
-def _page(service: Service, exposition: Exposition, endpoint: Endpoint) -> Reply:
+async def changed(service: Service, route: Route, body: bytes) -> Reply:
+    """Load or unload the model as was asked, and return the answer."""
+    try:
+        parameters = _members("parameters", _members("request", body).get("parameters") or {})
+        if route.endpoint is Endpoint.LOAD:
+            await service.load_again(route.model_name, parameters)
+        else:
+            await service.unload(route.model_name)
+    except RequestRefusedError as error:
+        return refusal_reply(error)
+    except Exception as error:  # noqa: BLE001 - one request's fault must not end the server
+        structlog.get_logger().error("request failed", error=repr(error))
+        sentence = f"The server failed on this request: {error!r}."
+        return error_reply(HTTPStatus.INTERNAL_SERVER_ERROR, sentence)
+    return Reply(HTTPStatus.OK, b"application/json", [])
+
+
+def _page(service: Service, exposition: Exposition, endpoint: Endpoint, body: Raw) -> Reply:
     match endpoint:
         case Endpoint.LIVE:
             return json_reply({"live": True})
@@ -32,24 +54,30 @@ def _page(service: Service, exposition: Exposition, endpoint: Endpoint) -> Reply
         case Endpoint.METRICS:
             service.metrics.pending = service.pending
             return Reply(HTTPStatus.OK, CONTENT_TYPE.encode(), [exposition.text()])
-        case Endpoint.INFER:
-            raise ValueError("an inference is no page")
-        case Endpoint.SERVER | Endpoint.MODEL | Endpoint.CONFIG:
+        case Endpoint.INDEX:
+            only_ready = _members("request", bytes(body)).get("ready") is True
+            return json_reply(service.repository_index(only_ready=only_ready))
+        case Endpoint.INFER | Endpoint.LOAD | Endpoint.UNLOAD:
+            raise ValueError(f"{endpoint.value} is no page")
+        case Endpoint.SERVER | Endpoint.MODEL | Endpoint.CONFIG | Endpoint.STATISTICS:
             return json_reply(_description(service, endpoint))
         case _:
             assert_never(endpoint)
 
 
 def _description(
-    service: Service, endpoint: Literal[Endpoint.SERVER, Endpoint.MODEL, Endpoint.CONFIG]
+    service: Service,
+    endpoint: Literal[Endpoint.SERVER, Endpoint.MODEL, Endpoint.CONFIG, Endpoint.STATISTICS],
 ) -> dict[str, Any]:
     match endpoint:
         case Endpoint.SERVER:
-            return service.server_metadata()
+            return server_metadata(service.version)
         case Endpoint.MODEL:
-            return service.model_metadata()
+            return service.described().metadata
         case Endpoint.CONFIG:
-            return service.config()
+            return service.described().config
+        case Endpoint.STATISTICS:
+            return service.model_statistics()
         case _:
             assert_never(endpoint)
 
@@ -59,3 +87,17 @@ def _ready(service: Service, document: dict[str, object]) -> Reply:
         return json_reply(document)
     document["error"] = str(service.unavailable())
     return json_reply(document, HTTPStatus.SERVICE_UNAVAILABLE)
+
+
+def _members(what: str, value: object) -> dict[str, Any]:
+    """Return the members of an object, or of a body, which may be empty.
+
+    Raises RequestRefusedError.
+    """
+    try:
+        members = orjson.loads(value or b"{}") if isinstance(value, bytes) else value
+    except orjson.JSONDecodeError as error:
+        raise invalid(f"The request's JSON cannot be read: {error}.") from error
+    if not isinstance(members, dict):
+        raise invalid(f"The {what} is no JSON object: send an object, or nothing.")
+    return members

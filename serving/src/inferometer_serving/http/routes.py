@@ -18,6 +18,10 @@ class Endpoint(Enum):
     MODEL_READY = "model_ready"
     CONFIG = "config"
     INFER = "infer"
+    STATISTICS = "statistics"
+    INDEX = "repository_index"
+    LOAD = "load"
+    UNLOAD = "unload"
     METRICS = "metrics"
 
 
@@ -34,17 +38,22 @@ _WITHOUT_MODEL = {
     "/v2/health/live": Endpoint.LIVE,
     "/v2/health/ready": Endpoint.READY,
     "/v2": Endpoint.SERVER,
+    "/v2/models/stats": Endpoint.STATISTICS,
+    "/v2/repository/index": Endpoint.INDEX,
     "/metrics": Endpoint.METRICS,
 }
 _OF_A_MODEL = {
     "": Endpoint.MODEL,
     "ready": Endpoint.MODEL_READY,
     "config": Endpoint.CONFIG,
+    "stats": Endpoint.STATISTICS,
     "infer": Endpoint.INFER,
 }
-_NOT_HERE = ("repository", "systemsharedmemory", "cudasharedmemory", "trace", "logging")
+_OF_THE_REPOSITORY = {"load": Endpoint.LOAD, "unload": Endpoint.UNLOAD}
+_POSTED = (Endpoint.INFER, Endpoint.INDEX, Endpoint.LOAD, Endpoint.UNLOAD)
+_NOT_HERE = ("systemsharedmemory", "cudasharedmemory", "trace", "logging")
 """Triton's extensions, by the first part of their path behind /v2."""
-_NOT_HERE_OF_A_MODEL = ("stats", "trace", "generate", "generate_stream")
+_NOT_HERE_OF_A_MODEL = ("trace", "generate", "generate_stream")
 
 
 def route(method: str, target: str) -> Route:
@@ -55,8 +64,8 @@ def route(method: str, target: str) -> Route:
     """
     path = target.partition("?")[0].rstrip("/")
     found = _find(path)
-    allowed = "POST" if found.endpoint is Endpoint.INFER else "GET"
-    if method != allowed:
+    allowed = "POST" if found.endpoint in _POSTED else "GET"
+    if method != allowed and (method, allowed) != ("HEAD", "GET"):
         raise HttpError(
             HTTPStatus.METHOD_NOT_ALLOWED, f"{path} was asked for by {method}: use {allowed}."
         )
@@ -69,8 +78,8 @@ def _find(path: str) -> Route:
         return Route(endpoint)
     parts = path.split("/")
     match parts[1:]:
-        case ["v2", "models", "stats"]:
-            raise _not_here(path)
+        case ["v2", "repository", "models", name, change] if name and change in _OF_THE_REPOSITORY:
+            return Route(_OF_THE_REPOSITORY[change], urllib.parse.unquote(name))
         case ["v2", "models", name, "versions", version, *rest] if name and version:
             return _of_model(path, name, version, rest)
         case ["v2", "models", name, *rest] if name:
@@ -99,8 +108,8 @@ def _unknown(path: str) -> HttpError:
     return HttpError(
         HTTPStatus.NOT_FOUND,
         f"{path or '/'} was asked for, which is no endpoint of this server: it has "
-        "/v2, /v2/health/live, /v2/health/ready, /v2/models/NAME with /ready, /config and /infer, "
-        "and /metrics.",
+        "/v2, /v2/health/live, /v2/health/ready, /v2/models/NAME with /ready, /config, /stats and "
+        "/infer, /v2/repository/index, /v2/repository/models/NAME/load and /unload, and /metrics.",
     )
 
 

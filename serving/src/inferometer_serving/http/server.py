@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from collections.abc import Coroutine
 from contextlib import suppress
 
 from typing_extensions import override
@@ -33,6 +34,7 @@ class HttpServer(Owner):
         self.outbox = Outbox(loop)
         self.receive_buffer = memoryview(bytearray(_RECEIVE_BYTES))
         self._connections: set[HttpConnection] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
         self._drained = asyncio.Event()
         self._empty = asyncio.Event()
@@ -88,6 +90,12 @@ class HttpServer(Owner):
             self._empty.set()
         if self.service.phase is Phase.DRAINING:
             self._notice_drained()
+
+    @override
+    def begin(self, work: Coroutine[None, None, None]) -> None:
+        task = self.loop.create_task(work)
+        self._tasks.add(task)  # the loop itself holds it but weakly
+        task.add_done_callback(self._tasks.discard)
 
     def _notice_drained(self) -> None:
         if not any(each.is_busy for each in self._connections):

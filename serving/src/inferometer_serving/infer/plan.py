@@ -42,6 +42,8 @@ class InferencePlan:
 
     inputs: tuple[PlannedInput, ...]
     outputs: tuple[PlannedOutput, ...]
+    parameters: bytes = b""
+    """What requests must have in common to be joined, beside their tensors' shapes."""
     output_names: list[str] = field(init=False)
     binary_bytes: int = field(init=False)
     is_binary: bool = field(init=False)

@@ -5,6 +5,7 @@ their form, and what a form asks for is read once and kept. Tensors and ids are 
 a request that is kept whole because its tensors are all behind the JSON.
 """
 
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import orjson
@@ -22,6 +23,7 @@ from inferometer_serving.infer.signature import Shape, Signature
 T = TypeVar("T")
 
 _KEPT = 1024
+_OF_THE_WIRE = frozenset({"binary_data_output", "binary_data_size", "binary_data"})
 _LONGEST_KEPT_BYTES = 4096
 
 
@@ -70,10 +72,35 @@ class RequestReader:
     def _plan(self, members: dict[str, Any]) -> InferencePlan:
         wants_binary = _flag(_parameters("The request", "", members), "binary_data_output")
         inputs = _inputs(self._signature, members.get("inputs"))
+        parameters = joined_by(_all_parameters(members))
         asked = members.get("outputs")
         if asked is None or asked == []:
-            return InferencePlan(inputs, self._all_outputs[wants_binary])
-        return InferencePlan(inputs, _outputs(self._signature, asked, default_binary=wants_binary))
+            return InferencePlan(inputs, self._all_outputs[wants_binary], parameters)
+        outputs = _outputs(self._signature, asked, default_binary=wants_binary)
+        return InferencePlan(inputs, outputs, parameters)
+
+
+def joined_by(parameters: Mapping[str, Mapping[str, object]]) -> bytes:
+    """Return what requests must have in common to be joined: their parameters.
+
+    `parameters` are those of the request itself, under no name, and those of its inputs. Only those
+    that say how tensors travel do not count.
+    """
+    counted = {
+        name: {key: value for key, value in each.items() if key not in _OF_THE_WIRE}
+        for name, each in parameters.items()
+    }
+    counted = {name: each for name, each in counted.items() if each}
+    return orjson.dumps(counted, option=orjson.OPT_SORT_KEYS) if counted else b""
+
+
+def _all_parameters(members: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the parameters of a request that was read and found right."""
+    found: dict[str, dict[str, Any]] = {
+        each["name"]: each.get("parameters") or {} for each in members["inputs"]
+    }
+    found[""] = members.get("parameters") or {}
+    return found
 
 
 def _keep(kept: dict[bytes, T], key: bytes, value: T) -> None:

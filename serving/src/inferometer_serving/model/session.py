@@ -238,3 +238,9 @@ def _array(value: Any) -> Array:
         return array
     raw = ctypes.string_at(value.data_ptr(), value.tensor_size_in_bytes())
     return np.frombuffer(raw, dtype=DATATYPES["BF16"].dtype).reshape(value.shape())
+
+
+def reason_of(error: Exception) -> str:
+    """Return ONNX Runtime's words without its codes, as a sentence."""
+    words = " ".join(str(error).partition("] : ")[2].split()) or repr(error)
+    return words[:400].rstrip(".") + "."

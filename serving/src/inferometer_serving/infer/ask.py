@@ -1,0 +1,55 @@
+"""What is one inference request, once it is read, and whom is its answer told?"""
+
+from collections.abc import Callable, Hashable
+from time import monotonic_ns
+from typing import Generic, TypeVar
+
+from inferometer_serving.infer.tensors import Array
+
+T = TypeVar("T")
+
+Done = Callable[[T | None, Exception | None], None]
+"""Called once in the event loop, with an answer or with why there is none."""
+
+
+class Ask(Generic[T]):
+    """One request that was read and checked, on its way through the model."""
+
+    __slots__ = (
+        "began_ns",
+        "done",
+        "inputs",
+        "key",
+        "output_names",
+        "protocol",
+        "read_ns",
+        "samples",
+        "waits_since_ns",
+        "write",
+    )
+
+    def __init__(  # noqa: PLR0913 - each is one fact of the request, and named
+        self,
+        *,
+        protocol: str,
+        began_ns: int,
+        inputs: dict[str, Array],
+        output_names: list[str],
+        samples: int,
+        key: Hashable,
+        write: Callable[[list[Array]], T],
+    ) -> None:
+        self.protocol = protocol
+        self.began_ns = began_ns
+        """When its last byte was here, by the monotonic clock."""
+        self.inputs = inputs
+        self.output_names = output_names
+        self.samples = samples
+        self.key = key
+        """Requests with equal keys may be joined."""
+        self.write = write
+        """Makes the answer of the outputs, in whichever thread computed them."""
+        self.done: Done[T] | None = None
+        """Taken away once it was called, or once nobody waits for the answer."""
+        self.waits_since_ns = monotonic_ns()
+        self.read_ns = self.waits_since_ns - began_ns

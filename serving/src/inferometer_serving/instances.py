@@ -1,0 +1,115 @@
+"""Who computes the requests that would hold up the event loop, and in which order?
+
+Each instance is a thread with a session of its own. Whichever is free takes the next batch by
+itself: an instance never waits for the event loop between two batches.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from time import monotonic, monotonic_ns
+from typing import Any
+
+from inferometer_serving.batching.batcher import Batcher
+from inferometer_serving.infer.ask import Ask
+from inferometer_serving.model.engine import Engine, Execution
+
+Told = Callable[[list[Execution]], None]
+
+
+class Instances:
+    """The instances of one loaded model. Its methods belong to the event loop's thread."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        engines: Sequence[Engine],
+        batcher: Batcher[Ask[Any]],
+        told: Told,
+    ) -> None:
+        self._loop = loop
+        self._batcher = batcher
+        self._told = told
+        self._changed = threading.Condition()
+        self.is_retired = False
+        """Whether nothing may be put any more."""
+        self._then: Callable[[], None] | None = None
+        self._running = len(engines)
+        self.asks: set[Ask[Any]] = set()
+        """What was put and is not yet told."""
+        self._threads = [
+            threading.Thread(
+                target=self._work, args=(engine,), name=f"instance-{number}", daemon=True
+            )
+            for number, engine in enumerate(engines)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def put(self, ask: Ask[Any]) -> None:
+        """Let a request wait for an instance; its end is told in the event loop."""
+        self.asks.add(ask)
+        with self._changed:
+            if self._batcher.put(ask, ask.key, ask.samples, monotonic_ns()):
+                self._changed.notify()
+
+    def drop(self, ask: Ask[Any]) -> None:
+        """Forget a request whose client has gone, unless it is already computed."""
+        ask.done = None
+        with self._changed:
+            waited = self._batcher.drop(ask)
+        if waited:
+            self.asks.discard(ask)
+
+    def retire(self, then: Callable[[], None] | None = None) -> None:
+        """Let the threads end once nothing waits any more, and call `then` afterwards."""
+        if then is not None and not self._running:
+            then()
+            return
+        self._then = then
+        with self._changed:
+            self.is_retired = True
+            self._changed.notify_all()
+
+    def stop(self, timeout_seconds: float) -> bool:
+        """Retire, and say whether all threads ended in time."""
+        self.retire()
+        until = monotonic() + timeout_seconds
+        for thread in self._threads:
+            thread.join(max(0.0, until - monotonic()))
+        return not any(thread.is_alive() for thread in self._threads)
+
+    def _work(self, engine: Engine) -> None:
+        with suppress(RuntimeError):  # the loop has ended: nobody is left to be told
+            while batch := self._next():
+                done = engine.compute(batch)
+                self._loop.call_soon_threadsafe(self._tell, done)
+                del batch, done  # no tensor is held while waiting
+            self._loop.call_soon_threadsafe(self._ended)
+
+    def _next(self) -> list[Ask[Any]]:
+        """Return the next batch once one is ready; nothing once retired."""
+        with self._changed:
+            while True:
+                now_ns = monotonic_ns()
+                batch = self._batcher.take(now_ns)
+                due_ns = self._batcher.due_ns()
+                if batch:
+                    if due_ns is not None:
+                        self._changed.notify()  # to whom is left: another instance may be free
+                    return batch
+                if self.is_retired and due_ns is None:
+                    self._changed.notify_all()
+                    return []
+                self._changed.wait(None if due_ns is None else (due_ns - now_ns) / 1e9)
+
+    def _ended(self) -> None:
+        self._running -= 1
+        if not self._running and self._then is not None:
+            self._then()
+
+    def _tell(self, done: list[Execution]) -> None:
+        for execution in done:
+            self.asks.difference_update(execution.asks)
+        self._told(done)

@@ -1,0 +1,108 @@
+"""What does the server count for the protocol's statistics extension?
+
+Everything is counted in the event loop, once an answer is there, so each figure has one writer.
+"""
+
+import time
+from collections import defaultdict
+from typing import Any
+
+from inferometer_serving.model.engine import Execution
+
+
+class Duration:
+    """How often something happened, and how long it took in all."""
+
+    __slots__ = ("count", "total_ns")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.total_ns = 0
+
+    def add(self, ns: int) -> None:
+        """Count one."""
+        self.count += 1
+        self.total_ns += ns
+
+    def told(self) -> dict[str, int]:
+        """Return it as the protocol writes it."""
+        return {"count": self.count, "ns": self.total_ns}
+
+
+class _Parts:
+    """The three parts of computing."""
+
+    __slots__ = ("infer", "input", "output")
+
+    def __init__(self) -> None:
+        self.input = Duration()
+        self.infer = Duration()
+        self.output = Duration()
+
+    def told(self) -> dict[str, dict[str, int]]:
+        return {
+            "compute_input": self.input.told(),
+            "compute_infer": self.infer.told(),
+            "compute_output": self.output.told(),
+        }
+
+
+class Statistics:
+    """The figures of one model since the server's start."""
+
+    def __init__(self) -> None:
+        self._success = Duration()
+        self._fail = Duration()
+        self._queue = Duration()
+        self._parts = _Parts()
+        self._batches: defaultdict[int, _Parts] = defaultdict(_Parts)
+        self._inferences = 0
+        self._executions = 0
+        self._last_ms = 0
+
+    def failed(self, ns: int) -> None:
+        """Count a request that ended in an error `ns` after its last byte."""
+        self._fail.add(ns)
+
+    def executed(self, execution: Execution, now_ns: int) -> None:
+        """Count a run of the model and the requests that it answered."""
+        for ask, answer in zip(execution.asks, execution.answers, strict=True):
+            if isinstance(answer, Exception):
+                self._fail.add(now_ns - ask.began_ns)
+                continue
+            self._success.add(now_ns - ask.began_ns)
+            self._queue.add(execution.started_ns - ask.waits_since_ns)
+            joining_ns = execution.joined_ns - execution.started_ns
+            self._parts.input.add(ask.read_ns + joining_ns)
+            self._parts.infer.add(execution.computed_ns - execution.joined_ns)
+            self._parts.output.add(execution.written_ns - execution.computed_ns)
+            self._inferences += ask.samples
+        if execution.is_computed:
+            self._executions += 1
+            self._last_ms = time.time_ns() // 1_000_000
+            parts = self._batches[execution.samples]
+            parts.input.add(execution.joined_ns - execution.started_ns)
+            parts.infer.add(execution.computed_ns - execution.joined_ns)
+            parts.output.add(execution.written_ns - execution.computed_ns)
+
+    def told(self, model_name: str, model_version: str) -> dict[str, Any]:
+        """Return the figures as the protocol writes them."""
+        return {
+            "name": model_name,
+            "version": model_version,
+            "last_inference": self._last_ms,
+            "inference_count": self._inferences,
+            "execution_count": self._executions,
+            "inference_stats": {
+                "success": self._success.told(),
+                "fail": self._fail.told(),
+                "queue": self._queue.told(),
+                **self._parts.told(),
+                "cache_hit": Duration().told(),
+                "cache_miss": Duration().told(),
+            },
+            "batch_stats": [
+                {"batch_size": size, **parts.told()}
+                for size, parts in sorted(self._batches.items())
+            ],
+        }
