@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from inferometer_loadgen.drive import ClosedLoop, Driver, OpenLoop, Queries, Schedules
 from inferometer_loadgen.recorder import Recorder, Tallied
 from inferometer_loadgen.schedule import Constant, Poisson, Stream, generator
-from inferometer_loadgen.steps import Closed, End, StepPlan
+from inferometer_loadgen.steps import WHOLE, Closed, End, Share, StepPlan
 from inferometer_loadgen.wire import Failure, FailureKind, Prepared, Reply
 from support.simulated import (
     SECOND,
@@ -49,13 +49,16 @@ class Drill:
     check: Callable[[Reply], str | None] = lambda _: None
     lateness: Callable[[int], int] = lambda _: 0
     poisson: bool = False
+    share: Share = WHOLE
+    """Which of the arrivals of an open loop are driven."""
     others: Sequence[Answering] = ()
     """How further servers answer, with which the first takes turns."""
 
     def run(self, at: dict[int, Callable[["Drill"], None]] | None = None) -> Tallied:
         """Drive the step; `at` are things that happen at virtual times."""
         self.loop = SimulatedLoop()
-        self.recorder = Recorder()
+        judged = self.step.judged
+        self.recorder = Recorder(None if judged is None else judged.bound_ns)
         self.servers = [
             SimulatedServer(self.loop, answering, self.capacity)
             for answering in (self.answering, *self.others)
@@ -80,6 +83,7 @@ class Drill:
                 if self.poisson
                 else Constant(self.milli_qps)
             ),
+            share=self.share,
         )
         return OpenLoop(site, self.recorder, queries, self.step, schedules)
 

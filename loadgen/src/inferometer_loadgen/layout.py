@@ -20,7 +20,8 @@ def layout(load: Load, loop: Closed | Open, share: Share) -> Layout:
 
     A closed loop has room for each of its clients at each server, so that none waits: with HTTP
     a connection for each, with gRPC the clients spread evenly over the connections. (A fleet has
-    no more workers in a step than clients.) Every other step has `load.connections`, of which each worker of a fleet has its part, at least one.
+    no more workers in a step than clients.) Every other step has `load.connections`, of which
+    each worker of a fleet has its part, at least one.
     """
     connections = max(1, share.of(load.connections))
     streams = load.streams_per_connection if load.protocol == "GRPC" else 1
