@@ -1,0 +1,133 @@
+"""Is a driver woken at its time, never before it, and are replies read meanwhile?"""
+
+import asyncio
+import socket
+import time
+from collections.abc import Callable
+
+import pytest
+import uvloop
+
+from inferometer_loadgen.pace import Pacer, SpinPacer, TimerPacer
+
+Pacers = Callable[[asyncio.AbstractEventLoop, Callable[[], None]], Pacer]
+BOTH = pytest.mark.parametrize("made", [TimerPacer, SpinPacer])
+
+
+async def woken(made: Pacers, *waits_ns: int) -> list[int]:
+    """Return by how many nanoseconds each wake-up was late, when armed for one after the other."""
+    loop = asyncio.get_running_loop()
+    late: list[int] = []
+    left = list(waits_ns)
+    done = loop.create_future()
+    due = 0
+
+    def arm() -> None:
+        nonlocal due
+        due = time.monotonic_ns() + left.pop(0)
+        pacer.arm(due)
+
+    def wake() -> None:
+        late.append(time.monotonic_ns() - due)
+        if left:
+            arm()
+        else:
+            done.set_result(None)
+
+    pacer = made(loop, wake)
+    arm()
+    try:
+        async with asyncio.timeout(20):
+            await done
+    finally:
+        pacer.close()
+    return late
+
+
+@BOTH
+def test_nobody_is_woken_too_early(made: Pacers) -> None:
+    """However near or far the time is, or long past, it has come when the driver is woken."""
+    waits = [0, 1, 5_000, 9_000, 50_000, 260_000, 3_000_000, -1_000_000_000, 40_000] * 5
+    late = uvloop.run(woken(made, *waits))
+    assert len(late) == len(waits)
+    assert min(late) >= 0
+
+
+@BOTH
+def test_only_the_last_time_counts(made: Pacers) -> None:
+    """A pacer that is armed anew wakes once, at the new time, earlier or later than the old."""
+
+    async def twice(first_ns: int, second_ns: int) -> list[int]:
+        loop = asyncio.get_running_loop()
+        woken_ns: list[int] = []
+
+        def wake() -> None:
+            woken_ns.append(time.monotonic_ns())
+            pacer.close()
+
+        pacer = made(loop, wake)
+        begin = time.monotonic_ns()
+        pacer.arm(begin + first_ns)
+        pacer.arm(begin + second_ns)
+        await asyncio.sleep(0.03)
+        return [each - begin for each in woken_ns]
+
+    for first, second in ((100_000, 5_000_000), (20_000_000, 1_000_000), (50_000, 100_000)):
+        (found,) = uvloop.run(twice(first, second))
+        assert found >= second
+
+
+@BOTH
+def test_a_closed_pacer_wakes_nobody(made: Pacers) -> None:
+    """After close nothing comes, even if it was about to."""
+
+    async def closed() -> int:
+        count = 0
+
+        def wake() -> None:
+            nonlocal count
+            count += 1
+
+        pacer = made(asyncio.get_running_loop(), wake)
+        pacer.arm(time.monotonic_ns() + 100_000)
+        pacer.close()
+        pacer.close()
+        await asyncio.sleep(0.005)
+        return count
+
+    assert uvloop.run(closed()) == 0
+
+
+def test_replies_are_read_while_it_spins() -> None:
+    """What comes within the last quarter of a millisecond is read before the time has come."""
+
+    async def read_meanwhile() -> int:
+        loop = asyncio.get_running_loop()
+        ours, theirs = socket.socketpair()
+        due = 0
+        in_time = 0
+        done = loop.create_future()
+
+        def read() -> None:
+            nonlocal in_time
+            ours.recv(1)
+            in_time += time.monotonic_ns() < due
+
+        def wake() -> None:
+            done.set_result(None)
+
+        with ours, theirs:
+            ours.setblocking(False)
+            loop.add_reader(ours, read)
+            for _ in range(50):
+                done = loop.create_future()
+                pacer = SpinPacer(loop, wake)
+                due = time.monotonic_ns() + 200_000
+                pacer.arm(due)
+                theirs.send(b"x")
+                await done
+                pacer.close()
+            loop.remove_reader(ours)
+        return in_time
+
+    assert uvloop.run(read_meanwhile()) > 0

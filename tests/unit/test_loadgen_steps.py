@@ -1,0 +1,153 @@
+"""Which steps is each scenario made of, and what has room for them?"""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter
+
+from inferometer_api.load import Load
+from inferometer_api.scenario import Scenario, Validity
+from inferometer_loadgen.layout import Layout, layout, part_of
+from inferometer_loadgen.steps import (
+    SECOND_NS,
+    Bursts,
+    Closed,
+    Judged,
+    Open,
+    Recorded,
+    Share,
+    Steady,
+    StepPlan,
+    samples_that_would_do,
+    steps_of,
+)
+
+VALIDITY = Validity(
+    warm_up_seconds=6,
+    min_duration_seconds=60,
+    max_duration_seconds=600,
+    min_queries=1000,
+)
+
+
+def steps(validity: Validity = VALIDITY, **scenario: Any) -> list[StepPlan]:
+    """Return the steps of a scenario with seed 7."""
+    return steps_of(Scenario.model_validate({"name": "s", **scenario}), validity, 7, "/a.csv")
+
+
+def only(**scenario: Any) -> StepPlan:
+    """Return the step of a scenario that has one."""
+    (step,) = steps(**scenario)
+    return step
+
+
+def test_each_kind_has_its_loop_and_percentile() -> None:
+    """Closed loops have their clients, open ones their arrivals, and some a percentile."""
+    single = only(singleStream={})
+    assert (single.loop, single.judged, single.batch_size) == (Closed(), Judged(90.0), 1)
+    multi = only(multiStream={"samplesPerQuery": 8})
+    assert (multi.loop, multi.judged, multi.batch_size) == (Closed(), Judged(99.0), 8)
+    assert multi.min_queries == 1000
+    server = only(
+        server={
+            "targetQps": "12.5",
+            "arrivals": "Constant",
+            "latencyBoundMicroseconds": 200,
+            "percentile": "P99.9",
+        }
+    )
+    assert server.loop == Open(Steady("Constant", 12_500))
+    assert server.judged == Judged(99.9, 200_000)
+    burst = only(burst={"baseQps": 5, "burstQps": "40.5", "burstSeconds": 2, "periodSeconds": 10})
+    assert burst.loop == Open(Bursts(5000, 40_500, 2 * SECOND_NS, 10 * SECOND_NS))
+    trace = only(trace={"uri": "file:a.csv", "timeScale": "0.5"})
+    assert trace.loop == Open(Recorded("/a.csv", 500))
+    assert {step.seed for step in (single, multi, server, burst, trace)} == {7}
+    assert steps(findPeak={"latencyBoundMicroseconds": 1000}) == []
+
+
+def test_clients_share_the_minimums() -> None:
+    """Each number of clients is a step with an equal share of the time and at least 10 queries."""
+    found = steps(concurrency={"clients": [1, 4, 16]})
+    assert [step.label for step in found] == ["clients 1", "clients 4", "clients 16"]
+    assert [step.loop for step in found] == [Closed(clients=number) for number in (1, 4, 16)]
+    assert {step.min_queries for step in found} == {334}
+    assert {step.warm_up_ns for step in found} == {2 * SECOND_NS}
+    assert {step.min_duration_ns for step in found} == {20 * SECOND_NS}
+    few = VALIDITY.model_copy(update={"min_queries": 3})
+    assert {step.min_queries for step in steps(few, concurrency={"clients": [1, 4]})} == {10}
+
+
+def test_offline_has_its_samples_for_a_minimum() -> None:
+    """The least number of queries is not applied, but all samples are sent."""
+    step = only(offline={"samples": 1001, "batchSize": 8})
+    assert step.loop == Closed(clients=None, total_queries=126)
+    assert (step.min_queries, step.batch_size) == (126, 8)
+    # A tenth more than what 40 s took, to last 60 s.
+    assert samples_that_would_do(step, 40 * SECOND_NS) == -(-126 * 8 * 60 * 11 // (40 * 10))
+
+
+def test_a_warm_up_goes_on_until_steady_where_that_is_asked() -> None:
+    """Every step of every kind is told so."""
+    until = VALIDITY.model_copy(update={"warm_up": "UntilSteady"})
+    scenarios: tuple[dict[str, Any], ...] = ({"singleStream": {}}, {"batch": {"batchSizes": [1]}})
+    for scenario in scenarios:
+        assert all(step.until_steady for step in steps(until, **scenario))
+        assert not any(step.until_steady for step in steps(**scenario))
+
+
+def test_a_step_travels_as_json() -> None:
+    """Whoever is sent a step has the same step."""
+    adapter = TypeAdapter(StepPlan)
+    scenarios: tuple[dict[str, Any], ...] = (
+        {"server": {"targetQps": 3, "latencyBoundMicroseconds": 5}},
+        {"burst": {"baseQps": 5, "burstQps": 40, "burstSeconds": 2, "periodSeconds": 10}},
+        {"trace": {"uri": "file:a.csv"}},
+        {"offline": {}},
+        {"concurrency": {"clients": [3]}},
+    )
+    for scenario in scenarios:
+        for step in steps(**scenario):
+            assert adapter.validate_json(adapter.dump_json(step)) == step
+
+
+@pytest.mark.parametrize(
+    ("protocol", "loop", "share", "expected"),
+    [
+        ("HTTP", Open(Steady("Poisson", 1)), Share(), Layout(5, 1)),
+        ("GRPC", Open(Steady("Poisson", 1)), Share(), Layout(5, 7)),
+        ("HTTP", Closed(None, 9), Share(), Layout(5, 1)),
+        ("GRPC", Closed(None, 9), Share(), Layout(5, 7)),
+        ("HTTP", Closed(1), Share(), Layout(1, 1)),
+        ("GRPC", Closed(1), Share(), Layout(1, 1)),
+        ("HTTP", Closed(12), Share(), Layout(12, 1)),
+        ("GRPC", Closed(12), Share(), Layout(5, 3)),
+        ("GRPC", Closed(3), Share(), Layout(3, 1)),
+        ("HTTP", Open(Steady("Poisson", 1)), Share(0, 2), Layout(3, 1)),
+        ("HTTP", Open(Steady("Poisson", 1)), Share(1, 2), Layout(2, 1)),
+        ("HTTP", Open(Steady("Poisson", 1)), Share(6, 8), Layout(1, 1)),
+        ("GRPC", Closed(6), Share(0, 2), Layout(3, 2)),
+    ],
+)
+def test_connections_have_room_for_the_loop(
+    protocol: str, loop: Closed | Open, share: Share, expected: Layout
+) -> None:
+    """Open loops have the connections asked for; clients one each, or spread over them."""
+    load = Load.model_validate({"protocol": protocol, "connections": 5, "streamsPerConnection": 7})
+    assert layout(load, loop, share) == expected
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 7])
+def test_shares_of_a_closed_loop_add_up(workers: int) -> None:
+    """Clients, queries and the minimum are split without loss; an open loop's stay as they are."""
+    step = replace(only(singleStream={}), loop=Closed(16, 101), min_queries=1003)
+    parts = [part_of(step, Share(index, workers)) for index in range(workers)]
+    loops = [part.loop for part in parts if isinstance(part.loop, Closed)]
+    assert sum(loop.clients or 0 for loop in loops) == 16
+    assert sum(loop.total_queries or 0 for loop in loops) == 101
+    assert sum(part.min_queries for part in parts) == 1003
+    unlimited = part_of(replace(step, loop=Closed(None)), Share(0, workers))
+    assert unlimited.loop == Closed(None)
+    by_schedule = only(server={"targetQps": 3})
+    assert part_of(by_schedule, Share(0, workers)) == by_schedule

@@ -1,0 +1,65 @@
+"""Is a trace read to the nanosecond, and refused by its line where it cannot be replayed?"""
+
+from pathlib import Path
+
+import pytest
+
+from inferometer_loadgen import trace
+from inferometer_loadgen.trace import TraceRefusedError, read_trace
+
+
+def a_trace(folder: Path, text: str | bytes) -> Path:
+    """Write a trace."""
+    path = folder / "arrivals.csv"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def test_times_are_kept_to_the_nanosecond(tmp_path: Path) -> None:
+    """Seconds are read with all their decimals, blank lines and equal times are allowed."""
+    path = a_trace(tmp_path, "\ufeff0\n0.000000001\r\n\n 1.5 \n1.5\n86400.123456789\n")
+    ns = [0, 1, 1_500_000_000, 1_500_000_000, 86_400_123_456_789]
+    assert read_trace(path, 1000).tolist() == ns
+    assert read_trace(path, 500).tolist() == [each // 2 for each in ns]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "is empty"),
+        ("\n\n", "is empty"),
+        ("seconds\n0\n", "Line 1 of the trace .* is 'seconds', .*without a heading"),
+        ("0\n1,2\n", "Line 2 of the trace .* is '1,2', which is no number of seconds"),
+        ("0\nnan\n", "Line 2 .* is no number"),
+        ("0\ninf\n", "Line 2 .* is no number"),
+        ("-1\n", "Line 1 .* is -1, but times count from the start of the window"),
+        ("1e30\n", "Line 1 .* take the first time from all"),
+        ("0\n2\n\n1.5\n", "Line 4 .* is 1.5, which is before the line above it; sort the times"),
+        ("1700000000\n", "Line 1 .* take the first time from all"),
+        ("700000\n", "lasts for 700000 s after its time scale, but a scenario at most 604800 s"),
+        (b"\xff\xfe0\x00", "is no text"),
+    ],
+)
+def test_what_cannot_be_replayed_is_refused(tmp_path: Path, text: str | bytes, told: str) -> None:
+    """The sentence names the file, the line, what stands there and what to do."""
+    with pytest.raises(TraceRefusedError, match=told):
+        read_trace(a_trace(tmp_path, text), 1000)
+
+
+def test_a_trace_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    """A missing file and a folder are told as what they are."""
+    with pytest.raises(TraceRefusedError, match="cannot be read: No such file"):
+        read_trace(tmp_path / "none.csv", 1000)
+    with pytest.raises(TraceRefusedError, match="cannot be read: Is a directory"):
+        read_trace(tmp_path, 1000)
+
+
+def test_a_trace_beyond_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Too many arrivals are refused at the first one too many, and too large a file unread."""
+    monkeypatch.setattr(trace, "MOST_ARRIVALS", 3)
+    assert len(read_trace(a_trace(tmp_path, "1\n2\n3\n"), 1000)) == 3
+    with pytest.raises(TraceRefusedError, match="more than 3 arrivals"):
+        read_trace(a_trace(tmp_path, "1\n2\n3\n4\nx\n"), 1000)
+    monkeypatch.setattr(trace, "_MOST_BYTES", 10)
+    with pytest.raises(TraceRefusedError, match="cut it into several"):
+        read_trace(a_trace(tmp_path, "1" * 11), 1000)
