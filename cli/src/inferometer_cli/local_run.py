@@ -39,6 +39,7 @@ from inferometer_api.search import Repeated
 from inferometer_cli.children import Child, describe_exit
 from inferometer_cli.exits import FailedError, RefusedError
 from inferometer_cli.local_agent import Metering, agent_of, metering
+from inferometer_cli.local_credentials import credentials
 from inferometer_cli.local_inputs import inputs_file, trace_files
 from inferometer_cli.local_server import Server, death, lateness, serve, start, with_last_lines
 from inferometer_cli.progress import Watch, WebPage
@@ -147,6 +148,7 @@ async def _run(work: _Work, stopped: End) -> Outcome:
     file = inputs_file(run, work.base)
     fleet = _fleet(work)
     traces = trace_files(run, work.base)
+    proofs = credentials(run, work.base)
     deadline = asyncio.create_task(_deadline(run.spec.active_deadline_seconds))
     ends = [stopped, deadline]
     try:
@@ -162,6 +164,7 @@ async def _run(work: _Work, stopped: End) -> Outcome:
                 model_sha256=server.model_sha256,
                 inputs_file=None if file is None else str(file),
                 trace_files={name: str(path) for name, path in traces.items()},
+                credentials=proofs,
                 fleet=fleet,
                 server_process_ids=[] if server.process is None else [server.process.process_id],
                 agents=metered.agents,

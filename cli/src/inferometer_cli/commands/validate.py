@@ -24,12 +24,14 @@ def validate(file: RunFile, set_: SetOption = None) -> None:
 
 
 def _check_files(run: BenchmarkRun, base: Path) -> None:
+    from inferometer_cli.local_credentials import credentials
     from inferometer_cli.local_inputs import inputs_file, request_shapes, trace_files
     from inferometer_serving.errors import ModelRefusedError
     from inferometer_serving.fetch.model import fetch
 
     file = inputs_file(run, base)
     trace_files(run, base)
+    credentials(run, base)
     uri = run.spec.model.uri
     if not launched(run.spec) or uri is None or uri.startswith("https:"):
         return
