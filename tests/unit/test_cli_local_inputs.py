@@ -8,7 +8,7 @@ import pytest
 
 from inferometer_api.run import BenchmarkRun
 from inferometer_cli.exits import RefusedError
-from inferometer_cli.local_inputs import inputs_file, request_shapes
+from inferometer_cli.local_inputs import inputs_file, request_shapes, trace_files
 from support.results import a_run
 
 IMAGE = {"name": "image", "datatype": "FP32", "shape": [-1, 3, -1, -1]}
@@ -72,3 +72,20 @@ def test_a_file_of_inputs_must_be_there(tmp_path: Path) -> None:
     with pytest.raises(RefusedError, match="there is no file"):
         inputs_file(_run({"file": {"uri": "file:nowhere.npz"}}), tmp_path)
     assert inputs_file(_run({"random": {}}), tmp_path) is None
+
+
+def test_the_files_of_traces_are_found_and_read(tmp_path: Path) -> None:
+    """Each trace has its file, relative to the run file; what cannot be replayed is refused."""
+    replay = {"name": "replay", "trace": {"uri": "file:a.csv"}}
+    again = {"name": "again", "trace": {"uri": f"file://{tmp_path}/b.csv", "timeScale": "0.5"}}
+    run = _run({"random": {}}, SINGLE, replay, again)
+    with pytest.raises(RefusedError, match=r"The trace file:a\.csv was asked for, but there is no"):
+        trace_files(run, tmp_path)
+    (tmp_path / "a.csv").write_text("0\n1.5\n")
+    (tmp_path / "b.csv").write_text("0\n1.5\n")
+    found = trace_files(run, tmp_path)
+    assert found == {"replay": tmp_path / "a.csv", "again": tmp_path / "b.csv"}
+    (tmp_path / "b.csv").write_text("0\nlater\n")
+    with pytest.raises(RefusedError, match=r"Line 2 of the trace .* is 'later'"):
+        trace_files(run, tmp_path)
+    assert trace_files(_run({"random": {}}, SINGLE), tmp_path) == {}
