@@ -21,6 +21,9 @@ class Probe(Document):
     """Overshoots: more queries were beyond the bound than its query limit allows; EnoughQueries:
 so many kept it that early stopping passes; Unfinished: neither within its time, which counts as
 not kept; Errors: too many queries failed."""
+    is_whole: bool = False
+    """Whether it ran to its last query, though it may have been decided before: the peak is
+estimated from these."""
     queries: Count
     overshoots: Count
 
@@ -31,15 +34,21 @@ class Peak(Document):
     percentile: float
     latency_bound_nanoseconds: Count
     qps: float | None = None
-    """The highest rate that kept the bound and lies below all that did not; absent where there
-is none."""
+    """The rate at which the percentile is just at the bound, estimated over all whole probes;
+absent where they do not tell."""
     low_qps: float | None = None
-    """The bracket's lower end, which kept the bound."""
+    """The bracket's lower end. Without `confidence` a rate that kept the bound."""
     high_qps: float | None = None
-    """The bracket's upper end, which did not; absent where no rate tried did not."""
+    """The bracket's upper end. Without `confidence` a rate that did not; absent where there is
+none."""
+    confidence: float | None = None
+    """How surely the peak lies within the bracket: 0.95. Absent where the whole probes do not
+bound it."""
+    step: str | None = None
+    """The label of the probe nearest to the peak, by which the search is judged."""
     stopped: Literal["Resolved", "Indistinguishable", "CannotBeMet", "OutOfTime", "EndedEarly"]
-    """Resolved: the bracket is within 1 %; Indistinguishable: probes inside the bracket differ by
-chance alone; CannotBeMet: the bound is below the service time; OutOfTime: the scenario's maximum
+    """Resolved: the bracket is within 1 %; Indistinguishable: two probes at its ends would differ
+by chance alone; CannotBeMet: the bound is below the service time; OutOfTime: the scenario's maximum
 duration was reached; EndedEarly: something else ended it."""
     closed_loop_qps: float | None = None
     """The throughput of closed-loop clients, by which the search began."""

@@ -16,9 +16,16 @@ _USUAL_PERCENTILE = 99.0
 class Board:
     """Reports how far the work is; `on_gone` is called when nobody reads that any more."""
 
-    def __init__(self, reports: Reports, scenario_count: int, on_gone: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        reports: Reports,
+        scenario_count: int,
+        on_gone: Callable[[], None],
+        repeat_count: int = 1,
+    ) -> None:
         self._reports = reports
         self._scenario_count = scenario_count
+        self._repeat, self._repeat_count = 1, repeat_count
         self._on_gone = on_gone
         self._loop = asyncio.get_running_loop()
         self._stage: Literal["WaitingForWorkers", "WaitingForServer", "Preparing", "Idle"] = (
@@ -44,8 +51,9 @@ class Board:
         self._fraction = fraction
         self._detail = detail
 
-    def preparing(self, scenario: str, step: str, index: int) -> None:
+    def preparing(self, scenario: str, step: str, index: int, repeat: int = 1) -> None:
         """Show that a step is being prepared from now on."""
+        self._repeat = repeat
         self._stage = "Preparing"
         self._detail = ""
         self._scenario, self._step, self._index = scenario, step, index
@@ -92,6 +100,8 @@ class Board:
             step=self._step,
             scenario_index=self._index,
             scenario_count=self._scenario_count,
+            repeat=self._repeat,
+            repeat_count=self._repeat_count,
             fraction=_bounded(fraction),
             elapsed_seconds=elapsed,
             detail=self._detail,
@@ -109,6 +119,8 @@ class Board:
             step=self._step,
             scenario_index=self._index,
             scenario_count=self._scenario_count,
+            repeat=self._repeat,
+            repeat_count=self._repeat_count,
             fraction=_bounded(now.fraction),
             elapsed_seconds=now.elapsed_ns / SECOND_NS,
             queries=recorder.answered + recorder.failed,

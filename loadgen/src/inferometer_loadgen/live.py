@@ -69,6 +69,7 @@ class Live:
     def begin(self, step: LiveStep) -> None:
         """Show a step from now on."""
         place = (step.scenario, step.label)
+        self._ended.pop(place, None)  # a repeat of it counts from nothing again
         self._add_place(place)
         self._step = _StepLines((*self._run, *place), step)
 

@@ -24,15 +24,17 @@ class Inputs:
         self._file = None if file is None else Path(file)
         self._arrays = None if self._file is None else read_npz(self._file)
 
-    def source(self, batch_size: int) -> Source:
-        """Return where the requests of this batch size come from."""
+    def source(self, batch_size: int, seed: int | None = None) -> Source:
+        """Return where the requests of this batch size come from; random ones by a seed."""
         if self._file is not None and self._arrays is not None:
             return FileSource(self._file, self._arrays, self._tensors, batch_size)
         random = self._load.inputs.random
         given = {} if random is None else random.shapes
         pool_size = 1 if random is None else random.pool_size
         shapes = fit_shapes(self._tensors, given, batch_size)
-        return RandomSource(self._tensors, shapes, self._load.seed, pool_size)
+        return RandomSource(
+            self._tensors, shapes, self._load.seed if seed is None else seed, pool_size
+        )
 
     def note(self, source: Source, batch_size: int) -> str | None:
         """Return a sentence where a pool is smaller than was asked."""

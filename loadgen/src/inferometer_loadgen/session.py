@@ -3,12 +3,13 @@
 import asyncio
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from inferometer_api.availability import unavailable
 from inferometer_api.document import milli
-from inferometer_api.plan import Listening, LoadPlan, Measured, Surroundings
+from inferometer_api.plan import Listening, LoadPlan, Measured, RepeatsMeasured, Surroundings
 from inferometer_api.result import Outcome, OutcomeState, ScenarioResult
 from inferometer_api.scenario import Scenario
 from inferometer_loadgen.board import Board
@@ -27,14 +28,15 @@ from inferometer_loadgen.meter import Meter
 from inferometer_loadgen.node import node_name
 from inferometer_loadgen.pool import Inputs
 from inferometer_loadgen.report import Reports
+from inferometer_loadgen.scenario_run import CUTS_SHORT, Gathered, Turn, run_turn
+from inferometer_loadgen.search.repeats import repeated
 from inferometer_loadgen.servers import Servers
-from inferometer_loadgen.step_run import Bench, run_step
-from inferometer_loadgen.steps import End, StepPlan, steps_of
+from inferometer_loadgen.step_run import Bench
+from inferometer_loadgen.steps import End, steps_of
 from inferometer_loadgen.surroundings import fell_back, surroundings
 from inferometer_loadgen.trace import read_trace
 from inferometer_loadgen.trial import NoAnswerError, RequestRefusedError
-from inferometer_loadgen.verdict.breaches import Conditions, Measurement
-from inferometer_loadgen.verdict.judge import judge
+from inferometer_loadgen.verdict.breaches import Conditions
 from inferometer_loadgen.wire import ConnectionFailedError
 from inferometer_loadgen.wire.tls import TlsRefusedError
 
@@ -60,9 +62,13 @@ _FAULTS: dict[type[Exception], tuple[OutcomeState, str]] = {
 }
 """How a run ends that meets one of these."""
 
-_CUTS_SHORT = frozenset({End.SERVER_LOST, End.WORKER_LOST, End.INTERRUPTED})
 
-PlannedScenario = tuple[Scenario, list[StepPlan]]
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """The servers, and what they said of themselves before anything was sent."""
+
+    servers: Servers
+    found: Sequence[Described]
 
 
 class Session:
@@ -113,7 +119,8 @@ class Session:
 
     async def _measure_all(self, fleet: Fleet | None) -> Outcome:
         servers = Servers(self._plan)
-        board = Board(self._reports, len(self._plan.run.spec.scenarios), self.interrupt)
+        spec = self._plan.run.spec
+        board = Board(self._reports, len(spec.scenarios), self.interrupt, spec.validity.repeats)
         self._live.follow(board.now)
         meter = Meter(self._plan)
         try:
@@ -131,8 +138,9 @@ class Session:
                     fleet, self._plan, found[0], board.prepared, self._begin
                 )
             bench = self._bench(crew, board, meter)
-            for index, planned in enumerate(scenarios):
-                end = await self._measure(bench, planned, index, found, servers)
+            around = _Around(servers, found)
+            for index, turns in enumerate(scenarios):
+                end = await self._measure(bench, turns, around)
                 if end is End.SERVER_LOST:
                     return _lost(servers)
                 if end is End.WORKER_LOST and fleet is not None and index < len(scenarios) - 1:
@@ -144,21 +152,23 @@ class Session:
             board.close()
             await meter.close()
 
-    def _planned(self, inputs: Inputs) -> tuple[list[PlannedScenario], list[str]]:
+    def _planned(self, inputs: Inputs) -> tuple[list[list[Turn]], list[str]]:
         """Make every step's source of requests, so that what does not fit is refused first."""
         spec = self._plan.run.spec
         notes: dict[str, None] = {}
-        scenarios: list[PlannedScenario] = []
-        for scenario in spec.scenarios:
+        scenarios: list[list[Turn]] = []
+        for index, scenario in enumerate(spec.scenarios):
             trace = self._plan.trace_files.get(scenario.name, "")
             steps = steps_of(scenario, spec.validity, spec.load.seed, trace)
             if scenario.trace is not None:
                 read_trace(Path(trace), milli(scenario.trace.time_scale))
-            for step in steps:
-                note = inputs.note(inputs.source(step.batch_size), step.batch_size)
+            for size in scenario.batch_sizes_sent:
+                note = inputs.note(inputs.source(size), size)
                 if note is not None:
                     notes[note] = None
-            scenarios.append((scenario, steps))
+            first = Turn(scenario, index, steps, spec.validity, spec.load.seed)
+            repeats = range(1, spec.validity.repeats + 1)
+            scenarios.append([replace(first, repeat=repeat) for repeat in repeats])
         return scenarios, list(notes)
 
     def _hand(self, servers: Servers, described: Described, inputs: Inputs, board: Board) -> Hand:
@@ -201,83 +211,36 @@ class Session:
         if driver is not None and self._interrupted:
             driver.end(End.INTERRUPTED)
 
-    async def _measure(
-        self,
-        bench: Bench,
-        planned: PlannedScenario,
-        index: int,
-        found: Sequence[Described],
-        servers: Servers,
-    ) -> End:
-        """Measure, judge and report one scenario; return why it ended."""
-        scenario, _ = planned
-
-        def conditions(cut_short: End | None, *, restarted: bool = False) -> Conditions:
-            return self._conditions(
-                scenario, servers, found, cut_short=cut_short, restarted=restarted
-            )
-
-        measured: list[Measurement] = []
-        try:
-            end = await self._run_steps(bench, planned, index, measured)
-        except asyncio.CancelledError:
-            self._tell(scenario, measured, conditions(End.INTERRUPTED))
-            raise
-        except ConnectionFailedError:
-            self._tell(scenario, measured, conditions(End.SERVER_LOST))
-            raise
-        cut_short = end if end in _CUTS_SHORT else None
-        restarted = False
-        try:
-            restarted = cut_short is None and await servers.are_restarted(found)
-        finally:
-            self._tell(scenario, measured, conditions(cut_short, restarted=restarted))
-        return end
-
-    async def _run_steps(
-        self, bench: Bench, planned: PlannedScenario, index: int, measured: list[Measurement]
-    ) -> End:
-        """Add what each step measured, until one is cut short; return why the last one ended."""
-        scenario, steps = planned
+    async def _measure(self, bench: Bench, turns: Sequence[Turn], around: _Around) -> End:
+        """Measure, judge and report all repeats of one scenario; return why the last one ended."""
         end = End.DONE
-        for step in steps:
-            if self._interrupted:  # after the last answer of the step before
-                return End.INTERRUPTED
-            bench.board.preparing(scenario.name, step.label, index)
-            measurement, end = await run_step(bench, scenario.name, step)
-            if measurement is not None:
-                measured.append(measurement)
-            if end in _CUTS_SHORT:
+        results: list[ScenarioResult] = []
+        for turn in turns:
+            gathered = Gathered()
+            is_restarted = False
+            try:
+                end = await run_turn(bench, turn, gathered, lambda: self._interrupted)
+                if gathered.cut_short is None:
+                    is_restarted = await around.servers.are_restarted(around.found)
+            finally:
+                if gathered.measurements:
+                    conditions = self._conditions(turn.scenario, around, restarted=is_restarted)
+                    results.append(gathered.result(turn, conditions))
+                    self._reports.tell(Measured(scenario=results[-1]))
+            if end in CUTS_SHORT:
                 break
+        if len(results) > 1:
+            self._reports.tell(RepeatsMeasured(repeated=repeated(results)))
         return end
-
-    def _tell(
-        self, scenario: Scenario, measured: Sequence[Measurement], conditions: Conditions
-    ) -> None:
-        if not measured:
-            return
-        self._reports.tell(
-            Measured(
-                scenario=ScenarioResult(
-                    name=scenario.name,
-                    kind=scenario.kind,
-                    seed=self._plan.run.spec.load.seed,
-                    steps=[measurement.step for measurement in measured],
-                    verdict=judge(measured, conditions),
-                )
-            )
-        )
 
     def _conditions(
         self,
         scenario: Scenario,
-        servers: Servers,
-        found: Sequence[Described],
+        around: _Around,
         *,
-        cut_short: End | None,
         restarted: bool,
     ) -> Conditions:
-        plan = self._plan
+        plan, servers = self._plan, around.servers
         return Conditions(
             kind=scenario.kind,
             rules=plan.run.spec.validity.rules,
@@ -285,10 +248,9 @@ class Session:
             colocated=servers.are_colocated(node_name()),
             not_guaranteed=servers.not_guaranteed(),
             cpu_count=len(os.sched_getaffinity(0)),
-            compute_nodes_fell_back=max(fell_back(described) or 0 for described in found),
+            compute_nodes_fell_back=max(fell_back(described) or 0 for described in around.found),
             power_asked=plan.run.spec.telemetry.power == "Auto",
             server_restarted=restarted,
-            cut_short=cut_short,
         )
 
 

@@ -10,6 +10,7 @@ from inferometer_loadgen.crew import Crew
 from inferometer_loadgen.drive import Driving
 from inferometer_loadgen.live import Live, LiveStep
 from inferometer_loadgen.meter import Meter, StepMeter
+from inferometer_loadgen.step_watch import StepWatch
 from inferometer_loadgen.steps import End, Open, Steady, StepPlan
 from inferometer_loadgen.summary import Metered, Span, Used, late_ns, summarize
 from inferometer_loadgen.usage import Usage
@@ -35,13 +36,14 @@ async def run_step(bench: Bench, scenario: str, plan: StepPlan) -> tuple[Measure
     Raises what `Crew.prepare` raises.
     """
     driving = await bench.crew.prepare(scenario, plan)
-    meter = bench.meter.step()
+    meter = bench.meter.step(is_probe=plan.is_probe)
     watch = _Watch(driving, Usage(bench.server_process_ids, driving.client), meter)
     try:
         await meter.idle(bench.board)
         await driving.connect()
         bench.live.begin(LiveStep(scenario, plan.label, plan.batch_size, _asked_qps(plan), driving))
-        end, used = await _drive(bench, driving, watch)
+        looking = StepWatch(driving, plan)
+        end, used = await _drive(bench, driving, watch, looking)
     finally:
         bench.live.end()
         await driving.close()
@@ -61,7 +63,8 @@ async def run_step(bench: Bench, scenario: str, plan: StepPlan) -> tuple[Measure
         connections=driving.connection_count,
         workers=driving.workers,
     )
-    return Measurement(plan, step, end, late_ns(tallied, span)), end
+    late = late_ns(tallied, span)
+    return Measurement(plan, step, end, late, warmed_up=looking.warmed_up), end
 
 
 def _asked_qps(plan: StepPlan) -> float | None:
@@ -124,16 +127,20 @@ class _Watch:
         return used
 
 
-async def _drive(bench: Bench, driving: Driving, watch: _Watch) -> tuple[End, Used]:
+async def _drive(
+    bench: Bench, driving: Driving, watch: _Watch, looking: StepWatch
+) -> tuple[End, Used]:
     bench.board.driving(driving)
     bench.on_driver(driving)
     # A collection takes tens of milliseconds: once now, over everything, never within the window.
     gc.collect()
     gc.freeze()
+    looking.start()
     try:
         end = await driving.run()
         # Whoever ends the run now ends what is over: the step is kept.
         return end, await watch.used()
     finally:
+        looking.stop()
         gc.unfreeze()
         bench.on_driver(None)

@@ -16,7 +16,7 @@ from inferometer_loadgen.nodes.energy import Terms, Worked, energy
 from inferometer_loadgen.nodes.series import filled, served_cpu_seconds, telemetry_of
 from inferometer_loadgen.nodes.window import NodeWindow
 from inferometer_loadgen.recorder import Tallied
-from inferometer_loadgen.steps import SECOND_NS, End, StepPlan
+from inferometer_loadgen.steps import SECOND_NS, Closed, End, StepPlan
 from inferometer_loadgen.stopping import early_stopping
 
 USUAL_LATENCY_PERCENTILE = 99.0
@@ -81,12 +81,14 @@ def summarize(  # noqa: PLR0913 - one argument for each source of a step's figur
     return Step(
         label=plan.label,
         batch_size=plan.batch_size,
+        seed=plan.seed if plan.is_probe else None,
+        clients=plan.loop.clients if isinstance(plan.loop, Closed) else None,
         started_at=span.started_at,
         warm_up_nanoseconds=span.warm_up_ns,
         warm_up_queries=tallied.warm_up_queries,
         duration_nanoseconds=span.duration_ns,
         drain_nanoseconds=span.drain_ns,
-        ended_early=end is not End.DONE,
+        ended_early=end not in {End.DONE, End.DECIDED},
         counts=counts,
         scheduled_qps=_rate(tallied.scheduled, span.duration_ns / SECOND_NS) if open_loop else None,
         achieved_qps=achieved,
@@ -134,6 +136,10 @@ def _counts(plan: StepPlan, tallied: Tallied, reconnects: int, *, open_loop: boo
         reconnects=reconnects,
         overshoots=None if bound_ns is None else tallied.overshoots,
     )
+
+
+def _has_bound(plan: StepPlan) -> bool:
+    return plan.judged is not None and plan.judged.bound_ns is not None
 
 
 def _server_cpu_seconds(used: Used, nodes: Sequence[NodeTelemetry]) -> float | None:

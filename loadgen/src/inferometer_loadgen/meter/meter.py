@@ -36,9 +36,12 @@ class Meter:
         self._idle_seconds = 0 if in_vain else plan.run.spec.telemetry.idle_seconds
         self._lines = [AgentLine(agent, clock) for agent in plan.agents]
 
-    def step(self) -> "StepMeter":
-        """Return what asks the agents around one step."""
-        return StepMeter(self._lines, self.terms, self._idle_seconds)
+    def step(self, *, is_probe: bool = False) -> "StepMeter":
+        """Return what asks the agents around one step; before a probe no idle power is measured.
+
+        A search has dozens of them.
+        """
+        return StepMeter(self._lines, self.terms, 0 if is_probe else self._idle_seconds)
 
     async def close(self) -> None:
         """Hang up."""

@@ -1,0 +1,77 @@
+"""What does a search for the peak ask of a probe, and when is a probe decided?"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from inferometer_loadgen.verdict.early_stopping import CONFIDENCE, most_overshoots, required_queries
+
+Decision = Literal["Overshoots", "EnoughQueries", "Unfinished", "Errors"]
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """A percentile in percent, the latency that it must keep, and what a probe may take."""
+
+    percentile: float
+    bound_ns: int
+    query_limit: int
+    """The most queries of a probe: enough that early stopping can pass."""
+    most_seconds: float
+    """Of a probe."""
+
+    @property
+    def share(self) -> float:
+        """How many of all queries may be beyond the bound."""
+        return 1 - self.percentile / 100
+
+    @property
+    def queries_alone(self) -> int:
+        """How many queries, one at a time, tell the service time."""
+        return min(self.query_limit, 2 * required_queries(0, self.percentile))
+
+
+def goal_of(percentile: float, bound_ns: int, min_queries: int, most_seconds: float) -> Goal:
+    """Return the goal; the limit is extended to the least number of queries that can pass."""
+    limit = max(min_queries, required_queries(0, percentile))
+    return Goal(percentile, bound_ns, limit, most_seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What was counted of a probe until now; failed queries are beyond the bound, too."""
+
+    queries: int
+    overshoots: int
+    failed: int = 0
+
+
+def decision(percentile: float, query_limit: int, seen: Seen) -> Decision | None:
+    """Tell how a probe is decided; None: not yet.
+
+    More overshoots than early stopping allows of the whole query limit decide that it does not
+    keep the bound; so many queries that early stopping passes now, that it does.
+    """
+    most = most_overshoots(query_limit, percentile)
+    if most is None or seen.overshoots > most:
+        return "Errors" if seen.failed > seen.overshoots - seen.failed else "Overshoots"
+    if seen.queries >= required_queries(seen.overshoots, percentile):
+        return "EnoughQueries"
+    return None
+
+
+def is_beyond(seen: Seen, share: float) -> bool:
+    """Whether so many overshoots show, with 99 % confidence, that more than `share` are."""
+    if seen.overshoots <= share * seen.queries:
+        return False
+    at_most_fewer = sum(
+        math.exp(
+            math.lgamma(seen.queries + 1)
+            - math.lgamma(count + 1)
+            - math.lgamma(seen.queries - count + 1)
+            + count * math.log(share)
+            + (seen.queries - count) * math.log1p(-share)
+        )
+        for count in range(seen.overshoots)
+    )
+    return at_most_fewer >= CONFIDENCE

@@ -1,0 +1,38 @@
+"""At how many clients does a server give most throughput for its latency?
+
+Where the power is greatest: throughput over mean latency (L. Kleinrock, Power and deterministic
+rules of thumb for probabilistic problems in computer communications, ICC 1979; A. Giessler et al.,
+Free buffer allocation, Computer Networks 2, 1978). Below it more clients raise the throughput by
+more than the latency, in per cent; beyond it by less.
+"""
+
+from collections.abc import Sequence
+
+from inferometer_api.result import Step, nanoseconds_at
+from inferometer_api.search import Knee
+
+
+def knee_of(steps: Sequence[Step]) -> Knee | None:
+    """Return the step with the greatest power; None where no step was answered.
+
+    Of several steps with the same power it is the one with the fewest clients.
+    """
+    by_clients = sorted(
+        (step for step in steps if _power(step) > 0), key=lambda step: step.clients or 0
+    )
+    if not by_clients:
+        return None
+    best = max(by_clients, key=_power)
+    return Knee(
+        step=best.label,
+        clients=best.clients or 0,
+        qps=best.achieved_qps,
+        p99_nanoseconds=nanoseconds_at(best.latency, 99.0),
+        is_last=len(steps) > 1 and best is by_clients[-1],
+    )
+
+
+def _power(step: Step) -> float:
+    if step.latency is None:
+        return 0.0
+    return step.achieved_qps / max(1, step.latency.mean_nanoseconds)

@@ -1,0 +1,124 @@
+"""What do the repeats of one scenario say together?
+
+The mean of each figure with its 95 % interval by Student's t, its coefficient of variation, and
+how many repeats it takes for an interval within 5 % of the mean.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from statistics import fmean, stdev
+
+from inferometer_api.result import ScenarioResult, Step, nanoseconds_at
+from inferometer_api.search import Repeated, RepeatedFigure
+from inferometer_loadgen.search.student import student_quantile
+
+WITHIN = 0.05
+"""The half width of an interval that is narrow enough, as a share of the mean."""
+MOST_REPEATS = 100
+"""What the API allows."""
+_PROBABILITY = 0.975
+
+_Figure = Callable[[Step], float | None]
+
+
+def _latency(percentile: float) -> _Figure:
+    return lambda step: nanoseconds_at(step.latency, percentile)
+
+
+_FIGURES: dict[str, _Figure] = {
+    "achievedQps": lambda step: step.achieved_qps,
+    "achievedSamplesPerSecond": lambda step: step.achieved_samples_per_second,
+    "meanNanoseconds": lambda step: None if step.latency is None else step.latency.mean_nanoseconds,
+    "p50Nanoseconds": _latency(50.0),
+    "p90Nanoseconds": _latency(90.0),
+    "p99Nanoseconds": _latency(99.0),
+    "p999Nanoseconds": _latency(99.9),
+    "microjoulesPerInference": lambda step: step.energy.microjoules_per_inference,
+}
+"""The figures of a step, by their names in the result document."""
+_ADVISED_BY = frozenset({"achievedQps", "p50Nanoseconds", "p99Nanoseconds", "peakQps"})
+"""Figures that people compare; the mean follows them, and the tail's tail is never narrow."""
+
+
+def repeated(results: Sequence[ScenarioResult]) -> Repeated:
+    """Return what the results of all repeats of one scenario say together.
+
+    A figure that a repeat lacks is left out. A search is repeated as a whole: its peak alone is
+    compared, since its probes are of other rates each time.
+    """
+    figures = _peaks(results) if results[0].peak is not None else _of_steps(results)
+    return Repeated(
+        name=results[0].name,
+        repeats=len(results),
+        figures=figures,
+        advice=_advice([each for each in figures if each.name in _ADVISED_BY]),
+    )
+
+
+def figure_of(name: str, step: str, values: Sequence[float]) -> RepeatedFigure:
+    """Return the mean of values of independent repeats, and how well it is known."""
+    mean = fmean(values)
+    if len(values) < 2:
+        return RepeatedFigure(name=name, step=step, values=list(values), mean=mean)
+    spread = stdev(values)
+    half = _half(len(values), spread)
+    return RepeatedFigure(
+        name=name,
+        step=step,
+        values=list(values),
+        mean=mean,
+        low=mean - half,
+        high=mean + half,
+        coefficient_of_variation=spread / mean if mean else None,
+    )
+
+
+def repeats_needed(coefficient_of_variation: float) -> int | None:
+    """Return how many repeats it takes for an interval within 5 %; None: more than 100."""
+    for count in range(2, MOST_REPEATS + 1):
+        if _half(count, coefficient_of_variation) <= WITHIN:
+            return count
+    return None
+
+
+def _half(count: int, spread: float) -> float:
+    return student_quantile(_PROBABILITY, count - 1) * spread / math.sqrt(count)
+
+
+def _of_steps(results: Sequence[ScenarioResult]) -> list[RepeatedFigure]:
+    """Return the figures of each step that every repeat has."""
+    figures = []
+    for steps in zip(*(result.steps for result in results), strict=False):
+        for name, take in _FIGURES.items():
+            values = [take(step) for step in steps]
+            known = [value for value in values if value is not None]
+            if len(known) == len(results):
+                figures.append(figure_of(name, steps[0].label, known))
+    return figures
+
+
+def _peaks(results: Sequence[ScenarioResult]) -> list[RepeatedFigure]:
+    peaks = [result.peak.qps for result in results if result.peak is not None]
+    known = [qps for qps in peaks if qps is not None]
+    return [figure_of("peakQps", "", known)] if len(known) == len(results) else []
+
+
+def _advice(figures: Sequence[RepeatedFigure]) -> str:
+    """Return a sentence where the widest interval is not within 5 % of its mean."""
+    known = [each for each in figures if each.coefficient_of_variation is not None]
+    widest = max(known, key=lambda each: each.coefficient_of_variation or 0, default=None)
+    if widest is None or widest.coefficient_of_variation is None:
+        return ""
+    count = len(widest.values)
+    variation = widest.coefficient_of_variation
+    if _half(count, variation) <= WITHIN:
+        return ""
+    where = f" of {widest.step}" if widest.step else ""
+    told = (
+        f"The {widest.name}{where} varies by {100 * variation:.2g} % from repeat to repeat: "
+        f"{count} repeats know it within {100 * _half(count, variation):.2g} %"
+    )
+    needed = repeats_needed(variation)
+    if needed is None:
+        return f"{told}, and more than {MOST_REPEATS} would be needed for 5 %: look for the cause."
+    return f"{told}, and for 5 % it takes {needed}: set validity.repeats to {needed}."

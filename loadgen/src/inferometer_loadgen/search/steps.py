@@ -1,0 +1,90 @@
+"""Which steps does a search take, and what does it learn of one that is over?"""
+
+from dataclasses import replace
+from typing import assert_never
+
+from inferometer_api.result import Step, nanoseconds_at
+from inferometer_api.scenario import FindPeak, Validity, percentile_value
+from inferometer_loadgen.schedule import probe_seed
+from inferometer_loadgen.search.goal import Goal, Seen, decision, goal_of
+from inferometer_loadgen.search.peak import ALONE, SATURATED, Alone, Found, Saturate, Tried, Try
+from inferometer_loadgen.steps import SECOND_NS, Closed, Judged, Open, Steady, StepPlan
+
+_WARM_UP_SHARE = 4
+"""The warm-up of a probe is as long as this part of its queries takes, at most."""
+_SATURATED_SECONDS = 2
+_SATURATED_QUERIES = 100
+_MILLI_SECONDS_NS = 1000 * SECOND_NS
+
+
+def goal_asked(asked: FindPeak) -> Goal:
+    """Return what a `findPeak` scenario asks of its probes."""
+    return goal_of(
+        percentile_value(asked.percentile),
+        asked.latency_bound_microseconds * 1000,
+        asked.probe.min_queries,
+        float(asked.probe.max_seconds),
+    )
+
+
+def step_of(
+    goal: Goal, ask: Alone | Saturate | Try, number: int, validity: Validity, seed: int
+) -> StepPlan:
+    """Return the step that measures what a search asks; `number` is a probe's, from 1."""
+    warm_up_ns = validity.warm_up_seconds * SECOND_NS
+    plan = StepPlan(
+        label=ALONE,
+        batch_size=1,
+        warm_up_ns=min(warm_up_ns, SECOND_NS),
+        min_duration_ns=1,
+        max_duration_ns=round(goal.most_seconds * SECOND_NS),
+        min_queries=goal.queries_alone,
+        seed=seed,
+        judged=Judged(goal.percentile, goal.bound_ns),
+        is_probe=True,
+        is_whole=True,
+    )
+    match ask:
+        case Alone():
+            return plan
+        case Saturate():
+            return replace(
+                plan,
+                label=SATURATED,
+                loop=Closed(clients=None),
+                min_duration_ns=_SATURATED_SECONDS * SECOND_NS,
+                min_queries=_SATURATED_QUERIES,
+            )
+        case Try(milli_qps=rate, is_whole=is_whole):
+            part_ns = goal.query_limit * _MILLI_SECONDS_NS // rate // _WARM_UP_SHARE
+            return replace(
+                plan,
+                label=f"probe {number}",
+                warm_up_ns=min(warm_up_ns, part_ns, plan.max_duration_ns // _WARM_UP_SHARE),
+                min_queries=goal.query_limit,
+                loop=Open(Steady("Poisson", rate)),
+                seed=probe_seed(seed, number - 1),
+                is_whole=is_whole,
+            )
+        case _:
+            assert_never(ask)
+
+
+def learned(
+    goal: Goal, found: Found, ask: Alone | Saturate | Try, plan: StepPlan, step: Step
+) -> Found:
+    """Return what is known once a step is over."""
+    counts = step.counts
+    seen = Seen(counts.queries, counts.overshoots or 0, counts.failed)
+    match ask:
+        case Alone():
+            known_ns = nanoseconds_at(step.latency, goal.percentile)
+            return replace(found, alone=seen, service_time_ns=known_ns)
+        case Saturate():
+            return replace(found, closed_loop_qps=step.achieved_qps)
+        case Try():
+            decided = decision(goal.percentile, goal.query_limit, seen) or "Unfinished"
+            tried = Tried(ask, seen, decided, plan.label, plan.seed)
+            return replace(found, probes=(*found.probes, tried))
+        case _:
+            assert_never(ask)
