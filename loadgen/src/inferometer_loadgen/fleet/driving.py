@@ -33,8 +33,10 @@ _LOOK_SECONDS = 0.25
 _LEAD_NS = 100_000_000
 _LEAD_OF_EACH_NS = 1_000_000
 """How far ahead the begin is agreed on, so that everyone has heard of it by then."""
-_LAST_WORDS_SECONDS = 1.0
-"""How long workers may take to tell their end, once they are asked for it."""
+_LAST_WORDS_SECONDS = 5.0
+_HURRIED_LAST_WORDS_SECONDS = 1.0
+"""How long workers may take to tell their end, once they are asked for it; the shorter where
+somebody waits for the run's end."""
 _CLOSE_SECONDS = 2.0
 
 _GRAVEST = (
@@ -111,7 +113,9 @@ class FleetDriving:
             return
         self._asked = why
         self._fleet.send(Finish(why), [hand.worker for hand in self._going()])
-        asyncio.get_running_loop().call_later(_LAST_WORDS_SECONDS, self._give_up)
+        hurries = why is End.INTERRUPTED
+        seconds = _HURRIED_LAST_WORDS_SECONDS if hurries else _LAST_WORDS_SECONDS
+        asyncio.get_running_loop().call_later(seconds, self._give_up)
 
     async def close(self) -> None:
         """Close every connection; who is lost has none."""

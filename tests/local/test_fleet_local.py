@@ -1,0 +1,196 @@
+"""Does a fleet of workers measure what one process would, and is a lost worker told by name?"""
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+
+from inferometer_api.plan import LoadPlan, Progress, Report
+from inferometer_loadgen.crew import schedules_of
+from inferometer_loadgen.schedule import Limits, MeasuredArrivals
+from inferometer_loadgen.steps import WHOLE, Steady
+from support.load_runs import LoadRun, a_plan, finished, measure, reports, started
+from support.oracle_process import OracleProcess, oracle_process
+
+MS = 1_000_000
+SECOND = 1_000_000_000
+SEED = 4_711
+FLEET = {"workers": 2, "connections": 4, "seed": SEED}
+LONG = {"minDurationSeconds": 60, "maxDurationSeconds": 120}
+OPEN: dict[str, Any] = {"server": {"targetQps": 90}}
+_ENDS_WITHIN_SECONDS = 10.0
+
+
+@pytest.fixture(scope="module")
+def oracle() -> Iterator[OracleProcess]:
+    """Give an oracle that all tests of this file give orders to in turn."""
+    with oracle_process() as running:
+        yield running
+
+
+def test_the_union_of_the_shares_is_the_schedule(oracle: OracleProcess) -> None:
+    """Every worker sends its share at its times, and both together are the one schedule."""
+    oracle.obey([MS])
+    validity = {"warmUpSeconds": 1, "minDurationSeconds": 3}
+    scenario = {"server": {"targetQps": 80}}
+    run = measure(a_plan(oracle.url("GRPC"), scenario, load=FLEET, validity=validity))
+    assert run.exit_code == 0, run.outcome.message
+    (step,) = run.scenarios[0].steps
+    seen = np.sort(oracle.report().received)[step.warm_up_queries :]
+
+    limits = Limits(3 * SECOND, 1, 20 * SECOND)
+    schedule = schedules_of(Steady("Poisson", 80_000), SEED, WHOLE).measured
+    expected = _all_of(MeasuredArrivals(schedule, limits))
+    assert step.counts.scheduled == step.counts.queries == len(seen) == len(expected)
+    late = seen - expected
+    late -= late.min()
+    assert np.median(late) < 50 * MS  # a share of another schedule would be seconds off
+    first, second = step.workers
+    assert (first.queries, second.queries) == (len(expected[::2]), len(expected[1::2]))
+    assert (first.clock_offset_nanoseconds, first.clock_uncertainty_nanoseconds) == (0, 0)
+    assert step.client_cpu_seconds == pytest.approx(
+        first.client_cpu_seconds + second.client_cpu_seconds
+    )
+    assert sum(window.scheduled or 0 for window in step.windows) == len(expected)
+    assert step.connections == 4
+
+
+def _all_of(arrivals: MeasuredArrivals) -> "np.ndarray[Any, np.dtype[np.int64]]":
+    found = []
+    while not arrivals.is_complete:
+        found.append(arrivals.take())
+    return np.concatenate(found)
+
+
+def test_every_kind_of_scenario_is_driven_by_a_fleet(oracle: OracleProcess, tmp_path: Path) -> None:
+    """Counts equal the server's, whatever the scenario, and no worker has more than its part."""
+    arrivals = tmp_path / "arrivals.csv"
+    arrivals.write_text("".join(f"{k / 50}\n" for k in range(60)))
+    scenarios: list[dict[str, Any]] = [
+        {"singleStream": {}},
+        {"batch": {"batchSizes": [1, 3]}},
+        {"multiStream": {"samplesPerQuery": 4}},
+        {"concurrency": {"clients": [1, 5]}},
+        {"offline": {"samples": 100, "batchSize": 4}},
+        {"burst": {"baseQps": 20, "burstQps": 60, "burstSeconds": 1, "periodSeconds": 2}},
+        {"trace": {"uri": f"file:{arrivals}"}},
+    ]
+    oracle.obey([2 * MS])
+    plan = a_plan(oracle.url("HTTP"), *scenarios, load=FLEET)
+    plan = plan.model_copy(update={"trace_files": {"s6": str(arrivals)}})
+    run = measure(plan)
+    assert run.exit_code == 0, run.outcome.message
+    seen = oracle.report()
+    assert len(run.scenarios) == len(scenarios)
+    steps = [step for scenario in run.scenarios for step in scenario.steps]
+    assert all(step.counts.failed == 0 for step in steps)
+    assert sum(step.warm_up_queries + step.counts.queries for step in steps) == len(seen)
+    for step in steps:
+        assert sum(worker.queries for worker in step.workers) == step.counts.queries
+        assert [worker.worker for worker in step.workers] == [0, 1]
+    single, *_, five, offline, _, trace = steps
+    assert [worker.queries > 0 for worker in single.workers] == [True, False]
+    assert [worker.queries > 0 for worker in five.workers] == [True, True]
+    assert (offline.counts.samples, trace.counts.queries) == (100, 60)
+
+
+def _of(kind: str, process: "subprocess.Popen[str]") -> list[psutil.Process]:
+    """Return the processes of a load generator whose command line has these words."""
+    children = psutil.Process(process.pid).children(recursive=True)
+    return sorted(
+        (child for child in children if kind in " ".join(child.cmdline())), key=lambda one: one.pid
+    )
+
+
+WORKER = "inferometer_loadgen worker"
+MEASURING = "inferometer_loadgen.fleet.measuring"
+MASTER = "inferometer_loadgen.fleet.master"
+
+
+def _disturbed(
+    plan: LoadPlan, how: Callable[["subprocess.Popen[str]"], None]
+) -> tuple[LoadRun, list[psutil.Process]]:
+    """Do something to a fleet that measures; return how it ended, and the processes it had."""
+    before: list[Report] = []
+    with started(plan) as process:
+        for report in reports(process):
+            before.append(report)
+            if isinstance(report, Progress) and report.queries > 10:
+                break
+        processes = [found for kind in (WORKER, MEASURING, MASTER) for found in _of(kind, process)]
+        how(process)
+        return finished(process, *before), processes
+
+
+def _assert_gone(processes: list[psutil.Process]) -> None:
+    _, alive = psutil.wait_procs(processes, _ENDS_WITHIN_SECONDS)
+    assert not alive
+
+
+@pytest.mark.parametrize(
+    ("kind", "number", "fate"),
+    [
+        (WORKER, signal.SIGKILL, "its process ended"),
+        (MEASURING, signal.SIGKILL, "its measuring process ended by signal SIGKILL"),
+        (MEASURING, signal.SIGSTOP, "it has told nothing for 5 s"),
+    ],
+)
+def test_a_lost_worker_makes_the_run_invalid_by_name(
+    oracle: OracleProcess, kind: str, number: signal.Signals, fate: str
+) -> None:
+    """What it measured until then is kept, INVALID, with the worker and what became of it."""
+    oracle.obey([MS])
+    plan = a_plan(oracle.url("HTTP"), OPEN, load=FLEET, validity=LONG)
+    run, processes = _disturbed(plan, lambda process: os.kill(_of(kind, process)[1].pid, number))
+    (result,) = run.scenarios
+    (lost,) = [reason for reason in result.verdict.reasons if reason.rule == "WorkerLost"]
+    (step,) = result.steps
+    (worker,) = [worker for worker in step.workers if worker.lost]
+    assert result.verdict.state == "INVALID"
+    assert f"Worker {worker.worker} of the fleet was lost: {worker.fate}" in lost.message
+    assert fate in worker.fate
+    assert step.counts.queries > 10
+    _assert_gone(processes)
+
+
+def test_without_its_master_a_fleet_ends(oracle: OracleProcess) -> None:
+    """Everybody ends, and the run is INVALID by name."""
+    oracle.obey([MS])
+    plan = a_plan(oracle.url("HTTP"), OPEN, load=FLEET, validity=LONG)
+    run, processes = _disturbed(
+        plan, lambda process: os.kill(_of(MASTER, process)[0].pid, signal.SIGKILL)
+    )
+    (result,) = run.scenarios
+    assert "WorkerLost" in [reason.rule for reason in result.verdict.reasons]
+    _assert_gone(processes)
+
+
+def test_a_signal_ends_the_whole_fleet(oracle: OracleProcess) -> None:
+    """What was measured is kept, INVALID, and no process is left."""
+    oracle.obey([MS])
+    plan = a_plan(oracle.url("HTTP"), OPEN, load=FLEET, validity=LONG)
+    run, processes = _disturbed(plan, lambda process: process.send_signal(signal.SIGTERM))
+    assert (run.exit_code, run.outcome.state) == (143, "Terminated")
+    (result,) = run.scenarios
+    assert "EndedEarly" in [reason.rule for reason in result.verdict.reasons]
+    assert not any(worker.lost for worker in result.steps[0].workers)
+    assert result.steps[0].counts.queries > 10
+    _assert_gone(processes)
+
+
+def test_a_killed_session_leaves_no_process(oracle: OracleProcess) -> None:
+    """Master, workers and measuring processes end with it, though nobody tells them."""
+    oracle.obey([MS])
+    plan = a_plan(oracle.url("HTTP"), OPEN, load=FLEET, validity=LONG)
+    with started(plan) as process:
+        next(each for each in reports(process) if isinstance(each, Progress) and each.queries)
+        processes = [found for kind in (WORKER, MEASURING, MASTER) for found in _of(kind, process)]
+        process.kill()
+    assert len(processes) == 5
+    _assert_gone(processes)
