@@ -283,13 +283,16 @@ _LONGEST_MESSAGE = 4096
 def summary_of(result: ScenarioResult) -> ScenarioSummary:
     """Return what a status tells of a scenario: rates in queries per 1,000 s, times in us.
 
-    `queries` and `errors` count all steps. Of several steps (the sizes of a `batch`) every other
-    figure is that of the one which answered the most samples per second, since that is what such
-    a scenario looks for; `step` names it.
+    `queries` and `errors` count all steps. Of several steps every other figure is that of the one
+    which the scenario looks for, and `step` names it: the probe at the peak, the knee, else (the
+    sizes of a `batch`) the one that answered the most samples per second.
     """
-    best = max(result.steps, key=lambda step: step.achieved_samples_per_second, default=None)
+    best = _sought(result)
+    peak = None if result.peak is None else result.peak.qps
     summary = ScenarioSummary(
         name=result.name,
+        repeat=result.repeat,
+        peak_milli_qps=None if peak is None else round(peak * 1000),
         verdict=result.verdict.state,
         reasons=_sentences([finding.message for finding in result.verdict.reasons]),
         cautions=_sentences([finding.message for finding in result.verdict.cautions]),
@@ -297,6 +300,17 @@ def summary_of(result: ScenarioResult) -> ScenarioSummary:
         errors=sum(step.counts.failed for step in result.steps),
     )
     return summary if best is None else summary.model_copy(update=_figures(best))
+
+
+def _sought(result: ScenarioResult) -> Step | None:
+    named = result.peak.step if result.peak is not None else None
+    if result.knee is not None:
+        named = result.knee.step
+    chosen = [step for step in result.steps if step.label == named]
+    if result.peak is not None:
+        return chosen[0] if chosen else None
+    among = chosen or result.steps
+    return max(among, key=lambda step: step.achieved_samples_per_second, default=None)
 
 
 def _figures(step: Step) -> dict[str, object]:

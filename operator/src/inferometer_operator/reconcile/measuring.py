@@ -9,6 +9,9 @@ from inferometer_api.scenario import Scenario
 from inferometer_api.status import RunStatus, ScenarioSummary, Shown
 from inferometer_operator.reconcile.conditions import Told
 
+USUAL_PROBES = 18
+"""Of a search: what its simulations took on average, and a few more."""
+_BEFORE_PROBES = ("one at a time", "closed loop")
 _UNDER_LOAD = {"WarmUp", "Measuring", "Draining"}
 
 
@@ -28,9 +31,10 @@ def begun(report: LoadReport | None) -> bool:
 def measuring(progress: Progress) -> Told:
     """Return what the condition Measuring says while load is sent: the same for one scenario."""
     number = f"{progress.scenario_index + 1} of {progress.scenario_count}"
-    return Told(
-        "Measuring", "True", "Measuring", f"Scenario {progress.scenario} ({number}) is measured."
-    )
+    repeats = progress.repeat_count
+    which = f", repeat {progress.repeat} of {repeats}" if repeats > 1 else ""
+    sentence = f"Scenario {progress.scenario} ({number}{which}) is measured."
+    return Told("Measuring", "True", "Measuring", sentence)
 
 
 def with_report(status: RunStatus, report: LoadReport | None, spec: RunSpec) -> RunStatus:
@@ -55,13 +59,14 @@ def with_report(status: RunStatus, report: LoadReport | None, spec: RunSpec) -> 
 def percent_of(progress: Progress, spec: RunSpec) -> int:
     """Return how much of all scenarios is done, by their asked seconds of warm-up and measuring.
 
-    Each scenario counts alike, and so does each of its steps.
+    Each scenario counts alike, and so do its repeats, and each of its steps.
     """
     count = max(1, progress.scenario_count)
     index = min(progress.scenario_index, len(spec.scenarios) - 1)
     steps, step = _steps(spec.scenarios[index], progress.step)
-    done = (progress.scenario_index + (step + _of_step(progress, spec)) / steps) / count
-    return max(0, min(99, int(100 * done)))
+    of_repeat = min(1.0, (step + _of_step(progress, spec)) / steps)
+    of_scenario = (progress.repeat - 1 + of_repeat) / max(1, progress.repeat_count)
+    return max(0, min(99, int(100 * (progress.scenario_index + of_scenario) / count)))
 
 
 def _of_step(progress: Progress, spec: RunSpec) -> float:
@@ -80,10 +85,20 @@ def _of_step(progress: Progress, spec: RunSpec) -> float:
 
 
 def _steps(scenario: Scenario, label: str) -> tuple[int, int]:
-    """Return how many steps a scenario has, and which one a label names, counted from 0."""
-    if scenario.batch is None:
+    """Return how many steps a scenario has, and which one a label names, counted from 0.
+
+    How many probes a search takes is not known before; `USUAL_PROBES` are counted on.
+    """
+    if scenario.batch is not None:
+        labels = [f"batch {size}" for size in scenario.batch.batch_sizes]
+    elif scenario.concurrency is not None:
+        labels = [f"clients {number}" for number in scenario.concurrency.clients]
+    elif scenario.find_peak is not None:
+        labels = [*_BEFORE_PROBES, *(f"probe {number + 1}" for number in range(USUAL_PROBES))]
+        if label.startswith("probe ") and label not in labels:
+            return len(labels), len(labels) - 1
+    else:
         return 1, 0
-    labels = [f"batch {size}" for size in scenario.batch.batch_sizes]
     return len(labels), labels.index(label) if label in labels else 0
 
 
