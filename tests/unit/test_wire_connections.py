@@ -59,7 +59,7 @@ def connecting_to(
     made: list[Wire] = []
 
     async def create_connection(
-        factory: Callable[[], asyncio.Protocol], _host: str, _port: int
+        factory: Callable[[], asyncio.Protocol], _host: str, _port: int, **_tls: object
     ) -> tuple[Wire, asyncio.Protocol]:
         protocol = factory()
         wire = Wire(protocol)
@@ -157,5 +157,53 @@ def test_an_http_reply_is_followed_by_the_next_request(monkeypatch: pytest.Monke
         await connection.close()
         assert not made[0].open
         assert connection.capacity == 0
+
+    asyncio.run(main())
+
+
+def http_reply(body: bytes, stamp: str = "a", json_length: int = 2) -> bytes:
+    """Make a good reply whose headers tell where its tensors begin."""
+    return (
+        f"HTTP/1.1 200 OK\r\nDate: {stamp}\r\nContent-Length: {len(body)}\r\n"
+        f"Inference-Header-Content-Length: {json_length}\r\n\r\n"
+    ).encode() + body
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_headers_seen_before_judge_no_reply_that_is_another(
+    monkeypatch: pytest.MonkeyPatch, *, keep: bool
+) -> None:
+    """However a reply's bytes come, and whatever the last one's headers were, it is read right."""
+    first, second = http_reply(b"{}12"), http_reply(b"{}34")
+    cut, late = http_reply(b"{}56")[:30], http_reply(b"{}56")[30:]
+    rounds: list[tuple[list[bytes], bytes | None]] = [
+        ([first], b"{}12"),
+        ([second], b"{}34"),
+        ([cut, late], b"{}56"),
+        ([second], b"{}34"),
+        ([http_reply(b"{}78", "b")], b"{}78"),
+        ([http_reply(b"{}123", "b")], b"{}123"),
+        ([http_reply(b"{}123", "b")[:-1], b"3"], b"{}123"),
+        ([http_reply(b"{}123", "b") + b"x"], None),
+    ]
+
+    async def main() -> None:
+        made = connecting_to(monkeypatch, asyncio.get_running_loop())
+        answers: list[tuple[Failure | None, Reply | None]] = []
+        connection = Http1Connection(
+            HTTP, lambda _, *answer: answers.append(answer), lambda _: None, 1
+        )
+        await connection.open()
+        prepared = prepare(HTTP, EncodedRequest(b"{}", 2))
+        for pieces, body in rounds:
+            connection.send(prepared, 7, keep)
+            for piece in pieces:
+                assert not answers
+                made[0].protocol.data_received(piece)
+            [(failure, reply)] = answers
+            answers.clear()
+            assert (failure is None) == (body is not None)
+            assert reply == (Reply(body, 2) if keep and body is not None else None)
+        await connection.close()
 
     asyncio.run(main())

@@ -17,7 +17,7 @@ from inferometer_loadgen.wire.contract import (
     Target,
 )
 from inferometer_loadgen.wire.dialer import Dialer, connect
-from inferometer_loadgen.wire.http1_parser import ReplyParser
+from inferometer_loadgen.wire.http1_parser import ReplyParser, usual_reply
 from inferometer_loadgen.wire.sentences import reason_of
 
 # One write of one object is the cheapest; above this, copying the body costs more than it saves.
@@ -90,6 +90,10 @@ class Http1Connection(asyncio.Protocol):
         self._on_capacity = on_capacity
         self._parser = ReplyParser()
         self._token = 0
+        self._keep = False
+        self._begun = False
+        self._usual_head = b""
+        self._usual_bytes = 0
         self._answered = False
         self._transport: asyncio.Transport | None = None
         self._gone = asyncio.get_running_loop().create_future()
@@ -109,7 +113,8 @@ class Http1Connection(asyncio.Protocol):
         transport = cast("asyncio.Transport", self._transport)
         self.outstanding = 1
         self._token = token
-        self._parser.start(keep_reply)
+        self._keep = keep_reply
+        self._begun = False
         pieces = prepared.pieces
         if len(pieces) == 1:
             transport.write(pieces[0])
@@ -134,6 +139,7 @@ class Http1Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
         self._answered = False
+        self._usual_bytes = 0
         self._gone = asyncio.get_running_loop().create_future()
 
     @override
@@ -141,8 +147,13 @@ class Http1Connection(asyncio.Protocol):
         if not self.outstanding:
             # A server that gives up an idle connection may say so first (408).
             self._drop()
-        elif self._parser.feed(data):
-            self._complete()
+        elif self._begun or len(data) != self._usual_bytes or not data.startswith(self._usual_head):
+            self._read(data)
+        else:
+            # A whole reply whose headers are those of the last: they are not read again.
+            self.outstanding = 0
+            reply = usual_reply(self._usual_head, data) if self._keep else None
+            self._on_reply(self._token, None, reply)
 
     @override
     def eof_received(self) -> bool:
@@ -158,6 +169,16 @@ class Http1Connection(asyncio.Protocol):
         self._cut_off(exc)
         self._dialer.redial(answered=self._answered)
 
+    def _read(self, data: bytes) -> None:
+        parser = self._parser
+        if not self._begun:
+            self._begun = True
+            parser.start(self._keep)
+        if parser.feed(data):
+            self._usual_head = parser.usual_head
+            self._usual_bytes = len(data) if parser.usual_head else 0
+            self._complete()
+
     def _complete(self) -> None:
         parser = self._parser
         failure = parser.failure
@@ -170,6 +191,8 @@ class Http1Connection(asyncio.Protocol):
 
     def _cut_off(self, error: Exception | None) -> None:
         if self.outstanding:
+            if not self._begun:
+                self._parser.start(self._keep)
             self._parser.finish(reason_of(error), clean=error is None)
             self.outstanding = 0
             self._on_reply(self._token, self._parser.failure, self._parser.reply)

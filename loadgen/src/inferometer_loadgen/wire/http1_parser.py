@@ -27,6 +27,8 @@ class ReplyParser:
     ``start`` is called for each request; ``feed`` and ``finish`` return True once its reply is
     complete or can no longer become so. Then ``failure`` tells whether it was good, ``reply``
     holds its body if that was to be kept, and ``reusable`` whether the connection may go on.
+    ``usual_head`` is its header block where the reply came in one piece and was good by that block
+    alone: another of the same length that begins with the same bytes is as good. Else it is empty.
     """
 
     __slots__ = (
@@ -41,6 +43,7 @@ class ReplyParser:
         "failure",
         "reply",
         "reusable",
+        "usual_head",
     )
 
     def __init__(self) -> None:
@@ -51,6 +54,7 @@ class ReplyParser:
         self.failure: Failure | None = None
         self.reply: Reply | None = None
         self.reusable = True
+        self.usual_head = b""
         self._keep = keep
         self._rest = b""
         self._head: Head | None = None
@@ -90,6 +94,8 @@ class ReplyParser:
             if head.good and head.length == len(data) - end:
                 if head.json_length is None:
                     self.failure = _hidden_error(data[end:])
+                elif not start:
+                    self.usual_head = data[:end]
                 if self._keep and self.failure is None:
                     self.reply = Reply(data[end:], head.json_length)
                 return True
@@ -170,6 +176,11 @@ class ReplyParser:
         self.reply = None
         self.reusable = False
         return True
+
+
+def usual_reply(head: bytes, data: bytes) -> Reply:
+    """Return the body of a reply that begins with a usual head."""
+    return Reply(data[len(head) :], parse_head(head).json_length)
 
 
 def _status_sentence(head: Head, body: bytes) -> str:
