@@ -43,7 +43,7 @@ class Measurand:
     def write(self, folder: Path) -> Path:
         """Write the model's ONNX file into a folder and return its path."""
         path = folder / f"{self.name}.onnx"
-        path.write_bytes(_tiny() if self is TINY else zoo.read_onnx("classification/resnet50"))
+        path.write_bytes(_tiny() if self is TINY else zoo.read_onnx(f"classification/{self.name}"))
         return path
 
 
@@ -59,7 +59,13 @@ RESNET50 = Measurand(
     output=Tensor(name="output", datatype="FP32", shape=[-1, 1000]),
     shape=(1, 3, 224, 224),
 )
-MEASURANDS = {each.name: each for each in (TINY, RESNET50)}
+SQUEEZENET = Measurand(
+    name="squeezenet1_1",
+    input=Tensor(name="input", datatype="FP32", shape=[-1, 3, 224, 224]),
+    output=Tensor(name="output", datatype="FP32", shape=[-1, 1000]),
+    shape=(1, 3, 224, 224),
+)
+MEASURANDS = {each.name: each for each in (TINY, RESNET50, SQUEEZENET)}
 
 
 def _tiny() -> bytes:

@@ -16,7 +16,16 @@ Take = Callable[[int, int, Callable[[], None]], None]
 DOCUMENTS: dict[str, dict[str, Any]] = {
     "/v2": {"name": "oracle", "version": "1", "extensions": ["binary_tensor_data"]},
     "/v2/health/ready": {},
+    "/v2/health/live": {},
     f"/v2/models/{MODEL}/ready": {},
+    f"/v2/models/{MODEL}/config": {
+        "name": MODEL,
+        "platform": "oracle",
+        "max_batch_size": 0,
+        "input": [{"name": "x", "data_type": "TYPE_FP32", "dims": [-1, WIDTH]}],
+        "output": [{"name": "y", "data_type": "TYPE_FP32", "dims": [-1, WIDTH]}],
+    },
+    f"/v2/models/{MODEL}/stats": {"model_stats": []},
     f"/v2/models/{MODEL}": {
         "name": MODEL,
         "versions": ["1"],
@@ -65,7 +74,7 @@ class HttpFront(asyncio.Protocol):
             return
         document = DOCUMENTS.get(path)
         status = b"404 Not Found" if document is None else b"200 OK"
-        told = json.dumps(document or {}).encode()
+        told = json.dumps({"error": "no such page"} if document is None else document).encode()
         self._write(b"HTTP/1.1 %b\r\nContent-Length: %d\r\n\r\n%b" % (status, len(told), told))
 
     def _write(self, reply: bytes) -> None:
