@@ -91,6 +91,8 @@ class Case:
     """How many turns each side has within a repeat; its figure there is the median of them."""
     is_pinned: bool = True
     """Whether the sides have a core each; else all run wherever the kernel lets them."""
+    most_repeats: int | None = None
+    """How often it is measured at most: less where it takes long and tells the same again."""
 
 
 Taken = Mapping[Source, tuple[float, ...]]

@@ -13,14 +13,25 @@ from bench.case import Case, Place
 from bench.case_agent import AGENT_OVERHEAD
 from bench.case_client import CLIENT_COST
 from bench.case_cluster import APPLY_TO_FIRST_QUERY, LAPTOP_AND_CLUSTER
+from bench.case_judges import MLPERF_JUDGE, PERF_ANALYZER_JUDGE
 from bench.case_overhead import SERVER_OVERHEAD
+from bench.case_pace import MEMORY, PACE
 from bench.case_tiny import TINY_UNDER_WRK
 from bench.machine import Moment, disturbance, machine, today
 from bench.measure import measure
 from bench.page import PageError, render, replaced
 from bench.processes import ROOT, BenchError, on_core, usable_cores
 
-CASES: tuple[Case, ...] = (SERVER_OVERHEAD, TINY_UNDER_WRK, CLIENT_COST, AGENT_OVERHEAD)
+CASES: tuple[Case, ...] = (
+    SERVER_OVERHEAD,
+    TINY_UNDER_WRK,
+    CLIENT_COST,
+    PACE,
+    MEMORY,
+    AGENT_OVERHEAD,
+    MLPERF_JUDGE,
+    PERF_ANALYZER_JUDGE,
+)
 CLUSTER_CASES: tuple[Case, ...] = (APPLY_TO_FIRST_QUERY, LAPTOP_AND_CLUSTER)
 """Measured only where they are asked for: they start a cluster."""
 PAGE = ROOT / "docs" / "performance.md"
@@ -80,6 +91,7 @@ def _positive(text: str) -> int:
 
 
 def _section(case: Case, repeats: int, seconds: float, title: str) -> str:
+    repeats = min(repeats, case.most_repeats or repeats)
     cores = usable_cores() if case.is_pinned else []
     server_core, client_core = (cores[0], cores[1]) if len(cores) > 1 else (None, None)
     began = time.monotonic()
