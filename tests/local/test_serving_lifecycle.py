@@ -144,6 +144,7 @@ def test_drains_on_a_signal(counting: Path, number: signal.Signals) -> None:
             _connected(server)
         for connection, count in ((first, 1_000_000), (second, 2)):
             reply = connection.getresponse()
+            assert reply.getheader("Connection") == "close"
             assert json.loads(reply.read())["outputs"][0]["data"] == [count]
         result, error = heard.get(timeout=DEADLINE_SECONDS)
         assert error is None
@@ -161,6 +162,32 @@ def test_gives_up_what_does_not_end_in_time(counting: Path) -> None:
         assert server.exit_code() == 0
         connection.close()
         assert "requests in flight were given up" in server.errors()
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_what_is_given_up_is_told_so(counting: Path, *, waits: bool) -> None:
+    """Who waits for an inference that is given up is told that the server is unavailable."""
+    heard: queue.Queue[tuple[Any, Any]] = queue.Queue()
+    with (
+        serving(counting, "--drain-seconds", "0.2") as server,
+        over_grpc.InferenceServerClient(server.grpc_url) as client,
+        closing(_connected(server)) as over_http,
+    ):
+        if waits:
+            _count(over_http, 10**12)
+            _await_pending(server, 1)
+        tensor = over_grpc.InferInput("trips", [1], "INT64")
+        tensor.set_data_from_numpy(np.array([10**12]))
+        client.async_infer("count", [tensor], lambda result, error: heard.put((result, error)))
+        _await_pending(server, 1 + waits)
+        server.signal(signal.SIGTERM)
+        _, error = heard.get(timeout=DEADLINE_SECONDS)
+        assert error.status() == "StatusCode.UNAVAILABLE"
+        assert "ended before" in str(error)
+        if waits:
+            reply = over_http.getresponse()
+            assert (reply.status, reply.getheader("Connection")) == (503, "close")
+        assert server.exit_code() == 0
 
 
 def test_a_second_signal_ends_the_drain(counting: Path) -> None:

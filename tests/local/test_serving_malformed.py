@@ -320,6 +320,21 @@ def test_many_pipelined_chunked_requests_are_answered(server: ServerProcess) -> 
     _check_healthy(server)
 
 
+@pytest.mark.parametrize(
+    ("target", "status"),
+    [("/v2/health/live", b"200"), ("/v2/models/m/infer", b"405"), ("/nowhere", b"404")],
+)
+def test_head_is_answered_without_a_body(server: ServerProcess, target: str, status: bytes) -> None:
+    """HEAD gets the head that GET would get and no body, so that the connection goes on."""
+    heads = f"HEAD {target} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
+    last = b"GET /v2/health/live HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    first, second, rest = _exchange(server, heads + last).split(b"\r\n\r\n")
+    assert first.split()[1] == status
+    assert b"Content-Length: 0" not in first
+    assert second.startswith(b"HTTP/1.1 200")
+    assert json.loads(rest) == {"live": True}
+
+
 def test_old_clients_are_served(server: ServerProcess) -> None:
     """An HTTP/1.0 client gets its answer and the connection's end."""
     received = _exchange(server, b"GET /v2/health/live HTTP/1.0\r\n\r\n", half_close=False)

@@ -145,6 +145,19 @@ def busy(trips: int = 1000, width: int = 64) -> ModelProto:
     )
 
 
+def picks(rows: int = 4) -> ModelProto:
+    """Build a model that picks rows of a table: `y[i] = [10 * x[i], 10 * x[i] + 1]`, INT64 to FP32.
+
+    It fails where an element of `x` is not from 0 to `rows` less one.
+    """
+    table = np.array([[10 * row, 10 * row + 1] for row in range(rows)], dtype=np.float32)
+    node = helper.make_node("Gather", ["table", "x"], ["y"], name="pick")
+    inputs = [_tensor("x", "INT64", ("batch",))]
+    outputs = [_tensor("y", "FP32", ("batch", 2))]
+    weights = [numpy_helper.from_array(table, "table")]
+    return _model([node], inputs, outputs, weights=weights)
+
+
 def cast(source: str, target: str) -> ModelProto:
     """Build a model that casts input `x` [batch, 3] of one datatype to `y` of another."""
     code = type_of_datatype[target]

@@ -62,15 +62,20 @@ class Instances:
         if waited:
             self.asks.discard(ask)
 
+    def hasten(self) -> None:
+        """Let no request wait for company any more."""
+        with self._changed:
+            self._batcher.hasten()
+            self._changed.notify_all()
+
     def retire(self, then: Callable[[], None] | None = None) -> None:
         """Let the threads end once nothing waits any more, and call `then` afterwards."""
         if then is not None and not self._running:
             then()
             return
         self._then = then
-        with self._changed:
-            self.is_retired = True
-            self._changed.notify_all()
+        self.is_retired = True
+        self.hasten()
 
     def stop(self, timeout_seconds: float) -> bool:
         """Retire, and say whether all threads ended in time."""

@@ -128,7 +128,9 @@ class _Process:
 
     async def _drain(self, http: HttpServer, grpc: GrpcServer, hurry: asyncio.Event) -> None:
         """Let requests in flight end, for as long as they may, or until a second signal."""
-        drained = asyncio.gather(http.drain(), grpc.drain(self._options.drain_seconds))
+        # Longer than it may take: what is given up here is told so, what gRPC gives up is not.
+        grace_seconds = self._options.drain_seconds + _CLOSE_SECONDS
+        drained = asyncio.gather(http.drain(), grpc.drain(grace_seconds))
         hurried = asyncio.ensure_future(hurry.wait())
         await asyncio.wait(
             (drained, hurried),

@@ -101,6 +101,8 @@ class Service:
         """Take no new inferences from now on."""
         self.phase = Phase.DRAINING
         self.metrics.is_ready = False
+        if self._served is not None:
+            self._served.instances.hasten()
 
     def give_up(self) -> None:
         """Answer all inferences in flight by an error."""

@@ -72,6 +72,10 @@ class Batcher(Generic[T]):
                     return True
         return False
 
+    def hasten(self) -> None:
+        """Let none wait for company from now on: no more will come."""
+        self._max_delay_ns = 0
+
     def take(self, now_ns: int) -> list[T]:
         """Return the batch to compute now; nothing where none is ready."""
         ready = [

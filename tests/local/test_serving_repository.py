@@ -1,0 +1,175 @@
+"""Do the statistics and the model repository work, by tritonclient over both protocols?"""
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from http.client import HTTPConnection
+from typing import Any
+
+import numpy as np
+import pytest
+import tritonclient.grpc as over_grpc  # type: ignore[import-untyped]  # ships no types
+import tritonclient.http as over_http  # type: ignore[import-untyped]  # ships no types
+from tritonclient.utils import (  # type: ignore[import-untyped]  # ships no types
+    InferenceServerException,
+)
+
+from support import onnx_models
+from support.serving_process import DEADLINE_SECONDS, ServerProcess, serving
+
+FLAVOURS = {"http": over_http, "grpc": over_grpc}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """Serve a model that copies its input."""
+    path = tmp_path_factory.mktemp("copy") / "copy.onnx"
+    with serving(onnx_models.save(onnx_models.identity(), path)) as process:
+        yield process
+
+
+@pytest.fixture(params=list(FLAVOURS))
+def client(request: pytest.FixtureRequest, server: ServerProcess) -> Iterator[Any]:
+    """Connect by each protocol."""
+    flavour = FLAVOURS[request.param]
+    url = server.http_url if flavour is over_http else server.grpc_url
+    with flavour.InferenceServerClient(url) as connected:
+        yield connected
+
+
+def _infer(client: Any, rows: int = 1, name: str = "x") -> Any:
+    flavour = over_http if isinstance(client, over_http.InferenceServerClient) else over_grpc
+    array = np.ones((rows, 4), np.float32)
+    tensor = flavour.InferInput(name, [rows, 4], "FP32")
+    tensor.set_data_from_numpy(array)
+    return client.infer("copy", [tensor]).as_numpy("y")
+
+
+def _as_json(client: Any) -> dict[str, bool]:
+    return {} if isinstance(client, over_http.InferenceServerClient) else {"as_json": True}
+
+
+def _statistics(client: Any, *asked: str) -> dict[str, Any]:
+    told = client.get_inference_statistics(*asked, **_as_json(client))
+    (one,) = told["model_stats"]
+    return dict(one)
+
+
+def _count(told: dict[str, Any], part: str) -> tuple[int, int]:
+    found = told["inference_stats"].get(part, {})
+    return int(found.get("count", 0)), int(found.get("ns", 0))
+
+
+@pytest.mark.parametrize("asked", [(), ("copy",), ("copy", "1")])
+def test_what_was_computed_is_counted(client: Any, asked: tuple[str, ...]) -> None:
+    """Requests, samples, runs of the model and the time in each part are counted exactly."""
+    before = _statistics(client, *asked)
+    for rows in (1, 3, 3):
+        _infer(client, rows)
+    with pytest.raises(InferenceServerException):
+        _infer(client, name="other")
+    after = _statistics(client, *asked)
+    assert (after["name"], after["version"]) == ("copy", "1")
+    for figure, count in (("inference_count", 7), ("execution_count", 3)):
+        assert int(after[figure]) - int(before.get(figure, 0)) == count
+    for part in ("success", "queue", "compute_input", "compute_infer", "compute_output"):
+        counted, taken_ns = (
+            late - early
+            for late, early in zip(_count(after, part), _count(before, part), strict=True)
+        )
+        assert counted == 3, part
+        assert taken_ns > 0 or part == "queue"
+    assert _count(after, "fail")[0] - _count(before, "fail")[0] == 1
+    parts_ns = [_count(after, f"compute_{part}")[1] for part in ("input", "infer", "output")]
+    assert sum(parts_ns) <= _count(after, "success")[1]
+    runs = {int(each["batch_size"]): each["compute_infer"] for each in after["batch_stats"]}
+    assert {1, 3} <= runs.keys()
+    assert sum(int(each["count"]) for each in runs.values()) == int(after["execution_count"])
+    assert int(after["last_inference"]) >= int(before.get("last_inference", 0))
+
+
+def test_statistics_of_another_model_are_refused(client: Any) -> None:
+    """What is asked of a model that is not here is refused by a sentence."""
+    with pytest.raises(InferenceServerException, match="only 'copy'"):
+        client.get_inference_statistics("nope")
+
+
+def _index(client: Any) -> list[dict[str, str]]:
+    told = client.get_model_repository_index(**_as_json(client))
+    return list(told if isinstance(told, list) else told["models"])
+
+
+def test_the_model_is_unloaded_and_loaded(client: Any, server: ServerProcess) -> None:
+    """Unloaded it is not ready and refuses, loaded again it answers as before."""
+    facts = client.get_model_config("copy", **_as_json(client))
+    assert _index(client)[0]["state"] == "READY"
+    client.unload_model("copy")
+    (told,) = _index(client)
+    assert told["state"] == "UNAVAILABLE"
+    assert "unloaded" in told["reason"]
+    assert client.is_server_live()
+    assert not client.is_server_ready()
+    assert not client.is_model_ready("copy")
+    with pytest.raises(InferenceServerException, match="unloaded"):
+        _infer(client)
+    with pytest.raises(InferenceServerException, match="unloaded"):
+        client.get_model_metadata("copy")
+    client.unload_model("copy")
+    client.load_model("copy")
+    assert client.is_model_ready("copy")
+    np.testing.assert_array_equal(_infer(client, 2), np.ones((2, 4)))
+    again = client.get_model_config("copy", **_as_json(client))
+    name = "inferometer.instance_id"
+    parameters = [each.get("config", each)["parameters"] for each in (facts, again)]
+    assert parameters[0][name]["string_value"] != parameters[1][name]["string_value"]
+
+
+def test_a_loaded_model_is_loaded_anew(client: Any, server: ServerProcess) -> None:
+    """Loading takes the file as it is now; one that cannot be served leaves the old one serving."""
+    good = server.model.read_bytes()
+    try:
+        server.model.write_bytes(b"no model")
+        with pytest.raises(InferenceServerException, match="ONNX"):
+            client.load_model("copy")
+        np.testing.assert_array_equal(_infer(client), np.ones((1, 4)))
+        onnx_models.save(onnx_models.identity(shape=("batch", 2, 2)), server.model)
+        client.load_model("copy")
+        shape = client.get_model_metadata("copy", **_as_json(client))["inputs"][0]["shape"]
+        assert [int(each) for each in shape] == [-1, 2, 2]
+    finally:
+        server.model.write_bytes(good)
+        client.load_model("copy")
+
+
+@pytest.mark.parametrize("call", ["load_model", "unload_model"])
+def test_another_model_is_refused(client: Any, call: str) -> None:
+    """A model that this server does not have can be neither loaded nor unloaded."""
+    with pytest.raises(InferenceServerException, match="only 'copy'"):
+        getattr(client, call)("nope")
+    assert client.is_model_ready("copy")
+
+
+def test_other_settings_are_refused(client: Any) -> None:
+    """A configuration sent along is refused, not left out in silence."""
+    with pytest.raises(InferenceServerException, match="send none"):
+        client.load_model("copy", config=json.dumps({"max_batch_size": 4}))
+
+
+def test_the_extensions_are_told(client: Any) -> None:
+    """The server's metadata lists what is here."""
+    told = client.get_server_metadata(**_as_json(client))["extensions"]
+    assert {"statistics", "model_repository", "model_configuration"} <= set(told)
+
+
+def test_only_ready_models_are_listed_where_asked(server: ServerProcess) -> None:
+    """The index of ready models leaves out one that is unloaded."""
+    with over_http.InferenceServerClient(server.http_url) as client:
+        client.unload_model("copy")
+        try:
+            with closing(
+                HTTPConnection("127.0.0.1", server.http_port, timeout=DEADLINE_SECONDS)
+            ) as plain:
+                plain.request("POST", "/v2/repository/index", '{"ready": true}')
+                assert json.loads(plain.getresponse().read()) == []
+        finally:
+            client.load_model("copy")
