@@ -10,6 +10,7 @@ import pytest
 
 from inferometer_api import rights
 from support.cluster.audit import requests
+from support.fake_kubelet import ready_server
 from support.fake_pod import Pod
 from support.stage import Stage
 
@@ -150,7 +151,11 @@ def test_the_operator_uses_its_rights_and_no_others(stage: Stage) -> None:
 
     def patient(pod: Pod) -> None:
         assert healed.wait(60)
-        stage.loads.measure(pod)
+        if pod.index > 0:
+            pod.bind()
+            pod.start()
+        else:
+            stage.loads.measure(pod)
 
     stage.play("server", flapping)
     stage.play("loadgen", patient)
@@ -166,8 +171,9 @@ def test_the_operator_uses_its_rights_and_no_others(stage: Stage) -> None:
         server={"runtime": "External", "external": {"service": {"name": "mine", "port": 80}}},
     )
     stage.finished("external")
-    stage.apply("secret", load={"headersSecret": "headers"})
-    stage.wait("Accepted", name="secret", value="False")
+    stage.play("server", ready_server)
+    stage.apply("secret", load={"headersSecret": "headers", "workers": 2})
+    stage.finished("secret")
     asked = [
         each
         for each in requests(stage.control_plane.audit_log, stage.user)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
+from inferometer_api.children import JOB_INDEX_LABEL
 from support.api_client import AnswerError, Api, Object, path_of
 
 _ADDRESSES = itertools.count(2)
@@ -62,6 +63,11 @@ class Pod:
     def run(self) -> str:
         """Return the name of the run that it is for."""
         return str(self.object["metadata"]["labels"]["inferometer.dev/run"])
+
+    @property
+    def index(self) -> int:
+        """Return which pod of an Indexed Job it is; 0 where there are no others."""
+        return int(self.object["metadata"].get("labels", {}).get(JOB_INDEX_LABEL, "0"))
 
     def bind(self, node: str | None = None) -> None:
         """Bind it to the node, as a scheduler does."""

@@ -1,0 +1,85 @@
+"""Is a fleet one Indexed Job of a real controller, for which its pod 0 alone speaks?"""
+
+import threading
+from collections.abc import Callable
+
+from inferometer_api.children import LOADGEN
+from support.fake_pod import Pod
+from support.stage import Stage
+
+WORKERS = 2
+
+
+def test_a_worker_that_fails_takes_nothing_with_it(stage: Stage) -> None:
+    """Kubernetes makes no worker again, and leaves the pod that tells of it its time to do so."""
+    lost = threading.Event()
+    workers: list[Pod] = []
+
+    def lead(pod: Pod) -> None:
+        if pod.index == 0:
+            stage.loads.follow(pod)
+            return
+        pod.bind()
+        pod.start()
+        workers.append(pod)
+        assert lost.wait(60)
+        if pod.index == 1:
+            pod.end(137, "OOMKilled")
+
+    stage.play(LOADGEN, lead)
+    stage.start_operator()
+    stage.apply(load={"workers": WORKERS})
+    load = stage.load()
+    assert load.plan["fleet"]["host"] == f"a-run-load-0.fleet-a-run.{stage.namespace}.svc"
+    service = stage.api.found("Service", stage.namespace, "fleet-a-run")
+    assert service is not None
+    assert service["spec"]["clusterIP"] == "None"
+    stage.wait_for(lambda: len(workers) == WORKERS, "both workers")
+    assert {pod.object["spec"]["subdomain"] for pod in workers} == {"fleet-a-run"}
+    assert sorted(pod.object["spec"]["hostname"] for pod in workers) == [
+        "a-run-load-1",
+        "a-run-load-2",
+    ]
+    load.show("Measuring", "latency")
+    stage.wait("Measuring")
+    lost.set()
+    stage.wait_for(_has_failed(stage), "the Job to see that a worker failed")
+    assert not load.pod.deleted.is_set()
+    load.judge("latency")
+    load.end("Failed", "WorkerLost", "Worker 0 was lost.")
+    status = stage.finished()
+    assert stage.condition("Failed")["reason"] == "WorkerLost", status
+    assert "Worker 0 was lost." in stage.condition("Failed")["message"]
+    assert [each["name"] for each in status["scenarios"]] == ["latency"]
+    assert len(stage.kubelet.all(stage.namespace, LOADGEN)) == WORKERS + 1
+    stage.wait_for(
+        lambda: stage.api.found("Service", stage.namespace, "fleet-a-run") is None,
+        "the Service's end",
+    )
+
+
+def test_a_worker_that_finds_no_node_is_told(stage: Stage) -> None:
+    """While its master waits for it, the run says which pod no node takes."""
+
+    def lead(pod: Pod) -> None:
+        if pod.index == 0:
+            stage.loads.follow(pod)
+        else:
+            pod.unschedulable("0/1 nodes are available: insufficient cpu.")
+
+    stage.play(LOADGEN, lead)
+    stage.start_operator()
+    stage.apply(load={"workers": WORKERS}, server={"readyDeadlineSeconds": 5})
+    stage.load()
+    said = stage.wait("Measuring", "Unschedulable", value="False")
+    assert "insufficient cpu" in said["message"]
+    assert stage.finished()["phase"] == "Failed"
+    assert stage.condition("Failed")["reason"] == "Unschedulable"
+
+
+def _has_failed(stage: Stage) -> Callable[[], bool]:
+    def seen() -> bool:
+        job = stage.api.found("Job", stage.namespace, "a-run-load")
+        return bool(job and (job.get("status") or {}).get("failed"))
+
+    return seen
