@@ -29,6 +29,11 @@ SHORTER: dict[str, object] = {
     "spec.validity.minDurationSeconds": 1,
     "spec.validity.minQueries": 1,
 }
+PROBES: dict[str, object] = {
+    "spec.scenarios[capacity].findPeak.probe.minQueries": 20,
+    "spec.scenarios[capacity].findPeak.probe.maxSeconds": 2,
+    "spec.validity.maxDurationSeconds": 30,
+}
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +45,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Future[
         ports = json.loads(server.wait_for("event=listening").stdout().partition("\n")[0])
         own: dict[str, dict[str, object]] = {
             "01-resnet50-cpu": {"spec.scenarios[throughput].batch.batchSizes": [1, 2]},
+            "09-peak": PROBES,
             "03-external-server": {
                 "spec.server.external.url": f"http://127.0.0.1:{ports['httpPort']}"
             },
