@@ -65,8 +65,8 @@ BREACHES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ),
     (
         "AchievedRate",
-        {"late_ns": 100 * MS, "step": a_step(drain_nanoseconds=SECOND)},
         {"late_ns": 102 * MS, "step": a_step(drain_nanoseconds=SECOND)},
+        {"late_ns": 103 * MS, "step": a_step(drain_nanoseconds=SECOND)},
     ),
     (
         "DispatchLag",
@@ -132,6 +132,16 @@ BREACHES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         "ClientStarved",
         {"step": client(runnable_wait_seconds=1.0)},
         {"step": client(runnable_wait_seconds=1.01)},
+    ),
+    (
+        "ClientStarved",
+        {"step": client(wake_up_lag_nanoseconds=5 * MS), **CLOSED},
+        {"step": client(wake_up_lag_nanoseconds=5 * MS + 1), **CLOSED},
+    ),
+    (
+        "ClientStarved",  # an open loop has its dispatch lag
+        {"step": client(wake_up_lag_nanoseconds=SECOND)},
+        {"step": client(wake_up_lag_nanoseconds=SECOND), **CLOSED},
     ),
     ("WorkerLost", {"step": a_step(workers=workers(0, 0))}, {"end": End.WORKER_LOST}),
     (

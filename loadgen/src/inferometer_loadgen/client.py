@@ -7,6 +7,7 @@ from typing import Protocol
 
 from inferometer_api.result import ClientFacts
 from inferometer_loadgen.client_watch import ClientWatch
+from inferometer_loadgen.wake_ups import WakeUps
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
@@ -27,7 +28,7 @@ class Client(Protocol):
         """Resident memory."""
 
     def facts(self) -> ClientFacts:
-        """Return what became of it since it began; of several processes the worst."""
+        """Return what became of it since it began, once; of several processes the worst."""
 
 
 class OwnProcess:
@@ -35,11 +36,13 @@ class OwnProcess:
 
     def __init__(self) -> None:
         self._watch = ClientWatch()
+        self._wake_ups: WakeUps | None = None
         self._begin = time.process_time()
 
     def begin(self) -> None:
         """See Client."""
         self._watch.begin()
+        self._wake_ups = WakeUps()
         self._begin = time.process_time()
 
     def second(self) -> None:
@@ -56,4 +59,5 @@ class OwnProcess:
 
     def facts(self) -> ClientFacts:
         """See Client."""
-        return self._watch.facts()
+        late_ns = None if self._wake_ups is None else self._wake_ups.end()
+        return self._watch.facts().model_copy(update={"wake_up_lag_nanoseconds": late_ns})

@@ -4,6 +4,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from inferometer_api.result import ClientFacts
 from inferometer_loadgen.steps import SECOND_NS
@@ -14,6 +15,7 @@ _STEAL = 8
 """The column of a CPU's line in /proc/stat that has what the hypervisor gave to others."""
 
 Clock = Callable[[], int]
+Figure = TypeVar("Figure", int, float)
 
 
 class ClientWatch:
@@ -27,11 +29,11 @@ class ClientWatch:
     ) -> None:
         self._root = root
         self._wall, self._steady = wall, steady
-        self._limits = [root / path.lstrip("/") for path in _limit_files(root)]
         self.begin()
 
     def begin(self) -> None:
-        """Count from now on."""
+        """Count from now on, in the control group that the process is in now."""
+        self._limits = [self._root / path.lstrip("/") for path in _limit_files(self._root)]
         self._throttled, self._waited, self._stolen = self._read()
         self._offset_ns = self._offset()
         self._jump_ns = 0
@@ -86,12 +88,13 @@ def worst(facts: Sequence[ClientFacts]) -> ClientFacts:
         throttled_seconds=_most(each.throttled_seconds for each in facts),
         runnable_wait_seconds=_most(each.runnable_wait_seconds for each in facts),
         steal_seconds=_most(each.steal_seconds for each in facts),
+        wake_up_lag_nanoseconds=_most(each.wake_up_lag_nanoseconds for each in facts),
         clock_jump_nanoseconds=max((each.clock_jump_nanoseconds for each in facts), key=abs),
     )
 
 
-def _most(seconds: Iterator[float | None]) -> float | None:
-    return max((each for each in seconds if each is not None), default=None)
+def _most(figures: Iterator[Figure | None]) -> Figure | None:
+    return max((each for each in figures if each is not None), default=None)
 
 
 def _since(before: float | None, after: float | None) -> float | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from inferometer_api.result import Step
+from inferometer_api.result import Step, nanoseconds_at
 from inferometer_api.search import Peak
 from inferometer_loadgen.steps import (
     SECOND_NS,
@@ -168,7 +168,10 @@ def achieved_rate(measurement: Measurement, _: Conditions) -> Broken:
     scheduled = step.scheduled_qps
     if not scheduled or measurement.end in _CUT_OFF:
         return
-    usual_seconds = (step.duration_nanoseconds + measurement.late_ns) / SECOND_NS
+    # What the load generator was late by itself is not the server's, and has a rule.
+    own_ns = nanoseconds_at(step.dispatch_lag, USUAL_PERCENTILE) or 0
+    late_ns = max(0, measurement.late_ns - own_ns)
+    usual_seconds = (step.duration_nanoseconds + late_ns) / SECOND_NS
     if step.counts.queries < ACHIEVED_LIMIT * scheduled * usual_seconds:
         achieved = step.counts.queries / usual_seconds
         share = f"{100 * achieved / scheduled:.1f} %"

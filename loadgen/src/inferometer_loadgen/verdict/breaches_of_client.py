@@ -4,8 +4,15 @@ One function for each rule of `rules.RULES` that speaks of the client.
 """
 
 from inferometer_api.result import Step, nanoseconds_at
-from inferometer_loadgen.steps import SECOND_NS
-from inferometer_loadgen.verdict.breaches import Breach, Broken, Conditions, Measurement, in_ms
+from inferometer_loadgen.steps import SECOND_NS, Closed
+from inferometer_loadgen.verdict.breaches import (
+    USUAL_PERCENTILE,
+    Breach,
+    Broken,
+    Conditions,
+    Measurement,
+    in_ms,
+)
 
 LAG_SHARE_LIMIT = 0.05
 LAG_LEAST_NS = 1_000_000
@@ -47,14 +54,16 @@ def client_throttled(measurement: Measurement, _: Conditions) -> Broken:
         )
 
 
-def client_starved(measurement: Measurement, _: Conditions) -> Broken:
-    """Yield where the load generator was ready and waited for a CPU that others had.
+def client_starved(measurement: Measurement, conditions: Conditions) -> Broken:
+    """Yield where the load generator was ready and waited for a CPU that others had."""
+    yield from _waited(measurement.step)
+    if isinstance(measurement.plan.loop, Closed):
+        yield from _woken_late(measurement, conditions)
 
-    What counts is the time with queries under way: only then does its waiting lengthen a latency.
-    """
-    step = measurement.step
-    waited = step.client.runnable_wait_seconds or 0.0
-    latency = step.latency
+
+def _waited(step: Step) -> Broken:
+    """Compare its waiting with the time in which queries were under way, since it matters then."""
+    waited, latency = step.client.runnable_wait_seconds or 0.0, step.latency
     if latency is None:
         return
     loops = max(1, len(step.workers))
@@ -67,6 +76,22 @@ def client_starved(measurement: Measurement, _: Conditions) -> Broken:
             f"allowed.",
             f"{100 * share:.3g} %",
             "10 %",
+        )
+
+
+def _woken_late(measurement: Measurement, _: Conditions) -> Broken:
+    """Compare how late it is woken with the latency, as its dispatch lag in an open loop."""
+    late = measurement.step.client.wake_up_lag_nanoseconds
+    latency = nanoseconds_at(measurement.step.latency, USUAL_PERCENTILE)
+    if late is None or latency is None:
+        return
+    limit = max(LAG_LEAST_NS, LAG_SHARE_LIMIT * latency)
+    if late > limit:
+        yield Breach(
+            f"The load generator got its CPU late: the P99 of its timer's lag is {in_ms(late)}, at "
+            f"most {in_ms(limit)} is allowed beside a P99 latency of {in_ms(latency)}.",
+            in_ms(late),
+            in_ms(limit),
         )
 
 

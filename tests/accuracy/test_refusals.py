@@ -1,0 +1,154 @@
+"""Does the instrument refuse what it cannot know, for the right reason, or show it in full?
+
+Real processes, real limits: nothing here is simulated.
+"""
+
+import os
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+import pytest
+
+from inferometer_api.plan import LoadPlan, Measured, Progress, Report
+from inferometer_api.result import ScenarioResult
+from inferometer_loadgen.schedule import Poisson, Stream, generator
+from support.hostile import a_group, spinning
+from support.load_runs import LoadRun, a_plan, finished, measure, reports, started
+from support.oracle import Oracle, fixed, serving, stalling
+
+CLOSED: dict[str, Any] = {"singleStream": {}}
+OPEN: dict[str, Any] = {"server": {"targetQps": 150}}
+MEASURED = {"warmUpSeconds": 1, "minDurationSeconds": 2}
+STALL_SECONDS = 2.0
+SECOND_NS = 1_000_000_000
+
+Tell = Callable[[str], None]
+
+
+def reason(scenario: ScenarioResult, rule: str, tell: Tell) -> str:
+    """Return the sentence of a reason, which must be there, and have it told."""
+    assert scenario.verdict.state == "INVALID"
+    found = {finding.rule: finding.message for finding in scenario.verdict.reasons}
+    assert rule in found, found
+    tell(f"{rule}: {found[rule]}")
+    return found[rule]
+
+
+def measured_under(
+    plan: LoadPlan, take: Callable[[int], None], give: Callable[[], None]
+) -> LoadRun:
+    """Take something from a run's process from its warm-up on until a scenario is measured."""
+    before: list[Report] = []
+    taken = False
+    with started(plan) as process:
+        for report in reports(process):
+            before.append(report)
+            if isinstance(report, Measured):
+                give()
+                break
+            if not taken and isinstance(report, Progress) and report.stage == "WarmUp":
+                taken = True
+                take(process.pid)
+        return finished(process, *before)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "rule"), [(CLOSED, "ClientStarved"), (OPEN, "DispatchLag")], ids=["closed", "open"]
+)
+def test_a_client_starved_by_a_busy_loop_on_its_core_is_refused(
+    tell: Tell, scenario: dict[str, Any], rule: str
+) -> None:
+    """Whose core other processes keep busy, it measures its own waiting, and says so."""
+    cpus = sorted(os.sched_getaffinity(0))
+    if len(cpus) < 2:
+        pytest.skip("this machine has one CPU, which server and load generator share anyway")
+    with ExitStack() as spinners, serving(Oracle(law=fixed(0.005))) as oracle:
+
+        def take(process_id: int) -> None:
+            os.sched_setaffinity(process_id, {cpus[-1]})
+            spinners.enter_context(spinning(cpus[-1], processes=3))
+
+        plan = a_plan(oracle.url("HTTP"), scenario, validity=MEASURED)
+        run = measured_under(plan, take, spinners.close)
+    reason(run.scenarios[0], rule, tell)
+
+
+@pytest.mark.parametrize("scenario", [CLOSED, OPEN], ids=["closed", "open"])
+def test_a_throttled_load_pod_is_refused(tell: Tell, scenario: dict[str, Any]) -> None:
+    """What a CPU limit keeps from the load generator is seen, in closed loops as in open ones."""
+    with a_group() as group, serving(Oracle(law=fixed(0.001))) as oracle:
+
+        def take(process_id: int) -> None:
+            group.take(process_id)
+            group.limit(0.01)
+
+        plan = a_plan(oracle.url("HTTP"), scenario, validity=MEASURED)
+        run = measured_under(plan, take, lambda: group.limit(1))
+    reason(run.scenarios[0], "ClientThrottled", tell)
+    (step,) = run.scenarios[0].steps
+    assert (step.client.throttled_seconds or 0) > 0.1
+
+
+def test_a_rate_that_the_server_cannot_hold_is_refused(tell: Tell) -> None:
+    """A server that needs 20 ms for each of 100 queries a second never works them off."""
+    asked = {"targetQps": 100, "latencyBoundMicroseconds": 100_000, "percentile": "P90"}
+    with serving(Oracle(law=fixed(0.02))) as oracle:
+        plan = a_plan(
+            oracle.url("HTTP"),
+            {"server": asked},
+            load={"connections": 1},
+            validity={"minDurationSeconds": 2},
+        )
+        (scenario,) = measure(plan).scenarios
+    reason(scenario, "AchievedRate", tell)
+    reason(scenario, "LatencyBound", tell)
+
+
+def test_an_open_loop_shows_a_stall_in_full(tell: Tell) -> None:
+    """No percentile is below what the schedule alone says that the stall makes of it."""
+    rate, after = 100, 200
+    oracle = Oracle(law=stalling(STALL_SECONDS, after=after, usually=0.001))
+    with serving(oracle):
+        plan = a_plan(
+            oracle.url("HTTP"),
+            {"server": {"targetQps": rate, "latencyBoundMicroseconds": 100_000}},
+            load={"seed": 3},
+            validity={"minDurationSeconds": 8},
+        )
+        (scenario,) = measure(plan).scenarios
+    reason(scenario, "LatencyBound", tell)
+    (step,) = scenario.steps
+    due = Poisson(rate * 1000, generator(3, Stream.MEASURED)).take(2 * rate * 8)
+    due = due[due < step.duration_nanoseconds]
+    assert step.counts.succeeded == len(due)
+    # The stall began no earlier than its query was due, and whoever came within it waited for
+    # what was left of it at least.
+    since = due - due[after - step.warm_up_queries]
+    left = np.where(since >= 0, STALL_SECONDS * SECOND_NS - since, 0)
+    least = np.sort(left.clip(0))
+    assert step.latency is not None
+    for value in step.latency.percentiles:
+        rank = int(np.ceil(round(value.percentile * len(due) / 100, 6)))
+        bound = least[rank - 1]
+        tell(
+            f"P{value.percentile:g}: {value.nanoseconds / 1e6:.1f} ms, by the schedule at least "
+            f"{bound / 1e6:.1f} ms"
+        )
+        assert value.nanoseconds >= bound
+    assert step.latency.max_nanoseconds >= STALL_SECONDS * SECOND_NS
+
+
+@pytest.mark.parametrize("protocol", ["HTTP", "GRPC"])
+def test_a_stall_in_a_closed_loop_is_refused(tell: Tell, protocol: str) -> None:
+    """A closed loop sends nothing while the server stands still, so that no P99 tells of it."""
+    with serving(Oracle(law=stalling(STALL_SECONDS, after=150, usually=0.002))) as oracle:
+        plan = a_plan(oracle.url(protocol), CLOSED, validity={"minDurationSeconds": 4})
+        (scenario,) = measure(plan).scenarios
+    assert "2." in reason(scenario, "ServerStall", tell)
+    (step,) = scenario.steps
+    assert step.latency is not None
+    hidden = [value for value in step.latency.percentiles if value.percentile == 99.0]
+    assert hidden[0].nanoseconds < STALL_SECONDS * SECOND_NS / 10
+    assert step.latency.max_nanoseconds >= STALL_SECONDS * SECOND_NS

@@ -1,0 +1,75 @@
+"""How does a test take the CPU from a process: by another that spins, or by a limit?"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from support.cluster.processes import wait_until
+
+_CGROUPS = Path("/sys/fs/cgroup")
+_PERIOD_MICROSECONDS = 100_000
+
+
+@contextmanager
+def spinning(cpu: int, processes: int) -> Iterator[None]:
+    """Keep one CPU busy with endless loops until the block's end."""
+    with ExitStack() as ends:
+        for _ in range(processes):
+            each = subprocess.Popen((sys.executable, "-c", "while True: pass"))
+            ends.callback(each.wait)
+            ends.callback(each.kill)
+            os.sched_setaffinity(each.pid, {cpu})
+        yield
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A control group of the test's own."""
+
+    folder: Path
+    quota: Path
+
+    def take(self, process_id: int) -> None:
+        """Put a process into it, with all its threads."""
+        (self.folder / "cgroup.procs").write_text(str(process_id))
+
+    def limit(self, share: float) -> None:
+        """Let its processes have this share of one CPU from now on."""
+        microseconds = round(share * _PERIOD_MICROSECONDS)
+        with_period = f"{microseconds} {_PERIOD_MICROSECONDS}"
+        self.quota.write_text(with_period if self.quota.name == "cpu.max" else str(microseconds))
+
+
+@contextmanager
+def a_group() -> Iterator[Group]:
+    """Make a control group, of whichever version this machine has; skip where it may not be."""
+    name = f"inferometer-test-{os.getpid()}"
+    old = next((place for place in _v1_folders() if place.exists()), None)
+    folder = (old or _CGROUPS) / name
+    quota = folder / ("cpu.max" if old is None else "cpu.cfs_quota_us")
+    try:
+        if old is None:
+            (_CGROUPS / "cgroup.subtree_control").write_text("+cpu")
+        folder.mkdir()
+    except OSError as error:
+        pytest.skip(f"this machine lets the tests make no control group with a CPU limit: {error}")
+    try:
+        if not quota.exists():
+            pytest.skip(f"this machine's control groups have no CPU limit: there is no {quota}")
+        yield Group(folder, quota)
+    finally:
+        procs = folder / "cgroup.procs"
+        wait_until(lambda: not procs.read_text().strip(), f"The end of the processes in {folder}")
+        folder.rmdir()
+
+
+def _v1_folders() -> Iterator[Path]:
+    if not (_CGROUPS / "cgroup.controllers").exists():
+        for name in ("cpu", "cpu,cpuacct", "cpuacct,cpu"):
+            yield _CGROUPS / name
