@@ -43,8 +43,8 @@ class PlannedFleet(Document):
     """Where the workers of a fleet find their master; `load.workers` says how many there are."""
 
     host: str = "127.0.0.1"
-    """Where workers find the master. One that starts its workers itself listens there and nowhere
-else; else it listens at every address."""
+    """Where workers find the master. One that starts its workers itself, or that is found at
+127.0.0.1, listens there and nowhere else; else it listens at every address."""
     port: Integer = 0
     """Of Locust's master; 0 is a free one of its own choice, where it starts its workers itself."""
     web_port: Integer | None = None

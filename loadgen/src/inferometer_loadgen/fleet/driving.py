@@ -64,7 +64,11 @@ class FleetDriving:
         self._shown = shown
         self._ended: asyncio.Future[End] = asyncio.get_running_loop().create_future()
         self._asked: End | None = None
-        self._is_window_told = self._is_window_over_told = False
+        self._is_window_over_told = False
+        self._await_window = set(ready)
+        self._await_over = set(ready)
+        self._going = set(ready)
+        """The workers that have not told the begin of their window, its end, the step's end."""
         self._begin_ns = 0
         self.open_loop = next(iter(ready.values())).open_loop
         self.connection_count = sum(each.connections for each in ready.values())
@@ -112,7 +116,7 @@ class FleetDriving:
         if self._asked is not None or self._ended.done():
             return
         self._asked = why
-        self._fleet.send(Finish(why), [hand.worker for hand in self._going()])
+        self._fleet.send(Finish(why), sorted(self._going))
         hurries = why is End.INTERRUPTED
         seconds = _HURRIED_LAST_WORDS_SECONDS if hurries else _LAST_WORDS_SECONDS
         asyncio.get_running_loop().call_later(seconds, self._give_up)
@@ -136,7 +140,7 @@ class FleetDriving:
             return
         hand.hear(word)
         self._recorder.absorb(worker, word.gained)
-        self._go_on()
+        self._go_on(hand)
         if hand.end in _ENDS_ALL:
             self.end(hand.end)
 
@@ -147,29 +151,31 @@ class FleetDriving:
             return
         hand.fate = fate
         self.end(End.WORKER_LOST)
-        self._go_on()
+        self._go_on(hand)
 
-    def _go_on(self) -> None:
-        """Tell of what all workers have told, and end where all have ended."""
-        hands = [hand for hand in self._hands.values() if not hand.fate]
-        if not self._is_window_told and hands and all(hand.has_window for hand in hands):
-            self._is_window_told = True
-            if any(hand.window_ns is not None for hand in hands):
+    def _go_on(self, hand: RemoteHand) -> None:
+        """Tell of what all workers have told now, and end where all have ended."""
+        worker = hand.worker
+        if self._await_window and (hand.has_window or hand.fate):
+            self._await_window.discard(worker)
+            if not self._await_window and self.window_ns != NEVER:
                 self.on_window()
-        for hand in self._hands.values():
-            if not hand.is_going:
-                self._recorder.leave(hand.worker)
+        if not hand.is_going:
+            self._going.discard(worker)
+            self._recorder.leave(worker)
         for second in self._recorder.close_seconds():
             self._shown.second(second)
             if second.seconds == 1.0:
                 self.on_second()
-        if self._is_window_told and all(hand.is_window_over for hand in hands):
+        if hand.is_window_over or hand.fate:
+            self._await_over.discard(worker)
+        if not self._await_over and not self._await_window:
             self._tell_window_over()
-        if not self._going():
+        if not self._going:
             self._finish()
 
     def _tell_window_over(self) -> None:
-        if not self._is_window_over_told:
+        if not self._is_window_over_told and self.window_ns != NEVER:
             self._is_window_over_told = True
             self.on_window_over()
 
@@ -177,15 +183,13 @@ class FleetDriving:
         """End without those who have not told their end."""
         if self._ended.done():
             return
-        for hand in self._going():
-            hand.fate = "it did not tell its end"
-        self._go_on()
+        for worker in sorted(self._going):
+            self._hands[worker].fate = "it did not tell its end"
+            self._go_on(self._hands[worker])
 
     def _finish(self) -> None:
         if self._ended.done():
             return
-        if self._is_window_told:
-            self._tell_window_over()
         ends = {hand.end for hand in self._hands.values()} | {self._asked}
         self._ended.set_result(next(end for end in _GRAVEST if end in ends))
 
@@ -194,13 +198,10 @@ class FleetDriving:
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
             now = time.monotonic_ns()
-            for hand in self._going():
+            for hand in [self._hands[worker] for worker in self._going]:
                 if now - max(self._fleet.heard_ns[hand.worker], self._begin_ns) > SILENT_AFTER_NS:
                     seconds = SILENT_AFTER_NS // SECOND_NS
                     self._fleet.lose(hand.worker, f"it has told nothing for {seconds} s")
-
-    def _going(self) -> list[RemoteHand]:
-        return [hand for hand in self._hands.values() if hand.is_going]
 
     # -- what is known of it -----------------------------------------------------------------------
 

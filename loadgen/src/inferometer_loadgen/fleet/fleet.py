@@ -26,6 +26,7 @@ from inferometer_loadgen.fleet.words import ORDERS, WORDS, Hello, Order, Word
 
 _GRACE_SECONDS = 3.0
 _EVERY_ADDRESS = "*"
+_LOOPBACK = "127.0.0.1"
 
 Answer = TypeVar("Answer")
 
@@ -150,6 +151,11 @@ class Fleet:
         for hearer in list(self._hearers):
             hearer.lose(worker, fate)
 
+    @property
+    def process_id(self) -> int:
+        """Of Locust's master."""
+        return 0 if self._master is None else self._master.pid
+
     # -- processes ---------------------------------------------------------------------------------
 
     async def _start(self) -> None:
@@ -158,7 +164,7 @@ class Fleet:
         self._master = await _started(
             sys.executable,
             *("-m", "inferometer_loadgen.fleet.master"),
-            *("--bind-host", planned.host if planned.starts_workers else _EVERY_ADDRESS),
+            *("--bind-host", bind_host(planned)),
             *("--port", str(planned.port)),
             *web,
             is_heard=True,
@@ -233,6 +239,12 @@ class Fleet:
 
 
 _SAID_WHY_SECONDS = 0.3
+
+
+def bind_host(planned: PlannedFleet) -> str:
+    """Return the address that the master listens at."""
+    is_here = planned.starts_workers or planned.host == _LOOPBACK
+    return planned.host if is_here else _EVERY_ADDRESS
 
 
 async def _started(*command: str, is_heard: bool) -> asyncio.subprocess.Process:

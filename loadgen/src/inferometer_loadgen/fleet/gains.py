@@ -162,18 +162,27 @@ class _Seconds:
     def __init__(self, workers: Sequence[int]) -> None:
         self._told: dict[int, deque[Tally]] = {worker: deque() for worker in workers}
         self._going = set(workers)
+        self._awaited = set(workers)
+        """Those going that have not told the next second."""
 
     def hear(self, worker: int, told: Sequence[SecondTold]) -> None:
-        self._told[worker].extend(map(_tally, told))
+        if told:
+            self._told[worker].extend(map(_tally, told))
+            self._awaited.discard(worker)
 
     def leave(self, worker: int) -> None:
         self._going.discard(worker)
+        self._awaited.discard(worker)
 
     def joined(self) -> list[Tally]:
         """Remove and return those seconds that nobody will add anything to."""
-        found = []
-        while any(self._told.values()) and all(self._told[worker] for worker in self._going):
-            found.append(_joined([told.popleft() for told in self._told.values() if told]))
+        found: list[Tally] = []
+        while not self._awaited:
+            parts = [told.popleft() for told in self._told.values() if told]
+            if not parts:
+                return found
+            found.append(_joined(parts))
+            self._awaited = {worker for worker in self._going if not self._told[worker]}
         return found
 
 

@@ -5,9 +5,9 @@ its worker and a space.
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import TypeAdapter
+from pydantic import Discriminator, TypeAdapter
 
 ORDER = "inferometer-order"
 WORD = "inferometer-word"
@@ -34,7 +34,7 @@ class Lost:
 
 
 FromMaster = Bound | Lost
-FROM_MASTER: TypeAdapter[FromMaster] = TypeAdapter(FromMaster)
+FROM_MASTER: TypeAdapter[FromMaster] = TypeAdapter(Annotated[FromMaster, Discriminator("say")])
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,4 +69,4 @@ class Quit:
 
 
 ToMaster = Send | Show | Quit
-TO_MASTER: TypeAdapter[ToMaster] = TypeAdapter(ToMaster)
+TO_MASTER: TypeAdapter[ToMaster] = TypeAdapter(Annotated[ToMaster, Discriminator("say")])

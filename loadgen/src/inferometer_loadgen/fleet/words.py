@@ -4,9 +4,9 @@ One JSON document a line. Locust's master and workers pass them on as they are.
 """
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import TypeAdapter
+from pydantic import Discriminator, TypeAdapter
 
 from inferometer_api.result import ClientFacts
 from inferometer_loadgen.control import Described
@@ -82,7 +82,7 @@ class Close:
 
 
 Order = SetUp | Prepare | Connect | Stamp | Start | OpenWindow | Finish | Close
-ORDERS: TypeAdapter[Order] = TypeAdapter(Order)
+ORDERS: TypeAdapter[Order] = TypeAdapter(Annotated[Order, Discriminator("say")])
 
 # -- what a measuring process tells -------------------------------------------------------------
 
@@ -228,4 +228,4 @@ class Closed:
 
 
 Word = Hello | SetUpDone | Making | FirstQuery | Ready | Fault | Connected | Stamped | Told | Closed
-WORDS: TypeAdapter[Word] = TypeAdapter(Word)
+WORDS: TypeAdapter[Word] = TypeAdapter(Annotated[Word, Discriminator("say")])

@@ -1,0 +1,143 @@
+"""The case fleet-master: what does a fleet cost those who lead it, by its size?"""
+
+import asyncio
+import resource
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from bench.case import Case, Figures, Place, Row, Side, Source, Turn, Unit
+from bench.fleet_workers import QUERIES_A_SECOND, a_second
+from bench.processes import BenchError, cpu_seconds_of, started
+
+from inferometer_api.plan import LoadPlan, PlannedFleet
+from inferometer_loadgen.control import Described
+from inferometer_loadgen.fleet.crew import FleetCrew
+from inferometer_loadgen.fleet.driving import FleetDriving
+from inferometer_loadgen.fleet.fleet import Fleet
+from inferometer_loadgen.steps import End, Open, Steady, StepPlan
+from support.load_runs import a_plan
+
+SIZES = (10, 100, 300, 1000)
+_FLEET = "Locust's master and the session"
+_MOST_SECONDS = 60.0
+_SECOND_NS = 1_000_000_000
+_MICROSECONDS = Unit(" us", 0, scale=1e6)
+_MILLISECONDS = Unit(" ms", 1, scale=1e3)
+_SECONDS = Unit(" s", 2)
+_KIBIBYTES = Unit(" KiB", 1, scale=2**-10)
+
+
+def _of(figure: str, size: int) -> str:
+    return f"{figure}, {size} workers"
+
+
+@contextmanager
+def _stage(place: Place, sides: frozenset[str]) -> Iterator[Mapping[str, Turn]]:
+    del sides  # there is one
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    yield {_FLEET: lambda: _sizes(place)}
+
+
+def _sizes(place: Place) -> Figures:
+    found: dict[str, float] = {"bytes": len(a_second())}
+    for size in SIZES:
+        found |= asyncio.run(_measured(place, size))
+    return found
+
+
+async def _measured(place: Place, size: int) -> Figures:
+    """Have so many workers told for some seconds, and return what that took."""
+    planned = PlannedFleet(starts_workers=False, ready_deadline_seconds=int(_MOST_SECONDS))
+    async with Fleet.started(planned, size) as fleet:
+        command = [sys.executable, "-m", "bench.fleet_workers", str(fleet.port), str(size)]
+        with started("workers", command, core=place.server_core, folder=place.folder):
+            return await _driven(fleet, place.turn_seconds, size)
+
+
+async def _driven(fleet: Fleet, seconds: float, size: int) -> Figures:
+    await fleet.gathered(lambda _fraction, _detail: None)
+    crew = await FleetCrew.set_up(fleet, _plan(), _DESCRIBED, lambda _: None, lambda: None)
+    began = time.monotonic()
+    driving = await crew.prepare("s", _STEP)
+    await driving.connect()
+    rounds = time.monotonic() - began
+    if not isinstance(driving, FleetDriving):
+        raise BenchError("No fleet drives.")
+    running = asyncio.create_task(driving.run())
+    await _until(lambda: driving.recorder.last_second is not None)
+    master, session, at = cpu_seconds_of(fleet.process_id), time.process_time(), time.monotonic()
+    await asyncio.sleep(seconds)
+    passed = (time.monotonic() - at) * size
+    master, session = cpu_seconds_of(fleet.process_id) - master, time.process_time() - session
+    late_ns = max(worker.start_offset_nanoseconds for worker in driving.workers)
+    answered = driving.recorder.answered
+    driving.end(End.INTERRUPTED)
+    await running
+    await driving.close()
+    if answered < seconds * QUERIES_A_SECOND * size / 2:
+        raise BenchError(f"Only {answered} queries of {size} workers were merged.")
+    return {
+        _of("master", size): master / passed,
+        _of("session", size): session / passed,
+        _of("rounds", size): rounds,
+        _of("late", size): late_ns / _SECOND_NS,
+    }
+
+
+async def _until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + _MOST_SECONDS
+    while not holds():
+        if time.monotonic() > deadline:
+            raise BenchError(f"Nothing was told within {_MOST_SECONDS:g} s.")
+        await asyncio.sleep(0.01)
+
+
+def _plan() -> LoadPlan:
+    return a_plan("grpc://127.0.0.1:1", {"server": {"targetQps": 1}}, load={"workers": 2})
+
+
+_DESCRIBED = Described("", "", [], [], [], [])
+_STEP = StepPlan(
+    label="",
+    batch_size=1,
+    warm_up_ns=0,
+    min_duration_ns=_SECOND_NS,
+    max_duration_ns=_SECOND_NS,
+    min_queries=1,
+    loop=Open(Steady("Poisson", 1000)),
+)
+
+
+def _rows() -> Sequence[Row]:
+    told = (
+        ("Locust's master, CPU per worker and second", "master", _MICROSECONDS),
+        ("The session, CPU per worker and second", "session", _MICROSECONDS),
+        ("Until all are prepared and connected", "rounds", _MILLISECONDS),
+        ("The last begins its step late by", "late", _MILLISECONDS),
+    )
+    return [
+        Row(_of(what, size), Source(_FLEET, _of(figure, size)), unit)
+        for what, figure, unit in told
+        for size in SIZES
+    ]
+
+
+FLEET_MASTER = Case(
+    name="fleet-master",
+    title="What a fleet's master costs, by the number of workers",
+    text=f"""\
+Locust's master and the session of a fleet, with workers that do no work: one process plays them by
+Locust's protocol, and all send, in the same moment of each second, a heartbeat and what a second
+of {QUERIES_A_SECOND} queries comes to for one worker (latency, service time, dispatch lag). The
+master passes on, the session merges. A step's preparation is two rounds to all workers, one of
+them with the plan of the step. They share two cores with those who play, so that what is told of
+the time until all are prepared is more than a fleet on machines of its own would take.""",
+    commands=(".venv/bin/python bench/run.py --case fleet-master",),
+    sides=(Side(_FLEET),),
+    stage=_stage,
+    rows=(Row("What a worker tells of a second", Source(_FLEET, "bytes"), _KIBIBYTES), *_rows()),
+    most_repeats=3,
+)

@@ -1,0 +1,171 @@
+"""How does a fleet look to its master where no worker does any work?
+
+One process plays many workers by Locust's own protocol: they say hello, send a heartbeat and what
+a busy worker's second comes to, all of them at the same moment, and obey orders at once.
+
+    python -m bench.fleet_workers PORT COUNT
+"""
+
+import json
+import sys
+import time
+
+import msgpack  # type: ignore[import-untyped]  # has no types
+import zmq
+from numpy.random import default_rng
+
+from inferometer_loadgen.fleet.clock import ClockName
+from inferometer_loadgen.fleet.gains import Gains
+from inferometer_loadgen.fleet.which_clock import own_clock
+from inferometer_loadgen.fleet.words import (
+    ORDERS,
+    WORDS,
+    Close,
+    Closed,
+    Connect,
+    Connected,
+    Finish,
+    Gained,
+    Hello,
+    Prepare,
+    Ready,
+    SetUp,
+    SetUpDone,
+    Stamp,
+    Stamped,
+    Start,
+    Told,
+    Word,
+)
+from inferometer_loadgen.recorder import Recorder
+from inferometer_loadgen.steps import End
+
+QUERIES_A_SECOND = 500
+"""Of each worker."""
+_SECOND_NS = 1_000_000_000
+_LOCUST_VERSION = -1
+"""What Locust's master takes without a look at the version."""
+_MEDIAN_NS = 5_000_000
+_SPREAD = 0.5
+
+
+def main() -> None:
+    """Play workers until the master says quit."""
+    port, count = map(int, sys.argv[1:])
+    context = zmq.Context()
+    context.set(zmq.MAX_SOCKETS, count + 8)
+    workers = [_Worker(context, port, index) for index in range(count)]
+    poller = zmq.Poller()
+    for worker in workers:
+        poller.register(worker.socket, zmq.POLLIN)
+    of_socket = {worker.socket: worker for worker in workers}
+    second = time.monotonic()
+    while any(worker.is_there for worker in workers):
+        for socket, _ in poller.poll(max(0, int(1000 * (second - time.monotonic())))):
+            of_socket[socket].heed()
+        if time.monotonic() >= second:
+            second += 1
+            for worker in workers:
+                worker.tell_second()
+
+
+class _Worker:
+    def __init__(self, context: "zmq.Context[zmq.Socket[bytes]]", port: int, index: int) -> None:
+        self.socket = context.socket(zmq.DEALER)
+        self._name = f"worker-{index}"
+        self._index = index
+        self.is_there = True
+        self._is_measuring = False
+        self._begun_ns = 0
+        self.socket.setsockopt(zmq.IDENTITY, self._name.encode())
+        self.socket.setsockopt(zmq.LINGER, 0)
+        self.socket.connect(f"tcp://127.0.0.1:{port}")
+        self._send("client_ready", _LOCUST_VERSION)
+        self._say(Hello(own_clock() if index else ClockName("", ""), ""))
+
+    def heed(self) -> None:
+        """Take one message of the master."""
+        kind, data, _ = msgpack.loads(self.socket.recv(), strict_map_key=False)
+        if kind == "quit":
+            self.is_there = False
+        elif kind == "inferometer-order":
+            self._obey(data["line"])
+
+    def _obey(self, line: str) -> None:
+        match ORDERS.validate_json(line):
+            case SetUp():
+                self._say(SetUpDone())
+            case Prepare():
+                self._say(Ready(open_loop=True, connections=1))
+            case Connect():
+                self._say(Connected())
+            case Stamp(number=number):
+                self._say(Stamped(number, time.monotonic_ns()))
+            case Start(at_ns=at_ns):
+                self._is_measuring = True
+                self._begun_ns = max(at_ns, time.monotonic_ns())
+                self._say(_told("window", self._begun_ns, Gained()))
+            case Finish():
+                self._is_measuring = False
+                self._say(_told("ended", self._begun_ns, Gained(), End.INTERRUPTED))
+            case Close():
+                self._say(Closed())
+            case _:
+                raise RuntimeError(f"No order that is known here: {line}")
+
+    def tell_second(self) -> None:
+        """Send a heartbeat, and what a second comes to."""
+        state = {"state": "ready", "current_cpu_usage": 0, "current_memory_usage": 0}
+        self._send("heartbeat", state)
+        if self._is_measuring:
+            self._send_line(_SECOND % self._begun_ns)
+
+    def _say(self, word: Word) -> None:
+        self._send_line(WORDS.dump_json(word))
+
+    def _send_line(self, line: bytes) -> None:
+        self._send("inferometer-word", {"worker": self._index, "line": line + b"\n"})
+
+    def _send(self, kind: str, data: object) -> None:
+        self.socket.send(msgpack.dumps((kind, data, self._name)))
+
+
+def _told(stage: str, begun_ns: int, gained: Gained, end: End | None = None) -> Told:
+    return Told(
+        stage=stage,  # type: ignore[arg-type]  # one of its words
+        gained=gained,
+        begin_ns=begun_ns,
+        window_ns=begun_ns,
+        duration_ns=0,
+        last_reply_ns=begun_ns,
+        outstanding=3,
+        overdue=0,
+        reconnects=0,
+        fraction=0.5,
+        draining=False,
+        cpu_seconds=1.0,
+        memory_bytes=80 * 2**20,
+        end=end,
+    )
+
+
+def a_second() -> bytes:
+    """Return what a worker tells of a second with so many queries; %d stands for its begin."""
+    recorder = Recorder()
+    gains = Gains(recorder)
+    random = default_rng(1)
+    times = random.lognormal(0, _SPREAD, QUERIES_A_SECOND) * _MEDIAN_NS
+    for nanoseconds in times.astype(int).tolist():
+        recorder.latencies.append(nanoseconds)
+        recorder.service_times.append(nanoseconds)
+        recorder.lags.append(nanoseconds // 100)
+    recorder.end_second()
+    word = json.loads(WORDS.dump_json(_told("measuring", 0, gains.take())))
+    text = json.dumps({**word, "begin_ns": "BEGIN"}, separators=(",", ":"))
+    return text.replace("%", "%%").replace('"BEGIN"', "%d").encode()
+
+
+_SECOND = a_second()
+
+if __name__ == "__main__":
+    main()
