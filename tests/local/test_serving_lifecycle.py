@@ -299,6 +299,19 @@ def test_refuses_a_port_in_use(tmp_path: Path, flag: str) -> None:
     assert "ddress already in use" in sentence
 
 
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")
+def test_both_address_families_are_served_where_asked(tmp_path: Path) -> None:
+    """A server on :: answers over IPv6 and IPv4, by both protocols."""
+    model = onnx_models.save(onnx_models.identity(), tmp_path / "copy.onnx")
+    with serving(model, "--host", "::") as server:
+        for host in ("127.0.0.1", "::1"):
+            with closing(HTTPConnection(host, server.http_port, timeout=DEADLINE_SECONDS)) as plain:
+                assert _asked(plain, "/v2/health/ready")[0] == 200
+            name = f"[{host}]" if ":" in host else host
+            with over_grpc.InferenceServerClient(f"{name}:{server.grpc_port}") as client:
+                assert client.is_server_ready()
+
+
 def test_serves_a_fixed_batch(tmp_path: Path) -> None:
     """A model whose batch is fixed is served at that batch, and refuses another."""
     model = onnx_models.save(onnx_models.fixed_batch(2), tmp_path / "fixed.onnx")

@@ -3,7 +3,8 @@
 import asyncio
 import socket
 from collections.abc import Coroutine
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from typing import Any
 
 from typing_extensions import override
 
@@ -44,14 +45,21 @@ class HttpServer(Owner):
     async def listen(self, host: str, port: int) -> int:
         """Listen and return the port. Raises RefusedError where it cannot be had."""
         try:
-            self._server = await self.loop.create_server(
-                lambda: HttpConnection(self), host, port, backlog=_BACKLOG
-            )
+            with ExitStack() as stack:
+                listening = _both_families(host, port)
+                where: dict[str, Any] = {"host": host, "port": port}
+                if listening is not None:
+                    stack.callback(listening.close)
+                    where = {"sock": listening}
+                self._server = await self.loop.create_server(
+                    lambda: HttpConnection(self), backlog=_BACKLOG, **where
+                )
+                stack.pop_all()
         except OSError as error:
             raise port_refused("HTTP", "--http-port", host, port, error) from error
         self._sweep()
-        listening: socket.socket = self._server.sockets[0]
-        return int(listening.getsockname()[1])
+        first: socket.socket = self._server.sockets[0]
+        return int(first.getsockname()[1])
 
     async def drain(self) -> None:
         """Accept nothing more, and return once every request that has begun is answered."""
@@ -108,6 +116,13 @@ class HttpServer(Owner):
             if each.waiting_since is not None and each.waiting_since < oldest:
                 each.time_out()
         self._sweep_timer = self.loop.call_later(_SWEEP_SECONDS, self._sweep)
+
+
+def _both_families(host: str, port: int) -> socket.socket | None:
+    """Return a socket for IPv6 and IPv4 where the host is ::, as gRPC takes it; else None."""
+    if host != "::" or not socket.has_dualstack_ipv6():
+        return None
+    return socket.create_server((host, port), family=socket.AF_INET6, dualstack_ipv6=True)
 
 
 def port_refused(protocol: str, flag: str, host: str, port: int, error: Exception) -> RefusedError:
