@@ -117,7 +117,9 @@ def _where(event: Progress) -> str:
     if not event.scenario:
         return stage
     number = f"{event.scenario_index + 1}/{event.scenario_count}"
-    step = f", {event.step}" if event.step else ""
+    repeats = event.repeat_count
+    repeat = f", repeat {event.repeat}/{repeats}" if repeats > 1 else ""
+    step = f"{repeat}, {event.step}" if event.step else repeat
     return f"{event.scenario} ({number}{step}): {stage}"
 
 

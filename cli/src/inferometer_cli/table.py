@@ -19,12 +19,16 @@ from inferometer_cli.grid import (
 )
 from inferometer_cli.headline import headline
 from inferometer_cli.quantity import PERCENTILES, Unit, significant, time_unit
+from inferometer_cli.repeat_rows import print_repeats
+from inferometer_cli.search_words import found_by, judged_step, steps_shown
 
 _INDENT = "  "
 
 
 def print_table(document: ResultDocument, console: Console) -> None:
     """Print a row for each step, their energy where some has one, the verdict and every finding.
+
+    A search has a row for the probe at its peak. Repeats are told together, too.
 
     On a terminal a coloured table; elsewhere plain lines, each sentence on one line of its own.
     """
@@ -33,6 +37,7 @@ def print_table(document: ResultDocument, console: Console) -> None:
         print_rows(_header(document), rows, console)
         console.print()
         print_energy(list(_spent(document)), _energy_notes(document), console)
+        print_repeats(document.repeated, console)
     print_sentences(_sentences(document), console)
 
 
@@ -44,8 +49,12 @@ def _rows(document: ResultDocument) -> Iterator[Row]:
         if len(result.steps) == 1 and not result.steps[0].label:
             yield Row(verdict, name, _figures(result.steps[0], unit))
             continue
+        probe = judged_step(result)
+        if probe is not None:
+            yield Row(verdict, name, _figures(probe, unit))
+            continue
         yield Row(verdict, name, ())
-        for step in result.steps:
+        for step in steps_shown(result):
             yield Row("", _INDENT + printable(step.label), _figures(step, unit))
 
 
@@ -61,7 +70,7 @@ def _figures(step: Step, unit: Unit) -> tuple[str, ...]:
 
 def _spent(document: ResultDocument) -> Iterator[Spent]:
     for result in document.scenarios:
-        for step in result.steps:
+        for step in steps_shown(result):
             energy = step.energy
             yield Spent(
                 name=", ".join(part for part in (entry_name(result), step.label) if part),
@@ -76,7 +85,7 @@ def _spent(document: ResultDocument) -> Iterator[Spent]:
 def _energy_notes(document: ResultDocument) -> Iterator[str]:
     """Yield why energy is unavailable and what it leaves out."""
     for result in document.scenarios:
-        for step in result.steps:
+        for step in steps_shown(result):
             yield from notes_of(step.energy)
 
 
@@ -89,7 +98,7 @@ def _latency_unit(document: ResultDocument) -> Unit:
     return time_unit(
         nanoseconds_at(step.latency, percentile)
         for result in document.scenarios
-        for step in result.steps
+        for step in steps_shown(result)
         for percentile in PERCENTILES
     )
 
@@ -99,6 +108,9 @@ def _sentences(document: ResultDocument) -> Iterator[Text]:
     yield Text.assemble((head.word, STYLES[head.tone]), ": ", head.sentence)
     if document.outcome.message and document.outcome.state != "Complete":
         yield Text(printable(document.outcome.message))
+    for result in document.scenarios:
+        for sentence in found_by(result):
+            yield Text(printable(f"{entry_name(result)}: {sentence}"))
     for told in reasons_of(document):
         yield _told("INVALID", "red", told)
     for told in cautions_of(document):

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from inferometer_api.result import ScenarioResult, Step, percentile_of
+from inferometer_api.search import Peak
 from inferometer_cli.compare.interval import Estimate, by_batch_means, over_repeats
 from inferometer_cli.quantity import PERCENTILES
 
@@ -47,13 +48,31 @@ class Measured:
 
 
 def measured(scenarios: Sequence[ScenarioResult]) -> dict[tuple[str, str], Measured]:
-    """Return the figures of each step, by the scenario's name and the step's label."""
+    """Return the figures of each step, by the scenario's name and the step's label.
+
+    A search has one entry without a label: its peak.
+    """
     grouped: dict[tuple[str, str], list[Step]] = {}
+    peaks: dict[str, list[Peak]] = {}
     invalid = {each.name for each in scenarios if each.verdict.state == "INVALID"}
     for scenario in scenarios:
+        if scenario.peak is not None:
+            peaks.setdefault(scenario.name, []).append(scenario.peak)
+            continue
         for step in scenario.steps:
             grouped.setdefault((scenario.name, step.label), []).append(step)
-    return {
+    found = {
+        (name, ""): Measured(
+            name,
+            "",
+            "INVALID" if name in invalid else "VALID",
+            "repeats" if len(of_one) > 1 else "run",
+            1,
+            (_peak_figure(of_one),),
+        )
+        for name, of_one in peaks.items()
+    }
+    return found | {
         (name, label): Measured(
             name,
             label,
@@ -64,6 +83,23 @@ def measured(scenarios: Sequence[ScenarioResult]) -> dict[tuple[str, str], Measu
         )
         for (name, label), steps in grouped.items()
     }
+
+
+def _peak_figure(peaks: Sequence[Peak]) -> Figure:
+    """Return the peak of a search, with its own bracket or, where it was repeated, by repeats.
+
+    Its probes are of other rates each time, and no other figure of theirs is comparable.
+    """
+    name: str = "peak queries/s"
+    rates = [peak.qps for peak in peaks if peak.qps is not None]
+    if len(rates) < len(peaks) or min(rates) <= 0:
+        return Figure(name, "rate", None, why_none="no peak was found")
+    if len(rates) > 1:
+        return Figure(name, "rate", over_repeats(rates))
+    (peak,) = peaks
+    is_known = peak.confidence is not None
+    low, high = (peak.low_qps, peak.high_qps) if is_known else (None, None)
+    return Figure(name, "rate", Estimate(rates[0], low, high))
 
 
 def _figures(steps: Sequence[Step]) -> Iterator[Figure]:

@@ -1,0 +1,143 @@
+"""What did a search, a sweep or the repeats of a scenario come to, in a sentence?"""
+
+from collections.abc import Iterator
+from typing import assert_never
+
+from inferometer_api.result import ResultDocument, ScenarioResult, Step
+from inferometer_api.search import Knee, Peak, Repeated, RepeatedFigure
+from inferometer_cli.quantity import duration, energy, significant
+
+_NAMES = {
+    "achievedQps": "queries/s",
+    "achievedSamplesPerSecond": "samples/s",
+    "meanNanoseconds": "mean latency",
+    "p50Nanoseconds": "p50",
+    "p90Nanoseconds": "p90",
+    "p99Nanoseconds": "p99",
+    "p999Nanoseconds": "p99.9",
+    "microjoulesPerInference": "energy/inference",
+    "peakQps": "peak queries/s",
+}
+_FIGURES_SHOWN = ("peakQps", "achievedQps", "p50Nanoseconds", "p99Nanoseconds")
+
+
+def judged_step(result: ScenarioResult) -> Step | None:
+    """Return the probe by which a search is judged; None where there is none."""
+    if result.peak is None:
+        return None
+    return next((step for step in result.steps if step.label == result.peak.step), None)
+
+
+def steps_shown(result: ScenarioResult) -> list[Step]:
+    """Return the steps that stand for a scenario: all, but of a search only the judged probe."""
+    if result.peak is None:
+        return result.steps
+    step = judged_step(result)
+    return [] if step is None else [step]
+
+
+def found_by(result: ScenarioResult) -> Iterator[str]:
+    """Yield what a search or a sweep came to, a sentence each."""
+    if result.peak is not None:
+        yield peak_sentence(result.peak)
+    if result.knee is not None:
+        yield knee_sentence(result.knee)
+
+
+def peak_sentence(peak: Peak) -> str:
+    """Return what the search for a peak came to, and how well that is known."""
+    name = f"p{peak.percentile:g}"
+    bound = f"{name} within {duration(peak.latency_bound_nanoseconds)}"
+    probes = f"{len(peak.probes)} probes"
+    if peak.stopped == "CannotBeMet":
+        alone = peak.service_time_nanoseconds
+        told = f": alone at the server a query has a {name} of {duration(alone)}" if alone else ""
+        return f"No rate keeps the {bound}{told}."
+    if peak.qps is None:
+        return f"No peak with {bound} was found in {probes}: {_why(peak)}."
+    known = ""
+    if peak.confidence is not None and peak.low_qps is not None and peak.high_qps is not None:
+        low, high = significant(peak.low_qps, 4), significant(peak.high_qps, 4)
+        known = f" ({peak.confidence:.0%} sure: {low} to {high})"
+    peak_qps = significant(peak.qps, 4)
+    return f"The peak with {bound} is {peak_qps} queries/s{known}; {probes}, {_why(peak)}."
+
+
+def _why(peak: Peak) -> str:
+    match peak.stopped:
+        case "Resolved":
+            return "until the bracket was within 1 %"
+        case "Indistinguishable":
+            return "until two at the bracket's ends would differ by chance alone"
+        case "OutOfTime":
+            return "until the maximum duration ended the search"
+        case "EndedEarly":
+            return "until the search was ended early"
+        case "CannotBeMet":
+            return "which no rate can keep"
+        case _:
+            assert_never(peak.stopped)
+
+
+def knee_sentence(knee: Knee) -> str:
+    """Return where a sweep over clients has most throughput for its latency."""
+    p99 = f", p99 {duration(knee.p99_nanoseconds)}" if knee.p99_nanoseconds is not None else ""
+    clients = "1 client" if knee.clients == 1 else f"{knee.clients} clients"
+    beyond = "; as it is the last step, it may lie beyond" if knee.is_last else ""
+    return (
+        f"The knee, where throughput over mean latency is greatest, is at {clients}: "
+        f"{significant(knee.qps)} queries/s{p99}{beyond}."
+    )
+
+
+def figures_shown(repeated: Repeated) -> list[RepeatedFigure]:
+    """Return the figures of repeats that people compare."""
+    return [each for each in repeated.figures if each.name in _FIGURES_SHOWN]
+
+
+def figure_name(figure: RepeatedFigure) -> str:
+    """Return what a figure is called."""
+    return _NAMES.get(figure.name, figure.name)
+
+
+def figure_value(figure: RepeatedFigure, value: float | None) -> str:
+    """Return one value of a figure with its unit."""
+    if value is None:
+        return "?"
+    if figure.name.endswith("Nanoseconds"):
+        return duration(max(0.0, value))
+    if figure.name == "microjoulesPerInference":
+        return energy(max(0.0, value))
+    return significant(max(0.0, value), 4)
+
+
+def repeated_of(document: ResultDocument, name: str) -> Repeated | None:
+    """Return what the repeats of a scenario say together."""
+    return next((each for each in document.repeated if each.name == name), None)
+
+
+def early_stopping_sentences(result: ScenarioResult) -> Iterator[str]:
+    """Yield what MLPerf's early stopping says of each step, without its period."""
+    for step in steps_shown(result):
+        found = step.early_stopping
+        if found is None:
+            continue
+        of = f"{step.label}: " if step.label else ""
+        name = f"p{found.percentile:g}"
+        if found.latency_bound_nanoseconds is not None:
+            yield (
+                f"{of}{found.overshoots:,} of {found.queries:,} queries were beyond "
+                f"{duration(found.latency_bound_nanoseconds)}; with so many it takes "
+                f"{found.required_queries or 0:,} to know with 99 % confidence that the {name} "
+                f"keeps it (MLPerf's early stopping)"
+            )
+        elif found.estimate_nanoseconds is not None:
+            yield (
+                f"{of}with 99 % confidence the {name} is at most "
+                f"{duration(found.estimate_nanoseconds)} (MLPerf's early stopping)"
+            )
+        elif found.required_queries is not None:
+            yield (
+                f"{of}{found.queries:,} queries are too few to bound the {name} with 99 % "
+                f"confidence: it takes {found.required_queries:,} (MLPerf's early stopping)"
+            )
