@@ -22,8 +22,15 @@ _QUANTITIES = re.compile(
 _UNITLESS = {
     # counts of what they are called, and names of numbers
     *("bytes", "clients", "connections", "count", "errors", "instances", "minQueries"),
-    *("observedGeneration", "poolSize", "port", "queries", "repeats", "replicas", "samples"),
-    *("samplesPerQuery", "seed", "streamsPerConnection", "threads", "ttlSecondsAfterFinished"),
+    *("observedGeneration", "poolSize", "port", "queries", "repeat", "repeats", "replicas"),
+    *(
+        "samples",
+        "samplesPerQuery",
+        "seed",
+        "streamsPerConnection",
+        "threads",
+        "ttlSecondsAfterFinished",
+    ),
     *("workers", "batchSize", "maxBatchSize"),
 }
 

@@ -23,7 +23,12 @@ IMAGES = {
     "image-serving-cpu": "serving",
     "image-serving-gpu": "serving",
 }
-BROUGHT_BY = {"pydantic-core": "pydantic", "onnxruntime-gpu": "onnxruntime"}
+BROUGHT_BY = {
+    "flask": "locust",
+    "gevent": "locust",
+    "onnxruntime-gpu": "onnxruntime",
+    "pydantic-core": "pydantic",
+}
 """Names that come with another's, or stand for it."""
 
 
