@@ -163,11 +163,13 @@ def test_requests_that_the_server_refuses_are_refused(protocol: str) -> None:
     assert "it was asked to fail" in run.outcome.message
 
 
-def test_what_this_version_cannot_do_is_refused() -> None:
-    """A scenario of a later version is refused by name, before any server is asked."""
-    run = measure(a_plan(UNREACHABLE, {"offline": {}}))
+def test_what_cannot_be_done_is_refused() -> None:
+    """What cannot be done is refused by its path, before any server is asked."""
+    few = {"connections": 2, "streamsPerConnection": 3}
+    plan = a_plan("grpc://127.0.0.1:1", {"concurrency": {"clients": [1, 7]}}, load=few)
+    run = measure(plan)
     assert (run.exit_code, run.outcome.reason) == (2, "NotAvailable")
-    assert "offline" in run.outcome.message
+    assert "scenarios[0].concurrency.clients: 7 clients" in run.outcome.message
 
 
 @pytest.mark.parametrize("text", ["", "{", json.dumps({"run": {}})])
