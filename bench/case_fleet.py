@@ -1,4 +1,4 @@
-"""The case fleet-master: what does a fleet cost those who lead it, by its size?"""
+"""The cases fleet-master and fleet-workers: what does a fleet cost, and does it grow by size?"""
 
 import asyncio
 import resource
@@ -6,10 +6,16 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 from bench.case import Case, Figures, Place, Row, Side, Source, Turn, Unit
+from bench.figures import Bound
 from bench.fleet_workers import QUERIES_A_SECOND, a_second
+from bench.model_files import TINY
+from bench.null_server import null_server, require_null_server
+from bench.paced import Rate, paced
 from bench.processes import BenchError, cpu_seconds_of, started
+from bench.servers import Server
 
 from inferometer_api.plan import LoadPlan, PlannedFleet
 from inferometer_loadgen.control import Described
@@ -140,4 +146,55 @@ the time until all are prepared is more than a fleet on machines of its own woul
     stage=_stage,
     rows=(Row("What a worker tells of a second", Source(_FLEET, "bytes"), _KIBIBYTES), *_rows()),
     most_repeats=3,
+)
+
+
+_QPS_OF_EACH = 500
+_NUMBERS = {f"{number} worker{'s' if number > 1 else ''}": number for number in (1, 2, 4)}
+_ONE, _COST, _APART = "1 worker", "CPU seconds a request", "begin apart"
+_NO_DEARER = (Bound("ratio", "at most", 1.05),)
+
+
+@contextmanager
+def _stage_of_workers(place: Place, sides: frozenset[str]) -> Iterator[Mapping[str, Turn]]:
+    with null_server(place, TINY) as server:
+        yield {name: partial(_cost, place, server, _NUMBERS[name]) for name in sides}
+
+
+def _cost(place: Place, server: Server, workers: int) -> Figures:
+    step = paced(place, server, Rate("HTTP", _QPS_OF_EACH * workers, workers=workers))
+    begun = [each.start_offset_nanoseconds for each in step.workers] or [0]
+    apart = (max(begun) - min(begun)) / _SECOND_NS
+    return {_COST: step.client_cpu_seconds / step.counts.queries, _APART: apart}
+
+
+FLEET_WORKERS = Case(
+    name="fleet-workers",
+    title="What a request costs, by the number of workers",
+    text=f"""\
+Each worker sends {_QPS_OF_EACH} queries a second (Poisson, HTTP) to the server in Go; 1 worker is a
+load generator without a fleet. Counted is the CPU time, user and system, of the measuring processes
+alone, over the queries that they measured; what Locust and the session take is in the case
+fleet-master. All workers share one core, so that none has a better one. *Begin apart* is between
+the first and the last worker that takes up the schedule.""",
+    commands=(".venv/bin/python bench/run.py --case fleet-workers",),
+    sides=tuple(Side(name, require_null_server) for name in _NUMBERS),
+    stage=_stage_of_workers,
+    rows=(
+        *(
+            Row(
+                f"CPU time of a request, {name}",
+                Source(name, _COST),
+                Unit(" us", 1, scale=1e6),
+                Source(_ONE, _COST) if name != _ONE else None,
+                goal=_NO_DEARER if name != _ONE else (),
+            )
+            for name in _NUMBERS
+        ),
+        *(
+            Row(f"Begin apart, {name}", Source(name, _APART), _MILLISECONDS)
+            for name in _NUMBERS
+            if name != _ONE
+        ),
+    ),
 )

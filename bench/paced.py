@@ -14,7 +14,7 @@ from bench.processes import BenchError, on_core
 from bench.servers import Server
 
 from inferometer_api.launch import load_command, load_plan
-from inferometer_api.plan import LoadPlan, PlannedServer
+from inferometer_api.plan import LoadPlan, PlannedFleet, PlannedServer
 from inferometer_api.resolve import resolved
 from inferometer_api.result import Step
 from inferometer_api.run import BenchmarkRun
@@ -30,6 +30,7 @@ class Rate:
     protocol: Protocol
     qps: int
     pacing: Literal["Timer", "Spin"] = "Timer"
+    workers: int = 1
 
 
 Heard = Callable[[int, int], None]
@@ -95,6 +96,7 @@ def _plan(place: Place, server: Server, rate: Rate, queries: int) -> LoadPlan:
                 "connections": 64 if http else 4,
                 "streamsPerConnection": 100,
                 "pacing": rate.pacing,
+                "workers": rate.workers,
             },
             "scenarios": [{"name": "pace", "server": {"targetQps": rate.qps}}],
             "validity": {
@@ -106,4 +108,5 @@ def _plan(place: Place, server: Server, rate: Rate, queries: int) -> LoadPlan:
         },
     }
     run = resolved(BenchmarkRun.model_validate(document))
-    return load_plan(run, place="Local", servers=[PlannedServer(url=url)])
+    fleet = PlannedFleet() if rate.workers > 1 else None
+    return load_plan(run, place="Local", servers=[PlannedServer(url=url)], fleet=fleet)

@@ -17,7 +17,7 @@ EVERY_SECONDS = 1.0
 OFTEN_SECONDS = 0.1
 """Of a probe, which ends as soon as it is decided."""
 
-Stage = Literal["begun", "warm-up", "window", "measuring", "window-over", "ended"]
+Stage = Literal["warm-up", "window", "measuring", "window-over", "ended"]
 
 
 class Telling:
@@ -43,10 +43,8 @@ class Telling:
         driving.on_window_over = lambda: self._tell("window-over")
 
     def __enter__(self) -> Self:
-        """Begin to tell."""
+        """Begin to tell, a second from now: all workers of a machine wake at this moment."""
         self._begun_ns = time.monotonic_ns()
-        self._client.begin()
-        asyncio.get_running_loop().call_soon(self._tell, "begun")
         self._await_tick()
         return self
 

@@ -195,7 +195,7 @@ class Gained:
 class Told:
     """How the step goes on. Written each second, and when a stage begins or ends."""
 
-    stage: Literal["begun", "warm-up", "window", "measuring", "window-over", "ended"]
+    stage: Literal["warm-up", "window", "measuring", "window-over", "ended"]
     gained: Gained
     begin_ns: int
     """When it took up the schedule, by its own clock."""
