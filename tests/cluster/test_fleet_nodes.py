@@ -1,0 +1,114 @@
+"""Does a fleet measure from two nodes as one, and tell by name which worker it has lost?"""
+
+import base64
+import gzip
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from inferometer_api.children import (
+    COMPONENT_LABEL,
+    JOB_INDEX_LABEL,
+    LOADGEN,
+    RESULT_FILE,
+    RUN_LABEL,
+    fleet_name,
+    result_name,
+)
+from inferometer_api.result import ResultDocument
+from support.cluster.cluster import Cluster
+from support.cluster.processes import wait_until
+from support.node_runs import condition, holds, make_run, status, wait_for
+from support.operator_installed import operator_installed
+
+SERVER = Path(__file__).parents[2] / "examples" / "06-external-service" / "server.yaml"
+TINY = {"load": {"resources": {"cpu": "50m", "memory": "256Mi"}}}
+RATE_QPS, SECONDS = 20, 3
+LONG_SECONDS = 60
+
+
+def _run(cluster: Cluster, namespace: str, name: str, seconds: int) -> None:
+    """Make a run of a fleet of two workers against the server that is there."""
+    make_run(
+        cluster,
+        namespace,
+        name,
+        model={"name": "squeezenet1_1"},
+        server={
+            "runtime": "External",
+            "external": {"service": {"name": "squeezenet", "port": 8001}},
+            "readyDeadlineSeconds": 60,
+        },
+        load={"protocol": "GRPC", "workers": 2},
+        scenarios=[{"name": "traffic", "server": {"targetQps": RATE_QPS}}],
+        validity={"warmUpSeconds": 1, "minDurationSeconds": seconds, "minQueries": 10},
+    )
+
+
+def _load_pods(cluster: Cluster, namespace: str, run: str) -> dict[int, dict[str, Any]]:
+    selector = f"--selector={COMPONENT_LABEL}={LOADGEN},{RUN_LABEL}={run}"
+    found = cluster.get("pods", selector, "--namespace", namespace)["items"]
+    return {int(pod["metadata"]["labels"][JOB_INDEX_LABEL]): pod for pod in found}
+
+
+def _result(cluster: Cluster, namespace: str, run: str) -> ResultDocument:
+    words = ("configmap", result_name(run, 0), "--namespace", namespace)
+    held = cluster.get(*words)["binaryData"][RESULT_FILE]
+    return ResultDocument.model_validate_json(gzip.decompress(base64.b64decode(held)))
+
+
+def test_a_fleet_measures_from_two_nodes(two_nodes: Cluster) -> None:
+    """Two workers on a node each share one schedule; one that is killed makes the run INVALID."""
+    with operator_installed(two_nodes, "fleet", TINY) as namespace:
+        two_nodes.kubectl("apply", "--namespace", namespace, "-f", str(SERVER))
+        words = ("rollout", "status", "--namespace", namespace, "deployment/squeezenet")
+        two_nodes.kubectl(*words, "--timeout=90s")
+        _run(two_nodes, namespace, "whole", SECONDS)
+        wait_for(two_nodes, namespace, "whole", "Measuring")
+        pods = _load_pods(two_nodes, namespace, "whole")
+        assert sorted(pods) == [0, 1, 2]
+        assert {pods[index]["spec"]["nodeName"] for index in (1, 2)} == set(two_nodes.nodes)
+        wait_for(two_nodes, namespace, "whole", "Complete")
+        _measured_as_one(two_nodes, namespace)
+        _loses_a_worker(two_nodes, namespace)
+
+
+def _measured_as_one(cluster: Cluster, namespace: str) -> None:
+    (step,) = _result(cluster, namespace, "whole").scenarios[0].steps
+    assert len(step.workers) == 2
+    assert {each.node for each in step.workers} == set(cluster.nodes)
+    assert sum(each.queries for each in step.workers) == step.counts.queries
+    assert step.counts.queries > RATE_QPS * SECONDS / 2
+    for each in step.workers:
+        assert each.queries > 0
+        # Both nodes are of one machine, whose clock is one.
+        assert abs(each.clock_offset_nanoseconds) <= max(each.clock_uncertainty_nanoseconds, 10**7)
+        assert each.start_offset_nanoseconds < 10**9
+    wait_until(
+        partial(holds, cluster, namespace, "whole", "Finished"), "the end", deadline_seconds=60
+    )
+    left = cluster.get("services", "--namespace", namespace)["items"]
+    assert fleet_name("whole") not in {each["metadata"]["name"] for each in left}
+
+
+def _loses_a_worker(cluster: Cluster, namespace: str) -> None:
+    """Kill the pod of the second worker while it measures."""
+    _run(cluster, namespace, "broken", LONG_SECONDS)
+    wait_for(cluster, namespace, "broken", "Measuring")
+    worker = _load_pods(cluster, namespace, "broken")[2]["metadata"]["name"]
+    words = ("delete", "pod", worker, "--namespace", namespace, "--grace-period=0", "--force")
+    cluster.kubectl(*words)
+    wait_until(
+        partial(holds, cluster, namespace, "broken", "Finished"),
+        "the end of a run that lost a worker",
+        deadline_seconds=LONG_SECONDS,
+        poll_seconds=0.5,
+    )
+    told = status(cluster, namespace, "broken")
+    failed = condition(cluster, namespace, "broken", "Failed")
+    assert failed.get("reason") in {None, "WorkerLost"}, json.dumps(told, indent=1)
+    verdict = _result(cluster, namespace, "broken").scenarios[0].verdict
+    assert verdict.state == "INVALID"
+    assert any(each.rule == "WorkerLost" for each in verdict.reasons), verdict
+    assert "worker 1" in str(verdict.reasons).lower()
