@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from inferometer_api.children import (
+    ALLOW_USE_LABEL,
     COMPONENT_LABEL,
     JOB_INDEX_LABEL,
     LOADGEN,
@@ -23,12 +24,12 @@ from support.node_runs import condition, holds, make_run, status, wait_for
 from support.operator_installed import operator_installed
 
 SERVER = Path(__file__).parents[2] / "examples" / "06-external-service" / "server.yaml"
-TINY = {"load": {"resources": {"cpu": "50m", "memory": "256Mi"}}}
+VALUES = {"load": {"resources": {"cpu": "50m", "memory": "256Mi"}}, "allowSecrets": True}
 RATE_QPS, SECONDS = 20, 3
 LONG_SECONDS = 60
 
 
-def _run(cluster: Cluster, namespace: str, name: str, seconds: int) -> None:
+def _run(cluster: Cluster, namespace: str, name: str, seconds: int, *more: dict[str, Any]) -> None:
     """Make a run of a fleet of two workers against the server that is there."""
     make_run(
         cluster,
@@ -40,8 +41,8 @@ def _run(cluster: Cluster, namespace: str, name: str, seconds: int) -> None:
             "external": {"service": {"name": "squeezenet", "port": 8001}},
             "readyDeadlineSeconds": 60,
         },
-        load={"protocol": "GRPC", "workers": 2},
-        scenarios=[{"name": "traffic", "server": {"targetQps": RATE_QPS}}],
+        load={"protocol": "GRPC", "workers": 2, "headersSecret": "token"},
+        scenarios=[{"name": "traffic", "server": {"targetQps": RATE_QPS}}, *more],
         validity={"warmUpSeconds": 1, "minDurationSeconds": seconds, "minQueries": 10},
     )
 
@@ -60,11 +61,13 @@ def _result(cluster: Cluster, namespace: str, run: str) -> ResultDocument:
 
 def test_a_fleet_measures_from_two_nodes(two_nodes: Cluster) -> None:
     """Two workers on a node each share one schedule; one that is killed makes the run INVALID."""
-    with operator_installed(two_nodes, "fleet", TINY) as namespace:
+    with operator_installed(two_nodes, "fleet", VALUES) as namespace:
         two_nodes.kubectl("apply", "--namespace", namespace, "-f", str(SERVER))
         words = ("rollout", "status", "--namespace", namespace, "deployment/squeezenet")
         two_nodes.kubectl(*words, "--timeout=90s")
-        _run(two_nodes, namespace, "whole", SECONDS)
+        _provide(two_nodes, namespace)
+        replay = {"name": "replay", "trace": {"uri": "configmap://times/arrivals.csv"}}
+        _run(two_nodes, namespace, "whole", SECONDS, replay)
         wait_for(two_nodes, namespace, "whole", "Measuring")
         pods = _load_pods(two_nodes, namespace, "whole")
         assert sorted(pods) == [0, 1, 2]
@@ -74,8 +77,24 @@ def test_a_fleet_measures_from_two_nodes(two_nodes: Cluster) -> None:
         _loses_a_worker(two_nodes, namespace)
 
 
+def _provide(cluster: Cluster, namespace: str) -> None:
+    """Make what the runs name: headers, and the times of a trace."""
+    here = ("--namespace", namespace)
+    cluster.kubectl("create", "secret", "generic", "token", "--from-literal=X-Team=a b", *here)
+    times = "\n".join(str(index / 20) for index in range(RATE_QPS * SECONDS))
+    words = ("create", "configmap", "times", f"--from-literal=arrivals.csv={times}")
+    cluster.kubectl(*words, *here)
+    for what in ("secret/token", "configmap/times"):
+        cluster.kubectl("label", what, f"{ALLOW_USE_LABEL}=true", *here)
+
+
 def _measured_as_one(cluster: Cluster, namespace: str) -> None:
-    (step,) = _result(cluster, namespace, "whole").scenarios[0].steps
+    document = _result(cluster, namespace, "whole")
+    assert "a b" not in document.model_dump_json()
+    replayed = document.scenarios[1].steps[0]
+    assert replayed.counts.queries == RATE_QPS * SECONDS
+    assert sum(each.queries for each in replayed.workers) == replayed.counts.queries
+    (step,) = document.scenarios[0].steps
     assert len(step.workers) == 2
     assert {each.node for each in step.workers} == set(cluster.nodes)
     assert sum(each.queries for each in step.workers) == step.counts.queries

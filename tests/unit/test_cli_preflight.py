@@ -297,6 +297,14 @@ def test_a_quota_must_have_room(quota: dict[str, Any], state: str, words: str) -
     _only(found, state, words)
 
 
+def test_a_fleet_counts_every_pod_and_its_service() -> None:
+    """Two workers are three load pods beside the server, and a Service."""
+    fleet = _pods(load={"workers": 2})
+    _only(quota_checks([_quota({"pods": "4", "services": "1"})], fleet), "ok", "q has room")
+    _only(quota_checks([_quota({"pods": "3"})], fleet), "stops", "pods: the run needs 4")
+    _only(quota_checks([_quota({"services": "0"})], fleet), "stops", "services: the run needs 1")
+
+
 def test_a_quota_of_other_pods_does_not_matter() -> None:
     """A scope that no pod of a run falls into stops nothing; the GPU is counted by its name."""
     assert not [*quota_checks([_quota({"pods": "0"}, scopes=["BestEffort"])], _pods())]
@@ -470,6 +478,16 @@ def test_what_a_run_names_must_be_usable(found: Any, state: str, words: str) -> 
     run = _run(load=INPUTS)
     (reference,) = references_of(run)
     _only(reference_checks(run, Named({reference: found}, settings=ASSUMED)), state, words)
+
+
+def test_the_key_of_a_trace_must_be_there() -> None:
+    """Of several ConfigMaps each is looked into for its own key."""
+    scenarios = [{"name": "replay", "trace": {"uri": "configmap://times/t.csv"}}]
+    run = _run(scenarios=scenarios)
+    named = dict.fromkeys(references_of(run), _object(data={"t.csv": ""}))
+    _only(reference_checks(run, Named(named, settings=ASSUMED)), "ok", "may be used")
+    named = dict.fromkeys(references_of(run), _object(data={"inputs.npz": ""}))
+    _only(reference_checks(run, Named(named, settings=ASSUMED)), "stops", "has no key t.csv")
 
 
 def test_secrets_need_the_operators_leave() -> None:

@@ -15,6 +15,8 @@ from inferometer_operator.manifests.owner import Owner
 from inferometer_operator.manifests.server_deployment import server_deployment
 from inferometer_operator.settings import Settings
 
+LOAD = "load generator"
+
 
 @dataclass(frozen=True, slots=True)
 class Pods:
@@ -46,13 +48,14 @@ class Pods:
 def pods_of(run: BenchmarkRun, settings: Settings) -> tuple[Pods, ...]:
     """Return the pods of a resolved run; raises AddressError where an address leads nowhere."""
     owner = Owner(run.name, run.metadata.namespace or "default", "preflight")
-    load = load_job(run, owner, settings)["spec"]["template"]["spec"]
+    job = load_job(run, owner, settings)["spec"]
+    load = Pods(LOAD, job["completions"], job["template"]["spec"])
     if not launched(run.spec):
-        return (Pods("load generator", 1, load),)
+        return (load,)
     server = server_deployment(run, owner, settings)["spec"]
     return (
         Pods("server", server["replicas"], server["template"]["spec"]),
-        Pods("load generator", 1, load),
+        load,
     )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal
 
 from inferometer_cli.preflight.check import Check, Json, Unread, not_known, ok, stops
-from inferometer_cli.preflight.pods import Pods
+from inferometer_cli.preflight.pods import LOAD, Pods
 from inferometer_cli.preflight.quantities import Amounts, amount, written
 
 _ABOUT = "quota"
@@ -19,6 +19,7 @@ _OBJECTS = {
     "count/jobs.batch": 1,
     "count/benchmarkruns.inferometer.dev": 1,
 }
+_OBJECTS_OF_A_FLEET = {"services": Decimal(1), "count/services": Decimal(1)}
 
 
 def quota_checks(quotas: Sequence[Json] | Unread, pods: Sequence[Pods]) -> Iterator[Check]:
@@ -82,6 +83,8 @@ def _full(key: str) -> str:
 
 def _asked(pods: Sequence[Pods]) -> Amounts:
     asked: Amounts = {name: Decimal(count) for name, count in _OBJECTS.items()}
+    if any(each.name == LOAD and each.count > 1 for each in pods):
+        asked |= _OBJECTS_OF_A_FLEET
     asked["pods"] = asked["count/pods"] = Decimal(sum(each.count for each in pods))
     for each in pods:
         for kind, amounts in (("requests", each.requests), ("limits", each.limits)):

@@ -65,7 +65,7 @@ def _reference_check(
             f"{which}, which no run may use without its label: "
             f"kubectl label {kind} {reference.name} {ALLOW_USE_LABEL}=true",
         )
-    if reference.kind == "ConfigMap" and (key := _key(run)) is not None:
+    if reference.kind == "ConfigMap" and (key := _key(run, reference)) is not None:
         keys = {**(found.get("data") or {}), **(found.get("binaryData") or {})}
         if key not in keys:
             there = ", ".join(sorted(keys)) or "none"
@@ -73,10 +73,10 @@ def _reference_check(
     return ok("named", f"{which}, which is there and may be used")
 
 
-def _key(run: BenchmarkRun) -> str | None:
-    file = run.spec.load.inputs.file
+def _key(run: BenchmarkRun, reference: Reference) -> str | None:
+    uri = dict(run.spec.data_addresses).get(reference.path)
     try:
-        found = None if file is None else address(file.uri)
+        found = None if uri is None else address(uri)
     except AddressError:
         return None
     return found.path if found is not None and found.kind == "configmap" else None
