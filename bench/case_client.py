@@ -1,132 +1,194 @@
-"""The case client-cost: what does sending a request cost the load generator?"""
+"""The cases client-*: what does a request cost the load generator, beside other clients?"""
 
-import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
 
-from bench.case import Case, Figures, Place, Row, Side, Source, Turn, Unit
-from bench.figures import Bound
-from bench.load_generator import measured_load
-from bench.model_files import TINY, Protocol
-from bench.processes import Child, started
-from bench.servers import Server, check_tiny, inferometer_server
-from bench.wrk import require_wrk, run_wrk
+from bench.case import Case, Place, Row, Side, Source, Turn, Unit
+from bench.figures import Bound, Goal
+from bench.load_generator import Layout
+from bench.model_files import LARGE, TINY, Measurand
+from bench.null_server import null_server, require_null_server
+from bench.senders import (
+    COST,
+    KEPT,
+    Sender,
+    ours_closed,
+    ours_open,
+    perf_closed,
+    perf_open,
+    python_client,
+    wrk,
+)
+from bench.servers import Server, inferometer_server, require_triton, triton_server
 
-_WRK = "wrk, 8 connections"
-_WIRE_HTTP = "wire, HTTP, 8 connections"
-_WRK_ONE = "wrk, 1 connection"
-_SINGLE_HTTP = "load generator, singleStream, HTTP"
-_AIO = "grpc.aio, 8 streams"
-_WIRE_GRPC = "wire, gRPC, 8 streams"
-_POISSON_HTTP = "load generator, Poisson, HTTP"
-_POISSON_GRPC = "load generator, Poisson, gRPC"
-
-_COST = "client CPU seconds per request"
-_RATE = "requests per second"
-_POISSON_QPS = 2000
-_WARM_SECONDS = 0.5
 _MICROSECONDS = Unit(" µs", 1, scale=1e6)
-_PER_SECOND = Unit(" /s", 0)
+_PERCENT = Unit(" %", 1, scale=100)
+_KEEPS_IT = (Bound("figure", "at least", 0.99),)
 
 
-@contextmanager
-def _stage(place: Place, sides: frozenset[str]) -> Iterator[Mapping[str, Turn]]:
-    with ExitStack() as stack:
-        server = stack.enter_context(inferometer_server(place, TINY))
-        check_tiny(server)
+@dataclass(frozen=True, slots=True)
+class _Host:
+    """A server that requests are sent to."""
 
-        def client(kind: str, protocol: Protocol, *layout: str) -> Turn:
-            port = server.http_port if protocol == "HTTP" else server.grpc_port
-            words = (kind, "--protocol", protocol, "--port", str(port), *layout)
-            command = [sys.executable, "-m", "bench.client", *words]
-            process = stack.enter_context(
-                started(kind, command, core=place.client_core, folder=place.folder)
-            )
-            process.ask(seconds=_WARM_SECONDS)
-            return lambda: _client(process, place.turn_seconds)
-
-        poisson = {"server": {"targetQps": _POISSON_QPS, "latencyBoundMicroseconds": 1_000_000}}
-        turns: dict[str, Callable[[], Turn]] = {
-            _WRK: lambda: lambda: _wrk(place, server, 8),
-            _WIRE_HTTP: lambda: client("wire", "HTTP", "--connections", "8"),
-            _WRK_ONE: lambda: lambda: _wrk(place, server, 1),
-            _SINGLE_HTTP: lambda: lambda: _whole(place, server, "HTTP", {"singleStream": {}}),
-            _AIO: lambda: client("grpc.aio", "GRPC", "--streams", "8"),
-            _WIRE_GRPC: lambda: client("wire", "GRPC", "--streams", "8"),
-            _POISSON_HTTP: lambda: lambda: _whole(place, server, "HTTP", poisson),
-            _POISSON_GRPC: lambda: lambda: _whole(place, server, "GRPC", poisson),
-        }
-        yield {name: make() for name, make in turns.items() if name in sides}
+    name: str
+    serve: Callable[[Place, Measurand], AbstractContextManager[Server]]
+    require: Callable[[], None] = lambda: None
 
 
-def _wrk(place: Place, server: Server, connections: int) -> Figures:
-    found = run_wrk(
-        "binary.lua",
-        server.http_port,
-        connections=connections,
-        seconds=place.turn_seconds,
-        core=place.client_core,
-    )
-    return {_COST: found.cpu_seconds / found.requests, _RATE: found.requests_per_second}
+_NULL = _Host("null server", null_server, require_null_server)
+_OURS = _Host("our server", inferometer_server)
+_TRITON = _Host("Triton", lambda place, _: triton_server(place), require_triton)
 
 
-def _client(process: Child, seconds: float) -> Figures:
-    told = process.ask(seconds=seconds)
-    return {
-        _COST: told["cpuSeconds"] / told["requests"],
-        _RATE: told["requests"] / told["wallSeconds"],
+@dataclass(frozen=True, slots=True)
+class _Contest:
+    """Ours beside a peer at one server."""
+
+    host: _Host
+    ours: Sender
+    peer: Sender
+    figure: str = COST
+    goal: Goal = ()
+
+    @property
+    def row(self) -> Row:
+        """How it is told."""
+        at = f"{self.ours.name.removeprefix('Inferometer, ')}, {self.host.name}"
+        what = at if self.figure == COST else f"{at}: {self.figure}"
+        unit = _MICROSECONDS if self.figure == COST else _PERCENT
+        ours, peer = (_side(self.host, each) for each in (self.ours, self.peer))
+        return Row(what, Source(ours, self.figure), unit, Source(peer, self.figure), self.goal)
+
+
+def _side(host: _Host, sender: Sender) -> str:
+    return f"{sender.name}, {host.name}"
+
+
+def _contests(
+    hosts: Iterable[_Host], ours: Sender, peer: Sender, limit: float, figure: str = COST
+) -> list[_Contest]:
+    goal = (Bound("ratio", "at most", limit),) if figure == COST else _KEEPS_IT
+    return [_Contest(host, ours, peer, figure, goal) for host in hosts]
+
+
+def _case(
+    name: str, title: str, text: str, contests: list[_Contest], measurand: Measurand = TINY
+) -> Case:
+    sent = {
+        _side(contest.host, sender): (contest.host, sender)
+        for contest in contests
+        for sender in (contest.ours, contest.peer)
     }
 
+    @contextmanager
+    def stage(place: Place, sides: frozenset[str]) -> Iterator[Mapping[str, Turn]]:
+        wanted = {name: sent[name] for name in sent if name in sides}
+        with ExitStack() as stack:
+            hosts = {host.name: host for host, _ in wanted.values()}
+            servers = {
+                host.name: stack.enter_context(host.serve(place, measurand))
+                for host in hosts.values()
+            }
+            yield {
+                name: partial(sender.send, place, servers[host.name])
+                for name, (host, sender) in wanted.items()
+            }
 
-def _whole(place: Place, server: Server, protocol: Protocol, scenario: dict[str, Any]) -> Figures:
-    found = measured_load(place, server, protocol, scenario)
-    return {_COST: found.client_cpu_seconds_per_query, _RATE: found.queries_per_second}
+    def require(host: _Host, sender: Sender) -> None:
+        host.require()
+        sender.require()
 
-
-def _cost(what: str, ours: str, peer: str | None = None, *goal: Bound) -> Row:
-    return Row(
-        what, Source(ours, _COST), _MICROSECONDS, Source(peer, _COST) if peer else None, goal
+    return Case(
+        name=name,
+        title=title,
+        text=text,
+        commands=(f".venv/bin/python bench/run.py --case {name}",),
+        sides=tuple(Side(name, partial(require, *pair)) for name, pair in sent.items()),
+        stage=stage,
+        rows=tuple(contest.row for contest in contests),
     )
 
 
-CLIENT_COST = Case(
-    name="client-cost",
-    title="What sending a request costs the load generator",
-    text=f"""\
-User and system time of the client for each request to the tiny model, binary tensors both ways;
-the client has one core, Inferometer's server the other. *wire* is the load generator's own HTTP/1.1
-and HTTP/2 alone in a closed loop: encoded requests out, replies parsed, their status and framing
-checked, and the outputs of one reply in 64. wrk only looks at the status. *load generator* is all
-of it (`python -m inferometer_loadgen`) with schedule, pacing, histograms, windows and progress, in
-its measured window: `singleStream` (one outstanding) next to wrk with one connection, and `server`
-with Poisson arrivals at {_POISSON_QPS:,} a second, where each request costs at least one wake-up of
-its own. grpc.aio is Python's usual gRPC client, here with a request encoded once, so without the
-cost of its messages. What a request costs depends on how many replies come with one read, so all
-figures are of one server in one run.""",
-    commands=(".venv/bin/python bench/run.py --case client-cost",),
-    sides=(
-        Side(_WRK, require_wrk),
-        Side(_WIRE_HTTP),
-        Side(_WRK_ONE, require_wrk),
-        Side(_SINGLE_HTTP),
-        Side(_AIO),
-        Side(_WIRE_GRPC),
-        Side(_POISSON_HTTP),
-        Side(_POISSON_GRPC),
-    ),
-    stage=_stage,
-    rows=(
-        _cost("wire, HTTP, 8 connections", _WIRE_HTTP, _WRK, Bound("ratio", "at most", 1.25)),
-        Row(
-            "the same: requests per second",
-            Source(_WIRE_HTTP, _RATE),
-            _PER_SECOND,
-            Source(_WRK, _RATE),
-        ),
-        _cost("wire, gRPC, 8 streams on one connection", _WIRE_GRPC, _AIO),
-        _cost("load generator, singleStream, HTTP", _SINGLE_HTTP, _WRK_ONE),
-        _cost(f"load generator, Poisson at {_POISSON_QPS:,}/s, HTTP", _POISSON_HTTP),
-        _cost(f"load generator, Poisson at {_POISSON_QPS:,}/s, gRPC", _POISSON_GRPC),
-    ),
+_BOTH = (_NULL, _OURS)
+_HTTP = ours_closed("HTTP", Layout(8))
+_ONE_BY_EIGHT = ours_closed("GRPC", Layout(1, 8))
+_EIGHT_BY_ONE = ours_closed("GRPC", Layout(8, 1))
+_WHAT = """\
+User and system time of the client for each request, binary tensors both ways; the client has one
+core, the server the other. Inferometer is all of it, its scenario `concurrency` with 8 clients:
+requests in turn from a pool, replies parsed, status and framing of each checked and the outputs of
+one in 64, histograms, windows, progress."""
+
+CLIENT_CLOSED = _case(
+    "client-closed",
+    "What a request costs the client: 8 outstanding, a tiny model",
+    f"""\
+{_WHAT} wrk looks at the status only, perf_analyzer (2.51, a thread for each request outstanding as
+is its default) at nothing of the outputs. *1 x 8* is one connection with 8 streams, *8 x 1* eight
+connections with one. The *null server* is one process in Go, net/http and grpc-go, that answers
+without looking; Triton has its Python backend. What a request costs depends on how many replies
+come with one read, and so on the server.""",
+    [
+        *_contests(_BOTH, _HTTP, wrk(), 1.25),
+        *_contests(_BOTH, _HTTP, perf_closed("HTTP"), 0.4),
+        *_contests([_NULL], _ONE_BY_EIGHT, perf_closed("GRPC"), 0.25),
+        *_contests([_OURS, _TRITON], _ONE_BY_EIGHT, perf_closed("GRPC"), 0.45),
+        *_contests(_BOTH, _EIGHT_BY_ONE, perf_closed("GRPC", share=1), 0.5),
+    ],
 )
+
+CLIENT_OPEN = _case(
+    "client-open",
+    "What a request costs the client: Poisson arrivals, a tiny model",
+    """\
+User and system time of the client for each request, where each request costs a wake-up of its own:
+Inferometer's scenario `server`, and perf_analyzer's request rate with its own default, asynchronous
+calls. *Answered of what was due*: of ours what was answered of the window's schedule, of
+perf_analyzer its throughput by the rate asked for, since it does not tell its schedule.""",
+    [
+        contest
+        for protocol in ("HTTP", "GRPC")
+        for per_second in (2_000, 5_000)
+        for pair in [(ours_open(protocol, per_second), perf_open(protocol, per_second))]
+        for contest in (
+            *_contests(_BOTH, *pair, 0.6),
+            *_contests([_NULL], *pair, 0.99, KEPT),
+        )
+    ],
+)
+
+CLIENT_LARGE = _case(
+    "client-large",
+    "What a request costs the client: tensors of 602 kB",
+    f"""\
+{_WHAT} The model takes an image of 3 x 224 x 224 numbers and returns the greatest of each channel,
+so that next to nothing is computed. gRPC has one connection with 8 streams.""",
+    [
+        *_contests(_BOTH, ours_closed("HTTP", Layout(8), LARGE), wrk(LARGE), 1.2),
+        *_contests(
+            _BOTH,
+            ours_closed("GRPC", Layout(1, 8), LARGE),
+            perf_closed("GRPC", measurand=LARGE),
+            0.7,
+        ),
+    ],
+    LARGE,
+)
+
+CLIENT_PYTHON = _case(
+    "client-python",
+    "What a request costs the client: others in Python",
+    f"""\
+{_WHAT} Locust's FastHttpUser posts bytes that were made before. tritonclient is used as its
+examples use it: `tritonclient.http` in greenlets, `tritonclient.grpc.aio` in tasks, each reply read
+into an array.""",
+    [
+        *_contests(_BOTH, _HTTP, python_client("Locust", "HTTP"), 1 / 6),
+        *_contests(_BOTH, _HTTP, python_client("tritonclient", "HTTP"), 1 / 6),
+        *_contests(_BOTH, _ONE_BY_EIGHT, python_client("tritonclient", "GRPC"), 1 / 6),
+    ],
+)
+
+CLIENT_CASES = (CLIENT_CLOSED, CLIENT_OPEN, CLIENT_LARGE, CLIENT_PYTHON)

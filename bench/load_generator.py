@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.case import Place
-from bench.model_files import TINY, Protocol
+from bench.model_files import TINY, Measurand, Protocol
 from bench.processes import BenchError, on_core
 from bench.servers import Server
 
@@ -26,10 +26,26 @@ class LoadCost:
     client_cpu_seconds_per_query: float
     """User and system."""
     queries_per_second: float
+    kept: float
+    """In an open loop the part of what was due in the window that was answered; else 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How queries lie on connections."""
+
+    connections: int = 8
+    streams: int = 8
+    """Of each connection, over gRPC."""
 
 
 def measured_load(
-    place: Place, server: Server, protocol: Protocol, scenario: dict[str, Any], connections: int = 8
+    place: Place,
+    server: Server,
+    protocol: Protocol,
+    scenario: dict[str, Any],
+    layout: Layout = Layout(),
+    measurand: Measurand = TINY,
 ) -> LoadCost:
     """Run one scenario at a server, and return what it cost.
 
@@ -37,8 +53,13 @@ def measured_load(
     """
     http = protocol == "HTTP"
     url = f"http://127.0.0.1:{server.http_port}" if http else f"grpc://127.0.0.1:{server.grpc_port}"
+    load = {
+        "protocol": protocol,
+        "connections": layout.connections,
+        "streamsPerConnection": layout.streams,
+    }
     plan = load_plan(
-        resolved(_run(url, protocol, scenario, connections, place.turn_seconds)),
+        resolved(_run(url, load, scenario, measurand, place.turn_seconds)),
         place="Local",
         servers=[PlannedServer(url=url)],
     )
@@ -61,11 +82,17 @@ def measured_load(
         last = reports[-1] if reports else done.stderr[-800:]
         raise BenchError(f"The load generator measured nothing: {last}")
     [step] = steps
-    return LoadCost(step["clientCpuSeconds"] / step["counts"]["queries"], step["achievedQps"])
+    cost = step["clientCpuSeconds"] / step["counts"]["queries"]
+    scheduled = step.get("scheduledQps")
+    return LoadCost(cost, step["achievedQps"], step["achievedQps"] / scheduled if scheduled else 1)
 
 
 def _run(
-    url: str, protocol: Protocol, scenario: dict[str, Any], connections: int, seconds: float
+    url: str,
+    load: dict[str, Any],
+    scenario: dict[str, Any],
+    measurand: Measurand,
+    seconds: float,
 ) -> BenchmarkRun:
     return BenchmarkRun.model_validate(
         {
@@ -73,13 +100,9 @@ def _run(
             "kind": "BenchmarkRun",
             "metadata": {"name": "client-cost"},
             "spec": {
-                "model": {"name": TINY.name},
+                "model": {"name": measurand.name},
                 "server": {"runtime": "External", "external": {"url": url}},
-                "load": {
-                    "protocol": protocol,
-                    "connections": connections,
-                    "streamsPerConnection": 8,
-                },
+                "load": load,
                 "scenarios": [{"name": "cost", **scenario}],
                 "validity": {
                     "warmUpSeconds": _WARM_UP_SECONDS,

@@ -6,13 +6,13 @@ writes one of them to a file.
 """
 
 import argparse
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from onnx import TensorProto, helper, numpy_helper
+from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 from inferometer_api.result import Tensor
 from inferometer_models import zoo
@@ -24,6 +24,8 @@ TINY_WEIGHTS: FloatArray = np.arange(1, 5, dtype=np.float32)
 """What the tiny model adds to its four numbers."""
 
 _SEED = 42
+_TOKENS = 30_000
+"""Fewer than any vocabulary of the zoo has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,16 +37,28 @@ class Measurand:
     output: Tensor
     shape: tuple[int, ...]
     """The input's shape with a batch of 1."""
+    task: str = "classification"
+    """Its part of the zoo."""
 
-    def array(self) -> FloatArray:
-        """Return the input: seeded random numbers in [0, 1), the same each time."""
-        return np.random.default_rng(_SEED).random(self.shape, dtype=np.float32)
+    def array(self) -> NDArray[np.generic]:
+        """Return the input: seeded random numbers in [0, 1), or tokens, the same each time."""
+        random = np.random.default_rng(_SEED)
+        if self.input.datatype == "INT64":
+            return random.integers(0, _TOKENS, self.shape)
+        return random.random(self.shape, dtype=np.float32)
+
+    def of_batch(self, samples: int) -> "Measurand":
+        """Return the same with so many samples in a request."""
+        return replace(self, shape=(samples, *self.shape[1:]))
 
     def write(self, folder: Path) -> Path:
         """Write the model's ONNX file into a folder and return its path."""
         path = folder / f"{self.name}.onnx"
-        path.write_bytes(_tiny() if self is TINY else zoo.read_onnx(f"classification/{self.name}"))
+        path.write_bytes(_MADE[self.name]() if self.name in _MADE else self._of_the_zoo())
         return path
+
+    def _of_the_zoo(self) -> bytes:
+        return zoo.read_onnx(f"{self.task}/{self.name}")
 
 
 TINY = Measurand(
@@ -65,17 +79,52 @@ SQUEEZENET = Measurand(
     output=Tensor(name="output", datatype="FP32", shape=[-1, 1000]),
     shape=(1, 3, 224, 224),
 )
-MEASURANDS = {each.name: each for each in (TINY, RESNET50, SQUEEZENET)}
+LARGE = Measurand(
+    name="large",
+    input=Tensor(name="x", datatype="FP32", shape=[-1, 3, 224, 224]),
+    output=Tensor(name="y", datatype="FP32", shape=[-1, 3, 1, 1]),
+    shape=(1, 3, 224, 224),
+)
+"""The input of an image model, 602 kB, and next to nothing to compute."""
+MINILM = Measurand(
+    name="minilm_l6",
+    input=Tensor(name="input", datatype="INT64", shape=[-1, 128]),
+    output=Tensor(name="output", datatype="FP32", shape=[-1, -1, 384]),
+    shape=(1, 128),
+    task="text",
+)
+MEASURANDS = {each.name: each for each in (TINY, LARGE, RESNET50, SQUEEZENET, MINILM)}
 
 
 def _tiny() -> bytes:
-    shape = ("batch", 4)
+    return _one_node(
+        helper.make_node("Add", ["x", "weights"], ["y"], name="add"),
+        ("batch", 4),
+        ("batch", 4),
+        [numpy_helper.from_array(TINY_WEIGHTS, "weights")],
+    )
+
+
+def _large() -> bytes:
+    node = helper.make_node("GlobalMaxPool", ["x"], ["y"], name="pool")
+    return _one_node(node, ("batch", 3, 224, 224), ("batch", 3, 1, 1), [])
+
+
+_MADE = {"tiny": _tiny, "large": _large}
+
+
+def _one_node(
+    node: NodeProto,
+    of: tuple[str | int, ...],
+    to: tuple[str | int, ...],
+    weights: list[TensorProto],
+) -> bytes:
     graph = helper.make_graph(
-        [helper.make_node("Add", ["x", "weights"], ["y"], name="add")],
-        "tiny",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)],
-        initializer=[numpy_helper.from_array(TINY_WEIGHTS, "weights")],
+        [node],
+        node.name,
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, of)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, to)],
+        initializer=weights,
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     return model.SerializeToString()

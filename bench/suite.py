@@ -11,8 +11,10 @@ from tempfile import TemporaryDirectory
 
 from bench.case import Case, Place
 from bench.case_agent import AGENT_OVERHEAD
-from bench.case_client import CLIENT_COST
+from bench.case_batching import BATCHING
+from bench.case_client import CLIENT_CASES
 from bench.case_cluster import APPLY_TO_FIRST_QUERY, LAPTOP_AND_CLUSTER
+from bench.case_fleet import FLEET_MASTER, FLEET_WORKERS
 from bench.case_judges import MLPERF_JUDGE, PERF_ANALYZER_JUDGE
 from bench.case_overhead import SERVER_OVERHEAD
 from bench.case_pace import MEMORY, PACE
@@ -25,9 +27,12 @@ from bench.processes import ROOT, BenchError, on_core, usable_cores
 CASES: tuple[Case, ...] = (
     SERVER_OVERHEAD,
     TINY_UNDER_WRK,
-    CLIENT_COST,
+    *CLIENT_CASES,
     PACE,
     MEMORY,
+    FLEET_MASTER,
+    FLEET_WORKERS,
+    BATCHING,
     AGENT_OVERHEAD,
     MLPERF_JUDGE,
     PERF_ANALYZER_JUDGE,
