@@ -169,6 +169,35 @@ def percentile_table(result: ScenarioResult) -> Table:
     return Table(headings, tuple(rows))
 
 
+def worker_table(result: ScenarioResult) -> Table:
+    """Return what each worker of a fleet did in each step, and how far its clock was off."""
+    rows = []
+    for step in result.steps:
+        for each in step.workers:
+            name = f"{each.worker}{' (lost)' * each.lost}"
+            rows.append(
+                tuple(
+                    Figure(text)
+                    for text in (
+                        " ".join(part for part in (step.label, f"worker {name}") if part),
+                        each.node or DASH,
+                        f"{each.queries:,}",
+                        _signed(each.start_offset_nanoseconds),
+                        _signed(each.clock_offset_nanoseconds),
+                        duration(each.clock_uncertainty_nanoseconds),
+                        f"{each.client_cpu_seconds:.3g} s",
+                    )
+                )
+            )
+    headings = ("", "Node", "Queries", "Began", "Clock ahead", "Known within", "CPU")
+    return Table(headings, tuple(rows))
+
+
+def _signed(nanoseconds: int) -> str:
+    sign = "-" if nanoseconds < 0 else ""
+    return f"{sign}{duration(abs(nanoseconds))}"
+
+
 def _machine(environment: Environment) -> Iterator[tuple[str, str]]:
     node = environment.node
     yield "Place", environment.place

@@ -9,7 +9,7 @@ from inferometer_api.result import NodeSample, ResultDocument, ScenarioResult
 from inferometer_cli.findings import entry_name
 from inferometer_cli.report.chart import Chart
 from inferometer_cli.report.energy_facts import StepEnergy, energy_of_steps, left_out
-from inferometer_cli.report.facts import Table, percentile_table, step_table
+from inferometer_cli.report.facts import Table, percentile_table, step_table, worker_table
 from inferometer_cli.report.frame import Margins
 from inferometer_cli.report.gpu_charts import (
     gpu_clock_chart,
@@ -28,6 +28,7 @@ from inferometer_cli.report.node_charts import (
     waiting_chart,
 )
 from inferometer_cli.report.power_charts import power_chart
+from inferometer_cli.report.search_charts import curve_chart, repeats_chart, search_chart
 from inferometer_cli.report.step_charts import (
     step_energy_chart,
     step_latency_chart,
@@ -39,6 +40,12 @@ from inferometer_cli.report.time_charts import error_chart, latency_chart, rate_
 from inferometer_cli.report.timeline import Timeline, of_node
 from inferometer_cli.report.usage_charts import cpu_chart, memory_chart
 from inferometer_cli.report.wording import bound_of, setting
+from inferometer_cli.search_words import (
+    early_stopping_sentences,
+    found_by,
+    repeated_of,
+    steps_shown,
+)
 
 MOST_DRAWN = 16
 """Scenarios past so many have their figures in the tables but no charts: the file stays small."""
@@ -93,6 +100,10 @@ class Section:
     """What never held the servers back: sentences without their period."""
     not_drawn: tuple[str, ...]
     """Why something is not drawn: sentences without their period."""
+    found: tuple[str, ...]
+    """What a search, a sweep, repeats and early stopping came to: sentences."""
+    workers: Table
+    """What each worker of a fleet did; without rows where there is none."""
     energy: tuple[StepEnergy, ...]
     left_out: tuple[str, ...]
     """What the figures of energy do not cover: sentences without their period."""
@@ -111,18 +122,21 @@ def section_of(document: ResultDocument, index: int) -> Section:
     result = document.scenarios[index]
     key = anchor(index)
     drawn = bool(result.steps) and index < MOST_DRAWN
-    nodes = _nodes(result)
+    shown = _shown(result)
+    nodes = _nodes(shown)
     return Section(
         anchor=key,
         name=entry_name(result),
         setting=setting(document.run, result.name, result.kind),
         result=result,
         charts=tuple(_drawn(_charts(document, result), key)) if drawn else (),
-        panels=tuple(_panels(document, result, nodes, key)) if drawn else (),
-        calm=tuple(never_held_back(result)) if drawn else (),
-        not_drawn=tuple(_not_drawn(result, nodes)) if drawn else (),
-        energy=tuple(energy_of_steps(result)),
-        left_out=tuple(left_out(result)),
+        panels=tuple(_panels(document, shown, nodes, key)) if drawn else (),
+        calm=tuple(never_held_back(shown)) if drawn else (),
+        not_drawn=tuple(_not_drawn(shown, nodes)) if drawn else (),
+        found=tuple(_found(document, result)),
+        workers=worker_table(result),
+        energy=tuple(energy_of_steps(shown)),
+        left_out=tuple(left_out(shown)),
         steps=step_table(result),
         percentiles=percentile_table(result),
         errors=tuple(_errors(result)),
@@ -130,7 +144,11 @@ def section_of(document: ResultDocument, index: int) -> Section:
 
 
 def _charts(document: ResultDocument, result: ScenarioResult) -> Iterator[Chart]:
+    repeats = repeated_of(document, result.name) if result.repeat == 1 else None
+    found = (search_chart(result), curve_chart(result), repeats_chart(repeats))
+    result = _shown(result)
     candidates = (
+        *found,
         throughput_chart(result),
         step_latency_chart(result),
         step_energy_chart(result),
@@ -139,6 +157,11 @@ def _charts(document: ResultDocument, result: ScenarioResult) -> Iterator[Chart]
         lag_chart(result),
     )
     yield from (chart for chart in candidates if chart is not None)
+
+
+def _shown(result: ScenarioResult) -> ScenarioResult:
+    """Return it with the steps that are drawn: of a search, the probe by which it is judged."""
+    return result.model_copy(update={"steps": steps_shown(result)})
 
 
 def _panels(
@@ -189,6 +212,15 @@ def _panel(charts: dict[str, Chart], key: str, margins: Margins | None) -> Panel
 def _drawn(charts: Iterable[Chart], key: str, margins: Margins | None = None) -> Iterator[Drawn]:
     for chart in charts:
         yield Drawn(chart.title, chart.caption, draw(chart, key, margins))
+
+
+def _found(document: ResultDocument, result: ScenarioResult) -> Iterator[str]:
+    yield from found_by(result)
+    repeats = repeated_of(document, result.name) if result.repeat == 1 else None
+    if repeats is not None and repeats.advice:
+        yield repeats.advice
+    for sentence in early_stopping_sentences(result):
+        yield f"{sentence[0].upper()}{sentence[1:]}."
 
 
 def _nodes(result: ScenarioResult) -> list[str]:

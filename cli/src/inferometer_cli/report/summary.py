@@ -11,6 +11,7 @@ from inferometer_api.result import (
     Step,
     percentile_of,
 )
+from inferometer_api.search import Peak
 from inferometer_api.status import Attribution
 from inferometer_cli.findings import entry_name
 from inferometer_cli.headline import is_open_loop
@@ -24,6 +25,7 @@ from inferometer_cli.quantity import (
     time_unit,
 )
 from inferometer_cli.report.wording import bound_of, setting
+from inferometer_cli.search_words import steps_shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +107,7 @@ def anchor(index: int) -> str:
 
 def summarise(document: ResultDocument) -> Summary:
     """Return the summary table of a result."""
-    steps = [step for result in document.scenarios for step in result.steps]
+    steps = [step for result in document.scenarios for step in steps_shown(result)]
     unit = time_unit(value for step in steps for value in _times(step.latency))
     entries = tuple(
         Entry(entry_name(result), anchor(index), result.verdict.state, tuple(_rows(result, unit)))
@@ -123,7 +125,7 @@ def _without_energy(document: ResultDocument) -> Iterator[NoEnergy]:
     places: dict[str, list[str]] = {}
     total = 0
     for result in document.scenarios:
-        for step in result.steps:
+        for step in steps_shown(result):
             total += 1
             if step.energy.attribution == "unavailable":
                 name = " ".join(part for part in (entry_name(result), step.label) if part)
@@ -138,11 +140,16 @@ def card(document: ResultDocument, index: int) -> Card:
     details: tuple[tuple[str, str], ...] = ()
     best = max(result.steps, key=lambda step: step.achieved_samples_per_second, default=None)
     asked = bound_of(document.run, result.name)
+    if result.peak is not None:
+        return _peak_card(document, index, result.peak)
+    if result.knee is not None:
+        best = next(step for step in result.steps if step.label == result.knee.step)
     if best is None:
         figure, unit, label = DASH, "", "nothing was measured"
     elif len(result.steps) > 1:
         figure, unit = significant(best.achieved_samples_per_second), "samples/s"
-        label = f"highest throughput, at {best.label}"
+        what = "knee" if result.knee is not None else "highest throughput"
+        label = f"{what}, at {best.label}"
         details = (("p99 there", _named(best, 99.0)), ("steps", str(len(result.steps))))
     else:
         percentile = asked.percentile if asked else (99.0 if is_open_loop(best) else 50.0)
@@ -170,6 +177,25 @@ def card(document: ResultDocument, index: int) -> Card:
     )
 
 
+def _peak_card(document: ResultDocument, index: int, peak: Peak) -> Card:
+    result = document.scenarios[index]
+    bound = f"p{peak.percentile:g} within {duration(peak.latency_bound_nanoseconds)}"
+    details = [("probes", str(len(peak.probes)))]
+    if peak.confidence is not None and peak.low_qps is not None and peak.high_qps is not None:
+        ends = f"{significant(peak.low_qps, 4)}{DASH}{significant(peak.high_qps, 4)}"
+        details.insert(0, (f"{peak.confidence:.0%} bracket", ends))
+    return Card(
+        name=entry_name(result),
+        anchor=anchor(index),
+        state=result.verdict.state,
+        setting=setting(document.run, result.name, result.kind),
+        figure=DASH if peak.qps is None else significant(peak.qps, 4),
+        unit="" if peak.qps is None else "queries/s",
+        label=f"peak, {bound}" if peak.qps is not None else f"no peak found with {bound}",
+        details=tuple(details),
+    )
+
+
 def bounded(value: PercentileValue | None, unit: Unit) -> Figure:
     """Return a percentile with its bounds, a question mark where one is not known."""
     if value is None:
@@ -180,7 +206,7 @@ def bounded(value: PercentileValue | None, unit: Unit) -> Figure:
 
 
 def _rows(result: ScenarioResult, unit: Unit) -> Iterator[Row]:
-    for step in result.steps:
+    for step in steps_shown(result):
         counts = step.counts
         kinds = tuple(f"{count:,} {kind}" for kind, count in sorted(counts.errors.items()))
         yield Row(

@@ -58,6 +58,12 @@ def setting(run: BenchmarkRun, name: str, kind: str) -> str:
     words = {
         "singleStream": "closed loop, one query of one sample at a time",
         "batch": "closed loop, one query at a time, by batch size",
+        "multiStream": "closed loop, one query of several samples at a time",
+        "findPeak": "search for the highest rate that keeps the bound, Poisson arrivals",
+        "concurrency": "closed loop, by number of clients",
+        "offline": "closed loop, all samples at once, batched",
+        "burst": "open loop, Poisson arrivals at a low rate with bursts",
+        "trace": "open loop, at recorded times",
     }
     return words.get(kind, kind)
 

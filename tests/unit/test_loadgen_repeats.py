@@ -1,0 +1,131 @@
+"""What do repeats, a sweep over clients and the seconds of a warm-up say together?"""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inferometer_api.result import ScenarioResult, Step, Verdict
+from inferometer_loadgen.search.knee import knee_of
+from inferometer_loadgen.search.repeats import figure_of, repeated, repeats_needed
+from inferometer_loadgen.search.student import student_quantile
+from inferometer_loadgen.steadiness import is_steady
+from inferometer_loadgen.windows import Second, Tally
+from support.steps import Load, a_step
+
+
+def a_repeat(repeat: int, milliseconds: float) -> ScenarioResult:
+    """Return one repeat of a single stream."""
+    step = a_step(Load(service_milliseconds=milliseconds, seconds=4, seed=repeat))
+    return ScenarioResult(
+        name="latency",
+        kind="singleStream",
+        repeat=repeat,
+        seed=41 + repeat,
+        steps=[step],
+        verdict=Verdict(state="VALID"),
+    )
+
+
+def test_a_figure_over_repeats_has_students_interval() -> None:
+    """Mean, 95 % interval and coefficient of variation are those of the textbook."""
+    figure = figure_of("achievedQps", "", [10.0, 12.0, 11.0, 13.0])
+    deviation = math.sqrt(5 / 3)
+    half = 3.182446 * deviation / 2
+    assert figure.mean == 11.5
+    assert figure.low == pytest.approx(11.5 - half, rel=1e-6)
+    assert figure.high == pytest.approx(11.5 + half, rel=1e-6)
+    assert figure.coefficient_of_variation == pytest.approx(deviation / 11.5)
+
+
+def test_one_repeat_has_no_interval() -> None:
+    """A spread takes two."""
+    figure = figure_of("achievedQps", "", [10.0])
+    assert (figure.low, figure.high, figure.coefficient_of_variation) == (None, None, None)
+
+
+def test_repeats_that_vary_are_advised_how_many_it_takes() -> None:
+    """The advice names the figure, how much it varies and how many repeats would do."""
+    found = repeated([a_repeat(1, 20.0), a_repeat(2, 22.0), a_repeat(3, 21.0)])
+    assert (found.name, found.repeats) == ("latency", 3)
+    assert {"achievedQps", "p50Nanoseconds", "p99Nanoseconds"} <= {f.name for f in found.figures}
+    assert "set validity.repeats to" in found.advice
+
+
+def test_repeats_alike_need_no_advice() -> None:
+    """Where every interval is within 5 % nothing is advised."""
+    same = a_repeat(1, 20.0)
+    found = repeated([same, same.model_copy(update={"repeat": 2})])
+    assert found.advice == ""
+
+
+@given(st.floats(0.001, 0.3))
+def test_the_number_of_repeats_needed_is_the_least(variation: float) -> None:
+    """So many repeats have an interval within 5 %, one fewer has not."""
+    count = repeats_needed(variation)
+    if count is None:
+        assert variation > 0.25
+        return
+    assert _half(count, variation) <= 0.05
+    assert count == 2 or _half(count - 1, variation) > 0.05
+
+
+def _half(count: int, variation: float) -> float:
+    return student_quantile(0.975, count - 1) * variation / math.sqrt(count)
+
+
+def clients(number: int, milliseconds: float) -> Step:
+    """Return a step of so many clients whose latency is so long."""
+    step = a_step(Load(service_milliseconds=milliseconds / number, seconds=2))
+    assert step.latency is not None
+    latency = step.latency.model_copy(update={"mean_nanoseconds": round(milliseconds * 1e6)})
+    return step.model_copy(
+        update={
+            "label": f"clients {number}",
+            "clients": number,
+            "latency": latency,
+            "achieved_qps": 1000 * number / milliseconds,
+        }
+    )
+
+
+def test_the_knee_is_where_the_power_is_greatest() -> None:
+    """A server of 4 threads and 10 ms has its knee at 4 clients: beyond it only latency grows."""
+    steps = [clients(1, 10), clients(2, 10), clients(4, 10), clients(8, 20), clients(16, 40)]
+    knee = knee_of(steps)
+    assert knee is not None
+    assert (knee.clients, knee.step, knee.is_last) == (4, "clients 4", False)
+
+
+def test_a_knee_at_the_last_step_is_told_so() -> None:
+    """Where throughput still grows at the last step, the knee may lie beyond it."""
+    knee = knee_of([clients(1, 10), clients(2, 10)])
+    assert knee is not None
+    assert knee.is_last
+    assert knee_of([]) is None
+
+
+def second(count: int, milliseconds: float) -> Tally:
+    """Return a second with so many answers of one latency."""
+    tallied = Second()
+    tallied.add(np.full(count, round(milliseconds * 1e6), dtype=np.int64))
+    return tallied.close(1.0)
+
+
+def test_a_warm_up_is_steady_once_three_seconds_are_alike() -> None:
+    """Three windows within 10 % are steady; two are not enough, and one that differs is not."""
+    alike = [second(1000, 5), second(1050, 5), second(1020, 5)]
+    assert is_steady(alike, open_loop=False)
+    assert not is_steady(alike[:2], open_loop=False)
+    assert not is_steady([second(800, 5), *alike[1:]], open_loop=False)
+    assert not is_steady([second(0, 5)] * 3, open_loop=False)
+
+
+def test_an_open_loop_is_steady_by_its_latency() -> None:
+    """Random arrivals may differ by chance; the median latency may not."""
+    few = [second(90, 5), second(110, 5), second(100, 5)]
+    assert is_steady(few, open_loop=True)
+    assert not is_steady([second(90, 9), *few[1:]], open_loop=True)
+    assert not is_steady([second(9000, 5), second(5000, 5), second(9000, 5)], open_loop=True)

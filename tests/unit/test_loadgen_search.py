@@ -1,0 +1,203 @@
+"""Does the search for a peak decide its probes, its rates and its end as it says?"""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inferometer_api.scenario import FindPeak, Validity
+from inferometer_api.search import Peak
+from inferometer_loadgen.search.crossing import Counted, crossing
+from inferometer_loadgen.search.goal import Goal, Seen, decision, goal_of, is_beyond
+from inferometer_loadgen.search.peak import (
+    FEWEST_WHOLE_PROBES,
+    MOST_WHOLE_PROBES,
+    Alone,
+    Found,
+    Saturate,
+    Tried,
+    Try,
+    next_ask,
+    peak_of,
+)
+from inferometer_loadgen.search.steps import goal_asked, step_of
+from inferometer_loadgen.search.student import student_quantile
+from inferometer_loadgen.steps import SECOND_NS, Closed, Open, Steady
+from inferometer_loadgen.verdict.early_stopping import most_overshoots, required_queries
+
+GOAL = goal_of(99.0, 10_000_000, 8192, 60.0)
+
+
+def searched(goal: Goal, share_at: "dict[str, float]", seed: int = 1) -> Peak:
+    """Search a server whose overshoots are independent, and as likely as a logistic law says."""
+    random = np.random.default_rng(seed)
+    found = Found(alone=Seen(900, 0), service_time_ns=1, closed_loop_qps=1000.0)
+    while not isinstance(ask := next_ask(goal, found), str):
+        assert isinstance(ask, Try)
+        log_odds = share_at["slope"] * (ask.milli_qps / 1000 / share_at["peak"] - 1)
+        odds = goal.share / (1 - goal.share) * np.exp(min(50.0, log_odds))
+        beyond = random.random(goal.query_limit) < odds / (1 + odds)
+        seen = Seen(goal.query_limit, int(beyond.sum()))
+        decided = decision(goal.percentile, goal.query_limit, seen) or "Unfinished"
+        tried = Tried(ask, seen, decided, f"probe {len(found.probes) + 1}", 0)
+        found = replace(found, probes=(*found.probes, tried))
+    return peak_of(goal, found, ask)
+
+
+@pytest.mark.parametrize("peak_qps", [90.0, 430.0, 700.0, 990.0, 3300.0])
+def test_a_search_finds_the_rate_at_which_the_percentile_is_at_the_bound(peak_qps: float) -> None:
+    """Wherever it lies, the estimate is within 2 % and its bracket is around it."""
+    peak = searched(GOAL, {"peak": peak_qps, "slope": 20.0})
+    assert peak.qps == pytest.approx(peak_qps, rel=0.02)
+    assert peak.low_qps is not None
+    assert peak.high_qps is not None
+    assert peak.low_qps < peak.qps < peak.high_qps
+    assert peak.confidence == 0.95
+    assert peak.step in {probe.step for probe in peak.probes if probe.is_whole}
+    whole = sum(probe.is_whole for probe in peak.probes)
+    assert FEWEST_WHOLE_PROBES <= whole <= MOST_WHOLE_PROBES
+
+
+def test_a_steep_server_is_resolved_and_a_flat_one_cannot_be_told_apart() -> None:
+    """The search says whether its bracket is within 1 % or its ends differ by chance alone."""
+    steep = searched(GOAL, {"peak": 500.0, "slope": 300.0})
+    flat = searched(GOAL, {"peak": 500.0, "slope": 8.0})
+    assert (steep.stopped, flat.stopped) == ("Resolved", "Indistinguishable")
+    assert steep.low_qps is not None
+    assert steep.high_qps is not None
+    assert steep.high_qps <= 1.01 * steep.low_qps
+
+
+def test_a_search_begins_alone_then_saturated_then_at_half_of_that() -> None:
+    """The first three asks are the service time, the throughput, and half of it."""
+    assert next_ask(GOAL, Found()) == Alone()
+    alone = Found(alone=Seen(900, 0))
+    assert next_ask(GOAL, alone) == Saturate()
+    assert next_ask(GOAL, replace(alone, closed_loop_qps=800.0)) == Try(400_000, is_whole=False)
+
+
+def test_a_bound_below_the_service_time_cannot_be_met() -> None:
+    """More overshoots of queries one at a time than chance allows end the search at once."""
+    found = Found(alone=Seen(918, 918), service_time_ns=20_000_000)
+    assert next_ask(GOAL, found) == "CannotBeMet"
+    peak = peak_of(GOAL, found, "CannotBeMet")
+    assert (peak.qps, peak.low_qps, peak.confidence) == (None, None, None)
+    assert peak.service_time_nanoseconds == 20_000_000
+
+
+def test_rates_that_never_keep_the_bound_cannot_be_met() -> None:
+    """Where even a two-hundredth of the throughput is too much, no rate keeps the bound."""
+    found = Found(alone=Seen(900, 0), closed_loop_qps=1000.0)
+    for _ in range(20):
+        ask = next_ask(GOAL, found)
+        if isinstance(ask, str):
+            break
+        assert isinstance(ask, Try)
+        tried = Tried(ask, Seen(100, 100), "Overshoots", "probe", 0)
+        found = replace(found, probes=(*found.probes, tried))
+    assert ask == "CannotBeMet"
+
+
+def test_the_rate_doubles_until_the_bound_is_broken_and_then_is_bisected() -> None:
+    """Each next rate of the first part follows from the verdicts before."""
+    found = Found(alone=Seen(900, 0), closed_loop_qps=1000.0)
+    asked = []
+    for kept in (True, True, False, True, False):
+        ask = next_ask(GOAL, found)
+        assert isinstance(ask, Try)
+        asked.append(ask.milli_qps / 1000)
+        decided = "EnoughQueries" if kept else "Overshoots"
+        found = replace(
+            found, probes=(*found.probes, Tried(ask, Seen(500, 0), decided, "probe", 0))
+        )
+    assert asked == pytest.approx([500, 1000, 2000, 1414.214, 1681.793], abs=0.001)
+
+
+def test_nothing_answered_ends_the_search() -> None:
+    """A server that answers nothing has no throughput to begin from."""
+    assert next_ask(GOAL, Found(alone=Seen(0, 0), closed_loop_qps=0.0)) == "EndedEarly"
+
+
+@given(st.integers(0, 200), st.integers(1, 20_000), st.sampled_from([50.0, 90.0, 99.0, 99.9]))
+def test_a_probe_is_decided_as_early_stopping_says(
+    overshoots: int, queries: int, percentile: float
+) -> None:
+    """A probe passes exactly where enough queries do, and fails where no more could pass it."""
+    limit = goal_of(percentile, 1, 8192, 60.0).query_limit
+    most = most_overshoots(limit, percentile)
+    assert most is not None
+    found = decision(percentile, limit, Seen(queries, overshoots))
+    if overshoots > most:
+        assert found == "Overshoots"
+    elif queries >= required_queries(overshoots, percentile):
+        assert found == "EnoughQueries"
+    else:
+        assert found is None
+
+
+def test_failures_that_are_most_of_the_overshoots_are_told_as_errors() -> None:
+    """A probe whose queries fail does not say that the server is slow."""
+    assert decision(99.0, 8192, Seen(500, 400, failed=390)) == "Errors"
+
+
+@pytest.mark.parametrize("percentile", [50.0, 90.0, 99.0, 99.9])
+def test_the_query_limit_is_at_least_what_can_pass(percentile: float) -> None:
+    """A limit of 10 queries is extended to the fewest with which early stopping passes."""
+    goal = goal_of(percentile, 1, 10, 60.0)
+    assert goal.query_limit == max(10, required_queries(0, percentile))
+    assert most_overshoots(goal.query_limit, percentile) is not None
+
+
+def test_a_few_overshoots_alone_are_chance() -> None:
+    """One or two beyond P99 of 100 queries do not show that the bound cannot be met; ten do."""
+    assert not is_beyond(Seen(100, 1), 0.01)
+    assert not is_beyond(Seen(100, 2), 0.01)
+    assert is_beyond(Seen(100, 10), 0.01)
+
+
+def test_the_crossing_of_exact_shares_is_exact() -> None:
+    """Shares that follow the law exactly give its crossing, whatever the rates."""
+    queries, share = 10**7, 0.01
+    odds = [share / (1 - share) * np.exp(12 * (rate / 500 - 1)) for rate in (450, 480, 510, 560)]
+    counted = [
+        Counted(rate, queries, round(queries * o / (1 + o)))
+        for rate, o in zip((450, 480, 510, 560), odds, strict=True)
+    ]
+    found = crossing(counted, share)
+    assert found is not None
+    assert found.qps == pytest.approx(500, rel=1e-4)
+    assert found.slope == pytest.approx(12, rel=1e-2)
+
+
+def test_shares_all_on_one_side_have_no_crossing() -> None:
+    """Nothing is guessed beyond what was tried."""
+    assert crossing([], 0.01) is None
+    assert crossing([Counted(100.0, 1000, 0), Counted(200.0, 1000, 5)], 0.01) is None
+    assert crossing([Counted(100.0, 1000, 50), Counted(200.0, 1000, 90)], 0.01) is None
+
+
+@pytest.mark.parametrize(
+    ("freedom", "quantile"), [(1, 12.7062), (2, 4.3027), (5, 2.5706), (10, 2.2281), (100, 1.9840)]
+)
+def test_students_quantiles_are_those_of_the_tables(freedom: int, quantile: float) -> None:
+    """The 0.975 quantile agrees with printed tables to four decimals."""
+    assert student_quantile(0.975, freedom) == pytest.approx(quantile, abs=5e-5)
+
+
+def test_steps_of_a_search_are_probes_with_seeds_of_their_own() -> None:
+    """Alone is one client, saturated as many as there is room for, a probe a Poisson schedule."""
+    goal = goal_asked(FindPeak(latency_bound_microseconds=10_000))
+    validity = Validity(warm_up_seconds=5)
+    alone = step_of(goal, Alone(), 1, validity, 42)
+    saturated = step_of(goal, Saturate(), 1, validity, 42)
+    first, second = (step_of(goal, Try(500_000, is_whole=False), n, validity, 42) for n in (1, 2))
+    assert (alone.loop, saturated.loop) == (Closed(1), Closed(None))
+    assert first.loop == Open(Steady("Poisson", 500_000))
+    assert len({first.seed, second.seed, alone.seed}) == 3
+    assert all(plan.is_probe for plan in (alone, saturated, first))
+    assert (first.is_whole, alone.is_whole) == (False, True)
+    assert first.min_queries == goal.query_limit == 1024
+    assert first.warm_up_ns == 1024 * SECOND_NS // 500 // 4
+    assert first.max_duration_ns == 60 * SECOND_NS
