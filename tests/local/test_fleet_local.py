@@ -1,17 +1,23 @@
 """Does a fleet of workers measure what one process would, and is a lost worker told by name?"""
 
+import json
 import os
 import signal
+import socket
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import numpy as np
 import psutil
 import pytest
 
-from inferometer_api.plan import LoadPlan, Progress, Report
+from inferometer_api.launch import POD_INDEX_VARIABLE, load_command
+from inferometer_api.plan import Listening, LoadPlan, PlannedFleet, Progress, Report
 from inferometer_loadgen.crew import schedules_of
 from inferometer_loadgen.schedule import Limits, MeasuredArrivals
 from inferometer_loadgen.steps import WHOLE, Steady
@@ -114,7 +120,7 @@ MASTER = "inferometer_loadgen.fleet.master"
 
 
 def _disturbed(
-    plan: LoadPlan, how: Callable[["subprocess.Popen[str]"], None]
+    plan: LoadPlan, how: Callable[["subprocess.Popen[str]", list[Report]], None]
 ) -> tuple[LoadRun, list[psutil.Process]]:
     """Do something to a fleet that measures; return how it ended, and the processes it had."""
     before: list[Report] = []
@@ -124,7 +130,7 @@ def _disturbed(
             if isinstance(report, Progress) and report.queries > 10:
                 break
         processes = [found for kind in (WORKER, MEASURING, MASTER) for found in _of(kind, process)]
-        how(process)
+        how(process, before)
         return finished(process, *before), processes
 
 
@@ -147,7 +153,7 @@ def test_a_lost_worker_makes_the_run_invalid_by_name(
     """What it measured until then is kept, INVALID, with the worker and what became of it."""
     oracle.obey([MS])
     plan = a_plan(oracle.url("HTTP"), OPEN, load=FLEET, validity=LONG)
-    run, processes = _disturbed(plan, lambda process: os.kill(_of(kind, process)[1].pid, number))
+    run, processes = _disturbed(plan, lambda process, _: os.kill(_of(kind, process)[1].pid, number))
     (result,) = run.scenarios
     (lost,) = [reason for reason in result.verdict.reasons if reason.rule == "WorkerLost"]
     (step,) = result.steps
@@ -164,18 +170,37 @@ def test_without_its_master_a_fleet_ends(oracle: OracleProcess) -> None:
     oracle.obey([MS])
     plan = a_plan(oracle.url("HTTP"), OPEN, load=FLEET, validity=LONG)
     run, processes = _disturbed(
-        plan, lambda process: os.kill(_of(MASTER, process)[0].pid, signal.SIGKILL)
+        plan, lambda process, _: os.kill(_of(MASTER, process)[0].pid, signal.SIGKILL)
     )
     (result,) = run.scenarios
     assert "WorkerLost" in [reason.rule for reason in result.verdict.reasons]
     _assert_gone(processes)
 
 
-def test_a_signal_ends_the_whole_fleet(oracle: OracleProcess) -> None:
-    """What was measured is kept, INVALID, and no process is left."""
-    oracle.obey([MS])
+def _page(before: list[Report], path: str, body: bytes | None = None) -> Any:
+    (port,) = [each.fleet_web_port for each in before if isinstance(each, Listening)]
+    with urlopen(f"http://127.0.0.1:{port}{path}", body, timeout=10) as answer:
+        return json.load(answer)
+
+
+def test_a_signal_ends_a_fleet_that_locusts_page_shows(oracle: OracleProcess) -> None:
+    """The page has our figures and starts nothing; what was measured is kept, and all end."""
+    oracle.obey([3 * MS])
     plan = a_plan(oracle.url("HTTP"), OPEN, load=FLEET, validity=LONG)
-    run, processes = _disturbed(plan, lambda process: process.send_signal(signal.SIGTERM))
+    plan = plan.model_copy(update={"fleet": PlannedFleet(web_port=0)})
+
+    def look(process: "subprocess.Popen[str]", before: list[Report]) -> None:
+        shown = _page(before, "/stats/requests")
+        (row, _) = shown["stats"]
+        assert (row["name"], row["method"], shown["state"]) == ("s0", "HTTP", "running")
+        assert row["num_requests"] > 10
+        assert row["median_response_time"] >= 3.0
+        assert len(shown["workers"]) == 2
+        with pytest.raises(HTTPError, match="403"):
+            _page(before, "/swarm", b"user_count=1")
+        process.send_signal(signal.SIGTERM)
+
+    run, processes = _disturbed(plan, look)
     assert (run.exit_code, run.outcome.state) == (143, "Terminated")
     (result,) = run.scenarios
     assert "EndedEarly" in [reason.rule for reason in result.verdict.reasons]
@@ -194,3 +219,50 @@ def test_a_killed_session_leaves_no_process(oracle: OracleProcess) -> None:
         process.kill()
     assert len(processes) == 5
     _assert_gone(processes)
+
+
+def _pod_fleet(**facts: Any) -> PlannedFleet:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    return PlannedFleet(port=port, starts_workers=False, **facts)
+
+
+def test_pods_of_one_command_find_each_other(oracle: OracleProcess, tmp_path: Path) -> None:
+    """Index 0 leads and has the result; the others are workers, wherever, and end with 0."""
+    oracle.obey([MS])
+    plan = a_plan(oracle.url("GRPC"), {"server": {"targetQps": 50}}, load=FLEET)
+    plan = plan.model_copy(update={"fleet": _pod_fleet()})
+    file = tmp_path / "plan.json"
+    file.write_text(plan.model_dump_json(exclude_none=True))
+    command = load_command(sys.executable, plan_path=str(file))
+    pods = [
+        subprocess.Popen(
+            command,
+            env={**os.environ, POD_INDEX_VARIABLE: str(index)},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for index in (2, 0, 1)
+    ]
+    try:
+        run = finished(pods[1])
+        assert (run.exit_code, run.outcome.state) == (0, "Complete")
+        (step,) = run.scenarios[0].steps
+        assert all(worker.queries for worker in step.workers)
+        assert [pods[at].wait(_ENDS_WITHIN_SECONDS) for at in (0, 2)] == [0, 0]
+    finally:
+        for pod in pods:
+            pod.kill()
+            pod.communicate()
+
+
+def test_workers_that_do_not_come_fail_the_run(oracle: OracleProcess) -> None:
+    """A sentence says who is missing, after the deadline."""
+    plan = a_plan(oracle.url("HTTP"), OPEN, load=FLEET)
+    plan = plan.model_copy(update={"fleet": _pod_fleet(ready_deadline_seconds=1)})
+    run = measure(plan)
+    assert (run.exit_code, run.outcome.reason) == (1, "WorkersNotReady")
+    assert "2 workers were asked for" in run.outcome.message
+    assert "workers 0, 1 did not come within 1 s" in run.outcome.message
+    assert run.progress[-1].stage == "WaitingForWorkers"

@@ -8,6 +8,7 @@ from inferometer_loadgen.record import highest_of
 from inferometer_loadgen.windows import Tally
 
 _NS_PER_MS = 1_000_000
+_DECIMALS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ class ShownStep:
         latencies = tally.latencies
         if self.show is not None:
             milliseconds = [
-                min(highest_of(bucket), tally.max_ns) / _NS_PER_MS
+                round(min(highest_of(bucket), tally.max_ns) / _NS_PER_MS, _DECIMALS)
                 for bucket in latencies.buckets.tolist()
             ]
             counts = latencies.counts.tolist()

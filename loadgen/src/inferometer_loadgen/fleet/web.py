@@ -48,8 +48,11 @@ class WebPage:
         stats = environment.stats
         entry = _entry(second, stats)
         key = (second.name, second.protocol)
+        if not stats.entries:
+            stats.total.start_time = entry.start_time
         if key not in stats.entries:
             stats.entries[key] = StatsEntry(stats, *key, use_response_times_cache=True)
+            stats.entries[key].start_time = entry.start_time
         stats.entries[key].extend(entry)
         stats.total.extend(entry)
 
@@ -58,6 +61,7 @@ def _entry(second: Show, stats: RequestStats) -> StatsEntry:
     """Return a second as Locust has it, where requests that failed are among all."""
     entry = StatsEntry(stats, second.name, second.protocol)
     now = time.time()
+    entry.start_time = now - 1
     answered = sum(second.counts)
     entry.num_requests = answered + second.failed
     entry.num_none_requests = entry.num_failures = second.failed
