@@ -1,0 +1,160 @@
+"""Do connections over TLS carry what plain ones carry, and come back after a loss?"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc  # type: ignore[import-untyped]  # ships no types
+import pytest
+from aiohttp import web
+from tritonclient.grpc.service_pb2 import (  # type: ignore[import-untyped]  # ships no types
+    ModelInferRequest,
+    ModelInferResponse,
+)
+
+from inferometer_loadgen.wire.connection import open_connection
+from inferometer_loadgen.wire.contract import ConnectionFailedError, Reply, Target
+from inferometer_loadgen.wire.tls import Tls, TlsFiles, TlsRefusedError, tls_context
+from support.tls_party import files, server_side
+from support.wire_client import connected, run
+
+_LOCKED = """\
+-----BEGIN ENCRYPTED PRIVATE KEY-----
+MIHsMFcGCSqGSIb3DQEFDTBKMCkGCSqGSIb3DQEFDDAcBAirx7zRwlp3jwICA+gw
+DAYIKoZIhvcNAgkFADAdBglghkgBZQMEASoEEAYAHbhRv1JVu+Rd+pjikuEEgZDP
+XK549cWvgP/QdKViae3JTUq8sEgJCJsmkn3kQFyFSAvraPg3CR0wi0oQSaOP8rQn
+/OfxCy0XhzymPLnVi3mNpEHCuzK/7K9ZXS1p5eCWbASB0P9v6CZd8e6hlolfBwcz
+P4HT3wTc7oB59dT6T7scPdULcQPMGnOC7r1y3XQ/OChcEZ1bJanROq2G42r/rXc=
+-----END ENCRYPTED PRIVATE KEY-----
+"""
+"""A client's key behind a password."""
+HEADERS = (("X-Team", "a b"), ("Authorization", "Bearer t"))
+
+
+def _tls(folder: Path, protocol: Any) -> Tls:
+    ours = files(folder, "client")
+    named = TlsFiles(ours.authority, ours.certificate, ours.key)
+    return Tls(tls_context(protocol, named), "127.0.0.1", named)
+
+
+@asynccontextmanager
+async def _http(folder: Path, *, closing: bool = False) -> AsyncIterator[Target]:
+    """Serve inferences over HTTPS: the body comes back behind the value of a header."""
+
+    async def echo(asked: web.Request) -> web.Response:
+        response = web.Response(body=asked.headers["X-Team"].encode() + await asked.read())
+        if closing:
+            response.force_close()
+        return response
+
+    app = web.Application(client_max_size=1 << 26)
+    app.router.add_post("/v2/models/m/infer", echo)
+    runner = web.AppRunner(app, shutdown_timeout=1)
+    await runner.setup()
+    context, _ = server_side(folder, wants_client=True)
+    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
+    port = runner.addresses[0][1]
+    try:
+        yield Target("HTTP", "127.0.0.1", port, "m", tls=_tls(folder, "HTTP"), headers=HEADERS)
+    finally:
+        await runner.cleanup()
+
+
+@asynccontextmanager
+async def _grpc(folder: Path) -> AsyncIterator[Target]:
+    """Serve inferences over gRPC and TLS: the tensor comes back behind the value of a header."""
+
+    async def echo(asked: Any, context: Any) -> Any:
+        told = dict(context.invocation_metadata())["x-team"].encode()
+        return ModelInferResponse(raw_output_contents=[told + asked.raw_input_contents[0]])
+
+    server = grpc.aio.server(options=(("grpc.max_receive_message_length", -1),))
+    method = grpc.unary_unary_rpc_method_handler(
+        echo,
+        request_deserializer=ModelInferRequest.FromString,
+        response_serializer=ModelInferResponse.SerializeToString,
+    )
+    service = "inference.GRPCInferenceService"
+    server.add_generic_rpc_handlers(
+        (grpc.method_handlers_generic_handler(service, {"ModelInfer": method}),)
+    )
+    _, credentials = server_side(folder, wants_client=True)
+    port = server.add_secure_port("127.0.0.1:0", credentials)
+    await server.start()
+    try:
+        yield Target("GRPC", "127.0.0.1", port, "m", tls=_tls(folder, "GRPC"), headers=HEADERS)
+    finally:
+        await server.stop(None)
+
+
+@pytest.mark.parametrize("size", [1_024, 1_048_576])
+def test_bodies_and_headers_go_through_tls(size: int, tmp_path: Path) -> None:
+    """Small and large bodies go both ways, with the headers of one's own."""
+    body = bytes(index % 251 for index in range(size))
+
+    async def main() -> None:
+        async with _http(tmp_path) as target, connected(target) as caller:
+            for _ in range(4):
+                assert await caller.call(body) == (None, Reply(b"a b" + body, None))
+            assert caller.connection.reconnects == 0
+        request = ModelInferRequest(raw_input_contents=[body]).SerializeToString()
+        async with _grpc(tmp_path) as target, connected(target, streams=4) as caller:
+            for _ in range(4):
+                failure, reply = await caller.call(request)
+                assert failure is None
+                assert reply is not None
+                told = ModelInferResponse.FromString(reply.body).raw_output_contents[0]
+                assert told == b"a b" + body
+            assert caller.connection.reconnects == 0
+
+    run(main())
+
+
+def test_a_connection_that_is_closed_comes_back_with_tls(tmp_path: Path) -> None:
+    """A server that closes after each reply is met by a new handshake each time."""
+
+    async def main() -> None:
+        async with _http(tmp_path, closing=True) as target, connected(target) as caller:
+            for _ in range(4):
+                assert await caller.call(b"x") == (None, Reply(b"a bx", None))
+            await caller.room()
+            assert caller.connection.reconnects == 4
+
+    run(main())
+
+
+def test_a_handshake_that_fails_is_a_sentence(tmp_path: Path) -> None:
+    """A connection that is opened without the server's authority says what to do."""
+    nobodys = Tls(tls_context("HTTP", TlsFiles()), "127.0.0.1")
+
+    async def main() -> None:
+        async with _http(tmp_path) as secured:
+            target = Target("HTTP", secured.host, secured.port, "m", tls=nobodys)
+            with pytest.raises(ConnectionFailedError, match=r"load\.tls\.caFile"):
+                await open_connection(target, lambda *_: None, lambda _: None)
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("authority", "certificate", "key", "words"),
+    [
+        ("absent", None, None, "There is no file"),
+        ("client-key.pem", None, None, "holds no certificates in PEM"),
+        (None, "absent", "client-key.pem", "There is no file"),
+        (None, "client.pem", "server-key.pem", "the key is another certificate's"),
+        (None, "client.pem", "authority.pem", "cannot be used"),
+        (None, "client.pem", "locked.pem", "locked by a password"),
+    ],
+)
+def test_files_that_are_none_are_told(
+    authority: str | None, certificate: str | None, key: str | None, words: str, tmp_path: Path
+) -> None:
+    """A file that is missing or holds something else is named; nobody is asked anything."""
+    files(tmp_path, "client")
+    files(tmp_path, "server")
+    (tmp_path / "locked.pem").write_text(_LOCKED)
+    named = (None if each is None else tmp_path / each for each in (authority, certificate, key))
+    with pytest.raises(TlsRefusedError, match=words):
+        tls_context("HTTP", TlsFiles(*named))
