@@ -33,13 +33,14 @@ class ClosedLoop(Driver):
     ) -> None:
         super().__init__(site, recorder, queries, step)
         self._clients = NEVER if closed.clients is None else closed.clients
-        self._takes_turns = closed.clients is not None
         self._total = closed.total_queries
         self._left = [NEVER] * self._servers
-        """How many queries may still be sent to each server."""
+        """How many queries may still be sent to each server, where their number is set."""
         self._is_asked_to_open = False
         self._why: End | None = None
         """Why the window is over, once it is."""
+        self._as_before_ns = 0
+        """Until then there is nothing but to send the next query, whatever is answered."""
         self._duration_ns: int | None = None
 
     @property
@@ -60,8 +61,8 @@ class ClosedLoop(Driver):
 
     @override
     def end(self, why: End) -> None:
-        if self._window_ns != NEVER and self._duration_ns is None:
-            self._duration_ns = self._clock() - self._window_ns
+        if self.window_ns != NEVER and self._duration_ns is None:
+            self._duration_ns = self._clock() - self.window_ns
         super().end(why)
 
     @override
@@ -74,11 +75,14 @@ class ClosedLoop(Driver):
 
     @override
     def _go_on(self, now: int) -> None:
+        if now < self._as_before_ns:
+            self._send()
+            return
         if self._why is not None:
             if not self.outstanding:
                 self.end(self._why)
             return
-        if self._window_ns == NEVER:
+        if self.window_ns == NEVER:
             if self._is_warm(now):
                 if self._total is not None and self.outstanding:
                     return
@@ -94,10 +98,10 @@ class ClosedLoop(Driver):
     def _is_warm(self, now: int) -> bool:
         if self._is_asked_to_open:
             return True
-        return not self._step.until_steady and now - self._begin_ns >= self._step.warm_up_ns
+        return not self._step.until_steady and now - self.begin_ns >= self._step.warm_up_ns
 
     def _is_done(self, now: int) -> End | None:
-        elapsed = now - self._window_ns
+        elapsed = now - self.window_ns
         enough = self._measured >= self._step.min_queries
         if enough and (self._total is not None or elapsed >= self._step.min_duration_ns):
             return End.DONE
@@ -108,40 +112,39 @@ class ClosedLoop(Driver):
     def _send(self) -> None:
         """Send what there is room for.
 
-        Clients take turns over the servers. Without a number of clients each server is sent its
-        own part of the queries, however fast the others are.
+        Clients take turns over the servers. Where the number of queries is set, each server is
+        sent its own part of them, however fast the others are.
         """
-        if self._takes_turns:
-            while len(self._since) - len(self._free) < self._clients and self._left[self._turn]:
-                if not self._send_one(self._turn):
+        # Counting the last answer took a moment, which is none of the next query's latency.
+        if self._total is None:
+            for _ in range(self._clients - len(self._since) + len(self._free)):
+                sent = self._clock()
+                if not self._try_send(self._turn, sent, sent):
                     return
                 self._turn = (self._turn + 1) % self._servers
             return
         for server in range(self._servers):
-            while self._left[server] and self._send_one(server):
-                pass
-
-    def _send_one(self, server: int) -> bool:
-        # Counting the last answer took a moment, which is none of the next query's latency.
-        sent = self._clock()
-        if not self._try_send(server, sent, sent):
-            return False
-        self._left[server] -= 1
-        return True
+            while self._left[server] and self.outstanding < self._clients:
+                sent = self._clock()
+                if not self._try_send(server, sent, sent):
+                    break
+                self._left[server] -= 1
 
     def _open_window(self, now: int) -> None:
-        self._window_ns = now
+        self.window_ns = now
         self._tell_window()
         if self._total is not None:
             servers = self._servers
             self._left = [(self._total + servers - 1 - each) // servers for each in range(servers)]
-            self._turn = 0
+        else:
+            self._as_before_ns = now + self._step.min_duration_ns
         self._check_anew()
         self._seconds.begin(now)
         self._timers.later("maximum", self._step.max_duration_ns, self._on_maximum)
 
     def _close_window(self, now: int, why: End) -> None:
-        self._duration_ns = now - self._window_ns
+        self._duration_ns = now - self.window_ns
+        self._as_before_ns = 0
         self._why = why
         self._tell_window_over()
         if not self.outstanding:
@@ -150,7 +153,7 @@ class ClosedLoop(Driver):
     def _on_maximum(self) -> None:
         """End a step that stands still, without a connection, at its maximum duration."""
         now = self._clock()
-        left = self._window_ns + self._step.max_duration_ns - now
+        left = self.window_ns + self._step.max_duration_ns - now
         if left > 0:
             self._timers.later("maximum", left, self._on_maximum)
         elif not self.outstanding:
@@ -171,11 +174,11 @@ class ClosedLoop(Driver):
     @override
     def progress(self) -> Progress:
         now, step = self._clock(), self._step
-        if self._window_ns == NEVER:
-            elapsed = now - self._begin_ns
+        if self.window_ns == NEVER:
+            elapsed = now - self.begin_ns
             fraction = elapsed / max(1, step.warm_up_ns)
             return Progress(measuring=False, draining=False, elapsed_ns=elapsed, fraction=fraction)
-        elapsed = now - self._window_ns
+        elapsed = now - self.window_ns
         if self._why is not None:
             over = elapsed - self.duration_ns
             fraction = over / self._timeout_ns

@@ -62,12 +62,14 @@ class Driver(ABC):
         self._gathered = recorder.latencies.__len__
 
         self._ended: asyncio.Future[End] = site.loop.create_future()
+        self._is_over = False
+        self._is_open_loop = self.open_loop
         self._timers = Timers(site.loop)
         self._seconds = Seconds(site.clock, self._timers, self._tell_second)
         self._warm_up_seconds = Seconds(site.clock, self._timers, recorder.end_warm_up_second)
-        self._begin_ns = 0
-        self._window_ns = NEVER
-        self._last_reply_ns = 0
+        self.begin_ns = 0
+        self.window_ns = NEVER
+        self.last_reply_ns = 0
         self._measured = 0
         self._is_window_over_told = False
 
@@ -127,7 +129,7 @@ class Driver(ABC):
     async def run(self, begin_ns: int | None = None) -> End:
         """Drive the step to its end and return why it ended; it begins at a time, or now."""
         now = self._clock()
-        begin = self._begin_ns = now if begin_ns is None else begin_ns
+        begin = self.begin_ns = now if begin_ns is None else begin_ns
         self._room.begin(now)
         self._timers.later("deadline", self._timeout_ns, self._check_deadlines)
         self._timers.later("watch", _WATCH_NS, self._watch)
@@ -147,9 +149,10 @@ class Driver(ABC):
         """End the step now; what is outstanding is forgotten."""
         if self._ended.done():
             return
-        if self._window_ns <= self._clock():
+        if self.window_ns <= self._clock():
             self._tell_window_over()
             self._recorder.end(self._seconds.end())
+        self._is_over = True
         self._ended.set_result(why)
 
     @property
@@ -178,28 +181,13 @@ class Driver(ABC):
         return self._room.count
 
     @property
-    def begin_ns(self) -> int:
-        """When the step began."""
-        return self._begin_ns
-
-    @property
-    def window_ns(self) -> int:
-        """When the window began; `NEVER` where it did not."""
-        return self._window_ns
-
-    @property
-    def last_reply_ns(self) -> int:
-        """When the last measured query was answered well."""
-        return self._last_reply_ns
-
-    @property
     def outstanding(self) -> int:
         """Queries sent and not answered."""
         return len(self._since) - len(self._free)
 
     def overdue(self, bound_ns: int) -> int:
         """Return how many measured queries are unanswered for longer than this already."""
-        before, window = self._clock() - bound_ns, self._window_ns
+        before, window = self._clock() - bound_ns, self.window_ns
         in_flight = sum(window <= since < before for since in self._since)
         return in_flight + self._waiting_since_before(before)
 
@@ -238,7 +226,7 @@ class Driver(ABC):
         return False
 
     def _on_reply(self, token: int, failure: Failure | None, reply: Reply | None) -> None:
-        if self._ended.done():
+        if self._is_over:
             return
         now = self._clock()
         since = self._since[token]
@@ -247,7 +235,7 @@ class Driver(ABC):
         self._free.append(token)
         if reply is not None and failure is None:
             failure = self._checked(reply, since)
-        if since < self._window_ns:
+        if since < self.window_ns:
             self._recorder.tallied.warm_up_queries += 1
             if failure is None:
                 self._recorder.tallied.warm_up_answered += 1
@@ -255,9 +243,10 @@ class Driver(ABC):
                     self._recorder.warm_ups.append(now - since)
         elif failure is None:
             self._measured += 1
-            self._last_reply_ns = now
+            self.last_reply_ns = now
             self._add_latency(now - since)
-            self._add_service_time(now - self._sent[token])
+            if self._is_open_loop:  # in a closed one it is the latency
+                self._add_service_time(now - self._sent[token])
             if self._gathered() >= BLOCK:
                 self._recorder.flush()
         else:
@@ -271,7 +260,7 @@ class Driver(ABC):
         self._recorder.fail(failure.kind, failure.message)
 
     def _checked(self, reply: Reply, since: int) -> Failure | None:
-        if since >= self._window_ns:
+        if since >= self.window_ns:
             self._recorder.tallied.checked_replies += 1
         fault = self._check(reply)
         return None if fault is None else Failure(FailureKind.CONTENT, fault)
@@ -313,7 +302,7 @@ class Driver(ABC):
         self._since[token] = FREE
         self._free.append(token)
         self._connections[place].cancel(token)
-        if since < self._window_ns:
+        if since < self.window_ns:
             self._recorder.tallied.warm_up_queries += 1
         else:
             milliseconds = self._timeout_ns / 1_000_000

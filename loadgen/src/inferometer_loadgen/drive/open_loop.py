@@ -80,10 +80,10 @@ class OpenLoop(Driver):
 
     @override
     def open_window(self) -> None:
-        if self._window_ns != NEVER:
+        if self.window_ns != NEVER:
             return
         now = self._clock()
-        self._window_ns = now
+        self.window_ns = now
         self._is_warming = False
         self._dues = [due for due in self._dues[self._next :] if due < now]
         self._next = 0
@@ -100,21 +100,21 @@ class OpenLoop(Driver):
     @override
     def end(self, why: End) -> None:
         if self._duration_ns is None:
-            self._duration_ns = max(0, self._clock() - self._window_ns)
+            self._duration_ns = max(0, self._clock() - self.window_ns)
         self._pacer.close()
         super().end(why)
 
     @override
     def _start(self, now: int) -> None:
         if not self._step.until_steady:
-            self._window_ns = now + self._step.warm_up_ns
-            self._timers.later("window", self._window_ns - self._clock(), self._on_window)
+            self.window_ns = now + self._step.warm_up_ns
+            self._timers.later("window", self.window_ns - self._clock(), self._on_window)
         self._take_block()
         self._pacer.arm(self._dues[0])
 
     def _on_window(self) -> None:
         self._tell_window()
-        self._seconds.begin(self._window_ns)
+        self._seconds.begin(self.window_ns)
 
     def _take_block(self) -> None:
         """Take the next due times of the schedules; the last of all is the window's end."""
@@ -122,17 +122,17 @@ class OpenLoop(Driver):
         self._next = 0
         while not dues:
             if self._is_warming:
-                offsets = self._begin_ns + self._warm_up.take()
-                within = int(np.searchsorted(offsets, self._window_ns))
+                offsets = self.begin_ns + self._warm_up.take()
+                within = int(np.searchsorted(offsets, self.window_ns))
                 self._is_warming = within == len(offsets)
                 dues = offsets[:within].tolist()
                 continue
             if not self._arrivals.count:
                 self._check_anew()
-            dues = (self._window_ns + self._arrivals.take()).tolist()
+            dues = (self.window_ns + self._arrivals.take()).tolist()
             if self._arrivals.is_complete:
                 self._end_place = len(dues)
-                dues.append(self._window_ns + self._arrivals.duration_ns)
+                dues.append(self.window_ns + self._arrivals.duration_ns)
         self._dues = dues
 
     def _wake(self) -> None:
@@ -146,7 +146,14 @@ class OpenLoop(Driver):
             if place == self._end_place:
                 self._close_window(now)
                 return
-            self._take_up(due, now)
+            if due >= self.window_ns:
+                self._add_lag(now - due)
+                if self._lag_count() >= BLOCK:
+                    self._recorder.flush()
+            server = self._turn
+            self._turn = (server + 1) % self._servers
+            if self._waiting[server] or not self._try_send(server, due, now):
+                self._wait(server, due)
             place += 1
             if place == len(dues):
                 self._take_block()
@@ -154,18 +161,11 @@ class OpenLoop(Driver):
         self._next = place
         self._pacer.arm(dues[place])
 
-    def _take_up(self, due: int, now: int) -> None:
-        if due >= self._window_ns:
-            self._add_lag(now - due)
-            if self._lag_count() >= BLOCK:
-                self._recorder.flush()
-        server = self._turn
-        self._turn = (server + 1) % self._servers
-        if self._waiting[server] or not self._try_send(server, due, now):
-            self._waiting[server].append(due)
-            self._is_any_waiting = True
-            if due >= self._window_ns:
-                self._recorder.tallied.waited_for_connection += 1
+    def _wait(self, server: int, due: int) -> None:
+        self._waiting[server].append(due)
+        self._is_any_waiting = True
+        if due >= self.window_ns:
+            self._recorder.tallied.waited_for_connection += 1
 
     def _close_window(self, now: int) -> None:
         self._duration_ns = self._arrivals.duration_ns
@@ -202,14 +202,14 @@ class OpenLoop(Driver):
                 self._fail_waiting(waiting, why)
 
     def _fail_waiting(self, waiting: deque[int], failure: Failure) -> None:
-        if waiting.popleft() >= self._window_ns:
+        if waiting.popleft() >= self.window_ns:
             self._failed(failure)
         else:
             self._recorder.tallied.warm_up_queries += 1
 
     @override
     def _waiting_since_before(self, time_ns: int) -> int:
-        window = self._window_ns
+        window = self.window_ns
         return sum(
             due >= window
             for waiting in self._waiting
@@ -219,11 +219,11 @@ class OpenLoop(Driver):
     @override
     def progress(self) -> Progress:
         now, step = self._clock(), self._step
-        if now < self._window_ns:
-            elapsed = now - self._begin_ns
+        if now < self.window_ns:
+            elapsed = now - self.begin_ns
             fraction = elapsed / max(1, step.warm_up_ns)
             return Progress(measuring=False, draining=False, elapsed_ns=elapsed, fraction=fraction)
-        elapsed = now - self._window_ns
+        elapsed = now - self.window_ns
         if self._window_over:
             over = elapsed - self.duration_ns
             fraction = over / self._timeout_ns
