@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from inferometer_api.result import WorkerShare
 from inferometer_loadgen.drive import Progress
 from inferometer_loadgen.drive.driver import NEVER
+from inferometer_loadgen.fleet.clock import ClockOffset
 from inferometer_loadgen.fleet.exchange import measured_offsets
 from inferometer_loadgen.fleet.fleet import Fleet
 from inferometer_loadgen.fleet.gains import MergedRecorder
@@ -83,8 +84,12 @@ class FleetDriving:
         workers = list(self._hands)
         offsets = await measured_offsets(self._fleet, own_clock(), workers)
         for worker, offset in offsets.items():
-            self._hands[worker].offset = offset
+            self.place_clock(worker, offset)
         await self._fleet.ask(Connect(), Connected, workers)
+
+    def place_clock(self, worker: int, offset: ClockOffset) -> None:
+        """Take note of how far a worker's clock is from ours."""
+        self._hands[worker].offset = offset
 
     async def run(self) -> End:
         """Drive the step to its end and return why it ended."""

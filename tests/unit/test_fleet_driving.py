@@ -1,0 +1,215 @@
+"""What does a session make of what the workers of its fleet say?"""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from typing_extensions import override
+
+from inferometer_loadgen.fleet.clock import ClockName, ClockOffset
+from inferometer_loadgen.fleet.crew import participants
+from inferometer_loadgen.fleet.driving import FleetDriving
+from inferometer_loadgen.fleet.fleet import Fleet, Hearer
+from inferometer_loadgen.fleet.round import Round, WorkerLostError
+from inferometer_loadgen.fleet.shown import ShownStep
+from inferometer_loadgen.fleet.words import (
+    Connected,
+    Counted,
+    Fault,
+    Finish,
+    Gained,
+    Hello,
+    Order,
+    Ready,
+    Start,
+    Told,
+)
+from inferometer_loadgen.steps import Closed, End, Open, Steady, StepPlan
+from inferometer_loadgen.wire import ConnectionFailedError
+
+SECOND = 1_000_000_000
+SHOWN = ShownStep("s", "HTTP", None)
+
+
+class PlayedFleet(Fleet):
+    """Two workers, whose words the test makes up; orders are kept."""
+
+    def __init__(self) -> None:
+        self.workers = range(2)
+        self.lost = {}
+        self.heard_ns = {0: 0, 1: 0}
+        self.hellos = {each: Hello(ClockName("", ""), f"node-{each}") for each in (0, 1)}
+        self.orders: list[tuple[Order, list[int]]] = []
+        self.hearers: list[Hearer] = []
+        self.begun = asyncio.Event()
+
+    @override
+    def send(self, order: Order, workers: Iterable[int] | None = None) -> None:
+        """Keep an order."""
+        self.orders.append((order, list(self.workers if workers is None else workers)))
+
+    @override
+    @contextmanager
+    def hearing(self, hearer: Hearer) -> Iterator[None]:
+        """Keep who hears."""
+        self.begun.set()
+        self.hearers.append(hearer)
+        yield
+        self.hearers.remove(hearer)
+
+
+def told(stage: Any, begin_ns: int, **facts: Any) -> Told:
+    """Return what a worker tells, plain but for these facts."""
+    plain = Told(
+        stage=stage,
+        gained=Gained(),
+        begin_ns=begin_ns,
+        window_ns=None,
+        duration_ns=0,
+        last_reply_ns=0,
+        outstanding=1,
+        overdue=0,
+        reconnects=0,
+        fraction=0.5,
+        draining=False,
+        cpu_seconds=0.25,
+        memory_bytes=1,
+    )
+    return replace(plain, **facts)
+
+
+def driven(act: Callable[[FleetDriving, PlayedFleet, int], None]) -> FleetDriving:
+    """Drive a step of two workers, the second's clock being a second ahead; `act` speaks."""
+
+    async def drive() -> FleetDriving:
+        fleet = PlayedFleet()
+        ready = {0: Ready(open_loop=False, connections=3), 1: Ready(open_loop=False, connections=2)}
+        driving = FleetDriving(fleet, ready, SHOWN, [])
+        for worker, ahead in ((0, 0), (1, SECOND)):
+            driving.place_clock(worker, ClockOffset(ahead, 5_000))
+        running = asyncio.create_task(driving.run())
+        await fleet.begun.wait()
+        await asyncio.sleep(0)
+        begins = [order.at_ns for order, _ in fleet.orders if isinstance(order, Start)]
+        assert begins[1] - begins[0] == SECOND
+        act(driving, fleet, begins[0])
+        driving.why = await running  # type: ignore[attr-defined]  # told to the test alone
+        return driving
+
+    return asyncio.run(drive())
+
+
+def test_times_of_all_workers_are_those_of_one_clock() -> None:
+    """Window, duration and last reply are the first's begin and the last's end."""
+    windows: list[str] = []
+
+    def act(driving: FleetDriving, _: PlayedFleet, begin: int) -> None:
+        driving.on_window = lambda: windows.append("begins")
+        driving.on_window_over = lambda: windows.append("over")
+        first = {"window_ns": begin + 10, "gained": gained(3)}
+        second = {"window_ns": begin + 30 + SECOND, "gained": gained(2)}
+        driving.hear(0, told("window", begin, **first))
+        assert windows == []
+        driving.hear(1, told("window", begin + SECOND + 7, **second))
+        assert windows == ["begins"]
+        ends = {"end": End.DONE, "gained": Gained()}
+        over = {"duration_ns": 100, "last_reply_ns": begin + 110}
+        driving.hear(0, told("ended", begin, **first | ends | over))
+        assert driving.progress().measuring or driving.window_ns > 0
+        over = {"duration_ns": 200, "last_reply_ns": begin + 230 + SECOND}
+        driving.hear(1, told("ended", begin + SECOND + 7, **second | ends | over))
+
+    driving = driven(act)
+    begin = driving.begin_ns
+    assert windows == ["begins", "over"]
+    assert driving.window_ns == begin + 10
+    assert driving.duration_ns == 220
+    assert driving.last_reply_ns == begin + 230
+    assert driving.connection_count == 5
+    assert driving.client.cpu_seconds() == 0.5
+    assert [each.queries for each in driving.workers] == [3, 2]
+    assert [each.start_offset_nanoseconds for each in driving.workers] == [0, 7]
+    assert [each.clock_offset_nanoseconds for each in driving.workers] == [0, SECOND]
+    assert [each.node for each in driving.workers] == ["node-0", "node-1"]
+
+
+def gained(count: int) -> Gained:
+    """Return what so many queries come to."""
+    return Gained(histograms={"latency": Counted([5], [count], 5 * count, 5, 5)})
+
+
+def test_a_lost_worker_ends_the_step_for_all() -> None:
+    """The others are told to finish; what they told last is kept, and the fate stands."""
+
+    def act(driving: FleetDriving, fleet: PlayedFleet, begin: int) -> None:
+        driving.hear(0, told("window", begin, window_ns=begin, gained=gained(4)))
+        driving.lose(1, "a plug was pulled")
+        assert (Finish(End.WORKER_LOST), [0]) in fleet.orders or (
+            (Finish(End.WORKER_LOST), [0, 1]) in fleet.orders
+        )
+        driving.hear(0, told("ended", begin, window_ns=begin, end=End.WORKER_LOST))
+
+    driving = driven(act)
+    assert driving.why is End.WORKER_LOST  # type: ignore[attr-defined]  # see above
+    assert [each.lost for each in driving.workers] == [False, True]
+    assert driving.workers[1].fate == "a plug was pulled"
+    assert driving.recorder.answered == 4
+
+
+@pytest.mark.parametrize(
+    ("ends", "found"),
+    [
+        ((End.DONE, End.DONE), End.DONE),
+        ((End.MAX_DURATION, End.DONE), End.MAX_DURATION),
+        ((End.DONE, End.SERVER_LOST), End.SERVER_LOST),
+    ],
+)
+def test_the_gravest_end_is_the_fleets(ends: tuple[End, End], found: End) -> None:
+    """A step is done only where it is done for every worker."""
+
+    def act(driving: FleetDriving, _: PlayedFleet, begin: int) -> None:
+        for worker, end in enumerate(ends):
+            driving.hear(worker, told("ended", begin, end=end))
+
+    assert driven(act).why is found  # type: ignore[attr-defined]  # see above
+
+
+def test_a_round_raises_what_a_worker_met() -> None:
+    """A fault is the exception that one process would have raised; a loss is told as one."""
+
+    async def asked(disturb: Callable[[Round[Connected]], None]) -> None:
+        answers = Round(Connected, [0, 1])
+        answers.hear(0, Connected())
+        disturb(answers)
+        await answers.answers()
+
+    refused = Fault("ConnectionFailedError", "No one listens there.")
+    with pytest.raises(ConnectionFailedError, match="No one listens"):
+        asyncio.run(asked(lambda answers: answers.hear(1, refused)))
+    with pytest.raises(WorkerLostError, match="Worker 1 of the fleet was lost: gone"):
+        asyncio.run(asked(lambda answers: answers.lose(1, "gone")))
+    with pytest.raises(RuntimeError, match="worker 1 failed: KeyError"):
+        asyncio.run(asked(lambda answers: answers.hear(1, Fault("KeyError", "KeyError('x')"))))
+
+
+def test_no_more_workers_than_clients_have_a_part() -> None:
+    """Who has no client drives nothing; an open loop has a share for everyone."""
+    step = StepPlan("", 1, 0, 1, 1, 1)
+    assert participants(step, range(3)) == range(1)
+    assert participants(replace(step, loop=Closed(clients=2)), range(3)) == range(2)
+    assert participants(replace(step, loop=Closed(clients=None)), range(3)) == range(3)
+    assert participants(replace(step, loop=Open(Steady("Poisson", 1))), range(3)) == range(3)
+
+
+def test_what_measures_knows_no_locust() -> None:
+    """Neither session nor measuring process imports Locust or gevent, which patch the library."""
+    code = (
+        "import sys, inferometer_loadgen.session, inferometer_loadgen.fleet.measuring\n"
+        "sys.exit(bool({'locust', 'gevent'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
