@@ -29,6 +29,7 @@ class Driven:
     """As much of a driver as is shown."""
 
     recorder: Recorder
+    open_loop: bool = False
     outstanding: int = 3
     draining: bool = False
 
@@ -54,10 +55,11 @@ class Shown:
         *,
         batch_size: int = 1,
         qps: float | None = None,
+        is_trace: bool = False,
     ) -> None:
         """Begin a step."""
         self.recorder = Recorder()
-        self.driven = Driven(self.recorder)
+        self.driven = Driven(self.recorder, open_loop=is_trace or qps is not None)
         driving = cast(Driving, self.driven)
         self.live.begin(LiveStep(scenario, label, batch_size, qps, driving))
         self.at("WarmUp", scenario, label)
@@ -277,3 +279,15 @@ def test_only_the_newest_of_many_steps_stay() -> None:
     assert shown.value("latency_seconds_count", "s0", "batch 5") == 2
     assert shown.stages("s0", "batch 5") == []
     assert len(shown.live.text()) < size + 1000
+
+
+def test_a_trace_asks_for_no_rate_but_has_a_schedule() -> None:
+    """What was due and how late it was taken up is shown of every open loop."""
+    shown = Shown()
+    shown.begin(is_trace=True)
+    shown.recorder.lags.extend([3_000, 4_000])
+    shown.recorder.flush()
+    assert shown.value("scheduled_queries_total") == 2
+    assert shown.value("asked_queries_per_second") is None
+    shown.live.end()
+    assert shown.value("scheduled_queries_total") == 2

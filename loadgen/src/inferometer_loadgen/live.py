@@ -42,7 +42,7 @@ class LiveStep:
     label: str
     batch_size: int
     asked_qps: float | None
-    """The rate that an open loop is asked for; None for a closed one."""
+    """The rate that an open loop is asked for, on average; None for a closed one or a trace."""
     driving: Driving
 
 
@@ -128,8 +128,10 @@ class _StepLines:
         self._step = step
         self.place = (step.scenario, step.label)
         shown = [names.LOAD_SAMPLES, names.LOAD_IN_FLIGHT, names.LOAD_ACHIEVED, names.LOAD_LATENCY]
+        if step.driving.open_loop:
+            shown += [names.LOAD_SCHEDULED, names.LOAD_LAG]
         if step.asked_qps is not None:
-            shown += [names.LOAD_SCHEDULED, names.LOAD_ASKED, names.LOAD_LAG]
+            shown.append(names.LOAD_ASKED)
         self._forms = {metric.name: form(metric, labels) for metric in shown}
         self._results = {
             result: form(names.LOAD_QUERIES, (*labels, result)) for result in (_OK, *FailureKind)
@@ -150,11 +152,12 @@ class _StepLines:
             rate = 0.0 if ended or last is None else last.latencies.total / last.seconds
             yield self._one(names.LOAD_ACHIEVED, rate)
         yield self._histogram(names.LOAD_LATENCY, tallied.latency, _LATENCY_COUNTERS)
-        if step.asked_qps is None:
+        if not step.driving.open_loop:
             return
         yield self._one(names.LOAD_SCHEDULED, tallied.scheduled)
-        asks = not (ended or step.driving.progress().draining)
-        yield self._one(names.LOAD_ASKED, step.asked_qps if asks else 0.0)
+        if step.asked_qps is not None:
+            asks = not (ended or step.driving.progress().draining)
+            yield self._one(names.LOAD_ASKED, step.asked_qps if asks else 0.0)
         yield self._histogram(names.LOAD_LAG, tallied.dispatch_lag, _LAG_COUNTERS)
 
     def _one(self, metric: Metric, value: float) -> tuple[str, bytes]:

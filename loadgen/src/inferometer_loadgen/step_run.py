@@ -11,7 +11,7 @@ from inferometer_loadgen.drive import Driving
 from inferometer_loadgen.live import Live, LiveStep
 from inferometer_loadgen.meter import Meter, StepMeter
 from inferometer_loadgen.step_watch import StepWatch
-from inferometer_loadgen.steps import End, Open, Steady, StepPlan
+from inferometer_loadgen.steps import End, StepPlan, asked_qps
 from inferometer_loadgen.summary import Metered, Span, Used, late_ns, summarize
 from inferometer_loadgen.usage import Usage
 from inferometer_loadgen.verdict.breaches import Measurement
@@ -41,7 +41,7 @@ async def run_step(bench: Bench, scenario: str, plan: StepPlan) -> tuple[Measure
     try:
         await meter.idle(bench.board)
         await driving.connect()
-        bench.live.begin(LiveStep(scenario, plan.label, plan.batch_size, _asked_qps(plan), driving))
+        bench.live.begin(LiveStep(scenario, plan.label, plan.batch_size, asked_qps(plan), driving))
         looking = StepWatch(driving, plan)
         end, used = await _drive(bench, driving, watch, looking)
     finally:
@@ -65,14 +65,6 @@ async def run_step(bench: Bench, scenario: str, plan: StepPlan) -> tuple[Measure
     )
     late = late_ns(tallied, span)
     return Measurement(plan, step, end, late, warmed_up=looking.warmed_up), end
-
-
-def _asked_qps(plan: StepPlan) -> float | None:
-    match plan.loop:
-        case Open(arrivals=Steady(milli_qps=rate)):
-            return rate / 1000
-        case _:
-            return None
 
 
 def _span(driving: Driving, started_at: str) -> Span:

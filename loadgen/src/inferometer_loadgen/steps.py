@@ -132,6 +132,18 @@ def steps_of(
     return [replace(step, seed=seed, until_steady=until_steady) for step in steps]
 
 
+def asked_qps(plan: StepPlan) -> float | None:
+    """Return the rate, on average, that a step asks for; None of a closed loop or a trace."""
+    match plan.loop:
+        case Open(arrivals=Steady(milli_qps=rate)):
+            return rate / 1000
+        case Open(arrivals=Bursts() as asked):
+            bursts = asked.burst_ns / asked.period_ns
+            return (bursts * asked.burst_milli_qps + (1 - bursts) * asked.base_milli_qps) / 1000
+        case _:
+            return None
+
+
 def samples_that_would_do(plan: StepPlan, duration_ns: int) -> int:
     """Return how many samples `offline` should send to last its least duration.
 
