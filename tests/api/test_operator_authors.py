@@ -28,6 +28,26 @@ _REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"model": {"uri": "s3://bucket/a.onnx", "credentialsSecret": "private"}},
         "NotAllowed",
     ),
+    "headers": ({"load": {"headersSecret": "private"}}, "NotAllowed"),
+    "certificate": (
+        {
+            **_external(service={"name": "any", "port": 443}),
+            "load": {"tls": {"clientSecret": "private"}},
+        },
+        "NotAllowed",
+    ),
+    "trace": (
+        {"scenarios": [{"name": "replay", "trace": {"uri": "configmap://private/a.npz"}}]},
+        "NotAllowed",
+    ),
+    "certificate-file": (
+        {
+            **_external(service={"name": "any", "port": 443}),
+            "load": {"tls": {"caFile": "/etc/passwd"}},
+        },
+        "NotAvailable",
+    ),
+    "api-tls": (_external(url="https://kubernetes.default.svc"), "NotAllowed"),
     "api": (_external(url="http://kubernetes.default.svc:443"), "NotAllowed"),
     "metadata": (_external(url="http://169.254.169.254"), "NotAllowed"),
     "external-name": (_external(service={"name": "elsewhere", "port": 80}), "NotAllowed"),

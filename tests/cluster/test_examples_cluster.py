@@ -28,6 +28,8 @@ PLUGIN = str(Path(sys.executable).with_name("kubectl-inferometer"))
 ENDS_SECONDS = 420.0
 """Far above what all runs take, one after another."""
 SHORTER = {"warmUpSeconds": 0, "minDurationSeconds": 1, "minQueries": 1}
+TINY_LOAD = {"load": {"resources": {"cpu": "100m", "memory": "512Mi"}}}
+"""So that a fleet finds room beside its server on a small node."""
 OVERLOADED = "05-overloaded"
 GPU = "08-resnet50-gpu"
 BUSYBOX = re.compile(r"busybox:[0-9.]+")
@@ -65,6 +67,11 @@ def _run(file: Path, protocol: str) -> dict[str, Any]:
     for scenario in spec["scenarios"]:
         if "batch" in scenario:
             del scenario["batch"]["batchSizes"][2:]
+        if "concurrency" in scenario:
+            del scenario["concurrency"]["clients"][2:]
+        if "findPeak" in scenario:
+            scenario["findPeak"]["probe"] = {"minQueries": 20, "maxSeconds": 2}
+            spec["validity"]["maxDurationSeconds"] = 30
     server = spec.get("server", {})
     external = server.get("external", {})
     if protocol == "GRPC" and "service" in external:
@@ -79,7 +86,7 @@ def _run(file: Path, protocol: str) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def namespace(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Install an operator, what the examples need, and create every example twice."""
-    with operator_installed(cluster, "examples") as name:
+    with operator_installed(cluster, "examples", TINY_LOAD) as name:
         _provide(cluster, name, tmp_path_factory.mktemp("volume"))
         for file, protocol in CASES:
             _create(cluster, name, _run(file, protocol))

@@ -142,7 +142,7 @@ _WAITS: Place = ("Measuring", "False")
 _NOT_READY: Place = ("ServerReady", "False")
 
 _INVALID = {"scenarios": [{"name": "none"}]}
-_UNAVAILABLE = {"server": {"instances": 2}}
+_UNAVAILABLE = {"server": {"runtime": "Triton"}}
 
 
 def _both(reason: ReasonName, course: Course, *says: str) -> list[Row]:
@@ -172,7 +172,7 @@ PROGRESS_ROWS: list[Row] = [
         lambda: a_cluster(_INVALID).settle(),
         "spec.scenarios[0]: set exactly one of singleStream",
     ),
-    *_both("NotAvailable", lambda: a_cluster(_UNAVAILABLE).settle(), "spec.server.instances"),
+    *_both("NotAvailable", lambda: a_cluster(_UNAVAILABLE).settle(), "spec.server.runtime"),
     *_both("NotAllowed", lambda: _referring({}), f"{ALLOW_USE_LABEL}=true", "models"),
     Row(_NOT_READY, "NotAllowed", _external_elsewhere, ("ExternalName",)),
     *_both("NotFound", lambda: _referring(None), "models does not exist"),
