@@ -15,6 +15,7 @@ from inferometer_api.result import (
 from inferometer_loadgen.steps import Bursts, Closed, End, Judged, Open, StepPlan
 from inferometer_loadgen.verdict.breaches import Conditions, Measurement
 from inferometer_loadgen.verdict.judge import judge
+from inferometer_loadgen.verdict.trend import trend
 from support.judged_steps import (
     A_PLAN,
     CLOSED,
@@ -182,6 +183,21 @@ def test_what_is_no_trend_is_steady(windows: list[Window]) -> None:
     assert names(verdict(a_step(windows=windows))) == []
 
 
+@pytest.mark.parametrize(("swapped", "certain"), [(4, True), (5, False)])
+@pytest.mark.parametrize("way", [1, -1])
+def test_a_trend_is_certain_where_41_pairs_of_45_agree(
+    swapped: int, way: int, *, certain: bool
+) -> None:
+    """Each swap of neighbours is one pair in the other order."""
+    parts = [float(100 + 2 * way * at) for at in range(10)]
+    for at in range(swapped):
+        parts[2 * at], parts[2 * at + 1] = parts[2 * at + 1], parts[2 * at]
+    found = trend(parts)
+    assert (found is not None) == certain
+    if found is not None:
+        assert found.change * way == pytest.approx(0.18, abs=0.03)
+
+
 def test_a_load_that_is_meant_to_change_is_not_judged_by_its_trend() -> None:
     """Bursts make the latency rise and fall."""
     bursts = Open(Bursts(1000, 2000, SECOND, 2 * SECOND))
@@ -205,7 +221,7 @@ def test_only_the_probe_at_the_peak_is_judged() -> None:
         return Measurement(plan, step, End.DECIDED)
 
     short = a_step(succeeded=500, duration_nanoseconds=5 * SECOND)
-    beyond = probe("200 qps", a_step(latency=times(SECOND)))
+    beyond = probe("200 qps", a_step(latency=times(SECOND), dispatch_lag=times(SECOND)))
     late = probe("", a_step(dispatch_lag=times(SECOND), early_stopping=stopped(699)))
     peak = Conditions(kind="findPeak", peak=a_peak("Resolved"))
     assert names(judge([beyond, probe("", short)], peak)) == []
