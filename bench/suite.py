@@ -18,6 +18,7 @@ from bench.case_fleet import FLEET_MASTER, FLEET_WORKERS
 from bench.case_judges import MLPERF_JUDGE, PERF_ANALYZER_JUDGE
 from bench.case_overhead import SERVER_OVERHEAD
 from bench.case_pace import MEMORY, PACE
+from bench.case_peak import PEAK
 from bench.case_tiny import TINY_UNDER_WRK
 from bench.machine import Moment, disturbance, machine, today
 from bench.measure import measure
@@ -33,6 +34,7 @@ CASES: tuple[Case, ...] = (
     FLEET_MASTER,
     FLEET_WORKERS,
     BATCHING,
+    PEAK,
     AGENT_OVERHEAD,
     MLPERF_JUDGE,
     PERF_ANALYZER_JUDGE,

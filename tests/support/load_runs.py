@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import uvloop
@@ -21,11 +21,13 @@ from inferometer_api.plan import (
     PlannedAgent,
     PlannedServer,
     Progress,
+    RepeatsMeasured,
     Report,
     Surroundings,
 )
 from inferometer_api.result import Environment, Outcome, ScenarioResult
 from inferometer_api.run import BenchmarkRun
+from inferometer_api.search import Repeated
 from inferometer_loadgen.execution import Execution, exit_code
 from inferometer_loadgen.report import Reporter
 
@@ -89,6 +91,7 @@ class LoadRun:
     environment: Environment | None
     scenarios: list[ScenarioResult]
     outcome: Outcome
+    repeated: list[Repeated] = field(default_factory=list)
 
 
 def measure(plan: LoadPlan) -> LoadRun:
@@ -151,4 +154,5 @@ def _run_of(found: Sequence[Report], outcome: Outcome, code: int) -> LoadRun:
         environment=surroundings[0].environment if surroundings else None,
         scenarios=[report.scenario for report in found if isinstance(report, Measured)],
         outcome=outcome,
+        repeated=[report.repeated for report in found if isinstance(report, RepeatsMeasured)],
     )

@@ -36,8 +36,13 @@ _FIGURES: dict[str, _Figure] = {
     "microjoulesPerInference": lambda step: step.energy.microjoules_per_inference,
 }
 """The figures of a step, by their names in the result document."""
-_ADVISED_BY = frozenset({"achievedQps", "p50Nanoseconds", "p99Nanoseconds", "peakQps"})
-"""Figures that people compare; the mean follows them, and the tail's tail is never narrow."""
+_ADVISED_BY = {
+    "achievedQps": "rate",
+    "p50Nanoseconds": "median latency",
+    "p99Nanoseconds": "P99 latency",
+    "peakQps": "peak",
+}
+"""Figures that people compare, in words; the tail's tail is never narrow."""
 
 
 def repeated(results: Sequence[ScenarioResult]) -> Repeated:
@@ -115,10 +120,14 @@ def _advice(figures: Sequence[RepeatedFigure]) -> str:
         return ""
     where = f" of {widest.step}" if widest.step else ""
     told = (
-        f"The {widest.name}{where} varies by {100 * variation:.2g} % from repeat to repeat: "
-        f"{count} repeats know it within {100 * _half(count, variation):.2g} %"
+        f"The {_ADVISED_BY[widest.name]}{where} varies by {_percent(variation)} from repeat to "
+        f"repeat: {count} repeats know it within {_percent(_half(count, variation))}"
     )
     needed = repeats_needed(variation)
     if needed is None:
         return f"{told}, and more than {MOST_REPEATS} would be needed for 5 %: look for the cause."
     return f"{told}, and for 5 % it takes {needed}: set validity.repeats to {needed}."
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %" if share < 0.1 else f"{100 * share:.0f} %"

@@ -1,0 +1,130 @@
+"""Does the load generator search, repeat and warm up as asked, at a server that is known?"""
+
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from support.load_runs import LoadRun, a_plan, measure
+from support.oracle import Oracle, fixed, serving
+
+_MS_NS = 1_000_000
+
+
+def one_at_a_time(seconds: float) -> Callable[[int, int], float]:
+    """Return the law of a server that works on one request after the other."""
+    free_at = 0
+
+    def law(_index: int, received: int) -> float:
+        nonlocal free_at
+        free_at = max(free_at, received) + round(seconds * 1e9)
+        return (free_at - received) / 1e9
+
+    return law
+
+
+def run_of(oracle: Oracle, scenario: Mapping[str, object], **validity: object) -> LoadRun:
+    """Measure one scenario over HTTP; the run must end well."""
+    with serving(oracle):
+        plan = a_plan(
+            oracle.url("HTTP"),
+            scenario,
+            load={"connections": 32},
+            validity={"warmUpSeconds": 0, **validity},
+        )
+        run = measure(plan)
+    assert run.outcome.state == "Complete", run.outcome.message
+    return run
+
+
+def test_a_peak_is_searched_for_with_probes_that_all_stand_in_the_result() -> None:
+    """Each probe has a step and a seed of its own, and the peak lies within its bracket."""
+    probe = {"minQueries": 10, "maxSeconds": 2}
+    scenario = {
+        "findPeak": {"latencyBoundMicroseconds": 40_000, "percentile": "P50", "probe": probe}
+    }
+    run = run_of(Oracle(law=one_at_a_time(0.004)), scenario, maxDurationSeconds=60)
+    (result,) = run.scenarios
+    peak = result.peak
+    assert peak is not None
+    labels = [step.label for step in result.steps]
+    assert labels[:2] == ["one at a time", "closed loop"]
+    assert labels[2:] == [probe.step for probe in peak.probes]
+    seeds = [probe.seed for probe in peak.probes]
+    assert len(set(seeds)) == len(seeds)
+    assert [step.seed for step in result.steps[2:]] == seeds
+    assert peak.stopped in {"Resolved", "Indistinguishable"}
+    assert peak.closed_loop_qps is not None
+    assert 2 * peak.probes[0].asked_qps == pytest.approx(peak.closed_loop_qps, abs=0.01)
+    assert peak.qps is not None
+    if peak.low_qps is not None and peak.high_qps is not None and peak.confidence is not None:
+        assert peak.low_qps <= peak.qps <= peak.high_qps
+    for step, found in zip(result.steps[2:], peak.probes, strict=True):
+        assert (step.counts.overshoots or 0) == found.overshoots
+        assert step.counts.queries == found.queries
+        assert step.scheduled_qps is not None
+
+
+def test_a_probe_far_beyond_the_peak_ends_as_soon_as_it_is_decided() -> None:
+    """Of the queries that it might send, few are sent once too many are beyond the bound."""
+    probe = {"minQueries": 4000, "maxSeconds": 20}
+    scenario = {
+        "findPeak": {"latencyBoundMicroseconds": 8_000, "percentile": "P90", "probe": probe}
+    }
+    run = run_of(Oracle(law=one_at_a_time(0.005)), scenario, maxDurationSeconds=8)
+    (result,) = run.scenarios
+    assert result.peak is not None
+    early = [each for each in result.peak.probes if each.decided_by == "Overshoots"]
+    assert early
+    assert all(each.queries < 4000 for each in early if not each.is_whole)
+
+
+def test_a_bound_below_the_service_time_cannot_be_met_at_any_rate() -> None:
+    """One query at a time decides it, and the verdict says so by name."""
+    scenario = {"findPeak": {"latencyBoundMicroseconds": 2_000, "percentile": "P90"}}
+    run = run_of(Oracle(law=fixed(0.01)), scenario)
+    (result,) = run.scenarios
+    assert result.peak is not None
+    assert (result.peak.stopped, result.peak.probes) == ("CannotBeMet", [])
+    assert (result.peak.service_time_nanoseconds or 0) >= 10 * _MS_NS
+    assert "BoundCannotBeMet" in [reason.rule for reason in result.verdict.reasons]
+
+
+def test_a_search_whose_time_is_over_says_that_it_found_no_peak() -> None:
+    """The maximum duration ends a search between two probes."""
+    probe = {"minQueries": 1000, "maxSeconds": 1}
+    scenario = {"findPeak": {"latencyBoundMicroseconds": 30_000, "probe": probe}}
+    run = run_of(Oracle(law=one_at_a_time(0.005)), scenario, maxDurationSeconds=3)
+    (result,) = run.scenarios
+    assert result.peak is not None
+    assert result.peak.stopped == "OutOfTime"
+    assert "PeakNotFound" in [reason.rule for reason in result.verdict.reasons]
+
+
+def test_a_scenario_is_repeated_with_the_next_seeds_and_told_of_together() -> None:
+    """Repeats are results of their own, and progress says which one goes on."""
+    run = run_of(Oracle(law=fixed(0.005)), {"server": {"targetQps": 50}}, repeats=3)
+    assert [(each.repeat, each.seed) for each in run.scenarios] == [(1, 42), (2, 43), (3, 44)]
+    scheduled = {each.steps[0].counts.scheduled for each in run.scenarios}
+    assert len(scheduled) > 1
+    assert {report.repeat for report in run.progress if report.scenario} >= {1, 3}
+    (repeated,) = run.repeated
+    assert (repeated.name, repeated.repeats) == ("s0", 3)
+    achieved = next(each for each in repeated.figures if each.name == "achievedQps")
+    assert achieved.values == [each.steps[0].achieved_qps for each in run.scenarios]
+
+
+def test_a_sweep_over_clients_has_its_knee() -> None:
+    """A server of one worker has its knee at one client: more only wait."""
+    run = run_of(Oracle(law=one_at_a_time(0.01)), {"concurrency": {"clients": [1, 8]}})
+    (result,) = run.scenarios
+    assert [step.clients for step in result.steps] == [1, 8]
+    assert result.knee is not None
+    assert (result.knee.clients, result.knee.step) == (1, "clients 1")
+
+
+def test_a_warm_up_goes_on_until_it_is_steady() -> None:
+    """Three whole seconds are alike before the window opens."""
+    run = run_of(Oracle(law=fixed(0.02)), {"singleStream": {}}, warmUp="UntilSteady")
+    (result,) = run.scenarios
+    assert result.steps[0].warm_up_nanoseconds >= 3_000_000_000
+    assert result.steps[0].counts.queries > 0
