@@ -4,6 +4,7 @@ A schedule is a function of its arrivals, rate, seed and stream alone: it is mad
 block size, worker or machine changes a byte of it.
 """
 
+import math
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Literal, Protocol, assert_never
@@ -116,6 +117,8 @@ class PhasedPoisson:
         self._stream = stream
         self._phase = -1
         self._begin_ns = self._end_ns = 0
+        self._usual = 1
+        """How many arrivals are made at a time: those of a phase, seldom less."""
         self._next_phase()
 
     def take(self, count: int) -> Offsets:
@@ -123,10 +126,10 @@ class PhasedPoisson:
         found: list[Offsets] = []
         left = count
         while left:
-            offsets = self._begin_ns + self._poisson.take(left)
+            offsets = self._begin_ns + self._poisson.take(min(left, self._usual))
             within = offsets[: np.searchsorted(offsets, self._end_ns)]
             found.append(within)
-            if len(within) < left:
+            if len(within) < len(offsets):
                 self._next_phase()
             left -= len(within)
         return np.concatenate(found) if found else np.empty(0, np.int64)
@@ -139,7 +142,10 @@ class PhasedPoisson:
         self._begin_ns = start + (asked.burst_ns if is_low else 0)
         self._end_ns = start + (asked.period_ns if is_low else asked.burst_ns)
         random = generator(self._seed, Stream.PHASES, int(self._stream), self._phase)
-        self._poisson = Poisson(asked.base_milli_qps if is_low else asked.burst_milli_qps, random)
+        rate = asked.base_milli_qps if is_low else asked.burst_milli_qps
+        self._poisson = Poisson(rate, random)
+        mean = rate * (self._end_ns - self._begin_ns) / _NANOSECONDS_TIMES_MILLI
+        self._usual = math.ceil(mean + 4 * math.sqrt(mean)) + 1
 
 
 class Replay:
