@@ -188,6 +188,7 @@ def main() -> None:
     parser.add_argument("--protocol", choices=["HTTP", "GRPC"], default="HTTP")
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--model", choices=sorted(MEASURANDS), default="tiny")
+    parser.add_argument("--samples", type=int, default=1, help="in each request")
     parser.add_argument("--connections", type=int, default=1)
     parser.add_argument("--streams", type=int, default=1)
     asked = parser.parse_args()
@@ -197,7 +198,7 @@ def main() -> None:
                 client=asked.client,
                 protocol=asked.protocol,
                 port=asked.port,
-                measurand=MEASURANDS[asked.model],
+                measurand=MEASURANDS[asked.model].of_batch(asked.samples),
                 connections=asked.connections,
                 streams=asked.streams,
             )

@@ -31,12 +31,13 @@ class Server:
 
 
 @contextmanager
-def inferometer_server(place: Place, measurand: Measurand) -> Iterator[Server]:
+def inferometer_server(place: Place, measurand: Measurand, *options: str) -> Iterator[Server]:
     """Run our own server on its core, one thread within an operator."""
     command = [
         *(sys.executable, "-m", "inferometer_serving"),
         *("--model", str(measurand.write(place.folder))),
         *("--threads", "1"),
+        *options,
     ]
     with started(
         "Inferometer's server", command, core=place.server_core, folder=place.folder

@@ -31,7 +31,7 @@ def target_of(measurand: Measurand, protocol: Protocol, port: int) -> Target:
 
 def expectation(measurand: Measurand, protocol: Protocol) -> Expectation:
     """Return what the outputs of a reply must be."""
-    return Expectation(protocol, [measurand.output], batch_size=1)
+    return Expectation(protocol, [measurand.output], batch_size=measurand.shape[0])
 
 
 class HttpClient:

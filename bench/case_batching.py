@@ -1,0 +1,126 @@
+"""The case batching: what does joining the requests of many clients cost against whole batches?"""
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+
+from bench.case import Case, Figures, Place, Row, Side, Source, Turn, Unit
+from bench.figures import Bound
+from bench.model_files import MINILM, RESNET50, Measurand, Protocol
+from bench.processes import started
+from bench.servers import Server, inferometer_server
+
+_CLIENTS = 32
+_FIXED = (1, 4, 8, 16, 32)
+_DELAY_MICROSECONDS = 5000
+_MODELS = (RESNET50, MINILM)
+_PROTOCOLS: tuple[Protocol, ...] = ("HTTP", "GRPC")
+
+_RATE = "samples per second"
+_SIZE = "samples in the best fixed batch"
+_LATENCY = "median latency in seconds"
+_PER_SECOND = Unit(" /s", 1)
+_SAMPLES = Unit("", 0)
+_MILLISECONDS = Unit(" ms", 0, scale=1000)
+_GOAL = (Bound("ratio", "at least", 0.95),)
+
+
+def _joined(model: Measurand, protocol: Protocol) -> str:
+    return f"{model.name}, {_CLIENTS} clients of one sample, {_spoken(protocol)}"
+
+
+def _whole(model: Measurand, protocol: Protocol) -> str:
+    return f"{model.name}, the best fixed batch, {_spoken(protocol)}"
+
+
+def _spoken(protocol: Protocol) -> str:
+    return "HTTP" if protocol == "HTTP" else "gRPC"
+
+
+@contextmanager
+def _stage(place: Place, sides: frozenset[str]) -> Iterator[Mapping[str, Turn]]:
+    with ExitStack() as stack:
+        turns: dict[str, Turn] = {}
+        for model in _MODELS:
+            sizes = ("--warm-up-batch-sizes", ",".join(map(str, _FIXED)))
+            batching = (
+                *("--max-batch-size", str(_CLIENTS)),
+                *("--max-delay-microseconds", str(_DELAY_MICROSECONDS)),
+            )
+            joins = stack.enter_context(inferometer_server(place, model, *sizes, *batching))
+            fixed = stack.enter_context(inferometer_server(place, model, *sizes))
+            for protocol in _PROTOCOLS:
+                turns |= _turns(place, model, protocol, joins, fixed)
+        yield {name: turn for name, turn in turns.items() if name in sides}
+
+
+def _turns(
+    place: Place, model: Measurand, protocol: Protocol, joins: Server, fixed: Server
+) -> dict[str, Turn]:
+    return {
+        _joined(model, protocol): lambda: _measured(place, model, protocol, joins, 1),
+        _whole(model, protocol): lambda: max(
+            (_measured(place, model, protocol, fixed, size) for size in _FIXED),
+            key=lambda each: each[_RATE],
+        ),
+    }
+
+
+def _measured(
+    place: Place, model: Measurand, protocol: Protocol, server: Server, samples: int
+) -> Figures:
+    """Keep as many samples outstanding as there are clients, in requests of `samples` each."""
+    port = server.http_port if protocol == "HTTP" else server.grpc_port
+    command = [
+        *(sys.executable, "-m", "bench.client", "wire"),
+        *("--protocol", protocol, "--port", str(port), "--model", model.name),
+        *("--samples", str(samples), "--connections", str(_CLIENTS // samples)),
+    ]
+    with started("client", command, core=place.client_core, folder=place.folder) as client:
+        client.ask(requests=_CLIENTS // samples)  # connections and their memory are warm
+        told = client.ask(seconds=place.turn_seconds)
+    return {
+        _RATE: told["requests"] * samples / told["wallSeconds"],
+        _SIZE: float(samples),
+        _LATENCY: told["medianSeconds"],
+    }
+
+
+def _rows(model: Measurand, protocol: Protocol) -> tuple[Row, ...]:
+    joined, whole = _joined(model, protocol), _whole(model, protocol)
+    return (
+        Row(joined, Source(joined, _RATE), _PER_SECOND, Source(whole, _RATE), _GOAL),
+        Row(
+            "the same: median latency",
+            Source(joined, _LATENCY),
+            _MILLISECONDS,
+            Source(whole, _LATENCY),
+        ),
+        Row(f"{whole}: its size", Source(whole, _SIZE), _SAMPLES),
+    )
+
+
+_PAIRS = tuple((model, protocol) for model in _MODELS for protocol in _PROTOCOLS)
+
+BATCHING = Case(
+    name="batching",
+    title="Dynamic batching: requests of 32 clients against the best fixed batch",
+    text=f"""\
+Samples per second of one instance with one thread, the server on one core and the client on the
+other. {_CLIENTS} clients each send one sample after another, on a connection of their own, to a
+server that joins up to {_CLIENTS} samples and lets none wait for company longer than
+{_DELAY_MICROSECONDS / 1000:g} ms. Next to it a server without batching gets whole batches made by
+the client, of {", ".join(map(str, _FIXED))} samples; the best of them counts. Both always have
+{_CLIENTS} samples outstanding ({_CLIENTS} requests of 1, 4 of 8, 1 of {_CLIENTS}), so that the
+fixed batches, too, find the next one waiting, and both use the same client: our own wire protocols.
+The models are zoo://classification/resnet50 (602 kB a sample) and zoo://text/minilm_l6 (128 tokens,
+which come back as 197 kB).""",
+    commands=(".venv/bin/python bench/run.py --case batching",),
+    sides=tuple(
+        Side(side)
+        for model, protocol in _PAIRS
+        for side in (_joined(model, protocol), _whole(model, protocol))
+    ),
+    stage=_stage,
+    rows=tuple(row for model, protocol in _PAIRS for row in _rows(model, protocol)),
+)
