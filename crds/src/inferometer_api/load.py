@@ -65,7 +65,8 @@ class Tls(Document):
 inferometer.dev/allow-use=true."""
 
     client_secret: DnsSubdomain | None = None
-    """Secret with tls.crt and tls.key of the client."""
+    """Secret with tls.crt and tls.key of the client. It must carry the label \
+inferometer.dev/allow-use=true."""
 
     server_name: Annotated[str, Field(min_length=1, max_length=253)] | None = None
     """The name that the server's certificate must carry; absent: the host connected to."""
@@ -107,7 +108,8 @@ Closed loops with one query outstanding use one of them."""
     """Requests that may be outstanding on one connection, with GRPC."""
 
     workers: Annotated[int, Field(ge=1, le=1000), Integral] = 1
-    """Load generator processes that share one schedule."""
+    """Load generator processes that share one schedule: 1 is a single one, more are a fleet, in a \
+cluster a pod each, beside one that leads them."""
 
     seed: Annotated[int, Field(ge=0, le=2**32 - 1), Integral] = 42
     """Seed of the schedule and of random inputs. The same seed gives the same schedule, byte for \
@@ -123,7 +125,8 @@ byte."""
     """What is sent."""
 
     tls: Tls | None = None
-    """Certificates, where the server speaks TLS."""
+    """Certificates, where an External server speaks TLS. A Service of the run's namespace is then \
+asked by https:// or grpcs://; a url says by itself that TLS is spoken."""
 
     headers_secret: DnsSubdomain | None = None
     """Secret whose entries are sent as headers (metadata with GRPC) of each request. It must \
