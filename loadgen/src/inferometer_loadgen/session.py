@@ -69,6 +69,8 @@ class _Around:
 
     servers: Servers
     found: Sequence[Described]
+    load_nodes: frozenset[str | None]
+    """The nodes of all that sends load; None where it is not known."""
 
 
 class Session:
@@ -138,7 +140,7 @@ class Session:
                     fleet, self._plan, found[0], board.prepared, self._begin
                 )
             bench = self._bench(crew, board, meter)
-            around = _Around(servers, found)
+            around = _Around(servers, found, _load_nodes(fleet))
             for index, turns in enumerate(scenarios):
                 end = await self._measure(bench, turns, around)
                 if end is End.SERVER_LOST:
@@ -245,13 +247,19 @@ class Session:
             kind=scenario.kind,
             rules=plan.run.spec.validity.rules,
             spins=plan.run.spec.load.pacing == "Spin",
-            colocated=servers.are_colocated(node_name()),
+            colocated=any(servers.are_colocated(node) for node in around.load_nodes),
             not_guaranteed=servers.not_guaranteed(),
             cpu_count=len(os.sched_getaffinity(0)),
             compute_nodes_fell_back=max(fell_back(described) or 0 for described in around.found),
             power_asked=plan.run.spec.telemetry.power == "Auto",
             server_restarted=restarted,
         )
+
+
+def _load_nodes(fleet: Fleet | None) -> frozenset[str | None]:
+    if fleet is None:
+        return frozenset({node_name()})
+    return frozenset(hello.node or None for hello in fleet.hellos.values())
 
 
 def _lost(servers: Servers) -> Outcome:

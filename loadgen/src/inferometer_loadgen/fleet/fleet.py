@@ -24,7 +24,7 @@ from inferometer_loadgen.fleet.relay import (
 from inferometer_loadgen.fleet.round import Round, WorkerLostError
 from inferometer_loadgen.fleet.words import ORDERS, WORDS, Hello, Order, Word
 
-_GRACE_SECONDS = 3.0
+_GRACE_SECONDS = 1.0
 _EVERY_ADDRESS = "*"
 _LOOPBACK = "127.0.0.1"
 
@@ -225,6 +225,9 @@ class Fleet:
         processes = [*self._processes, *([] if self._master is None else [self._master])]
         with contextlib.suppress(OSError):
             self._write(Quit())
+        for process in self._processes:
+            if process.stdin is not None:
+                process.stdin.close()  # whoever has not come yet hears no master
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_GRACE_SECONDS):
                 await asyncio.gather(*(process.wait() for process in processes))
