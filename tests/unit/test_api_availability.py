@@ -109,7 +109,6 @@ UNAVAILABLE: tuple[tuple[Run, str], ...] = (
         _set("load", "tls", to={"serverName": "n"}),
         "spec.load.tls: the server that a run starts speaks no TLS",
     ),
-    (_set("validity", "rules", to="MLPerf"), f"spec.validity.rules: MLPerf {_NO}"),
 )
 """What neither a laptop nor a cluster can do yet."""
 
@@ -259,6 +258,7 @@ def test_every_choice_of_the_api_is_decided() -> None:
         "spec.server.placement.tolerations[].effect",
         "spec.load.protocol",
         "spec.load.pacing",
+        "spec.validity.rules",
         "spec.validity.warmUp",
         "spec.scenarios[].server.arrivals",
         "spec.scenarios[].server.percentile",

@@ -47,11 +47,10 @@ def unavailable(run: BenchmarkRun, *, place: Place) -> tuple[str, ...]:
 
 def _choices(spec: RunSpec) -> Iterator[str]:
     """Fields of which this version can do some values."""
-    server, validity = spec.server, spec.validity
+    server = spec.server
     choices: tuple[_Choice, ...] = (
         ("spec.server.runtime", server.runtime, ("OnnxRuntime", "External")),
         ("spec.server.gpu.count", 1 if server.gpu is None else server.gpu.count, (1,)),
-        ("spec.validity.rules", validity.rules, ("Default",)),
     )
     for path, asked, available in choices:
         if asked not in available:
