@@ -45,7 +45,14 @@ class Recorder:
             self.seen.pop()
         self.seen.append(("data", stream_id, body, flags & END_STREAM))
 
-    def on_padding(self, size: int) -> None:
+    def on_opening(self, data: bytes, position: int) -> None:
+        """Learn nothing."""
+
+    def on_usual(self, _data: bytes, position: int) -> int:
+        """Know nothing by its bytes."""
+        return position
+
+    def on_taken(self, size: int) -> None:
         """Count it."""
         self.padding_bytes += size
 

@@ -12,6 +12,7 @@ from inferometer_loadgen.wire.frames import ErrorCode, Http2Error
 LARGEST_DATA_BYTES = 1 << 20
 """The longest DATA frame that is taken: what SETTINGS_MAX_FRAME_SIZE tells the server."""
 
+_NOWHERE = b"\xff" * frames.HEADER_BYTES
 _LARGEST_BLOCK_BYTES = 1 << 18
 _STREAM_MASK = frames.LARGEST_STREAM_ID
 _PADDED_OR_PRIORITY = frames.FLAG_PADDED | frames.FLAG_PRIORITY
@@ -23,8 +24,14 @@ class FrameHandler(Protocol):
     def on_data(self, flags: int, stream_id: int, data: bytes, start: int, end: int) -> None:
         """Take a part of a DATA frame; END_STREAM is only set with its last."""
 
-    def on_padding(self, size: int) -> None:
-        """Count bytes of a DATA frame that carry nothing but take their part of the window."""
+    def on_opening(self, data: bytes, position: int) -> None:
+        """See that here begins a HEADERS frame that ends no stream, before it is handed on."""
+
+    def on_usual(self, data: bytes, position: int) -> int:
+        """Take whole replies that are known by their bytes; return the position behind them."""
+
+    def on_taken(self, size: int) -> None:
+        """Count bytes of DATA frames that take their part of the window: here those of padding."""
 
     def on_headers(self, flags: int, stream_id: int, block: bytes) -> None:
         """Take a whole header block."""
@@ -34,11 +41,23 @@ class FrameHandler(Protocol):
 
 
 class FrameReader:
-    """Splits what is read into frames and hands them to their handler."""
+    """Splits what is read into frames and hands them to their handler.
 
-    __slots__ = ("_block", "_data_frame", "_data_left", "_first", "_handler", "_rest")
+    Where ``usual_start`` stands the handler is first asked for a usual reply.
+    """
+
+    __slots__ = (
+        "_block",
+        "_data_frame",
+        "_data_left",
+        "_first",
+        "_handler",
+        "_rest",
+        "usual_start",
+    )
 
     def __init__(self, handler: FrameHandler) -> None:
+        self.usual_start = _NOWHERE
         self._handler = handler
         self._first = True
         self._rest = b""
@@ -61,23 +80,35 @@ class FrameReader:
         handler = self._handler
         unpack = frames.FRAME_HEADER.unpack_from
         while end - position >= frames.HEADER_BYTES:
+            if data.startswith(self.usual_start, position) and self._block is None:
+                behind = handler.on_usual(data, position)
+                if behind > position:
+                    position = behind
+                    continue
             high, low, kind, flags, stream_id = unpack(data, position)
             start = position + frames.HEADER_BYTES
             position = start + (high << 8 | low)
             if position > end:
                 position = self._begin_partial(data, start, position)
                 break
-            stream_id &= _STREAM_MASK
-            if self._block is not None or flags & _PADDED_OR_PRIORITY:
-                self._rare(kind, flags, stream_id, data[start:position])
-            elif kind == frames.DATA:
-                handler.on_data(flags, stream_id, data, start, position)
-            elif kind == frames.HEADERS and flags & frames.FLAG_END_HEADERS:
-                handler.on_headers(flags, stream_id, data[start:position])
-            else:
-                self._rare(kind, flags, stream_id, data[start:position])
+            self._whole(kind, flags, stream_id & _STREAM_MASK, data, start, position)
         if position < end:
             self._rest = data[position:]
+
+    def _whole(
+        self, kind: int, flags: int, stream_id: int, data: bytes, start: int, end: int
+    ) -> None:
+        handler = self._handler
+        if self._block is not None or flags & _PADDED_OR_PRIORITY:
+            self._rare(kind, flags, stream_id, data[start:end])
+        elif kind == frames.DATA:
+            handler.on_data(flags, stream_id, data, start, end)
+        elif kind == frames.HEADERS and flags & frames.FLAG_END_HEADERS:
+            if flags == frames.FLAG_END_HEADERS:
+                handler.on_opening(data, start - frames.HEADER_BYTES)
+            handler.on_headers(flags, stream_id, data[start:end])
+        else:
+            self._rare(kind, flags, stream_id, data[start:end])
 
     def _begin_partial(self, data: bytes, start: int, frame_end: int) -> int:
         """Take what there is of a DATA frame; wait for the whole of any other."""
@@ -111,7 +142,7 @@ class FrameReader:
             self._continue_block(kind, flags, stream_id, payload)
         elif kind == frames.DATA:
             start, end = frames.unpad(flags & frames.FLAG_PADDED, payload)
-            self._handler.on_padding(len(payload) - (end - start))
+            self._handler.on_taken(len(payload) - (end - start))
             self._handler.on_data(flags, stream_id, payload, start, end)
         elif kind == frames.HEADERS:
             start, end = frames.unpad(flags, payload)

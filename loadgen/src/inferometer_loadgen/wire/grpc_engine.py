@@ -18,12 +18,15 @@ from inferometer_loadgen.wire.grpc_replies import (
     read_trailers_only,
 )
 from inferometer_loadgen.wire.grpc_stream import ReplyStream
+from inferometer_loadgen.wire.grpc_usual import UsualReply, usual_reply
 from inferometer_loadgen.wire.hpack import SIZE_UPDATE_TO_ZERO, HpackError, RequestBlocks
 from inferometer_loadgen.wire.send_windows import SendWindows
 from inferometer_loadgen.wire.sentences import bounded
 
 # Above this, copying a body to join it to its headers costs more than a second buffer.
 _JOINED_BYTES = 32_768
+_LEARNS_EVERY = 16
+"""Replies that are not the usual one until another is learned: some are never alike."""
 _UNLIMITED = (1 << 32) - 1
 _OPENING_WORDS = (
     frames.PREFACE,
@@ -78,8 +81,7 @@ class GrpcEngine:
         self.out: list[bytes | memoryview] = list(_OPENING_WORDS)
         self.bulky = False
         self.max_streams = _UNLIMITED
-        self.retired = False
-        self.answered = False
+        self.retired = self.answered = False
         self.broken: str | None = None
         self._on_reply = on_reply
         self._on_event = on_event
@@ -92,6 +94,8 @@ class GrpcEngine:
         self._windows = SendWindows()
         self._whole_limit = min(self._windows.frame_limit, _JOINED_BYTES)
         self._consumed = 0
+        self._usual: UsualReply | None = None
+        self._unusual, self._learns_at = 0, 1
         self._reader = FrameReader(self)
 
     @property
@@ -153,10 +157,7 @@ class GrpcEngine:
 
     def on_data(self, flags: int, stream_id: int, data: bytes, start: int, end: int) -> None:
         """Count a part of a message, and the window it took."""
-        self._consumed += end - start
-        if self._consumed > frames.LARGEST_WINDOW // 2:
-            self.out.append(frames.window_update(0, self._consumed))
-            self._consumed = 0
+        self.on_taken(end - start)
         stream = self._streams.get(stream_id)
         if stream is None:
             self._check_known(stream_id)
@@ -167,9 +168,35 @@ class GrpcEngine:
         elif flags & frames.FLAG_END_STREAM:
             self._finish(stream_id, stream, _UNCLOSED)
 
-    def on_padding(self, size: int) -> None:
-        """Count the window that padding took."""
+    def on_opening(self, data: bytes, position: int) -> None:
+        """Learn now and then what is usual of a reply, where it is not what was usual."""
+        self._unusual += 1
+        if self._unusual >= self._learns_at:
+            self._unusual, self._learns_at = 0, _LEARNS_EVERY
+            if usual := usual_reply(data, position):
+                self._usual, self._reader.usual_start = usual, usual.start
+
+    def on_usual(self, data: bytes, position: int) -> int:
+        """Answer whole replies that are known by their bytes."""
+        usual = self._usual
+        while usual is not None and (stream_id := usual.stream_at(data, position)):
+            stream = self._streams.get(stream_id)
+            if stream is None or stream.opened or self._windows.waiting:
+                break
+            del self._streams[stream_id]
+            self.answered = True
+            start, end = position + usual.message_at, position + usual.end_at
+            self.on_taken(usual.message_bytes)
+            position += usual.size
+            self._on_reply(stream.token, None, stream.whole(data, start, end))
+        return position
+
+    def on_taken(self, size: int) -> None:
+        """Count the window that a frame took, and give it back once half of it is used."""
         self._consumed += size
+        if self._consumed > frames.LARGEST_WINDOW // 2:
+            self.out.append(frames.window_update(0, self._consumed))
+            self._consumed = 0
 
     def on_headers(self, flags: int, stream_id: int, block: bytes) -> None:
         """Judge a header block: the reply's opening, or its end."""
@@ -257,10 +284,8 @@ class GrpcEngine:
             self._check_known(stream_id)
             return
         self._windows.forget(stream_id)
-        name = frames.error_name(code)
-        self._finish(
-            stream_id, stream, Failure(FailureKind.STATUS, f"The server reset the stream: {name}.")
-        )
+        sentence = f"The server reset the stream: {frames.error_name(code)}."
+        self._finish(stream_id, stream, Failure(FailureKind.STATUS, sentence))
 
     def _on_goaway(self, last_stream_id: int, code: int, debug: bytes) -> None:
         self._retire()

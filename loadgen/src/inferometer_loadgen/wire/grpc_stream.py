@@ -49,6 +49,10 @@ class ReplyStream:
             self._parts.append(data[start:end])
         return None
 
+    def whole(self, data: bytes, start: int, end: int) -> Reply | None:
+        """Take a whole message, of which nothing came before, as the reply if it was to be kept."""
+        return None if self._parts is None else Reply(data[start:end], None)
+
     def missing(self) -> Failure | None:
         """Say what the message lacks, of a reply that ends here with a good status."""
         if self.left == 0:
