@@ -175,7 +175,14 @@ def a_peak(stopped: Any, **figures: Any) -> Peak:
         queries=1000,
         overshoots=0,
     )
-    known = {"qps": 100.0, "low_qps": 100.0, "high_qps": 150.0, "step": "", **figures}
+    known: dict[str, Any] = {
+        "qps": 100.0,
+        "low_qps": 100.0,
+        "high_qps": 150.0,
+        "confidence": 0.95,
+        "step": "",
+    }
+    known |= figures
     return Peak(
         percentile=99.0,
         latency_bound_nanoseconds=10 * MS,

@@ -198,3 +198,31 @@ def test_steps_of_a_search_are_probes_with_seeds_of_their_own() -> None:
     assert first.min_queries == goal.query_limit == 1024
     assert first.warm_up_ns == 1024 * SECOND_NS // 500 // 4
     assert first.max_duration_ns == 60 * SECOND_NS
+
+
+def test_too_few_bursts_of_overshoots_claim_no_bracket() -> None:
+    """Where overshoots come in a few bursts, the peak is an estimate without a confidence."""
+    rates = [400.0, 420.0, 440.0, 460.0, 480.0, 500.0, 520.0, 540.0, 560.0, 580.0]
+    overshoots = [0, 0, 300, 0, 0, 500, 0, 0, 900, 0]
+    counted = [Counted(rate, 8192, count) for rate, count in zip(rates, overshoots, strict=True)]
+    found = crossing(counted, 0.01)
+    assert found is not None
+    assert found.dispersion > 100
+    assert found.bounds_qps is None
+
+
+def test_a_server_that_became_slower_is_followed() -> None:
+    """Whole probes that all miss the bound lead down in ever longer steps."""
+    found = Found(alone=Seen(900, 0), closed_loop_qps=1000.0)
+    rates = []
+    for number in range(12):
+        ask = next_ask(GOAL, found)
+        assert isinstance(ask, Try)
+        kept = not ask.is_whole and ask.milli_qps < 600_000
+        seen = Seen(8192, 0) if kept else Seen(8192, 4000)
+        tried = Tried(ask, seen, "EnoughQueries" if kept else "Overshoots", f"{number}", 0)
+        found = replace(found, probes=(*found.probes, tried))
+        if ask.is_whole:
+            rates.append(ask.milli_qps / 1000)
+    assert rates == sorted(rates, reverse=True)
+    assert rates[-1] < rates[0] / 3

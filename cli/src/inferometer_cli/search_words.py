@@ -55,7 +55,7 @@ def peak_sentence(peak: Peak) -> str:
         return f"No rate keeps the {bound}{told}."
     if peak.qps is None:
         return f"No peak with {bound} was found in {probes}: {_why(peak)}."
-    known = ""
+    known = ", which too few overshoots tell to bound it"
     if peak.confidence is not None and peak.low_qps is not None and peak.high_qps is not None:
         low, high = significant(peak.low_qps, 4), significant(peak.high_qps, 4)
         known = f" ({peak.confidence:.0%} sure: {low} to {high})"
@@ -117,8 +117,11 @@ def repeated_of(document: ResultDocument, name: str) -> Repeated | None:
 
 
 def early_stopping_sentences(result: ScenarioResult) -> Iterator[str]:
-    """Yield what MLPerf's early stopping says of each step, without its period."""
-    for step in steps_shown(result):
+    """Yield what MLPerf's early stopping says of each step, without its period.
+
+    Of a search nothing: at its peak the percentile is just at the bound, as its bracket says.
+    """
+    for step in [] if result.peak is not None else result.steps:
         found = step.early_stopping
         if found is None:
             continue

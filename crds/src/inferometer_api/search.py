@@ -37,13 +37,13 @@ class Peak(Document):
     """The rate at which the percentile is just at the bound, estimated over all whole probes;
 absent where they do not tell."""
     low_qps: float | None = None
-    """The bracket's lower end. Without `confidence` a rate that kept the bound."""
+    """The bracket's lower end. Without `qps` a rate that kept the bound."""
     high_qps: float | None = None
-    """The bracket's upper end. Without `confidence` a rate that did not; absent where there is
+    """The bracket's upper end. Without `qps` a rate that did not keep it; absent where there is
 none."""
     confidence: float | None = None
     """How surely the peak lies within the bracket: 0.95. Absent where the whole probes do not
-bound it."""
+bound it, as with fewer than 16 bursts of overshoots."""
     step: str | None = None
     """The label of the probe nearest to the peak, by which the search is judged."""
     stopped: Literal["Resolved", "Indistinguishable", "CannotBeMet", "OutOfTime", "EndedEarly"]

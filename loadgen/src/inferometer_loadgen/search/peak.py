@@ -126,8 +126,8 @@ def peak_of(goal: Goal, found: Found, stopped: Stopped) -> Peak:
     place = None if start is None else _place(goal, start, found.probes)
     low, high = (None, None) if place is None else (place.low_qps, place.high_qps)
     bounds = None if at is None else at.bounds_qps
-    if bounds is not None:
-        low, high = bounds
+    if at is not None:
+        low, high = bounds or (None, None)
     return Peak(
         percentile=goal.percentile,
         latency_bound_nanoseconds=goal.bound_ns,
@@ -186,19 +186,10 @@ def _next_whole(goal: Goal, place: _Place, counted: Sequence[Counted]) -> Try | 
     if len(counted) >= MOST_WHOLE_PROBES:
         return "Indistinguishable"
     if at is None:
-        return _near(place, _towards(goal, counted))
+        return _try(_towards(goal, counted), is_whole=True)
     step = min(_MOST_STEP, max(_LEAST_STEP, _LOG_ODDS_APART / at.slope))
     middle = math.fsum(each.qps for each in counted) / len(counted)
-    return _near(place, at.qps * (1 + step if middle < at.qps else 1 - step))
-
-
-def _near(place: _Place, qps: float) -> Try:
-    """Return a whole probe at a rate, or at the limit of where a peak can be, the first part seen.
-
-    Else a disturbed machine, whose overshoots have nothing to do with the rate, leads far away.
-    """
-    low, high = (place.low_qps or qps) / 2, 2 * (place.high_qps or qps)
-    return _try(min(max(qps, low), high), is_whole=True)
+    return _try(at.qps * (1 + step if middle < at.qps else 1 - step), is_whole=True)
 
 
 def _ended(goal: Goal, at: Crossing) -> Stopped | None:
@@ -215,16 +206,22 @@ def _ended(goal: Goal, at: Crossing) -> Stopped | None:
 
 
 def _towards(goal: Goal, counted: Sequence[Counted]) -> float:
-    """Return a rate beyond all tried so far, on the side where the crossing must be."""
+    """Return a rate beyond all tried so far, on the side where the crossing must be.
+
+    The more of them lie on the wrong side, the longer is the step: the server may have become
+    slower since it was found where the peak is.
+    """
     shares = [each.overshoots / each.queries for each in counted]
     highest = max(each.qps for each in counted)
     lowest = min(each.qps for each in counted)
+    step = min(2.0, (1 + _FIRST_STEP) ** len(counted))
     if min(shares) > goal.share:
-        return lowest / (1 + _FIRST_STEP)
+        return lowest / step
     if max(shares) <= goal.share:
-        return highest * (1 + _FIRST_STEP)
+        return highest * step
     # Shares that fall with the rate are chance: the ends of what was tried, made wider, tell.
-    return highest * (1 + _FIRST_STEP) if len(counted) % 2 else lowest / (1 + _FIRST_STEP)
+    wider = 1 + _FIRST_STEP
+    return highest * wider if len(counted) % 2 else lowest / wider
 
 
 def _counted(probes: Sequence[Tried]) -> list[Counted]:

@@ -25,7 +25,16 @@ def bound_cannot_be_met(conditions: Conditions) -> Broken:
 def peak_not_found(conditions: Conditions) -> Broken:
     """Yield where the search ended before its bracket was closed."""
     peak = conditions.peak
-    if peak is None or peak.stopped != "OutOfTime":
+    if peak is None or peak.stopped not in {"OutOfTime", "Indistinguishable"}:
+        return
+    if peak.stopped == "Indistinguishable":
+        if peak.confidence is None:
+            yield Breach(
+                f"{len(peak.probes)} probes do not bound the peak: too few bursts of queries were "
+                f"beyond the bound to know how much probes differ by chance.",
+                "no bracket",
+                "a bracket",
+            )
         return
     yield Breach(
         f"The search came to its maximum duration with the peak {_between(peak)}.",

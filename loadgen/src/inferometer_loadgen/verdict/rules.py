@@ -114,8 +114,9 @@ RULES: tuple[Rule, ...] = (
     Rule(
         name="PeakNotFound",
         effect="reason",
-        limit="in findPeak the bracket is closed before validity.maxDurationSeconds",
-        remedy="Raise validity.maxDurationSeconds, or lower probe.maxSeconds.",
+        limit="in findPeak the peak has a bracket before validity.maxDurationSeconds",
+        remedy="Raise validity.maxDurationSeconds; where overshoots are too few, raise "
+        "probe.minQueries.",
         once=breaches_of_search.peak_not_found,
     ),
     Rule(
