@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Protocol, assert_never
 
 from inferometer_api.load import Load
+from inferometer_api.plan import LoadPlan
 from inferometer_api.result import Tensor
+from inferometer_loadgen.control import Described
 from inferometer_loadgen.drive import (
     ClosedLoop,
     Driver,
@@ -19,14 +21,15 @@ from inferometer_loadgen.drive import (
     Schedules,
     Site,
 )
-from inferometer_loadgen.encode import Encoder
+from inferometer_loadgen.encode import BINARY_EXTENSION, Encoder
 from inferometer_loadgen.inputs import Source
 from inferometer_loadgen.layout import layout, part_of
 from inferometer_loadgen.pace import SpinPacer, TimerPacer
-from inferometer_loadgen.pool import make_pool
+from inferometer_loadgen.pool import Inputs, make_pool
 from inferometer_loadgen.recorder import Recorder
 from inferometer_loadgen.replies import Expectation, data_dependent
 from inferometer_loadgen.schedule import PhasedPoisson, Replay, Stream, arrivals
+from inferometer_loadgen.servers import Servers
 from inferometer_loadgen.steps import (
     WHOLE,
     Arrivals,
@@ -133,6 +136,36 @@ class Hand:
                 return ClosedLoop(site, recorder, queries, plan, closed)
             case _:
                 assert_never(plan.loop)
+
+
+def hand_of(
+    plan: LoadPlan,
+    described: Described,
+    inputs: Inputs,
+    told: Callable[[float], None],
+    on_first_query: Callable[[], None],
+    share: Share = WHOLE,
+) -> Hand:
+    """Return what drives the steps of a plan at servers that described themselves so."""
+    load = plan.run.spec.load
+    encoder = Encoder(
+        load.protocol,
+        plan.model_name,
+        plan.model_version,
+        described.inputs,
+        described.outputs,
+        binary=BINARY_EXTENSION in described.extensions,
+    )
+    return Hand(
+        load=load,
+        targets=Servers(plan).targets(),
+        encoder=encoder,
+        outputs=described.outputs,
+        source=inputs.source,
+        told=told,
+        on_first_query=on_first_query,
+        share=share,
+    )
 
 
 def schedules_of(asked: Arrivals, seed: int, share: Share) -> Schedules:

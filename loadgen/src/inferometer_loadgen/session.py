@@ -15,9 +15,8 @@ from inferometer_api.scenario import Scenario
 from inferometer_loadgen.board import Board
 from inferometer_loadgen.control import Described, ModelRefusedError, ServerNotReadyError
 from inferometer_loadgen.control_clients import RedirectedError
-from inferometer_loadgen.crew import Crew, Hand
+from inferometer_loadgen.crew import Crew, hand_of
 from inferometer_loadgen.drive import Driving
-from inferometer_loadgen.encode import BINARY_EXTENSION, Encoder
 from inferometer_loadgen.fleet.crew import FleetCrew
 from inferometer_loadgen.fleet.fleet import Fleet, FleetNotReadyError
 from inferometer_loadgen.fleet.gathering import fleet_of
@@ -134,7 +133,7 @@ class Session:
             environment = surroundings(self._plan, found, notes)
             self._reports.tell(Surroundings(environment=environment))
             if fleet is None:
-                crew: Crew = self._hand(servers, found[0], inputs, board)
+                crew: Crew = hand_of(self._plan, found[0], inputs, board.prepared, self._begin)
             else:
                 crew = await FleetCrew.set_up(
                     fleet, self._plan, found[0], board.prepared, self._begin
@@ -172,26 +171,6 @@ class Session:
             repeats = range(1, spec.validity.repeats + 1)
             scenarios.append([replace(first, repeat=repeat) for repeat in repeats])
         return scenarios, list(notes)
-
-    def _hand(self, servers: Servers, described: Described, inputs: Inputs, board: Board) -> Hand:
-        plan = self._plan
-        load = plan.run.spec.load
-        return Hand(
-            load=load,
-            targets=servers.targets(),
-            encoder=Encoder(
-                load.protocol,
-                plan.model_name,
-                plan.model_version,
-                described.inputs,
-                described.outputs,
-                binary=BINARY_EXTENSION in described.extensions,
-            ),
-            outputs=described.outputs,
-            source=inputs.source,
-            told=board.prepared,
-            on_first_query=self._begin,
-        )
 
     def _bench(self, crew: Crew, board: Board, meter: Meter) -> Bench:
         return Bench(

@@ -13,9 +13,8 @@ from collections.abc import Coroutine
 import uvloop
 
 from inferometer_api.plan import LoadPlan
-from inferometer_loadgen.crew import Hand
+from inferometer_loadgen.crew import Hand, hand_of
 from inferometer_loadgen.drive import Driver
-from inferometer_loadgen.encode import BINARY_EXTENSION, Encoder
 from inferometer_loadgen.fleet.lines import Lines
 from inferometer_loadgen.fleet.parent import end_with_parent
 from inferometer_loadgen.fleet.round import FAULTS
@@ -44,7 +43,6 @@ from inferometer_loadgen.fleet.words import (
 from inferometer_loadgen.node import node_name
 from inferometer_loadgen.pace import TimerPacer
 from inferometer_loadgen.pool import Inputs
-from inferometer_loadgen.servers import Servers
 from inferometer_loadgen.steps import Share
 
 _MAKING_SECONDS = 0.2
@@ -140,23 +138,13 @@ class Measuring:
         plan, order, inputs = self._plan, self._order, self._inputs
         if plan is None or order is None or inputs is None:
             raise RuntimeError("A step is to be prepared before it is known what is measured.")
-        load, described = plan.run.spec.load, order.described
-        return Hand(
-            load=load,
-            targets=Servers(plan).targets(),
-            encoder=Encoder(
-                load.protocol,
-                plan.model_name,
-                plan.model_version,
-                described.inputs,
-                described.outputs,
-                binary=BINARY_EXTENSION in described.extensions,
-            ),
-            outputs=described.outputs,
-            source=inputs.source,
-            told=self._tell_making,
-            on_first_query=lambda: self._lines.tell(FirstQuery()),
-            share=share,
+        return hand_of(
+            plan,
+            order.described,
+            inputs,
+            self._tell_making,
+            lambda: self._lines.tell(FirstQuery()),
+            share,
         )
 
     def _tell_making(self, fraction: float) -> None:
