@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 
 from bench.case import Case, Figures, Place, Row, Side, Source, Turn, Unit
@@ -32,6 +33,9 @@ _MICROSECONDS = Unit(" µs", 1, scale=1e6)
 _PERCENT = Unit(" %", 2, scale=100)
 _MEBIBYTES = Unit(" MiB", 1, scale=2.0**-20)
 
+_LEAST_SECONDS = 8.0
+"""So long that the drain, which is the last answer's latency, is no share of it worth telling."""
+
 _MILLIONS = 10
 _MANY = "10 million requests"
 _EARLY, _MOST, _GROWN = "after 1 million", "at most", "grown since"
@@ -56,7 +60,8 @@ def _bare(place: Place, bare: Child) -> Figures:
 
 
 def _paced(place: Place, server: Server, rate: Rate) -> Figures:
-    step = paced(place, server, rate)
+    longer = replace(place, turn_seconds=max(_LEAST_SECONDS, place.turn_seconds))
+    step = paced(longer, server, rate)
     median, late = (nanoseconds_at(step.dispatch_lag, each) for each in (50.0, 99.0))
     if median is None or late is None or not step.scheduled_qps:
         raise BenchError("Nothing was scheduled.")
