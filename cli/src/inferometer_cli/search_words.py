@@ -55,7 +55,7 @@ def peak_sentence(peak: Peak) -> str:
         return f"No rate keeps the {bound}{told}."
     if peak.qps is None:
         return f"No peak with {bound} was found in {probes}: {_why(peak)}."
-    known = ", which too few overshoots tell to bound it"
+    known = ", without a bracket"
     if peak.confidence is not None and peak.low_qps is not None and peak.high_qps is not None:
         low, high = significant(peak.low_qps, 4), significant(peak.high_qps, 4)
         known = f" ({peak.confidence:.0%} sure: {low} to {high})"

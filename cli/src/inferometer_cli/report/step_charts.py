@@ -97,7 +97,7 @@ def step_energy_chart(result: ScenarioResult) -> Chart | None:
 
 
 def _setting(result: ScenarioResult) -> str:
-    return "batch size" if result.kind == "batch" else "step"
+    return {"batch": "batch size", "concurrency": "number of clients"}.get(result.kind, "step")
 
 
 def _categories(result: ScenarioResult) -> Axis:

@@ -1,0 +1,195 @@
+"""How are searches, sweeps, repeats and fleets shown, on a page and in a terminal?"""
+
+from io import StringIO
+from typing import Any
+
+from rich.console import Console
+
+from inferometer_api.result import (
+    EarlyStopping,
+    ResultDocument,
+    ScenarioResult,
+    Step,
+    Verdict,
+    WorkerShare,
+)
+from inferometer_api.search import Knee, Peak, Probe, Repeated, RepeatedFigure
+from inferometer_cli.compare.comparison import compare
+from inferometer_cli.report import render_report
+from inferometer_cli.table import print_table
+from support.report_pages import text_of, titles
+from support.results import a_result, a_run
+from support.steps import Load, a_step
+
+_MS = 1_000_000
+_SEARCH = {"name": "capacity", "findPeak": {"latencyBoundMicroseconds": 100_000}}
+_SWEEP = {"name": "clients", "concurrency": {"clients": [1, 4]}}
+
+
+def a_search(**changes: Any) -> ScenarioResult:
+    """Return a search of four probes, the third of which is nearest to the peak."""
+    rates = (20.0, 40.0, 31.0, 33.0)
+    steps = [a_step(Load(qps=rate, seconds=6, label=f"probe {i}")) for i, rate in enumerate(rates)]
+    probes = [
+        Probe(
+            step=step.label,
+            seed=index,
+            asked_qps=rate,
+            kept=rate < 32,
+            decided_by="EnoughQueries" if rate < 32 else "Overshoots",
+            is_whole=index > 1,
+            queries=1000,
+            overshoots=index,
+        )
+        for index, (rate, step) in enumerate(zip(rates, steps, strict=True))
+    ]
+    known: dict[str, Any] = {
+        "qps": 31.5,
+        "low_qps": 30.1,
+        "high_qps": 32.9,
+        "confidence": 0.95,
+        "step": "probe 2",
+        "stopped": "Indistinguishable",
+    }
+    peak = Peak(
+        percentile=99.0,
+        latency_bound_nanoseconds=100 * _MS,
+        closed_loop_qps=40.0,
+        service_time_nanoseconds=25 * _MS,
+        probes=probes,
+        **(known | changes),
+    )
+    return ScenarioResult(
+        name="capacity",
+        kind="findPeak",
+        seed=42,
+        steps=steps,
+        verdict=Verdict(state="VALID"),
+        peak=peak,
+    )
+
+
+def a_sweep(repeat: int = 1) -> ScenarioResult:
+    """Return a sweep over one and four clients with its knee at four."""
+    steps = [
+        a_step(Load(seconds=4, label=f"clients {n}")).model_copy(update={"clients": n})
+        for n in (1, 4)
+    ]
+    knee = Knee(step="clients 4", clients=4, qps=44.4, p99_nanoseconds=90 * _MS, is_last=True)
+    return ScenarioResult(
+        name="clients",
+        kind="concurrency",
+        repeat=repeat,
+        seed=41 + repeat,
+        steps=steps,
+        verdict=Verdict(state="VALID"),
+        knee=knee,
+    )
+
+
+def a_document(*results: ScenarioResult, **changes: Any) -> ResultDocument:
+    """Return a run of a search and a sweep."""
+    return a_result(run=a_run([_SEARCH, _SWEEP]), scenarios=list(results), **changes)
+
+
+def printed(document: ResultDocument) -> str:
+    """Return what is told at the end of a run, in a log."""
+    file = StringIO()
+    print_table(document, Console(file=file, width=200))
+    return file.getvalue()
+
+
+def test_a_search_has_one_row_and_a_sentence_with_its_bracket() -> None:
+    """The terminal shows the probe at the peak, and what the search came to."""
+    text = printed(a_document(a_search()))
+    assert text.count("probe") == text.count("probes")
+    assert "The peak with p99 within 100 ms is 31.50 queries/s (95% sure: 30.10 to 32.90)" in text
+    assert "4 probes, until two at the bracket's ends would differ by chance alone." in text
+
+
+def test_a_bound_that_cannot_be_met_is_told_with_the_service_time() -> None:
+    """Nobody reads a rate where there is none."""
+    result = a_search(
+        qps=None, low_qps=None, high_qps=None, confidence=None, step=None, stopped="CannotBeMet"
+    )
+    text = printed(a_document(result))
+    assert "No rate keeps the p99 within 100 ms: alone at the server a query has a p99" in text
+
+
+def test_a_sweep_tells_its_knee() -> None:
+    """Where it is the last step, the knee may lie beyond."""
+    text = printed(a_document(a_sweep()))
+    assert "is at 4 clients: 44.4 queries/s, p99 90.0 ms; as it is the last step" in text
+
+
+def test_repeats_have_a_table_and_their_advice() -> None:
+    """Each figure has its mean, its interval and its variation."""
+    figure = RepeatedFigure(
+        name="achievedQps",
+        step="clients 4",
+        values=[40.0, 50.0],
+        mean=45.0,
+        low=20.0,
+        high=70.0,
+        coefficient_of_variation=0.157,
+    )
+    told = Repeated(name="clients", repeats=2, figures=[figure], advice="Set repeats to 40.")
+    document = a_document(a_sweep(), a_sweep(2), repeated=[told])
+    text = printed(document)
+    assert "over repeats" in text
+    assert "clients, clients 4" in text
+    assert "clients: Set repeats to 40." in text
+    assert titles(render_report(document)).count("Over the repeats") == 1
+
+
+def test_the_page_draws_the_search_and_the_curve() -> None:
+    """A search is drawn by its probes and the probe at its peak, a sweep by its curve."""
+    document = a_document(a_search(), a_sweep())
+    drawn = titles(render_report(document))
+    assert drawn[0] == "The search for the peak"
+    assert "Latency over throughput" in drawn
+    assert "Latency by step" not in drawn
+    text = text_of(document)
+    assert "95% bracket" in text
+    assert "knee, at clients 4" in text
+
+
+def test_workers_and_early_stopping_stand_on_the_page() -> None:
+    """Each worker's begin and clock are told, and what early stopping says."""
+    share = WorkerShare(
+        worker=1,
+        node="node-b",
+        queries=512,
+        start_offset_nanoseconds=-1_500_000,
+        clock_offset_nanoseconds=2_000_000,
+        clock_uncertainty_nanoseconds=40_000,
+        client_cpu_seconds=0.25,
+        lost=True,
+    )
+    stopping = EarlyStopping(
+        percentile=99.0,
+        latency_bound_nanoseconds=100 * _MS,
+        queries=512,
+        overshoots=1,
+        required_queries=662,
+    )
+    step: Step = a_step(Load(qps=30, seconds=4)).model_copy(
+        update={"workers": [share], "early_stopping": stopping}
+    )
+    result = ScenarioResult(
+        name="traffic", kind="server", seed=42, steps=[step], verdict=Verdict(state="VALID")
+    )
+    text = text_of(a_result(scenarios=[result]))
+    assert "worker 1 (lost) node-b 512 -1.50 ms 2.00 ms 40.0 µs 0.25 s" in text
+    assert "1 of 512 queries were beyond 100 ms; with so many it takes 662" in text
+
+
+def test_searches_are_compared_by_their_peaks_alone() -> None:
+    """Probes of two searches have other rates; only the peaks and their brackets compare."""
+    slower = a_search(qps=20.0, low_qps=19.0, high_qps=21.0)
+    (pair,) = compare(a_document(a_search()), a_document(slower)).pairs
+    (figure,) = pair.figures
+    assert (figure.name, figure.word) == ("peak queries/s", "worse")
+    alike = a_search(qps=31.0, low_qps=29.0, high_qps=33.0)
+    (pair,) = compare(a_document(a_search()), a_document(alike)).pairs
+    assert pair.figures[0].word == "no difference shown"
