@@ -114,8 +114,8 @@ BATCHING = Case(
     text=f"""\
 Samples per second of one instance with one thread, the server on one core and the client on the
 other. First a server without batching gets whole batches made by the client, over HTTP, of
-{", ".join(map(str, _FIXED))} samples: the size with the best throughput is the best fixed batch. Then
-{_CLIENTS} clients each send one sample after another, on a connection of their own, to a server
+{", ".join(map(str, _FIXED))} samples: the size with the best throughput is the best fixed batch.
+Then {_CLIENTS} clients each send one sample after another, on connections of their own, to a server
 with `maxBatchSize` at the best size above 1 that lets none wait for company longer than
 {_DELAY_MICROSECONDS / 1000:g} ms; in turn the best fixed batch is measured again. Both always have
 {_CLIENTS} samples outstanding ({_CLIENTS} requests of 1, 4 of 8), so that the fixed batches, too,
