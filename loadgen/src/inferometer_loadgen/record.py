@@ -7,6 +7,7 @@ are fed in blocks by numpy: the bucket of a value is found as the package finds 
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped]  # has no types
@@ -65,8 +66,12 @@ def counters_from(bounds_seconds: Sequence[float]) -> Integers:
 class Sparse:
     """The counters of a histogram that are not 0: their indices, rising, and their counts."""
 
-    buckets: Integers
-    counts: Integers
+    buckets: NDArray[np.integer[Any]]
+    counts: NDArray[np.integer[Any]]
+
+    def packed(self) -> "Sparse":
+        """Return the same in less than half the memory, for counts below 2**32."""
+        return Sparse(self.buckets.astype(np.uint16), self.counts.astype(np.uint32))
 
     @property
     def total(self) -> int:

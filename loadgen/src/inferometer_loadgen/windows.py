@@ -1,6 +1,6 @@
 """How did a measurement go, second by second, in memory that does not grow with its length?"""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 import numpy as np
@@ -91,13 +91,13 @@ class Windows:
         """Append what happened within the next second."""
         if len(self._done) == MOST_WINDOWS and not self._open:
             self._done = [
-                left.joined(right)
+                _packed(left.joined(right))
                 for left, right in zip(self._done[::2], self._done[1::2], strict=True)
             ]
             self._seconds_each *= 2
-        self._open.append(tally)
+        self._open.append(_packed(tally))
         if len(self._open) == self._seconds_each:
-            self._done.append(_joined(self._open))
+            self._done.append(_packed(_joined(self._open)))
             self._open = []
 
     def add_last(self, tally: Tally) -> None:
@@ -130,6 +130,10 @@ class Windows:
             at += tally.seconds
             windows.append(_window(tally, start, round(at * 1000) - start, open_loop=open_loop))
         return windows
+
+
+def _packed(tally: Tally) -> Tally:
+    return replace(tally, latencies=tally.latencies.packed())
 
 
 def _joined(tallies: list[Tally]) -> Tally:
