@@ -320,7 +320,8 @@ class ClientFacts(Document):
     runnable_wait_seconds: float | None = None
     """How long it was ready to run and waited for a CPU (the kernel's schedstat)."""
     wake_up_lag_nanoseconds: Count | None = None
-    """How late it was when a timer of its own should have woken it, 50 times a second: the P99."""
+    """How late it was when a timer of its own should have woken it, 50 times a second: the P99. \
+Only in closed loops; open ones have a dispatch lag."""
     steal_seconds: float | None = None
     """CPU time of its machine that the hypervisor gave to others."""
     clock_jump_nanoseconds: Integer = 0

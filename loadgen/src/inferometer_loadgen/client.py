@@ -32,9 +32,13 @@ class Client(Protocol):
 
 
 class OwnProcess:
-    """This process as the client."""
+    """This process as the client.
 
-    def __init__(self) -> None:
+    With `wakes` a timer tells how late it gets its CPU, within a running event loop.
+    """
+
+    def __init__(self, *, wakes: bool = False) -> None:
+        self._wakes = wakes
         self._watch = ClientWatch()
         self._wake_ups: WakeUps | None = None
         self._begin = time.process_time()
@@ -42,7 +46,9 @@ class OwnProcess:
     def begin(self) -> None:
         """See Client."""
         self._watch.begin()
-        self._wake_ups = WakeUps()
+        if self._wake_ups is not None:
+            self._wake_ups.end()
+        self._wake_ups = WakeUps() if self._wakes else None
         self._begin = time.process_time()
 
     def second(self) -> None:

@@ -163,7 +163,7 @@ class Driver(ABC):
     @property
     def client(self) -> Client:
         """This process."""
-        return OwnProcess()
+        return OwnProcess(wakes=not self.open_loop)  # which has its dispatch lag
 
     @property
     def workers(self) -> Sequence[WorkerShare]:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Literal, Self
 
-from inferometer_loadgen.client import OwnProcess
 from inferometer_loadgen.drive import Driving
 from inferometer_loadgen.drive.driver import NEVER
 from inferometer_loadgen.fleet.gains import Gains
@@ -34,7 +33,7 @@ class Telling:
         self._seconds = OFTEN_SECONDS if plan.is_probe else EVERY_SECONDS
         self._bound_ns = None if plan.judged is None else plan.judged.bound_ns
         self._timer: asyncio.TimerHandle | None = None
-        self._client = OwnProcess()
+        self._client = driving.client
         self._begun_ns = 0
         self.end: End | None = None
         """Why the step ended; set before the end is told."""
