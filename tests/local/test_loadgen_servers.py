@@ -101,7 +101,8 @@ def test_a_restart_of_any_server_is_seen(place: int, key: str) -> None:
     with all_serving(oracles):
         run = measure(a_shared_plan(oracles, "HTTP", CLOSED))
     (result,) = run.scenarios
-    assert [finding.rule for finding in result.verdict.reasons] == ["ServerRestarted"]
+    rules = {finding.rule for finding in result.verdict.reasons}
+    assert rules - {"ClientStarved"} == {"ServerRestarted"}  # servers and client are one process
 
 
 def test_the_same_process_number_hides_no_restart() -> None:
