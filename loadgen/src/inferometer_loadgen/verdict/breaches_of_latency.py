@@ -22,6 +22,7 @@ STALL_NS = SECOND_NS
 STALL_FACTOR = 10
 STEADY_LIMIT = 0.1
 LEAST_WINDOWS = 2 * PARTS
+_READ_FOR_THROUGHPUT = frozenset({"batch", "offline"})
 LEAST_ANSWERS = 10
 """Of each part: the median of fewer is chance."""
 
@@ -85,7 +86,7 @@ def _is_of_mlperf(conditions: Conditions) -> bool:
 def small_sample(measurement: Measurement, conditions: Conditions) -> Broken:
     """Yield where the percentile has no confidence bound on one side, or no estimate."""
     latency = measurement.step.latency
-    if conditions.kind == "batch" or latency is None:
+    if conditions.kind in _READ_FOR_THROUGHPUT or latency is None:
         return
     needed = _needed(measurement)
     # A bound has a rule, and with MLPerf's rules so has an estimate.
