@@ -12,14 +12,14 @@ from inferometer_api.plan import LoadPlan
 from inferometer_api.result import ScenarioResult, Step
 from support.agreement import above, below, closed_loop_bounds, latencies
 from support.load_runs import a_plan, measure
+from support.numbered import NUMBERED, numbered_file
 from support.oracle_process import Integers, OracleProcess, Seen, oracle_process
 
 MS = 1_000_000
 SECOND = 1_000_000_000
 SEED = 4_711
 MEAN_DELAY_NS = 6 * MS
-ONE_ORDER = {"connections": 1, "streamsPerConnection": 1000}
-"""A layout in which receipts come in the order of the schedule."""
+MANY_STREAMS = {"connections": 1, "streamsPerConnection": 1000}
 BOTH = pytest.mark.parametrize("protocol", ["HTTP", "GRPC"])
 
 
@@ -163,12 +163,15 @@ def test_open_loops_keep_to_their_schedule(
     plan = a_plan(
         oracle.url("GRPC"),
         OPEN[kind],
-        load={"seed": SEED, **ONE_ORDER},
+        load={"seed": SEED, **MANY_STREAMS, **NUMBERED},
         validity={"minDurationSeconds": 3},
+        inputs_file=numbered_file(tmp_path),
     ).model_copy(update={"trace_files": {"s0": str(arrivals)}})
     _, ((step, seen),) = steps_and_seen(oracle, plan)
     offsets = schedule_of(kind)
     assert step.counts.scheduled == len(seen) == len(offsets)
+    assert (seen.number >= 0).all()
+    seen = seen[np.argsort(seen.number)]
     began = int((seen.received - offsets).min())
     least = seen.sent - (began + offsets)
     assert step.latency is not None

@@ -6,6 +6,8 @@ The oracle is one server with a queue, first come, first served. It reckons depa
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Literal
 
 import numpy as np
@@ -14,6 +16,7 @@ import pytest
 from inferometer_api.result import Step
 from support.agreement import Latencies, above, below, latencies
 from support.load_runs import a_plan, measure
+from support.numbered import NUMBERED, QUERIES, numbered_file, window_places
 from support.oracle_process import Integers, OracleProcess, Seen, oracle_process
 from support.queues import Queue, departures, finite_run_means, known_mean_seconds
 
@@ -22,8 +25,6 @@ SECOND = 1_000_000_000
 SEED = 20_261_121
 WARM_UP_SECONDS = 1
 SECONDS = 10
-TABLE = 8192
-"""Services drawn, more than are needed."""
 CONFIDENCE = 0.999
 SERVICE_SECONDS = 0.004
 MANY_STREAMS = {"connections": 1, "streamsPerConnection": 1000}
@@ -38,15 +39,20 @@ def oracle() -> Iterator[OracleProcess]:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """An open loop over gRPC on one connection: receipts come in the order of the schedule."""
+    """An open loop over gRPC; the queries of the window are in the order of the schedule."""
 
     step: Step
-    seen: Seen
-    """Of the window."""
-    first: int
-    """The oracle's number of the window's first inference."""
+    everything: Seen
+    """All that the oracle received, in the order of receipt."""
+    place: Integers
+    """Which of these each query of the window was."""
     due: Integers
-    """When each was due, on the oracle's clock: late by what the quickest one took to come."""
+    """When each was due, on the oracle's clock: late by what the quickest took to come."""
+
+    @property
+    def seen(self) -> Seen:
+        """What the oracle saw of the window."""
+        return self.everything[self.place]
 
     @property
     def ours(self) -> Latencies:
@@ -68,24 +74,26 @@ def schedule(rate: float, count: int) -> Integers:
 
 
 def open_loop(oracle: OracleProcess, rate: float, seconds: int, warm_up_seconds: int = 0) -> Run:
-    """Measure the oracle at a rate, with Poisson arrivals."""
-    plan = a_plan(
-        oracle.url("GRPC"),
-        {"server": {"targetQps": rate}},
-        load={"seed": SEED, **MANY_STREAMS},
-        validity={"minDurationSeconds": seconds, "warmUpSeconds": warm_up_seconds},
-    )
-    run = measure(plan)
+    """Measure the oracle at a rate, with Poisson arrivals, the k-th query sending the number k."""
+    with TemporaryDirectory() as folder:
+        plan = a_plan(
+            oracle.url("GRPC"),
+            {"server": {"targetQps": rate}},
+            load={"seed": SEED, **MANY_STREAMS, **NUMBERED},
+            validity={"minDurationSeconds": seconds, "warmUpSeconds": warm_up_seconds},
+            inputs_file=numbered_file(Path(folder)),
+        )
+        run = measure(plan)
     assert run.exit_code == 0, run.outcome.message
     (step,) = run.scenarios[0].steps
-    seen = oracle.report()
-    assert len(seen) == step.counts.queries + step.warm_up_queries
-    seen = seen[step.warm_up_queries :]
-    assert step.counts.succeeded == step.counts.scheduled == len(seen)
-    due = schedule(rate, len(seen))
+    everything = oracle.report()
+    assert len(everything) == step.counts.queries + step.warm_up_queries
+    place = window_places(everything, step.warm_up_queries)
+    assert step.counts.succeeded == step.counts.scheduled == len(place)
+    due = schedule(rate, len(place))
     # No query is sent before it is due: so the window began no later than this.
-    began = int((seen.received - due).min())
-    return Run(step, seen, step.warm_up_queries, began + due)
+    began = int((everything.received[place] - due).min())
+    return Run(step, everything, place, began + due)
 
 
 def wires_cost(oracle: OracleProcess, rate: float) -> Integers:
@@ -104,7 +112,7 @@ def test_waits_are_those_of_a_queue(
 ) -> None:
     """Each wait is Lindley's over the oracle's receipts, and the mean is what theory knows."""
     queue = Queue(kind, utilisation, SERVICE_SECONDS)
-    services = queue.services(np.random.default_rng(SEED), TABLE)
+    services = queue.services(np.random.default_rng(SEED), QUERIES)
     cost = wires_cost(oracle, queue.rate)
     oracle.obey(services, is_queue=True)
     run = open_loop(oracle, queue.rate, SECONDS, WARM_UP_SECONDS)
@@ -112,10 +120,9 @@ def test_waits_are_those_of_a_queue(
     ours, seen = run.ours, run.seen
 
     # The oracle kept to the recursion.
-    mine = services[run.first : run.first + len(seen)]
-    backlog = int(seen.due[0] - mine[0])
-    assert (seen.due == departures(seen.received, mine, backlog)).all()
-    assert (seen.sent >= seen.due).all()
+    everything = run.everything
+    assert (everything.due == departures(everything.received, services[: len(everything)])).all()
+    assert (everything.sent >= everything.due).all()
 
     # Nothing we measured is less than what the recursion says, and hardly anything is more than
     # that and the slowest query that was answered at once; a tenth may be, where others on this
@@ -131,7 +138,8 @@ def test_waits_are_those_of_a_queue(
     known = known_mean_seconds(queue) * SECOND
     assert abs(means.mean() * SECOND / known - 1) < 0.02
     assert run.step.latency is not None
-    ideal = departures(run.due, mine, backlog) - run.due
+    backlog = int(everything.due[run.place[0] - 1])
+    ideal = departures(run.due, services[run.place], backlog) - run.due
     disturbance = run.oracles.mean() - ideal.mean()
     mean = run.step.latency.mean_nanoseconds - disturbance
     tell(
@@ -139,7 +147,8 @@ def test_waits_are_those_of_a_queue(
         f"{least / MS:.3f} to {most / MS:.3f} ms, ours {mean / MS:.3f} ms with the wire's "
         f"{cost.mean() / MS:.3f} ms, after {disturbance / MS:.3f} ms of disturbance"
     )
-    assert least <= mean <= most + cost.mean()
+    # What made the oracle late, as others on this machine do, may have made our replies as late.
+    assert least <= mean <= most + cost.mean() + disturbance
 
 
 def test_a_stall_is_in_every_latency_that_it_held_up(
@@ -150,7 +159,7 @@ def test_a_stall_is_in_every_latency_that_it_held_up(
     cost = wires_cost(oracle, 200)
     oracle.obey([2 * MS], stall=(100, stall_ns))
     run = open_loop(oracle, 200, 2)
-    stalled_until = int(run.seen.received[100 - run.first]) + stall_ns
+    stalled_until = int(run.everything.received[100]) + stall_ns
     held = (run.due < stalled_until) & (run.due >= stalled_until - stall_ns)
     assert held.sum() > 100
     ideal = np.maximum(2 * MS, np.where(held, stalled_until - run.due, 0))

@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import struct
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import count
 from typing import Any, cast
 
@@ -10,8 +12,19 @@ from typing_extensions import override
 
 from support.oracle import MODEL, WIDTH
 
-Take = Callable[[int, int, Callable[[], None]], None]
-"""Takes samples, connection and what sends the reply of an inference."""
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What an inference asks."""
+
+    samples: int
+    connection: int
+    number: int
+    """The first of its numbers, by which a test can tell it from others."""
+
+
+Take = Callable[[Asked, Callable[[], None]], None]
+"""Takes what an inference asks and what sends its reply."""
 
 DOCUMENTS: dict[str, dict[str, Any]] = {
     "/v2": {"name": "oracle", "version": "1", "extensions": ["binary_tensor_data"]},
@@ -70,7 +83,8 @@ class HttpFront(asyncio.Protocol):
             length = int(fields.get("inference-header-content-length", len(body)))
             samples = json.loads(body[:length])["inputs"][0]["shape"][0]
             reply = inference_reply(samples)
-            self._take(samples, self._number, lambda: self._write(reply))
+            asked = Asked(samples, self._number, first_number(body[length:]))
+            self._take(asked, lambda: self._write(reply))
             return
         document = DOCUMENTS.get(path)
         status = b"404 Not Found" if document is None else b"200 OK"
@@ -80,6 +94,11 @@ class HttpFront(asyncio.Protocol):
     def _write(self, reply: bytes) -> None:
         if not self._transport.is_closing():
             self._transport.write(reply)
+
+
+def first_number(tensor: bytes) -> int:
+    """Return the first number of a binary tensor, without its fraction; -1 where there is none."""
+    return int(struct.unpack_from("<f", tensor)[0]) if len(tensor) >= 4 else -1
 
 
 def inference_reply(samples: int) -> bytes:

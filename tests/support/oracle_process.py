@@ -30,17 +30,20 @@ class Seen:
     """When it was written; 0: never."""
     samples: Integers
     connection: Integers
+    number: Integers
+    """The first of the numbers that it sent."""
 
     def __len__(self) -> int:
         return len(self.received)
 
-    def __getitem__(self, part: slice) -> "Seen":
+    def __getitem__(self, part: slice | Integers) -> "Seen":
         return Seen(
             self.received[part],
             self.due[part],
             self.sent[part],
             self.samples[part],
             self.connection[part],
+            self.number[part],
         )
 
     @property

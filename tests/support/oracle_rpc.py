@@ -10,7 +10,7 @@ from tritonclient.grpc import (  # type: ignore[import-untyped]  # has no types
 )
 
 from support.oracle import MODEL, WIDTH
-from support.oracle_http import DOCUMENTS, Take
+from support.oracle_http import DOCUMENTS, Asked, Take, first_number
 
 
 async def grpc_front(take: Take) -> tuple[Any, int]:
@@ -49,7 +49,8 @@ class _Servicer(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore[
                 leaves.set_result(None)
 
         connection = int(context.peer().rpartition(":")[2])
-        self._take(samples, connection, leave)
+        number = first_number(request.raw_input_contents[0])
+        self._take(Asked(samples, connection, number), leave)
         await leaves
         response = service_pb2.ModelInferResponse(model_name=MODEL)
         response.outputs.add(name="y", datatype="FP32", shape=[samples, WIDTH])

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from support.oracle_http import HttpFront
+from support.oracle_http import Asked, HttpFront
 from support.oracle_rpc import grpc_front
 
 SECOND_NS = 1_000_000_000
@@ -35,6 +35,8 @@ class Seen:
     samples: list[int] = field(default_factory=list)
     connection: list[int] = field(default_factory=list)
     """On which connection it came."""
+    number: list[int] = field(default_factory=list)
+    """The first of the numbers that it sent."""
 
 
 @dataclass(slots=True)
@@ -52,7 +54,7 @@ class Oracle:
     _last_departure: int = 0
     _stalled_until: int = 0
 
-    def take(self, samples: int, connection: int, reply: Callable[[], None]) -> None:
+    def take(self, asked: Asked, reply: Callable[[], None]) -> None:
         """Write down an inference, and call `reply` when the law says so."""
         received = time.monotonic_ns()
         seen = self.seen
@@ -61,8 +63,9 @@ class Oracle:
         seen.received.append(received)
         seen.due.append(due)
         seen.sent.append(0)
-        seen.samples.append(samples)
-        seen.connection.append(connection)
+        seen.samples.append(asked.samples)
+        seen.connection.append(asked.connection)
+        seen.number.append(asked.number)
 
         def leave() -> None:
             now = time.monotonic_ns()
@@ -106,6 +109,7 @@ class Oracle:
             "sent": seen.sent,
             "samples": seen.samples,
             "connection": seen.connection,
+            "number": seen.number,
         }
 
 
