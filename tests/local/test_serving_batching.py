@@ -22,6 +22,7 @@ from tritonclient.utils import (  # type: ignore[import-untyped]  # ships no typ
     np_to_triton_dtype,
 )
 
+from inferometer_models import zoo
 from support import onnx_models
 from support.serving_process import (
     DEADLINE_SECONDS,
@@ -273,3 +274,24 @@ def test_what_waits_for_company_is_answered_as_the_server_ends(tmp_path: Path) -
         server.signal(signal.SIGTERM)
         np.testing.assert_array_equal(answer.result(DEADLINE_SECONDS).as_numpy("y"), array)
         assert server.exit_code() == 0
+
+
+def test_joined_answers_are_those_of_single_requests(tmp_path: Path) -> None:
+    """A zoo model answers joined requests as it answers each alone, within rounding."""
+    path = tmp_path / "m.onnx"
+    path.write_bytes(zoo.read_onnx("classification/squeezenet1_1"))
+    random = np.random.default_rng(1)
+    arrays = [random.random((1, 3, 224, 224), np.float32) for _ in range(4)]
+    with serving(path) as server:
+        alone = [_infer(server, "http", array, name="input") for array in arrays]
+    with serving(path, "--max-batch-size", "4", *FOREVER) as server, ThreadPoolExecutor(4) as pool:
+        answers = [
+            pool.submit(_infer, server, ("http", "grpc")[at % 2], array, name="input")
+            for at, array in enumerate(arrays)
+        ]
+        joined = [answer.result(DEADLINE_SECONDS) for answer in answers]
+        assert _told(server)["execution_count"] == 1
+    for single, one in zip(alone, joined, strict=True):
+        np.testing.assert_allclose(
+            one.as_numpy("output"), single.as_numpy("output"), rtol=1e-4, atol=1e-5
+        )
