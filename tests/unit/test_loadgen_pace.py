@@ -78,6 +78,35 @@ def test_only_the_last_time_counts(made: Pacers) -> None:
 
 
 @BOTH
+def test_a_pacer_that_is_armed_anew_when_it_has_expired_holds_nothing_up(made: Pacers) -> None:
+    """What was about to come for the old time does not wait for the new one."""
+
+    async def held_up() -> tuple[int, int]:
+        loop = asyncio.get_running_loop()
+        woken_ns: list[int] = []
+        turned_ns: list[int] = []
+
+        def wake() -> None:
+            woken_ns.append(time.monotonic_ns())
+            pacer.close()
+
+        pacer = made(loop, wake)
+        first = time.monotonic_ns() + 1_000_000
+        pacer.arm(first)
+        while time.monotonic_ns() < first + 1_000_000:
+            pass
+        due = time.monotonic_ns() + 500_000_000
+        pacer.arm(due)
+        loop.call_soon(lambda: loop.call_soon(lambda: turned_ns.append(time.monotonic_ns())))
+        await asyncio.sleep(0.6)
+        return woken_ns[0] - due, due - turned_ns[0]
+
+    late, early = uvloop.run(held_up())
+    assert late >= 0
+    assert early > 0
+
+
+@BOTH
 def test_a_closed_pacer_wakes_nobody(made: Pacers) -> None:
     """After close nothing comes, even if it was about to."""
 

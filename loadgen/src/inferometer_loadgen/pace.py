@@ -103,6 +103,8 @@ class TimerPacer:
 
     def _on_timer(self) -> None:
         at_ns = self._at_ns
+        if at_ns - time.monotonic_ns() > self._lead_ns:
+            return  # it was armed anew in the very turn in which it had expired
         while time.monotonic_ns() < at_ns:
             pass
         self._wake()
