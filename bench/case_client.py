@@ -144,9 +144,10 @@ CLIENT_OPEN = _case(
     "What a request costs the client: Poisson arrivals, a tiny model",
     """\
 User and system time of the client for each request, where each request costs a wake-up of its own:
-Inferometer's scenario `server`, and perf_analyzer's request rate with its own default, asynchronous
-calls. *Answered of what was due*: of ours what was answered of the window's schedule, of
-perf_analyzer its throughput by the rate asked for, since it does not tell its schedule.""",
+Inferometer's scenario `server`, and perf_analyzer's request rate with its own default, four threads
+that wait for their replies (its asynchronous calls cost more, and now and then do not end).
+*Answered of what was due*: of ours what was answered of the window's schedule, of perf_analyzer its
+throughput by the rate asked for, since it does not tell its schedule.""",
     [
         contest
         for protocol in ("HTTP", "GRPC")

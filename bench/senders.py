@@ -88,12 +88,11 @@ def perf_closed(protocol: Protocol, share: int = CLIENTS, measurand: Measurand =
 
 
 def perf_open(protocol: Protocol, per_second: int) -> Sender:
-    """Return perf_analyzer with Poisson arrivals, asynchronous as is its own default."""
+    """Return perf_analyzer with Poisson arrivals and its own default, four threads that wait."""
 
     def send(place: Place, server: Server) -> Figures:
-        asked = Asked(
-            _port(server, protocol), Rate(per_second), protocol, seconds=place.turn_seconds
-        )
+        rate = Rate(per_second, is_async=False)
+        asked = Asked(_port(server, protocol), rate, protocol, seconds=place.turn_seconds)
         figures = _perf(place, asked)
         return {**figures, KEPT: figures[RATE] / per_second}
 
