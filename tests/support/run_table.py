@@ -204,6 +204,31 @@ BROKEN_RULES = (
     ),
     Row("the least above the most", a_run(validity={"minDurationSeconds": 601}), "spec.validity"),
     Row(
+        "MLPerf's rules without a bound",
+        a_run(
+            validity={"rules": "MLPerf"},
+            scenarios=[{"name": "s", "server": {"targetQps": 1}}],
+        ),
+        "spec",
+    ),
+    Row(
+        "MLPerf's rules for a P90",
+        a_run(
+            validity={"rules": "MLPerf"},
+            scenarios=[
+                {
+                    "name": "s",
+                    "server": {
+                        "targetQps": 1,
+                        "latencyBoundMicroseconds": 1,
+                        "percentile": "P90",
+                    },
+                }
+            ],
+        ),
+        "spec",
+    ),
+    Row(
         "MLPerf's rules in less than its duration",
         a_run(validity={"rules": "MLPerf", "maxDurationSeconds": 599}),
         "spec.validity",

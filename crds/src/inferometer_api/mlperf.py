@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 DURATION_SECONDS = 600
 """Every scenario is measured at least so long."""
+SERVER_PERCENTILE = 99.0
+"""The percentile of `server` that must keep the bound, at least."""
 
 
 @dataclass(frozen=True, slots=True)

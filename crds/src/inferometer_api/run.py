@@ -4,11 +4,12 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
+from inferometer_api import mlperf
 from inferometer_api.document import DnsSubdomain, Document, Integer, Integral, NullsAbsent
 from inferometer_api.load import Load
 from inferometer_api.model import ModelSource
 from inferometer_api.rules import Rule, Unique, same_order
-from inferometer_api.scenario import Scenario, Validity
+from inferometer_api.scenario import Scenario, Validity, percentile_value
 from inferometer_api.server import Server
 from inferometer_api.status import RunStatus
 
@@ -37,6 +38,16 @@ a look when the run Failed), or Never."""
 
     ttl_seconds_after_finished: Annotated[int, Field(ge=0, le=2**31 - 1), Integral] = 86_400
     """Seconds after which the finished run itself is deleted."""
+
+
+def _is_mlperfs(spec: "RunSpec") -> bool:
+    """Tell whether every `server` scenario is MLPerf's, where its rules are asked for."""
+    return spec.validity.rules != "MLPerf" or all(
+        each.server.latency_bound_microseconds is not None
+        and percentile_value(each.server.percentile) >= mlperf.SERVER_PERCENTILE
+        for each in spec.scenarios
+        if each.server is not None
+    )
 
 
 def _fits_max_batch(spec: "RunSpec") -> bool:
@@ -119,6 +130,14 @@ resumes."""
             message="no scenario may send more samples in a request than server.batching."
             "maxBatchSize: raise it or lower the batch size",
             holds=_fits_max_batch,
+        ),
+        Rule(
+            cel="self.validity.rules != 'MLPerf' || self.scenarios.all(s, !has(s.server) || "
+            "(has(s.server.latencyBoundMicroseconds) && s.server.percentile.startsWith('P99')))",
+            message="MLPerf's server scenario has a latency bound for its P99 (or P99.9): set "
+            "latencyBoundMicroseconds, or rules Default",
+            holds=_is_mlperfs,
+            field="validity.rules",
         ),
         *map(
             _immutable,
