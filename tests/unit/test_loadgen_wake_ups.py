@@ -2,10 +2,12 @@
 
 import asyncio
 import time
+from pathlib import Path
 
 import pytest
 
 from inferometer_loadgen import wake_ups
+from inferometer_loadgen.client import OwnProcess
 from inferometer_loadgen.wake_ups import PERIOD_NS, WakeUps
 
 PERIODS = 5
@@ -34,6 +36,25 @@ def test_what_was_slept_through_counts_each(monkeypatch: pytest.MonkeyPatch) -> 
     """Not one late wake-up is seen but as many as were due: the median is late as well."""
     monkeypatch.setattr(wake_ups, "PERCENTILE", 50.0)
     assert (kept_busy() or 0) >= (PERIODS // 2 - 1) * PERIOD_NS
+
+
+def test_a_client_that_begins_anew_leaves_no_timer() -> None:
+    """However often it begins, it has one timer, and none once it has told its facts."""
+
+    def descriptors() -> int:
+        return len(list(Path("/proc/self/fd").iterdir()))
+
+    async def run() -> tuple[int, ...]:
+        client = OwnProcess(wakes=True)
+        before = descriptors()
+        client.begin()
+        begun = descriptors() - before
+        client.begin()
+        again = descriptors() - before
+        client.facts()
+        return begun, again, descriptors() - before
+
+    assert asyncio.run(run()) == (1, 1, 0)
 
 
 def test_a_watch_that_ends_at_once_knows_nothing() -> None:

@@ -48,6 +48,8 @@ class OwnProcess:
         self._watch.begin()
         if self._wake_ups is not None:
             self._wake_ups.end()
+        if self._wake_ups is not None:
+            self._wake_ups.end()
         self._wake_ups = WakeUps() if self._wakes else None
         self._begin = time.process_time()
 
