@@ -85,20 +85,31 @@ def test_a_pacer_that_is_armed_anew_when_it_has_expired_holds_nothing_up(made: P
         loop = asyncio.get_running_loop()
         woken_ns: list[int] = []
         turned_ns: list[int] = []
+        due = time.monotonic_ns() + 500_000_000
 
         def wake() -> None:
             woken_ns.append(time.monotonic_ns())
             pacer.close()
 
+        def arm_anew() -> None:
+            ours.recv(1)
+            pacer.arm(due)
+            loop.call_soon(lambda: turned_ns.append(time.monotonic_ns()))
+
         pacer = made(loop, wake)
-        first = time.monotonic_ns() + 1_000_000
-        pacer.arm(first)
-        while time.monotonic_ns() < first + 1_000_000:
-            pass
-        due = time.monotonic_ns() + 500_000_000
-        pacer.arm(due)
-        loop.call_soon(lambda: loop.call_soon(lambda: turned_ns.append(time.monotonic_ns())))
-        await asyncio.sleep(0.6)
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            ours.setblocking(False)
+            loop.add_reader(ours, arm_anew)
+            await asyncio.sleep(0)
+            # What is read first became readable first: the socket, then the timer.
+            theirs.send(b"x")
+            first = time.monotonic_ns() + 500_000
+            pacer.arm(first)
+            while time.monotonic_ns() < first + 500_000:
+                pass
+            await asyncio.sleep(0.7)
+            loop.remove_reader(ours)
         return woken_ns[0] - due, due - turned_ns[0]
 
     late, early = uvloop.run(held_up())
