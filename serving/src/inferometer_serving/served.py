@@ -110,12 +110,23 @@ class Served:
 
     def compute_now(self, ask: Ask[T]) -> T:
         """Return the answer, computed in the event loop. Raises what went wrong."""
-        execution = self._inline.compute_alone(ask)
-        self._accounts.metrics.queue_seconds.observe_none()
-        self._count(execution, monotonic_ns())
-        answer: T = execution.answers[0]
-        if isinstance(answer, Exception):
-            raise answer
+        # The same as for an instance, step by step: a tiny inference is over sooner than those.
+        started_ns = monotonic_ns()
+        try:
+            results = self._inline.run(ask.output_names, ask.inputs)
+            computed_ns = monotonic_ns()
+            metrics = self._accounts.metrics
+            metrics.compute_seconds.observe((computed_ns - started_ns) / 1e9)
+            metrics.batches[ask.samples] += 1
+            metrics.joined[1] += 1
+            answer = ask.write(results)
+        except Exception:
+            self.refused(ask.protocol, ask.began_ns)
+            raise
+        written_ns = monotonic_ns()
+        metrics.queue_seconds.observe_none()
+        metrics.request_seconds[ask.protocol].observe((written_ns - ask.began_ns) / 1e9)
+        self._accounts.statistics.computed_now(ask, started_ns, computed_ns, written_ns)
         return answer
 
     def put(self, ask: Ask[Any]) -> None:

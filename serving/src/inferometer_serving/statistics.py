@@ -7,6 +7,7 @@ import time
 from collections import defaultdict
 from typing import Any
 
+from inferometer_serving.infer.ask import Ask
 from inferometer_serving.model.engine import Execution
 
 
@@ -39,6 +40,12 @@ class _Parts:
         self.infer = Duration()
         self.output = Duration()
 
+    def add(self, input_ns: int, infer_ns: int, output_ns: int) -> None:
+        """Count each of them once."""
+        self.input.add(input_ns)
+        self.infer.add(infer_ns)
+        self.output.add(output_ns)
+
     def told(self) -> dict[str, dict[str, int]]:
         return {
             "compute_input": self.input.told(),
@@ -64,26 +71,35 @@ class Statistics:
         """Count a request that ended in an error `ns` after its last byte."""
         self._fail.add(ns)
 
+    def computed_now(
+        self, ask: Ask[Any], started_ns: int, computed_ns: int, written_ns: int
+    ) -> None:
+        """Count a run of the model for one request that waited for nothing."""
+        self._success.add(written_ns - ask.began_ns)
+        self._queue.add(0)
+        self._parts.add(ask.read_ns, computed_ns - started_ns, written_ns - computed_ns)
+        self._batches[ask.samples].add(0, computed_ns - started_ns, written_ns - computed_ns)
+        self._inferences += ask.samples
+        self._executions += 1
+        self._last_ms = time.time_ns() // 1_000_000
+
     def executed(self, execution: Execution, now_ns: int) -> None:
         """Count a run of the model and the requests that it answered."""
+        joining_ns = execution.joined_ns - execution.started_ns
+        infer_ns = execution.computed_ns - execution.joined_ns
+        output_ns = execution.written_ns - execution.computed_ns
         for ask, answer in zip(execution.asks, execution.answers, strict=True):
             if isinstance(answer, Exception):
                 self._fail.add(now_ns - ask.began_ns)
                 continue
             self._success.add(now_ns - ask.began_ns)
             self._queue.add(execution.started_ns - ask.waits_since_ns)
-            joining_ns = execution.joined_ns - execution.started_ns
-            self._parts.input.add(ask.read_ns + joining_ns)
-            self._parts.infer.add(execution.computed_ns - execution.joined_ns)
-            self._parts.output.add(execution.written_ns - execution.computed_ns)
+            self._parts.add(ask.read_ns + joining_ns, infer_ns, output_ns)
             self._inferences += ask.samples
         if execution.is_computed:
             self._executions += 1
             self._last_ms = time.time_ns() // 1_000_000
-            parts = self._batches[execution.samples]
-            parts.input.add(execution.joined_ns - execution.started_ns)
-            parts.infer.add(execution.computed_ns - execution.joined_ns)
-            parts.output.add(execution.written_ns - execution.computed_ns)
+            self._batches[execution.samples].add(joining_ns, infer_ns, output_ns)
 
     def told(self, model_name: str, model_version: str) -> dict[str, Any]:
         """Return the figures as the protocol writes them."""

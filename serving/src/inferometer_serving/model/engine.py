@@ -54,9 +54,12 @@ class Engine:
             structlog.get_logger().info("batch fell apart", requests=len(asks), error=repr(error))
             return [self._alone(each) for each in asks]
 
-    def compute_alone(self, ask: Ask[Any]) -> Execution:
-        """Return what came of one request."""
-        return self._alone(ask)
+    def run(self, output_names: list[str], inputs: dict[str, Array]) -> list[Array]:
+        """Return the outputs. Raises RequestRefusedError where the model cannot compute them."""
+        try:
+            return self._run(output_names, inputs)
+        except Exception as error:
+            raise _failure(error) from error
 
     def _together(self, asks: Sequence[Ask[Any]]) -> Execution:
         started_ns = monotonic_ns()
