@@ -38,6 +38,7 @@ class _Host:
 
 
 _NULL = _Host("null server", null_server, require_null_server)
+_PROXIED = _Host("as behind Envoy", partial(null_server, proxied=True), require_null_server)
 _OURS = _Host("our server", inferometer_server)
 _TRITON = _Host("Triton", lambda place, _: triton_server(place), require_triton)
 
@@ -51,6 +52,13 @@ class _Contest:
     peer: Sender
     figure: str = COST
     goal: Goal = ()
+    peer_host: _Host | None = None
+    """Where the peer sends to another server."""
+
+    @property
+    def pairs(self) -> tuple[tuple[_Host, Sender], tuple[_Host, Sender]]:
+        """Who sends to whom."""
+        return (self.host, self.ours), (self.peer_host or self.host, self.peer)
 
     @property
     def row(self) -> Row:
@@ -58,7 +66,7 @@ class _Contest:
         at = f"{self.ours.name.removeprefix('Inferometer, ')}, {self.host.name}"
         what = at if self.figure == COST else f"{at}: {self.figure}"
         unit = _MICROSECONDS if self.figure == COST else _PERCENT
-        ours, peer = (_side(self.host, each) for each in (self.ours, self.peer))
+        ours, peer = (_side(*each) for each in self.pairs)
         return Row(what, Source(ours, self.figure), unit, Source(peer, self.figure), self.goal)
 
 
@@ -76,11 +84,7 @@ def _contests(
 def _case(
     name: str, title: str, text: str, contests: list[_Contest], measurand: Measurand = TINY
 ) -> Case:
-    sent = {
-        _side(contest.host, sender): (contest.host, sender)
-        for contest in contests
-        for sender in (contest.ours, contest.peer)
-    }
+    sent = {_side(*pair): pair for contest in contests for pair in contest.pairs}
 
     @contextmanager
     def stage(place: Place, sides: frozenset[str]) -> Iterator[Mapping[str, Turn]]:
@@ -192,4 +196,17 @@ into an array.""",
     ],
 )
 
-CLIENT_CASES = (CLIENT_CLOSED, CLIENT_OPEN, CLIENT_LARGE, CLIENT_PYTHON)
+CLIENT_PROXIED = _case(
+    "client-proxied",
+    "What a request costs the client behind a proxy",
+    f"""\
+{_WHAT} Both times the null server answers; one of them as if Envoy stood before it, with `server`,
+`date`, `x-request-id` and `x-envoy-upstream-service-time` in each reply, so that no two replies
+have the same header block and nothing that was read before helps.""",
+    [
+        _Contest(_PROXIED, ours, ours, COST, (Bound("ratio", "at most", 2),), _NULL)
+        for ours in (_HTTP, _ONE_BY_EIGHT)
+    ],
+)
+
+CLIENT_CASES = (CLIENT_CLOSED, CLIENT_OPEN, CLIENT_LARGE, CLIENT_PYTHON, CLIENT_PROXIED)

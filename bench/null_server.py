@@ -52,11 +52,14 @@ def require_null_server() -> None:
 
 
 @contextmanager
-def null_server(place: Place, measurand: Measurand) -> Iterator[Server]:
-    """Run both null servers in one process on the server's core."""
+def null_server(place: Place, measurand: Measurand, *, proxied: bool = False) -> Iterator[Server]:
+    """Run both null servers in one process on the server's core.
+
+    `proxied`: each reply has the headers that Envoy adds, of which some are new in each.
+    """
     file = place.folder / f"null-{measurand.name}.json"
     file.write_text(json.dumps(_replies(measurand)), encoding="utf-8")
-    command = [str(_binary()), str(file)]
+    command = [str(_binary()), str(file), *(["proxied"] if proxied else [])]
     with started("null server", command, core=place.server_core, folder=place.folder) as process:
         ports = process.read()
         yield Server(process, ports["httpPort"], ports["grpcPort"])

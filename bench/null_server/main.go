@@ -1,10 +1,11 @@
 // Command null_server answers the Open Inference Protocol with replies that were made before.
 //
-//	null_server REPLIES.json
+//	null_server REPLIES.json [proxied]
 //
 // The file names, for each path of HTTP and each full method of gRPC, the bytes of the one reply.
 // Nothing of a request is read but its id, which comes back: so net/http and grpc-go are as fast
-// here as they can be. It says its ports on standard output and ends with standard input.
+// here as they can be. It says its ports on standard output and ends with standard input. With the
+// word proxied each reply has the headers that Envoy adds, some of them never twice the same.
 package main
 
 import (
@@ -38,9 +39,10 @@ type HTTPReply struct {
 
 func main() {
 	log.SetFlags(0)
-	if len(os.Args) != 2 {
-		log.Fatal("null_server takes one file of replies.")
+	if len(os.Args) < 2 || len(os.Args) > 3 || (len(os.Args) == 3 && os.Args[2] != "proxied") {
+		log.Fatal("null_server takes one file of replies, and perhaps the word proxied.")
 	}
+	proxied := len(os.Args) == 3
 	text, err := os.ReadFile(os.Args[1])
 	if err != nil {
 		log.Fatal(err)
@@ -50,8 +52,8 @@ func main() {
 		log.Fatalf("%s holds no replies: %v", os.Args[1], err)
 	}
 	web, calls := listen(), listen()
-	go func() { log.Fatal(http.Serve(web, httpHandler(replies.HTTP))) }()
-	go func() { log.Fatal(grpcServer(replies.GRPC).Serve(calls)) }()
+	go func() { log.Fatal(http.Serve(web, httpHandler(replies.HTTP, proxied))) }()
+	go func() { log.Fatal(grpcServer(replies.GRPC, proxied).Serve(calls)) }()
 	fmt.Printf("{\"httpPort\": %d, \"grpcPort\": %d}\n", port(web), port(calls))
 	_, _ = io.Copy(io.Discard, os.Stdin)
 }
@@ -66,7 +68,7 @@ func listen() net.Listener {
 
 func port(listener net.Listener) int { return listener.Addr().(*net.TCPAddr).Port }
 
-func httpHandler(replies map[string]HTTPReply) http.Handler {
+func httpHandler(replies map[string]HTTPReply, proxied bool) http.Handler {
 	return http.HandlerFunc(func(writer http.ResponseWriter, request *http.Request) {
 		reply, known := replies[strings.TrimSuffix(request.URL.Path, "/")]
 		if !known {
@@ -79,6 +81,11 @@ func httpHandler(replies map[string]HTTPReply) http.Handler {
 		for name, value := range reply.Headers {
 			headers[name] = []string{value}
 		}
+		if proxied {
+			for name, value := range addedByProxy() {
+				headers.Set(name, value)
+			}
+		}
 		body := reply.Body
 		if len(id) > 0 && headers[jsonLength] != nil {
 			body = slices.Concat(body[:1], id, []byte(","), body[1:])
@@ -90,7 +97,7 @@ func httpHandler(replies map[string]HTTPReply) http.Handler {
 	})
 }
 
-func grpcServer(replies map[string][]byte) *grpc.Server {
+func grpcServer(replies map[string][]byte, proxied bool) *grpc.Server {
 	server := grpc.NewServer(grpc.ForceServerCodecV2(rawCodec{}), grpc.MaxRecvMsgSize(1<<30))
 	services := map[string]*grpc.ServiceDesc{}
 	for full, reply := range replies {
@@ -98,7 +105,7 @@ func grpcServer(replies map[string][]byte) *grpc.Server {
 		if services[service] == nil {
 			services[service] = &grpc.ServiceDesc{ServiceName: service}
 		}
-		services[service].Methods = append(services[service].Methods, unary(method, reply))
+		services[service].Methods = append(services[service].Methods, unary(method, reply, proxied))
 	}
 	for _, service := range services {
 		server.RegisterService(service, nil)

@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/metadata"
 )
 
 // rawCodec takes messages as the bytes they are; of a request only the id is kept.
@@ -24,13 +25,18 @@ func (rawCodec) Unmarshal(data mem.BufferSlice, message any) error {
 
 func (rawCodec) Name() string { return "proto" }
 
-func unary(method string, reply []byte) grpc.MethodDesc {
+func unary(method string, reply []byte, proxied bool) grpc.MethodDesc {
 	handler := func(
-		_ any, _ context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor,
+		_ any, call context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor,
 	) (any, error) {
 		var id []byte
 		if err := decode(&id); err != nil {
 			return nil, err
+		}
+		if proxied {
+			if err := grpc.SetHeader(call, metadata.New(addedByProxy())); err != nil {
+				return nil, err
+			}
 		}
 		if method != "ModelInfer" || len(id) == 0 {
 			return reply, nil
