@@ -155,6 +155,7 @@ class FleetDriving:
         if hand is None or not hand.is_going:
             return
         hand.fate = fate
+        self._going.discard(worker)
         self.end(End.WORKER_LOST)
         self._go_on(hand)
 

@@ -217,14 +217,16 @@ class Fleet:
         self.lose(worker, f"its process ended ({_ended(code)})")
 
     def _write(self, order: ToMaster) -> None:
-        if self._master is not None and self._master.stdin is not None:
-            self._master.stdin.write(TO_MASTER.dump_json(order) + b"\n")
+        """Tell the master; one that has ended hears nothing, and its end is told by `_listen`."""
+        pipe = None if self._master is None else self._master.stdin
+        if pipe is not None:
+            with contextlib.suppress(OSError, RuntimeError):  # uvloop's for a pipe that is closed
+                pipe.write(TO_MASTER.dump_json(order) + b"\n")
 
     async def _end(self) -> None:
         self._is_ending = True
         processes = [*self._processes, *([] if self._master is None else [self._master])]
-        with contextlib.suppress(OSError):
-            self._write(Quit())
+        self._write(Quit())
         for process in self._processes:
             if process.stdin is not None:
                 process.stdin.close()  # whoever has not come yet hears no master
