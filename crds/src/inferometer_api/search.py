@@ -43,7 +43,7 @@ absent where they do not tell."""
 none."""
     confidence: float | None = None
     """How surely the peak lies within the bracket: 0.95. Absent where the whole probes do not
-bound it, as with fewer than 16 bursts of overshoots."""
+bound it, as with very few bursts of overshoots."""
     step: str | None = None
     """The label of the probe nearest to the peak, by which the search is judged."""
     stopped: Literal["Resolved", "Indistinguishable", "CannotBeMet", "OutOfTime", "EndedEarly"]

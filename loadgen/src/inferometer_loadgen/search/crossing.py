@@ -26,8 +26,8 @@ _REFINEMENTS = 2
 _ALMOST_ZERO = 1e-9
 _FARTHEST_LOG_ODDS = 30.0
 _LEAST_EXPECTED = 0.05
-_BURSTS_OF_ONE_FREEDOM = 2
-LEAST_BURSTS = 16
+_BURSTS_OF_ONE_FREEDOM = 4
+LEAST_BURSTS = 4
 """With fewer bursts of overshoots neither their spread nor, by it, the bounds are known."""
 
 Floats = NDArray[np.float64]

@@ -28,6 +28,9 @@ RESOLUTION = 1.01
 """Ends of the bracket so near to each other need no more probes."""
 FEWEST_WHOLE_PROBES = 10
 """So many tell their own spread; with fewer the bracket would promise too much."""
+FEWEST_SMALL_PROBES = 16
+"""The same, where a probe is beyond the bound with fewer than `MANY_OVERSHOOTS` queries."""
+MANY_OVERSHOOTS = 40
 MOST_WHOLE_PROBES = 24
 _LOCATED = 1.12
 _LOWEST = 1 / 200
@@ -179,7 +182,9 @@ def _next_whole(goal: Goal, place: _Place, counted: Sequence[Counted]) -> Try | 
     if not counted:
         return _try(math.sqrt((place.low_qps or 1) * (place.high_qps or 1)), is_whole=True)
     at = crossing(counted, goal.share)
-    if at is not None and len(counted) >= FEWEST_WHOLE_PROBES:
+    is_small = goal.query_limit * goal.share < MANY_OVERSHOOTS
+    fewest = FEWEST_SMALL_PROBES if is_small else FEWEST_WHOLE_PROBES
+    if at is not None and len(counted) >= fewest:
         ended = _ended(goal, at)
         if ended is not None:
             return ended
