@@ -121,6 +121,10 @@ class Service:
         ended += [each.instances.stop(until - monotonic()) for each in models]
         return all(ended)
 
+    def keeps_connections(self) -> bool:
+        """Say whether a client may send more on a connection."""
+        return self.phase is not Phase.DRAINING
+
     @property
     def is_ready(self) -> bool:
         """Say whether inferences are served."""

@@ -12,7 +12,7 @@ from inferometer_serving.http.infer import Answer, error_answer, read_request
 from inferometer_serving.infer.ask import Ask
 from inferometer_serving.infer.tensors import Raw
 from inferometer_serving.served import Served
-from inferometer_serving.service import Phase, Service
+from inferometer_serving.service import Service
 
 _READ_HERE_UP_TO_BYTES = 16384
 """JSON of this size is read within some 0.1 ms; tensors behind it cost nothing to read."""
@@ -74,10 +74,10 @@ class Inference:
             self._model.instances.drop(self._ask)
 
     def _read(self, body: Raw) -> Ask[Answer]:
-        limit_bytes = self._service.options.max_body_bytes
-        return read_request(
-            self._model, self._head, body, limit_bytes, self._began_ns, self._keeps_alive
-        )
+        service = self._service
+        limit_bytes = service.options.max_body_bytes
+        keeps = service.keeps_connections  # none of ours: what is done must not hold itself alive
+        return read_request(self._model, self._head, body, limit_bytes, self._began_ns, keeps)
 
     def _compute(self, ask: Ask[Answer], answered: Callable[[Answer], None]) -> None:
         def done(answer: Answer | None, error: Exception | None) -> None:
@@ -98,7 +98,5 @@ class Inference:
         return self._failed(error)
 
     def _failed(self, error: Exception) -> Answer:
-        return error_answer(error, keep_alive=self._head.keep_alive and self._keeps_alive())
-
-    def _keeps_alive(self) -> bool:
-        return self._service.phase is not Phase.DRAINING
+        keep_alive = self._head.keep_alive and self._service.keeps_connections()
+        return error_answer(error, keep_alive=keep_alive)
