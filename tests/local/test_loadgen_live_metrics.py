@@ -65,6 +65,7 @@ def showing(plan: LoadPlan, *options: str) -> Iterator[Shown]:
             told = reports(process)
             first = next(told)
             assert isinstance(first, Listening)
+            assert first.metrics_port is not None
             yield Shown(process, told, first.metrics_port)
         finally:
             process.kill()

@@ -33,16 +33,16 @@ def _fill(recorder: Recorder, times: Sequence[int], failures: Sequence[str]) -> 
 
 def _over_the_wire(gained: Gained) -> Gained:
     """Write and read it as the fleet does."""
-    told = Told("measuring", gained, 0, None, 0, 0, 0, 0, 0, 0.0, False, 0.0, 0, end=End.DONE)  # noqa: FBT003 - a word's fields
+    told = Told("measuring", gained, 0, None, 0, 0, 0, 0, 0, 0.0, False, 0.0, 0, end=End.DONE)
     read = WORDS.validate_json(WORDS.dump_json(told))
     assert isinstance(read, Told)
     return read.gained
 
 
 @settings(max_examples=60)
-@given(st.lists(_SECONDS, min_size=1, max_size=4), st.booleans())
+@given(workers=st.lists(_SECONDS, min_size=1, max_size=4), often=st.booleans())
 def test_merged_counts_are_those_of_one_process(
-    workers: list[list[tuple[list[int], list[str]]]], often: bool
+    *, workers: list[list[tuple[list[int], list[str]]]], often: bool
 ) -> None:
     """Histograms, windows, errors and counts are equal, whoever counted and however it was told."""
     one = Recorder(BOUND_NS)
