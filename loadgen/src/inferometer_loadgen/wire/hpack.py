@@ -7,6 +7,7 @@ the same headers again and again, so all but its first request refer to it.
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from inferometer_loadgen.wire import huffman
 
@@ -39,6 +40,8 @@ _INDEXED = 0x80
 _WITH_INDEXING = 0x40
 _SIZE_UPDATE = 0x20
 _HUFFMAN = 0x80
+_NEW_NAME = frozenset((_WITH_INDEXING, 0x00, 0x10))
+"""How a literal begins whose name is none of the table's."""
 _LARGEST_INTEGER = (1 << 31) - 1
 _BY_FIELD = {field: index for index, field in enumerate(STATIC_TABLE, 1)}
 _BY_NAME = {name: index for index, (name, _) in reversed(list(enumerate(STATIC_TABLE, 1)))}
@@ -133,7 +136,10 @@ def _decode(block: bytes, wanted: frozenset[bytes] | None) -> list[Field]:
             if size or fields:
                 raise HpackError(f"A header block sets the table to {size} bytes, 0 are allowed.")
             continue
-        index, position = decode_integer(block, position, 6 if first >= _WITH_INDEXING else 4)
+        if first in _NEW_NAME:
+            index, position = 0, position + 1
+        else:
+            index, position = decode_integer(block, position, 6 if first >= _WITH_INDEXING else 4)
         if index:
             name = _static(index)[0]
         else:
@@ -153,7 +159,9 @@ def _static(index: int) -> Field:
 
 
 def _string_bounds(block: bytes, position: int) -> tuple[int, int]:
-    length, start = decode_integer(block, position, 7)
+    length, start = block[position] & 0x7F, position + 1
+    if length == 0x7F:
+        length, start = decode_integer(block, position, 7)
     if start + length > len(block):
         raise HpackError("A header block ends in the middle of a string.")
     return start, start + length
@@ -162,7 +170,11 @@ def _string_bounds(block: bytes, position: int) -> tuple[int, int]:
 def _read_string(block: bytes, position: int) -> tuple[bytes, int]:
     start, end = _string_bounds(block, position)
     text = block[start:end]
-    return huffman.decode(text) if block[position] & _HUFFMAN else text, end
+    return _unpacked(text) if block[position] & _HUFFMAN else text, end
+
+
+# Names, and the values that matter, are the same in each block; a proxy's new ones are passed over.
+_unpacked = lru_cache(maxsize=256)(huffman.decode)
 
 
 def decode_integer(block: bytes, position: int, prefix_bits: int) -> tuple[int, int]:
