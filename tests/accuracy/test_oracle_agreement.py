@@ -125,7 +125,7 @@ def test_open_loop_latencies_are_the_oracles_and_the_wires(
     at_once = (seen.due == seen.received).sum()
     delayed = len(seen) - int(at_once)
     judged: list[int] = []
-    for rank in (1, 4, int(at_once) // 20, int(at_once) // 8, int(at_once) // 4):
+    for rank in (1, 4, int(at_once) // 20, int(at_once) // 4, int(at_once) // 2):
         cost = int(ours.high[at_once - rank])
         if cost >= APART_NS:
             continue  # it may be a delayed one: the machine was busy
@@ -135,7 +135,7 @@ def test_open_loop_latencies_are_the_oracles_and_the_wires(
         exceptions = rank - 1 + exceptions_beyond(rank, int(at_once), delayed)
         assert above(ours, seen.own + cost, exceptions) == 0, (rank, cost)
         judged.append(cost)
-    assert judged, "A quarter of the queries took 0.1 s on the wire: too busy to be judged."
+    assert judged, "Half of the queries took 0.1 s on the wire: too busy to be judged."
     tell(f"seed {SEED}, {len(seen)} queries, the wire's cost {_microseconds(np.array(judged))}")
 
 

@@ -7,6 +7,7 @@ queries are at most `most`: the k-th smallest latency is at most the (k + except
 `most`.
 """
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from fractions import Fraction
 from math import comb
@@ -88,12 +89,13 @@ def exceptions_beyond(rank: int, judges: int, judged: int) -> int:
     than m exceed it if and only if of the m + rank largest at most rank - 1 are of the judges.
     """
     whole = judges + judged
-    for more in range(judged):
+
+    def is_likely(more: int) -> bool:
         top = more + rank
         fewer = sum(comb(judges, j) * comb(judged, top - j) for j in range(rank))
-        if Fraction(fewer, comb(whole, top)) < _UNLIKELY:
-            return more
-    return judged
+        return Fraction(fewer, comb(whole, top)) >= _UNLIKELY
+
+    return bisect_left(range(judged), True, key=lambda more: not is_likely(more))
 
 
 def nearest_rank(percentile: float, count: int) -> int:
