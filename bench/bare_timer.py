@@ -13,7 +13,7 @@ import time
 
 import numpy as np
 
-from inferometer_loadgen.schedule import Stream, arrivals
+from inferometer_loadgen.schedule.arrivals import Stream, arrivals
 
 _ABSOLUTE = 1
 _libc = ctypes.CDLL(None)

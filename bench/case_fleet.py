@@ -18,11 +18,11 @@ from bench.processes import BenchError, cpu_seconds_of, started
 from bench.servers import Server
 
 from inferometer_api.plan import LoadPlan, PlannedFleet
-from inferometer_loadgen.control import Described
 from inferometer_loadgen.fleet.crew import FleetCrew
 from inferometer_loadgen.fleet.driving import FleetDriving
 from inferometer_loadgen.fleet.fleet import Fleet
-from inferometer_loadgen.steps import End, Open, Steady, StepPlan
+from inferometer_loadgen.schedule.steps import End, Open, Steady, StepPlan
+from inferometer_loadgen.server.control import Described
 from support.load_runs import a_plan
 
 SIZES = (10, 100, 300, 1000)

@@ -22,7 +22,7 @@ import uvloop
 from bench.model_files import MEASURANDS, Measurand, Protocol
 from bench.traffic import expectation, request_of, target_of
 
-from inferometer_loadgen.replies import EVERY
+from inferometer_loadgen.requests.replies import EVERY
 from inferometer_loadgen.wire import Connection, EncodedRequest, Failure, Reply
 from inferometer_loadgen.wire.connection import open_connection, prepare
 

@@ -37,8 +37,8 @@ from inferometer_loadgen.fleet.words import (
     Told,
     Word,
 )
-from inferometer_loadgen.recorder import Recorder
-from inferometer_loadgen.steps import End
+from inferometer_loadgen.record.recorder import Recorder
+from inferometer_loadgen.schedule.steps import End
 
 QUERIES_A_SECOND = 500
 """Of each worker."""

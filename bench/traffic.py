@@ -5,8 +5,8 @@ import socket
 from bench.model_files import Measurand, Protocol
 from bench.processes import BenchError
 
-from inferometer_loadgen.encode import Encoder
-from inferometer_loadgen.replies import Expectation
+from inferometer_loadgen.requests.encode import Encoder
+from inferometer_loadgen.requests.replies import Expectation
 from inferometer_loadgen.wire import EncodedRequest, Target
 from inferometer_loadgen.wire.connection import prepare
 

@@ -7,9 +7,9 @@ from math import log
 import numpy as np
 import pytest
 
-from inferometer_loadgen.record import PERCENTILES, Histogram
+from inferometer_loadgen.record.histogram import PERCENTILES, Histogram
+from inferometer_loadgen.record.order_statistics import confidence_ranks, rank_of
 from inferometer_loadgen.search.repeats import figure_of
-from inferometer_loadgen.statistics import confidence_ranks, rank_of
 from support.drills import A_STEP, Drill
 from support.queues import Queue, Seconds, known_mean_seconds, sojourns
 from support.simulated import Answer

@@ -13,7 +13,7 @@ import pytest
 
 from inferometer_api.plan import LoadPlan, Measured, Progress, Report
 from inferometer_api.result import ScenarioResult
-from inferometer_loadgen.schedule import Poisson, Stream, generator
+from inferometer_loadgen.schedule.arrivals import Poisson, Stream, generator
 from support.hostile import a_group, spinning
 from support.load_runs import LoadRun, a_plan, finished, measure, reports, started
 from support.oracle import Oracle, fixed, serving, stalling

@@ -9,7 +9,7 @@ import pytest
 from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped]  # has no types
 
 from inferometer_api.result import ScenarioResult, Step
-from inferometer_loadgen.schedule import Poisson, Stream, generator
+from inferometer_loadgen.schedule.arrivals import Poisson, Stream, generator
 from support.load_runs import LoadRun, a_plan, measure
 from support.oracle import Fault, Oracle, exponential, fixed, serving, stalling
 

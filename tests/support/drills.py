@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from inferometer_loadgen.drive import ClosedLoop, Driver, OpenLoop, Queries, Schedules
-from inferometer_loadgen.recorder import Recorder, Tallied
-from inferometer_loadgen.schedule import Constant, Poisson, Stream, generator
-from inferometer_loadgen.steps import WHOLE, Closed, End, Share, StepPlan
+from inferometer_loadgen.record.recorder import Recorder, Tallied
+from inferometer_loadgen.schedule.arrivals import Constant, Poisson, Stream, generator
+from inferometer_loadgen.schedule.steps import WHOLE, Closed, End, Share, StepPlan
 from inferometer_loadgen.wire import Failure, FailureKind, Prepared, Reply
 from support.simulated import (
     SECOND,

@@ -13,8 +13,8 @@ from typing import Any
 from typing_extensions import override
 
 from inferometer_loadgen.drive import ClosedLoop, Queries
-from inferometer_loadgen.recorder import Recorder, Tallied
-from inferometer_loadgen.steps import Closed, End
+from inferometer_loadgen.record.recorder import Recorder, Tallied
+from inferometer_loadgen.schedule.steps import Closed, End
 from inferometer_loadgen.wire import Connection, EncodedRequest, OnCapacity, OnReply, Target
 from inferometer_loadgen.wire.connection import open_connection, prepare
 from support.drills import A_STEP

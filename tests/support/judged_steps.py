@@ -20,7 +20,7 @@ from inferometer_api.result import (
     WorkerShare,
 )
 from inferometer_api.search import Peak, Probe
-from inferometer_loadgen.steps import Closed, End, Judged, Open, Steady, StepPlan
+from inferometer_loadgen.schedule.steps import Closed, End, Judged, Open, Steady, StepPlan
 from inferometer_loadgen.verdict.breaches import Conditions, Measurement
 from inferometer_loadgen.verdict.judge import judge
 

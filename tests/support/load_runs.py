@@ -28,8 +28,8 @@ from inferometer_api.plan import (
 from inferometer_api.result import Environment, Outcome, ScenarioResult
 from inferometer_api.run import BenchmarkRun
 from inferometer_api.search import Repeated
-from inferometer_loadgen.execution import Execution, exit_code
-from inferometer_loadgen.report import Reporter
+from inferometer_loadgen.reporting.report import Reporter
+from inferometer_loadgen.run.execution import Execution, exit_code
 
 COMMAND = (sys.executable, "-m", "inferometer_loadgen")
 _REPORT: TypeAdapter[Report] = TypeAdapter(Report)

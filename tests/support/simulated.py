@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from typing_extensions import override
 
 from inferometer_loadgen.drive import Driver, OpenConnection, Site
-from inferometer_loadgen.steps import End
+from inferometer_loadgen.schedule.steps import End
 from inferometer_loadgen.wire import (
     Connection,
     Failure,

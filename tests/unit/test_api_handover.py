@@ -27,7 +27,7 @@ from inferometer_api.handover import (
 from inferometer_api.plan import Progress
 from inferometer_api.result import Finding, Outcome, ScenarioResult, Verdict
 from inferometer_api.status import ScenarioSummary
-from inferometer_loadgen.schedule import Stream, generator
+from inferometer_loadgen.schedule.arrivals import Stream, generator
 from support.results import a_result
 from support.steps import Load, a_step
 

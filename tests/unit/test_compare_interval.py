@@ -15,7 +15,7 @@ from inferometer_cli.compare.interval import (
     over_repeats,
     student_975,
 )
-from inferometer_loadgen.statistics import confidence_ranks, rank_of
+from inferometer_loadgen.record.order_statistics import confidence_ranks, rank_of
 
 _POSITIVE = st.floats(min_value=1e-3, max_value=1e9)
 

@@ -29,7 +29,7 @@ from inferometer_loadgen.fleet.words import (
     Start,
     Told,
 )
-from inferometer_loadgen.steps import Closed, End, Open, Steady, StepPlan
+from inferometer_loadgen.schedule.steps import Closed, End, Open, Steady, StepPlan
 from inferometer_loadgen.wire import ConnectionFailedError
 
 SECOND = 1_000_000_000
@@ -209,7 +209,7 @@ def test_no_more_workers_than_clients_have_a_part() -> None:
 def test_what_measures_knows_no_locust() -> None:
     """Neither session nor measuring process imports Locust or gevent, which patch the library."""
     code = (
-        "import sys, inferometer_loadgen.session, inferometer_loadgen.fleet.measuring\n"
+        "import sys, inferometer_loadgen.run.session, inferometer_loadgen.fleet.measuring\n"
         "sys.exit(bool({'locust', 'gevent'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

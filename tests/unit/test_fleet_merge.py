@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from inferometer_loadgen.fleet.gains import Gains, MergedRecorder
 from inferometer_loadgen.fleet.words import WORDS, Gained, Told
-from inferometer_loadgen.record import Histogram
-from inferometer_loadgen.recorder import Recorder, Tallied
-from inferometer_loadgen.steps import End
+from inferometer_loadgen.record.histogram import Histogram
+from inferometer_loadgen.record.recorder import Recorder, Tallied
+from inferometer_loadgen.schedule.steps import End
 
 BOUND_NS = 5_000_000
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from inferometer_api.result import ClientFacts
-from inferometer_loadgen.client_watch import ClientWatch, worst
+from inferometer_loadgen.client.watch import ClientWatch, worst
 
 V1 = "31 23 0:28 / /sys/fs/cgroup/cpu rw shared:1 - cgroup cgroup rw,cpu\n"
 V1_IN_A_CONTAINER = "31 23 0:28 /kubepods/pod1/c1 /sys/fs/cgroup/cpu ro - cgroup cgroup rw,cpu\n"

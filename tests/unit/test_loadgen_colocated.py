@@ -3,7 +3,7 @@
 import pytest
 
 from inferometer_api.plan import LoadPlan, PlannedAgent, PlannedServer
-from inferometer_loadgen.servers import Servers
+from inferometer_loadgen.server.servers import Servers
 from support.results import a_run
 
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inferometer_loadgen.replies import gaps
-from inferometer_loadgen.schedule import Stream, generator
-from inferometer_loadgen.steps import End
+from inferometer_loadgen.requests.replies import gaps
+from inferometer_loadgen.schedule.arrivals import Stream, generator
+from inferometer_loadgen.schedule.steps import End
 from support.drills import A_STEP, BAD, CUT, Drill, after
 from support.simulated import (
     MILLISECOND,

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inferometer_loadgen.record import bucket_of
-from inferometer_loadgen.schedule import Stream, generator
-from inferometer_loadgen.steps import Closed, End, Judged, Share
+from inferometer_loadgen.record.histogram import bucket_of
+from inferometer_loadgen.schedule.arrivals import Stream, generator
+from inferometer_loadgen.schedule.steps import Closed, End, Judged, Share
 from support.drills import A_STEP, BAD, CUT, Drill, after
 from support.simulated import MILLISECOND, SECOND, Answer
 

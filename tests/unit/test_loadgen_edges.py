@@ -11,16 +11,16 @@ import uvloop
 
 from inferometer_api.plan import Ended, Progress
 from inferometer_api.result import Outcome
-from inferometer_loadgen.client import OwnProcess
-from inferometer_loadgen.control import Described, Endpoint, endpoint_of
-from inferometer_loadgen.execution import exit_code
-from inferometer_loadgen.inputs import InputRefusedError
-from inferometer_loadgen.node import node, packages
-from inferometer_loadgen.pace import TimerPacer
-from inferometer_loadgen.report import ReaderGoneError, Reporter
-from inferometer_loadgen.surroundings import surroundings
-from inferometer_loadgen.thinned import MOST_ENTRIES
-from inferometer_loadgen.usage import Usage
+from inferometer_loadgen.client.client import OwnProcess
+from inferometer_loadgen.client.node import node, packages
+from inferometer_loadgen.client.pace import TimerPacer
+from inferometer_loadgen.record.thinned import MOST_ENTRIES
+from inferometer_loadgen.reporting.report import ReaderGoneError, Reporter
+from inferometer_loadgen.requests.inputs import InputRefusedError
+from inferometer_loadgen.run.execution import exit_code
+from inferometer_loadgen.run.surroundings import surroundings
+from inferometer_loadgen.run.usage import Usage
+from inferometer_loadgen.server.control import Described, Endpoint, endpoint_of
 from support.load_runs import a_plan
 
 A_PROGRESS = Progress(stage="Measuring", scenario="s")

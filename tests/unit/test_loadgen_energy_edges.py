@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from inferometer_loadgen.steps import End
+from inferometer_loadgen.schedule.steps import End
 from support.drills import A_STEP, Drill, after
 from support.simulated import MILLISECOND, SECOND
 

@@ -14,6 +14,7 @@ from inferometer_api.telemetry import (
     MissingSource,
     TargetReading,
 )
+from inferometer_loadgen.found.summary import Metered, Span, Used, summarize
 from inferometer_loadgen.nodes.energy import Terms
 from inferometer_loadgen.nodes.series import filled, served_cpu_seconds, telemetry_of
 from inferometer_loadgen.nodes.window import (
@@ -26,10 +27,9 @@ from inferometer_loadgen.nodes.window import (
     read_sample,
     window_of,
 )
-from inferometer_loadgen.recorder import Tallied
-from inferometer_loadgen.steps import End, StepPlan
-from inferometer_loadgen.summary import Metered, Span, Used, summarize
-from inferometer_loadgen.thinned import MOST_ENTRIES, Thinned
+from inferometer_loadgen.record.recorder import Tallied
+from inferometer_loadgen.record.thinned import MOST_ENTRIES, Thinned
+from inferometer_loadgen.schedule.steps import End, StepPlan
 from support.energy_windows import POD, SECOND, cpu, sample
 from support.fake_agent import a_sample
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from inferometer_loadgen.headers import read_headers
-from inferometer_loadgen.inputs import InputRefusedError
+from inferometer_loadgen.requests.inputs import InputRefusedError
+from inferometer_loadgen.server.headers import read_headers
 
 SECRET = "s3cr3t"  # noqa: S105 - no secret of anybody's
 

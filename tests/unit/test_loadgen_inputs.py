@@ -16,9 +16,9 @@ from tritonclient.utils import (  # type: ignore[import-untyped]  # has no types
 
 from inferometer_api.load import FileInputs, Inputs, Load, RandomInputs
 from inferometer_api.result import Tensor
-from inferometer_loadgen import pool
-from inferometer_loadgen.encode import Encoder
-from inferometer_loadgen.inputs import (
+from inferometer_loadgen.requests import pool
+from inferometer_loadgen.requests.encode import Encoder
+from inferometer_loadgen.requests.inputs import (
     DTYPES,
     POOL_BYTES,
     FileSource,

@@ -11,8 +11,8 @@ from inferometer_api.metrics_page import step_series
 from inferometer_api.plan import LoadPlan, PlannedAgent, PlannedServer, Progress
 from inferometer_loadgen import drive
 from inferometer_loadgen.drive import Driving
-from inferometer_loadgen.live import MOST_ENDED, Live, LiveStep
-from inferometer_loadgen.recorder import Recorder
+from inferometer_loadgen.record.recorder import Recorder
+from inferometer_loadgen.reporting.live import MOST_ENDED, Live, LiveStep
 from inferometer_loadgen.wire import FailureKind
 from support.exposed import Series, families, samples
 from support.load_runs import a_plan

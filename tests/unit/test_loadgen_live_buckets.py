@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inferometer_api.metrics import LATENCY_BUCKETS, LOAD_LAG
-from inferometer_loadgen.record import Histogram, Integers, counters_from
+from inferometer_loadgen.record.histogram import Histogram, Integers, counters_from
 
 LEAST_NS, MOST_NS = 50_000, 60_000_000_000
 COUNTERS = counters_from(LATENCY_BUCKETS)

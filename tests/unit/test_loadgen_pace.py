@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 import uvloop
 
-from inferometer_loadgen.pace import Pacer, SpinPacer, TimerPacer
+from inferometer_loadgen.client.pace import Pacer, SpinPacer, TimerPacer
 
 Pacers = Callable[[asyncio.AbstractEventLoop, Callable[[], None]], Pacer]
 BOTH = pytest.mark.parametrize("made", [TimerPacer, SpinPacer])

@@ -8,7 +8,7 @@ from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped]  # has n
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inferometer_loadgen.record import (
+from inferometer_loadgen.record.histogram import (
     BUCKETS,
     EMPTY,
     HOUR_NS,
@@ -18,7 +18,7 @@ from inferometer_loadgen.record import (
     bucket_of,
     highest_of,
 )
-from inferometer_loadgen.statistics import confidence_ranks, least_count, rank_of
+from inferometer_loadgen.record.order_statistics import confidence_ranks, least_count, rank_of
 
 TIMES = st.one_of(
     st.integers(0, HOUR_NS),

@@ -12,7 +12,7 @@ from tritonclient.grpc.service_pb2 import (  # type: ignore[import-untyped]  # h
 )
 
 from inferometer_api.result import Tensor
-from inferometer_loadgen.replies import Expectation, data_dependent
+from inferometer_loadgen.requests.replies import Expectation, data_dependent
 from inferometer_loadgen.wire import Reply
 
 Protocol = Literal["HTTP", "GRPC"]

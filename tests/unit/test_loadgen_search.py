@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from inferometer_api.scenario import FindPeak, Validity
 from inferometer_api.search import Peak
+from inferometer_loadgen.schedule.steps import SECOND_NS, Closed, Open, Steady
 from inferometer_loadgen.search.crossing import Counted, crossing
 from inferometer_loadgen.search.goal import Decision, Goal, Seen, decision, goal_of, is_beyond
 from inferometer_loadgen.search.peak import (
@@ -24,7 +25,6 @@ from inferometer_loadgen.search.peak import (
 )
 from inferometer_loadgen.search.steps import goal_asked, step_of
 from inferometer_loadgen.search.student import student_quantile
-from inferometer_loadgen.steps import SECOND_NS, Closed, Open, Steady
 from inferometer_loadgen.verdict.early_stopping import most_overshoots, required_queries
 
 GOAL = goal_of(99.0, 10_000_000, 8192, 60.0)

@@ -8,8 +8,8 @@ from pydantic import TypeAdapter
 
 from inferometer_api.load import Load
 from inferometer_api.scenario import Scenario, Validity
-from inferometer_loadgen.layout import Layout, layout, part_of
-from inferometer_loadgen.steps import (
+from inferometer_loadgen.schedule.layout import Layout, layout, part_of
+from inferometer_loadgen.schedule.steps import (
     SECOND_NS,
     Bursts,
     Closed,

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from inferometer_api.scenario import Scenario, Validity
-from inferometer_loadgen.recorder import Recorder, Tallied
-from inferometer_loadgen.steps import SECOND_NS, Closed, Judged, steps_of
-from inferometer_loadgen.stopping import early_stopping
+from inferometer_loadgen.found.stopping import early_stopping
+from inferometer_loadgen.record.recorder import Recorder, Tallied
+from inferometer_loadgen.schedule.steps import SECOND_NS, Closed, Judged, steps_of
 
 MS = 1_000_000
 

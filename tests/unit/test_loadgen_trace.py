@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from inferometer_loadgen import trace
-from inferometer_loadgen.trace import TraceRefusedError, read_trace
+from inferometer_loadgen.requests import trace
+from inferometer_loadgen.requests.trace import TraceRefusedError, read_trace
 
 
 def a_trace(folder: Path, text: str | bytes) -> Path:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from inferometer_loadgen.steps import End
+from inferometer_loadgen.schedule.steps import End
 from support.drills import CUT, Drill, after
 from support.simulated import MILLISECOND, SECOND
 

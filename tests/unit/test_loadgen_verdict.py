@@ -9,7 +9,7 @@ import pytest
 from inferometer_api.result import (
     Energy,
 )
-from inferometer_loadgen.steps import End
+from inferometer_loadgen.schedule.steps import End
 from inferometer_loadgen.verdict.rules import RULES
 from support.judged_steps import (
     CLOSED,

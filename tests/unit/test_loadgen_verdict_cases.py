@@ -13,7 +13,7 @@ from inferometer_api.result import (
     Step,
     Window,
 )
-from inferometer_loadgen.steps import Bursts, Closed, End, Judged, Open, StepPlan
+from inferometer_loadgen.schedule.steps import Bursts, Closed, End, Judged, Open, StepPlan
 from inferometer_loadgen.verdict.breaches import Conditions, Measurement
 from inferometer_loadgen.verdict.judge import judge
 from inferometer_loadgen.verdict.trend import trend

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from inferometer_loadgen import wake_ups
-from inferometer_loadgen.client import OwnProcess
-from inferometer_loadgen.wake_ups import PERIOD_NS, WakeUps
+from inferometer_loadgen.client import wake_ups
+from inferometer_loadgen.client.client import OwnProcess
+from inferometer_loadgen.client.wake_ups import PERIOD_NS, WakeUps
 
 PERIODS = 5
 

@@ -5,11 +5,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from inferometer_loadgen.found.summary import Metered, Span, Used, late_ns, summarize
 from inferometer_loadgen.nodes.energy import Terms
-from inferometer_loadgen.recorder import Recorder
-from inferometer_loadgen.steps import End, StepPlan
-from inferometer_loadgen.summary import Metered, Span, Used, late_ns, summarize
-from inferometer_loadgen.windows import MOST_WINDOWS, Second, Windows
+from inferometer_loadgen.record.recorder import Recorder
+from inferometer_loadgen.record.windows import MOST_WINDOWS, Second, Windows
+from inferometer_loadgen.schedule.steps import End, StepPlan
 
 SECOND_NS = 1_000_000_000
 A_STEP = StepPlan("batch 4", 4, 0, 10 * SECOND_NS, 60 * SECOND_NS, 10)

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from inferometer_loadgen.steps import End
+from inferometer_loadgen.schedule.steps import End
 from inferometer_loadgen.wire import Target
 from support.fuzzed_servers import QUERIES, drive_at, grpc_server, http_server
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from inferometer_api.credentials import Credentials
 from inferometer_api.run import BenchmarkRun
 from inferometer_cli.exits import RefusedError
-from inferometer_loadgen.headers import read_headers
-from inferometer_loadgen.inputs import InputRefusedError
+from inferometer_loadgen.requests.inputs import InputRefusedError
+from inferometer_loadgen.server.headers import read_headers
 from inferometer_loadgen.wire.tls import TlsFiles, TlsRefusedError, tls_context
 
 

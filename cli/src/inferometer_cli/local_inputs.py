@@ -13,8 +13,8 @@ from inferometer_api.launch import request_batch_sizes
 from inferometer_api.result import Tensor
 from inferometer_api.run import BenchmarkRun
 from inferometer_cli.exits import RefusedError
-from inferometer_loadgen.inputs import FileSource, InputRefusedError, fit_shapes, read_npz
-from inferometer_loadgen.trace import read_trace
+from inferometer_loadgen.requests.inputs import FileSource, InputRefusedError, fit_shapes, read_npz
+from inferometer_loadgen.requests.trace import read_trace
 from inferometer_serving.errors import ModelRefusedError
 from inferometer_serving.fetch.model import local_path
 

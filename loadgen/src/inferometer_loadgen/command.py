@@ -12,10 +12,10 @@ from pydantic import ValidationError
 from inferometer_api.launch import POD_INDEX_VARIABLE, worker_command
 from inferometer_api.plan import Ended, LoadPlan
 from inferometer_api.result import Outcome
-from inferometer_loadgen.execution import exit_code
 from inferometer_loadgen.local import MetricsAt, carry_out_locally
 from inferometer_loadgen.pod.serve import Handover, carry_out_in_pod
-from inferometer_loadgen.report import ReaderGoneError, Reporter
+from inferometer_loadgen.reporting.report import ReaderGoneError, Reporter
+from inferometer_loadgen.run.execution import exit_code
 
 _TERMINATION_LOG = Path("/dev/termination-log")
 _HIGHEST_PORT = 65_535

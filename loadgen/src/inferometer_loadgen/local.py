@@ -7,9 +7,9 @@ from aiohttp import web
 
 from inferometer_api.plan import Ended, Listening, LoadPlan
 from inferometer_api.result import Outcome
-from inferometer_loadgen.answering import Answering, metrics_answer, sentence
-from inferometer_loadgen.execution import Execution
-from inferometer_loadgen.report import Reporter
+from inferometer_loadgen.reporting.answering import Answering, metrics_answer, sentence
+from inferometer_loadgen.reporting.report import Reporter
+from inferometer_loadgen.run.execution import Execution
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from typing_extensions import override
 
 from inferometer_loadgen.drive.contract import Progress, Queries, Site
 from inferometer_loadgen.drive.driver import NEVER, Driver
-from inferometer_loadgen.recorder import Recorder
-from inferometer_loadgen.steps import Closed, End, StepPlan
+from inferometer_loadgen.record.recorder import Recorder
+from inferometer_loadgen.schedule.steps import Closed, End, StepPlan
 from inferometer_loadgen.wire import Failure
 
 

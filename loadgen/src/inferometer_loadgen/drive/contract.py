@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from inferometer_api.result import WorkerShare
-from inferometer_loadgen.client import Client
-from inferometer_loadgen.pace import Clock, Pacer
-from inferometer_loadgen.recorder import Recorder
-from inferometer_loadgen.steps import End
+from inferometer_loadgen.client.client import Client
+from inferometer_loadgen.client.pace import Clock, Pacer
+from inferometer_loadgen.record.recorder import Recorder
+from inferometer_loadgen.schedule.steps import End
 from inferometer_loadgen.wire import Connection, OnCapacity, OnReply, Prepared, Reply
 
 

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import cycle
 
 from inferometer_api.result import WorkerShare
-from inferometer_loadgen.client import Client, OwnProcess
+from inferometer_loadgen.client.client import Client, OwnProcess
 from inferometer_loadgen.drive.contract import OpenConnection, Progress, Queries, Site
 from inferometer_loadgen.drive.room import Room
 from inferometer_loadgen.drive.timers import Seconds, Timers
-from inferometer_loadgen.recorder import BLOCK, Recorder
-from inferometer_loadgen.replies import FIRST, gaps
-from inferometer_loadgen.steps import SECOND_NS, End, StepPlan
+from inferometer_loadgen.record.recorder import BLOCK, Recorder
+from inferometer_loadgen.requests.replies import FIRST, gaps
+from inferometer_loadgen.schedule.steps import SECOND_NS, End, StepPlan
 from inferometer_loadgen.wire import Connection, Failure, FailureKind, Prepared, Reply
 
 FREE = -1

@@ -13,9 +13,14 @@ from typing_extensions import override
 
 from inferometer_loadgen.drive.contract import Progress, Queries, Site
 from inferometer_loadgen.drive.driver import NEVER, Driver
-from inferometer_loadgen.recorder import BLOCK, Recorder
-from inferometer_loadgen.schedule import EndlessArrivals, Limits, MeasuredArrivals, Schedule
-from inferometer_loadgen.steps import WHOLE, End, Share, StepPlan
+from inferometer_loadgen.record.recorder import BLOCK, Recorder
+from inferometer_loadgen.schedule.arrivals import (
+    EndlessArrivals,
+    Limits,
+    MeasuredArrivals,
+    Schedule,
+)
+from inferometer_loadgen.schedule.steps import WHOLE, End, Share, StepPlan
 from inferometer_loadgen.wire import Failure, FailureKind
 
 _AT_ONCE = 256

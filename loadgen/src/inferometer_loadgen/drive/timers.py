@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Callable, Hashable
 
-from inferometer_loadgen.pace import Clock
-from inferometer_loadgen.steps import SECOND_NS
+from inferometer_loadgen.client.pace import Clock
+from inferometer_loadgen.schedule.steps import SECOND_NS
 
 _LEAST_WAIT_SECONDS = 0.001
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from inferometer_api.plan import LoadPlan
-from inferometer_loadgen.control import Described
 from inferometer_loadgen.drive import Driving
 from inferometer_loadgen.fleet.driving import FleetDriving
 from inferometer_loadgen.fleet.fleet import Fleet
@@ -19,7 +18,8 @@ from inferometer_loadgen.fleet.words import (
     SetUpDone,
     Word,
 )
-from inferometer_loadgen.steps import Closed, Share, StepPlan
+from inferometer_loadgen.schedule.steps import Closed, Share, StepPlan
+from inferometer_loadgen.server.control import Described
 
 
 @dataclass(slots=True)

@@ -26,7 +26,7 @@ from inferometer_loadgen.fleet.words import (
     Told,
     Word,
 )
-from inferometer_loadgen.steps import SECOND_NS, End
+from inferometer_loadgen.schedule.steps import SECOND_NS, End
 
 SILENT_AFTER_NS = 5 * SECOND_NS
 """After so long without a word a worker counts as lost: each tells something every second."""

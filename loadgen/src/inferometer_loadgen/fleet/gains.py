@@ -12,9 +12,9 @@ import numpy as np
 from typing_extensions import override
 
 from inferometer_loadgen.fleet.words import Counted, Gained, SecondTold
-from inferometer_loadgen.record import BUCKETS, Histogram, Integers, Sparse
-from inferometer_loadgen.recorder import Recorder, Tallied
-from inferometer_loadgen.windows import Tally, Windows
+from inferometer_loadgen.record.histogram import BUCKETS, Histogram, Integers, Sparse
+from inferometer_loadgen.record.recorder import Recorder, Tallied
+from inferometer_loadgen.record.windows import Tally, Windows
 
 
 class Outbox(Windows):

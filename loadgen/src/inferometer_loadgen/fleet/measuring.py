@@ -13,7 +13,9 @@ from collections.abc import Coroutine
 import uvloop
 
 from inferometer_api.plan import LoadPlan
-from inferometer_loadgen.crew import Hand, hand_of
+from inferometer_loadgen.client.node import node_name
+from inferometer_loadgen.client.pace import TimerPacer
+from inferometer_loadgen.crew.hand import Hand, hand_of
 from inferometer_loadgen.drive import Driver
 from inferometer_loadgen.fleet.lines import Lines
 from inferometer_loadgen.fleet.parent import end_with_parent
@@ -40,10 +42,8 @@ from inferometer_loadgen.fleet.words import (
     Stamped,
     Start,
 )
-from inferometer_loadgen.node import node_name
-from inferometer_loadgen.pace import TimerPacer
-from inferometer_loadgen.pool import Inputs
-from inferometer_loadgen.steps import Share
+from inferometer_loadgen.requests.pool import Inputs
+from inferometer_loadgen.schedule.steps import Share
 
 _MAKING_SECONDS = 0.2
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from inferometer_loadgen.fleet.relay import Show
-from inferometer_loadgen.record import highest_of
-from inferometer_loadgen.windows import Tally
+from inferometer_loadgen.record.histogram import highest_of
+from inferometer_loadgen.record.windows import Tally
 
 _NS_PER_MS = 1_000_000
 _DECIMALS = 3

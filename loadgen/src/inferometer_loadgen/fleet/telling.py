@@ -10,7 +10,7 @@ from inferometer_loadgen.drive import Driving
 from inferometer_loadgen.drive.driver import NEVER
 from inferometer_loadgen.fleet.gains import Gains
 from inferometer_loadgen.fleet.words import Told, Word
-from inferometer_loadgen.steps import End, StepPlan
+from inferometer_loadgen.schedule.steps import End, StepPlan
 
 EVERY_SECONDS = 1.0
 OFTEN_SECONDS = 0.1

@@ -9,9 +9,9 @@ from typing import Annotated, Literal
 from pydantic import Discriminator, TypeAdapter
 
 from inferometer_api.result import ClientFacts
-from inferometer_loadgen.control import Described
 from inferometer_loadgen.fleet.clock import ClockName
-from inferometer_loadgen.steps import End, Share, StepPlan
+from inferometer_loadgen.schedule.steps import End, Share, StepPlan
+from inferometer_loadgen.server.control import Described
 
 # -- a session's orders -----------------------------------------------------------------------
 

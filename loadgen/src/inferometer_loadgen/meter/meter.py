@@ -13,7 +13,7 @@ from inferometer_api.plan import LoadPlan
 from inferometer_loadgen.meter.line import AgentLine
 from inferometer_loadgen.nodes.energy import Terms, terms_of
 from inferometer_loadgen.nodes.window import Answer, Answers, NodeWindow, read_sample, window_of
-from inferometer_loadgen.thinned import MOST_ENTRIES, Thinned
+from inferometer_loadgen.record.thinned import MOST_ENTRIES, Thinned
 
 _MOST_LATE = 2
 _EDGES = 3

@@ -12,11 +12,11 @@ from uuid import uuid4
 from inferometer_api.handover import LoadReport, report_within
 from inferometer_api.plan import Ended, LoadPlan
 from inferometer_api.result import Outcome, ResultDocument
-from inferometer_loadgen.answering import Answering
-from inferometer_loadgen.execution import TERMINATED, Execution
 from inferometer_loadgen.pod.delivery import delivery
 from inferometer_loadgen.pod.ledger import Ledger
 from inferometer_loadgen.pod.listener import Desk
+from inferometer_loadgen.reporting.answering import Answering
+from inferometer_loadgen.run.execution import TERMINATED, Execution
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,10 @@ from typing import assert_never
 
 from inferometer_api.result import Step, nanoseconds_at
 from inferometer_api.scenario import FindPeak, Validity, percentile_value
-from inferometer_loadgen.schedule import probe_seed
+from inferometer_loadgen.schedule.arrivals import probe_seed
+from inferometer_loadgen.schedule.steps import SECOND_NS, Closed, Judged, Open, Steady, StepPlan
 from inferometer_loadgen.search.goal import Goal, Seen, decision, goal_of
 from inferometer_loadgen.search.peak import ALONE, SATURATED, Alone, Found, Saturate, Tried, Try
-from inferometer_loadgen.steps import SECOND_NS, Closed, Judged, Open, Steady, StepPlan
 
 _WARM_UP_SHARE = 4
 """The warm-up of a probe is as long as this part of its queries takes, at most."""

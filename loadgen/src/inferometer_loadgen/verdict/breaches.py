@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from inferometer_api.result import Step, nanoseconds_at
 from inferometer_api.search import Peak
-from inferometer_loadgen.steps import (
+from inferometer_loadgen.schedule.steps import (
     SECOND_NS,
     Closed,
     End,

@@ -4,7 +4,7 @@ One function for each rule of `rules.RULES` that speaks of the client.
 """
 
 from inferometer_api.result import Step, nanoseconds_at
-from inferometer_loadgen.steps import SECOND_NS, Closed
+from inferometer_loadgen.schedule.steps import SECOND_NS, Closed
 from inferometer_loadgen.verdict.breaches import (
     USUAL_PERCENTILE,
     Breach,

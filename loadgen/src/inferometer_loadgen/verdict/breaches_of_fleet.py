@@ -3,7 +3,7 @@
 One function for each rule of `rules.RULES` that speaks of workers.
 """
 
-from inferometer_loadgen.steps import End
+from inferometer_loadgen.schedule.steps import End
 from inferometer_loadgen.verdict.breaches import Breach, Broken, Conditions, Measurement, in_ms
 
 START_LIMIT_NS = 5_000_000

@@ -5,8 +5,8 @@ One function for each rule of `rules.RULES` that speaks of the latency.
 
 from inferometer_api.mlperf import mlperf_minimums
 from inferometer_api.result import Step, nanoseconds_at
-from inferometer_loadgen.statistics import least_count
-from inferometer_loadgen.steps import SECOND_NS, Bursts, Closed, Open, Recorded, StepPlan
+from inferometer_loadgen.record.order_statistics import least_count
+from inferometer_loadgen.schedule.steps import SECOND_NS, Bursts, Closed, Open, Recorded, StepPlan
 from inferometer_loadgen.verdict.breaches import (
     USUAL_PERCENTILE,
     Breach,

@@ -1,0 +1,1 @@
+"""What becomes of the load generator itself while it measures?"""

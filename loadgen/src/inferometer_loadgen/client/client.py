@@ -1,0 +1,71 @@
+"""What does it take the client itself to drive a step?"""
+
+import os
+import time
+from pathlib import Path
+from typing import Protocol
+
+from inferometer_api.result import ClientFacts
+from inferometer_loadgen.client.wake_ups import WakeUps
+from inferometer_loadgen.client.watch import ClientWatch
+
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+
+class Client(Protocol):
+    """Whoever drives a step, this process or the workers of a fleet together."""
+
+    def begin(self) -> None:
+        """Count from now on."""
+
+    def second(self) -> None:
+        """Look once a second at what else would go unseen."""
+
+    def cpu_seconds(self) -> float:
+        """CPU seconds, user and system, since it began."""
+
+    def memory_bytes(self) -> int:
+        """Resident memory."""
+
+    def facts(self) -> ClientFacts:
+        """Return what became of it since it began, once; of several processes the worst."""
+
+
+class OwnProcess:
+    """This process as the client.
+
+    With `wakes` a timer tells how late it gets its CPU, within a running event loop.
+    """
+
+    def __init__(self, *, wakes: bool = False) -> None:
+        self._wakes = wakes
+        self._watch = ClientWatch()
+        self._wake_ups: WakeUps | None = None
+        self._begin = time.process_time()
+
+    def begin(self) -> None:
+        """See Client."""
+        self._watch.begin()
+        if self._wake_ups is not None:
+            self._wake_ups.end()
+        if self._wake_ups is not None:
+            self._wake_ups.end()
+        self._wake_ups = WakeUps() if self._wakes else None
+        self._begin = time.process_time()
+
+    def second(self) -> None:
+        """See Client."""
+        self._watch.second()
+
+    def cpu_seconds(self) -> float:
+        """See Client."""
+        return time.process_time() - self._begin
+
+    def memory_bytes(self) -> int:
+        """See Client."""
+        return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE_BYTES
+
+    def facts(self) -> ClientFacts:
+        """See Client."""
+        late_ns = None if self._wake_ups is None else self._wake_ups.end()
+        return self._watch.facts().model_copy(update={"wake_up_lag_nanoseconds": late_ns})

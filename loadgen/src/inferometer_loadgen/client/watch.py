@@ -1,0 +1,163 @@
+"""Is this process throttled or kept waiting while it measures, or its clock moved?"""
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from inferometer_api.result import ClientFacts
+from inferometer_loadgen.schedule.steps import SECOND_NS
+
+_CLOCK_TRIES = 8
+_CLOCK_READ_WITHIN_NS = 50_000
+_STEAL = 8
+"""The column of a CPU's line in /proc/stat that has what the hypervisor gave to others."""
+
+Clock = Callable[[], int]
+Figure = TypeVar("Figure", int, float)
+
+
+class ClientWatch:
+    """Counts from `begin` on. The waiting is that of the thread that calls.
+
+    `root` is where the machine's files are, and the clocks are in nanoseconds.
+    """
+
+    def __init__(
+        self, root: Path = Path("/"), wall: Clock = time.time_ns, steady: Clock = time.monotonic_ns
+    ) -> None:
+        self._root = root
+        self._wall, self._steady = wall, steady
+        self.begin()
+
+    def begin(self) -> None:
+        """Count from now on, in the control group that the process is in now."""
+        self._limits = [self._root / path.lstrip("/") for path in _limit_files(self._root)]
+        self._throttled, self._waited, self._stolen = self._read()
+        self._offset_ns = self._offset()
+        self._jump_ns = 0
+
+    def second(self) -> None:
+        """Look at the clocks."""
+        offset_ns = self._offset()
+        jump_ns = offset_ns - self._offset_ns
+        self._offset_ns = offset_ns
+        if abs(jump_ns) > abs(self._jump_ns):
+            self._jump_ns = jump_ns
+
+    def facts(self) -> ClientFacts:
+        """Return what became of the process since it began."""
+        self.second()
+        throttled, waited, stolen = self._read()
+        return ClientFacts(
+            throttled_seconds=_since(self._throttled, throttled),
+            runnable_wait_seconds=_since(self._waited, waited),
+            steal_seconds=_since(self._stolen, stolen),
+            clock_jump_nanoseconds=self._jump_ns,
+        )
+
+    def _read(self) -> tuple[float | None, float | None, float | None]:
+        throttled = [_throttled_seconds(_text(path)) for path in self._limits]
+        told = [seconds for seconds in throttled if seconds is not None]
+        waited = _text(self._root / "proc/thread-self/schedstat").split()
+        stolen = list(_stolen_ticks(_text(self._root / "proc/stat")))
+        return (
+            sum(told) if told else None,
+            int(waited[1]) / SECOND_NS if len(waited) > 1 else None,
+            sum(stolen) / os.sysconf("SC_CLK_TCK") if stolen else None,
+        )
+
+    def _offset(self) -> int:
+        """Return the wall clock less the steady one, both read within the shortest time."""
+        best = (-1, 0)
+        for _ in range(_CLOCK_TRIES):
+            before = self._steady()
+            wall = self._wall()
+            took = self._steady() - before
+            if best[0] < 0 or took < best[0]:
+                best = (took, wall - before - took // 2)
+            if took < _CLOCK_READ_WITHIN_NS:
+                break
+        return best[1]
+
+
+def worst(facts: Sequence[ClientFacts]) -> ClientFacts:
+    """Return the worst that became of any of several processes, as of the workers of a fleet."""
+    return ClientFacts(
+        throttled_seconds=_most(each.throttled_seconds for each in facts),
+        runnable_wait_seconds=_most(each.runnable_wait_seconds for each in facts),
+        steal_seconds=_most(each.steal_seconds for each in facts),
+        wake_up_lag_nanoseconds=_most(each.wake_up_lag_nanoseconds for each in facts),
+        clock_jump_nanoseconds=max((each.clock_jump_nanoseconds for each in facts), key=abs),
+    )
+
+
+def _most(figures: Iterator[Figure | None]) -> Figure | None:
+    return max((each for each in figures if each is not None), default=None)
+
+
+def _since(before: float | None, after: float | None) -> float | None:
+    return None if before is None or after is None else max(0.0, after - before)
+
+
+def _throttled_seconds(text: str) -> float | None:
+    """Return what `cpu.stat` tells: microseconds with control groups v2, nanoseconds with v1."""
+    for line in text.splitlines():
+        match line.split():
+            case ["throttled_usec", number]:
+                return int(number) / 1_000_000
+            case ["throttled_time", number]:
+                return int(number) / SECOND_NS
+            case _:
+                pass
+    return None
+
+
+def _stolen_ticks(text: str) -> Iterator[int]:
+    """Yield what was stolen of each CPU that this process may use."""
+    usable = {f"cpu{number}" for number in os.sched_getaffinity(0)}
+    for line in text.splitlines():
+        name, *columns = line.split()
+        if name in usable and len(columns) >= _STEAL:
+            yield int(columns[_STEAL - 1])
+
+
+def _limit_files(root: Path) -> list[str]:
+    """Return the `cpu.stat` of this process' control group and of those above it."""
+    groups = {}
+    for line in _text(root / "proc/self/cgroup").splitlines():
+        _, controllers, path = line.split(":", 2)
+        groups.update(dict.fromkeys(controllers.split(","), path))
+    mounts = list(_mounts(_text(root / "proc/self/mountinfo")))
+    for kind, controller in (("cgroup", "cpu"), ("cgroup2", "")):
+        for top, place, fs_type, options in mounts:
+            has = fs_type == kind and (not controller or controller in options)
+            if has and controller in groups:
+                return list(_upwards(groups[controller], top, place))
+    return []
+
+
+def _mounts(text: str) -> Iterator[tuple[str, str, str, list[str]]]:
+    """Yield what is mounted: its top within the file system, where, of which kind, its options."""
+    for line in text.splitlines():
+        words = line.split()
+        dash = words.index("-")
+        yield words[3], words[4], words[dash + 1], words[-1].split(",")
+
+
+def _upwards(path: str, top: str, place: str) -> Iterator[str]:
+    # A container sees its own group as the top, whether or not it is told the whole path.
+    inner = path.removeprefix(top) if path.startswith(top) else ""
+    parts = [part for part in inner.split("/") if part]
+    if ".." in parts:
+        parts = []
+    for depth in range(len(parts), -1, -1):
+        yield "/".join((place.rstrip("/"), *parts[:depth], "cpu.stat"))
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""

@@ -1,0 +1,1 @@
+"""Who drives a step, and which requests are tried before it?"""

@@ -1,0 +1,195 @@
+"""Who drives a step: this process, or a fleet?"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, assert_never
+
+from inferometer_api.load import Load
+from inferometer_api.plan import LoadPlan
+from inferometer_api.result import Tensor
+from inferometer_loadgen.client.pace import SpinPacer, TimerPacer
+from inferometer_loadgen.crew.trial import Trial, try_requests
+from inferometer_loadgen.drive import (
+    ClosedLoop,
+    Driver,
+    Driving,
+    OpenConnection,
+    OpenLoop,
+    Queries,
+    Schedules,
+    Site,
+)
+from inferometer_loadgen.record.recorder import Recorder
+from inferometer_loadgen.requests.encode import BINARY_EXTENSION, Encoder
+from inferometer_loadgen.requests.inputs import Source
+from inferometer_loadgen.requests.pool import Inputs, make_pool
+from inferometer_loadgen.requests.replies import Expectation, data_dependent
+from inferometer_loadgen.requests.trace import read_trace
+from inferometer_loadgen.schedule.arrivals import PhasedPoisson, Replay, Stream, arrivals
+from inferometer_loadgen.schedule.layout import layout, part_of
+from inferometer_loadgen.schedule.steps import (
+    WHOLE,
+    Arrivals,
+    Bursts,
+    Closed,
+    Open,
+    Recorded,
+    Share,
+    Steady,
+    StepPlan,
+)
+from inferometer_loadgen.server.control import Described
+from inferometer_loadgen.server.servers import Servers
+from inferometer_loadgen.wire import Connection, OnCapacity, OnReply, Prepared, Reply, Target
+from inferometer_loadgen.wire.connection import open_connection
+
+_NS_PER_MS = 1_000_000
+_STREAMS = (Stream.WARM_UP, Stream.MEASURED)
+
+
+class Crew(Protocol):
+    """Makes ready whoever drives a step."""
+
+    async def prepare(self, scenario: str, plan: StepPlan) -> Driving:
+        """Make requests, try the first of them at each server, and return who drives the step.
+
+        Raises InputRefusedError, RequestRefusedError, NoAnswerError, ConnectionFailedError, and
+        WorkerLostError where a worker of a fleet is lost.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Hand:
+    """What drives every step of a run in this process: all of it, or a worker's share."""
+
+    load: Load
+    targets: Sequence[Target]
+    """The servers, which take turns."""
+    encoder: Encoder
+    outputs: list[Tensor]
+    source: Callable[[int, int], Source]
+    """Where the requests of a batch size and a seed come from."""
+    told: Callable[[float], None]
+    """Hears how far the making of requests is."""
+    on_first_query: Callable[[], None]
+    """Called before the first query of a step is sent."""
+    share: Share = WHOLE
+
+    async def prepare(self, scenario: str, plan: StepPlan) -> Driver:
+        """See Crew."""
+        source = self.source(plan.batch_size, plan.seed)
+        pools = await make_pool(source, self.encoder, self.targets, self.told)
+        trial = await self._try(scenario, plan, pools)
+        recorder = Recorder(None if plan.judged is None else plan.judged.bound_ns)
+        recorder.tallied.warm_up_queries = trial.sent
+        part = part_of(plan, self.share)
+        driver = self._driver(part, recorder, pools, self._check(plan, trial))
+        room = layout(self.load, part.loop, self.share)
+        openers = [_opener(target, room.streams) for target in self.targets]
+        driver.lay_out(openers, room.connections)
+        return driver
+
+    async def _try(
+        self, scenario: str, plan: StepPlan, pools: Sequence[Sequence[Prepared]]
+    ) -> Trial:
+        """Send the first requests to each server, one after the other."""
+        what = f"of {scenario!r}" + (f" ({plan.label})" if plan.label else "")
+        timeout_seconds = self.load.request_timeout_milliseconds / 1000
+        replies: list[Reply] = []
+        sent = 0
+        for target, pool in zip(self.targets, pools, strict=True):
+            trial = await try_requests(
+                _opener(target, 1), pool, timeout_seconds, what, self.on_first_query
+            )
+            replies += trial.replies
+            sent += trial.sent
+        return Trial(replies, sent)
+
+    def _check(self, plan: StepPlan, trial: Trial) -> Callable[[Reply], str | None]:
+        protocol = self.load.protocol
+        free = data_dependent(protocol, self.outputs, trial.replies)
+        return Expectation(protocol, self.outputs, plan.batch_size, free).fault
+
+    def _driver(
+        self,
+        plan: StepPlan,
+        recorder: Recorder,
+        pools: Sequence[Sequence[Prepared]],
+        check: Callable[[Reply], str | None],
+    ) -> Driver:
+        loop = asyncio.get_running_loop()
+        spins = self.load.pacing == "Spin"
+        site = Site(
+            loop,
+            time.monotonic_ns,
+            lambda wake: (SpinPacer if spins else TimerPacer)(loop, wake),
+        )
+        queries = Queries(pools, check, self.load.request_timeout_milliseconds * _NS_PER_MS)
+        match plan.loop:
+            case Open(arrivals=asked):
+                schedules = schedules_of(asked, plan.seed, self.share)
+                return OpenLoop(site, recorder, queries, plan, schedules)
+            case Closed() as closed:
+                return ClosedLoop(site, recorder, queries, plan, closed)
+            case _:
+                assert_never(plan.loop)
+
+
+def hand_of(
+    plan: LoadPlan,
+    described: Described,
+    inputs: Inputs,
+    told: Callable[[float], None],
+    on_first_query: Callable[[], None],
+    share: Share = WHOLE,
+) -> Hand:
+    """Return what drives the steps of a plan at servers that described themselves so."""
+    load = plan.run.spec.load
+    encoder = Encoder(
+        load.protocol,
+        plan.model_name,
+        plan.model_version,
+        described.inputs,
+        described.outputs,
+        binary=BINARY_EXTENSION in described.extensions,
+    )
+    return Hand(
+        load=load,
+        targets=Servers(plan).targets(),
+        encoder=encoder,
+        outputs=described.outputs,
+        source=inputs.source,
+        told=told,
+        on_first_query=on_first_query,
+        share=share,
+    )
+
+
+def schedules_of(asked: Arrivals, seed: int, share: Share) -> Schedules:
+    """Return when the queries of an open loop arrive; raises TraceRefusedError.
+
+    The warm-up has the scenario's own load: of a rate from a stream of its own, of a trace its
+    beginning.
+    """
+    match asked:
+        case Steady(kind=kind, milli_qps=rate):
+            warm_up, measured = (arrivals(kind, rate, seed, each) for each in _STREAMS)
+            return Schedules(warm_up, measured, share=share)
+        case Bursts():
+            warm_up, measured = (PhasedPoisson(asked, seed, each) for each in _STREAMS)
+            return Schedules(warm_up, measured, share=share)
+        case Recorded(file=file, milli_time_scale=scale):
+            times = read_trace(Path(file), scale)
+            return Schedules(Replay(times), Replay(times), len(times), share)
+        case _:
+            assert_never(asked)
+
+
+def _opener(target: Target, streams: int) -> OpenConnection:
+    def open_one(on_reply: OnReply, on_capacity: OnCapacity) -> Awaitable[Connection]:
+        return open_connection(target, on_reply, on_capacity, streams=streams)
+
+    return open_one

@@ -1,0 +1,1 @@
+"""What does the result document say of a step? Pure."""

@@ -1,0 +1,1 @@
+"""How is what happens counted, in memory that does not grow? Pure."""

@@ -1,0 +1,312 @@
+"""Which tensors does a request carry?
+
+Either seeded random ones that fit the model's metadata, or the samples of a .npz file.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import gcd, prod
+from pathlib import Path
+from typing import Any, Protocol
+from zipfile import BadZipFile
+
+import ml_dtypes
+import numpy as np
+from numpy.typing import NDArray
+
+from inferometer_api.result import Tensor
+from inferometer_loadgen.schedule.arrivals import Stream, generator
+
+Array = NDArray[Any]
+Tensors = dict[str, Array]
+"""One request's inputs by name."""
+
+DTYPES: dict[str, np.dtype[Any]] = {
+    "BOOL": np.dtype(np.bool_),
+    "UINT8": np.dtype(np.uint8),
+    "UINT16": np.dtype(np.uint16),
+    "UINT32": np.dtype(np.uint32),
+    "UINT64": np.dtype(np.uint64),
+    "INT8": np.dtype(np.int8),
+    "INT16": np.dtype(np.int16),
+    "INT32": np.dtype(np.int32),
+    "INT64": np.dtype(np.int64),
+    "FP16": np.dtype(np.float16),
+    "FP32": np.dtype(np.float32),
+    "FP64": np.dtype(np.float64),
+    "BF16": np.dtype(ml_dtypes.bfloat16),
+    "BYTES": np.dtype(np.object_),
+}
+"""The numpy type of each datatype of the Open Inference Protocol."""
+
+POOL_BYTES = 256 * 1024 * 1024
+"""The most that a pool of encoded requests takes; large requests make it smaller."""
+
+LONGEST_POOL = 4096
+_RANDOM_BYTES = 8
+_TOKENS = 100
+"""Random integers stay below it: every vocabulary has so many tokens."""
+
+
+class InputRefusedError(ValueError):
+    """What was asked to be sent does not fit the model; the message says what to change."""
+
+
+class Source(Protocol):
+    """Where the tensors of a pool of requests come from."""
+
+    @property
+    def count(self) -> int:
+        """How many different requests there are."""
+
+    def request(self, index: int) -> Tensors:
+        """Return the inputs of one of them."""
+
+
+def fit_shapes(
+    tensors: Sequence[Tensor], given: Mapping[str, Sequence[int]], batch_size: int
+) -> dict[str, tuple[int, ...]]:
+    """Return the shape of each input in a request of `batch_size` samples.
+
+    An open first axis is the batch axis; every other open axis must be given. Raises
+    InputRefusedError.
+    """
+    names = [tensor.name for tensor in tensors]
+    for name in given:
+        if name not in names:
+            raise InputRefusedError(
+                f"spec.load.inputs.random.shapes names the input {name!r}, but the model's inputs "
+                f"are {_listed(names)}: use one of these names."
+            )
+    _check_batch(tensors, batch_size)
+    return {tensor.name: _fit(tensor, given.get(tensor.name), batch_size) for tensor in tensors}
+
+
+def has_batch_axis(tensor: Tensor) -> bool:
+    """Whether a tensor's first axis is open."""
+    return bool(tensor.shape) and tensor.shape[0] < 0
+
+
+def _check_batch(tensors: Sequence[Tensor], batch_size: int) -> None:
+    if batch_size == 1 or any(map(has_batch_axis, tensors)):
+        return
+    if all(tensor.shape[:1] == [batch_size] for tensor in tensors):
+        return
+    shapes = "; ".join(f"{tensor.name}: {tensor.shape}" for tensor in tensors)
+    raise InputRefusedError(
+        f"A batch of {batch_size} was asked, but no input of the model has an open first axis "
+        f"({shapes}): use batch size 1, or export the model with an open batch axis."
+    )
+
+
+def _fit(tensor: Tensor, given: Sequence[int] | None, batch_size: int) -> tuple[int, ...]:
+    if given is None:
+        given = tensor.shape
+        if any(axis < 0 for axis in tensor.shape[1:]):
+            raise InputRefusedError(
+                f"The input {tensor.name!r} has the shape {tensor.shape}, in which -1 is open: "
+                f"give the whole shape, as spec.load.inputs.random.shapes: "
+                f"{{{tensor.name}: {[abs(axis) for axis in tensor.shape]}}}."
+            )
+    if len(given) != len(tensor.shape):
+        raise InputRefusedError(
+            f"spec.load.inputs.random.shapes gives {tensor.name!r} the shape {list(given)} of rank "
+            f"{len(given)}, but the model's input has rank {len(tensor.shape)}: {tensor.shape}. "
+            f"Give the whole shape, batch axis included."
+        )
+    for axis, (asked, own) in enumerate(zip(given, tensor.shape, strict=True)):
+        if own not in {-1, asked}:
+            raise InputRefusedError(
+                f"spec.load.inputs.random.shapes gives {tensor.name!r} the shape {list(given)}, "
+                f"but its axis {axis} is {own} in the model's {tensor.shape}: only -1 is free."
+            )
+    return (batch_size, *given[1:]) if has_batch_axis(tensor) else tuple(given)
+
+
+class RandomSource:
+    """Seeded random tensors: floats in [0, 1), integers of 0 to 99, booleans, short strings.
+
+    Integer inputs that are named as masks are all ones, and those named as token types or segments
+    all zeros, since other values mean nothing to a model.
+    """
+
+    def __init__(
+        self,
+        tensors: Sequence[Tensor],
+        shapes: Mapping[str, tuple[int, ...]],
+        seed: int,
+        pool_size: int,
+    ) -> None:
+        self._datatypes = {tensor.name: tensor.datatype for tensor in tensors}
+        self._shapes = dict(shapes)
+        self._seed = seed
+        size = sum(
+            prod(shape) * bytes_each(self._datatypes[name]) for name, shape in shapes.items()
+        )
+        self.count = min(pool_size, most_requests(size))
+
+    def request(self, index: int) -> Tensors:
+        """Return the inputs of one request; the same seed gives the same tensors."""
+        random = generator(self._seed, Stream.INPUTS, index)
+        return {
+            name: _random_tensor(name, self._datatypes[name], shape, random)
+            for name, shape in self._shapes.items()
+        }
+
+
+def most_requests(request_bytes: int) -> int:
+    """Return how many requests of so many bytes a pool may hold."""
+    return max(1, min(LONGEST_POOL, POOL_BYTES // max(1, request_bytes)))
+
+
+def bytes_each(datatype: str) -> int:
+    """Return the bytes of one element on the wire; for BYTES those of a random one."""
+    if datatype == "BYTES":
+        return 4 + 2 * _RANDOM_BYTES
+    return DTYPES[datatype].itemsize
+
+
+def _random_tensor(
+    name: str, datatype: str, shape: tuple[int, ...], random: np.random.Generator
+) -> Array:
+    dtype = DTYPES[datatype]
+    match datatype:
+        case "FP64":
+            return random.random(shape)
+        case "FP32" | "FP16" | "BF16":
+            # numpy draws no shorter floats than these.
+            return random.random(shape, dtype=np.float32).astype(dtype, copy=False)
+        case "BOOL":
+            return random.integers(0, 2, shape, dtype=np.uint8).astype(np.bool_)
+        case "BYTES":
+            strings = [random.bytes(_RANDOM_BYTES).hex().encode() for _ in range(prod(shape))]
+            return np.array(strings, dtype=np.object_).reshape(shape)
+        case _:
+            return _random_integers(name, dtype, shape, random)
+
+
+def _random_integers(
+    name: str, dtype: np.dtype[Any], shape: tuple[int, ...], random: np.random.Generator
+) -> Array:
+    lowered = name.lower()
+    if "mask" in lowered:
+        return np.ones(shape, dtype)
+    if "token_type" in lowered or "segment" in lowered:
+        return np.zeros(shape, dtype)
+    return random.integers(0, _TOKENS, shape, dtype=dtype)
+
+
+class FileSource:
+    """The samples of a .npz file: one array for each input, whose first axis counts the samples.
+
+    Requests take consecutive samples, and begin again at the first after the last.
+    """
+
+    def __init__(
+        self, path: Path, arrays: Mapping[str, Array], tensors: Sequence[Tensor], batch_size: int
+    ) -> None:
+        _check_batch(tensors, batch_size)
+        self._path = path
+        self._batch_size = batch_size
+        self._joins = {tensor.name: has_batch_axis(tensor) or batch_size > 1 for tensor in tensors}
+        self._arrays = {tensor.name: self._checked(tensor, arrays) for tensor in tensors}
+        self._samples = self._sample_count()
+        self.distinct = self._samples // gcd(self._samples, batch_size)
+        size = sum(
+            prod(self._arrays[tensor.name].shape[1:]) * bytes_each(tensor.datatype) * batch_size
+            for tensor in tensors
+        )
+        self.count = min(self.distinct, most_requests(size))
+        for name in arrays:
+            if name not in self._arrays:
+                raise InputRefusedError(
+                    f"{path} has an array {name!r}, but the model's inputs are "
+                    f"{_listed(list(self._arrays))}: rename it or leave it out."
+                )
+
+    def request(self, index: int) -> Tensors:
+        """Return the inputs of one request."""
+        first = index * self._batch_size
+        chosen = [(first + i) % self._samples for i in range(self._batch_size)]
+        return {
+            name: array[chosen] if self._joins[name] else array[chosen[0]]
+            for name, array in self._arrays.items()
+        }
+
+    def _checked(self, tensor: Tensor, arrays: Mapping[str, Array]) -> Array:
+        array = arrays.get(tensor.name)
+        if array is None:
+            raise InputRefusedError(
+                f"{self._path} has no array for the model's input {tensor.name!r}; it has "
+                f"{_listed(list(arrays))}."
+            )
+        wanted = DTYPES[tensor.datatype]
+        if tensor.datatype == "BYTES":
+            if array.dtype.kind not in {"S", "U"}:
+                raise self._unfit(tensor, array, "strings (numpy's S or U)")
+            array = _as_bytes(array)
+        elif tensor.datatype == "BF16" and array.dtype == np.float32:
+            # A .npz file cannot hold bfloat16.
+            array = array.astype(wanted)
+        elif array.dtype != wanted:
+            raise self._unfit(tensor, array, f"type {wanted}")
+        own = tensor.shape[1:] if self._joins[tensor.name] else tensor.shape
+        shape = array.shape[1:]
+        fits = len(shape) == len(own) and all(
+            axis in {-1, size} for axis, size in zip(own, shape, strict=True)
+        )
+        if not array.ndim or not fits:
+            raise self._unfit(tensor, array, f"shape [samples, {_axes(own)}]")
+        return array
+
+    def _unfit(self, tensor: Tensor, array: Array, wanted: str) -> InputRefusedError:
+        return InputRefusedError(
+            f"{self._path} gives {tensor.name!r} an array of type {array.dtype} and shape "
+            f"{list(array.shape)}, but the model's input is {tensor.datatype} {tensor.shape}: it "
+            f"needs {wanted}."
+        )
+
+    def _sample_count(self) -> int:
+        counts = {name: len(array) for name, array in self._arrays.items()}
+        if len(set(counts.values())) > 1 or not all(counts.values()):
+            told = ", ".join(f"{name}: {count}" for name, count in counts.items())
+            raise InputRefusedError(
+                f"The arrays of {self._path} must have the same number of samples, at least 1 "
+                f"({told})."
+            )
+        return next(iter(counts.values()), 1)
+
+
+def read_npz(path: Path) -> dict[str, Array]:
+    """Return the arrays of a .npz file; raises InputRefusedError where it cannot be read."""
+    try:
+        # numpy leaves a file open that it opened itself and cannot read.
+        with path.open("rb") as opened:
+            file = np.load(opened, allow_pickle=False)
+            if isinstance(file, np.lib.npyio.NpzFile):
+                return {name: file[name] for name in file.files}
+    except FileNotFoundError:
+        raise InputRefusedError(f"The inputs file {path} does not exist.") from None
+    except OSError as error:
+        raise InputRefusedError(f"The inputs file {path} cannot be read: {error}.") from error
+    except (ValueError, BadZipFile, EOFError) as error:
+        raise InputRefusedError(
+            f"{path} is no .npz file of plain arrays: make one by numpy.savez(PATH, NAME=array)."
+        ) from error
+    raise InputRefusedError(f"{path} is one array, not a .npz file: use numpy.savez.")
+
+
+def _as_bytes(array: Array) -> Array:
+    flat: Iterator[Any] = (
+        item.encode() if isinstance(item, str) else bytes(item) for item in array.ravel().tolist()
+    )
+    found = np.empty(array.size, dtype=np.object_)
+    found[:] = list(flat)
+    return found.reshape(array.shape)
+
+
+def _axes(shape: Sequence[int]) -> str:
+    return ", ".join(map(str, shape))
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names)) or "none"

@@ -1,0 +1,195 @@
+"""Are a reply's outputs those that the model promises?"""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+from random import Random
+from typing import Any, Literal
+
+from google.protobuf.message import DecodeError
+
+from inferometer_api.result import Tensor
+from inferometer_loadgen.requests.inputs import DTYPES, has_batch_axis
+from inferometer_loadgen.wire import Reply
+
+EVERY = 64
+"""One reply in so many is checked, and each of the first `FIRST`."""
+
+FIRST = 8
+
+
+def gaps() -> Iterator[int]:
+    """Yield how far it is from one reply that is checked to the next: 32 to 96, `EVERY` on average.
+
+    An even step would meet the same few requests of a pool again and again. The same each time.
+    """
+    chance = Random(EVERY)  # noqa: S311 - a sample keeps no secret
+    while True:
+        yield chance.randint(EVERY // 2, EVERY * 3 // 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """An output as a reply has it; `size` is its length in bytes, None where JSON carries it."""
+
+    name: str
+    datatype: str
+    shape: tuple[int, ...]
+    size: int | None
+    elements: int | None = None
+    """How many elements JSON carries."""
+
+
+class UnreadableReplyError(ValueError):
+    """A reply that is not what the protocol says; the message is a sentence."""
+
+
+def read_outputs(protocol: Literal["HTTP", "GRPC"], reply: Reply) -> list[Output]:
+    """Return a reply's outputs; raises UnreadableReplyError."""
+    try:
+        return _read_grpc(reply.body) if protocol == "GRPC" else _read_http(reply)
+    except (DecodeError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UnreadableReplyError(f"The reply's outputs cannot be read: {error!r}.") from error
+
+
+def _read_http(reply: Reply) -> list[Output]:
+    length = len(reply.body) if reply.json_length is None else reply.json_length
+    outputs = []
+    for output in json.loads(reply.body[:length])["outputs"]:
+        size = output.get("parameters", {}).get("binary_data_size")
+        data = output.get("data")
+        outputs.append(
+            Output(
+                output["name"],
+                output["datatype"],
+                tuple(output["shape"]),
+                size,
+                None if data is None else _leaves(data),
+            )
+        )
+    told = sum(output.size or 0 for output in outputs)
+    if told != len(reply.body) - length:
+        raise UnreadableReplyError(
+            f"The reply has {len(reply.body) - length} bytes of tensors, its outputs tell of "
+            f"{told}."
+        )
+    return outputs
+
+
+def _leaves(data: Any) -> int:
+    return sum(map(_leaves, data)) if isinstance(data, list) else 1
+
+
+def _read_grpc(body: bytes) -> list[Output]:
+    from tritonclient.grpc.service_pb2 import (  # type: ignore[import-untyped]  # noqa: PLC0415 - HTTP needs it not, and it takes long; it has no types
+        ModelInferResponse,
+    )
+
+    response: Any = ModelInferResponse.FromString(body)
+    raw = list(response.raw_output_contents)
+    if raw and len(raw) != len(response.outputs):
+        raise UnreadableReplyError(
+            f"The reply has {len(response.outputs)} outputs and {len(raw)} raw contents."
+        )
+    return [
+        Output(
+            output.name,
+            output.datatype,
+            tuple(output.shape),
+            len(raw[place]) if raw else None,
+        )
+        for place, output in enumerate(response.outputs)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """What the outputs of each reply must be: of the promised names, types and shapes."""
+
+    protocol: Literal["HTTP", "GRPC"]
+    promised: Sequence[Tensor]
+    batch_size: int
+    free: frozenset[str] = frozenset()
+    """Outputs whose open first axis follows from the data, not from the batch."""
+
+    def fault(self, reply: Reply) -> str | None:
+        """Return what is wrong with a reply in a sentence; None where nothing is."""
+        try:
+            outputs = read_outputs(self.protocol, reply)
+        except UnreadableReplyError as error:
+            return str(error)
+        found = {output.name: output for output in outputs}
+        names = [tensor.name for tensor in self.promised]
+        if sorted(found) != sorted(names) or len(found) != len(outputs):
+            return (
+                f"The reply has the outputs {sorted(output.name for output in outputs)}, the model "
+                f"promises {sorted(names)}."
+            )
+        for tensor in self.promised:
+            fault = self._tensor_fault(tensor, found[tensor.name])
+            if fault:
+                return fault
+        return None
+
+    def _tensor_fault(self, tensor: Tensor, output: Output) -> str | None:
+        if output.datatype != tensor.datatype:
+            return (
+                f"The output {tensor.name!r} has the type {output.datatype}, the model promises "
+                f"{tensor.datatype}."
+            )
+        wanted = list(tensor.shape)
+        if has_batch_axis(tensor) and tensor.name not in self.free:
+            wanted[0] = self.batch_size
+        fits = len(wanted) == len(output.shape) and all(
+            axis in {-1, size} for axis, size in zip(wanted, output.shape, strict=True)
+        )
+        if not fits:
+            return (
+                f"The output {tensor.name!r} has the shape {list(output.shape)}, {wanted} was due "
+                f"for a batch of {self.batch_size}."
+            )
+        return _length_fault(output)
+
+
+def _length_fault(output: Output) -> str | None:
+    elements = prod(output.shape)
+    if output.elements is not None and output.elements != elements:
+        return (
+            f"The output {output.name!r} has {output.elements} elements, its shape "
+            f"{list(output.shape)} needs {elements}."
+        )
+    if output.size is None or output.datatype == "BYTES" or output.datatype not in DTYPES:
+        return None
+    needed = elements * DTYPES[output.datatype].itemsize
+    if output.size != needed:
+        return (
+            f"The output {output.name!r} has {output.size} bytes, its shape {list(output.shape)} "
+            f"needs {needed}."
+        )
+    return None
+
+
+def data_dependent(
+    protocol: Literal["HTTP", "GRPC"], promised: Sequence[Tensor], replies: Sequence[Reply]
+) -> frozenset[str]:
+    """Return the outputs whose open first axis is no batch axis, judged by a few replies.
+
+    A detector's list of boxes, for example: its first axis is empty, or differs among requests of
+    one batch size. What is the same in all replies is held to be the batch.
+    """
+    seen: dict[str, set[int]] = {}
+    for reply in replies:
+        try:
+            outputs = read_outputs(protocol, reply)
+        except UnreadableReplyError:
+            continue
+        for output in outputs:
+            if output.shape:
+                seen.setdefault(output.name, set()).add(output.shape[0])
+    return frozenset(
+        tensor.name
+        for tensor in promised
+        if has_batch_axis(tensor)
+        and (0 in seen.get(tensor.name, ()) or len(seen.get(tensor.name, ())) > 1)
+    )

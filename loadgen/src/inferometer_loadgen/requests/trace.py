@@ -1,0 +1,108 @@
+"""When did the queries of a recorded trace arrive?
+
+A CSV file has one arrival time in seconds a line, counted from the start of the window.
+"""
+
+import math
+from array import array
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from inferometer_loadgen.requests.inputs import InputRefusedError
+from inferometer_loadgen.schedule.arrivals import Offsets
+
+MOST_ARRIVALS = 4_000_000
+_MOST_BYTES = 32 * MOST_ARRIVALS
+_LONGEST_SECONDS = 604_800
+_NS = 1_000_000_000
+_SHOWN = 40
+
+
+class TraceRefusedError(InputRefusedError):
+    """The trace cannot be replayed; the message is a sentence that names the file and the line."""
+
+
+def read_trace(path: Path, milli_time_scale: int) -> Offsets:
+    """Return the arrivals of a file in nanoseconds, multiplied by a scale in thousandths.
+
+    A time is kept to the nanosecond. Raises TraceRefusedError where the file is not there, empty
+    or too large, or where a line is no number, below 0, less than the line before, or beyond what
+    a scenario may last.
+    """
+    times = array("q")
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise TraceRefusedError(_too_large(path))
+        with path.open(encoding="utf-8-sig") as lines:
+            for time_ns in _times(path, _bounded(path, lines)):
+                times.append(time_ns)
+    except OSError as error:
+        message = f"The trace {path} cannot be read: {error.strerror}."
+        raise TraceRefusedError(message) from error
+    except UnicodeDecodeError as error:
+        message = f"The trace {path} is no text: it must have one time in seconds a line."
+        raise TraceRefusedError(message) from error
+    if not times:
+        message = f"The trace {path} is empty: it must have one arrival time in seconds a line."
+        raise TraceRefusedError(message)
+    offsets: Offsets = np.frombuffer(times, dtype=np.int64) * milli_time_scale // 1000
+    if offsets[-1] >= _LONGEST_SECONDS * _NS:
+        message = (
+            f"The trace {path} lasts for {int(offsets[-1]) // _NS} s after its time scale, but a "
+            f"scenario at most {_LONGEST_SECONDS} s; times count from the start of the window, so "
+            f"take the first from all, or lower timeScale."
+        )
+        raise TraceRefusedError(message)
+    return offsets
+
+
+def _bounded(path: Path, lines: Iterator[str]) -> Iterator[tuple[int, str]]:
+    """Yield each line that is not blank with its number, of a file that is not too large."""
+    count = 0
+    for number, line in enumerate(lines, 1):
+        text = line.strip()
+        if not text:
+            continue
+        count += 1
+        if count > MOST_ARRIVALS:
+            raise TraceRefusedError(_too_large(path))
+        yield number, text
+
+
+def _too_large(path: Path) -> str:
+    return (
+        f"The trace {path} has more than {MOST_ARRIVALS:,} arrivals or {_MOST_BYTES // 10**6} MB, "
+        f"which is the most that is kept in memory; cut it into several traces."
+    )
+
+
+def _times(path: Path, lines: Iterator[tuple[int, str]]) -> Iterator[int]:
+    last_ns = 0
+    for number, text in lines:
+        try:
+            seconds = float(text)
+        except ValueError:
+            seconds = math.nan
+        if not math.isfinite(seconds):
+            message = (
+                f"Line {number} of the trace {path} is {text[:_SHOWN]!r}, which is no number of "
+                f"seconds; a trace has one arrival time a line, without a heading."
+            )
+            raise TraceRefusedError(message)
+        if not 0 <= seconds < _NS:
+            message = (
+                f"Line {number} of the trace {path} is {text[:_SHOWN]}, but times count from the "
+                f"start of the window in seconds: take the first time from all."
+            )
+            raise TraceRefusedError(message)
+        time_ns = round(seconds * _NS)
+        if time_ns < last_ns:
+            message = (
+                f"Line {number} of the trace {path} is {text[:_SHOWN]}, which is before the line "
+                f"above it; sort the times."
+            )
+            raise TraceRefusedError(message)
+        last_ns = time_ns
+        yield time_ns

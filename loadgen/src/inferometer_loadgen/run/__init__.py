@@ -1,0 +1,1 @@
+"""In which order is a plan carried out, scenario by scenario and step by step?"""

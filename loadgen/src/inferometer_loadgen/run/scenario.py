@@ -1,0 +1,139 @@
+"""In which order are the steps of one scenario measured, and what is found of it?"""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from inferometer_api.result import ScenarioResult
+from inferometer_api.scenario import Scenario, Validity
+from inferometer_api.search import Peak
+from inferometer_loadgen.run.step import Bench, run_step
+from inferometer_loadgen.schedule.steps import End, StepPlan
+from inferometer_loadgen.search.knee import knee_of
+from inferometer_loadgen.search.peak import Found, Stopped, next_ask, peak_of
+from inferometer_loadgen.search.steps import goal_asked, learned, step_of
+from inferometer_loadgen.verdict.breaches import Conditions, Measurement
+from inferometer_loadgen.verdict.judge import judge
+from inferometer_loadgen.wire import ConnectionFailedError
+
+CUTS_SHORT = frozenset({End.SERVER_LOST, End.WORKER_LOST, End.INTERRUPTED})
+_SEEDS = 2**32
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One repeat of one scenario."""
+
+    scenario: Scenario
+    index: int
+    """Of the scenario, from 0."""
+    steps: Sequence[StepPlan]
+    """With the seed of the first repeat; none of a search, whose steps are made as it goes on."""
+    validity: Validity
+    load_seed: int
+    repeat: int = 1
+
+    @property
+    def seed(self) -> int:
+        """The seed of this repeat."""
+        return (self.load_seed + self.repeat - 1) % _SEEDS
+
+
+@dataclass(slots=True)
+class Gathered:
+    """What was measured of a turn, whatever ended it."""
+
+    measurements: list[Measurement] = field(default_factory=list)
+    peak: Peak | None = None
+    cut_short: End | None = None
+    """What ended it before its own limits did."""
+
+    def result(self, turn: Turn, conditions: Conditions) -> ScenarioResult:
+        """Return it judged."""
+        steps = [measurement.step for measurement in self.measurements]
+        conditions = replace(conditions, cut_short=self.cut_short, peak=self.peak)
+        return ScenarioResult(
+            name=turn.scenario.name,
+            kind=turn.scenario.kind,
+            repeat=turn.repeat,
+            seed=turn.seed,
+            steps=steps,
+            verdict=judge(self.measurements, conditions),
+            peak=self.peak,
+            knee=knee_of(steps) if turn.scenario.concurrency is not None else None,
+        )
+
+
+async def run_turn(
+    bench: Bench, turn: Turn, gathered: Gathered, is_interrupted: Callable[[], bool]
+) -> End:
+    """Measure one repeat of a scenario into `gathered`; return why it ended.
+
+    Raises what `run_step` raises, and CancelledError where it is interrupted between steps.
+    """
+    work = _Work(bench, turn, gathered, is_interrupted)
+    try:
+        end = await (work.steps() if turn.scenario.find_peak is None else work.search())
+    except asyncio.CancelledError:
+        gathered.cut_short = End.INTERRUPTED
+        raise
+    except ConnectionFailedError:
+        gathered.cut_short = End.SERVER_LOST
+        raise
+    gathered.cut_short = end if end in CUTS_SHORT else None
+    return end
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    bench: Bench
+    turn: Turn
+    gathered: Gathered
+    is_interrupted: Callable[[], bool]
+
+    async def steps(self) -> End:
+        """Measure one step after the other, until one is cut short."""
+        end = End.DONE
+        for plan in self.turn.steps:
+            _, end = await self._step(replace(plan, seed=self.turn.seed))
+            if end in CUTS_SHORT:
+                break
+        return end
+
+    async def search(self) -> End:
+        """Measure what the search asks for, until it has found its peak or its time is over."""
+        turn = self.turn
+        if turn.scenario.find_peak is None:
+            raise ValueError(f"{turn.scenario.name} is no search, but {turn.scenario.kind}")
+        goal = goal_asked(turn.scenario.find_peak)
+        found = Found()
+        stopped: Stopped = "EndedEarly"
+        until = time.monotonic() + turn.validity.max_duration_seconds
+        try:
+            while True:
+                ask = next_ask(goal, found)
+                if isinstance(ask, str):
+                    stopped = ask
+                    return End.DONE
+                if time.monotonic() >= until:
+                    stopped = "OutOfTime"
+                    return End.DONE
+                number = len(found.probes) + 1
+                plan = step_of(goal, ask, number, turn.validity, turn.seed)
+                measurement, end = await self._step(plan)
+                if measurement is None or end in CUTS_SHORT:
+                    return end
+                found = learned(goal, found, ask, plan, measurement.step)
+        finally:
+            self.gathered.peak = peak_of(goal, found, stopped)
+
+    async def _step(self, plan: StepPlan) -> tuple[Measurement | None, End]:
+        if self.is_interrupted():  # after the last answer of the step before
+            return None, End.INTERRUPTED
+        scenario = self.turn.scenario.name
+        self.bench.board.preparing(scenario, plan.label, self.turn.index, self.turn.repeat)
+        measurement, end = await run_step(self.bench, scenario, plan)
+        if measurement is not None:
+            self.gathered.measurements.append(measurement)
+        return measurement, end

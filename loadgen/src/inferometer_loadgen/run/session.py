@@ -1,0 +1,252 @@
+"""In which order is a plan carried out, and what is reported on the way?"""
+
+import asyncio
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from inferometer_api.availability import unavailable
+from inferometer_api.document import milli
+from inferometer_api.plan import Listening, LoadPlan, Measured, RepeatsMeasured, Surroundings
+from inferometer_api.result import Outcome, OutcomeState, ScenarioResult
+from inferometer_api.scenario import Scenario
+from inferometer_loadgen.client.node import node_name
+from inferometer_loadgen.crew.hand import Crew, hand_of
+from inferometer_loadgen.crew.trial import NoAnswerError, RequestRefusedError
+from inferometer_loadgen.drive import Driving
+from inferometer_loadgen.fleet.crew import FleetCrew
+from inferometer_loadgen.fleet.fleet import Fleet, FleetNotReadyError
+from inferometer_loadgen.fleet.gathering import fleet_of
+from inferometer_loadgen.fleet.round import WorkerLostError, lost
+from inferometer_loadgen.meter import Meter
+from inferometer_loadgen.reporting.board import Board
+from inferometer_loadgen.reporting.live import Live
+from inferometer_loadgen.reporting.report import Reports
+from inferometer_loadgen.requests.inputs import InputRefusedError
+from inferometer_loadgen.requests.pool import Inputs
+from inferometer_loadgen.requests.trace import read_trace
+from inferometer_loadgen.run.scenario import CUTS_SHORT, Gathered, Turn, run_turn
+from inferometer_loadgen.run.step import Bench
+from inferometer_loadgen.run.surroundings import fell_back, surroundings
+from inferometer_loadgen.schedule.steps import End, steps_of
+from inferometer_loadgen.search.repeats import repeated
+from inferometer_loadgen.server.control import Described, ModelRefusedError, ServerNotReadyError
+from inferometer_loadgen.server.control_clients import RedirectedError
+from inferometer_loadgen.server.servers import Servers
+from inferometer_loadgen.verdict.breaches import Conditions
+from inferometer_loadgen.wire import ConnectionFailedError
+from inferometer_loadgen.wire.tls import TlsRefusedError
+
+COMPLETE = Outcome(state="Complete", reason="Measured")
+
+
+class NotAvailableError(ValueError):
+    """The plan asks for what this version does not do; the message says what."""
+
+
+_FAULTS: dict[type[Exception], tuple[OutcomeState, str]] = {
+    NotAvailableError: ("Refused", "NotAvailable"),
+    InputRefusedError: ("Refused", "InputRefused"),
+    ModelRefusedError: ("Refused", "ModelRefused"),
+    RedirectedError: ("Refused", "Redirected"),
+    TlsRefusedError: ("Refused", "TlsRefused"),
+    RequestRefusedError: ("Refused", "RequestRefused"),
+    ServerNotReadyError: ("Failed", "ServerNotReady"),
+    NoAnswerError: ("Failed", "NoAnswer"),
+    ConnectionFailedError: ("Failed", "ServerLost"),
+    FleetNotReadyError: ("Failed", "WorkersNotReady"),
+    WorkerLostError: ("Failed", "WorkerLost"),
+}
+"""How a run ends that meets one of these."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """The servers, and what they said of themselves before anything was sent."""
+
+    servers: Servers
+    found: Sequence[Described]
+    load_nodes: frozenset[str | None]
+    """The nodes of all that sends load; None where it is not known."""
+
+
+class Session:
+    """Carries out one plan. `interrupt` ends it at once and keeps what was measured."""
+
+    def __init__(self, plan: LoadPlan, reports: Reports, live: Live) -> None:
+        self._plan = plan
+        self._live = live
+        self._reports = reports
+        self._driver: Driving | None = None
+        self._interrupted = False
+        self._task: asyncio.Task[Outcome] | None = None
+        self.first_query_at: str | None = None
+        """When the first query was sent: RFC 3339, in UTC; None where none was."""
+
+    async def run(self) -> Outcome | None:
+        """Measure all scenarios and return how that ended; None where it was interrupted."""
+        self._task = asyncio.create_task(self._outcome())
+        try:
+            outcome = await self._task
+        except asyncio.CancelledError:
+            return None
+        return None if self._interrupted else outcome
+
+    def interrupt(self) -> None:
+        """End the measurement now, or whatever is done before one; only the first call counts."""
+        if self._interrupted:
+            return
+        self._interrupted = True
+        if self._driver is not None:
+            self._driver.end(End.INTERRUPTED)
+        elif self._task is not None:
+            self._task.cancel()
+
+    async def _outcome(self) -> Outcome:
+        try:
+            missing = unavailable(self._plan.run, place=self._plan.place)
+            if missing:
+                raise NotAvailableError(" ".join(missing))
+            async with fleet_of(self._plan, self._tell_web_page) as fleet:
+                return await self._measure_all(fleet)
+        except tuple(_FAULTS) as fault:
+            state, reason = next(_FAULTS[kind] for kind in _FAULTS if isinstance(fault, kind))
+            return Outcome(state=state, reason=reason, message=str(fault))
+
+    def _tell_web_page(self, port: int) -> None:
+        self._reports.tell(Listening(fleet_web_port=port))
+
+    async def _measure_all(self, fleet: Fleet | None) -> Outcome:
+        servers = Servers(self._plan)
+        spec = self._plan.run.spec
+        board = Board(self._reports, len(spec.scenarios), self.interrupt, spec.validity.repeats)
+        self._live.follow(board.now)
+        meter = Meter(self._plan)
+        try:
+            if fleet is not None:
+                await fleet.gathered(board.gathering)
+            found = await servers.described(board)
+            inputs = Inputs(self._plan.run.spec.load, self._plan.inputs_file, found[0].inputs)
+            scenarios, notes = self._planned(inputs)
+            environment = surroundings(self._plan, found, notes)
+            self._reports.tell(Surroundings(environment=environment))
+            if fleet is None:
+                crew: Crew = hand_of(self._plan, found[0], inputs, board.prepared, self._begin)
+            else:
+                crew = await FleetCrew.set_up(
+                    fleet, self._plan, found[0], board.prepared, self._begin
+                )
+            bench = self._bench(crew, board, meter)
+            around = _Around(servers, found, _load_nodes(fleet))
+            for index, turns in enumerate(scenarios):
+                end = await self._measure(bench, turns, around)
+                if end is End.SERVER_LOST:
+                    return _lost(servers)
+                if end is End.WORKER_LOST and fleet is not None and index < len(scenarios) - 1:
+                    raise next(lost(*each) for each in fleet.lost.items())
+                if self._interrupted:
+                    break
+            return COMPLETE
+        finally:
+            board.close()
+            await meter.close()
+
+    def _planned(self, inputs: Inputs) -> tuple[list[list[Turn]], list[str]]:
+        """Make every step's source of requests, so that what does not fit is refused first."""
+        spec = self._plan.run.spec
+        notes: dict[str, None] = {}
+        scenarios: list[list[Turn]] = []
+        for index, scenario in enumerate(spec.scenarios):
+            trace = self._plan.trace_files.get(scenario.name, "")
+            steps = steps_of(scenario, spec.validity, spec.load.seed, trace)
+            if scenario.trace is not None:
+                read_trace(Path(trace), milli(scenario.trace.time_scale))
+            for size in scenario.batch_sizes_sent:
+                note = inputs.note(inputs.source(size), size)
+                if note is not None:
+                    notes[note] = None
+            first = Turn(scenario, index, steps, spec.validity, spec.load.seed)
+            repeats = range(1, spec.validity.repeats + 1)
+            scenarios.append([replace(first, repeat=repeat) for repeat in repeats])
+        return scenarios, list(notes)
+
+    def _bench(self, crew: Crew, board: Board, meter: Meter) -> Bench:
+        return Bench(
+            crew=crew,
+            server_process_ids=self._plan.server_process_ids,
+            meter=meter,
+            board=board,
+            live=self._live,
+            on_driver=self._hold,
+        )
+
+    def _begin(self) -> None:
+        if self.first_query_at is None:
+            now = datetime.now(UTC).isoformat(timespec="milliseconds")
+            self.first_query_at = now.replace("+00:00", "Z")
+
+    def _hold(self, driver: Driving | None) -> None:
+        self._driver = driver
+        if driver is not None and self._interrupted:
+            driver.end(End.INTERRUPTED)
+
+    async def _measure(self, bench: Bench, turns: Sequence[Turn], around: _Around) -> End:
+        """Measure, judge and report all repeats of one scenario; return why the last one ended."""
+        end = End.DONE
+        results: list[ScenarioResult] = []
+        for turn in turns:
+            gathered = Gathered()
+            is_restarted = False
+            try:
+                end = await run_turn(bench, turn, gathered, lambda: self._interrupted)
+                if gathered.cut_short is None:
+                    is_restarted = await around.servers.are_restarted(around.found)
+            finally:
+                if gathered.measurements:
+                    conditions = self._conditions(turn.scenario, around, restarted=is_restarted)
+                    results.append(gathered.result(turn, conditions))
+                    self._reports.tell(Measured(scenario=results[-1]))
+            if end in CUTS_SHORT:
+                break
+        if len(results) > 1:
+            self._reports.tell(RepeatsMeasured(repeated=repeated(results)))
+        return end
+
+    def _conditions(
+        self,
+        scenario: Scenario,
+        around: _Around,
+        *,
+        restarted: bool,
+    ) -> Conditions:
+        plan, servers = self._plan, around.servers
+        return Conditions(
+            kind=scenario.kind,
+            rules=plan.run.spec.validity.rules,
+            spins=plan.run.spec.load.pacing == "Spin",
+            colocated=any(servers.are_colocated(node) for node in around.load_nodes),
+            not_guaranteed=servers.not_guaranteed(),
+            cpu_count=len(os.sched_getaffinity(0)),
+            compute_nodes_fell_back=max(fell_back(described) or 0 for described in around.found),
+            power_asked=plan.run.spec.telemetry.power == "Auto",
+            server_restarted=restarted,
+        )
+
+
+def _load_nodes(fleet: Fleet | None) -> frozenset[str | None]:
+    if fleet is None:
+        return frozenset({node_name()})
+    return frozenset(hello.node or None for hello in fleet.hellos.values())
+
+
+def _lost(servers: Servers) -> Outcome:
+    return Outcome(
+        state="Failed",
+        reason="ServerLost",
+        message=(
+            f"{servers.addresses} was lost: no connection could be made for 3 s. What was measured "
+            f"until then is kept."
+        ),
+    )

@@ -1,0 +1,138 @@
+"""How is one step measured, from its requests to its figures?"""
+
+import gc
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from inferometer_loadgen.crew.hand import Crew
+from inferometer_loadgen.drive import Driving
+from inferometer_loadgen.found.summary import Metered, Span, Used, late_ns, summarize
+from inferometer_loadgen.meter import Meter, StepMeter
+from inferometer_loadgen.reporting.board import Board
+from inferometer_loadgen.reporting.live import Live, LiveStep
+from inferometer_loadgen.run.usage import Usage
+from inferometer_loadgen.run.watch import StepWatch
+from inferometer_loadgen.schedule.steps import End, StepPlan, asked_qps
+from inferometer_loadgen.verdict.breaches import Measurement
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """What every step of a run has in common."""
+
+    crew: Crew
+    server_process_ids: list[int]
+    meter: Meter
+    board: Board
+    live: Live
+    on_driver: Callable[[Driving | None], None]
+    """Told which driver can be ended from outside, and None when there is none."""
+
+
+async def run_step(bench: Bench, scenario: str, plan: StepPlan) -> tuple[Measurement | None, End]:
+    """Measure one step; return why it ended and its figures, None where its window never began.
+
+    Raises what `Crew.prepare` raises.
+    """
+    driving = await bench.crew.prepare(scenario, plan)
+    meter = bench.meter.step(is_probe=plan.is_probe)
+    watch = _Watch(driving, Usage(bench.server_process_ids, driving.client), meter)
+    try:
+        await meter.idle(bench.board)
+        await driving.connect()
+        bench.live.begin(LiveStep(scenario, plan.label, plan.batch_size, asked_qps(plan), driving))
+        looking = StepWatch(driving, plan)
+        end, used = await _drive(bench, driving, watch, looking)
+    finally:
+        bench.live.end()
+        await driving.close()
+    if not watch.started_at:
+        return None, end
+    span = _span(driving, watch.started_at)
+    tallied = driving.recorder.tallied
+    step = summarize(
+        plan,
+        tallied,
+        span,
+        used,
+        Metered(meter.terms, meter.found(driving.window_ns), watch.answered),
+        end=end,
+        reconnects=driving.reconnects,
+        open_loop=driving.open_loop,
+        connections=driving.connection_count,
+        workers=driving.workers,
+    )
+    late = late_ns(tallied, span)
+    return Measurement(plan, step, end, late, warmed_up=looking.warmed_up), end
+
+
+def _span(driving: Driving, started_at: str) -> Span:
+    return Span(
+        started_at=started_at,
+        warm_up_ns=driving.window_ns - driving.begin_ns,
+        duration_ns=driving.duration_ns,
+        drain_ns=max(0, driving.last_reply_ns - driving.window_ns - driving.duration_ns),
+    )
+
+
+class _Watch:
+    """Reads meter and usage as the window goes on."""
+
+    def __init__(self, driving: Driving, usage: Usage, meter: StepMeter) -> None:
+        self.started_at = ""
+        """When the window began; empty where it did not."""
+        self.answered = 0
+        """Queries answered between the window's edges."""
+        self._recorder = driving.recorder
+        self._usage = usage
+        self._meter = meter
+        self._server_cpu_seconds: float | None = None
+        driving.on_window, driving.on_second = self._begin, self._second
+        driving.on_window_over = self._over
+
+    def _begin(self) -> None:
+        self._meter.begin()
+        self.answered = -self._recorder.answered_at_all
+        self.started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        self._usage.begin()
+
+    def _second(self) -> None:
+        self._meter.second()
+        self._usage.sample()
+
+    def _over(self) -> None:
+        self._meter.over()
+        self.answered += self._recorder.answered_at_all
+        self._server_cpu_seconds = self._usage.server_cpu_seconds()
+
+    async def used(self) -> Used:
+        """Return what was used, once the agents have answered."""
+        usage = self._usage
+        used = Used(
+            usage.samples,
+            self._server_cpu_seconds,
+            usage.client_cpu_seconds(),
+            usage.client_facts(),
+        )
+        await self._meter.settled()
+        return used
+
+
+async def _drive(
+    bench: Bench, driving: Driving, watch: _Watch, looking: StepWatch
+) -> tuple[End, Used]:
+    bench.board.driving(driving)
+    bench.on_driver(driving)
+    # A collection takes tens of milliseconds: once now, over everything, never within the window.
+    gc.collect()
+    gc.freeze()
+    looking.start()
+    try:
+        end = await driving.run()
+        # Whoever ends the run now ends what is over: the step is kept.
+        return end, await watch.used()
+    finally:
+        looking.stop()
+        gc.unfreeze()
+        bench.on_driver(None)

@@ -1,0 +1,261 @@
+"""When does each query of an open-loop scenario arrive?
+
+A schedule is a function of its arrivals, rate, seed and stream alone: it is made in blocks, and no
+block size, worker or machine changes a byte of it.
+"""
+
+import math
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Literal, Protocol, assert_never
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inferometer_loadgen.schedule.steps import WHOLE, Bursts, Share
+
+BLOCK = 1024
+"""Arrivals that a driver asks for at a time."""
+
+_NANOSECONDS_TIMES_MILLI = 10**12
+
+Offsets = NDArray[np.int64]
+"""Nanoseconds from the start of the schedule, never falling."""
+
+
+class Stream(IntEnum):
+    """Which of a seed's independent streams of random numbers is drawn from.
+
+    Warm-up has one of its own, so that the measured schedule does not depend on its length.
+    """
+
+    MEASURED = 0
+    WARM_UP = 1
+    INPUTS = 2
+    PHASES = 3
+    PROBES = 4
+
+
+def generator(seed: int, stream: Stream, *path: int) -> np.random.Generator:
+    """Return numpy's Generator over PCG64 for one stream of a seed.
+
+    The measured stream is `PCG64(seed)` itself; every other is a spawned child of that seed.
+    """
+    spawn_key = () if stream is Stream.MEASURED else (int(stream), *path)
+    sequence = np.random.SeedSequence(seed, spawn_key=spawn_key)
+    return np.random.Generator(np.random.PCG64(sequence))
+
+
+def probe_seed(seed: int, probe: int) -> int:
+    """Return the seed of a search's probe, counted from 0.
+
+    That is the first 32-bit word of `SeedSequence(seed, spawn_key=(4, probe))`.
+    """
+    sequence = np.random.SeedSequence(seed, spawn_key=(int(Stream.PROBES), probe))
+    return int(sequence.generate_state(1)[0])
+
+
+class Schedule(Protocol):
+    """An endless sequence of arrivals."""
+
+    def take(self, count: int) -> Offsets:
+        """Return the next `count` arrivals."""
+
+
+class Poisson:
+    """Arrivals with exponential gaps of mean 1/rate, each rounded to a nanosecond.
+
+    The gaps are `Generator.standard_exponential` (numpy's ziggurat) times the mean. Sums are of
+    integers, so that they are exact and do not depend on the block they are made in.
+    """
+
+    def __init__(self, milli_qps: int, random: np.random.Generator) -> None:
+        self._mean_gap_ns = _NANOSECONDS_TIMES_MILLI / milli_qps
+        self._random = random
+        self._last_ns = 0
+
+    def take(self, count: int) -> Offsets:
+        """Return the next `count` arrivals."""
+        gaps = self._random.standard_exponential(count) * self._mean_gap_ns
+        offsets: Offsets = self._last_ns + np.rint(gaps).astype(np.int64).cumsum()
+        if count:
+            self._last_ns = int(offsets[-1])
+        return offsets
+
+
+class Constant:
+    """Arrivals at equal gaps: the k-th, counted from 0, at the whole nanosecond below k/rate."""
+
+    def __init__(self, milli_qps: int) -> None:
+        self._whole, self._part = divmod(_NANOSECONDS_TIMES_MILLI, milli_qps)
+        self._milli_qps = milli_qps
+        self._next_ns = 0
+        self._remainder = 0
+
+    def take(self, count: int) -> Offsets:
+        """Return the next `count` arrivals."""
+        index = np.arange(count, dtype=np.int64)
+        # Whole and fractional gap apart: their product with the index stays far below 2**63.
+        parts = index * self._part + self._remainder
+        offsets: Offsets = self._next_ns + index * self._whole + parts // self._milli_qps
+        carry, self._remainder = divmod(count * self._part + self._remainder, self._milli_qps)
+        self._next_ns += count * self._whole + carry
+        return offsets
+
+
+class PhasedPoisson:
+    """Poisson arrivals at a high rate at the start of each period, and at a low one after it.
+
+    Arrivals in disjoint spans of time are independent, so each phase is a Poisson process of its
+    own: it draws from a generator of its own (`spawn_key` 3, the stream, the phase's number) and
+    ends with its time. That is exact, and no arrival depends on how many were drawn before.
+    """
+
+    def __init__(self, asked: Bursts, seed: int, stream: Stream) -> None:
+        self._asked = asked
+        self._seed = seed
+        self._stream = stream
+        self._phase = -1
+        self._begin_ns = self._end_ns = 0
+        self._usual = 1
+        """How many arrivals are made at a time: those of a phase, seldom less."""
+        self._next_phase()
+
+    def take(self, count: int) -> Offsets:
+        """Return the next `count` arrivals."""
+        found: list[Offsets] = []
+        left = count
+        while left:
+            offsets = self._begin_ns + self._poisson.take(min(left, self._usual))
+            within = offsets[: np.searchsorted(offsets, self._end_ns)]
+            found.append(within)
+            if len(within) < len(offsets):
+                self._next_phase()
+            left -= len(within)
+        return np.concatenate(found) if found else np.empty(0, np.int64)
+
+    def _next_phase(self) -> None:
+        asked = self._asked
+        self._phase += 1
+        period, is_low = divmod(self._phase, 2)
+        start = period * asked.period_ns
+        self._begin_ns = start + (asked.burst_ns if is_low else 0)
+        self._end_ns = start + (asked.period_ns if is_low else asked.burst_ns)
+        random = generator(self._seed, Stream.PHASES, int(self._stream), self._phase)
+        rate = asked.base_milli_qps if is_low else asked.burst_milli_qps
+        self._poisson = Poisson(rate, random)
+        mean = rate * (self._end_ns - self._begin_ns) / _NANOSECONDS_TIMES_MILLI
+        self._usual = math.ceil(mean + 4 * math.sqrt(mean)) + 1
+
+
+class Replay:
+    """Recorded arrivals, and after the last of them the same again, a mean gap later.
+
+    Only a warm-up goes on for so long: a window ends with the last arrival.
+    """
+
+    def __init__(self, offsets: Offsets) -> None:
+        self._offsets = offsets
+        count = len(offsets)
+        self._period_ns = int(offsets[-1]) + max(1, int(offsets[-1]) // count)
+        self._next = 0
+
+    def take(self, count: int) -> Offsets:
+        """Return the next `count` arrivals."""
+        rounds, places = np.divmod(
+            np.arange(self._next, self._next + count, dtype=np.int64), len(self._offsets)
+        )
+        self._next += count
+        offsets: Offsets = self._offsets[places] + rounds * self._period_ns
+        return offsets
+
+
+def arrivals(
+    kind: Literal["Poisson", "Constant"], milli_qps: int, seed: int, stream: Stream
+) -> Schedule:
+    """Return the schedule of a `server` scenario at a rate in thousandths of queries a second."""
+    match kind:
+        case "Poisson":
+            return Poisson(milli_qps, generator(seed, stream))
+        case "Constant":
+            return Constant(milli_qps)
+        case _:
+            assert_never(kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When a window of a schedule ends."""
+
+    min_duration_ns: int
+    min_queries: int
+    max_duration_ns: int
+    last: int | None = None
+    """With how many arrivals in all it ends, whatever the minimums (a trace)."""
+
+
+class MeasuredArrivals:
+    """The arrivals of a window, which ends when both minimums hold or the maximum is reached.
+
+    Which queries are measured follows from the schedule alone, never from how they fared, and the
+    window's length is the same for every share. `is_complete` says that no block follows; then
+    `duration_ns` says how long the window is and `ended_early` whether the maximum cut it before
+    its minimum of queries or, of a trace, before its last arrival.
+    """
+
+    def __init__(self, schedule: Schedule, limits: Limits, share: Share = WHOLE) -> None:
+        self._schedule = schedule
+        self._limits = limits
+        self._share = share
+        self._last_ns = 0
+        self.count = 0
+        """Arrivals of the whole schedule so far."""
+        self.is_complete = False
+        self.duration_ns = limits.max_duration_ns
+        self.ended_early = False
+
+    def take(self) -> Offsets:
+        """Return the share's arrivals within the window's next block, which may be none."""
+        offsets = self._schedule.take(BLOCK)
+        end = self._end(offsets)
+        offsets = offsets[:end]
+        first = (self._share.index - self.count) % self._share.workers
+        self.count += end
+        return offsets[first :: self._share.workers]
+
+    def _end(self, offsets: Offsets) -> int:
+        """Return how many of a block's arrivals are within the window, and note its end."""
+        limits = self._limits
+        longest = int(np.searchsorted(offsets, limits.max_duration_ns))
+        if limits.last is None:
+            lasted = int(np.searchsorted(offsets, limits.min_duration_ns))
+            enough = max(limits.min_queries - self.count, lasted)
+        else:
+            enough = limits.last - self.count
+        end = min(enough, longest, len(offsets))
+        if end:
+            self._last_ns = int(offsets[end - 1])
+        # A trace ends with its last arrival, a rate's window with the next one after its minimums.
+        if end == enough and (enough < len(offsets) or limits.last is not None):
+            self.is_complete = True
+            least = limits.min_duration_ns if limits.last is None else 0
+            self.duration_ns = max(least, self._last_ns)
+        elif end == longest and longest < len(offsets):
+            self.is_complete = True
+            self.ended_early = self.count + end < (limits.last or limits.min_queries)
+        return end
+
+
+class EndlessArrivals:
+    """A share's part of a schedule without an end."""
+
+    def __init__(self, schedule: Schedule, share: Share = WHOLE) -> None:
+        self._schedule = schedule
+        self._share = share
+        self._count = 0
+
+    def take(self) -> Offsets:
+        """Return the share's arrivals within the next block, which may be none."""
+        first = (self._share.index - self._count) % self._share.workers
+        self._count += BLOCK
+        return self._schedule.take(BLOCK)[first :: self._share.workers]

@@ -1,0 +1,50 @@
+"""How many connections does a step open to each server, and what has each room for?"""
+
+from dataclasses import dataclass, replace
+
+from inferometer_api.load import Load
+from inferometer_loadgen.schedule.steps import Closed, Open, Share, StepPlan
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Connections to each server, and the requests that each may have outstanding."""
+
+    connections: int
+    streams: int
+    """1 with HTTP, whose connections carry one request at a time."""
+
+
+def layout(load: Load, loop: Closed | Open, share: Share) -> Layout:
+    """Return the layout of a step, or of a worker's share of it; `loop` is a worker's own part.
+
+    A closed loop has room for each of its clients at each server, so that none waits: with HTTP
+    a connection for each, with gRPC the clients spread evenly over the connections. (A fleet has
+    no more workers in a step than clients.) Every other step has `load.connections`, of which
+    each worker of a fleet has its part, at least one.
+    """
+    connections = max(1, share.of(load.connections))
+    streams = load.streams_per_connection if load.protocol == "GRPC" else 1
+    if not isinstance(loop, Closed) or loop.clients is None:
+        return Layout(connections, streams)
+    if load.protocol == "HTTP":
+        return Layout(loop.clients, 1)
+    connections = min(connections, loop.clients)
+    return Layout(connections, -(-loop.clients // connections))
+
+
+def part_of(plan: StepPlan, share: Share) -> StepPlan:
+    """Return a worker's part of a step: of a closed loop its clients, queries and minimum.
+
+    An open loop is shared by its schedule, whose window is the same for all.
+    """
+    if not isinstance(plan.loop, Closed):
+        return plan
+    closed = plan.loop
+    total = None if closed.total_queries is None else share.of(closed.total_queries)
+    clients = None if closed.clients is None else share.of(closed.clients)
+    return replace(
+        plan,
+        loop=Closed(clients=clients, total_queries=total),
+        min_queries=share.of(plan.min_queries),
+    )

@@ -1,0 +1,194 @@
+"""Which servers are measured, do they serve the same model, and are they still the same ones?"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from ipaddress import ip_address
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from inferometer_api.plan import LoadPlan
+from inferometer_loadgen.reporting.board import Board
+from inferometer_loadgen.server.control import (
+    Control,
+    Described,
+    Endpoint,
+    ModelRefusedError,
+    endpoint_of,
+)
+from inferometer_loadgen.server.headers import read_headers
+from inferometer_loadgen.wire import Target
+from inferometer_loadgen.wire.tls import Tls, TlsFiles, tls_context
+
+SAME = ("model_sha256", "external_data_sha256")
+"""Settings in which servers of one model do not differ."""
+
+
+class Servers:
+    """The servers of a plan, in its order.
+
+    Raises InputRefusedError where one has no address or headers are malformed, and TlsRefusedError
+    where a certificate's file is not one.
+    """
+
+    def __init__(self, plan: LoadPlan) -> None:
+        self._plan = plan
+        self.endpoints = endpoints_of(plan)
+
+    async def described(self, board: Board) -> list[Described]:
+        """Wait until every server is ready, and return what each says.
+
+        Raises ServerNotReadyError, and ModelRefusedError where they do not serve the same model.
+        """
+        deadline = self._plan.run.spec.server.ready_deadline_seconds
+        began = asyncio.get_running_loop().time()
+
+        def told(last: str) -> None:
+            board.waiting((asyncio.get_running_loop().time() - began) / deadline, last)
+
+        async def one(endpoint: Endpoint) -> Described:
+            control = self._control(endpoint)
+            try:
+                await control.wait_until_ready(deadline, told)
+                return await control.describe()
+            finally:
+                await control.close()
+
+        tasks = [asyncio.ensure_future(one(endpoint)) for endpoint in self.endpoints]
+        try:
+            found = await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        check_same_model([endpoint.address for endpoint in self.endpoints], found)
+        return found
+
+    async def are_restarted(self, before: Sequence[Described]) -> bool:
+        """Say whether one of them is another process than it was, where they tell."""
+        answers = await asyncio.gather(
+            *(
+                self._is_restarted(endpoint, described)
+                for endpoint, described in zip(self.endpoints, before, strict=True)
+            )
+        )
+        return any(answers)
+
+    async def _is_restarted(self, endpoint: Endpoint, described: Described) -> bool:
+        before = identity(described.settings)
+        if before is None:
+            return False
+        control = self._control(endpoint)
+        try:
+            now = identity(await control.settings())
+        finally:
+            await control.close()
+        return now is not None and now != before
+
+    def _control(self, endpoint: Endpoint) -> Control:
+        return Control(endpoint, self._plan.model_name, self._plan.model_version)
+
+    def targets(self) -> list[Target]:
+        """Return where requests are sent to."""
+        plan = self._plan
+        return [
+            Target(
+                protocol=endpoint.protocol,
+                host=endpoint.host,
+                port=endpoint.port,
+                model_name=plan.model_name,
+                model_version=plan.model_version,
+                path_prefix=endpoint.path_prefix,
+                tls=endpoint.tls,
+                headers=endpoint.headers,
+            )
+            for endpoint in self.endpoints
+        ]
+
+    def are_colocated(self, own_node: str | None) -> bool:
+        """Say whether one of them runs on the machine of the load generator."""
+        if self._plan.server_process_ids:
+            return True
+        # Of servers behind a Service only the agents' nodes are known.
+        nodes = {server.node for server in self._plan.servers}
+        nodes |= {agent.node for agent in self._plan.agents}
+        if own_node and own_node in nodes:
+            return True
+        return any(_is_loopback(endpoint.host) for endpoint in self.endpoints)
+
+    def not_guaranteed(self) -> tuple[str, ...]:
+        """Return the classes of pods that are not Guaranteed, each once; what is unknown is not."""
+        classes = {server.quality_of_service for server in self._plan.servers}
+        return tuple(sorted(classes - {"", "Guaranteed"}))
+
+    @property
+    def addresses(self) -> str:
+        """Name them in a sentence."""
+        addresses = [endpoint.address for endpoint in self.endpoints]
+        if len(addresses) == 1:
+            return f"The server at {addresses[0]}"
+        return f"One of the servers at {', '.join(addresses)}"
+
+
+def endpoints_of(plan: LoadPlan) -> list[Endpoint]:
+    """Return where the servers of a plan are, and how each is spoken to; raises as Servers."""
+    load = plan.run.spec.load
+    found = [endpoint_of(server.url, load.protocol) for server in plan.servers]
+    if plan.headers_file is not None:
+        headers = read_headers(Path(plan.headers_file))
+        found = [replace(each, headers=headers) for each in found]
+    if not any(_with_tls(server.url) for server in plan.servers):
+        return found
+    files = TlsFiles(
+        *(
+            None if name is None else Path(name)
+            for name in (plan.tls_ca_file, plan.tls_certificate_file, plan.tls_key_file)
+        )
+    )
+    context = tls_context(load.protocol, files)
+    name = None if load.tls is None else load.tls.server_name
+    return [
+        replace(each, tls=Tls(context, name or each.host, files)) if _with_tls(server.url) else each
+        for each, server in zip(found, plan.servers, strict=True)
+    ]
+
+
+def _with_tls(url: str) -> bool:
+    return urlsplit(url).scheme in {"https", "grpcs"}
+
+
+def identity(settings: dict[str, str]) -> str | None:
+    """Return what tells one start of a server from another; None where it does not tell.
+
+    In a container every process has the same number, so that it only counts beside nothing else.
+    """
+    return settings.get("instance_id") or settings.get("process_id")
+
+
+def check_same_model(addresses: Sequence[str], found: Sequence[Described]) -> None:
+    """Raise ModelRefusedError where servers serve different models."""
+    first = _model_of(found[0])
+    for address, described in zip(addresses, found, strict=True):
+        other = _model_of(described)
+        if other != first:
+            what = next(name for name in first if first[name] != other[name])
+            raise ModelRefusedError(
+                f"All servers of a run must serve the same model, but its {what} is "
+                f"{first[what]} at {addresses[0]} and {other[what]} at {address}."
+            )
+
+
+def _model_of(described: Described) -> dict[str, object]:
+    return {
+        **{name: described.settings.get(name, "") for name in SAME},
+        "inputs": described.inputs,
+        "outputs": described.outputs,
+        "versions": described.versions,
+    }
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
