@@ -77,3 +77,8 @@ def test_an_axis_needs_no_values(values: list[float]) -> None:
     for axis in (linear_axis("", values), log_axis("", values)):
         assert axis.high > axis.low
         assert np.isfinite(axis.position(np.array([axis.low, axis.high]))).all()
+
+
+def test_what_is_too_little_to_be_divided_counts_as_nothing() -> None:
+    """The least numbers that there are get the axis of zero."""
+    assert linear_axis("x", [5e-324]) == linear_axis("x", [0.0])

@@ -11,6 +11,8 @@ Floats = npt.NDArray[np.float64]
 
 _PERCENT_TICKS = (0.0, 50.0, 90.0, 99.0, 99.9, 99.99, 99.999, 99.9999)
 
+_LEAST = 1e-300
+
 
 @dataclass(frozen=True, slots=True)
 class Tick:
@@ -46,7 +48,9 @@ def linear_axis(label: str, values: Iterable[float], *, whole: bool = False) -> 
 
     With `whole` its ticks are whole numbers, as counts are.
     """
-    high = max(_extent(values)[1], 0.0) or 1.0
+    high = _extent(values)[1]
+    if high < _LEAST:  # nothing at all, below zero, or too little to be divided
+        high = 1.0
     step = _round_step(high / 4)
     step = max(1.0, round(step)) if whole else step
     last = max(1, math.ceil(high / step - 1e-9))
