@@ -5,6 +5,9 @@ from typing import Any, get_args
 import pytest
 
 from inferometer_api.availability import Place, unavailable
+from inferometer_api.definition import custom_resource_definition
+from inferometer_api.reference import benchmarkrun_page
+from inferometer_api.refusals_page import REFUSED, run_asking
 from inferometer_api.run import BenchmarkRun
 from support.run_bounds import fields, run_schema
 from support.runs import Run, a_run, a_scenario, an_external_run, with_value
@@ -272,3 +275,31 @@ def test_every_choice_of_the_api_is_decided() -> None:
         if "enum" in schema
     }
     assert enums - free <= decided
+
+
+def test_the_reference_tells_only_what_is_refused() -> None:
+    """Each example of the reference is refused somewhere, and each of its sentences is said."""
+    sentences: set[str] = set()
+    for asked in REFUSED:
+        found = [unavailable(run_asking(asked), place=place) for place in get_args(Place)]
+        assert any(found), asked
+        sentences |= {each.replace(": ", "`: ", 1) for group in found for each in group}
+    assert {line.removeprefix("* `") for line in _told_in_reference()} == sentences
+
+
+def test_the_reference_tells_everything_that_is_refused() -> None:
+    """No path is refused that the reference does not name."""
+    told = {line.split("`")[1] for line in _told_in_reference()}
+    runs = (
+        *((run, place) for run, _ in UNAVAILABLE for place in get_args(Place)),
+        *((run, "Local") for run, _ in UNAVAILABLE_LOCALLY),
+        *((run, "Cluster") for run, _ in UNAVAILABLE_IN_A_CLUSTER),
+    )
+    refused = {sentence.partition(":")[0] for run, place in runs for sentence in said(run, place)}
+    assert refused <= told
+
+
+def _told_in_reference() -> list[str]:
+    page = benchmarkrun_page(custom_resource_definition())
+    section = page.partition("## What this version does\n")[2].partition("\n## ")[0]
+    return [line for line in section.splitlines() if line.startswith("* ")]
