@@ -209,7 +209,7 @@ BROKEN_RULES = (
             validity={"rules": "MLPerf"},
             scenarios=[{"name": "s", "server": {"targetQps": 1}}],
         ),
-        "spec",
+        "spec.scenarios",
     ),
     Row(
         "MLPerf's rules for a P90",
@@ -226,7 +226,7 @@ BROKEN_RULES = (
                 }
             ],
         ),
-        "spec",
+        "spec.scenarios",
     ),
     Row(
         "MLPerf's rules in less than its duration",
@@ -237,7 +237,7 @@ BROKEN_RULES = (
         Row(
             f"{kind} larger than the server's batch",
             a_run(server=_NO_BATCH, scenarios=[{"name": "a", kind: member}]),
-            "spec",
+            "spec.scenarios[0]",
         )
         for kind, member in {
             "batch": {"batchSizes": [1, 9]},

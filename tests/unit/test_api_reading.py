@@ -94,7 +94,7 @@ def test_aliases_that_multiply_are_refused() -> None:
         ("threads: [1]", "must be a whole number from 1 to 1024; found a list of 1."),
         ("device: gpu", 'must be one of CPU, GPU; found "gpu"; did you mean GPU?'),
         ("runtime: onnx", 'found "onnx"; did you mean OnnxRuntime?'),
-        ("gpu: {}", "spec.server.gpu: gpu is only for device GPU."),
+        ("gpu: {}", "spec.server.gpu: is only for device GPU."),
         ("resources: {cpu: 0.5}", 'found 0.5: write it in quotes, "0.5".'),
         ("resources: {cpu: lots}", "must be CPU cores, as Kubernetes writes them: 2,"),
         ("resources: [cpu]", "must be a mapping with the fields cpu, memory; found a list of 1."),
@@ -120,12 +120,49 @@ def test_a_wrong_field_gets_a_sentence(line: str, expected: str) -> None:
         ("singleStream: {a: 1}", "spec.scenarios[0].singleStream takes none, write {}."),
         ("batch: {batchSizes: [8, 1, 8]}", "batchSizes[2]: stands at index 0 already: each value"),
         ("batch: {batchSizes: []}", "must be a list of 1 to 32 items; found a list of 0."),
+        (
+            "burst: {baseQps: 1, burstQps: 2, burstSeconds: 5, periodSeconds: 5}",
+            (
+                "burst.burstSeconds: must be less than periodSeconds: a burst ends before "
+                "the next begins; found 5."
+            ),
+        ),
         ("batch: 8", "must be a mapping with the fields batchSizes; found 8."),
     ],
 )
 def test_a_wrong_scenario_gets_a_sentence(scenario: str, expected: str) -> None:
     """A scenario's members are told by the names of the file."""
     assert expected in told(OK.replace("singleStream: {}", scenario))
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ("percentile: P90", "line 11: spec.scenarios[1].server: MLPerf's server scenario has a"),
+        ("percentile: P90", "or rules Default; found none."),
+        (
+            "latencyBoundMicroseconds: 9\n      percentile: P90",
+            "or rules Default; found one for its P90.",
+        ),
+    ],
+)
+def test_a_scenario_that_is_not_mlperfs_is_told_at_its_place(more: str, expected: str) -> None:
+    """The scenario is named, and what it has; no right value is doubted."""
+    message = told(f"{OK}      {more}\n  validity: {{rules: MLPerf}}\n")
+    assert expected in message
+    assert "did you mean" not in message
+
+
+def test_a_scenario_whose_requests_exceed_the_batch_is_told_with_both_figures() -> None:
+    """Each scenario at fault has its line, its own figure and that of the server."""
+    text = OK.replace("threads: 2", "batching: {maxBatchSize: 8}")
+    text = text.replace("singleStream: {}", "batch: {batchSizes: [1, 9]}")
+    text += "  - {name: all, offline: {batchSize: 16}}\n"
+    message = told(text)
+    assert "spec.scenarios[0].batch: no scenario may send more samples" in message
+    assert "found 9 in scenario latency, and maxBatchSize 8." in message
+    assert "spec.scenarios[2].offline: no scenario may send more samples" in message
+    assert "found 16 in scenario all, and maxBatchSize 8." in message
 
 
 def test_all_problems_are_told_at_once_in_the_order_of_the_file() -> None:

@@ -193,7 +193,7 @@ def test_what_a_file_names_is_looked_up(
         (("--set", "spec.load.connections=0"), "spec.load.connections: "),
         (("--set", "spec.scenarios[x].server.targetQps=2"), "no item named x"),
         (("--set", "nonsense"), '--set takes PATH=VALUE, and "nonsense" has no "="'),
-        (("--set", "spec.server.replicas=2"), "2 servers were asked for, but a local run has one"),
+        (("--set", "spec.server.replicas=2"), "\n  spec.server.replicas: 2 servers were asked for"),
         (("--set", "spec.server.runtime=Triton"), "Triton is not available in this version"),
         (
             ("--set", "spec.model.uri=pvc://claim/model.onnx"),

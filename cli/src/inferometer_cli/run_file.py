@@ -34,7 +34,8 @@ def read_run_file(file: Path, settings: list[str]) -> BenchmarkRun:
     """
     run = parse_run_file(file, settings)
     if problems := unavailable(run, place="Local"):
-        raise RefusedError("\n".join((f"{file} asks for what cannot be done here:", *problems)))
+        lines = "".join(f"\n  {problem}" for problem in problems)
+        raise RefusedError(f"{file} asks for what cannot be done here:{lines}")
     if launched(run.spec):
         check_runtime()
     return resolved(run)

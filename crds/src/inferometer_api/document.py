@@ -43,9 +43,10 @@ class Document(BaseModel):
     @model_validator(mode="after")
     def _constraints_hold(self) -> Self:
         broken = tuple(
-            rule.fault(self)
+            fault
             for rule in self.constraints
             if rule.holds is not None and not rule.holds(self)
+            for fault in rule.faults(self)
         )
         if broken:
             raise FaultsError(broken)

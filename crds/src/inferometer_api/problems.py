@@ -48,7 +48,9 @@ def told(error: ValidationError, data: Any) -> Iterator[tuple[Where, str]]:
         if isinstance(cause, FaultsError):
             for fault in cause.faults:
                 where = (*details["loc"], *fault.where)
-                yield where, _with_found(fault.message, data, where)
+                # The place is told before the message, whose subject it may be.
+                message = fault.message.removeprefix(f"{where[-1]} ") if where else fault.message
+                yield where, _with_found(message, data, where)
         else:
             yield _place(details["loc"]), _worded(details, data)
 
@@ -127,7 +129,8 @@ def _hint(value: Any, node: Schema) -> str:
         return f': write it in quotes, "{shown(value)}"'
     if not isinstance(value, str):
         return ""
-    if near := nearest(value, [*map(str, node.get("enum", ()))]):
+    near = nearest(value, [*map(str, node.get("enum", ()))])
+    if near is not None and near != value:
         return f"; did you mean {near}?"
     right = {"integer": value.isdecimal(), "boolean": value in {"true", "false"}}
     if right.get(node.get("type", "")):

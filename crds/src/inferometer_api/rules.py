@@ -1,7 +1,7 @@
 """Which rules can no single field state, and how is a broken one told?"""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,7 +35,7 @@ class Rule:
     `holds` is the same rule over the model, None where only an update can break it. `field` is the
     dotted path, in wire names, of the member that the message speaks of, None where it speaks of
     the object as a whole. `found` tells what stands there instead, where the member's own value
-    does not.
+    does not; `breaches` yields it with each place below the object, where a list has several.
     """
 
     cel: str
@@ -43,11 +43,18 @@ class Rule:
     holds: Callable[[Any], bool] | None
     field: str | None = None
     found: Callable[[Any], str] | None = None
+    breaches: Callable[[Any], Iterable[tuple[Where, str]]] | None = None
 
-    def fault(self, document: object) -> "Fault":
+    def faults(self, document: object) -> tuple["Fault", ...]:
         """Return how the rule is told where the document breaks it."""
+        if self.breaches is not None:
+            return tuple(
+                Fault(where, f"{self.message}; found {found}")
+                for where, found in self.breaches(document)
+            )
+        where = tuple(self.field.split(".")) if self.field else ()
         found = "" if self.found is None else f"; found {self.found(document)}"
-        return Fault(tuple(self.field.split(".")) if self.field else (), self.message + found)
+        return (Fault(where, self.message + found),)
 
 
 @dataclass(frozen=True, slots=True)

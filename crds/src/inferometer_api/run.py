@@ -1,5 +1,6 @@
 """What is a BenchmarkRun: what a person asks to be measured?"""
 
+from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
@@ -8,7 +9,7 @@ from inferometer_api import mlperf
 from inferometer_api.document import DnsSubdomain, Document, Integer, Integral, NullsAbsent
 from inferometer_api.load import Load
 from inferometer_api.model import ModelSource
-from inferometer_api.rules import Rule, Unique, same_order
+from inferometer_api.rules import Rule, Unique, Where, same_order
 from inferometer_api.scenario import Scenario, Validity, percentile_value
 from inferometer_api.server import Server
 from inferometer_api.status import RunStatus
@@ -40,23 +41,32 @@ a look when the run Failed), or Never."""
     """Seconds after which the finished run itself is deleted."""
 
 
-def _is_mlperfs(spec: "RunSpec") -> bool:
-    """Tell whether every `server` scenario is MLPerf's, where its rules are asked for."""
-    return spec.validity.rules != "MLPerf" or all(
-        each.server.latency_bound_microseconds is not None
-        and percentile_value(each.server.percentile) >= mlperf.SERVER_PERCENTILE
-        for each in spec.scenarios
-        if each.server is not None
-    )
+def _not_mlperfs(spec: "RunSpec") -> Iterator[tuple[Where, str]]:
+    """Yield each `server` scenario that is not MLPerf's, where its rules are asked for."""
+    if spec.validity.rules != "MLPerf":
+        return
+    for index, each in enumerate(spec.scenarios):
+        load = each.server
+        if load is None:
+            continue
+        if load.latency_bound_microseconds is None:
+            yield ("scenarios", index, "server"), "none"
+        elif percentile_value(load.percentile) < mlperf.SERVER_PERCENTILE:
+            yield ("scenarios", index, "server"), f"one for its {load.percentile}"
 
 
-def _fits_max_batch(spec: "RunSpec") -> bool:
+def _above_max_batch(spec: "RunSpec") -> Iterator[tuple[Where, str]]:
+    """Yield each scenario that sends more samples in a request than the server joins."""
     batching = spec.server.batching
-    return batching is None or all(
-        size <= batching.max_batch_size
-        for scenario in spec.scenarios
-        for size in scenario.batch_sizes_sent
-    )
+    if batching is None:
+        return
+    for index, each in enumerate(spec.scenarios):
+        largest = max(each.batch_sizes_sent)
+        if largest > batching.max_batch_size:
+            yield (
+                ("scenarios", index, each.kind),
+                f"{largest} in scenario {each.name}, and maxBatchSize {batching.max_batch_size}",
+            )
 
 
 def _immutable(field: str) -> Rule:
@@ -129,15 +139,18 @@ resumes."""
             " || s.multiStream.samplesPerQuery <= self.server.batching.maxBatchSize))",
             message="no scenario may send more samples in a request than server.batching."
             "maxBatchSize: raise it or lower the batch size",
-            holds=_fits_max_batch,
+            holds=lambda spec: not any(_above_max_batch(spec)),
+            field="scenarios",
+            breaches=_above_max_batch,
         ),
         Rule(
             cel="self.validity.rules != 'MLPerf' || self.scenarios.all(s, !has(s.server) || "
             "(has(s.server.latencyBoundMicroseconds) && s.server.percentile.startsWith('P99')))",
             message="MLPerf's server scenario has a latency bound for its P99 (or P99.9): set "
             "latencyBoundMicroseconds, or rules Default",
-            holds=_is_mlperfs,
-            field="validity.rules",
+            holds=lambda spec: not any(_not_mlperfs(spec)),
+            field="scenarios",
+            breaches=_not_mlperfs,
         ),
         *map(
             _immutable,
