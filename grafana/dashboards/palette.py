@@ -23,6 +23,7 @@ PHASES = {
 }
 ENERGY = {"Package": "orange", "Dram": "purple", "Gpu": "green"}
 STAGES = {
+    "WaitingForWorkers": "#4a4a4a",
     "WaitingForServer": "#6e6e6e",
     "Preparing": "purple",
     "Idle": "blue",
