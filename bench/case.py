@@ -87,12 +87,16 @@ class Case:
     stage: Callable[[Place, frozenset[str]], AbstractContextManager[Mapping[str, Turn]]]
     """Starts fresh processes for the sides named, and gives each one's turn."""
     rows: tuple[Row, ...]
+    minutes: float
+    """About how long it takes on two cores, by its own repeats and seconds."""
+    repeats: int = 5
+    """How often it is measured where nobody says; less than 5 where more tells the same again."""
+    seconds: float = 3.0
+    """How long a turn lasts that is measured by time, where nobody says."""
     rounds: int = 1
     """How many turns each side has within a repeat; its figure there is the median of them."""
     is_pinned: bool = True
     """Whether the sides have a core each; else all run wherever the kernel lets them."""
-    most_repeats: int | None = None
-    """How often it is measured at most: less where it takes long and tells the same again."""
 
 
 Taken = Mapping[Source, tuple[float, ...]]

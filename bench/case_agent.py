@@ -131,6 +131,8 @@ process.""",
     commands=(".venv/bin/python bench/run.py --case agent-overhead",),
     sides=(Side(_AGENT),),
     stage=_stage,
+    minutes=3.5,
+    repeats=3,
     rows=(
         Row(f"Part of one core, {_FEW} pods", Source(_AGENT, _cost(_FEW)), _PERCENT, goal=_GOAL),
         Row(f"Part of one core, {_MANY} pods", Source(_AGENT, _cost(_MANY)), _PERCENT, goal=_GOAL),

@@ -1,14 +1,16 @@
 """The case batching: what does joining the requests of many clients cost against whole batches?"""
 
+import json
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
+from urllib.request import urlopen
 
 from bench.case import Case, Figures, Place, Row, Side, Source, Turn, Unit
 from bench.figures import Bound
 from bench.model_files import MINILM, RESNET50, Measurand, Protocol
-from bench.processes import started
+from bench.processes import Child, started
 from bench.servers import Server, inferometer_server
 
 _CLIENTS = 32
@@ -20,10 +22,18 @@ _PROTOCOLS: tuple[Protocol, ...] = ("HTTP", "GRPC")
 _RATE = "samples per second"
 _SIZE = "samples in a batch"
 _LATENCY = "median latency in seconds"
+_WAITED = "seconds that a lone request waits for company"
 _PER_SECOND = Unit(" /s", 1)
 _SAMPLES = Unit("", 0)
 _MILLISECONDS = Unit(" ms", 0, scale=1000)
+_SHORT = Unit(" ms", 2, scale=1000)
 _GOAL = (Bound("ratio", "at least", 0.95),)
+_LONE_REQUESTS = 10
+_WAKE_SECONDS = 0.0005
+"""How much later than asked for a sleeping thread may run."""
+_IN_TIME = (
+    Bound("figure", "at most", _DELAY_MICROSECONDS / 1e6 + _WAKE_SECONDS, over="every repeat"),
+)
 
 
 def _joined(model: Measurand, protocol: Protocol) -> str:
@@ -69,20 +79,33 @@ def _batching(most: int) -> tuple[str, ...]:
 def _joined_of(
     most: int, place: Place, model: Measurand, protocol: Protocol, server: Server
 ) -> Figures:
-    return {**_measured(place, model, protocol, server, 1), _SIZE: float(most)}
+    joined = _measured(place, model, protocol, server, 1)
+    return {**joined, _SIZE: float(most), _WAITED: _waited_alone(place, model, protocol, server)}
+
+
+def _waited_alone(place: Place, model: Measurand, protocol: Protocol, server: Server) -> float:
+    """Return for how long each request of a client waits that is the only one."""
+    before = _queue(server, model)
+    with _client(place, model, protocol, server, 1, 1) as client:
+        client.ask(requests=_LONE_REQUESTS)
+    after = _queue(server, model)
+    return (after["ns"] - before["ns"]) / (after["count"] - before["count"]) / 1e9
+
+
+def _queue(server: Server, model: Measurand) -> dict[str, int]:
+    """Return the server's own statistics of how long requests waited."""
+    url = f"http://127.0.0.1:{server.http_port}/v2/models/{model.name}/stats"
+    with urlopen(url, timeout=10) as reply:
+        [told] = json.load(reply)["model_stats"]
+    queue: dict[str, int] = told["inference_stats"]["queue"]
+    return queue
 
 
 def _measured(
     place: Place, model: Measurand, protocol: Protocol, server: Server, samples: int
 ) -> Figures:
     """Keep as many samples outstanding as there are clients, in requests of `samples` each."""
-    port = server.http_port if protocol == "HTTP" else server.grpc_port
-    command = [
-        *(sys.executable, "-m", "bench.client", "wire"),
-        *("--protocol", protocol, "--port", str(port), "--model", model.name),
-        *("--samples", str(samples), "--connections", str(_CLIENTS // samples)),
-    ]
-    with started("client", command, core=place.client_core, folder=place.folder) as client:
+    with _client(place, model, protocol, server, samples, _CLIENTS // samples) as client:
         client.ask(requests=_CLIENTS // samples)  # connections and their memory are warm
         told = client.ask(seconds=place.turn_seconds)
     return {
@@ -90,6 +113,23 @@ def _measured(
         _SIZE: float(samples),
         _LATENCY: told["medianSeconds"],
     }
+
+
+def _client(
+    place: Place,
+    model: Measurand,
+    protocol: Protocol,
+    server: Server,
+    samples: int,
+    connections: int,
+) -> AbstractContextManager[Child]:
+    port = server.http_port if protocol == "HTTP" else server.grpc_port
+    command = [
+        *(sys.executable, "-m", "bench.client", "wire"),
+        *("--protocol", protocol, "--port", str(port), "--model", model.name),
+        *("--samples", str(samples), "--connections", str(connections)),
+    ]
+    return started("client", command, core=place.client_core, folder=place.folder)
 
 
 def _rows(model: Measurand, protocol: Protocol) -> tuple[Row, ...]:
@@ -103,6 +143,12 @@ def _rows(model: Measurand, protocol: Protocol) -> tuple[Row, ...]:
             Source(whole, _LATENCY),
         ),
         Row("the same: samples in a batch", Source(joined, _SIZE), _SAMPLES, Source(whole, _SIZE)),
+        Row(
+            "the same: how long a lone request waits for company",
+            Source(joined, _WAITED),
+            _SHORT,
+            goal=_IN_TIME,
+        ),
     )
 
 
@@ -121,7 +167,10 @@ with `maxBatchSize` at the best size above 1 that lets none wait for company lon
 {_CLIENTS} samples outstanding ({_CLIENTS} requests of 1, 4 of 8), so that the fixed batches, too,
 find the next one waiting, and both use the same client: our own wire protocols. The models are
 zoo://classification/resnet50 (602 kB a sample) and zoo://text/minilm_l6 (128 tokens, which come
-back as 197 kB). Larger batches are not always better on a CPU: their tensors leave its caches.""",
+back as 197 kB). Larger batches are not always better on a CPU: their tensors leave its caches.
+*How long a lone request waits* is by the server's own statistics, with one client: nobody else
+comes, so it waits for the whole delay, and {_WAKE_SECONDS * 1000:g} ms more at most, in which a
+sleeping thread must wake.""",
     commands=(".venv/bin/python bench/run.py --case batching",),
     sides=tuple(
         Side(side)
@@ -129,5 +178,6 @@ back as 197 kB). Larger batches are not always better on a CPU: their tensors le
         for side in (_joined(model, protocol), _whole(model, protocol))
     ),
     stage=_stage,
+    minutes=8,
     rows=tuple(row for model, protocol in _PAIRS for row in _rows(model, protocol)),
 )

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from bench.case import Case, Place, Row, Side, Source, Turn, Unit
+from bench.client_cost import Layout
 from bench.figures import Bound, Goal
-from bench.load_generator import Layout
 from bench.model_files import LARGE, TINY, Measurand
 from bench.null_server import null_server, require_null_server
 from bench.senders import (
@@ -82,7 +82,12 @@ def _contests(
 
 
 def _case(
-    name: str, title: str, text: str, contests: list[_Contest], measurand: Measurand = TINY
+    name: str,
+    title: str,
+    text: str,
+    minutes: float,
+    contests: list[_Contest],
+    measurand: Measurand = TINY,
 ) -> Case:
     sent = {_side(*pair): pair for contest in contests for pair in contest.pairs}
 
@@ -112,6 +117,8 @@ def _case(
         sides=tuple(Side(name, partial(require, *pair)) for name, pair in sent.items()),
         stage=stage,
         rows=tuple(contest.row for contest in contests),
+        minutes=minutes,
+        seconds=2,
     )
 
 
@@ -134,6 +141,7 @@ is its default) at nothing of the outputs. *1 x 8* is one connection with 8 stre
 connections with one. The *null server* is one process in Go, net/http and grpc-go, that answers
 without looking; Triton has its Python backend. What a request costs depends on how many replies
 come with one read, and so on the server.""",
+    8,
     [
         *_contests(_BOTH, _HTTP, wrk(), 1.25),
         *_contests(_BOTH, _HTTP, perf_closed("HTTP"), 0.4),
@@ -152,6 +160,7 @@ Inferometer's scenario `server`, and perf_analyzer's request rate with its own d
 that wait for their replies (its asynchronous calls cost more, and now and then do not end).
 *Answered of what was due*: of ours what was answered of the window's schedule, of perf_analyzer its
 throughput by the rate asked for, since it does not tell its schedule.""",
+    6.5,
     [
         contest
         for protocol in ("HTTP", "GRPC")
@@ -159,7 +168,7 @@ throughput by the rate asked for, since it does not tell its schedule.""",
         for pair in [(ours_open(protocol, per_second), perf_open(protocol, per_second))]
         for contest in (
             *_contests(_BOTH, *pair, 0.6),
-            *_contests([_NULL], *pair, 0.99, KEPT),
+            *_contests(_BOTH, *pair, 0.99, KEPT),
         )
     ],
 )
@@ -170,6 +179,7 @@ CLIENT_LARGE = _case(
     f"""\
 {_WHAT} The model takes an image of 3 x 224 x 224 numbers and returns the greatest of each channel,
 so that next to nothing is computed. gRPC has one connection with 8 streams.""",
+    3.5,
     [
         *_contests(_BOTH, ours_closed("HTTP", Layout(8), LARGE), wrk(LARGE), 1.2),
         *_contests(
@@ -189,6 +199,7 @@ CLIENT_PYTHON = _case(
 {_WHAT} Locust's FastHttpUser posts bytes that were made before. tritonclient is used as its
 examples use it: `tritonclient.http` in greenlets, `tritonclient.grpc.aio` in tasks, each reply read
 into an array.""",
+    4,
     [
         *_contests(_BOTH, _HTTP, python_client("Locust", "HTTP"), 1 / 6),
         *_contests(_BOTH, _HTTP, python_client("tritonclient", "HTTP"), 1 / 6),
@@ -203,6 +214,7 @@ CLIENT_PROXIED = _case(
 {_WHAT} Both times the null server answers; one of them as if Envoy stood before it, with `server`,
 `date`, `x-request-id` and `x-envoy-upstream-service-time` in each reply, so that no two replies
 have the same header block and nothing that was read before helps.""",
+    1.5,
     [
         _Contest(_PROXIED, ours, ours, COST, (Bound("ratio", "at most", 2),), _NULL)
         for ours in (_HTTP, _ONE_BY_EIGHT)

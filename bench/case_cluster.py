@@ -128,6 +128,7 @@ speak over the node's bridge, not over loopback. The ratio is the cluster's figu
     ),
     sides=(Side(_CLUSTER, require_nodes), Side(_LOCAL)),
     stage=_both,
+    minutes=10,
     rows=(
         _row("resnet50-cpu latency: median latency", _MILLISECONDS),
         _row("resnet50-cpu traffic: median latency", _MILLISECONDS),
@@ -154,6 +155,7 @@ namespace, and has no other run to look after.""",
     commands=(".venv/bin/python bench/run.py --case apply-to-first-query",),
     sides=(Side(_CLUSTER, require_nodes),),
     stage=_soon,
+    minutes=5,
     rows=(
         Row(
             "From apply to the first query",

@@ -13,11 +13,11 @@ from itertools import count
 import numpy as np
 from bench.case import Case, Figures, PeerMissingError, Place, Row, Side, Source, Turn, Unit
 from bench.figures import Bound
-from bench.judged import Asked, Oracle, only_step, oracle, percentile_seconds, run_ours
+from bench.judged import Judged, Oracle, oracle, percentile_seconds, run_ours
+from bench.load_generator import only_step
 from bench.mlperf_loadgen import JudgedBy, Judgement, run_loadgen
 from bench.model_files import SQUEEZENET, TINY, Measurand
-from bench.perf_analyzer import Asked as AskedOfPerfAnalyzer
-from bench.perf_analyzer import Clients, require_perf_analyzer, run_perf_analyzer
+from bench.perf_analyzer import Asked, Clients, require_perf_analyzer, run_perf_analyzer
 from bench.servers import inferometer_server
 
 _MS = 1_000_000
@@ -66,10 +66,10 @@ class _Both:
         asked = JudgedBy(self.port, *self.model, scenario, queries, **more)  # type: ignore[arg-type]  # by name
         return run_loadgen(asked, self.place.client_core)
 
-    def ours(self, scenario: Mapping[str, object], queries: int = 1, **more: object) -> Asked:
+    def ours(self, scenario: Mapping[str, object], queries: int = 1, **more: object) -> Judged:
         self.fresh()
         validity = {"minQueries": queries}
-        return Asked(self.port, self.model[0], scenario, validity=validity, **more)  # type: ignore[arg-type]  # by name
+        return Judged(self.port, self.model[0], scenario, validity=validity, **more)  # type: ignore[arg-type]  # by name
 
     def single_stream(self, queries: int) -> Figures:
         theirs = self.loadgen("SingleStream", queries)
@@ -196,11 +196,11 @@ def _closed_loop(place: Place, known: Oracle, clients: int, turns: Iterator[int]
     def ours() -> float:
         scenario = {"concurrency": {"clients": [clients]}}
         validity = {"minDurationSeconds": max(1, round(place.turn_seconds)), "minQueries": 100}
-        asked = Asked(known.http_port, "oracle", scenario, validity=validity)
+        asked = Judged(known.http_port, "oracle", scenario, validity=validity)
         return only_step(run_ours(place, asked)).achieved_qps
 
     def theirs() -> float:
-        asked = AskedOfPerfAnalyzer(
+        asked = Asked(
             known.http_port, Clients(clients), measurand=ORACLE, seconds=place.turn_seconds
         )
         return run_perf_analyzer(asked, place.client_core).requests_per_second
@@ -249,6 +249,7 @@ few to know it; two to be VALID: all within the bound, and 0.2 % of slow replies
         )
     ),
     stage=_mlperf_stage,
+    minutes=9,
     rows=(
         *_rows(_ORACLE_SINGLE, "The oracle, SingleStream, 90th percentile", _SECONDS),
         *_rows(_ORACLE_SERVER, "The oracle, Server at 300/s, 99th percentile", _SECONDS),
@@ -276,6 +277,7 @@ HTTP. With 8 clients no instrument can find more than 1,600 requests a second, w
     commands=(".venv/bin/python bench/run.py --case perf-analyzer-judge",),
     sides=(Side(_PERF_ONE, require_perf_analyzer), Side(_PERF_HTTP, require_perf_analyzer)),
     stage=_perf_stage,
+    minutes=2,
     rows=(
         *_rows(_PERF_ONE, "1 client", _PER_SECOND),
         *_rows(_PERF_HTTP, "8 clients", _PER_SECOND),

@@ -100,6 +100,7 @@ which waiting and other load on the machine distort less.""",
     commands=(".venv/bin/python bench/run.py --case server-overhead",),
     sides=(Side(_HERE), Side(_HTTP), Side(_GRPC), Side(_AGAIN)),
     stage=_stage,
+    minutes=2,
     rows=(
         _row("Median latency over HTTP", _HTTP, _LATENCY, _GOAL),
         _row("Median latency over gRPC", _GRPC, _LATENCY, _GOAL),

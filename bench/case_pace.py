@@ -8,26 +8,32 @@ from functools import partial
 
 from bench.case import Case, Figures, Place, Row, Side, Source, Turn, Unit
 from bench.figures import Bound
-from bench.model_files import TINY
+from bench.model_files import TINY, Protocol
 from bench.null_server import null_server, require_null_server
 from bench.paced import Rate, paced
 from bench.processes import BenchError, Child, started
-from bench.servers import Server
+from bench.servers import Server, inferometer_server
 
 from inferometer_api.result import nanoseconds_at
 
 _BARE = "bare timerfd loop"
 _QPS = 1000
-_RATES = {
-    "HTTP, 1,000/s": Rate("HTTP", 1000),
-    "gRPC, 1,000/s": Rate("GRPC", 1000),
-    "HTTP, 1,000/s, Spin": Rate("HTTP", 1000, "Spin"),
-    "gRPC, 1,000/s, Spin": Rate("GRPC", 1000, "Spin"),
-    "HTTP, 5,000/s": Rate("HTTP", 5000),
-    "gRPC, 5,000/s": Rate("GRPC", 5000),
-    "HTTP, 20,000/s": Rate("HTTP", 20_000),
-    "gRPC, 20,000/s": Rate("GRPC", 20_000),
+_PROTOCOLS: tuple[Protocol, ...] = ("HTTP", "GRPC")
+_NEAR = {
+    "HTTP, 1,000/s": Rate("HTTP", _QPS),
+    "gRPC, 1,000/s": Rate("GRPC", _QPS),
+    "HTTP, 1,000/s, Spin": Rate("HTTP", _QPS, "Spin"),
+    "gRPC, 1,000/s, Spin": Rate("GRPC", _QPS, "Spin"),
 }
+"""Where it is told how late a query leaves."""
+_OWN = {f"{name}, our server": rate for name, rate in _NEAR.items()}
+_FAR = {
+    f"{'HTTP' if protocol == 'HTTP' else 'gRPC'}, {qps:,}/s": Rate(protocol, qps)
+    for qps in (_QPS, 5000, 20_000)
+    for protocol in _PROTOCOLS
+}
+"""Where it is told whether the rate is kept."""
+_RATES = {**_NEAR, **_FAR}
 _LAG, _LATE, _KEPT = "lag p50", "lag p99", "kept"
 _MICROSECONDS = Unit(" µs", 1, scale=1e6)
 _PERCENT = Unit(" %", 2, scale=100)
@@ -46,11 +52,15 @@ def _stage(place: Place, sides: frozenset[str]) -> Iterator[Mapping[str, Turn]]:
     command = [sys.executable, "-m", "bench.bare_timer"]
     with (
         null_server(place, TINY) as server,
+        inferometer_server(place, TINY) as own,
         started("bare timer", command, core=place.client_core, folder=place.folder) as bare,
     ):
         turns: dict[str, Turn] = {_BARE: partial(_bare, place, bare)}
+        longer = replace(place, turn_seconds=max(_LEAST_SECONDS, place.turn_seconds))
         for name, rate in _RATES.items():
-            turns[name] = partial(_paced, place, server, rate)
+            turns[name] = partial(_paced, longer if name in _FAR else place, server, rate)
+        for name, rate in _OWN.items():
+            turns[name] = partial(_paced, place, own, rate)
         yield {name: turn for name, turn in turns.items() if name in sides}
 
 
@@ -60,8 +70,7 @@ def _bare(place: Place, bare: Child) -> Figures:
 
 
 def _paced(place: Place, server: Server, rate: Rate) -> Figures:
-    longer = replace(place, turn_seconds=max(_LEAST_SECONDS, place.turn_seconds))
-    step = paced(longer, server, rate)
+    step = paced(place, server, rate)
     median, late = (nanoseconds_at(step.dispatch_lag, each) for each in (50.0, 99.0))
     if median is None or late is None or not step.scheduled_qps:
         raise BenchError("Nothing was scheduled.")
@@ -91,22 +100,24 @@ PACE = Case(
     name="pace",
     title="How punctual one process is, and which rate it keeps",
     text="""\
-The load generator sends Poisson arrivals to a server in Go that answers without looking; each has
-a core. *Dispatch lag* is the time from when a query was due to when it was taken up, with the
-replies of all others read and checked in between. The *bare timerfd loop* takes the same arrivals
-on the same core and does nothing at them: it sleeps on an absolute timer and looks at the clock, so
-it shows what this machine needs to wake a process. *Spin* (`load.pacing: Spin`) burns the core
-instead of sleeping through the last quarter of a millisecond. *Achieved of scheduled* is answers by
-window and drain over what was due in the window.""",
+The load generator sends Poisson arrivals to a server in Go that answers without looking, or, where
+a row says so, to our own server; each has a core. *Dispatch lag* is the time from when a query was
+due to when it was taken up, with the replies of all others read and checked in between. The *bare
+timerfd loop* takes the same arrivals on the same core and does nothing at them: it sleeps on an
+absolute timer and looks at the clock, so it shows what this machine needs to wake a process. *Spin*
+(`load.pacing: Spin`) burns the core instead of sleeping through the last quarter of a millisecond.
+*Achieved of scheduled* is answers by window and drain over what was due in the window.""",
     commands=(".venv/bin/python bench/run.py --case pace",),
-    sides=(Side(_BARE), *(Side(name, require_null_server) for name in _RATES)),
+    sides=(
+        Side(_BARE),
+        *(Side(name, require_null_server) for name in _RATES),
+        *map(Side, _OWN),
+    ),
     stage=_stage,
+    minutes=8,
     rows=(
-        _lag("HTTP, 1,000/s", _AS_A_TIMER),
-        _lag("gRPC, 1,000/s", _AS_A_TIMER),
-        _lag("HTTP, 1,000/s, Spin", _PUNCTUAL),
-        _lag("gRPC, 1,000/s, Spin", _PUNCTUAL),
-        *(_kept(name) for name in _RATES if "Spin" not in name),
+        *(_lag(side, _PUNCTUAL if "Spin" in side else _AS_A_TIMER) for side in (*_NEAR, *_OWN)),
+        *(_kept(name) for name in _FAR),
     ),
 )
 
@@ -163,5 +174,6 @@ minutes.""",
             goal=(Bound("figure", "at most", 16 * 2.0**20),),
         ),
     ),
-    most_repeats=1,
+    minutes=9,
+    repeats=1,
 )

@@ -105,5 +105,6 @@ requests a second on one core, or three times the peer. Each server's sum is che
         Side(_TRITON_BINARY, _require_triton),
     ),
     stage=_stage,
+    minutes=2.5,
     rows=_rows(),
 )

@@ -25,9 +25,20 @@ class Bound:
     of: Literal["figure", "ratio"]
     sense: Literal["at most", "at least"]
     limit: float
+    over: Literal["median", "every repeat"] = "median"
+    """What must keep the limit: the median of the repeats, or each of them."""
 
-    def holds(self, value: float) -> bool:
-        """Say whether a value keeps the limit, which itself is within."""
+    def holds(self, values: Sequence[float]) -> bool:
+        """Say whether the repeats keep the limit, which itself is within."""
+        match self.over:
+            case "median":
+                return self._keeps(summary(values).median)
+            case "every repeat":
+                return all(map(self._keeps, values))
+            case _:
+                assert_never(self.over)
+
+    def _keeps(self, value: float) -> bool:
         match self.sense:
             case "at most":
                 return value <= self.limit
@@ -57,15 +68,17 @@ def ratios(ours: Sequence[float], peers: Sequence[float]) -> list[float]:
     return [own / peer for own, peer in zip(ours, peers, strict=True)]
 
 
-def is_reached(goal: Goal, figure: float, ratio: float | None) -> bool | None:
-    """Say whether any bound of a goal holds.
+def is_reached(
+    goal: Goal, figures: Sequence[float], each_ratio: Sequence[float] = ()
+) -> bool | None:
+    """Say whether any bound of a goal holds for what the repeats found.
 
     None: that is not known, since the peer was not run and no bound that needs none holds.
     """
     judged = [
-        None if value is None else bound.holds(value)
+        bound.holds(values) if values else None
         for bound in goal
-        for value in [figure if bound.of == "figure" else ratio]
+        for values in [figures if bound.of == "figure" else each_ratio]
     ]
     if True in judged:
         return True

@@ -1,7 +1,5 @@
 """What do we say of a server that an outside judge measures as well?"""
 
-import json
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,20 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from bench.case import Place
-from bench.processes import ROOT, BenchError, Child, on_core, started
+from bench.load_generator import Asked, only_step, run_scenario
+from bench.processes import ROOT, BenchError, Child, started
 
-from inferometer_api.launch import load_command, load_plan
-from inferometer_api.plan import PlannedServer
-from inferometer_api.resolve import resolved
-from inferometer_api.result import ScenarioResult, Step
-from inferometer_api.run import BenchmarkRun
+from inferometer_api.result import ScenarioResult
 
 NO_MORE = {"warmUpSeconds": 0, "minDurationSeconds": 1, "minQueries": 1, "maxDurationSeconds": 120}
 """What is not said otherwise: no warm-up, and no minimum of its own."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Judged:
     """One scenario of ours."""
 
     port: int
@@ -35,34 +30,17 @@ class Asked:
     """Arrivals in seconds, of a trace."""
 
 
-def run_ours(place: Place, asked: Asked) -> ScenarioResult:
+def run_ours(place: Place, judged: Judged) -> ScenarioResult:
     """Run a scenario over HTTP. Raises BenchError where it does not come to its end."""
-    url = f"http://127.0.0.1:{asked.port}"
-    plan = load_plan(
-        resolved(_run(url, asked)), place="Local", servers=[PlannedServer(url=url)]
-    ).model_copy(update={"trace_files": {"judged": str(_trace(place, asked))}})
-    with on_core(place.client_core):
-        done = subprocess.run(
-            load_command(sys.executable),
-            input=plan.model_dump_json(by_alias=True, exclude_none=True),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-    reports = [json.loads(line) for line in done.stdout.splitlines()]
-    found = [each["scenario"] for each in reports if each["report"] == "measured"]
-    if done.returncode != 0 or len(found) != 1:
-        last = reports[-1] if reports else done.stderr[-800:]
-        raise BenchError(f"The load generator measured nothing: {last}")
-    return ScenarioResult.model_validate(found[0])
-
-
-def only_step(scenario: ScenarioResult) -> Step:
-    """Return the step of a scenario that has one; all of its queries must have succeeded."""
-    [step] = scenario.steps
-    if step.counts.failed:
-        raise BenchError(f"{step.counts.failed} queries failed: {step.error_examples}")
-    return step
+    asked = Asked(
+        f"http://127.0.0.1:{judged.port}",
+        judged.model,
+        judged.scenario,
+        load={"protocol": "HTTP", "connections": judged.connections},
+        validity={**NO_MORE, **(judged.validity or {})},
+        trace=_trace(place, judged) if judged.trace else None,
+    )
+    return run_scenario(asked, place.client_core)
 
 
 def percentile_seconds(scenario: ScenarioResult, percentile: float) -> float:
@@ -99,24 +77,7 @@ class Oracle:
         self.process.ask(delays=list(delays_ns), isQueue=False, stall=None)
 
 
-def _trace(place: Place, asked: Asked) -> Path:
+def _trace(place: Place, judged: Judged) -> Path:
     file = place.folder / "arrivals.csv"
-    file.write_text("".join(f"{each:.9f}\n" for each in asked.trace), encoding="utf-8")
+    file.write_text("".join(f"{each:.9f}\n" for each in judged.trace), encoding="utf-8")
     return file
-
-
-def _run(url: str, asked: Asked) -> BenchmarkRun:
-    return BenchmarkRun.model_validate(
-        {
-            "apiVersion": "inferometer.dev/v1alpha1",
-            "kind": "BenchmarkRun",
-            "metadata": {"name": "judged"},
-            "spec": {
-                "model": {"name": asked.model},
-                "server": {"runtime": "External", "external": {"url": url}},
-                "load": {"protocol": "HTTP", "connections": asked.connections},
-                "scenarios": [{"name": "judged", **asked.scenario}],
-                "validity": {**NO_MORE, **(asked.validity or {})},
-            },
-        }
-    )

@@ -1,114 +1,119 @@
-"""What does the whole load generator cost for each query?"""
+"""What came of one scenario that the load generator ran, in a process of its own?"""
 
 import json
 import subprocess
 import sys
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
-from bench.case import Place
-from bench.model_files import TINY, Measurand, Protocol
+import psutil
+from bench.model_files import Protocol
 from bench.processes import BenchError, on_core
 from bench.servers import Server
 
 from inferometer_api.launch import load_command, load_plan
-from inferometer_api.plan import PlannedServer
+from inferometer_api.plan import LoadPlan, PlannedFleet, PlannedServer
 from inferometer_api.resolve import resolved
+from inferometer_api.result import ScenarioResult, Step
 from inferometer_api.run import BenchmarkRun
 
-_WARM_UP_SECONDS = 1
+Heard = Callable[[int, int], None]
+"""Told the queries so far and the memory in bytes, about twice a second."""
+_NAME = "bench"
 
 
 @dataclass(frozen=True, slots=True)
-class LoadCost:
-    """What one scenario cost in its measured window."""
+class Asked:
+    """One scenario of ours: the parts of a run's document."""
 
-    client_cpu_seconds_per_query: float
-    """User and system."""
-    queries_per_second: float
-    kept: float
-    """In an open loop the part of what was due in the window that was answered; else 1."""
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """How queries lie on connections."""
-
-    connections: int = 8
-    streams: int = 8
-    """Of each connection, over gRPC."""
+    url: str
+    model: str
+    scenario: Mapping[str, Any]
+    load: Mapping[str, Any]
+    validity: Mapping[str, Any]
+    trace: Path | None = None
+    """The file of arrivals, of a trace."""
 
 
-def measured_load(
-    place: Place,
-    server: Server,
-    protocol: Protocol,
-    scenario: dict[str, Any],
-    layout: Layout = Layout(),
-    measurand: Measurand = TINY,
-) -> LoadCost:
-    """Run one scenario at a server, and return what it cost.
+def url_of(server: Server, protocol: Protocol) -> str:
+    """Return where a server of this machine speaks a protocol."""
+    if protocol == "HTTP":
+        return f"http://127.0.0.1:{server.http_port}"
+    return f"grpc://127.0.0.1:{server.grpc_port}"
 
-    Raises BenchError where the scenario did not come to its end, or a query failed.
+
+def run_scenario(asked: Asked, core: int | None, heard: Heard | None = None) -> ScenarioResult:
+    """Run a scenario on a core, and return its result, whatever its verdict.
+
+    Raises BenchError where it did not come to its end.
     """
-    http = protocol == "HTTP"
-    url = f"http://127.0.0.1:{server.http_port}" if http else f"grpc://127.0.0.1:{server.grpc_port}"
-    load = {
-        "protocol": protocol,
-        "connections": layout.connections,
-        "streamsPerConnection": layout.streams,
-    }
-    plan = load_plan(
-        resolved(_run(url, load, scenario, measurand, place.turn_seconds)),
-        place="Local",
-        servers=[PlannedServer(url=url)],
-    )
-    with on_core(place.client_core):
-        done = subprocess.run(
-            load_command(sys.executable),
-            input=plan.model_dump_json(by_alias=True, exclude_none=True),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-    reports = [json.loads(line) for line in done.stdout.splitlines()]
-    steps = [
-        step
-        for report in reports
-        if report["report"] == "measured"
-        for step in report["scenario"]["steps"]
-    ]
-    if done.returncode != 0 or len(steps) != 1 or steps[0]["counts"]["failed"]:
-        last = reports[-1] if reports else done.stderr[-800:]
+    with TemporaryFile("w+") as errors:
+        with on_core(core):
+            process = subprocess.Popen(
+                load_command(sys.executable),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+            )
+        with process:
+            reports = _reports(process, _plan(asked), heard)
+        errors.seek(0)
+        said = errors.read()
+    found = [each["scenario"] for each in reports if each["report"] == "measured"]
+    if process.returncode != 0 or len(found) != 1:
+        last = reports[-1] if reports else said[-800:]
         raise BenchError(f"The load generator measured nothing: {last}")
-    [step] = steps
-    cost = step["clientCpuSeconds"] / step["counts"]["queries"]
-    scheduled = step.get("scheduledQps")
-    return LoadCost(cost, step["achievedQps"], step["achievedQps"] / scheduled if scheduled else 1)
+    return ScenarioResult.model_validate(found[0])
 
 
-def _run(
-    url: str,
-    load: dict[str, Any],
-    scenario: dict[str, Any],
-    measurand: Measurand,
-    seconds: float,
-) -> BenchmarkRun:
-    return BenchmarkRun.model_validate(
-        {
-            "apiVersion": "inferometer.dev/v1alpha1",
-            "kind": "BenchmarkRun",
-            "metadata": {"name": "client-cost"},
-            "spec": {
-                "model": {"name": measurand.name},
-                "server": {"runtime": "External", "external": {"url": url}},
-                "load": load,
-                "scenarios": [{"name": "cost", **scenario}],
-                "validity": {
-                    "warmUpSeconds": _WARM_UP_SECONDS,
-                    "minDurationSeconds": max(1, round(seconds)),
-                    "minQueries": 10,
-                },
-            },
-        }
+def only_step(scenario: ScenarioResult) -> Step:
+    """Return the step of a scenario that has one; all of its queries must have succeeded."""
+    [step] = scenario.steps
+    if step.counts.failed:
+        raise BenchError(f"{step.counts.failed} queries failed: {step.error_examples}")
+    return step
+
+
+def _reports(
+    process: "subprocess.Popen[str]", plan: LoadPlan, heard: Heard | None
+) -> list[dict[str, Any]]:
+    """Return what it told, but for its progress, which is only `heard`."""
+    if process.stdin is None or process.stdout is None:
+        return []
+    process.stdin.write(plan.model_dump_json(by_alias=True, exclude_none=True))
+    process.stdin.close()
+    watched = psutil.Process(process.pid)
+    reports: list[dict[str, Any]] = []
+    for line in process.stdout:
+        report: dict[str, Any] = json.loads(line)
+        if report["report"] != "progress":
+            reports.append(report)
+        elif heard is not None:
+            heard(report.get("queries", 0), watched.memory_info().rss)
+    return reports
+
+
+def _plan(asked: Asked) -> LoadPlan:
+    document = {
+        "apiVersion": "inferometer.dev/v1alpha1",
+        "kind": "BenchmarkRun",
+        "metadata": {"name": _NAME},
+        "spec": {
+            "model": {"name": asked.model},
+            "server": {"runtime": "External", "external": {"url": asked.url}},
+            "load": dict(asked.load),
+            "scenarios": [{"name": _NAME, **asked.scenario}],
+            "validity": dict(asked.validity),
+        },
+    }
+    return load_plan(
+        resolved(BenchmarkRun.model_validate(document)),
+        place="Local",
+        servers=[PlannedServer(url=asked.url)],
+        fleet=PlannedFleet() if asked.load.get("workers", 1) > 1 else None,
+        trace_files={} if asked.trace is None else {_NAME: str(asked.trace)},
     )

@@ -77,23 +77,24 @@ def _goal(goal: Goal, unit: Unit) -> str:
 
 def _bound(bound: Bound, unit: Unit) -> str:
     sign = "≤" if bound.sense == "at most" else "≥"
+    over = " in every repeat" if bound.over == "every repeat" else ""
     if bound.of == "ratio":
-        return f"{sign} {bound.limit:g} x peer"
-    return f"{sign} {bound.limit * unit.scale:,.{unit.digits}f}{unit.suffix}"
+        return f"{sign} {bound.limit:g} x peer{over}"
+    return f"{sign} {bound.limit * unit.scale:,.{unit.digits}f}{unit.suffix}{over}"
 
 
 def _reached(goal: Goal, ours: Sequence[float], each_ratio: Sequence[float]) -> str:
-    """Judge the medians, and tell in how many repeats the goal was reached where not in all alike.
+    """Judge the repeats, and tell in how many the goal was reached where not in all alike.
 
     Repeats that disagree mean that the machine was too busy to tell, or that it is a near thing.
     """
-    ratio = summary(each_ratio).median if each_ratio else None
-    verdict = is_reached(goal, summary(ours).median, ratio)
+    verdict = is_reached(goal, ours, each_ratio)
     if verdict is None:
         return "not known"
-    own_ratios: Sequence[float | None] = each_ratio or [None] * len(ours)
-    pairs = zip(ours, own_ratios, strict=True)
-    times = sum(is_reached(goal, figure, own) is True for figure, own in pairs)
+    each_alone = (
+        is_reached(goal, ours[one : one + 1], each_ratio[one : one + 1]) for one in range(len(ours))
+    )
+    times = sum(alone is True for alone in each_alone)
     word = "yes" if verdict else "**no**"
     return word if times == (len(ours) if verdict else 0) else f"{word} ({times} of {len(ours)})"
 

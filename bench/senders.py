@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.case import Figures, Place
-from bench.load_generator import Layout, measured_load
+from bench.client_cost import Layout, measured_load
 from bench.model_files import LARGE, TINY, Measurand, Protocol
 from bench.perf_analyzer import Asked, Clients, Rate, require_perf_analyzer, run_perf_analyzer
 from bench.processes import BenchError, on_core

@@ -6,6 +6,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -53,11 +54,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked.case = asked.case or [case.name for case in CASES]
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # ends the children on the way out
     cases = [case for case in (*CASES, *CLUSTER_CASES) if case.name in asked.case]
+    _announce(cases)
     failed = False
     for number, case in enumerate(cases):
         title = f"[{number + 1}/{len(cases)} {case.name}]"
         try:
-            section = _section(case, asked.repeats, asked.seconds, title)
+            section = _section(_as_asked(case, asked.repeats, asked.seconds), title)
             print(section, end="\n\n", flush=True)
             if not asked.dry:
                 _write(case.name, section)
@@ -80,12 +82,11 @@ def _parser() -> argparse.ArgumentParser:
         choices=names,
         help="only this one; may be given several times; default: all that need no cluster",
     )
-    parser.add_argument("--repeats", type=_positive, default=5, help="default: 5")
+    parser.add_argument("--repeats", type=_positive, help="default: each case's own, mostly 5")
     parser.add_argument(
         "--seconds",
         type=_positive,
-        default=3,
-        help="how long a turn lasts that is measured by time; default: 3",
+        help="how long a turn lasts that is measured by time; default: each case's own, 2 or 3",
     )
     parser.add_argument("--dry", action="store_true", help="leave docs/performance.md as it is")
     return parser
@@ -97,8 +98,19 @@ def _positive(text: str) -> int:
     return int(text)
 
 
-def _section(case: Case, repeats: int, seconds: float, title: str) -> str:
-    repeats = min(repeats, case.most_repeats or repeats)
+def _announce(cases: Sequence[Case]) -> None:
+    """Say how long each case will take about, by its own repeats and seconds."""
+    for case in cases:
+        print(f"{case.minutes:5.1f} min {case.name}", file=sys.stderr)
+    whole = sum(case.minutes for case in cases)
+    print(f"{whole:5.1f} min in all, unless asked otherwise", file=sys.stderr, flush=True)
+
+
+def _as_asked(case: Case, repeats: int | None, seconds: float | None) -> Case:
+    return replace(case, repeats=repeats or case.repeats, seconds=seconds or case.seconds)
+
+
+def _section(case: Case, title: str) -> str:
     cores = usable_cores() if case.is_pinned else []
     server_core, client_core = (cores[0], cores[1]) if len(cores) > 1 else (None, None)
     began = time.monotonic()
@@ -107,9 +119,9 @@ def _section(case: Case, repeats: int, seconds: float, title: str) -> str:
         print(f"{time.monotonic() - began:6.1f} s {title} {what}", file=sys.stderr, flush=True)
 
     with TemporaryDirectory(prefix="inferometer-bench-") as folder, on_core(client_core):
-        place = Place(server_core, client_core, Path(folder), seconds)
+        place = Place(server_core, client_core, Path(folder), case.seconds)
         before = Moment.now()
-        measured = measure(case, place, repeats, tell)
+        measured = measure(case, place, case.repeats, tell)
         after = Moment.now()
     pinned = (
         ("cores could not be chosen" if case.is_pinned else "no core was chosen")
@@ -117,7 +129,7 @@ def _section(case: Case, repeats: int, seconds: float, title: str) -> str:
         else f"server on core {server_core}, client on core {client_core}"
     )
     conditions = [
-        f"{today()}; repeats: {repeats}; {pinned}. {machine()}",
+        f"{today()}; repeats: {case.repeats}; {pinned}. {machine()}",
         *([disturbance(before, after, os.cpu_count() or 1)] if measured.taken else []),
     ]
     return render(case, measured.taken, measured.missing, conditions)

@@ -1,5 +1,7 @@
 """Repeated figures become medians, spreads, ratios and verdicts on goals."""
 
+from typing import Literal
+
 import pytest
 from bench.figures import Bound, is_reached, ratios, summary
 from bench.machine import Moment, disturbance
@@ -66,7 +68,25 @@ def test_a_goal_is_reached_by_any_of_its_bounds(
     goal: tuple[Bound, ...], figure: float, to_peer: float | None, *, reached: bool | None
 ) -> None:
     """One bound that holds is enough; what needs a peer that was not run is not known."""
-    assert is_reached(goal, figure, to_peer) is reached
+    ratio_of_each = [] if to_peer is None else [to_peer]
+    assert is_reached(goal, [figure], ratio_of_each) is reached
+
+
+@pytest.mark.parametrize(
+    ("over", "figures", "reached"),
+    [
+        ("median", [1.0, 0.0, 1.0], True),
+        ("every repeat", [1.0, 0.0, 1.0], False),
+        ("every repeat", [1.0, 1.0, 1.0], True),
+    ],
+)
+def test_a_goal_over_every_repeat_is_missed_by_one(
+    over: Literal["median", "every repeat"], figures: list[float], *, reached: bool
+) -> None:
+    """What must hold each time is not saved by its median."""
+    assert is_reached((Bound("figure", "at least", 1, over=over),), figures) is reached
+    to_peer = Bound("ratio", "at least", 1, over=over)
+    assert is_reached((to_peer,), [5.0] * len(figures), figures) is reached
 
 
 def test_no_side_always_comes_after_the_same_other() -> None:

@@ -44,6 +44,7 @@ def case(figures: Mapping[str, Iterator[float]], *, peer_is_here: bool = True) -
         sides=(Side("ours"), Side("theirs") if peer_is_here else Side("theirs", absent)),
         stage=stage,
         rows=(Row("a request", OURS, COST, THEIRS, GOAL),),
+        minutes=1,
         rounds=3,
     )
 
