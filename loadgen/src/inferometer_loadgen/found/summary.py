@@ -138,10 +138,6 @@ def _counts(plan: StepPlan, tallied: Tallied, reconnects: int, *, open_loop: boo
     )
 
 
-def _has_bound(plan: StepPlan) -> bool:
-    return plan.judged is not None and plan.judged.bound_ns is not None
-
-
 def _server_cpu_seconds(used: Used, nodes: Sequence[NodeTelemetry]) -> float | None:
     here = used.server_cpu_seconds
     return served_cpu_seconds(nodes) if here is None else here

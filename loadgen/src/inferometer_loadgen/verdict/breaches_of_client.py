@@ -54,11 +54,11 @@ def client_throttled(measurement: Measurement, _: Conditions) -> Broken:
         )
 
 
-def client_starved(measurement: Measurement, conditions: Conditions) -> Broken:
+def client_starved(measurement: Measurement, _: Conditions) -> Broken:
     """Yield where the load generator was ready and waited for a CPU that others had."""
     yield from _waited(measurement.step)
     if isinstance(measurement.plan.loop, Closed):
-        yield from _woken_late(measurement, conditions)
+        yield from _woken_late(measurement)
 
 
 def _waited(step: Step) -> Broken:
@@ -79,7 +79,7 @@ def _waited(step: Step) -> Broken:
         )
 
 
-def _woken_late(measurement: Measurement, _: Conditions) -> Broken:
+def _woken_late(measurement: Measurement) -> Broken:
     """Compare how late it is woken with the latency, as its dispatch lag in an open loop."""
     late = measurement.step.client.wake_up_lag_nanoseconds
     latency = nanoseconds_at(measurement.step.latency, USUAL_PERCENTILE)

@@ -10,9 +10,6 @@ from inferometer_operator.reconcile.case import deleting
 from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.times import read
 
-INIT_CONTAINER = "fetch"
-"""The init container that fetches and checks a model or a file of inputs."""
-
 
 @dataclass(frozen=True, slots=True)
 class Ended:
