@@ -180,6 +180,12 @@ def test_progress_never_goes_back() -> None:
     assert cluster.measure(0.1).status()["progressPercent"] == 100 * (5 + 30) // 65
 
 
+def test_progress_counts_the_seconds_that_mlperf_asks_for() -> None:
+    """A scenario of MLPerf's is measured for 600 s, of which a warm-up of 5 s is little."""
+    cluster = serving({"validity": {"rules": "MLPerf"}}).measure(1.0, stage="WarmUp")
+    assert cluster.status().get("progressPercent", 0) == 100 * 5 // 605
+
+
 def test_the_position_is_written_at_most_once_a_minute() -> None:
     """A queue that moves fast costs one write a minute, and a standing one none."""
     cluster = a_cluster(turn=Turn(admitted=False, position=5, ahead="team/a")).settle()

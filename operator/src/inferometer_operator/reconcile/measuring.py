@@ -5,7 +5,7 @@ from typing import assert_never
 from inferometer_api.handover import LoadReport
 from inferometer_api.plan import Progress
 from inferometer_api.run import RunSpec
-from inferometer_api.scenario import Scenario
+from inferometer_api.scenario import Scenario, Validity
 from inferometer_api.status import RunStatus, ScenarioSummary, Shown
 from inferometer_operator.reconcile.conditions import Told
 
@@ -63,14 +63,16 @@ def percent_of(progress: Progress, spec: RunSpec) -> int:
     """
     count = max(1, progress.scenario_count)
     index = min(progress.scenario_index, len(spec.scenarios) - 1)
-    steps, step = _steps(spec.scenarios[index], progress.step)
-    of_repeat = min(1.0, (step + _of_step(progress, spec)) / steps)
+    scenario = spec.scenarios[index]
+    steps, step = _steps(scenario, progress.step)
+    validity = spec.validity.raised(scenario.kind)
+    of_repeat = min(1.0, (step + _of_step(progress, validity)) / steps)
     of_scenario = (progress.repeat - 1 + of_repeat) / max(1, progress.repeat_count)
     return max(0, min(99, int(100 * (progress.scenario_index + of_scenario) / count)))
 
 
-def _of_step(progress: Progress, spec: RunSpec) -> float:
-    warm, long = spec.validity.warm_up_seconds, spec.validity.min_duration_seconds
+def _of_step(progress: Progress, validity: Validity) -> float:
+    warm, long = validity.warm_up_seconds, validity.min_duration_seconds
     match progress.stage:
         case "WaitingForWorkers" | "WaitingForServer" | "Preparing" | "Idle":
             return 0.0
