@@ -165,6 +165,15 @@ def test_a_valid_file_is_said_to_be_one(inferometer: Command, tmp_path: Path) ->
     assert said.code == 0
 
 
+def test_what_may_disappoint_is_noted(inferometer: Command, tmp_path: Path) -> None:
+    """`validate` takes a run with idle workers, and says so."""
+    save(identity(), tmp_path / "model.onnx")
+    path = run_file(tmp_path, {"singleStream": {}}, spec={"load": {"workers": 2}})
+    said = inferometer("validate", str(path))
+    assert said.code == 0
+    assert said.stderr.startswith("note: spec.scenarios[0].singleStream has 1 client, fewer than")
+
+
 @pytest.mark.parametrize(
     ("setting", "sentence"),
     [

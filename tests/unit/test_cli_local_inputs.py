@@ -14,6 +14,7 @@ from support.results import a_run
 IMAGE = {"name": "image", "datatype": "FP32", "shape": [-1, 3, -1, -1]}
 ROW = {"name": "x", "datatype": "FP32", "shape": [-1, 4]}
 SINGLE = {"name": "one", "singleStream": {}}
+SMALL = {"minDurationSeconds": 1, "minQueries": 2}
 BATCHES = {"name": "many", "batch": {"batchSizes": [2, 3]}}
 
 
@@ -24,6 +25,11 @@ def _run(inputs: dict[str, Any], *scenarios: dict[str, Any]) -> BenchmarkRun:
     return BenchmarkRun.model_validate(
         run.model_dump(mode="json", exclude_none=True) | {"spec": spec}
     )
+
+
+def _with(run: BenchmarkRun, **members: Any) -> BenchmarkRun:
+    document = run.model_dump(mode="json", exclude_none=True)
+    return BenchmarkRun.model_validate({**document, "spec": {**document["spec"], **members}})
 
 
 def test_only_inputs_with_open_axes_need_shapes() -> None:
@@ -78,14 +84,51 @@ def test_the_files_of_traces_are_found_and_read(tmp_path: Path) -> None:
     """Each trace has its file, relative to the run file; what cannot be replayed is refused."""
     replay = {"name": "replay", "trace": {"uri": "file:a.csv"}}
     again = {"name": "again", "trace": {"uri": f"file://{tmp_path}/b.csv", "timeScale": "0.5"}}
-    run = _run({"random": {}}, SINGLE, replay, again)
+    run = _with(_run({"random": {}}, SINGLE, replay, again), validity=SMALL)
     with pytest.raises(RefusedError, match=r"The trace file:a\.csv was asked for, but there is no"):
         trace_files(run, tmp_path)
     (tmp_path / "a.csv").write_text("0\n1.5\n")
-    (tmp_path / "b.csv").write_text("0\n1.5\n")
+    (tmp_path / "b.csv").write_text("0\n2.5\n")
     found = trace_files(run, tmp_path)
     assert found == {"replay": tmp_path / "a.csv", "again": tmp_path / "b.csv"}
     (tmp_path / "b.csv").write_text("0\nlater\n")
     with pytest.raises(RefusedError, match=r"Line 2 of the trace .* is 'later'"):
         trace_files(run, tmp_path)
     assert trace_files(_run({"random": {}}, SINGLE), tmp_path) == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "validity", "sentence"),
+    [
+        ("0\n0.999\n", SMALL, r"lasts for 0\.999 s after its time scale, but .* asks for 1 s"),
+        ("1\n", SMALL, "has within the time of a scenario 1 of the 2 queries"),
+        (
+            "0\n2\n",
+            {**SMALL, "maxDurationSeconds": 2},
+            "has within the time of a scenario 1 of the 2 queries",
+        ),
+    ],
+)
+def test_a_trace_that_is_too_short_to_be_valid_is_refused(
+    tmp_path: Path, text: str, validity: dict[str, Any], sentence: str
+) -> None:
+    """A recorded load has its own length, so that its verdict on it is known before."""
+    replay = {"name": "replay", "trace": {"uri": "file:a.csv"}}
+    run = _with(_run({"random": {}}, replay), validity=validity)
+    (tmp_path / "a.csv").write_text(text)
+    with pytest.raises(RefusedError, match=f"{sentence}.* INVALID for sure"):
+        trace_files(run, tmp_path)
+    (tmp_path / "a.csv").write_text("0\n1\n")
+    assert trace_files(run, tmp_path) == {"replay": tmp_path / "a.csv"}
+
+
+def test_batching_needs_an_open_batch_axis() -> None:
+    """A model whose file says that its batch is fixed is refused before its server starts."""
+    batching = {"batching": {"maxBatchSize": 8}}
+    run = _with(_run({"random": {}}), server=batching)
+    fixed = {**ROW, "shape": [1, 4]}
+    assert request_shapes(_run({"random": {}}), None, [fixed]) == {}
+    assert request_shapes(run, None, [ROW]) == {"x": (1, 4)}
+    for shape in ([1, 4], []):
+        with pytest.raises(RefusedError, match=r"input 'x' has the shape .* first axis is not"):
+            request_shapes(run, None, [{**ROW, "shape": shape}])

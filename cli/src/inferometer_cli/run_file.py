@@ -7,11 +7,13 @@ from typing import Annotated
 import typer
 
 from inferometer_api.availability import unavailable
+from inferometer_api.doubts import doubts
 from inferometer_api.reading import InvalidRunError, parse_run
 from inferometer_api.resolve import launched, resolved
 from inferometer_api.run import BenchmarkRun
 from inferometer_cli.exits import RefusedError
 from inferometer_cli.runtime import check_runtime
+from inferometer_cli.terminal import tell
 
 RunFile = Annotated[
     Path, typer.Argument(metavar="FILE", help="A BenchmarkRun in YAML or JSON.", show_default=False)
@@ -30,7 +32,8 @@ SetOption = Annotated[
 def read_run_file(file: Path, settings: list[str]) -> BenchmarkRun:
     """Return the run that a file asks for, resolved, and sure to be one that can be tried here.
 
-    Raises `RefusedError` with every problem, one a line.
+    What may disappoint is told, and noted in the result. Raises `RefusedError` with every problem,
+    one a line.
     """
     run = parse_run_file(file, settings)
     if problems := unavailable(run, place="Local"):
@@ -38,6 +41,8 @@ def read_run_file(file: Path, settings: list[str]) -> BenchmarkRun:
         raise RefusedError(f"{file} asks for what cannot be done here:{lines}")
     if launched(run.spec):
         check_runtime()
+    for doubt in doubts(run.spec):
+        tell(f"note: {doubt}")
     return resolved(run)
 
 

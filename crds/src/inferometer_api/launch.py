@@ -13,6 +13,7 @@ from urllib.parse import unquote
 
 from inferometer_api.address import MODEL_FILE, address
 from inferometer_api.credentials import NO_CREDENTIALS, Credentials
+from inferometer_api.doubts import doubts
 from inferometer_api.metrics import run_labels
 from inferometer_api.plan import LoadPlan, PlannedAgent, PlannedFleet, PlannedServer
 from inferometer_api.resolve import launched
@@ -298,7 +299,8 @@ def load_plan(  # noqa: PLR0913 - each is one fact of the plan, and named
 
     The URLs of `servers` are http:// or grpc://, or the same with TLS, as load.protocol asks;
     `inputs_file` is the path of the .npz file where inputs come from one, `trace_files` those of
-    each `trace` scenario. `fleet` is needed where load.workers is more than 1.
+    each `trace` scenario. `fleet` is needed where load.workers is more than 1. `notes` come behind
+    the run's `doubts`.
     """
     return LoadPlan(
         run=run,
@@ -318,7 +320,7 @@ def load_plan(  # noqa: PLR0913 - each is one fact of the plan, and named
         server_process_ids=list(server_process_ids),
         agents=list(agents),
         unmetered=unmetered,
-        notes=list(notes),
+        notes=[*doubts(run.spec), *notes],
         run_id=run_id,
         stop_token=stop_token,
     )
