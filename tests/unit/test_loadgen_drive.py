@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from inferometer_loadgen.requests.replies import gaps
 from inferometer_loadgen.schedule.arrivals import Stream, generator
 from inferometer_loadgen.schedule.steps import End
+from inferometer_loadgen.wire import Reply
 from support.drills import A_STEP, BAD, CUT, Drill, after
 from support.simulated import (
     MILLISECOND,
@@ -236,6 +237,20 @@ def test_replies_are_checked_by_sample() -> None:
     assert tallied.checked_replies == len(kept)
     assert tallied.errors == {"content": 1 + (40 in kept)}
     assert tallied.examples == {"content": "It is bad."}
+
+
+def test_a_check_that_fails_is_an_error_counted() -> None:
+    """A reply that no check can take makes no query vanish: it counts as `content`."""
+
+    def check(reply: Reply) -> str | None:
+        raise TypeError(f"{len(reply.body)} bytes")
+
+    drill = Drill(after(MILLISECOND), check=check, capacity=4)
+    tallied = drill.run()
+    assert drill.end is End.DONE
+    assert tallied.errors == {"content": tallied.checked_replies}
+    assert tallied.latency.count + tallied.checked_replies == tallied.scheduled == 1000
+    assert "could not be checked" in tallied.examples["content"]
 
 
 @pytest.mark.parametrize("pool_size", [2, 16, 61, 64, 100])

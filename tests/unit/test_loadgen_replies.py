@@ -106,23 +106,93 @@ def test_any_bytes_make_a_fault_and_no_crash(
     assert Expectation(protocol, PROMISED, 3).fault(reply)
 
 
-@settings(deadline=None)
-@given(
-    st.recursive(
-        st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-        lambda inner: (
-            st.lists(inner, max_size=3)
-            | st.dictionaries(
-                st.sampled_from(["outputs", "name", "datatype", "shape", "parameters", "data"]),
-                inner,
-                max_size=4,
-            )
-        ),
-    )
+ANY_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
+    max_leaves=6,
 )
+ANY_OUTPUT = st.fixed_dictionaries(
+    {
+        "name": st.sampled_from(["scores", "label"]) | ANY_JSON,
+        "datatype": st.sampled_from(["FP32", "BYTES"]) | ANY_JSON,
+        "shape": st.sampled_from([[3, 2], [1]]) | st.lists(ANY_JSON, max_size=3) | ANY_JSON,
+    },
+    optional={
+        "parameters": st.fixed_dictionaries({}, optional={"binary_data_size": ANY_JSON}) | ANY_JSON,
+        "data": ANY_JSON,
+    },
+)
+
+
+@settings(deadline=None)
+@given(ANY_JSON | st.fixed_dictionaries({"outputs": st.lists(ANY_OUTPUT, max_size=3) | ANY_JSON}))
 def test_any_json_makes_a_fault_and_no_crash(document: Any) -> None:
-    """JSON of any other form is a fault too."""
-    assert Expectation("HTTP", PROMISED, 3).fault(Reply(json.dumps(document).encode(), None))
+    """JSON of any other form, near or far from a reply's, is a fault too, to trial and check."""
+    reply = Reply(json.dumps(document).encode(), None)
+    promised = [*PROMISED, Tensor(name="more", datatype="FP32", shape=[1])]
+    assert Expectation("HTTP", promised, 3).fault(reply)
+    assert data_dependent("HTTP", PROMISED, [reply]) <= {"scores"}
+
+
+@pytest.mark.parametrize(
+    "outputs",
+    [
+        '[{"name": "scores", "datatype": "FP32", "shape": [[1], 2]}]',
+        '[{"name": "scores", "datatype": "FP32", "shape": [{}, 2]}]',
+        '[{"name": "scores", "datatype": "FP32", "shape": [true, 2]}]',
+        '[{"name": "scores", "datatype": "FP32", "shape": [-3, 2]}]',
+        '[{"name": ["scores"], "datatype": "FP32", "shape": [3, 2]}]',
+        '[{"name": "scores"}, {"name": 7, "datatype": "BYTES", "shape": [1]}]',
+        '[{"name": 7, "datatype": "BYTES", "shape": [1]}, {"name": "scores"}]',
+        "[" * 100_000 + "]" * 100_000,
+        '[{"name": "scores", "datatype": "FP32", "shape": [3, 2], "data": '
+        + "[" * 900
+        + "]" * 900
+        + "}]",
+    ],
+)
+def test_json_of_wrong_types_is_a_fault(outputs: str) -> None:
+    """Types that no output has, and JSON nested deeply, are told in a short sentence."""
+    reply = Reply(f'{{"outputs": {outputs}}}'.encode(), None)
+    fault = Expectation("HTTP", PROMISED, 3).fault(reply)
+    assert fault
+    assert len(fault) < 500
+    assert data_dependent("HTTP", PROMISED, [reply]) == frozenset()
+
+
+def test_outputs_without_their_data_are_a_fault() -> None:
+    """An output that has elements must have them: in JSON, in bytes, or in a field of its type."""
+    scores = PROMISED[0]
+
+    def in_json(tensor: Tensor, **told: object) -> str:
+        output = {"name": tensor.name, "datatype": tensor.datatype, "shape": [2, 2], **told}
+        reply = Reply(json.dumps({"outputs": [output]}).encode(), None)
+        return Expectation("HTTP", [tensor], 2).fault(reply) or ""
+
+    def in_fields(tensor: Tensor, **contents: object) -> str:
+        message: Any = ModelInferResponse()
+        message.outputs.add(name=tensor.name, datatype=tensor.datatype, shape=tensor.shape)
+        message.outputs[0].shape[0] = 2
+        for field, values in contents.items():
+            getattr(message.outputs[0].contents, field).extend(values)
+        return (
+            Expectation("GRPC", [tensor], 2).fault(Reply(message.SerializeToString(), None)) or ""
+        )
+
+    assert "0 elements" in in_json(scores)
+    assert in_json(scores, data=[1, 2, 3, 4]) == ""
+    bytes_promised = Tensor(name="label", datatype="BYTES", shape=[-1, 2])
+    assert "0 bytes" in in_json(bytes_promised, parameters={"binary_data_size": 0})
+    assert "0 elements" in in_fields(scores)
+    assert "2 elements" in in_fields(scores, fp32_contents=[1.0, 2.0])
+    assert "0 elements" in in_fields(scores, int_contents=[1, 2, 3, 4])
+    assert in_fields(scores, fp32_contents=[1.0, 2.0, 3.0, 4.0]) == ""
+    label = Tensor(name="label", datatype="BYTES", shape=[-1])
+    assert in_fields(label, bytes_contents=[b"a", b"b"]) == ""
+    empty = Tensor(name="boxes", datatype="FP32", shape=[-1, 0])
+    assert in_fields(empty) == ""
 
 
 def test_a_first_axis_that_follows_the_data_is_no_batch() -> None:

@@ -262,7 +262,10 @@ class Driver(ABC):
     def _checked(self, reply: Reply, since: int) -> Failure | None:
         if since >= self.window_ns:
             self._recorder.tallied.checked_replies += 1
-        fault = self._check(reply)
+        try:
+            fault = self._check(reply)
+        except Exception as error:  # noqa: BLE001 - a query is counted, whatever its reply does
+            fault = f"The reply could not be checked: {error!r}."
         return None if fault is None else Failure(FailureKind.CONTENT, fault)
 
     def _on_capacity(self, connection: Connection) -> None:

@@ -12,6 +12,7 @@ from google.protobuf.message import DecodeError
 from inferometer_api.result import Tensor
 from inferometer_loadgen.requests.inputs import DTYPES, has_batch_axis
 from inferometer_loadgen.wire import Reply
+from inferometer_loadgen.wire.sentences import bounded
 
 EVERY = 64
 """One reply in so many is checked, and each of the first `FIRST`."""
@@ -31,43 +32,52 @@ def gaps() -> Iterator[int]:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """An output as a reply has it; `size` is its length in bytes, None where JSON carries it."""
+    """An output as a reply has it."""
 
     name: str
     datatype: str
     shape: tuple[int, ...]
     size: int | None
-    elements: int | None = None
-    """How many elements JSON carries."""
+    """How many bytes carry it; None where elements do."""
+    elements: int | None
+    """How many elements carry it, in JSON or in a typed field; None where bytes do."""
 
 
 class UnreadableReplyError(ValueError):
     """A reply that is not what the protocol says; the message is a sentence."""
 
 
+_LENGTH_BYTES = 4
+"""Before each element of type BYTES there is its length."""
+
+_CONTENTS = {
+    "BOOL": "bool_contents",
+    **dict.fromkeys(("INT8", "INT16", "INT32"), "int_contents"),
+    "INT64": "int64_contents",
+    **dict.fromkeys(("UINT8", "UINT16", "UINT32"), "uint_contents"),
+    "UINT64": "uint64_contents",
+    "FP32": "fp32_contents",
+    "FP64": "fp64_contents",
+    "BYTES": "bytes_contents",
+}
+"""The field of gRPC's InferTensorContents for each datatype that has one."""
+
+
 def read_outputs(protocol: Literal["HTTP", "GRPC"], reply: Reply) -> list[Output]:
-    """Return a reply's outputs; raises UnreadableReplyError."""
+    """Return a reply's outputs, whatever their types are there; raises UnreadableReplyError."""
     try:
         return _read_grpc(reply.body) if protocol == "GRPC" else _read_http(reply)
-    except (DecodeError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except UnreadableReplyError:
+        raise
+    except (DecodeError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise UnreadableReplyError(f"The reply's outputs cannot be read: {error!r}.") from error
+    except RecursionError:
+        raise UnreadableReplyError("The reply's JSON is nested too deeply to be read.") from None
 
 
 def _read_http(reply: Reply) -> list[Output]:
     length = len(reply.body) if reply.json_length is None else reply.json_length
-    outputs = []
-    for output in json.loads(reply.body[:length])["outputs"]:
-        size = output.get("parameters", {}).get("binary_data_size")
-        data = output.get("data")
-        outputs.append(
-            Output(
-                output["name"],
-                output["datatype"],
-                tuple(output["shape"]),
-                size,
-                None if data is None else _leaves(data),
-            )
-        )
+    outputs = [_read_json(each) for each in json.loads(reply.body[:length])["outputs"]]
     told = sum(output.size or 0 for output in outputs)
     if told != len(reply.body) - length:
         raise UnreadableReplyError(
@@ -75,6 +85,30 @@ def _read_http(reply: Reply) -> list[Output]:
             f"{told}."
         )
     return outputs
+
+
+def _read_json(output: Any) -> Output:
+    size = output.get("parameters", {}).get("binary_data_size")
+    data = output.get("data")
+    name, datatype = output["name"], output["datatype"]
+    if not (isinstance(name, str) and isinstance(datatype, str)):
+        raise UnreadableReplyError(
+            f"The reply has an output whose name is {name!r} and whose type is {datatype!r}: both "
+            f"must be text."
+        )
+    return Output(
+        name,
+        datatype,
+        tuple(_count(axis, f"in the shape of the output {name!r}") for axis in output["shape"]),
+        None if size is None else _count(size, f"as the size of the output {name!r}"),
+        None if data is None else _leaves(data),
+    )
+
+
+def _count(told: Any, where: str) -> int:
+    if type(told) is not int or told < 0:  # JSON's true is an int, too
+        raise UnreadableReplyError(f"The reply has {told!r} {where}: it must be a whole number.")
+    return told
 
 
 def _leaves(data: Any) -> int:
@@ -96,11 +130,19 @@ def _read_grpc(body: bytes) -> list[Output]:
         Output(
             output.name,
             output.datatype,
-            tuple(output.shape),
+            tuple(
+                _count(axis, f"in the shape of the output {output.name!r}") for axis in output.shape
+            ),
             len(raw[place]) if raw else None,
+            None if raw else _typed(output),
         )
         for place, output in enumerate(response.outputs)
     ]
+
+
+def _typed(output: Any) -> int:
+    field = _CONTENTS.get(output.datatype)
+    return 0 if field is None else len(getattr(output.contents, field))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +158,12 @@ class Expectation:
     def fault(self, reply: Reply) -> str | None:
         """Return what is wrong with a reply in a sentence; None where nothing is."""
         try:
-            outputs = read_outputs(self.protocol, reply)
+            fault = self._fault(read_outputs(self.protocol, reply))
         except UnreadableReplyError as error:
-            return str(error)
+            fault = str(error)
+        return None if fault is None else bounded(fault)
+
+    def _fault(self, outputs: Sequence[Output]) -> str | None:
         found = {output.name: output for output in outputs}
         names = [tensor.name for tensor in self.promised]
         if sorted(found) != sorted(names) or len(found) != len(outputs):
@@ -153,21 +198,21 @@ class Expectation:
 
 
 def _length_fault(output: Output) -> str | None:
-    elements = prod(output.shape)
-    if output.elements is not None and output.elements != elements:
-        return (
-            f"The output {output.name!r} has {output.elements} elements, its shape "
-            f"{list(output.shape)} needs {elements}."
-        )
-    if output.size is None or output.datatype == "BYTES" or output.datatype not in DTYPES:
+    elements, size = prod(output.shape), output.size
+    told, due = f"The output {output.name!r} has", f"its shape {list(output.shape)} needs"
+    if size is None or output.elements is not None:
+        found = output.elements or 0
+        if found != elements:
+            return f"{told} {found} elements, {due} {elements}."
+    if size is None:
         return None
-    needed = elements * DTYPES[output.datatype].itemsize
-    if output.size != needed:
-        return (
-            f"The output {output.name!r} has {output.size} bytes, its shape {list(output.shape)} "
-            f"needs {needed}."
-        )
-    return None
+    if output.datatype == "BYTES":
+        least = elements * _LENGTH_BYTES
+        fits, needed = size >= least and (elements > 0 or size == 0), f"{least} at least"
+    else:
+        bytes_due = elements * DTYPES[output.datatype].itemsize
+        fits, needed = size == bytes_due, f"{bytes_due}"
+    return None if fits else f"{told} {size} bytes, {due} {needed}."
 
 
 def data_dependent(
