@@ -82,7 +82,7 @@ test: check ## Pass every check and every test
 	@$(CLUSTER) build
 	$(BIN)/pytest
 
-bench: .venv/.installed ## Measure against peers and write docs/performance.md (ninety minutes)
+bench: .venv/.installed ## Measure against peers and write docs/performance.md (about 100 minutes)
 	@bench/install-tools
 	$(BIN)/python bench/run.py
 
