@@ -244,6 +244,20 @@ def test_only_the_probe_at_the_peak_is_judged() -> None:
     assert names(judge([beyond], Conditions(kind="findPeak", peak=unmet))) == ["BoundCannotBeMet"]
 
 
+def test_a_bound_that_cannot_be_met_is_told_by_what_showed_it() -> None:
+    """Where one query at a time kept the bound, the lowest rate tells, and not that query."""
+    tried = a_peak("CannotBeMet", qps=None, low_qps=None, step=None)
+    alone = tried.model_copy(update={"probes": []})
+    kept = tried.model_copy(update={"service_time_nanoseconds": 3 * MS})
+    messages = [
+        judge([], Conditions(kind="findPeak", peak=peak)).reasons[0].message
+        for peak in (alone, kept)
+    ]
+    assert "10 ms: not even one query at a time does, whose P99 is 12 ms." in messages[0]
+    assert "10 ms: one query at a time may, whose P99 is 3 ms, but no probe did," in messages[1]
+    assert "down to 100 queries a second." in messages[1]
+
+
 def test_offline_says_how_many_samples_would_do() -> None:
     """Too short an offline run names the number of samples that lasts."""
     plan = replace(A_PLAN, loop=Closed(None, 1000), batch_size=4, min_queries=1000)

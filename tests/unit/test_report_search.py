@@ -3,6 +3,7 @@
 from io import StringIO
 from typing import Any
 
+import pytest
 from rich.console import Console
 
 from inferometer_api.result import (
@@ -24,6 +25,17 @@ from support.steps import Load, a_step
 _MS = 1_000_000
 _SEARCH = {"name": "capacity", "findPeak": {"latencyBoundMicroseconds": 100_000}}
 _SWEEP = {"name": "clients", "concurrency": {"clients": [1, 4]}}
+
+
+_A_PROBE = Probe(
+    step="probe 0",
+    seed=0,
+    asked_qps=20.0,
+    kept=False,
+    decided_by="Unfinished",
+    queries=9,
+    overshoots=9,
+)
 
 
 def a_search(**changes: Any) -> ScenarioResult:
@@ -55,9 +67,7 @@ def a_search(**changes: Any) -> ScenarioResult:
         percentile=99.0,
         latency_bound_nanoseconds=100 * _MS,
         closed_loop_qps=40.0,
-        service_time_nanoseconds=25 * _MS,
-        probes=probes,
-        **(known | changes),
+        **(known | {"service_time_nanoseconds": 25 * _MS, "probes": probes} | changes),
     )
     return ScenarioResult(
         name="capacity",
@@ -107,13 +117,44 @@ def test_a_search_has_one_row_and_a_sentence_with_its_bracket() -> None:
     assert "4 probes, until two at the bracket's ends would differ by chance alone." in text
 
 
-def test_a_bound_that_cannot_be_met_is_told_with_the_service_time() -> None:
+_UNMET: dict[str, Any] = {
+    "qps": None,
+    "low_qps": None,
+    "high_qps": None,
+    "confidence": None,
+    "step": None,
+    "stopped": "CannotBeMet",
+}
+
+
+def test_a_bound_below_the_service_time_is_told_with_it() -> None:
     """Nobody reads a rate where there is none."""
-    result = a_search(
-        qps=None, low_qps=None, high_qps=None, confidence=None, step=None, stopped="CannotBeMet"
-    )
-    text = printed(a_document(result))
+    text = printed(a_document(a_search(**_UNMET, probes=[], service_time_nanoseconds=125 * _MS)))
     assert "No rate keeps the p99 within 100 ms: alone at the server a query has a p99" in text
+    assert "a p99 of 125 ms." in text
+    unknown = printed(a_document(a_search(**_UNMET, probes=[], service_time_nanoseconds=None)))
+    assert "within 100 ms: not even one query at a time does." in unknown
+
+
+def test_rates_that_never_keep_the_bound_are_told_with_the_lowest() -> None:
+    """Where one query alone keeps the bound, nobody reads that it does not."""
+    text = printed(a_document(a_search(**_UNMET)))
+    assert "a p99 of 25.0 ms, but no probe kept it, down to 20.0 queries/s." in text
+
+
+@pytest.mark.parametrize(
+    ("stopped", "end"),
+    [
+        ("OutOfTime", "before the maximum duration ended the search."),
+        ("EndedEarly", "before the search was ended early."),
+    ],
+)
+def test_a_search_without_a_peak_is_told_in_a_sentence(stopped: str, end: str) -> None:
+    """It says how many probes there were, and what ended the search."""
+    text = printed(a_document(a_search(**{**_UNMET, "stopped": stopped})))
+    assert f"No peak with p99 within 100 ms was found in 4 probes {end}" in text
+    one = a_search(**{**_UNMET, "stopped": stopped}, probes=[_A_PROBE])
+    assert f"was found in 1 probe {end}" in printed(a_document(one))
 
 
 def test_a_sweep_tells_its_knee() -> None:

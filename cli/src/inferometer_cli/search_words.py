@@ -48,13 +48,11 @@ def peak_sentence(peak: Peak) -> str:
     """Return what the search for a peak came to, and how well that is known."""
     name = f"p{peak.percentile:g}"
     bound = f"{name} within {duration(peak.latency_bound_nanoseconds)}"
-    probes = f"{len(peak.probes)} probes"
     if peak.stopped == "CannotBeMet":
-        alone = peak.service_time_nanoseconds
-        told = f": alone at the server a query has a {name} of {duration(alone)}" if alone else ""
-        return f"No rate keeps the {bound}{told}."
+        return f"No rate keeps the {bound}: {', but '.join(_unmet(peak, name))}."
+    probes = "1 probe" if len(peak.probes) == 1 else f"{len(peak.probes)} probes"
     if peak.qps is None:
-        return f"No peak with {bound} was found in {probes}: {_why(peak)}."
+        return f"No peak with {bound} was found in {probes} {_why(peak, until='before')}."
     known = ", without a bracket"
     if peak.confidence is not None and peak.low_qps is not None and peak.high_qps is not None:
         low, high = significant(peak.low_qps, 4), significant(peak.high_qps, 4)
@@ -63,16 +61,28 @@ def peak_sentence(peak: Peak) -> str:
     return f"The peak with {bound} is {peak_qps} queries/s{known}; {probes}, {_why(peak)}."
 
 
-def _why(peak: Peak) -> str:
+def _unmet(peak: Peak, name: str) -> Iterator[str]:
+    """Yield what shows that the bound cannot be met."""
+    if peak.service_time_nanoseconds is not None:
+        alone = duration(peak.service_time_nanoseconds)
+        yield f"alone at the server a query has a {name} of {alone}"
+    elif not peak.probes:
+        yield "not even one query at a time does"
+    if peak.probes:
+        lowest = significant(min(probe.asked_qps for probe in peak.probes))
+        yield f"no probe kept it, down to {lowest} queries/s"
+
+
+def _why(peak: Peak, *, until: str = "until") -> str:
     match peak.stopped:
         case "Resolved":
-            return "until the bracket was within 1 %"
+            return f"{until} the bracket was within 1 %"
         case "Indistinguishable":
-            return "until two at the bracket's ends would differ by chance alone"
+            return f"{until} two at the bracket's ends would differ by chance alone"
         case "OutOfTime":
-            return "until the maximum duration ended the search"
+            return f"{until} the maximum duration ended the search"
         case "EndedEarly":
-            return "until the search was ended early"
+            return f"{until} the search was ended early"
         case "CannotBeMet":
             return "which no rate can keep"
         case _:

@@ -8,13 +8,21 @@ from inferometer_loadgen.verdict.breaches import Breach, Broken, Conditions, in_
 
 
 def bound_cannot_be_met(conditions: Conditions) -> Broken:
-    """Yield where not even one query at a time keeps the bound."""
+    """Yield where neither one query at a time nor any probe keeps the bound."""
     peak = conditions.peak
     if peak is None or peak.stopped != "CannotBeMet":
         return
-    bound = in_ms(peak.latency_bound_nanoseconds)
-    alone = peak.service_time_nanoseconds
-    told = f", whose P{peak.percentile:g} is {in_ms(alone)}" if alone is not None else ""
+    bound, alone = in_ms(peak.latency_bound_nanoseconds), peak.service_time_nanoseconds
+    told = "" if alone is None else f", whose P{peak.percentile:g} is {in_ms(alone)}"
+    if peak.probes:
+        lowest = f"{min(probe.asked_qps for probe in peak.probes):.5g} queries a second"
+        yield Breach(
+            f"No rate keeps the bound of {bound}: one query at a time may{told}, but no probe did, "
+            f"down to {lowest}.",
+            f"no probe down to {lowest}",
+            bound,
+        )
+        return
     yield Breach(
         f"No rate keeps the bound of {bound}: not even one query at a time does{told}.",
         "none" if alone is None else in_ms(alone),

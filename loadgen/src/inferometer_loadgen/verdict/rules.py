@@ -107,7 +107,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         name="BoundCannotBeMet",
         effect="reason",
-        limit="in findPeak one query at a time keeps the bound",
+        limit="in findPeak one query at a time keeps the bound, and so does some rate tried",
         remedy="Ask for a longer latencyBoundMicroseconds, or give the server more.",
         once=breaches_of_search.bound_cannot_be_met,
     ),
