@@ -48,8 +48,9 @@ bound it, as with very few bursts of overshoots."""
     """The label of the probe nearest to the peak, by which the search is judged."""
     stopped: Literal["Resolved", "Indistinguishable", "CannotBeMet", "OutOfTime", "EndedEarly"]
     """Resolved: the bracket is within 1 %; Indistinguishable: two probes at its ends would differ
-by chance alone; CannotBeMet: the bound is below the service time; OutOfTime: the scenario's maximum
-duration was reached; EndedEarly: something else ended it."""
+by chance alone; CannotBeMet: the bound is below the service time, or no probe kept it down to 1/200
+of the closed-loop throughput; OutOfTime: the scenario's maximum duration was reached; EndedEarly:
+something else ended it."""
     closed_loop_qps: float | None = None
     """The throughput of closed-loop clients, by which the search began."""
     service_time_nanoseconds: Count | None = None
