@@ -60,7 +60,7 @@ def test_a_peak_is_searched_for_with_probes_that_all_stand_in_the_result() -> No
         assert peak.low_qps <= peak.qps <= peak.high_qps
     for step, found in zip(result.steps[2:], peak.probes, strict=True):
         assert (step.counts.overshoots or 0) == found.overshoots
-        assert step.counts.queries == found.queries
+        assert step.counts.queries <= found.queries  # those that were late and unanswered too
         assert step.scheduled_qps is not None
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from inferometer_api.result import ScenarioResult
 from inferometer_api.scenario import Scenario, Validity
 from inferometer_api.search import Peak
-from inferometer_loadgen.run.step import Bench, run_step
+from inferometer_loadgen.run.step import Bench, Finished, run_step
 from inferometer_loadgen.schedule.steps import End, StepPlan
 from inferometer_loadgen.search.knee import knee_of
 from inferometer_loadgen.search.peak import Found, Stopped, next_ask, peak_of
@@ -96,7 +96,8 @@ class _Work:
         """Measure one step after the other, until one is cut short."""
         end = End.DONE
         for plan in self.turn.steps:
-            _, end = await self._step(replace(plan, seed=self.turn.seed))
+            finished = await self._step(replace(plan, seed=self.turn.seed))
+            end = End.INTERRUPTED if finished is None else finished.end
             if end in CUTS_SHORT:
                 break
         return end
@@ -121,19 +122,22 @@ class _Work:
                     return End.DONE
                 number = len(found.probes) + 1
                 plan = step_of(goal, ask, number, turn.validity, turn.seed)
-                measurement, end = await self._step(plan)
-                if measurement is None or end in CUTS_SHORT:
-                    return end
-                found = learned(goal, found, ask, plan, measurement.step)
+                finished = await self._step(plan)
+                if finished is None:
+                    return End.INTERRUPTED
+                if finished.measurement is None or finished.end in CUTS_SHORT:
+                    return finished.end
+                found = learned(goal, found, ask, finished.measurement.step, finished.over)
         finally:
             self.gathered.peak = peak_of(goal, found, stopped)
 
-    async def _step(self, plan: StepPlan) -> tuple[Measurement | None, End]:
+    async def _step(self, plan: StepPlan) -> Finished | None:
+        """Measure a step; None where the run is interrupted before."""
         if self.is_interrupted():  # after the last answer of the step before
-            return None, End.INTERRUPTED
+            return None
         scenario = self.turn.scenario.name
         self.bench.board.preparing(scenario, plan.label, self.turn.index, self.turn.repeat)
-        measurement, end = await run_step(self.bench, scenario, plan)
-        if measurement is not None:
-            self.gathered.measurements.append(measurement)
-        return measurement, end
+        finished = await run_step(self.bench, scenario, plan)
+        if finished.measurement is not None:
+            self.gathered.measurements.append(finished.measurement)
+        return finished

@@ -14,6 +14,7 @@ from inferometer_loadgen.reporting.live import Live, LiveStep
 from inferometer_loadgen.run.usage import Usage
 from inferometer_loadgen.run.watch import StepWatch
 from inferometer_loadgen.schedule.steps import End, StepPlan, asked_qps
+from inferometer_loadgen.search.goal import Over
 from inferometer_loadgen.verdict.breaches import Measurement
 
 
@@ -30,8 +31,18 @@ class Bench:
     """Told which driver can be ended from outside, and None when there is none."""
 
 
-async def run_step(bench: Bench, scenario: str, plan: StepPlan) -> tuple[Measurement | None, End]:
-    """Measure one step; return why it ended and its figures, None where its window never began.
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """What came of a step."""
+
+    end: End
+    over: Over
+    measurement: Measurement | None = None
+    """Its figures; None where its window never began."""
+
+
+async def run_step(bench: Bench, scenario: str, plan: StepPlan) -> Finished:
+    """Measure one step.
 
     Raises what `Crew.prepare` raises.
     """
@@ -43,12 +54,12 @@ async def run_step(bench: Bench, scenario: str, plan: StepPlan) -> tuple[Measure
         await driving.connect()
         bench.live.begin(LiveStep(scenario, plan.label, plan.batch_size, asked_qps(plan), driving))
         looking = StepWatch(driving, plan)
-        end, used = await _drive(bench, driving, watch, looking)
+        end, over, used = await _drive(bench, driving, watch, looking)
     finally:
         bench.live.end()
         await driving.close()
     if not watch.started_at:
-        return None, end
+        return Finished(end, over)
     span = _span(driving, watch.started_at)
     tallied = driving.recorder.tallied
     step = summarize(
@@ -64,7 +75,8 @@ async def run_step(bench: Bench, scenario: str, plan: StepPlan) -> tuple[Measure
         workers=driving.workers,
     )
     late = late_ns(tallied, span)
-    return Measurement(plan, step, end, late, warmed_up=looking.warmed_up), end
+    measurement = Measurement(plan, step, end, late, warmed_up=looking.warmed_up)
+    return Finished(end, over, measurement)
 
 
 def _span(driving: Driving, started_at: str) -> Span:
@@ -121,7 +133,7 @@ class _Watch:
 
 async def _drive(
     bench: Bench, driving: Driving, watch: _Watch, looking: StepWatch
-) -> tuple[End, Used]:
+) -> tuple[End, Over, Used]:
     bench.board.driving(driving)
     bench.on_driver(driving)
     # A collection takes tens of milliseconds: once now, over everything, never within the window.
@@ -130,8 +142,9 @@ async def _drive(
     looking.start()
     try:
         end = await driving.run()
+        over = looking.over()
         # Whoever ends the run now ends what is over: the step is kept.
-        return end, await watch.used()
+        return end, over, await watch.used()
     finally:
         looking.stop()
         gc.unfreeze()

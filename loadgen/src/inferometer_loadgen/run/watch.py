@@ -5,7 +5,7 @@ import asyncio
 from inferometer_loadgen.drive import Driving
 from inferometer_loadgen.record.steadiness import is_steady
 from inferometer_loadgen.schedule.steps import End, StepPlan
-from inferometer_loadgen.search.goal import Seen, decision
+from inferometer_loadgen.search.goal import Decision, Over, Seen, decision
 
 POLL_SECONDS = 0.05
 _NEVER = 1 << 62
@@ -20,6 +20,8 @@ class StepWatch:
         self._task: asyncio.Task[None] | None = None
         self.warmed_up = True
         """Whether a warm-up that goes on until it is steady became so."""
+        self.decided_by: Decision | None = None
+        """How a probe was decided while it went on."""
 
     def start(self) -> None:
         """Look from now on."""
@@ -59,16 +61,32 @@ class StepWatch:
         driving, judged = self._driving, self._plan.judged
         if judged is None or judged.bound_ns is None:
             raise ValueError(f"the probe {self._plan.label!r} has no bound to be decided by")
-        recorder = driving.recorder
-        while True:
+        while self.decided_by is None:
             await asyncio.sleep(POLL_SECONDS)
-            recorder.flush()
+            driving.recorder.flush()
+            seen = seen_of(driving, driving.overdue(judged.bound_ns))
+            self.decided_by = decision(judged.percentile, self._plan.min_queries, seen)
+        driving.end(End.DECIDED)
+
+    def over(self) -> Over:
+        """Return what is known of the step now that it is over; called once, as soon as it is.
+
+        What a probe that was decided left unanswered beyond its bound is counted as overshoots.
+        """
+        driving, judged = self._driving, self._plan.judged
+        overdue = 0
+        if self.decided_by is not None and judged is not None and judged.bound_ns is not None:
             overdue = driving.overdue(judged.bound_ns)
-            seen = Seen(
-                recorder.answered + recorder.failed + overdue,
-                recorder.tallied.overshoots + overdue,
-                recorder.failed,
-            )
-            if decision(judged.percentile, self._plan.min_queries, seen) is not None:
-                driving.end(End.DECIDED)
-                return
+        seen = seen_of(driving, overdue)
+        driving.recorder.tallied.overshoots += overdue
+        return Over(seen, self.decided_by)
+
+
+def seen_of(driving: Driving, overdue: int) -> Seen:
+    """Return what is counted of a step, with so many queries that are late and not answered."""
+    recorder = driving.recorder
+    return Seen(
+        recorder.answered + recorder.failed + overdue,
+        recorder.tallied.overshoots + overdue,
+        recorder.failed,
+    )

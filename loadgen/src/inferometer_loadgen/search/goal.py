@@ -46,6 +46,15 @@ class Seen:
     failed: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Over:
+    """What is known of a step that is over."""
+
+    seen: Seen
+    decided_by: Decision | None = None
+    """How a probe was decided while it went on; None where it was not."""
+
+
 def decision(percentile: float, query_limit: int, seen: Seen) -> Decision | None:
     """Tell how a probe is decided; None: not yet.
 

@@ -7,7 +7,7 @@ from inferometer_api.result import Step, nanoseconds_at
 from inferometer_api.scenario import FindPeak, Validity, percentile_value
 from inferometer_loadgen.schedule.arrivals import probe_seed
 from inferometer_loadgen.schedule.steps import SECOND_NS, Closed, Judged, Open, Steady, StepPlan
-from inferometer_loadgen.search.goal import Goal, Seen, decision, goal_of
+from inferometer_loadgen.search.goal import Goal, Over, decision, goal_of
 from inferometer_loadgen.search.peak import ALONE, SATURATED, Alone, Found, Saturate, Tried, Try
 
 _WARM_UP_SHARE = 4
@@ -70,12 +70,9 @@ def step_of(
             assert_never(ask)
 
 
-def learned(
-    goal: Goal, found: Found, ask: Alone | Saturate | Try, plan: StepPlan, step: Step
-) -> Found:
-    """Return what is known once a step is over."""
-    counts = step.counts
-    seen = Seen(counts.queries, counts.overshoots or 0, counts.failed)
+def learned(goal: Goal, found: Found, ask: Alone | Saturate | Try, step: Step, over: Over) -> Found:
+    """Return what is known once a step is over; how a probe was decided is not judged again."""
+    seen = over.seen
     match ask:
         case Alone():
             known_ns = nanoseconds_at(step.latency, goal.percentile)
@@ -83,8 +80,9 @@ def learned(
         case Saturate():
             return replace(found, closed_loop_qps=step.achieved_qps)
         case Try():
-            decided = decision(goal.percentile, goal.query_limit, seen) or "Unfinished"
-            tried = Tried(ask, seen, decided, plan.label, plan.seed)
+            decided = over.decided_by or decision(goal.percentile, goal.query_limit, seen)
+            seed = 0 if step.seed is None else step.seed
+            tried = Tried(ask, seen, decided or "Unfinished", step.label, seed)
             return replace(found, probes=(*found.probes, tried))
         case _:
             assert_never(ask)

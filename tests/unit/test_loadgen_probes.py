@@ -1,0 +1,126 @@
+"""Is a probe that is decided while it goes on learned of as it was decided, in virtual time?"""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import pytest
+
+from inferometer_api.result import Step
+from inferometer_api.scenario import Validity
+from inferometer_loadgen.found.summary import Metered, Span, Used, summarize
+from inferometer_loadgen.nodes.energy import Terms
+from inferometer_loadgen.run.watch import StepWatch
+from inferometer_loadgen.schedule.steps import End
+from inferometer_loadgen.search.goal import Over, Seen, goal_of
+from inferometer_loadgen.search.peak import Found, Tried, Try, next_ask
+from inferometer_loadgen.search.steps import learned, step_of
+from support.drills import Drill
+from support.simulated import MILLISECOND, SECOND, Answer, Answering
+
+GOAL = goal_of(99.0, 10 * MILLISECOND, 8192, 60.0)
+VALIDITY = Validity(warm_up_seconds=0)
+CLOSED_LOOP_QPS = 2000.0
+
+
+@dataclass(frozen=True, slots=True)
+class Probed:
+    """A probe that is over."""
+
+    end: End
+    step: Step
+    over: Over
+    tried: Tried
+    found: Found
+
+
+def probed(answering: Answering) -> Probed:
+    """Drive the first probe of a search, 1,000 queries a second, and learn of it."""
+    before = Found(alone=Seen(900, 0), service_time_ns=1, closed_loop_qps=CLOSED_LOOP_QPS)
+    ask = next_ask(GOAL, before)
+    assert isinstance(ask, Try)
+    assert ask.milli_qps == 1_000_000
+    plan = step_of(GOAL, ask, 1, VALIDITY, seed=7)
+    drill = Drill(answering, plan, milli_qps=ask.milli_qps, capacity=10**6)
+    watches: list[StepWatch] = []
+
+    def watch(drill: Drill) -> None:
+        watches.append(StepWatch(drill.driver, plan))
+        watches[0].start()
+
+    tallied = drill.run({1: watch})
+    watches[0].stop()
+    over = watches[0].over()
+    step = summarize(
+        plan,
+        tallied,
+        Span(datetime.now(UTC).isoformat(), 0, drill.driver.duration_ns, 0),
+        Used([], None, 0.0),
+        Metered(Terms(disabled=True, unmetered="", milliwatts_per_core=None, on_gpu=False), [], 0),
+        end=drill.end,
+        reconnects=0,
+        open_loop=True,
+    )
+    found = learned(GOAL, before, ask, step, over)
+    return Probed(drill.end, step, over, found.probes[0], found)
+
+
+def silent_from(time_ns: int, slow: range = range(0)) -> Answering:
+    """Answer within 1 ms, some queries too late, and nothing at all from a time on."""
+
+    def answering(index: int, now: int) -> Answer:
+        if now >= time_ns:
+            return Answer(None)
+        return Answer(20 * MILLISECOND if index in slow else MILLISECOND)
+
+    return answering
+
+
+@pytest.mark.parametrize(
+    "answering",
+    [
+        silent_from(0),
+        silent_from(440 * MILLISECOND),
+        silent_from(900 * MILLISECOND, slow=range(100, 105)),
+    ],
+    ids=["at once", "later", "once enough would have passed"],
+)
+def test_queries_without_an_answer_send_the_search_down(answering: Answering) -> None:
+    """A server that stands still is beyond the bound, though no late answer has come yet."""
+    probe = probed(answering)
+    assert probe.end is End.DECIDED
+    assert probe.tried.decided_by == "Overshoots"
+    assert probe.tried.seen == probe.over.seen
+    assert probe.tried.seen.overshoots > 60
+    assert probe.tried.seen.overshoots <= probe.tried.seen.queries
+    assert probe.step.counts.overshoots == probe.tried.seen.overshoots
+    assert probe.step.early_stopping is not None
+    assert probe.step.early_stopping.overshoots == probe.tried.seen.overshoots
+    after = next_ask(GOAL, probe.found)
+    assert isinstance(after, Try)
+    assert after.milli_qps < probe.tried.asked.milli_qps
+
+
+def test_enough_good_queries_send_the_search_up() -> None:
+    """A probe whose queries are all in time ends long before its last query."""
+    probe = probed(silent_from(60 * SECOND))
+    assert probe.end is End.DECIDED
+    assert probe.tried.decided_by == "EnoughQueries"
+    assert probe.tried.seen.queries < 1000
+    after = next_ask(GOAL, probe.found)
+    assert isinstance(after, Try)
+    assert after.milli_qps > probe.tried.asked.milli_qps
+
+
+def test_a_queue_that_grows_is_decided_by_what_waits() -> None:
+    """A server of 2 ms at 1,000/s falls behind: what it has not answered counts as beyond."""
+    free = 0
+
+    def one_at_a_time(_index: int, now: int) -> Answer:
+        nonlocal free
+        free = max(free, now) + 2 * MILLISECOND
+        return Answer(free - now)
+
+    probe = probed(one_at_a_time)
+    assert probe.tried.decided_by == "Overshoots"
+    assert probe.step.counts.queries < probe.tried.seen.queries
+    assert probe.tried.seen.overshoots <= probe.tried.seen.queries
