@@ -34,6 +34,10 @@ PROBES: dict[str, object] = {
     "spec.scenarios[capacity].findPeak.probe.maxSeconds": 2,
     "spec.validity.maxDurationSeconds": 30,
 }
+PROFILES: dict[str, object] = {
+    "spec.scenarios[archive].offline.samples": 100,
+    "spec.scenarios[recorded].trace.timeScale": "0.1",
+}
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +50,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Future[
         own: dict[str, dict[str, object]] = {
             "01-resnet50-cpu": {"spec.scenarios[throughput].batch.batchSizes": [1, 2]},
             "09-peak": PROBES,
+            "12-profiles": PROFILES,
             "03-external-server": {
                 "spec.server.external.url": f"http://127.0.0.1:{ports['httpPort']}"
             },
