@@ -17,6 +17,7 @@ from inferometer_cli.commands import (
     status,
     validate,
 )
+from inferometer_cli.kept_results import WHICH_RESULT
 
 app = typer.Typer(
     name="inferometer",
@@ -31,8 +32,14 @@ app = typer.Typer(
 )
 app.command("run", short_help="Measure what a BenchmarkRun file asks for.")(run.run)
 app.command("validate", short_help="Say whether a file can be run here.")(validate.validate)
-app.command("report", short_help="Show a result again, from a file or a cluster.")(report.report)
-app.command("compare", short_help="Show two results side by side.")(compare.compare)
+app.command(
+    "report",
+    short_help="Show a result again, from a file or a cluster.",
+    epilog=WHICH_RESULT,
+)(report.report)
+app.command("compare", short_help="Show two results side by side.", epilog=WHICH_RESULT)(
+    compare.compare
+)
 app.command(
     "serve",
     short_help="Serve one ONNX model over HTTP and gRPC.",

@@ -7,6 +7,13 @@ from inferometer_cli.cluster.options import Where
 from inferometer_cli.exits import RefusedError
 from inferometer_cli.kept import parse_result
 
+WHICH_RESULT = (
+    "A path (with a slash, or .json at its end) is a file. Every other name is a run in a cluster, "
+    "but for that of an existing file where neither --namespace, --context nor --kubeconfig is "
+    "said."
+)
+"""How the name of a result is understood, in the help of the commands that take one."""
+
 
 def is_file(asked: str, where: Where) -> bool:
     """Whether these words name a file."""

@@ -31,6 +31,20 @@ def _part(text: str) -> float:
     return percent / 100
 
 
+_FailOption = Annotated[
+    float | None,
+    typer.Option(
+        "--fail-if-slower",
+        parser=_part,
+        metavar="PERCENT",
+        help="End with 4 where a rate of B is lower or a latency higher by more than this, and "
+        "the difference is real; with 3 where that cannot be judged: a scenario is INVALID, "
+        "missing in B, not asked alike, broken off, or has too few queries.",
+        show_default=False,
+    ),
+]
+
+
 def compare(
     before: Annotated[
         str,
@@ -44,26 +58,12 @@ def compare(
     after: Annotated[
         str, typer.Argument(metavar="B", help="The result in question.", show_default=False)
     ],
-    fail_if_slower: Annotated[
-        float | None,
-        typer.Option(
-            parser=_part,
-            metavar="PERCENT",
-            help="End with 4 where a rate of B is lower or a latency higher by more than this, and "
-            "the difference is real; with 3 where that cannot be judged: a scenario is INVALID, "
-            "missing in B, not asked alike, broken off, or has too few queries.",
-            show_default=False,
-        ),
-    ] = None,
+    fail_if_slower: _FailOption = None,
     namespace: NamespaceOption = None,
     context: ContextOption = None,
     kubeconfig: KubeconfigOption = None,
 ) -> None:
-    """Show two results side by side: what differs, and whether a difference is real.
-
-    A path (with a slash, or .json at its end) is a file. Every other name is a run in a cluster,
-    but for that of an existing file where neither --namespace, --context nor --kubeconfig is said.
-    """
+    """Show two results side by side: what differs, and whether a difference is real."""
     where = Where(namespace, context, kubeconfig)
     first, second = read_kept(before, where), read_kept(after, where)
     from inferometer_cli.compare import show

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from inferometer_api.result import ResultDocument
 from inferometer_cli.cluster.options import (
     ContextOption,
     KubeconfigOption,
@@ -19,6 +20,18 @@ from inferometer_cli.terminal import tell, written_out
 _PAGE = ".html"
 
 
+_OutputOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="DIR",
+        help="Where report.html goes; or a file, NAME.html. [default: beside the result; of a "
+        "run in a cluster results/NAME-TIME]",
+    ),
+]
+
+
 def report(
     result: Annotated[
         str,
@@ -28,48 +41,46 @@ def report(
             show_default=False,
         ),
     ],
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="DIR",
-            help="Where report.html goes; or a file, NAME.html. [default: beside the result; of a "
-            "run in a cluster results/NAME-TIME]",
-        ),
-    ] = None,
+    output: _OutputOption = None,
     namespace: NamespaceOption = None,
     context: ContextOption = None,
     kubeconfig: KubeconfigOption = None,
 ) -> None:
-    """Print the table of a kept result and draw its report.html again.
-
-    A path (with a slash, or .json at its end) is a file. Every other name is a run in a cluster,
-    but for that of an existing file where neither --namespace, --context nor --kubeconfig is said.
-    """
+    """Print the table of a kept result and draw its report.html again."""
     where = Where(namespace, context, kubeconfig)
     document = read_kept(result, where)
     if is_file(result, where):
         beside = Path(result).parent
     else:
         beside = Path("results") / f"{result}-{_compact(document.started_at)}"
-    from inferometer_cli.storage import REPORT_NAME, check_room, keep_report
+    from inferometer_cli.storage import check_room
     from inferometer_cli.table import print_table
 
-    if output is not None and output.suffix == _PAGE and not output.is_dir():
-        directory, name = output.parent, output.name
-    else:
-        directory, name = output or beside, REPORT_NAME
-    check_room(directory)
-    path = directory / name
+    path = _page(output, beside)
+    check_room(path.parent)
     with written_out():
         print_table(document, standard_output())
+    _draw(document, path)
+    tell(f"\nreport  {path}")
+
+
+def _page(output: Path | None, beside: Path) -> Path:
+    """Return where the page goes: in a folder, or at the file that is named as one."""
+    from inferometer_cli.storage import REPORT_NAME
+
+    if output is not None and output.suffix == _PAGE and not output.is_dir():
+        return output
+    return (output or beside) / REPORT_NAME
+
+
+def _draw(document: ResultDocument, path: Path) -> None:
+    from inferometer_cli.storage import keep_report
+
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         keep_report(document, path)
     except OSError as error:
         raise FailedError(f"{path} could not be written: {error.strerror}.") from error
-    tell(f"\nreport  {path}")
 
 
 def _compact(time: str) -> str:

@@ -24,47 +24,54 @@ if TYPE_CHECKING:
     from inferometer_cli.local_run import Beside
 
 
+_OutputOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="DIR",
+        help="Where result.json and report.html go. [default: results/NAME-TIME]",
+    ),
+]
+_AgentOption = Annotated[
+    str | None,
+    typer.Option(
+        "--agent",
+        metavar="URL",
+        help="Ask the node agent that runs there already, instead of starting one.",
+    ),
+]
+_TargetsOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--prometheus-targets",
+        metavar="FILE.json",
+        help="Keep a file for Prometheus's file_sd_configs, while the run's processes can be "
+        "scraped.",
+    ),
+]
+_FleetWebOption = Annotated[
+    bool,
+    typer.Option(
+        "--fleet-web",
+        help="Serve Locust's web page on this machine while a fleet (spec.load.workers) "
+        "measures; its address is printed.",
+    ),
+]
+_JsonOption = Annotated[
+    bool, typer.Option("--json", help="Print the result document instead of the table.")
+]
+
+
 def run(  # noqa: PLR0913 - one argument for each option
     file: RunFile,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="DIR",
-            help="Where result.json and report.html go. [default: results/NAME-TIME]",
-        ),
-    ] = None,
+    output: _OutputOption = None,
     set_: SetOption = None,
-    agent: Annotated[
-        str | None,
-        typer.Option(
-            "--agent",
-            metavar="URL",
-            help="Ask the node agent that runs there already, instead of starting one.",
-        ),
-    ] = None,
-    prometheus_targets: Annotated[
-        Path | None,
-        typer.Option(
-            "--prometheus-targets",
-            metavar="FILE.json",
-            help="Keep a file for Prometheus's file_sd_configs, while the run's processes can be "
-            "scraped.",
-        ),
-    ] = None,
+    agent: _AgentOption = None,
+    prometheus_targets: _TargetsOption = None,
     *,
-    fleet_web: Annotated[
-        bool,
-        typer.Option(
-            "--fleet-web",
-            help="Serve Locust's web page on this machine while a fleet (spec.load.workers) "
-            "measures; its address is printed.",
-        ),
-    ] = False,
-    json: Annotated[
-        bool, typer.Option("--json", help="Print the result document instead of the table.")
-    ] = False,
+    fleet_web: _FleetWebOption = False,
+    json: _JsonOption = False,
 ) -> None:
     """Launch the server, drive the load, measure, judge and report; without any cluster.
 
