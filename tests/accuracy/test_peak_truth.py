@@ -8,25 +8,35 @@ from typing import Literal
 import numpy as np
 import pytest
 
+from inferometer_api.search import Peak
 from inferometer_loadgen.search.goal import goal_of
+from inferometer_loadgen.verdict.breaches import Conditions
+from inferometer_loadgen.verdict.breaches_of_search import peak_not_found
 from support.queues import Queue, sojourns
 from support.searched_queues import SearchedQueue, true_peak
 
-SEED = 20_261_121
+SEED = 20_261_122
 SEARCHES = 1000
 SERVICE_SECONDS = 0.004
-PERCENTILE = 99.0
 COVERED = (0.93, 0.97)
 UNBIASED = 0.02
-FEW_BURSTS = {("M/M/1", 1024)}
+MANY = 0.97
+"""Where probes see many bursts of overshoots so many of the searches claim a bracket."""
+_TWO_ERRORS = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A queue whose times are known, and a bound that puts the peak at a usual utilisation."""
+    """A queue whose times are known, and what is asked of it."""
 
     kind: Literal["M/D/1", "M/M/1"]
-    bound_seconds: float
+    services: float
+    """The bound, in mean services."""
+    percentile: float
+    queries: int
+    """Of a probe."""
+    claims: float
+    """The least share of the searches that claim a bracket."""
 
     @property
     def queue(self) -> Queue:
@@ -34,18 +44,37 @@ class Known:
         return Queue(self.kind, 0.5, SERVICE_SECONDS)
 
     @property
+    def bound_seconds(self) -> float:
+        """The bound."""
+        return self.services * SERVICE_SECONDS
+
+    @property
     def peak(self) -> float:
-        """The rate at which just 1 in 100 is beyond the bound."""
-        return true_peak(self.queue, PERCENTILE, self.bound_seconds)
+        """The rate at which just so many are beyond the bound."""
+        return true_peak(self.queue, self.percentile, self.bound_seconds)
+
+    @property
+    def name(self) -> str:
+        """What a reader tells it by."""
+        return f"{self.kind} P{self.percentile:g} {self.services:g} services {self.queries} queries"
 
 
-KNOWN = {"M/D/1": Known("M/D/1", 0.022), "M/M/1": Known("M/M/1", 0.060)}
+CASES = (
+    Known("M/D/1", 5.5, 99.0, 8192, MANY),
+    Known("M/M/1", 15, 99.0, 8192, MANY),
+    Known("M/D/1", 5.5, 99.0, 1024, 0.7),
+    Known("M/M/1", 15, 99.0, 1024, 0.2),
+    Known("M/D/1", 3, 99.0, 512, 0.7),
+    Known("M/M/1", 6, 90.0, 1024, MANY),
+    Known("M/M/1", 3, 50.0, 256, MANY),
+    Known("M/M/1", 20, 99.9, 8192, 0.2),
+    Known("M/M/1", 50, 99.0, 8192, 0.0),
+)
 
 
-@pytest.mark.parametrize("kind", KNOWN)
-def test_the_truth_is_true(kind: str) -> None:
+@pytest.mark.parametrize("known", CASES[:2], ids=lambda known: known.name)
+def test_the_truth_is_true(known: Known) -> None:
     """At the rate that theory tells, 1 in 100 of simulated times is beyond the bound."""
-    known = KNOWN[kind]
     random = np.random.default_rng(SEED)
     shape = (200, 22_000)
     arrivals = random.exponential(1 / known.peak, shape).cumsum(axis=-1)
@@ -55,36 +84,41 @@ def test_the_truth_is_true(kind: str) -> None:
     assert abs(shares.mean() - 0.01) < 3.3 * error  # 99.9 of 100 times
 
 
-@pytest.mark.parametrize("kind", KNOWN)
-@pytest.mark.parametrize("queries", [1024, 8192])
+@pytest.mark.parametrize("known", CASES, ids=lambda known: known.name)
 def test_the_peak_is_unbiased_and_its_bracket_covers_it(
-    tell: Callable[[str], None], kind: str, queries: int
+    tell: Callable[[str], None], known: Known
 ) -> None:
     """Over 1,000 searches the mean is within 2 % of the truth, and 95 of 100 brackets hold it.
 
-    With few queries at M/M/1 a probe sees about one burst of overshoots, too few to know their
-    spread: a quarter of the brackets claims nothing there, and the others are told, not judged.
+    A search that cannot support its bracket claims none and says so; where many do so, the limits
+    for the others are wider by two standard errors of what so many brackets can show.
     """
-    known = KNOWN[kind]
-    goal = goal_of(PERCENTILE, round(known.bound_seconds * 1e9), queries, 60)
+    goal = goal_of(known.percentile, round(known.bound_seconds * 1e9), known.queries, 60)
     searched = SearchedQueue(known.queue, goal)
     peaks = [searched.search(SEED, run) for run in range(SEARCHES)]
     truth = known.peak
     found = np.array([peak.qps for peak in peaks if peak.qps is not None])
     claimed = [peak for peak in peaks if peak.confidence is not None]
-    covered = np.mean(
-        [(each.low_qps or 0) <= truth <= (each.high_qps or np.inf) for each in claimed]
-    )
+    holds = [(each.low_qps or 0) <= truth <= (each.high_qps or 0) for each in claimed]
+    covered = sum(holds) / max(1, len(holds))
     error = found.mean() / truth - 1
-    stopped = Counter(peak.stopped for peak in peaks)
+    probes = np.mean([len(peak.probes) for peak in peaks])
     tell(
         f"seed {SEED}, peak at {truth * SERVICE_SECONDS:.1%}: mean error {error:+.2%}, spread "
         f"{found.std() / truth:.1%}, {covered:.1%} of {len(claimed)} brackets cover it; "
-        f"{dict(stopped)}"
+        f"{probes:.0f} probes; {dict(Counter(peak.stopped for peak in peaks))}"
     )
-    assert len(found) == SEARCHES
     assert abs(error) < UNBIASED
-    assert {peak.confidence for peak in claimed} == {0.95}
-    if (kind, queries) not in FEW_BURSTS:
-        assert len(claimed) > 0.98 * SEARCHES
-        assert COVERED[0] <= covered <= COVERED[1]
+    assert {peak.confidence for peak in claimed} <= {0.95}
+    assert len(claimed) >= known.claims * SEARCHES
+    assert all(_says_why(peak) for peak in peaks if peak.confidence is None)
+    margin = 0.0
+    if len(claimed) < MANY * SEARCHES:
+        margin = _TWO_ERRORS * (0.95 * 0.05 / max(1, len(claimed))) ** 0.5
+    assert COVERED[0] - margin <= covered <= COVERED[1] + margin
+
+
+def _says_why(peak: Peak) -> bool:
+    """Whether a search without a bracket is refused by name, with a sentence."""
+    broken = list(peak_not_found(Conditions("findPeak", peak=peak)))
+    return peak.stopped == "Indistinguishable" and "do not bound the peak" in broken[0].sentence

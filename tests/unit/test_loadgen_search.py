@@ -1,5 +1,6 @@
 """Does the search for a peak decide its probes, its rates and its end as it says?"""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -10,11 +11,11 @@ from hypothesis import strategies as st
 from inferometer_api.scenario import FindPeak, Validity
 from inferometer_api.search import Peak
 from inferometer_loadgen.schedule.steps import SECOND_NS, Closed, Open, Steady
-from inferometer_loadgen.search.crossing import Counted, crossing
+from inferometer_loadgen.search.crossing import LEAST_BURSTS, Counted, crossing
 from inferometer_loadgen.search.goal import Decision, Goal, Seen, decision, goal_of, is_beyond
 from inferometer_loadgen.search.peak import (
-    FEWEST_WHOLE_PROBES,
-    MOST_WHOLE_PROBES,
+    FEWEST_PILOTS,
+    LOOKS,
     Alone,
     Found,
     Saturate,
@@ -54,8 +55,10 @@ def test_a_search_finds_the_rate_at_which_the_percentile_is_at_the_bound(peak_qp
     assert (peak.low_qps or 0) < (peak.qps or 0) < (peak.high_qps or 0)
     assert peak.confidence == 0.95
     assert peak.step in {probe.step for probe in peak.probes if probe.is_whole}
-    whole = sum(probe.is_whole for probe in peak.probes)
-    assert FEWEST_WHOLE_PROBES <= whole <= MOST_WHOLE_PROBES
+    counted = [probe for probe in peak.probes if probe.is_whole and not probe.is_pilot]
+    assert len(counted) in LOOKS
+    assert len({probe.asked_qps for probe in counted}) == 2
+    assert sum(probe.is_pilot for probe in peak.probes) >= FEWEST_PILOTS
 
 
 def test_a_steep_server_is_resolved_and_a_flat_one_cannot_be_told_apart() -> None:
@@ -65,6 +68,23 @@ def test_a_steep_server_is_resolved_and_a_flat_one_cannot_be_told_apart() -> Non
     assert (steep.stopped, flat.stopped) == ("Resolved", "Indistinguishable")
     assert (steep.high_qps or 0) <= 1.01 * (steep.low_qps or 0)
     assert (flat.high_qps or 0) > 1.01 * (flat.low_qps or 0)
+
+
+def test_overshoots_in_single_bursts_bound_no_peak() -> None:
+    """A server that is slow once in a while, for long, leaves a search without a bracket."""
+    random = np.random.default_rng(3)
+    found = Found(alone=Seen(900, 0), closed_loop_qps=1000.0)
+    while not isinstance(ask := next_ask(GOAL, found), str):
+        assert isinstance(ask, Try)
+        often = min(1.0, 0.1 * math.exp(20 * (ask.milli_qps / 500_000 - 1)))
+        overshoots = round(random.exponential(800)) if random.random() < often else 0
+        seen = Seen(GOAL.query_limit, min(overshoots, GOAL.query_limit))
+        decided = decision(GOAL.percentile, GOAL.query_limit, seen) or "Unfinished"
+        tried = Tried(ask, seen, decided, f"probe {len(found.probes) + 1}", 0)
+        found = replace(found, probes=(*found.probes, tried))
+    peak = peak_of(GOAL, found, ask)
+    assert peak.stopped == "Indistinguishable"
+    assert peak.confidence is None
 
 
 def test_a_search_begins_alone_then_saturated_then_at_half_of_that() -> None:
@@ -157,11 +177,10 @@ def test_a_few_overshoots_alone_are_chance() -> None:
 def test_the_crossing_of_exact_shares_is_exact() -> None:
     """Shares that follow the law exactly give its crossing, whatever the rates."""
     queries, share = 10**7, 0.01
-    odds = [share / (1 - share) * np.exp(12 * (rate / 500 - 1)) for rate in (450, 480, 510, 560)]
-    counted = [
-        Counted(rate, queries, round(queries * o / (1 + o)))
-        for rate, o in zip((450, 480, 510, 560), odds, strict=True)
-    ]
+    counted = tuple(
+        Counted(rate, queries, round(queries * share * math.exp(12 * (rate / 500 - 1))))
+        for rate in (450, 480, 510, 560)
+    )
     found = crossing(counted, share)
     assert found is not None
     assert found.qps == pytest.approx(500, rel=1e-4)
@@ -170,9 +189,9 @@ def test_the_crossing_of_exact_shares_is_exact() -> None:
 
 def test_shares_all_on_one_side_have_no_crossing() -> None:
     """Nothing is guessed beyond what was tried."""
-    assert crossing([], 0.01) is None
-    assert crossing([Counted(100.0, 1000, 0), Counted(200.0, 1000, 5)], 0.01) is None
-    assert crossing([Counted(100.0, 1000, 50), Counted(200.0, 1000, 90)], 0.01) is None
+    assert crossing((), 0.01) is None
+    assert crossing((Counted(100.0, 1000, 0), Counted(200.0, 1000, 5)), 0.01) is None
+    assert crossing((Counted(100.0, 1000, 50), Counted(200.0, 1000, 90)), 0.01) is None
 
 
 @pytest.mark.parametrize(
@@ -204,10 +223,13 @@ def test_too_few_bursts_of_overshoots_claim_no_bracket() -> None:
     """Where overshoots come in a few bursts, the peak is an estimate without a confidence."""
     rates = [400.0, 420.0, 440.0, 460.0, 480.0, 500.0, 520.0, 540.0, 560.0, 580.0]
     overshoots = [0, 0, 300, 0, 0, 500, 0, 0, 900, 0]
-    counted = [Counted(rate, 8192, count) for rate, count in zip(rates, overshoots, strict=True)]
+    counted = tuple(
+        Counted(rate, 8192, count) for rate, count in zip(rates, overshoots, strict=True)
+    )
     found = crossing(counted, 0.01)
     assert found is not None
     assert found.dispersion > 100
+    assert found.bursts < LEAST_BURSTS
     assert found.bounds_qps is None
 
 

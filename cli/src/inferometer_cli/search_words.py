@@ -77,6 +77,8 @@ def _why(peak: Peak, *, until: str = "until") -> str:
     match peak.stopped:
         case "Resolved":
             return f"{until} the bracket was within 1 %"
+        case "Indistinguishable" if peak.confidence is None:
+            return "which saw too few bursts of slow queries for a bracket: take longer probes"
         case "Indistinguishable":
             return f"{until} two at the bracket's ends would differ by chance alone"
         case "OutOfTime":

@@ -23,7 +23,9 @@ so many kept it that early stopping passes; Unfinished: neither within its time,
 not kept; Errors: too many queries failed."""
     is_whole: bool = False
     """Whether it ran to its last query, though it may have been decided before: the peak is
-estimated from these."""
+estimated from these, but for the pilots."""
+    is_pilot: bool = False
+    """Whether it only told at which two rates the peak was to be estimated."""
     queries: Count
     overshoots: Count
 
@@ -34,23 +36,24 @@ class Peak(Document):
     percentile: float
     latency_bound_nanoseconds: Count
     qps: float | None = None
-    """The rate at which the percentile is just at the bound, estimated over all whole probes;
-absent where they do not tell."""
+    """The rate at which the percentile is just at the bound, estimated over all whole probes but
+the pilots; absent where they do not tell."""
     low_qps: float | None = None
     """The bracket's lower end. Without `qps` a rate that kept the bound."""
     high_qps: float | None = None
     """The bracket's upper end. Without `qps` a rate that did not keep it; absent where there is
 none."""
     confidence: float | None = None
-    """How surely the peak lies within the bracket: 0.95. Absent where the whole probes do not
-bound it, as with very few bursts of overshoots."""
+    """How often brackets found like this one hold the peak: 0.95. Absent where the probes do not
+bound it, or saw too few bursts of overshoots to know how much they differ by chance."""
     step: str | None = None
     """The label of the probe nearest to the peak, by which the search is judged."""
     stopped: Literal["Resolved", "Indistinguishable", "CannotBeMet", "OutOfTime", "EndedEarly"]
     """Resolved: the bracket is within 1 %; Indistinguishable: two probes at its ends would differ
-by chance alone; CannotBeMet: the bound is below the service time, or no probe kept it down to 1/200
-of the closed-loop throughput; OutOfTime: the scenario's maximum duration was reached; EndedEarly:
-something else ended it."""
+by chance alone, or, without a confidence, all probes together do not bound the peak; CannotBeMet:
+the bound is below the service time, or no probe kept it down to 1/200 of the closed-loop
+throughput; OutOfTime: the scenario's maximum duration was reached; EndedEarly: something else
+ended it."""
     closed_loop_qps: float | None = None
     """The throughput of closed-loop clients, by which the search began."""
     service_time_nanoseconds: Count | None = None

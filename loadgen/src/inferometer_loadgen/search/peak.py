@@ -1,11 +1,13 @@
 """Which rate is tried next in the search for the peak, and what is found in the end?
 
-Two parts. The first only finds the place: from half the closed-loop throughput the rate is doubled
-(or halved) until one keeps the bound and one does not, then their bracket is bisected; these probes
-end as soon as early stopping decides them. Its verdicts cannot be the answer: early stopping errs
-on the safe side, and which of two near rates passes is chance. So the second part tries rates on
-both sides of the best estimate with probes that run to their last query, and estimates from all
-of them together where the percentile is just at the bound (`crossing`).
+Three parts. The first only finds the place: from half the closed-loop throughput the rate is
+doubled (or halved) until one keeps the bound and one does not, then their bracket is bisected;
+these probes end as soon as early stopping decides them. Its verdicts cannot be the answer: early
+stopping errs on the safe side, and which of two near rates passes is chance. In the second, pilots
+run to their last query on both sides of the best estimate (`crossing`), each where those before
+lead. Nor can these be the answer: a probe with too many overshoots by chance sends the next ones
+down, which makes the crossing look steep and sure. So the third part has two fixed rates around
+the pilots' estimate, tried in turn, and only these probes tell the peak and its bracket.
 """
 
 import math
@@ -16,6 +18,7 @@ from typing import Literal
 from inferometer_api.search import Peak, Probe
 from inferometer_loadgen.search.crossing import CONFIDENCE, Counted, Crossing, crossing
 from inferometer_loadgen.search.goal import Decision, Goal, Seen, is_beyond
+from inferometer_loadgen.search.student import student_quantile
 
 ALONE = "one at a time"
 """The label of the step that tells the service time."""
@@ -26,20 +29,23 @@ Stopped = Literal["Resolved", "Indistinguishable", "CannotBeMet", "OutOfTime", "
 
 RESOLUTION = 1.01
 """Ends of the bracket so near to each other need no more probes."""
-FEWEST_WHOLE_PROBES = 10
-"""So many tell their own spread; with fewer the bracket would promise too much."""
-FEWEST_SMALL_PROBES = 16
-"""The same, where a probe is beyond the bound with fewer than `MANY_OVERSHOOTS` queries."""
-MANY_OVERSHOOTS = 40
-MOST_WHOLE_PROBES = 24
+FEWEST_PILOTS, MOST_PILOTS = 4, 12
+PILOT_BURSTS = 5
+"""So many bursts of overshoots tell the place well enough for rates on both sides of it."""
+LOOKS = (12, 18, 27, 40)
+"""After so many probes at the two rates the search may end. They are few and set beforehand: a
+search that looked after each would end when chance makes probes seem alike, its bracket narrow."""
 _LOCATED = 1.12
 _LOWEST = 1 / 200
 """Of the closed-loop throughput: a query there finds nobody else at the server."""
 _FIRST_STEP = 0.08
-_LEAST_STEP, _MOST_STEP = 0.01, 0.15
-_LOG_ODDS_APART = 1.0
-"""How far from the estimate the odds are tried: that tells the slope, and is still near."""
-_NORMAL_975 = 1.96
+_LEAST_STEP, _MOST_STEP = 0.002, 0.15
+_LOG_SHARE_APART = 0.85
+"""How far from the estimate the share is tried: that tells the slope, and is still near enough
+for a straight line."""
+_FARTHEST_APART = 50.0
+_FAR = 10
+"""So many times the allowed share tell little of where it is crossed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +65,8 @@ class Try:
     milli_qps: int
     is_whole: bool
     """Whether it runs to its last query, though it may be decided before."""
+    is_pilot: bool = False
+    """Whether a whole probe only tells at which rates the others are to be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +125,7 @@ def _next_probe(goal: Goal, found: Found, closed_loop_qps: float) -> Try | Stopp
         if place.next_qps < closed_loop_qps * _LOWEST:
             return "CannotBeMet"
         return _try(place.next_qps, is_whole=False)
-    return _next_whole(goal, place, _counted(found.probes))
+    return _next_whole(goal, place, found.probes)
 
 
 def peak_of(goal: Goal, found: Found, stopped: Stopped) -> Peak:
@@ -177,36 +185,71 @@ def _goes_up(goal: Goal, tried: Tried) -> bool:
     return tried.kept
 
 
-def _next_whole(goal: Goal, place: _Place, counted: Sequence[Counted]) -> Try | Stopped:
+def _next_whole(goal: Goal, place: _Place, probes: Sequence[Tried]) -> Try | Stopped:
+    """Return the next pilot, or the next probe at the two rates to which the pilots led."""
+    pilots = _counted(probes, pilots=True)
+    if not pilots:
+        return _try(math.sqrt((place.low_qps or 1) * (place.high_qps or 1)), is_pilot=True)
+    near = _near(pilots, goal.share)
+    centre = crossing(near, goal.share)
+    if centre is None or not _is_located(goal, pilots, near, centre):
+        if len(pilots) >= MOST_PILOTS:
+            return "Indistinguishable"
+        return _next_pilot(goal, near, centre)
+    counted = _counted(probes)
+    if len(counted) in LOOKS:
+        ended = _ended(goal, crossing(counted, goal.share), len(counted))
+        if ended is not None or len(counted) == LOOKS[-1]:
+            return ended or "Indistinguishable"
+    return _try(centre.qps * (1 + _step(centre) * (-1) ** len(counted)), is_whole=True)
+
+
+def _near(pilots: Sequence[Counted], share: float) -> tuple[Counted, ...]:
+    """Leave out pilots far beyond the peak, where a share that comes to 1 rises no more."""
+    shares = [each.overshoots / each.queries for each in pilots]
+    limit = max(_FAR * share, min((each for each in shares if each > share), default=0.0))
+    return tuple(each for each, its in zip(pilots, shares, strict=True) if its <= limit)
+
+
+def _is_located(
+    goal: Goal, pilots: Sequence[Counted], near: Sequence[Counted], centre: Crossing
+) -> bool:
+    """Whether there are pilots enough, and those on both sides are near to the peak."""
+    if len(pilots) < FEWEST_PILOTS or centre.bursts < PILOT_BURSTS:
+        return False
+    shares = [(each.qps, each.overshoots / each.queries) for each in near]
+    if max(its for _, its in shares) <= _FAR * goal.share:
+        return True
+    highest = max(qps for qps, its in shares if its <= goal.share)
+    return min(qps for qps, its in shares if its > goal.share) <= RESOLUTION * highest
+
+
+def _next_pilot(goal: Goal, pilots: Sequence[Counted], at: Crossing | None) -> Try:
     """Return the next rate near the crossing, on the side that the rates so far lean from."""
-    if not counted:
-        return _try(math.sqrt((place.low_qps or 1) * (place.high_qps or 1)), is_whole=True)
-    at = crossing(counted, goal.share)
-    is_small = goal.query_limit * goal.share < MANY_OVERSHOOTS
-    fewest = FEWEST_SMALL_PROBES if is_small else FEWEST_WHOLE_PROBES
-    if at is not None and len(counted) >= fewest:
-        ended = _ended(goal, at)
-        if ended is not None:
-            return ended
-    if len(counted) >= MOST_WHOLE_PROBES:
-        return "Indistinguishable"
     if at is None:
-        return _try(_towards(goal, counted), is_whole=True)
-    step = min(_MOST_STEP, max(_LEAST_STEP, _LOG_ODDS_APART / at.slope))
-    middle = math.fsum(each.qps for each in counted) / len(counted)
-    return _try(at.qps * (1 + step if middle < at.qps else 1 - step), is_whole=True)
+        return _try(_towards(goal, pilots), is_pilot=True)
+    middle = math.fsum(each.qps for each in pilots) / len(pilots)
+    return _try(at.qps * (1 + _step(at) * (1 if middle < at.qps else -1)), is_pilot=True)
 
 
-def _ended(goal: Goal, at: Crossing) -> Stopped | None:
+def _step(at: Crossing) -> float:
+    return min(_MOST_STEP, max(_LEAST_STEP, _LOG_SHARE_APART / at.slope))
+
+
+def _ended(goal: Goal, at: Crossing | None, probes: int) -> Stopped | None:
     """Tell whether the bracket is narrow, or its ends alike to a probe of so many queries."""
+    if at is None:
+        return "Indistinguishable"
     if at.bounds_qps is None:
         return None
     low, high = at.bounds_qps
     if high <= RESOLUTION * low:
         return "Resolved"
     apart = (high - low) / at.qps * at.slope
-    variance = at.dispersion / (goal.query_limit * goal.share * (1 - goal.share))
-    by_chance = _NORMAL_975 * math.sqrt(2 * variance)
+    variance = at.dispersion / (goal.query_limit * goal.share)
+    # The farther the ends are apart, the fewer overshoots has the lower one, the more its chance.
+    of_both = 2 * variance * math.cosh(min(apart, _FARTHEST_APART) / 2)
+    by_chance = student_quantile((1 + CONFIDENCE) / 2, probes - 2) * math.sqrt(of_both)
     return "Indistinguishable" if apart < by_chance else None
 
 
@@ -229,12 +272,12 @@ def _towards(goal: Goal, counted: Sequence[Counted]) -> float:
     return highest * wider if len(counted) % 2 else lowest / wider
 
 
-def _counted(probes: Sequence[Tried]) -> list[Counted]:
-    return [
+def _counted(probes: Sequence[Tried], *, pilots: bool = False) -> tuple[Counted, ...]:
+    return tuple(
         Counted(each.asked.milli_qps / 1000, each.seen.queries, each.seen.overshoots)
         for each in probes
-        if each.asked.is_whole and each.seen.queries
-    ]
+        if each.asked.is_whole and each.asked.is_pilot == pilots and each.seen.queries
+    )
 
 
 def _judged_by(at: Crossing | None, found: Found) -> str | None:
@@ -247,8 +290,8 @@ def _judged_by(at: Crossing | None, found: Found) -> str | None:
     return None if found.alone is None else ALONE
 
 
-def _try(qps: float, *, is_whole: bool) -> Try:
-    return Try(max(1, round(qps * 1000)), is_whole)
+def _try(qps: float, *, is_whole: bool = True, is_pilot: bool = False) -> Try:
+    return Try(max(1, round(qps * 1000)), is_whole, is_pilot)
 
 
 def _told(tried: Tried) -> Probe:
@@ -259,6 +302,7 @@ def _told(tried: Tried) -> Probe:
         kept=tried.kept,
         decided_by=tried.decided_by,
         is_whole=tried.asked.is_whole,
+        is_pilot=tried.asked.is_pilot,
         queries=tried.seen.queries,
         overshoots=tried.seen.overshoots,
     )

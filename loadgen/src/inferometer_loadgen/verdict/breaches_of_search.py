@@ -39,7 +39,7 @@ def peak_not_found(conditions: Conditions) -> Broken:
         if peak.confidence is None:
             yield Breach(
                 f"{len(peak.probes)} probes do not bound the peak: too few bursts of queries were "
-                f"beyond the bound to know how much probes differ by chance.",
+                f"beyond the bound to know how much probes differ by chance. Longer probes would.",
                 "no bracket",
                 "a bracket",
             )
