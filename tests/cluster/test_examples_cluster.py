@@ -23,8 +23,14 @@ from support.operator_installed import operator_installed
 FOLDER = Path(__file__).parents[2] / "examples"
 FILES = sorted(FOLDER.glob("*.yaml"))
 PROTOCOLS = ("HTTP", "GRPC")
-ITS_OWN = {"09-peak": "HTTP", "10-concurrency": "GRPC", "11-fleet": "HTTP"}
-"""Longer ones, for which their own protocol does."""
+ITS_OWN = {
+    "09-peak": "HTTP",
+    "10-concurrency": "GRPC",
+    "11-fleet": "HTTP",
+    "12-profiles": "HTTP",
+    "13-batching": "HTTP",
+}
+"""Those for which their own protocol does: longer ones, and what is refused at once."""
 CASES = [
     (file, protocol)
     for file in FILES
