@@ -61,6 +61,22 @@ def test_a_signal_ends_a_measurement_and_keeps_it(
     assert result.steps[0].counts.succeeded > 0
 
 
+def test_a_repeat_that_a_signal_ends_is_in_no_interval() -> None:
+    """What the whole repeats say together leaves out the one that was interrupted, and says so."""
+    with serving(Oracle(law=fixed(0.002))) as oracle:
+        plan = a_plan(oracle.url("HTTP"), CLOSED, validity={"repeats": 4})
+        run = interrupted(
+            plan,
+            lambda progress: progress.repeat == 3 and measuring(progress),
+            lambda process: process.send_signal(signal.SIGINT),
+        )
+    assert [result.repeat for result in run.scenarios] == [1, 2, 3]
+    (repeated,) = run.repeated
+    assert repeated.repeats == 2
+    assert {len(figure.values) for figure in repeated.figures} == {2}
+    assert repeated.advice.startswith("One more repeat was cut short and is left out.")
+
+
 @pytest.mark.parametrize("ready", [True, False])
 def test_a_signal_before_the_measurement_ends_too(*, ready: bool) -> None:
     """While the server is awaited, or in warm-up, a signal ends the run without a result."""

@@ -61,6 +61,24 @@ def test_repeats_alike_need_no_advice() -> None:
     assert found.advice == ""
 
 
+def test_repeats_cut_short_are_left_out_and_told() -> None:
+    """The interval is that of whole repeats, and says how many it has not."""
+    whole = [a_repeat(1, 20.0)] * 3
+    found = repeated(whole, cut_short=1)
+    assert found.repeats == 3
+    assert found.figures == repeated(whole).figures
+    assert found.advice == "One more repeat was cut short and is left out."
+    assert repeated(whole[:1], cut_short=2).advice.startswith("2 more repeats were cut short")
+
+
+def test_no_interval_is_below_zero() -> None:
+    """A latency or a rate cannot be negative, however much it varies."""
+    figure = figure_of("p99Nanoseconds", "", [1.0, 30.0])
+    assert figure.low == 0.0
+    assert figure.high is not None
+    assert figure.high > 100
+
+
 @given(st.floats(0.001, 0.3))
 def test_the_number_of_repeats_needed_is_the_least(variation: float) -> None:
     """So many repeats have an interval within 5 %, one fewer has not."""

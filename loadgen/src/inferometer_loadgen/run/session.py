@@ -195,7 +195,8 @@ class Session:
     async def _measure(self, bench: Bench, turns: Sequence[Turn], around: _Around) -> End:
         """Measure, judge and report all repeats of one scenario; return why the last one ended."""
         end = End.DONE
-        results: list[ScenarioResult] = []
+        whole: list[ScenarioResult] = []
+        cut_short = 0
         for turn in turns:
             gathered = Gathered()
             is_restarted = False
@@ -206,12 +207,16 @@ class Session:
             finally:
                 if gathered.measurements:
                     conditions = self._conditions(turn.scenario, around, restarted=is_restarted)
-                    results.append(gathered.result(turn, conditions))
-                    self._reports.tell(Measured(scenario=results[-1]))
+                    result = gathered.result(turn, conditions)
+                    self._reports.tell(Measured(scenario=result))
+                    if gathered.cut_short is None:
+                        whole.append(result)
+                    else:
+                        cut_short += 1
             if end in CUTS_SHORT:
                 break
-        if len(results) > 1:
-            self._reports.tell(RepeatsMeasured(repeated=repeated(results)))
+        if whole and len(whole) + cut_short > 1:
+            self._reports.tell(RepeatsMeasured(repeated=repeated(whole, cut_short)))
         return end
 
     def _conditions(

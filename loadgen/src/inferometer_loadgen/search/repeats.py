@@ -45,9 +45,10 @@ _ADVISED_BY = {
 """Figures that people compare, in words; the tail's tail is never narrow."""
 
 
-def repeated(results: Sequence[ScenarioResult]) -> Repeated:
-    """Return what the results of all repeats of one scenario say together.
+def repeated(results: Sequence[ScenarioResult], cut_short: int = 0) -> Repeated:
+    """Return what the results of all whole repeats of one scenario say together.
 
+    `cut_short` is how many more there were: they tell of another time than asked, and are left out.
     A figure that a repeat lacks is left out. A search is repeated as a whole: its peak alone is
     compared, since its probes are of other rates each time.
     """
@@ -56,7 +57,7 @@ def repeated(results: Sequence[ScenarioResult]) -> Repeated:
         name=results[0].name,
         repeats=len(results),
         figures=figures,
-        advice=_advice([each for each in figures if each.name in _ADVISED_BY]),
+        advice=" ".join(filter(None, (_left_out(cut_short), _advice(figures)))),
     )
 
 
@@ -72,7 +73,7 @@ def figure_of(name: str, step: str, values: Sequence[float]) -> RepeatedFigure:
         step=step,
         values=list(values),
         mean=mean,
-        low=mean - half,
+        low=max(0.0, mean - half),  # no figure is negative
         high=mean + half,
         coefficient_of_variation=spread / mean if mean else None,
     )
@@ -108,9 +109,20 @@ def _peaks(results: Sequence[ScenarioResult]) -> list[RepeatedFigure]:
     return [figure_of("peakQps", "", known)] if len(known) == len(results) else []
 
 
+def _left_out(cut_short: int) -> str:
+    match cut_short:
+        case 0:
+            return ""
+        case 1:
+            return "One more repeat was cut short and is left out."
+        case _:
+            return f"{cut_short} more repeats were cut short and are left out."
+
+
 def _advice(figures: Sequence[RepeatedFigure]) -> str:
     """Return a sentence where the widest interval is not within 5 % of its mean."""
-    known = [each for each in figures if each.coefficient_of_variation is not None]
+    compared = [each for each in figures if each.name in _ADVISED_BY]
+    known = [each for each in compared if each.coefficient_of_variation is not None]
     widest = max(known, key=lambda each: each.coefficient_of_variation or 0, default=None)
     if widest is None or widest.coefficient_of_variation is None:
         return ""
