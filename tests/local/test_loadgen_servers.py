@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import cycle
 from typing import Any
 
 import pytest
+from typing_extensions import override
 
 from inferometer_api.plan import LoadPlan, PlannedServer
 from support.load_runs import a_plan, measure
@@ -118,6 +120,42 @@ def test_the_same_process_number_hides_no_restart() -> None:
     with serving(oracle):
         run = measure(a_plan(oracle.url("GRPC"), CLOSED))
     assert "ServerRestarted" in [finding.rule for finding in run.scenarios[0].verdict.reasons]
+
+
+class Balanced(dict[str, str]):
+    """The settings of two replicas behind one address, which take turns."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._starts = cycle("ab")
+
+    @override
+    def items(self) -> Any:
+        return {"inferometer.instance_id": next(self._starts)}.items()
+
+
+def test_replicas_behind_one_address_are_no_restart() -> None:
+    """Where connections reach different processes, none is taken for a restart."""
+    with serving(Oracle(law=fixed(0.002), settings=Balanced())) as oracle:
+        run = measure(a_plan(oracle.url("HTTP"), CLOSED, validity={"repeats": 2}))
+    found = [finding.rule for each in run.scenarios for finding in each.verdict.reasons]
+    assert "ServerRestarted" not in found
+
+
+def test_only_the_repeat_with_the_restart_is_invalid_by_it() -> None:
+    """Each repeat is compared with its own begin, not with that of the run."""
+    oracle = Oracle(settings={"inferometer.instance_id": "a"})
+
+    def restarting(index: int, _received: int) -> float:
+        if index == 20:
+            oracle.settings = {"inferometer.instance_id": "b"}
+        return 0.002
+
+    oracle.law = restarting
+    with serving(oracle):
+        run = measure(a_plan(oracle.url("HTTP"), CLOSED, validity={"repeats": 2}))
+    rules = [[finding.rule for finding in each.verdict.reasons] for each in run.scenarios]
+    assert ["ServerRestarted" in each for each in rules] == [True, False]
 
 
 @pytest.mark.parametrize("scenario", [CLOSED, OPEN])

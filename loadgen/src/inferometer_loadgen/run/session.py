@@ -34,7 +34,7 @@ from inferometer_loadgen.schedule.steps import End, steps_of
 from inferometer_loadgen.search.repeats import repeated
 from inferometer_loadgen.server.control import Described, ModelRefusedError, ServerNotReadyError
 from inferometer_loadgen.server.control_clients import RedirectedError
-from inferometer_loadgen.server.servers import Servers
+from inferometer_loadgen.server.servers import Servers, is_restarted
 from inferometer_loadgen.verdict.breaches import Conditions
 from inferometer_loadgen.wire import ConnectionFailedError
 from inferometer_loadgen.wire.tls import TlsRefusedError
@@ -199,14 +199,15 @@ class Session:
         cut_short = 0
         for turn in turns:
             gathered = Gathered()
-            is_restarted = False
+            restarted = False
             try:
+                before = await around.servers.starts()
                 end = await run_turn(bench, turn, gathered, lambda: self._interrupted)
                 if gathered.cut_short is None:
-                    is_restarted = await around.servers.are_restarted(around.found)
+                    restarted = is_restarted(before, await around.servers.starts())
             finally:
                 if gathered.measurements:
-                    conditions = self._conditions(turn.scenario, around, restarted=is_restarted)
+                    conditions = self._conditions(turn.scenario, around, restarted=restarted)
                     result = gathered.result(turn, conditions)
                     self._reports.tell(Measured(scenario=result))
                     if gathered.cut_short is None:

@@ -23,6 +23,9 @@ from inferometer_loadgen.wire.tls import Tls, TlsFiles, tls_context
 SAME = ("model_sha256", "external_data_sha256")
 """Settings in which servers of one model do not differ."""
 
+ASKS = 4
+"""So many connections, each its own, tell whether one process answers at an address or several."""
+
 
 class Servers:
     """The servers of a plan, in its order.
@@ -64,26 +67,23 @@ class Servers:
         check_same_model([endpoint.address for endpoint in self.endpoints], found)
         return found
 
-    async def are_restarted(self, before: Sequence[Described]) -> bool:
-        """Say whether one of them is another process than it was, where they tell."""
-        answers = await asyncio.gather(
-            *(
-                self._is_restarted(endpoint, described)
-                for endpoint, described in zip(self.endpoints, before, strict=True)
-            )
-        )
-        return any(answers)
+    async def starts(self) -> list[frozenset[str]]:
+        """Return what tells the start of each server's process, as several connections hear it.
 
-    async def _is_restarted(self, endpoint: Endpoint, described: Described) -> bool:
-        before = identity(described.settings)
-        if before is None:
-            return False
+        None where a server does not tell, and several where many processes answer at one address.
+        """
+        return await asyncio.gather(*map(self._starts, self.endpoints))
+
+    async def _starts(self, endpoint: Endpoint) -> frozenset[str]:
+        found = await asyncio.gather(*(self._start(endpoint) for _ in range(ASKS)))
+        return frozenset(start for start in found if start is not None)
+
+    async def _start(self, endpoint: Endpoint) -> str | None:
         control = self._control(endpoint)
         try:
-            now = identity(await control.settings())
+            return identity(await control.settings())
         finally:
             await control.close()
-        return now is not None and now != before
 
     def _control(self, endpoint: Endpoint) -> Control:
         return Control(endpoint, self._plan.model_name, self._plan.model_version)
@@ -163,6 +163,16 @@ def identity(settings: dict[str, str]) -> str | None:
     In a container every process has the same number, so that it only counts beside nothing else.
     """
     return settings.get("instance_id") or settings.get("process_id")
+
+
+def is_restarted(before: Sequence[frozenset[str]], after: Sequence[frozenset[str]]) -> bool:
+    """Say whether one of the servers is another process than it was.
+
+    Where several answer at one address, as behind a Service, that cannot be known.
+    """
+    return any(
+        len(was) == len(now) == 1 and was != now for was, now in zip(before, after, strict=True)
+    )
 
 
 def check_same_model(addresses: Sequence[str], found: Sequence[Described]) -> None:
