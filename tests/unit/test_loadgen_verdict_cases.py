@@ -225,6 +225,19 @@ def test_waiting_counts_while_queries_are_under_way() -> None:
     assert names(verdict(often)) == []
 
 
+def test_a_search_without_a_peak_is_never_valid() -> None:
+    """Where the closed loop was answered nothing, no probe is judged and the peak is unknown."""
+    unknown = {"qps": None, "low_qps": None, "high_qps": None, "confidence": None}
+    for more, words in (
+        ({"closed_loop_qps": 0.0, "probes": []}, "answered nothing, with the peak unknown."),
+        ({}, "The search ended early, with the peak unknown."),
+    ):
+        peak = a_peak("EndedEarly", **unknown).model_copy(update=more)
+        (found,) = verdict(a_step(), peak=peak, kind="findPeak").reasons
+        assert found.rule == "PeakNotFound"
+        assert words in found.message
+
+
 def test_only_the_probe_at_the_peak_is_judged() -> None:
     """Probes beyond the peak miss the bound, end early and need no minimum."""
 

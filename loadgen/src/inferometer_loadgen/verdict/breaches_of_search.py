@@ -31,24 +31,29 @@ def bound_cannot_be_met(conditions: Conditions) -> Broken:
 
 
 def peak_not_found(conditions: Conditions) -> Broken:
-    """Yield where the search ended before its bracket was closed."""
+    """Yield where the search ended without a peak, or before its bracket was closed."""
     peak = conditions.peak
-    if peak is None or peak.stopped not in {"OutOfTime", "Indistinguishable"}:
+    if peak is None:
         return
-    if peak.stopped == "Indistinguishable":
-        if peak.confidence is None:
+    between = _between(peak)
+    match peak.stopped:
+        case "OutOfTime":
+            told = f"The search came to its maximum duration with the peak {between}."
+            yield Breach(told, between, "a bracket of 1 %")
+        case "Indistinguishable" if peak.confidence is None:
             yield Breach(
                 f"{len(peak.probes)} probes do not bound the peak: too few bursts of queries were "
                 f"beyond the bound to know how much probes differ by chance. Longer probes would.",
                 "no bracket",
                 "a bracket",
             )
-        return
-    yield Breach(
-        f"The search came to its maximum duration with the peak {_between(peak)}.",
-        _between(peak),
-        "a bracket of 1 %",
-    )
+        case "EndedEarly" if peak.qps is None:
+            why = "The search ended early"
+            if peak.closed_loop_qps == 0:
+                why = "As many clients as there was room for were answered nothing"
+            yield Breach(f"{why}, with the peak {between}.", between, "a peak")
+        case _:  # there is a peak, or CannotBeMet, which has a rule of its own
+            return
 
 
 def _between(peak: Peak) -> str:
