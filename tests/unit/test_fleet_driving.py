@@ -15,7 +15,7 @@ from inferometer_loadgen.fleet.clock import ClockName, ClockOffset
 from inferometer_loadgen.fleet.crew import participants
 from inferometer_loadgen.fleet.driving import FleetDriving
 from inferometer_loadgen.fleet.fleet import Fleet, Hearer
-from inferometer_loadgen.fleet.round import Round, WorkerLostError
+from inferometer_loadgen.fleet.round import FAULTS, Round, WorkerLostError, fault_of, told_as
 from inferometer_loadgen.fleet.shown import ShownStep
 from inferometer_loadgen.fleet.words import (
     Connected,
@@ -29,8 +29,11 @@ from inferometer_loadgen.fleet.words import (
     Start,
     Told,
 )
+from inferometer_loadgen.requests.inputs import InputRefusedError
+from inferometer_loadgen.requests.trace import TraceRefusedError
 from inferometer_loadgen.schedule.steps import Closed, End, Open, Steady, StepPlan
 from inferometer_loadgen.wire import ConnectionFailedError
+from inferometer_loadgen.wire.tls import TlsRefusedError
 
 SECOND = 1_000_000_000
 SHOWN = ShownStep("s", "HTTP", None)
@@ -42,10 +45,11 @@ class PlayedFleet(Fleet):
     def __init__(self) -> None:
         self.workers = range(2)
         self.lost = {}
+        self._is_ending = False
         self.heard_ns = {0: 0, 1: 0}
         self.hellos = {each: Hello(ClockName("", ""), f"node-{each}") for each in (0, 1)}
         self.orders: list[tuple[Order, list[int]]] = []
-        self.hearers: list[Hearer] = []
+        self._hearers: list[Hearer] = []
         self.begun = asyncio.Event()
 
     @override
@@ -58,9 +62,9 @@ class PlayedFleet(Fleet):
     def hearing(self, hearer: Hearer) -> Iterator[None]:
         """Keep who hears."""
         self.begun.set()
-        self.hearers.append(hearer)
+        self._hearers.append(hearer)
         yield
-        self.hearers.remove(hearer)
+        self._hearers.remove(hearer)
 
 
 def told(stage: Any, begin_ns: int, **facts: Any) -> Told:
@@ -195,6 +199,37 @@ def test_a_round_raises_what_a_worker_met() -> None:
         asyncio.run(asked(lambda answers: answers.lose(1, "gone")))
     with pytest.raises(RuntimeError, match="worker 1 failed: KeyError"):
         asyncio.run(asked(lambda answers: answers.hear(1, Fault("KeyError", "KeyError('x')"))))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        TraceRefusedError("The trace /x cannot be read."),
+        TlsRefusedError("The file /y is no certificate."),
+        InputRefusedError("It does not fit."),
+        ConnectionFailedError("No one listens there."),
+    ],
+)
+def test_a_worker_refuses_as_one_process_does(error: Exception) -> None:
+    """What a worker meets ends the run as it does without a fleet, subclasses too."""
+    met = fault_of(1, told_as(error))
+    assert str(met) == str(error)
+    kind = next(kind for kind in FAULTS.values() if isinstance(error, kind))
+    assert isinstance(met, kind)
+
+
+def test_a_worker_that_fails_while_it_drives_is_lost_at_once() -> None:
+    """Its own words are its fate; nobody waits until it counts as silent."""
+
+    def act(driving: FleetDriving, fleet: PlayedFleet, begin: int) -> None:
+        driving.hear(0, told("window", begin, window_ns=begin))
+        driving.hear(1, Fault("OSError", "OSError('no file descriptor is left')"))
+        assert fleet.lost == {1: "it failed while it drove: OSError('no file descriptor is left')"}
+        driving.hear(0, told("ended", begin, window_ns=begin, end=End.WORKER_LOST))
+
+    driving = driven(act)
+    assert driving.why is End.WORKER_LOST  # type: ignore[attr-defined]  # see above
+    assert "no file descriptor" in driving.workers[1].fate
 
 
 def test_no_more_workers_than_clients_have_a_part() -> None:

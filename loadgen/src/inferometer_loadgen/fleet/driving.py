@@ -19,6 +19,7 @@ from inferometer_loadgen.fleet.words import (
     Closed,
     Connect,
     Connected,
+    Fault,
     Finish,
     OpenWindow,
     Ready,
@@ -141,7 +142,11 @@ class FleetDriving:
     def hear(self, worker: int, word: Word) -> None:
         """Take what a worker said."""
         hand = self._hands.get(worker)
-        if hand is None or not isinstance(word, Told):
+        if hand is None:
+            return
+        if isinstance(word, Fault):
+            self._fleet.lose(worker, f"it failed while it drove: {word.message.rstrip('.')}")
+        if not isinstance(word, Told):
             return
         hand.hear(word)
         self._recorder.absorb(worker, word.gained)

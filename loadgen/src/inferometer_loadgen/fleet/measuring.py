@@ -19,7 +19,7 @@ from inferometer_loadgen.crew.hand import Hand, hand_of
 from inferometer_loadgen.drive import Driver
 from inferometer_loadgen.fleet.lines import Lines
 from inferometer_loadgen.fleet.parent import end_with_parent
-from inferometer_loadgen.fleet.round import FAULTS
+from inferometer_loadgen.fleet.round import FAULTS, told_as
 from inferometer_loadgen.fleet.telling import Telling
 from inferometer_loadgen.fleet.which_clock import own_clock
 from inferometer_loadgen.fleet.words import (
@@ -27,7 +27,6 @@ from inferometer_loadgen.fleet.words import (
     Closed,
     Connect,
     Connected,
-    Fault,
     Finish,
     FirstQuery,
     Hello,
@@ -116,11 +115,11 @@ class Measuring:
     async def _told_of_faults(self, work: Coroutine[None, None, None]) -> None:
         try:
             await work
-        except tuple(FAULTS.values()) as fault:
-            self._lines.tell(Fault(type(fault).__name__, str(fault)))
-        except Exception as fault:  # noqa: BLE001 - the session must hear of it, whatever it is
-            traceback.print_exc(file=sys.stderr)
-            self._lines.tell(Fault(type(fault).__name__, repr(fault)))
+        except Exception as error:  # noqa: BLE001 - the session must hear of it, whatever it is
+            fault = told_as(error)
+            if fault.kind not in FAULTS:
+                traceback.print_exc(file=sys.stderr)
+            self._lines.tell(fault)
 
     async def _set_up(self, order: SetUp) -> None:
         plan = LoadPlan.model_validate_json(order.plan)

@@ -10,6 +10,7 @@ from inferometer_loadgen.requests.inputs import InputRefusedError
 from inferometer_loadgen.server.control import ModelRefusedError, ServerNotReadyError
 from inferometer_loadgen.server.control_clients import RedirectedError
 from inferometer_loadgen.wire import ConnectionFailedError
+from inferometer_loadgen.wire.tls import TlsRefusedError
 
 Answer = TypeVar("Answer")
 
@@ -23,6 +24,7 @@ FAULTS: Mapping[str, type[Exception]] = {
         RedirectedError,
         RequestRefusedError,
         ServerNotReadyError,
+        TlsRefusedError,
     )
 }
 """Faults of a worker that end a run as they do where there is no fleet."""
@@ -82,6 +84,12 @@ def lost(worker: int, fate: str) -> WorkerLostError:
         f"Worker {worker} of the fleet was lost: {fate}. A load is never made smaller in silence: "
         "run it again, and look for what ended the worker (memory, a node that went)."
     )
+
+
+def told_as(error: Exception) -> Fault:
+    """Return a worker's exception as it tells it: by the name of the fault that it is, too."""
+    kind = next((name for name, kind in FAULTS.items() if isinstance(error, kind)), None)
+    return Fault(type(error).__name__, repr(error)) if kind is None else Fault(kind, str(error))
 
 
 def fault_of(worker: int, fault: Fault) -> Exception:
