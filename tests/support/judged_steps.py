@@ -20,6 +20,7 @@ from inferometer_api.result import (
     WorkerShare,
 )
 from inferometer_api.search import Peak, Probe
+from inferometer_loadgen.record.backlog import Unanswered
 from inferometer_loadgen.schedule.steps import Closed, End, Judged, Open, Steady, StepPlan
 from inferometer_loadgen.verdict.breaches import Conditions, Measurement
 from inferometer_loadgen.verdict.judge import judge
@@ -202,7 +203,7 @@ def verdict(
     step: Step | None = None,
     *,
     end: End = End.DONE,
-    late_ns: int = 0,
+    unanswered: tuple[int, int] = (0, 0),
     kind: str = "server",
     bound_ns: int | None = None,
     percentile: float = 99.0,
@@ -212,7 +213,7 @@ def verdict(
 ) -> Verdict:
     """Judge one step."""
     plan = replace(A_PLAN, judged=Judged(percentile, bound_ns), loop=loop)
-    measurement = Measurement(plan, step or a_step(), end, late_ns, warmed_up)
+    measurement = Measurement(plan, step or a_step(), end, Unanswered(*unanswered), warmed_up)
     return judge([measurement], Conditions(kind=kind, **conditions))
 
 

@@ -65,8 +65,13 @@ BREACHES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ),
     (
         "AchievedRate",
-        {"late_ns": 102 * MS, "step": a_step(drain_nanoseconds=SECOND)},
-        {"late_ns": 103 * MS, "step": a_step(drain_nanoseconds=SECOND)},
+        {"unanswered": (0, 16), "step": a_step(drain_nanoseconds=SECOND)},
+        {"unanswered": (0, 17), "step": a_step(drain_nanoseconds=SECOND)},
+    ),
+    (
+        "AchievedRate",  # what is left over is worked off at once
+        {"unanswered": (0, 100), "step": a_step(drain_nanoseconds=100 * MS)},
+        {"unanswered": (0, 100), "step": a_step(drain_nanoseconds=101 * MS)},
     ),
     (
         "DispatchLag",

@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from inferometer_loadgen.found.summary import Metered, Span, Used, late_ns, summarize
+from inferometer_loadgen.found.summary import Metered, Span, Used, summarize
 from inferometer_loadgen.nodes.energy import Terms
 from inferometer_loadgen.record.recorder import Recorder
 from inferometer_loadgen.record.windows import MOST_WINDOWS, Second, Windows
@@ -76,15 +76,6 @@ def a_recorder(latencies_by_second: list[list[int]]) -> Recorder:
             recorder.lags.append(1000)
         recorder.end_second()
     return recorder
-
-
-def test_an_answer_is_late_beyond_the_usual_latency() -> None:
-    """The drain counts as late only beyond the P99 of the window's first half."""
-    recorder = a_recorder([[SECOND_NS // 10] * 10] * 2 + [[2 * SECOND_NS] * 10] * 2)
-    steady = Span("", 0, 4 * SECOND_NS, SECOND_NS // 10)
-    behind = Span("", 0, 4 * SECOND_NS, SECOND_NS)
-    assert late_ns(recorder.tallied, steady) == 0
-    assert abs(late_ns(recorder.tallied, behind) - 0.9 * SECOND_NS) < SECOND_NS / 1000
 
 
 def test_a_step_is_told_in_full() -> None:

@@ -13,6 +13,7 @@ from typing_extensions import override
 
 from inferometer_loadgen.drive.contract import Progress, Queries, Site
 from inferometer_loadgen.drive.driver import NEVER, Driver
+from inferometer_loadgen.record.backlog import Backlog
 from inferometer_loadgen.record.recorder import BLOCK, Recorder
 from inferometer_loadgen.schedule.arrivals import (
     EndlessArrivals,
@@ -65,11 +66,14 @@ class OpenLoop(Driver):
         self._add_lag = recorder.lags.append
         self._lag_count = recorder.lags.__len__
         self._pacer = site.pacer(self._wake)
-        # A block of due times, and the place in it of the next one and of the window's end.
+        # A block of due times, and the place in it of the next one. Two are no query's: the
+        # window's begin and its end; `_mark_place` is that of whichever comes next.
         self._dues: list[int] = []
         self._next = 0
-        self._end_place = NEVER
+        self._mark_place = self._end_place = NEVER
         self._is_warming = True
+        self._is_window_told = False
+        self._backlog = Backlog()
         self._window_over = False
         self._duration_ns: int | None = None
 
@@ -92,7 +96,7 @@ class OpenLoop(Driver):
         self._is_warming = False
         self._dues = [due for due in self._dues[self._next :] if due < now]
         self._next = 0
-        self._on_window()
+        self._begin_window()
         if not self._dues:
             self._take_block()
         self._pacer.arm(self._dues[0])
@@ -104,6 +108,8 @@ class OpenLoop(Driver):
 
     @override
     def end(self, why: End) -> None:
+        if self.window_ns <= self._clock():
+            self._begin_window()
         if self._duration_ns is None:
             self._duration_ns = max(0, self._clock() - self.window_ns)
         self._pacer.close()
@@ -113,16 +119,25 @@ class OpenLoop(Driver):
     def _start(self, now: int) -> None:
         if not self._step.until_steady:
             self.window_ns = now + self._step.warm_up_ns
-            self._timers.later("window", self.window_ns - self._clock(), self._on_window)
         self._take_block()
         self._pacer.arm(self._dues[0])
 
-    def _on_window(self) -> None:
+    def _begin_window(self) -> None:
+        """Tell that the window begins, once."""
+        if self._is_window_told:
+            return
+        self._is_window_told = True
+        self._mark_place = self._end_place
         self._tell_window()
         self._seconds.begin(self.window_ns)
+        self._timers.later("backlog", self._backlog.interval_ns, self._look_at_backlog)
+
+    def _look_at_backlog(self) -> None:
+        self._backlog.add(self.outstanding + sum(map(len, self._waiting)))
+        self._timers.later("backlog", self._backlog.interval_ns, self._look_at_backlog)
 
     def _take_block(self) -> None:
-        """Take the next due times of the schedules; the last of all is the window's end."""
+        """Take the next due times of the schedules: of queries, the window's begin and its end."""
         dues: list[int] = []
         self._next = 0
         while not dues:
@@ -134,10 +149,15 @@ class OpenLoop(Driver):
                 continue
             if not self._arrivals.count:
                 self._check_anew()
-            dues = (self.window_ns + self._arrivals.take()).tolist()
+                if not self._is_window_told:
+                    self._mark_place = 0
+                    dues = [self.window_ns]
+            dues += (self.window_ns + self._arrivals.take()).tolist()
             if self._arrivals.is_complete:
                 self._end_place = len(dues)
                 dues.append(self.window_ns + self._arrivals.duration_ns)
+                if self._is_window_told:
+                    self._mark_place = self._end_place
         self._dues = dues
 
     def _wake(self) -> None:
@@ -148,9 +168,16 @@ class OpenLoop(Driver):
             now = self._clock()
             if due > now:
                 break
-            if place == self._end_place:
-                self._close_window(now)
-                return
+            if place == self._mark_place:
+                if self._is_window_told:
+                    self._close_window(now)
+                    return
+                self._begin_window()
+                place += 1
+                if place == len(dues):
+                    self._take_block()
+                    dues, place = self._dues, 0
+                continue
             if due >= self.window_ns:
                 self._add_lag(now - due)
                 if self._lag_count() >= BLOCK:
@@ -174,6 +201,9 @@ class OpenLoop(Driver):
 
     def _close_window(self, now: int) -> None:
         self._duration_ns = self._arrivals.duration_ns
+        self._timers.cancel("backlog")
+        usual, tallied = self._backlog.usual(), self._recorder.tallied
+        tallied.unanswered_early, tallied.unanswered_late = usual.early, usual.late
         self._tell_window_over()
         self._pacer.close()
         self._window_over = True

@@ -16,10 +16,9 @@ from inferometer_loadgen.found.stopping import early_stopping
 from inferometer_loadgen.nodes.energy import Terms, Worked, energy
 from inferometer_loadgen.nodes.series import filled, served_cpu_seconds, telemetry_of
 from inferometer_loadgen.nodes.window import NodeWindow
+from inferometer_loadgen.record.backlog import Unanswered
 from inferometer_loadgen.record.recorder import Tallied
 from inferometer_loadgen.schedule.steps import SECOND_NS, Closed, End, StepPlan
-
-USUAL_LATENCY_PERCENTILE = 99.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,15 +157,6 @@ def _rate(count: int, seconds: float) -> float:
     return count / seconds if seconds > 0 else 0.0
 
 
-def late_ns(tallied: Tallied, span: Span) -> int:
-    """Return by how much the last answer of an open loop came later than is usual.
-
-    The answers of a server that keeps up lag behind the schedule by their usual latency, however
-    long they go on; only what comes later than that tells of a rate that is not kept. Usual is the
-    P99 of the window's first half, or the median of all where that is more (as where few answers
-    came so early): where a queue grows without end, the last answer comes about twice as late.
-    """
-    half_seconds = span.duration_ns / SECOND_NS / 2
-    usual = tallied.windows.latencies_before(half_seconds).at_percentile(USUAL_LATENCY_PERCENTILE)
-    median = tallied.latency.at_percentile(50.0)
-    return max(0, span.drain_ns - max(usual or 0, median or 0))
+def unanswered(tallied: Tallied) -> Unanswered:
+    """Return how many queries were unanswered, early in the window and late."""
+    return Unanswered(tallied.unanswered_early, tallied.unanswered_late)

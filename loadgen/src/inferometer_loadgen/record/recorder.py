@@ -35,6 +35,10 @@ class Tallied:
     """Those of them that were answered well, some within the window."""
     answered_within: int = 0
     """Queries answered well between the window's edges, whenever they were sent."""
+    unanswered_early: int = 0
+    """In open loops: how many queries were usually unanswered in the window's first quarter."""
+    unanswered_late: int = 0
+    """The same of its last quarter."""
     overshoots: int = 0
     """Queries that failed or took longer than the bound, where the step is judged by one."""
 

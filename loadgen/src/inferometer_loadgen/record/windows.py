@@ -119,16 +119,6 @@ class Windows:
         """Return all windows, the one that is not full included."""
         return [*self._done, *([_joined(self._open)] if self._open else [])]
 
-    def latencies_before(self, seconds: float) -> Sparse:
-        """Return the latencies of all windows that ended by then."""
-        found, at = [], 0.0
-        for tally in self.tallies():
-            at += tally.seconds
-            if at > seconds:
-                break
-            found.append(tally.latencies)
-        return reduce(Sparse.joined, found, EMPTY)
-
     def report(self, *, open_loop: bool) -> list[Window]:
         """Return the windows as the result document has them."""
         windows, at = [], 0.0

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from inferometer_loadgen.crew.hand import Crew
 from inferometer_loadgen.drive import Driving
-from inferometer_loadgen.found.summary import Metered, Span, Used, late_ns, summarize
+from inferometer_loadgen.found.summary import Metered, Span, Used, summarize, unanswered
 from inferometer_loadgen.meter import Meter, StepMeter
 from inferometer_loadgen.reporting.board import Board
 from inferometer_loadgen.reporting.live import Live, LiveStep
@@ -74,8 +74,8 @@ async def run_step(bench: Bench, scenario: str, plan: StepPlan) -> Finished:
         connections=driving.connection_count,
         workers=driving.workers,
     )
-    late = late_ns(tallied, span)
-    measurement = Measurement(plan, step, end, late, warmed_up=looking.warmed_up)
+    left = unanswered(tallied)
+    measurement = Measurement(plan, step, end, left, warmed_up=looking.warmed_up)
     return Finished(end, over, measurement)
 
 

@@ -3,12 +3,14 @@
 One function for each rule of `verdict.RULES`, which yields nothing where the rule is kept.
 """
 
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from inferometer_api.result import Step, nanoseconds_at
+from inferometer_api.result import Step
 from inferometer_api.search import Peak
+from inferometer_loadgen.record.backlog import Unanswered
 from inferometer_loadgen.schedule.steps import (
     SECOND_NS,
     Closed,
@@ -20,6 +22,10 @@ from inferometer_loadgen.schedule.steps import (
 
 ERROR_RATE_LIMIT = 0.001
 ACHIEVED_LIMIT = 0.99
+BACKLOG_SPAN = 0.75
+"""Of the window: from the middle of its first quarter to that of its last."""
+_BY_CHANCE = 4.0
+"""Standard deviations by which two numbers of unanswered queries differ by chance alone."""
 CONNECTION_WAIT_LIMIT = 0.01
 USUAL_PERCENTILE = 99.0
 """The percentile that a scenario without one of its own is read by."""
@@ -53,8 +59,8 @@ class Measurement:
     plan: StepPlan
     step: Step
     end: End
-    late_ns: int = 0
-    """By how much the last answer of an open loop came later than is usual."""
+    unanswered: Unanswered = field(default_factory=Unanswered)
+    """Of an open loop."""
     warmed_up: bool = True
     """Whether a warm-up that goes on until it is steady became so."""
 
@@ -163,21 +169,28 @@ def replies_changed(measurement: Measurement, _: Conditions) -> Broken:
 
 
 def achieved_rate(measurement: Measurement, _: Conditions) -> Broken:
-    """Judge whether the server kept up: failures count as answers here, they have a rule."""
+    """Judge whether the server kept up: failures count as answers here, they have a rule.
+
+    Where it does not, the unanswered queries grow by what is missing, and it takes it as long to
+    work them off.
+    """
     step = measurement.step
     scheduled = step.scheduled_qps
     if not scheduled or measurement.end in _CUT_OFF:
         return
-    # What the load generator was late by itself is not the server's, and has a rule.
-    own_ns = nanoseconds_at(step.dispatch_lag, USUAL_PERCENTILE) or 0
-    late_ns = max(0, measurement.late_ns - own_ns)
-    usual_seconds = (step.duration_nanoseconds + late_ns) / SECOND_NS
-    if step.counts.queries < ACHIEVED_LIMIT * scheduled * usual_seconds:
-        achieved = step.counts.queries / usual_seconds
-        share = f"{100 * achieved / scheduled:.1f} %"
+    early, late = measurement.unanswered.early, measurement.unanswered.late
+    meanwhile = BACKLOG_SPAN * (step.counts.scheduled or 0)
+    grown = late - early
+    # Those unanswered are Poisson where the server keeps up, however long its answers take.
+    by_chance = _BY_CHANCE * math.sqrt(early + late)
+    is_left_over = step.drain_nanoseconds > (1 - ACHIEVED_LIMIT) * step.duration_nanoseconds
+    if is_left_over and grown > max((1 - ACHIEVED_LIMIT) * meanwhile, by_chance):
+        achieved = 1 - grown / meanwhile
+        share = f"{100 * achieved:.1f} %"
         yield Breach(
-            f"The server worked off {achieved:.5g} queries a second of the {scheduled:.5g} that "
-            f"were scheduled in this window ({share}), at least 99 % are needed.",
+            f"The server worked off {scheduled * achieved:.5g} queries a second of the "
+            f"{scheduled:.5g} that were scheduled in this window ({share}), at least 99 % are "
+            f"needed: {early} were usually unanswered in its first quarter, {late} in its last.",
             share,
             "99 %",
         )
