@@ -41,30 +41,36 @@ class Seconds:
         self._clock = clock
         self._timers = timers
         self._tell = tell
-        self._begin_ns = 0
+        self._begin_ns: int | None = None
         self._told = 0
 
     def begin(self, at_ns: int) -> None:
         """Count seconds from this time on."""
         self._begin_ns, self._told = at_ns, 0
-        self._await_next()
+        self._await_next(at_ns)
 
     def end(self) -> float:
-        """Tell what is over by now, and return the seconds that are left of the current one."""
-        self._timers.cancel(self)
-        return (self._tell_until(self._clock()) - self._begin_ns) / SECOND_NS - self._told
+        """Tell what is over by now, and return the seconds that are left of the current one.
 
-    def _tell_until(self, now: int) -> int:
-        while now >= self._begin_ns + (self._told + 1) * SECOND_NS:
+        Before `begin` none is.
+        """
+        if self._begin_ns is None:
+            return 0.0
+        self._timers.cancel(self)
+        now = self._clock()
+        self._tell_until(now, self._begin_ns)
+        return (now - self._begin_ns) / SECOND_NS - self._told
+
+    def _tell_until(self, now: int, begin_ns: int) -> None:
+        while now >= begin_ns + (self._told + 1) * SECOND_NS:
             self._told += 1
             self._tell()
-        return now
 
-    def _await_next(self) -> None:
-        due = self._begin_ns + (self._told + 1) * SECOND_NS
-        self._timers.later(self, due - self._clock(), self._on_timer)
+    def _await_next(self, begin_ns: int) -> None:
+        due = begin_ns + (self._told + 1) * SECOND_NS
+        self._timers.later(self, due - self._clock(), lambda: self._on_timer(begin_ns))
 
-    def _on_timer(self) -> None:
+    def _on_timer(self, begin_ns: int) -> None:
         # A timer may be early by its rounding; a second that is not over is not told.
-        self._tell_until(self._clock())
-        self._await_next()
+        self._tell_until(self._clock(), begin_ns)
+        self._await_next(begin_ns)

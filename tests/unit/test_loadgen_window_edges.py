@@ -1,0 +1,78 @@
+"""Is a window told at its very time, and nothing of it that was not?"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from typing_extensions import override
+
+from inferometer_loadgen.drive import Driver
+from inferometer_loadgen.drive.timers import Seconds, Timers
+from inferometer_loadgen.schedule.steps import End
+from support.drills import A_STEP, Drill, after
+from support.simulated import MILLISECOND, SECOND, SimulatedLoop
+
+
+class Told(Drill):
+    """A step that notes when its driver tells what."""
+
+    @override
+    def _driver(self) -> Driver:
+        driver = super()._driver()
+        self.windows: list[int] = []
+        self.seconds: list[int] = []
+        self.over: list[int] = []
+        driver.on_window = self._noting(self.windows)
+        driver.on_second = self._noting(self.seconds)
+        driver.on_window_over = self._noting(self.over)
+        return driver
+
+    def _noting(self, told: list[int]) -> Callable[[], None]:
+        return lambda: told.append(self.loop.now_ns())
+
+
+@pytest.mark.parametrize("milli_qps", [400, 100_000, 900_000])
+def test_a_window_is_told_at_its_time(milli_qps: int) -> None:
+    """Not with its first query, nor a timer's millisecond later."""
+    at = 1_234_567_891
+    drill = Told(after(MILLISECOND), replace(A_STEP, warm_up_ns=at), milli_qps)
+    drill.run()
+    assert drill.windows == [at]
+    assert drill.seconds[:3] == [at + second * SECOND for second in (1, 2, 3)]
+
+
+def test_a_window_shorter_than_a_timer_is_a_step() -> None:
+    """All is answered within the first millisecond, and told of."""
+    step = replace(A_STEP, min_duration_ns=1)
+    drill = Told(after(1000), step)
+    tallied = drill.run()
+    assert (drill.end, tallied.latency.count) == (End.DONE, 1)
+    assert (drill.windows, drill.seconds) == ([0], [])
+    assert [window.scheduled for window in tallied.windows.report(open_loop=True)] == [1]
+
+
+def test_an_end_before_the_window_is_told_tells_no_seconds() -> None:
+    """The window's time has come and nothing woke the driver yet: it has a window of no length."""
+    at = SECOND + 1
+    step = replace(A_STEP, warm_up_ns=at - 1)
+    drill = Told(after(3 * MILLISECOND), step, lateness=lambda _: 7)
+    drill.run({SECOND // 2: lambda drill: drill.loop.jump(at), at: end})
+    assert drill.end is End.INTERRUPTED
+    assert drill.seconds == []
+    assert drill.windows == [at]
+
+
+def end(drill: Drill) -> None:
+    """End it from outside."""
+    drill.driver.end(End.INTERRUPTED)
+
+
+def test_seconds_that_never_began_are_none() -> None:
+    """However long the machine has been up."""
+    loop = SimulatedLoop()
+    loop.jump(42_900 * SECOND)
+    told: list[int] = []
+    seconds = Seconds(loop.now_ns, Timers(loop), lambda: told.append(1))
+    assert seconds.end() == 0.0
+    assert told == []
+    loop.close()
