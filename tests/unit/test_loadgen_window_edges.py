@@ -31,10 +31,10 @@ class Told(Drill):
         return lambda: told.append(self.loop.now_ns())
 
 
+@pytest.mark.parametrize("at", [0, 1_234_567_891])
 @pytest.mark.parametrize("milli_qps", [400, 100_000, 900_000])
-def test_a_window_is_told_at_its_time(milli_qps: int) -> None:
+def test_a_window_is_told_at_its_time(milli_qps: int, at: int) -> None:
     """Not with its first query, nor a timer's millisecond later."""
-    at = 1_234_567_891
     drill = Told(after(MILLISECOND), replace(A_STEP, warm_up_ns=at), milli_qps)
     drill.run()
     assert drill.windows == [at]
@@ -56,14 +56,15 @@ def test_an_end_before_the_window_is_told_tells_no_seconds() -> None:
     at = SECOND + 1
     step = replace(A_STEP, warm_up_ns=at - 1)
     drill = Told(after(3 * MILLISECOND), step, lateness=lambda _: 7)
-    drill.run({SECOND // 2: lambda drill: drill.loop.jump(at), at: end})
+    drill.run({SECOND // 2: lambda drill: end_at(drill, at)})
     assert drill.end is End.INTERRUPTED
     assert drill.seconds == []
     assert drill.windows == [at]
 
 
-def end(drill: Drill) -> None:
-    """End it from outside."""
+def end_at(drill: Drill, at: int) -> None:
+    """Let nothing happen until then, and end it from outside."""
+    drill.loop.jump(at)
     drill.driver.end(End.INTERRUPTED)
 
 
