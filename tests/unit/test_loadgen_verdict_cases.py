@@ -33,6 +33,7 @@ from support.judged_steps import (
     throttled,
     times,
     verdict,
+    workers,
 )
 
 
@@ -223,6 +224,23 @@ def test_waiting_counts_while_queries_are_under_way() -> None:
     assert names(verdict(rare)) == ["ClientStarved"]
     often = a_step(client=ClientFacts(runnable_wait_seconds=0.101))
     assert names(verdict(often)) == []
+
+
+def test_what_workers_clocks_may_be_off_counts_as_apart() -> None:
+    """Workers on their own clocks, whose offsets are known to 2 and 3 ms, may be 5 ms apart."""
+
+    def found(*uncertain_ns: int) -> list[str]:
+        shares = [
+            share.model_copy(update={"clock_uncertainty_nanoseconds": each})
+            for share, each in zip(workers(0, 0, 0), uncertain_ns, strict=True)
+        ]
+        return [each.message for each in verdict(a_step(workers=shares)).cautions]
+
+    assert found(0, 2 * MS, 3 * MS) == []
+    assert found(5 * MS, 0, 0) == []
+    (told,) = found(0, 2 * MS, 3 * MS + 1)
+    assert "Worker 1 may have begun" in told or "Worker 2 may have begun" in told
+    assert "their clocks are known to 5" in told
 
 
 def test_a_search_without_a_peak_is_never_valid() -> None:

@@ -1,0 +1,156 @@
+"""Do workers on other clocks, behind a slow line, begin when they should, in virtual time?"""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+
+import pytest
+from typing_extensions import override
+
+from inferometer_api.result import WorkerShare
+from inferometer_loadgen.fleet.clock import ClockName
+from inferometer_loadgen.fleet.driving import FleetDriving
+from inferometer_loadgen.fleet.fleet import Fleet
+from inferometer_loadgen.fleet.shown import ShownStep
+from inferometer_loadgen.fleet.which_clock import own_clock
+from inferometer_loadgen.fleet.words import (
+    Connect,
+    Connected,
+    Gained,
+    Hello,
+    Order,
+    Ready,
+    Stamp,
+    Stamped,
+    Start,
+    Told,
+    Word,
+)
+from inferometer_loadgen.schedule.steps import End
+from inferometer_loadgen.verdict.breaches import Conditions, Measurement
+from inferometer_loadgen.verdict.breaches_of_fleet import worker_start
+from support.judged_steps import A_PLAN, a_step
+from support.simulated import MILLISECOND, SECOND, SimulatedLoop, simulate
+
+
+@dataclass(slots=True)
+class Distant:
+    """A worker whose clock is ahead, and how long words take to it and back."""
+
+    ahead_ns: int = 0
+    there_ns: int = 0
+    back_ns: int = 0
+    begins_ns: list[int] = field(default_factory=list)
+    """When it really began, by the session's clock."""
+
+
+class DistantFleet(Fleet):
+    """Workers that heed orders as a measuring process does, each by its own clock."""
+
+    def __init__(self, loop: SimulatedLoop, workers: list[Distant]) -> None:
+        self.workers = range(len(workers))
+        self.lost = {}
+        self.heard_ns = dict.fromkeys(self.workers, 0)
+        self.hellos = {each: Hello(ClockName("another", ""), "") for each in self.workers}
+        self.hellos[0] = Hello(own_clock(), "")
+        self._hearers = []
+        self._loop = loop
+        self._distant = workers
+
+    @override
+    def send(self, order: Order, workers: Iterable[int] | None = None) -> None:
+        for number in self.workers if workers is None else workers:
+            self._after(self._distant[number].there_ns, partial(self._heed, number, order))
+
+    def _after(self, delay_ns: int, what: Callable[[], None]) -> None:
+        self._loop.call_at_ns(self._loop.now_ns() + delay_ns, what)
+
+    def _heed(self, number: int, order: Order) -> None:
+        worker = self._distant[number]
+        own_ns = self._loop.now_ns() + worker.ahead_ns
+        match order:
+            case Stamp():
+                self._tell(number, Stamped(order.number, own_ns))
+            case Connect():
+                self._tell(number, Connected())
+            case Start():
+                self._after(max(0, order.at_ns - own_ns), partial(self._begin, number))
+            case _:
+                return
+
+    def _begin(self, number: int) -> None:
+        worker, now = self._distant[number], self._loop.now_ns()
+        worker.begins_ns.append(now)
+        begun = Told(
+            stage="ended",
+            gained=Gained(),
+            begin_ns=now + worker.ahead_ns,
+            window_ns=None,
+            duration_ns=0,
+            last_reply_ns=0,
+            outstanding=0,
+            overdue=0,
+            reconnects=0,
+            fraction=1.0,
+            draining=True,
+            cpu_seconds=0.0,
+            memory_bytes=0,
+            end=End.DONE,
+        )
+        self._tell(number, begun)
+
+    def _tell(self, number: int, word: Word) -> None:
+        self._after(self._distant[number].back_ns, partial(self._hear, number, word))
+
+
+def begun(monkeypatch: pytest.MonkeyPatch, *workers: Distant) -> list[WorkerShare]:
+    """Drive a step of these workers to its end and return what is told of each."""
+    loop = SimulatedLoop()
+    monkeypatch.setattr(time, "monotonic_ns", loop.now_ns)
+    fleet = DistantFleet(loop, list(workers))
+
+    async def drive() -> FleetDriving:
+        loop.jump(100 * SECOND)
+        await asyncio.sleep(0)
+        ready = {each: Ready(open_loop=True, connections=1) for each in fleet.workers}
+        driving = FleetDriving(fleet, ready, ShownStep("", "HTTP", None), [])
+        await driving.connect()
+        assert await driving.run() is End.DONE
+        return driving
+
+    driving = simulate(loop, drive())
+    for worker in workers:
+        worker.begins_ns[0] -= driving.begin_ns
+    return list(driving.workers)
+
+
+@pytest.mark.parametrize("ahead_ns", [7 * SECOND, -3 * SECOND])
+@pytest.mark.parametrize(
+    ("there_ns", "back_ns"),
+    [(MILLISECOND, MILLISECOND), (2 * MILLISECOND, 0), (0, 2 * MILLISECOND)],
+)
+def test_a_worker_on_another_clock_begins_with_the_others(
+    monkeypatch: pytest.MonkeyPatch, ahead_ns: int, there_ns: int, back_ns: int
+) -> None:
+    """Its offset has the right sign, and begin and offset are off by what is told at most."""
+    near, far = Distant(), Distant(ahead_ns, there_ns, back_ns)
+    told = begun(monkeypatch, near, far)
+    wrong_ns = (there_ns - back_ns) // 2
+    assert [each.clock_offset_nanoseconds for each in told] == [0, ahead_ns + wrong_ns]
+    assert [each.clock_uncertainty_nanoseconds for each in told] == [0, MILLISECOND]
+    assert near.begins_ns == [0]
+    assert far.begins_ns == [wrong_ns]
+    assert abs(wrong_ns) <= told[1].clock_uncertainty_nanoseconds
+
+
+def test_a_begin_that_is_wrong_by_the_lines_delay_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An offset that is wrong shows in no begin that is told, but the rule allows for it."""
+    near, far = Distant(), Distant(SECOND, there_ns=12 * MILLISECOND)
+    told = begun(monkeypatch, near, far)
+    assert far.begins_ns == [6 * MILLISECOND]
+    assert [each.start_offset_nanoseconds for each in told] == [0, 0]
+    measurement = Measurement(A_PLAN, a_step(workers=told), End.DONE)
+    (breach,) = worker_start(measurement, Conditions(kind="server"))
+    assert breach.figure == "6 ms"
