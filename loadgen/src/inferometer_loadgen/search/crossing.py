@@ -22,6 +22,9 @@ from inferometer_loadgen.search.student import student_quantile
 CONFIDENCE = 0.95
 LEAST_BURSTS = 20
 """With fewer bursts of overshoots in all probes neither their spread nor the bounds are known."""
+LEAST_SEEN = 0.7
+"""Where fewer of the probes saw any overshoot, as 1.2 bursts a probe would make it (Poisson), a
+spread that seems small may only have missed the long bursts."""
 _FIRST_SLOPE = 8.0
 _FIRST_DISPERSION = 5.0
 _FEWEST_FOR_DISPERSION = 4
@@ -109,11 +112,13 @@ def crossing(counted: tuple[Counted, ...], share: float) -> Crossing | None:
     root = min(max(-fit.at_centre / fit.slope, data.rates.min() - 0.1), data.rates.max() + 0.1)
     bursts = float(data.overshoots.sum()) / dispersion
     bounds = _bounds(fit, len(counted) - 2)
-    is_known = bounds is not None and bounds[0] > -1 and bursts >= LEAST_BURSTS
+    is_known = bursts >= LEAST_BURSTS and np.mean(data.overshoots > 0) >= LEAST_SEEN
     return Crossing(
         qps=centre * (1 + root),
         bounds_qps=(
-            (centre * (1 + bounds[0]), centre * (1 + bounds[1])) if bounds and is_known else None
+            (centre * (1 + bounds[0]), centre * (1 + bounds[1]))
+            if bounds and bounds[0] > -1 and is_known
+            else None
         ),
         slope=fit.slope * (1 + root),
         dispersion=dispersion,
