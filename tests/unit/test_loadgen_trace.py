@@ -46,6 +46,20 @@ def test_what_cannot_be_replayed_is_refused(tmp_path: Path, text: str | bytes, t
         read_trace(a_trace(tmp_path, text), 1000)
 
 
+@pytest.mark.parametrize("last", [10_000_000, 18_446_744, 999_999_999])
+def test_a_scale_that_goes_beyond_all_numbers_is_refused(tmp_path: Path, last: int) -> None:
+    """The length in the sentence is the trace's own, however long it is."""
+    path = a_trace(tmp_path, f"0\n{last}\n")
+    with pytest.raises(TraceRefusedError, match=f"lasts for {last * 1000} s after its time scale"):
+        read_trace(path, 1_000_000)
+
+
+def test_the_longest_trace_at_the_largest_scale_is_exact(tmp_path: Path) -> None:
+    """No product of a time and a scale that is kept overflows."""
+    path = a_trace(tmp_path, "0.000000001\n0.604799999\n")
+    assert read_trace(path, 1_000_000_000).tolist() == [1_000_000, 604_799_999_000_000]
+
+
 def test_a_trace_that_is_not_there_is_refused(tmp_path: Path) -> None:
     """A missing file and a folder are told as what they are."""
     with pytest.raises(TraceRefusedError, match="cannot be read: No such file"):

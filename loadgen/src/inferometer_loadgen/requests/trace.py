@@ -47,14 +47,15 @@ def read_trace(path: Path, milli_time_scale: int) -> Offsets:
     if not times:
         message = f"The trace {path} is empty: it must have one arrival time in seconds a line."
         raise TraceRefusedError(message)
-    offsets: Offsets = np.frombuffer(times, dtype=np.int64) * milli_time_scale // 1000
-    if offsets[-1] >= _LONGEST_SECONDS * _NS:
+    last_ns = times[-1] * milli_time_scale // 1000  # before an array's product may overflow
+    if last_ns >= _LONGEST_SECONDS * _NS:
         message = (
-            f"The trace {path} lasts for {int(offsets[-1]) // _NS} s after its time scale, but a "
+            f"The trace {path} lasts for {last_ns // _NS} s after its time scale, but a "
             f"scenario at most {_LONGEST_SECONDS} s; times count from the start of the window, so "
             f"take the first from all, or lower timeScale."
         )
         raise TraceRefusedError(message)
+    offsets: Offsets = np.frombuffer(times, dtype=np.int64) * milli_time_scale // 1000
     return offsets
 
 
