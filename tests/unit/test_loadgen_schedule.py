@@ -242,6 +242,20 @@ def test_a_trace_ends_with_its_last_arrival() -> None:
     assert (cut.duration_ns, cut.ended_early) == (SECOND_NS, True)
 
 
+@pytest.mark.parametrize("times", [[0], [0, 0, 0], [5, 5], [0, 100_000_000]])
+def test_a_trace_of_a_moment_is_replayed_once_a_second(times: list[int]) -> None:
+    """A warm-up longer than the trace has no denser load than that."""
+    replayed = Replay(np.array(times, np.int64)).take(5 * len(times))
+    again = [SECOND_NS * second + time for second in range(5) for time in times]
+    assert replayed.tolist() == again
+
+
+def test_a_longer_trace_goes_on_after_its_mean_gap() -> None:
+    """A round is the trace and the gap that there is between two of its arrivals."""
+    times = np.array([0, 4 * SECOND_NS], np.int64)
+    assert Replay(times).take(4).tolist() == [0, *(SECOND_NS * each for each in (4, 6, 10))]
+
+
 def test_the_seed_of_a_probe_is_fixed() -> None:
     """Each probe of a search has a seed of its own, the same in every version."""
     seeds = [probe_seed(42, probe) for probe in range(100)]

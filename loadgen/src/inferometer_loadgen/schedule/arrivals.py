@@ -12,12 +12,13 @@ from typing import Literal, Protocol, assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from inferometer_loadgen.schedule.steps import WHOLE, Bursts, Share
+from inferometer_loadgen.schedule.steps import SECOND_NS, WHOLE, Bursts, Share
 
 BLOCK = 1024
 """Arrivals that a driver asks for at a time."""
 
 _NANOSECONDS_TIMES_MILLI = 10**12
+_LEAST_ROUND_NS = SECOND_NS
 
 Offsets = NDArray[np.int64]
 """Nanoseconds from the start of the schedule, never falling."""
@@ -151,13 +152,15 @@ class PhasedPoisson:
 class Replay:
     """Recorded arrivals, and after the last of them the same again, a mean gap later.
 
-    Only a warm-up goes on for so long: a window ends with the last arrival.
+    Only a warm-up goes on for so long: a window ends with the last arrival. Arrivals that are
+    recorded of a moment alone tell no rate that could go on, so that a round lasts for a second at
+    least.
     """
 
     def __init__(self, offsets: Offsets) -> None:
         self._offsets = offsets
-        count = len(offsets)
-        self._period_ns = int(offsets[-1]) + max(1, int(offsets[-1]) // count)
+        last_ns = int(offsets[-1])
+        self._period_ns = max(_LEAST_ROUND_NS, last_ns + last_ns // len(offsets))
         self._next = 0
 
     def take(self, count: int) -> Offsets:
