@@ -6,7 +6,8 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -227,34 +228,74 @@ def _pod_fleet(**facts: Any) -> PlannedFleet:
     return PlannedFleet(port=port, starts_workers=False, **facts)
 
 
-def test_pods_of_one_command_find_each_other(oracle: OracleProcess, tmp_path: Path) -> None:
-    """Index 0 leads and has the result; the others are workers, wherever, and end with 0."""
-    oracle.obey([MS])
-    plan = a_plan(oracle.url("GRPC"), {"server": {"targetQps": 50}}, load=FLEET)
-    plan = plan.model_copy(update={"fleet": _pod_fleet()})
-    file = tmp_path / "plan.json"
+@contextmanager
+def _pods(plan: LoadPlan, folder: Path, last: Sequence[str] = ()) -> Iterator[list[Any]]:
+    """Start the pods of two workers and the leading one; `last` is what runs the last worker."""
+    file = folder / "plan.json"
     file.write_text(plan.model_dump_json(exclude_none=True))
     command = load_command(sys.executable, plan_path=str(file))
     pods = [
         subprocess.Popen(
-            command,
+            (*(last if index == 2 else ()), *command),
             env={**os.environ, POD_INDEX_VARIABLE: str(index)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             text=True,
         )
-        for index in (2, 0, 1)
+        for index in (0, 2, 1)
     ]
     try:
-        run = finished(pods[1])
-        assert (run.exit_code, run.outcome.state) == (0, "Complete")
-        (step,) = run.scenarios[0].steps
-        assert all(worker.queries for worker in step.workers)
-        assert [pods[at].wait(_ENDS_WITHIN_SECONDS) for at in (0, 2)] == [0, 0]
+        yield pods
     finally:
         for pod in pods:
             pod.kill()
             pod.communicate()
+
+
+def test_pods_of_one_command_find_each_other(oracle: OracleProcess, tmp_path: Path) -> None:
+    """Index 0 leads and has the result; the others are workers, wherever, and end with 0."""
+    oracle.obey([MS])
+    plan = a_plan(oracle.url("GRPC"), {"server": {"targetQps": 50}}, load=FLEET)
+    with _pods(plan.model_copy(update={"fleet": _pod_fleet()}), tmp_path) as pods:
+        run = finished(pods[0])
+        assert (run.exit_code, run.outcome.state) == (0, "Complete")
+        (step,) = run.scenarios[0].steps
+        assert all(worker.queries for worker in step.workers)
+        assert [pod.wait(_ENDS_WITHIN_SECONDS) for pod in pods[1:]] == [0, 0]
+
+
+AHEAD_SECONDS = 5000
+ON_ANOTHER_CLOCK = (
+    *("unshare", "--user", "--map-root-user"),
+    *("--time", "--monotonic", str(AHEAD_SECONDS)),
+)
+
+
+def test_a_worker_on_another_clock_takes_its_share(oracle: OracleProcess, tmp_path: Path) -> None:
+    """In a time namespace, its clock's offset is known as told, and its queries are in time."""
+    probe = subprocess.run((*ON_ANOTHER_CLOCK, "true"), check=False, capture_output=True)
+    if probe.returncode:
+        pytest.skip(f"no time namespace may be made here: {probe.stderr.decode().strip()}")
+    oracle.obey([MS])
+    validity = {"warmUpSeconds": 1, "minDurationSeconds": 2}
+    plan = a_plan(oracle.url("GRPC"), {"server": {"targetQps": 80}}, load=FLEET, validity=validity)
+    plan = plan.model_copy(update={"fleet": _pod_fleet()})
+    with _pods(plan, tmp_path, ON_ANOTHER_CLOCK) as pods:
+        run = finished(pods[0])
+    assert run.exit_code == 0, run.outcome.message
+    (step,) = run.scenarios[0].steps
+    near, far = step.workers
+    assert near.clock_offset_nanoseconds == 0
+    uncertain = far.clock_uncertainty_nanoseconds
+    assert 0 < uncertain < SECOND
+    assert abs(far.clock_offset_nanoseconds - AHEAD_SECONDS * SECOND) <= uncertain
+
+    seen = np.sort(oracle.report().received)[step.warm_up_queries :]
+    schedule = schedules_of(Steady("Poisson", 80_000), SEED, WHOLE).measured
+    expected = _all_of(MeasuredArrivals(schedule, Limits(2 * SECOND, 1, 20 * SECOND)))
+    assert len(seen) == len(expected)
+    late = seen - expected
+    assert np.median(late - late.min()) < 50 * MS  # by a wrong sign it would be 10,000 s off
 
 
 def test_workers_that_do_not_come_fail_the_run(oracle: OracleProcess) -> None:
