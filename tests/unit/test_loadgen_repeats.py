@@ -141,6 +141,31 @@ def test_a_warm_up_is_steady_once_three_seconds_are_alike() -> None:
     assert not is_steady([second(0, 5)] * 3, open_loop=False)
 
 
+@pytest.mark.parametrize(
+    ("milliseconds", "clients"),
+    [(100, 1), (150, 1), (400, 1), (700, 1), (1500, 1), (400, 3), (2000, 8)],
+)
+def test_a_slow_server_is_steady_where_its_latency_is(milliseconds: int, clients: int) -> None:
+    """A second more or less holds one answer of each client, which is no trend."""
+    done = [at for at in range(milliseconds, 20_000, milliseconds) for _ in range(clients)]
+    seconds = [
+        second(sum(at // 1000 == each for at in done), milliseconds) for each in range(1, 20)
+    ]
+    found = [is_steady(seconds[:last], open_loop=False, clients=clients) for last in range(3, 20)]
+    assert all(found[1:])  # the very first seconds of a query of two may have no answer
+
+
+def test_one_answer_of_each_client_hides_no_change() -> None:
+    """Neither a server that becomes slower nor one that stands still is steady."""
+    slower = [second(7, 140), second(7, 140), second(6, 170)]
+    assert not is_steady(slower, open_loop=False, clients=1)
+    stalled = [second(100, 10), second(0, 10), second(0, 10)]
+    assert not is_steady(stalled, open_loop=False, clients=1)
+    assert not is_steady([second(0, 10)] * 3, open_loop=False, clients=8)
+    rising = [second(3, 400), second(8, 400), second(20, 400)]
+    assert not is_steady(rising, open_loop=False, clients=8)
+
+
 def test_an_open_loop_is_steady_by_its_latency() -> None:
     """Random arrivals may differ by chance; the median latency may not."""
     few = [second(90, 5), second(110, 5), second(100, 5)]

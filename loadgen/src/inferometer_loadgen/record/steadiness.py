@@ -4,30 +4,41 @@ import math
 from collections.abc import Sequence
 
 from inferometer_loadgen.record.windows import STEADY_WINDOWS, Tally
+from inferometer_loadgen.schedule.steps import SECOND_NS
 
 STEADY_WITHIN = 0.1
 _BY_CHANCE = 3.0
 """Standard deviations by which two numbers of random arrivals differ by chance alone."""
 
 
-def is_steady(seconds: Sequence[Tally], *, open_loop: bool) -> bool:
+def is_steady(seconds: Sequence[Tally], *, open_loop: bool, clients: int = 0) -> bool:
     """Tell whether the last three whole seconds of a warm-up differ by less than 10 %.
 
-    In closed loops their answers. In open loops their median latencies and their answers, whose
+    In closed loops their answers, which may also differ by one of each client where that is but
+    where in a query a second begins. In open loops their median latencies and their answers, whose
     number there is the schedule's: random arrivals may differ by as much as is chance.
     """
     if len(seconds) < STEADY_WINDOWS:
         return False
-    answers = [each.latencies.total for each in seconds[-STEADY_WINDOWS:]]
+    last = seconds[-STEADY_WINDOWS:]
+    answers = [each.latencies.total for each in last]
+    medians = [median for each in last if (median := each.latencies.at_percentile(50)) is not None]
     if not open_loop:
-        return _alike(answers)
-    medians = [each.latencies.at_percentile(50) for each in seconds[-STEADY_WINDOWS:]]
+        return _alike(answers) or _are_those_of(clients, answers, medians)
     by_chance = _BY_CHANCE * math.sqrt(2 * max(answers))
     return (
-        None not in medians
-        and _alike([each or 0 for each in medians])
+        len(medians) == len(last)
+        and _alike(medians)
         and (_alike(answers) or max(answers) - min(answers) <= by_chance)
     )
+
+
+def _are_those_of(clients: int, answers: Sequence[int], medians: Sequence[int]) -> bool:
+    """Tell whether latencies are alike and each second has the answers that they make, but one."""
+    if not medians or not _alike(medians):
+        return False
+    expected = clients * SECOND_NS / max(1, *medians)
+    return all(abs(each - expected) <= clients for each in answers)
 
 
 def _alike(values: Sequence[int]) -> bool:

@@ -4,7 +4,7 @@ import asyncio
 
 from inferometer_loadgen.drive import Driving
 from inferometer_loadgen.record.steadiness import is_steady
-from inferometer_loadgen.schedule.steps import End, StepPlan
+from inferometer_loadgen.schedule.steps import Closed, End, StepPlan
 from inferometer_loadgen.search.goal import Decision, Over, Seen, decision
 
 POLL_SECONDS = 0.05
@@ -48,7 +48,7 @@ class StepWatch:
             elapsed_ns = driving.progress().elapsed_ns
             if elapsed_ns >= plan.warm_up_ns:
                 seconds = list(driving.recorder.warm_up_windows)
-                if is_steady(seconds, open_loop=driving.open_loop):
+                if is_steady(seconds, open_loop=driving.open_loop, clients=_clients(plan)):
                     driving.open_window()
                     return
                 if elapsed_ns >= plan.max_duration_ns:
@@ -90,3 +90,8 @@ def seen_of(driving: Driving, overdue: int) -> Seen:
         recorder.tallied.overshoots + overdue,
         recorder.failed,
     )
+
+
+def _clients(plan: StepPlan) -> int:
+    """Return how many clients there are; 0 where that is as many as the connections hold."""
+    return (plan.loop.clients or 0) if isinstance(plan.loop, Closed) else 0
