@@ -120,8 +120,8 @@ BREACHES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("Unsteady", {"warmed_up": True}, {"warmed_up": False}),
     (
         "ServerStall",
-        {"step": a_step(latency=slowest(SECOND - 1)), **CLOSED},
-        {"step": a_step(latency=slowest(SECOND)), **CLOSED},
+        {"step": a_step(latency=slowest(1049 * MS)), **CLOSED},
+        {"step": a_step(latency=slowest(1050 * MS)), **CLOSED},
     ),
     (
         "ServerStall",

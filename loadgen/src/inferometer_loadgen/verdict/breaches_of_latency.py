@@ -3,6 +3,8 @@
 One function for each rule of `rules.RULES` that speaks of the latency.
 """
 
+import math
+
 from inferometer_api.mlperf import mlperf_minimums
 from inferometer_api.result import Step, nanoseconds_at
 from inferometer_loadgen.record.order_statistics import least_count
@@ -19,7 +21,8 @@ from inferometer_loadgen.verdict.breaches import (
 from inferometer_loadgen.verdict.trend import PARTS, trend
 
 STALL_NS = SECOND_NS
-STALL_FACTOR = 10
+STALL_BY_CHANCE = 0.001
+"""How often a server with exponential latencies may be said to have stood still."""
 STEADY_LIMIT = 0.1
 LEAST_WINDOWS = 2 * PARTS
 _READ_FOR_THROUGHPUT = frozenset({"batch", "offline"})
@@ -123,7 +126,8 @@ def server_stall(measurement: Measurement, _: Conditions) -> Broken:
             "0 timeouts",
         )
     elif step.latency is not None and usual is not None:
-        most, limit = step.latency.max_nanoseconds, max(STALL_NS, STALL_FACTOR * usual)
+        most = step.latency.max_nanoseconds
+        limit = _longest_by_chance(usual, step.latency.count)
         if most >= limit:
             yield Breach(
                 f"The server stood still: one query took {seconds(most)} beside a P99 of "
@@ -132,6 +136,16 @@ def server_stall(measurement: Measurement, _: Conditions) -> Broken:
                 seconds(most),
                 seconds(limit),
             )
+
+
+def _longest_by_chance(usual: int, count: int) -> int:
+    """Return what the greatest of so many latencies is to exceed, beside their P99.
+
+    With exponential latencies of mean m the P99 is m ln 100, and one of n exceeds m ln(n / p) with
+    probability p at most.
+    """
+    chance = math.log(count / STALL_BY_CHANCE) / math.log(100 / (100 - USUAL_PERCENTILE))
+    return max(usual + STALL_NS, round(chance * usual))
 
 
 def unsteady(measurement: Measurement, _: Conditions) -> Broken:

@@ -1,0 +1,31 @@
+"""Is a server that stood still told from one whose latencies are only random?"""
+
+import numpy as np
+import pytest
+
+from inferometer_loadgen.record.histogram import Histogram
+from support.judged_steps import CLOSED, a_step, names, verdict
+
+
+def is_stalled(milliseconds: "np.typing.ArrayLike") -> bool:
+    """Judge a closed loop with these latencies."""
+    histogram = Histogram()
+    histogram.add(np.rint(np.asarray(milliseconds) * 1e6).astype(np.int64))
+    step = a_step(succeeded=histogram.count, latency=histogram.distribution())
+    return "ServerStall" in names(verdict(step, **CLOSED))
+
+
+@pytest.mark.parametrize("service_ms", [1, 50, 250, 400, 550])
+def test_one_stall_in_a_minute_is_told(service_ms: int) -> None:
+    """A query of 2 s more is told beside whatever service, where no percentile has it."""
+    usual = np.full(58_000 // service_ms, service_ms)
+    assert is_stalled([*usual, 2000 + service_ms])
+    assert not is_stalled(usual)
+
+
+@pytest.mark.parametrize("count", [30, 101, 150, 250, 1000, 10_000])
+def test_random_latencies_are_no_stall(count: int) -> None:
+    """Of 500 runs at exponential latencies of 0.5 s at most 2 are told to have stood still."""
+    random = np.random.default_rng(count)
+    found = sum(is_stalled(random.exponential(500, count)) for _ in range(500))
+    assert found <= 2  # 1 in 1,000 is to be expected, and the seeds are fixed
