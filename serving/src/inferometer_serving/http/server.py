@@ -19,7 +19,8 @@ _HEADS_KEPT = 1024
 _RECEIVE_BYTES = 65536
 _SWEEP_SECONDS = 5.0
 _UNFINISHED_SECONDS = 60.0
-_BACKLOG = 1024
+_BACKLOG = 65535
+"""More than any kernel grants: its own limit (net.core.somaxconn) holds."""
 
 
 class HttpServer(Owner):
