@@ -8,6 +8,8 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+import numpy.typing as npt
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 
 from inferometer_api import metrics as names
@@ -30,9 +32,16 @@ class Durations:
         self._counts[bisect_left(self._bounds, seconds)] += 1
         self._total_seconds += seconds
 
-    def observe_none(self) -> None:
-        """Count a duration of 0."""
-        self._counts[0] += 1
+    def observe_all(self, seconds: npt.NDArray[np.float64]) -> None:
+        """Count many durations."""
+        places, times = np.unique(np.searchsorted(self._bounds, seconds), return_counts=True)
+        for place, count in zip(places.tolist(), times.tolist(), strict=True):
+            self._counts[place] += count
+        self._total_seconds += float(seconds.sum())
+
+    def observe_none(self, count: int) -> None:
+        """Count so many durations of 0."""
+        self._counts[0] += count
 
     def filled(self, lines: Form) -> bytes:
         """Return its lines."""

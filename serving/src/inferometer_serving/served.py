@@ -1,7 +1,7 @@
 """How do inference requests come to a loaded model, and who counts what came of them?"""
 
 import asyncio
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from dataclasses import dataclass
 from time import monotonic_ns
 from typing import Any, TypeVar
@@ -10,7 +10,7 @@ from inferometer_serving.batching.batcher import Batcher
 from inferometer_serving.batching.joining import key_of, samples_of
 from inferometer_serving.described import model_config, model_metadata
 from inferometer_serving.errors import Refusal, RequestRefusedError, invalid
-from inferometer_serving.infer.ask import Ask
+from inferometer_serving.infer.ask import Ask, Read
 from inferometer_serving.infer.request import RequestReader
 from inferometer_serving.infer.tensors import Array
 from inferometer_serving.instances import Instances
@@ -20,6 +20,7 @@ from inferometer_serving.model.loading import LoadedModel, WarmUp, load, warm_up
 from inferometer_serving.model.session import Interrupt
 from inferometer_serving.options import ServeOptions
 from inferometer_serving.statistics import Statistics
+from inferometer_serving.tally import Tally
 
 T = TypeVar("T")
 
@@ -38,6 +39,7 @@ class Accounts:
 
     metrics: Metrics
     statistics: Statistics
+    tally: Tally
 
 
 def load_and_warm(options: ServeOptions, interrupt: Interrupt) -> Loaded:
@@ -77,12 +79,10 @@ class Served:
         self,
         protocol: str,
         began_ns: int,
-        inputs: dict[str, Array],
-        output_names: list[str],
-        parameters: bytes,
-        write: Callable[[list[Array]], T],
+        read: Read[T],
     ) -> Ask[T]:
         """Return a request that was read. Raises RequestRefusedError where it cannot be joined."""
+        inputs, output_names, parameters, write = read
         key: Hashable = None
         if self._max_batch_size:
             samples = samples_of(inputs)
@@ -93,7 +93,7 @@ class Served:
                 )
             key = key_of(inputs, output_names, parameters)
         else:
-            samples = 1 if self._batched is None else len(inputs[self._batched])
+            samples = self._samples(inputs)
         return Ask(
             protocol=protocol,
             began_ns=began_ns,
@@ -108,25 +108,23 @@ class Served:
         """Say whether a request of this size is computed in the event loop: first come first."""
         return body_bytes <= self._inline_body_bytes and not self.instances.asks
 
-    def compute_now(self, ask: Ask[T]) -> T:
+    def compute_now(self, protocol: str, began_ns: int, read: Read[T]) -> T:
         """Return the answer, computed in the event loop. Raises what went wrong."""
         # The same as for an instance, step by step: a tiny inference is over sooner than those.
+        inputs, output_names, _, write = read
+        computed_ns = 0
         started_ns = monotonic_ns()
         try:
-            results = self._inline.run(ask.output_names, ask.inputs)
+            results = self._inline.run(output_names, inputs)
             computed_ns = monotonic_ns()
-            metrics = self._accounts.metrics
-            metrics.compute_seconds.observe((computed_ns - started_ns) / 1e9)
-            metrics.batches[ask.samples] += 1
-            metrics.joined[1] += 1
-            answer = ask.write(results)
+            answer = write(results)
         except Exception:
-            self.refused(ask.protocol, ask.began_ns)
+            if computed_ns:
+                self._computed(self._samples(inputs), 1, computed_ns - started_ns)
+            self.refused(protocol, began_ns)
             raise
-        written_ns = monotonic_ns()
-        metrics.queue_seconds.observe_none()
-        metrics.request_seconds[ask.protocol].observe((written_ns - ask.began_ns) / 1e9)
-        self._accounts.statistics.computed_now(ask, started_ns, computed_ns, written_ns)
+        note = self._accounts.tally.note
+        note(protocol, self._samples(inputs), began_ns, started_ns, computed_ns, monotonic_ns())
         return answer
 
     def put(self, ask: Ask[Any]) -> None:
@@ -173,6 +171,14 @@ class Served:
         for ask in execution.asks:
             metrics.request_seconds[ask.protocol].observe((now_ns - ask.began_ns) / 1e9)
         if execution.is_computed:
-            metrics.compute_seconds.observe((execution.computed_ns - execution.joined_ns) / 1e9)
-            metrics.batches[execution.samples] += 1
-            metrics.joined[len(execution.asks)] += 1
+            infer_ns = execution.computed_ns - execution.joined_ns
+            self._computed(execution.samples, len(execution.asks), infer_ns)
+
+    def _computed(self, samples: int, requests: int, infer_ns: int) -> None:
+        metrics = self._accounts.metrics
+        metrics.compute_seconds.observe(infer_ns / 1e9)
+        metrics.batches[samples] += 1
+        metrics.joined[requests] += 1
+
+    def _samples(self, inputs: dict[str, Array]) -> int:
+        return 1 if self._batched is None else len(inputs[self._batched])

@@ -17,6 +17,7 @@ from inferometer_serving.model.session import Interrupt
 from inferometer_serving.options import ServeOptions
 from inferometer_serving.served import Accounts, Loaded, Served, load_and_warm
 from inferometer_serving.statistics import Statistics
+from inferometer_serving.tally import Tally
 from inferometer_serving.worker import Worker
 
 
@@ -39,6 +40,8 @@ class Service:
         self.version = version("inferometer")
         self.metrics = Metrics()
         self.statistics = Statistics()
+        self.tally = Tally(self.metrics, self.statistics)
+        """To be settled before anybody looks at either of them."""
         self.phase = Phase.LOADING
         self.reading = Worker(loop, "reading")
         """Reads requests that would hold up the event loop."""
@@ -156,7 +159,8 @@ class Service:
 
     def check_model(self, name: str, model_version: str) -> None:
         """Raise RequestRefusedError unless this model is the one that is served here."""
-        self._check_name(name)
+        if name != self.options.model_name:
+            self._check_name(name)
         if model_version not in ("", MODEL_VERSION):
             raise RequestRefusedError(
                 Refusal.NOT_FOUND,
@@ -166,6 +170,7 @@ class Service:
 
     def model_statistics(self) -> dict[str, Any]:
         """Return the protocol's statistics of the model."""
+        self.tally.settle()
         told = self.statistics.told(self.options.model_name, MODEL_VERSION)
         return {"model_stats": [told]}
 
@@ -182,7 +187,7 @@ class Service:
         return [{"name": name, "version": MODEL_VERSION, "state": state, "reason": reason}]
 
     def _become_ready(self, loaded: Loaded) -> None:
-        accounts = Accounts(self.metrics, self.statistics)
+        accounts = Accounts(self.metrics, self.statistics, self.tally)
         self._leaving = self._served
         self._served = Served(self._loop, self.options, loaded, accounts, self.version)
         if self.phase is not Phase.DRAINING:
@@ -194,6 +199,8 @@ class Service:
         leaving = self._leaving
         if leaving is None:
             return
+        # Requests that are being read were begun on it: those read before this job are put by then.
+        await self.reading.call(lambda: None)
         ended = asyncio.Event()
         leaving.instances.retire(ended.set)
         await ended.wait()

@@ -7,7 +7,6 @@ import time
 from collections import defaultdict
 from typing import Any
 
-from inferometer_serving.infer.ask import Ask
 from inferometer_serving.model.engine import Execution
 
 
@@ -20,9 +19,9 @@ class Duration:
         self.count = 0
         self.total_ns = 0
 
-    def add(self, ns: int) -> None:
-        """Count one."""
-        self.count += 1
+    def add(self, ns: int, count: int = 1) -> None:
+        """Count one, or several that took `ns` together."""
+        self.count += count
         self.total_ns += ns
 
     def told(self) -> dict[str, int]:
@@ -40,11 +39,11 @@ class _Parts:
         self.infer = Duration()
         self.output = Duration()
 
-    def add(self, input_ns: int, infer_ns: int, output_ns: int) -> None:
-        """Count each of them once."""
-        self.input.add(input_ns)
-        self.infer.add(infer_ns)
-        self.output.add(output_ns)
+    def add(self, input_ns: int, infer_ns: int, output_ns: int, count: int = 1) -> None:
+        """Count each of them once, or several that took so long together."""
+        self.input.add(input_ns, count)
+        self.infer.add(infer_ns, count)
+        self.output.add(output_ns, count)
 
     def told(self) -> dict[str, dict[str, int]]:
         return {
@@ -71,17 +70,20 @@ class Statistics:
         """Count a request that ended in an error `ns` after its last byte."""
         self._fail.add(ns)
 
-    def computed_now(
-        self, ask: Ask[Any], started_ns: int, computed_ns: int, written_ns: int
+    def computed_at_once(
+        self, samples: int, runs: int, input_ns: int, infer_ns: int, output_ns: int, last_ms: int
     ) -> None:
-        """Count a run of the model for one request that waited for nothing."""
-        self._success.add(written_ns - ask.began_ns)
-        self._queue.add(0)
-        self._parts.add(ask.read_ns, computed_ns - started_ns, written_ns - computed_ns)
-        self._batches[ask.samples].add(0, computed_ns - started_ns, written_ns - computed_ns)
-        self._inferences += ask.samples
-        self._executions += 1
-        self._last_ms = time.time_ns() // 1_000_000
+        """Count runs of the model, each for one request of `samples` that waited for nothing.
+
+        The times are of all runs together.
+        """
+        self._success.add(input_ns + infer_ns + output_ns, runs)
+        self._queue.add(0, runs)
+        self._parts.add(input_ns, infer_ns, output_ns, runs)
+        self._batches[samples].add(0, infer_ns, output_ns, runs)
+        self._inferences += samples * runs
+        self._executions += runs
+        self._last_ms = max(self._last_ms, last_ms)
 
     def executed(self, execution: Execution, now_ns: int) -> None:
         """Count a run of the model and the requests that it answered."""

@@ -17,7 +17,7 @@ from tritonclient.grpc import (  # type: ignore[import-untyped]  # ships no type
 from inferometer_serving.described import server_metadata
 from inferometer_serving.errors import Refusal, RequestRefusedError
 from inferometer_serving.grpc.tensors import inputs_of, outputs_of, parameters_of, reply_of
-from inferometer_serving.infer.ask import Ask
+from inferometer_serving.infer.ask import Ask, Read
 from inferometer_serving.infer.tensors import Array
 from inferometer_serving.served import Served
 from inferometer_serving.service import Service
@@ -99,17 +99,18 @@ class Calls:
         service.check_model(request.model_name, request.model_version)
         model = service.served()
         is_inline = model.runs_inline(request.ByteSize())
-        read = partial(read_request, model, request, began_ns)
+        read = partial(read_request, model, request)
         try:
             if is_inline or request.raw_input_contents or request.ByteSize() <= _READ_HERE_BYTES:
-                ask = read()
+                found = read()
             else:
-                ask = await service.reading.call(read)
+                found = await service.reading.call(read)
+            ask = None if is_inline else model.ask("grpc", began_ns, found)
         except RequestRefusedError:
             model.refused("grpc", began_ns)
             raise
-        if is_inline:
-            return model.compute_now(ask)
+        if ask is None:
+            return model.compute_now("grpc", began_ns, found)
         return await self._computed(model, ask)
 
     async def _computed(self, model: Served, ask: Ask[Message]) -> Message:
@@ -164,7 +165,7 @@ class Calls:
         return messages.ModelStreamInferResponse(infer_response=reply)
 
 
-def read_request(model: Served, request: Message, began_ns: int) -> Ask[Message]:
+def read_request(model: Served, request: Message) -> Read[Message]:
     """Return what a message asks for. Raises RequestRefusedError."""
     specs = outputs_of(model.signature, request)
     inputs = inputs_of(model.signature, request)
@@ -173,7 +174,7 @@ def read_request(model: Served, request: Message, began_ns: int) -> Ask[Message]
         return reply_of(model.name, request.id, specs, results)
 
     names = [each.name for each in specs]
-    return model.ask("grpc", began_ns, inputs, names, parameters_of(request), write)
+    return inputs, names, parameters_of(request), write
 
 
 def unary(

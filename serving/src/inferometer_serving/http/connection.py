@@ -17,7 +17,7 @@ from inferometer_serving.http.body import ChunkedBody
 from inferometer_serving.http.errors import HttpError
 from inferometer_serving.http.head import HEAD_END, MAX_HEAD_BYTES, Head, head_too_large, parse_head
 from inferometer_serving.http.infer import Answer
-from inferometer_serving.http.inference import Inference
+from inferometer_serving.http.inference import Inference, answered_now
 from inferometer_serving.http.outbox import Outbox
 from inferometer_serving.http.pages import changed, page
 from inferometer_serving.http.reply import Reply, head_of, refusal_reply
@@ -243,11 +243,14 @@ class HttpConnection(asyncio.BufferedProtocol):
         service = self._service
         try:
             service.check_model(route.model_name, route.model_version)
-            inference = Inference(service, service.served(), head)
+            model = service.served()
         except RequestRefusedError as error:
             self._send_reply(head, Endpoint.INFER.value, refusal_reply(error))
             return
-        answer = inference.now(body)
+        answer = answered_now(service, model, head, body)
+        if answer is None:
+            inference = Inference(service, model, head)
+            answer = inference.refused_now(body)
         if answer is not None:
             self._send(head, "infer", *answer)
             return

@@ -17,7 +17,7 @@ from inferometer_serving.http.reply import (
     head_of,
     refusal_reply,
 )
-from inferometer_serving.infer.ask import Ask
+from inferometer_serving.infer.ask import Read
 from inferometer_serving.infer.plan import InferenceRequest, raw_request
 from inferometer_serving.infer.tensors import Array, Raw
 from inferometer_serving.served import Served
@@ -37,9 +37,8 @@ def read_request(
     head: Head,
     body: Raw,
     max_body_bytes: int,
-    began_ns: int,
     keeps_alive: Callable[[], bool],
-) -> Ask[Answer]:
+) -> Read[Answer]:
     """Return what a body asks for. Raises RequestRefusedError.
 
     `keeps_alive` says, once the answer is written, whether its connection may stay.
@@ -56,7 +55,7 @@ def read_request(
         return _OK, _answer(model.name, request, results, head.reply_encoding, keep_alive=is_kept)
 
     tensors = plan.tensors(request.data, raw)
-    return model.ask("http", began_ns, tensors, plan.output_names, plan.parameters, write)
+    return tensors, plan.output_names, plan.parameters, write
 
 
 def error_answer(error: Exception, *, keep_alive: bool) -> Answer:

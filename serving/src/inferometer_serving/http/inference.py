@@ -18,8 +18,25 @@ _READ_HERE_UP_TO_BYTES = 16384
 """JSON of this size is read within some 0.1 ms; tensors behind it cost nothing to read."""
 
 
+def answered_now(service: Service, model: Served, head: Head, body: Raw) -> Answer | None:
+    """Return the answer where a tiny model computes it in the event loop; else None."""
+    if head.body_encoding is not None or not model.runs_inline(len(body)):
+        return None
+    began_ns = monotonic_ns()
+    keeps = service.keeps_connections
+    try:
+        try:
+            read = read_request(model, head, body, service.options.max_body_bytes, keeps)
+        except Exception:
+            model.refused("http", began_ns)
+            raise
+        return model.compute_now("http", began_ns, read)
+    except Exception as error:  # noqa: BLE001 - one request's fault must not end the server
+        return error_answer(error, keep_alive=head.keep_alive and keeps())
+
+
 class Inference:
-    """One request whose body is here."""
+    """One request whose body is here, and which an instance is to compute."""
 
     __slots__ = ("_ask", "_began_ns", "_head", "_is_dropped", "_model", "_service")
 
@@ -31,25 +48,17 @@ class Inference:
         self._ask: Ask[Answer] | None = None
         self._is_dropped = False
 
-    def now(self, body: Raw) -> Answer | None:
-        """Return the answer where it is there at once; else it comes `later`."""
-        head, model = self._head, self._model
-        if head.body_encoding is not None:
-            return None
-        is_inline = model.runs_inline(len(body))
+    def refused_now(self, body: Raw) -> Answer | None:
+        """Read a small request at once; return the answer only where it is refused."""
+        head = self._head
         json_bytes = len(body) if head.json_bytes is None else head.json_bytes
-        if not is_inline and json_bytes > _READ_HERE_UP_TO_BYTES:
+        if head.body_encoding is not None or json_bytes > _READ_HERE_UP_TO_BYTES:
             return None
         try:
             self._ask = self._read(body)
         except Exception as error:  # noqa: BLE001 - one request's fault must not end the server
             return self._refused(error)
-        if not is_inline:
-            return None
-        try:
-            return model.compute_now(self._ask)
-        except Exception as error:  # noqa: BLE001 - likewise
-            return self._failed(error)
+        return None
 
     def later(self, body: Raw, answered: Callable[[Answer], None]) -> None:
         """Call `answered` in the event loop once the answer is there, unless dropped before."""
@@ -77,7 +86,8 @@ class Inference:
         service = self._service
         limit_bytes = service.options.max_body_bytes
         keeps = service.keeps_connections  # none of ours: what is done must not hold itself alive
-        return read_request(self._model, self._head, body, limit_bytes, self._began_ns, keeps)
+        read = read_request(self._model, self._head, body, limit_bytes, keeps)
+        return self._model.ask("http", self._began_ns, read)
 
     def _compute(self, ask: Ask[Answer], answered: Callable[[Answer], None]) -> None:
         def done(answer: Answer | None, error: Exception | None) -> None:

@@ -53,6 +53,7 @@ def _page(service: Service, exposition: Exposition, endpoint: Endpoint, body: Ra
             return _ready(service, {"name": service.options.model_name, "ready": service.is_ready})
         case Endpoint.METRICS:
             service.metrics.pending = service.pending
+            service.tally.settle()
             return Reply(HTTPStatus.OK, CONTENT_TYPE.encode(), [exposition.text()])
         case Endpoint.INDEX:
             only_ready = _members("request", bytes(body)).get("ready") is True

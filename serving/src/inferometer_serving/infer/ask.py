@@ -12,6 +12,11 @@ Done = Callable[[T | None, Exception | None], None]
 """Called once in the event loop, with an answer or with why there is none."""
 
 
+Read = tuple[dict[str, Array], list[str], bytes, Callable[[list[Array]], T]]
+"""What a request says once it is read: its inputs, the names of the outputs it wants, what it must
+have in common with others to be joined, and what makes the answer of the outputs."""
+
+
 class Ask(Generic[T]):
     """One request that was read and checked, on its way through the model."""
 

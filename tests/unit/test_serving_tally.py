@@ -1,0 +1,78 @@
+"""Is a tiny inference counted like any other, though only later?"""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from inferometer_serving.infer.ask import Ask
+from inferometer_serving.metrics import Exposition, Metrics
+from inferometer_serving.model.engine import Execution
+from inferometer_serving.statistics import Statistics
+from inferometer_serving.tally import Tally
+
+_BEGAN_NS = 7
+_parts = st.integers(min_value=0, max_value=3 * 10**9)
+_inferences = st.tuples(
+    st.sampled_from(["http", "grpc"]), st.integers(1, 4), _parts, _parts, _parts
+)
+
+
+@settings(deadline=None)  # each one reads the whole text
+@given(st.lists(_inferences, max_size=20))
+def test_what_was_noted_is_counted_as_if_at_once(
+    noted: list[tuple[str, int, int, int, int]],
+) -> None:
+    """Statistics and buckets are those of inferences that are counted one by one."""
+    metrics, alone = Metrics(), Metrics()
+    statistics, each_alone = Statistics(), Statistics()
+    tally = Tally(metrics, statistics)
+    for protocol, samples, read_ns, infer_ns, output_ns in noted:
+        started_ns = _BEGAN_NS + read_ns
+        computed_ns = started_ns + infer_ns
+        written_ns = computed_ns + output_ns
+        tally.note(protocol, samples, _BEGAN_NS, started_ns, computed_ns, written_ns)
+        ask = _ask(protocol, samples, started_ns)
+        times = (started_ns, started_ns, computed_ns, written_ns)
+        each_alone.executed(Execution((ask,), [""], samples, *times, is_computed=True), written_ns)
+        alone.queue_seconds.observe(0)
+        alone.compute_seconds.observe(infer_ns / 1e9)
+        alone.request_seconds[protocol].observe((written_ns - _BEGAN_NS) / 1e9)
+        alone.batches[samples] += 1
+        alone.joined[1] += 1
+    tally.settle()
+    tally.settle()  # what is settled is not counted again
+    assert _told(statistics) == _told(each_alone)
+    assert _counts(metrics) == _counts(alone)
+
+
+def test_what_was_noted_is_settled_before_it_grows() -> None:
+    """Whoever never asks for metrics does not make the server keep every request."""
+    statistics = Statistics()
+    tally = Tally(Metrics(), statistics)
+    for number in range(5000):
+        tally.note("http", 1, number, number + 1, number + 2, number + 3)
+    assert statistics.told("m", "1")["inference_count"] > 4000
+
+
+def _ask(protocol: str, samples: int, started_ns: int) -> Ask[str]:
+    ask: Ask[str] = Ask(
+        protocol=protocol,
+        began_ns=_BEGAN_NS,
+        inputs={},
+        output_names=[],
+        samples=samples,
+        key=None,
+        write=lambda _: "",
+    )
+    ask.waits_since_ns = started_ns
+    ask.read_ns = started_ns - _BEGAN_NS
+    return ask
+
+
+def _told(statistics: Statistics) -> dict[str, object]:
+    return {**statistics.told("m", "1"), "last_inference": None}
+
+
+def _counts(metrics: Metrics) -> list[bytes]:
+    """Return all that is told but the sums, whose last digits depend on the order."""
+    lines = Exposition(metrics, ("", "", "m"), "1").text().splitlines()
+    return [each for each in lines if each.startswith(b"inferometer") and b"_sum" not in each]
