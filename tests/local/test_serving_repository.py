@@ -1,9 +1,12 @@
 """Do the statistics and the model repository work, by tritonclient over both protocols?"""
 
+import asyncio
 import json
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from http.client import HTTPConnection
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +17,9 @@ from tritonclient.utils import (  # type: ignore[import-untyped]  # ships no typ
     InferenceServerException,
 )
 
+from inferometer_serving.model.session import Interrupt
+from inferometer_serving.options import ServeOptions
+from inferometer_serving.service import Service
 from support import onnx_models
 from support.serving_process import DEADLINE_SECONDS, ServerProcess, serving
 
@@ -139,6 +145,35 @@ def test_a_loaded_model_is_loaded_anew(client: Any, server: ServerProcess) -> No
     finally:
         server.model.write_bytes(good)
         client.load_model("copy")
+
+
+def test_a_model_goes_once_what_is_being_read_for_it_is_put(tmp_path: Path) -> None:
+    """Requests begun on a model that are still being read as the next one serves are computed."""
+    path = onnx_models.save(onnx_models.identity(), tmp_path / "copy.onnx")
+
+    async def loaded_while_reading() -> bool:
+        loop = asyncio.get_running_loop()
+        service = Service(ServeOptions(path, "copy"), loop, Interrupt())
+        await service.load()
+        before = service.served()
+        is_read = threading.Event()
+        retired: list[bool] = []
+
+        def put(*_: object) -> None:
+            retired.append(before.instances.is_retired)
+
+        service.reading.submit(lambda: is_read.wait(DEADLINE_SECONDS), put)
+        loading = asyncio.create_task(service.load())
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            while service.served() is before:  # noqa: ASYNC110 - nobody tells of it
+                await asyncio.sleep(0)
+            is_read.set()
+            await loading
+        assert before.instances.is_retired
+        assert service.stop(DEADLINE_SECONDS)
+        return retired[0]
+
+    assert not asyncio.run(loaded_while_reading())
 
 
 @pytest.mark.parametrize("call", ["load_model", "unload_model"])
