@@ -120,10 +120,15 @@ def test_the_worst_of_several_workers_is_told() -> None:
     """One starved worker is not hidden by others that were not."""
     facts = worst(
         [
-            ClientFacts(runnable_wait_seconds=2.0, clock_jump_nanoseconds=3),
+            ClientFacts(runnable_wait_seconds=2.0, steal_seconds=1.0, cpu_count=2),
             ClientFacts(throttled_seconds=1.0, clock_jump_nanoseconds=-4),
+            ClientFacts(steal_seconds=2.0, cpu_count=64, clock_jump_nanoseconds=3),
         ]
     )
     assert facts == ClientFacts(
-        throttled_seconds=1.0, runnable_wait_seconds=2.0, clock_jump_nanoseconds=-4
+        throttled_seconds=1.0,
+        runnable_wait_seconds=2.0,
+        steal_seconds=1.0,
+        cpu_count=2,
+        clock_jump_nanoseconds=-4,
     )

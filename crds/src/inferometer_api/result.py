@@ -323,7 +323,10 @@ class ClientFacts(Document):
     """How late it was when a timer of its own should have woken it, 50 times a second: the P99. \
 Only in closed loops; open ones have a dispatch lag."""
     steal_seconds: float | None = None
-    """CPU time of its machine that the hypervisor gave to others."""
+    """CPU time of its machine that the hypervisor gave to others. Of a fleet that worker's of \
+whose CPUs it is the largest share."""
+    cpu_count: Count | None = None
+    """The CPUs that this time is of: those that it may use."""
     clock_jump_nanoseconds: Integer = 0
     """The largest change between the wall clock and the monotonic clock from one second to the \
 next."""

@@ -54,6 +54,7 @@ class ClientWatch:
             throttled_seconds=_since(self._throttled, throttled),
             runnable_wait_seconds=_since(self._waited, waited),
             steal_seconds=_since(self._stolen, stolen),
+            cpu_count=len(os.sched_getaffinity(0)),
             clock_jump_nanoseconds=self._jump_ns,
         )
 
@@ -84,13 +85,19 @@ class ClientWatch:
 
 def worst(facts: Sequence[ClientFacts]) -> ClientFacts:
     """Return the worst that became of any of several processes, as of the workers of a fleet."""
+    stolen = max(facts, key=_stolen_share)
     return ClientFacts(
         throttled_seconds=_most(each.throttled_seconds for each in facts),
         runnable_wait_seconds=_most(each.runnable_wait_seconds for each in facts),
-        steal_seconds=_most(each.steal_seconds for each in facts),
+        steal_seconds=stolen.steal_seconds,
+        cpu_count=stolen.cpu_count,
         wake_up_lag_nanoseconds=_most(each.wake_up_lag_nanoseconds for each in facts),
         clock_jump_nanoseconds=max((each.clock_jump_nanoseconds for each in facts), key=abs),
     )
+
+
+def _stolen_share(facts: ClientFacts) -> float:
+    return (facts.steal_seconds or 0.0) / max(1, facts.cpu_count or 0)
 
 
 def _most(figures: Iterator[Figure | None]) -> Figure | None:
