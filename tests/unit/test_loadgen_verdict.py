@@ -144,6 +144,16 @@ BREACHES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         {"step": client(wake_up_lag_nanoseconds=5 * MS + 1), **CLOSED},
     ),
     (
+        "ClientStarved",  # its own work made it late: it waited for no CPU
+        {"step": client(wake_up_lag_nanoseconds=6 * MS, runnable_wait_seconds=0.029), **CLOSED},
+        {"step": client(wake_up_lag_nanoseconds=6 * MS, runnable_wait_seconds=0.031), **CLOSED},
+    ),
+    (
+        "ClientCpu",
+        {"step": client(wake_up_lag_nanoseconds=6 * MS, runnable_wait_seconds=0.031), **CLOSED},
+        {"step": client(wake_up_lag_nanoseconds=6 * MS, runnable_wait_seconds=0.029), **CLOSED},
+    ),
+    (
         "ClientStarved",  # an open loop has its dispatch lag
         {"step": client(wake_up_lag_nanoseconds=SECOND)},
         {"step": client(wake_up_lag_nanoseconds=SECOND), **CLOSED},
@@ -161,8 +171,8 @@ BREACHES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ),
     (
         "ClientSteal",
-        {"step": client(steal_seconds=0.4), "cpu_count": 4},
-        {"step": client(steal_seconds=0.41), "cpu_count": 4},
+        {"step": client(steal_seconds=0.4, cpu_count=4), "cpu_count": 2},
+        {"step": client(steal_seconds=0.41, cpu_count=4), "cpu_count": 64},
     ),
     (
         "ClockJump",

@@ -226,6 +226,28 @@ def test_waiting_counts_while_queries_are_under_way() -> None:
     assert names(verdict(often)) == []
 
 
+def test_a_little_waiting_at_a_low_rate_starves_nobody() -> None:
+    """At a query a second of 1 ms 10 ms of waiting in a minute are of all that wakes it."""
+
+    def found(waited_seconds: float) -> list[str]:
+        facts = ClientFacts(runnable_wait_seconds=waited_seconds)
+        latency = times(MS, count=60)
+        return names(
+            verdict(
+                a_step(
+                    duration_nanoseconds=60 * SECOND,
+                    latency=latency,
+                    client=facts,
+                    scheduled_qps=1.0,
+                )
+            )
+        )
+
+    assert "ClientStarved" not in found(0.010)
+    assert "ClientStarved" not in found(0.060)
+    assert "ClientStarved" in found(0.061)  # a millisecond for each query of one
+
+
 def test_what_workers_clocks_may_be_off_counts_as_apart() -> None:
     """Workers on their own clocks, whose offsets are known to 2 and 3 ms, may be 5 ms apart."""
 

@@ -19,8 +19,11 @@ LAG_LEAST_NS = 1_000_000
 CPU_LIMIT = 0.9
 THROTTLED_LIMIT = 0.001
 STARVED_LIMIT = 0.1
+STARVED_LEAST = 0.01
 STEAL_LIMIT = 0.01
 CLOCK_JUMP_LIMIT_NS = 5_000_000
+WAKE_UP_PERIOD_NS = 20_000_000
+"""How often the timer of a closed loop asks for its CPU."""
 
 
 def dispatch_lag(measurement: Measurement, _: Conditions) -> Broken:
@@ -57,8 +60,8 @@ def client_throttled(measurement: Measurement, _: Conditions) -> Broken:
 def client_starved(measurement: Measurement, _: Conditions) -> Broken:
     """Yield where the load generator was ready and waited for a CPU that others had."""
     yield from _waited(measurement.step)
-    if isinstance(measurement.plan.loop, Closed):
-        yield from _woken_late(measurement)
+    if isinstance(measurement.plan.loop, Closed) and _waited_for_it(measurement.step):
+        yield from _woken_late(measurement, "The load generator got its CPU")
 
 
 def _waited(step: Step) -> Broken:
@@ -69,7 +72,9 @@ def _waited(step: Step) -> Broken:
     loops = max(1, len(step.workers))
     under_way = latency.count * latency.mean_nanoseconds / SECOND_NS / loops
     share = waited / max(min(under_way, _seconds(step)), 1e-9)
-    if share > STARVED_LIMIT:
+    # At low rates that time is short, and the waiting is of all wake-ups, with or without a query.
+    least = min(STARVED_LEAST * _seconds(step), latency.count * LAG_LEAST_NS / SECOND_NS)
+    if share > STARVED_LIMIT and waited > least:
         yield Breach(
             f"The load generator was ready to run and waited {waited:.3g} s for a CPU, "
             f"{100 * share:.3g} % of the time in which queries were under way; at most 10 % is "
@@ -79,7 +84,7 @@ def _waited(step: Step) -> Broken:
         )
 
 
-def _woken_late(measurement: Measurement) -> Broken:
+def _woken_late(measurement: Measurement, who: str) -> Broken:
     """Compare how late it is woken with the latency, as its dispatch lag in an open loop."""
     late = measurement.step.client.wake_up_lag_nanoseconds
     latency = nanoseconds_at(measurement.step.latency, USUAL_PERCENTILE)
@@ -88,16 +93,32 @@ def _woken_late(measurement: Measurement) -> Broken:
     limit = max(LAG_LEAST_NS, LAG_SHARE_LIMIT * latency)
     if late > limit:
         yield Breach(
-            f"The load generator got its CPU late: the P99 of its timer's lag is {in_ms(late)}, at "
-            f"most {in_ms(limit)} is allowed beside a P99 latency of {in_ms(latency)}.",
+            f"{who} late: the P99 of its timer's lag is {in_ms(late)}, at most {in_ms(limit)} is "
+            f"allowed beside a P99 latency of {in_ms(latency)}.",
             in_ms(late),
             in_ms(limit),
         )
 
 
+def _waited_for_it(step: Step) -> bool:
+    """Tell whether its waiting for a CPU suffices to have made its timer as late as it was.
+
+    Of one wake-up in a hundred, that is: beyond a period the next ones are late by the same wait.
+    """
+    waited, late = step.client.runnable_wait_seconds, step.client.wake_up_lag_nanoseconds or 0
+    wake_ups = _seconds(step) * SECOND_NS / WAKE_UP_PERIOD_NS
+    least_ns = (1 - USUAL_PERCENTILE / 100) * wake_ups * min(late, WAKE_UP_PERIOD_NS)
+    return waited is None or waited * SECOND_NS >= least_ns
+
+
 def client_cpu(measurement: Measurement, conditions: Conditions) -> Broken:
-    """Yield where the load generator comes near the one core that it, or a worker, can use."""
+    """Yield where the load generator comes near the one core that it, or a worker, can use.
+
+    In a closed loop also where it was busy with its own work when it should have been woken.
+    """
     step = measurement.step
+    if isinstance(measurement.plan.loop, Closed) and not _waited_for_it(step):
+        yield from _woken_late(measurement, "The load generator's own work made it")
     if conditions.spins:
         return
     busiest = max([each.client_cpu_seconds for each in step.workers] or [step.client_cpu_seconds])
@@ -111,10 +132,11 @@ def client_cpu(measurement: Measurement, conditions: Conditions) -> Broken:
         )
 
 
-def client_steal(measurement: Measurement, conditions: Conditions) -> Broken:
+def client_steal(measurement: Measurement, _: Conditions) -> Broken:
     """Yield where the hypervisor gave the CPUs of the load generator's machine to others."""
-    stolen = measurement.step.client.steal_seconds or 0.0
-    share = stolen / _seconds(measurement.step) / max(1, conditions.cpu_count)
+    client = measurement.step.client
+    stolen = (client.steal_seconds or 0.0) / max(1, client.cpu_count or 0)
+    share = stolen / _seconds(measurement.step)
     if share > STEAL_LIMIT:
         yield Breach(
             f"The hypervisor gave {100 * share:.3g} % of the CPU time of the load generator's "

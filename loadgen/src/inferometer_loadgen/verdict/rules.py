@@ -164,7 +164,8 @@ RULES: tuple[Rule, ...] = (
         name="ClientStarved",
         effect="reason",
         limit="the load generator waits for a CPU for at most 10 % of the time in which queries "
-        "are under way, and in closed loops the P99 of its timer's lag is within 5 % of the P99 "
+        "are under way, or for less than both 1 % of the measurement and 1 ms a query, and in "
+        "closed loops such waiting makes the P99 of its timer's lag no more than 5 % of the P99 "
         "latency, or 1 ms where that is more",
         remedy="Give the load generator a core of its own.",
         per_step=breaches_of_client.client_starved,
@@ -194,8 +195,9 @@ RULES: tuple[Rule, ...] = (
     Rule(
         name="ClientCpu",
         effect="caution",
-        limit="the load generator, or each worker of a fleet, uses at most 0.9 of a core; with "
-        "load.pacing Spin there is no such limit",
+        limit="the load generator, or each worker of a fleet, uses at most 0.9 of a core (with "
+        "load.pacing Spin there is no such limit), and in closed loops its own work makes the P99 "
+        "of its timer's lag no more than 5 % of the P99 latency, or 1 ms where that is more",
         remedy="Lower the rate, use larger requests, or raise load.workers.",
         per_step=breaches_of_client.client_cpu,
     ),
