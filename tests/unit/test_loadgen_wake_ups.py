@@ -9,6 +9,9 @@ import pytest
 from inferometer_loadgen.client import wake_ups
 from inferometer_loadgen.client.client import OwnProcess
 from inferometer_loadgen.client.wake_ups import PERIOD_NS, WakeUps
+from inferometer_loadgen.verdict.breaches_of_client import WAKE_UP_PERIOD_NS
+from support.drills import Drill, after
+from support.simulated import MILLISECOND
 
 PERIODS = 5
 
@@ -38,11 +41,13 @@ def test_what_was_slept_through_counts_each(monkeypatch: pytest.MonkeyPatch) -> 
     assert (kept_busy() or 0) >= (PERIODS // 2 - 1) * PERIOD_NS
 
 
+def descriptors() -> int:
+    """Return how many this process has."""
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
 def test_a_client_that_begins_anew_leaves_no_timer() -> None:
     """However often it begins, it has one timer, and none once it has told its facts."""
-
-    def descriptors() -> int:
-        return len(list(Path("/proc/self/fd").iterdir()))
 
     async def run() -> tuple[int, ...]:
         client = OwnProcess(wakes=True)
@@ -55,6 +60,27 @@ def test_a_client_that_begins_anew_leaves_no_timer() -> None:
         return begun, again, descriptors() - before
 
     assert asyncio.run(run()) == (1, 1, 0)
+
+
+def test_a_driver_that_is_closed_leaves_no_timer() -> None:
+    """Its client may have begun, and its facts may never have been asked."""
+    drill = Drill(after(MILLISECOND), milli_qps=None)
+    drill.run()
+    loop = asyncio.new_event_loop()
+
+    async def run() -> None:
+        drill.driver.client.begin()
+        await drill.driver.close()
+
+    before = descriptors()
+    loop.run_until_complete(run())
+    assert descriptors() == before
+    loop.close()
+
+
+def test_the_verdict_knows_how_often_it_asks() -> None:
+    """A rule counts how much waiting makes one wake-up in a hundred late."""
+    assert WAKE_UP_PERIOD_NS == PERIOD_NS
 
 
 def test_a_watch_that_ends_at_once_knows_nothing() -> None:

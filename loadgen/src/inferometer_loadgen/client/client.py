@@ -46,12 +46,15 @@ class OwnProcess:
     def begin(self) -> None:
         """See Client."""
         self._watch.begin()
-        if self._wake_ups is not None:
-            self._wake_ups.end()
-        if self._wake_ups is not None:
-            self._wake_ups.end()
+        self.close()
         self._wake_ups = WakeUps() if self._wakes else None
         self._begin = time.process_time()
+
+    def close(self) -> None:
+        """Wake no more; facts that were not told by now are lost."""
+        if self._wake_ups is not None:
+            self._wake_ups.end()
+            self._wake_ups = None
 
     def second(self) -> None:
         """See Client."""

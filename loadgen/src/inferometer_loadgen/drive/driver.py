@@ -8,10 +8,11 @@ one server's from the moment it is due, so that they share queries evenly whatev
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from itertools import cycle
 
 from inferometer_api.result import WorkerShare
-from inferometer_loadgen.client.client import Client, OwnProcess
+from inferometer_loadgen.client.client import OwnProcess
 from inferometer_loadgen.drive.contract import OpenConnection, Progress, Queries, Site
 from inferometer_loadgen.drive.room import Room
 from inferometer_loadgen.drive.timers import Seconds, Timers
@@ -143,6 +144,7 @@ class Driver(ABC):
 
     async def close(self) -> None:
         """Close every connection."""
+        self.client.close()
         await self._room.close()
 
     def end(self, why: End) -> None:
@@ -160,8 +162,8 @@ class Driver(ABC):
         """What came of the queries so far."""
         return self._recorder
 
-    @property
-    def client(self) -> Client:
+    @cached_property
+    def client(self) -> OwnProcess:
         """This process."""
         return OwnProcess(wakes=not self.open_loop)  # which has its dispatch lag
 
@@ -276,8 +278,6 @@ class Driver(ABC):
     def _check_anew(self) -> None:
         """Check the first replies again: the window's own, after those of the warm-up."""
         self._sends, self._next_kept = 0, 1
-
-    # -- time ------------------------------------------------------------------------------------
 
     def _check_deadlines(self) -> None:
         """Fail what is past its deadline, and come back when the oldest that is left will be."""
