@@ -1,11 +1,15 @@
 """Is TLS spoken, what cannot be trusted refused, and are headers of one's own sent?"""
 
+import json
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typing_extensions import override
 
 from inferometer_api.plan import LoadPlan
 from support.load_runs import LoadRun, a_plan, measure
@@ -67,6 +71,49 @@ def test_a_server_with_tls_is_measured(protocol: str, tmp_path: Path) -> None:
     assert {(each["authorization"], each["x-team"]) for each in asked} == {
         (f"Bearer {SECRET}", "a b")
     }
+    assert SECRET not in told(run)
+
+
+class _Echo(BaseHTTPRequestHandler):
+    """Is ready, and refuses every inference with the caller's own header in its words."""
+
+    def do_GET(self) -> None:
+        """Describe a model of one input."""
+        tensor = {"name": "x", "datatype": "FP32", "shape": [-1, 4]}
+        self._answer(200, {"name": "m", "inputs": [tensor], "outputs": [tensor]})
+
+    def do_POST(self) -> None:
+        """Refuse."""
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self._answer(401, {"error": f"no such user: {self.headers['Authorization']}"})
+
+    def _answer(self, status: int, document: object) -> None:
+        body = json.dumps(document).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    @override
+    def log_message(self, *_: Any) -> None:
+        """Tell nobody."""
+
+
+def test_a_refusal_that_quotes_our_headers_keeps_their_secret(tmp_path: Path) -> None:
+    """A server's words are told, but for the values of headers in them."""
+    headers = tmp_path / "headers.txt"
+    headers.write_text(f"Authorization: Bearer {SECRET}\n")
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Echo) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            plan = a_plan(f"http://127.0.0.1:{server.server_port}", CLOSED)
+            run = measure(plan.model_copy(update={"headers_file": str(headers)}))
+        finally:
+            server.shutdown()
+            thread.join()
+    assert (run.exit_code, run.outcome.reason) == (2, "RequestRefused")
+    assert "no such user: ***" in run.outcome.message
     assert SECRET not in told(run)
 
 

@@ -1,11 +1,22 @@
 """Which headers of one's own are sent, and which are refused without telling their values?"""
 
+import json
 from pathlib import Path
+from typing import Any, Literal
 
 import pytest
+from tritonclient.grpc.service_pb2 import (  # type: ignore[import-untyped]  # has no types
+    ModelInferResponse,
+)
 
+from inferometer_api.result import Tensor
 from inferometer_loadgen.requests.inputs import InputRefusedError
+from inferometer_loadgen.requests.replies import Expectation
 from inferometer_loadgen.server.headers import read_headers
+from inferometer_loadgen.server.servers import endpoints_of
+from inferometer_loadgen.wire import Reply
+from inferometer_loadgen.wire.sentences import bounded, conceal
+from support.load_runs import a_plan
 
 SECRET = "s3cr3t"  # noqa: S105 - no secret of anybody's
 
@@ -67,3 +78,30 @@ def test_headers_that_are_not_there_are_told(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"\xff\xfe")
     with pytest.raises(InputRefusedError, match="cannot be read as text"):
         read_headers(tmp_path / "x")
+
+
+def test_a_secret_that_a_server_sends_back_is_in_no_message(tmp_path: Path) -> None:
+    """Whatever a refusal quotes, the values of headers are replaced before it is made shorter."""
+    file = tmp_path / "headers"
+    file.write_text("Authorization: Bearer 7f-q9Zx\nX-Key: k-5521\nX-Day: mon\n")
+    plan = a_plan("http://127.0.0.1:1", {"singleStream": {}})
+    endpoints_of(plan.model_copy(update={"headers_file": str(file)}))
+    quoted = bounded("HTTP status 401: Authorization: Bearer 7f-q9Zx, or 7f-q9Zx; k-5521 on mon")
+    assert quoted == "HTTP status 401: Authorization: ***, or ***; *** on mon"
+    for before in range(480, 500):
+        assert "7f" not in bounded("x" * before + " Bearer 7f-q9Zx " + "y" * 600)
+
+
+@pytest.mark.parametrize("protocol", ["HTTP", "GRPC"])
+def test_expected_replies_name_no_secret(protocol: Literal["HTTP", "GRPC"]) -> None:
+    """What is wrong with a reply is told in a server's words, too."""
+    conceal(["n0b0dys"])
+    document = {"outputs": [{"name": "n0b0dys", "datatype": "FP32", "shape": [1], "data": [1]}]}
+    message: Any = ModelInferResponse()
+    message.outputs.add(name="n0b0dys", datatype="FP32", shape=[1])
+    body = json.dumps(document).encode() if protocol == "HTTP" else message.SerializeToString()
+    promised = [Tensor(name="y", datatype="FP32", shape=[1])]
+    fault = Expectation(protocol, promised, 1).fault(Reply(body, None))
+    assert fault is not None
+    assert "***" in fault
+    assert "n0b0dys" not in fault

@@ -22,6 +22,7 @@ from inferometer_loadgen.requests.inputs import DTYPES, InputRefusedError
 from inferometer_loadgen.server.control_clients import control_client
 from inferometer_loadgen.server.headers import Headers
 from inferometer_loadgen.server.tls_handshake import ClosedBehindError, knock
+from inferometer_loadgen.wire.sentences import concealed
 from inferometer_loadgen.wire.tls import Tls, refused_client
 
 FACT_PREFIX = "inferometer."
@@ -276,4 +277,4 @@ def _said(fault: BaseException) -> str:
     words = fault.message() if isinstance(fault, InferenceServerException) else str(fault)
     if "Failed parsing HTTP/2" in (words or ""):
         return "it does not answer in gRPC; is this its HTTP port (http://)?"
-    return (words or type(fault).__name__).strip().rstrip(".")
+    return concealed(words or type(fault).__name__).strip().rstrip(".")
