@@ -142,6 +142,19 @@ def test_times_of_all_workers_are_those_of_one_clock() -> None:
     assert [each.node for each in driving.workers] == ["node-0", "node-1"]
 
 
+def test_what_is_overdue_at_all_workers_adds_up() -> None:
+    """A probe of a fleet is decided by what all its workers have not answered in time."""
+
+    def act(driving: FleetDriving, _: PlayedFleet, begin: int) -> None:
+        driving.hear(0, told("window", begin, window_ns=begin, overdue=3))
+        driving.hear(1, told("window", begin, window_ns=begin, overdue=4))
+        assert driving.overdue(1) == 7
+        driving.hear(0, told("ended", begin, window_ns=begin, overdue=5, end=End.DECIDED))
+        driving.hear(1, told("ended", begin, window_ns=begin, overdue=4, end=End.DECIDED))
+
+    assert driven(act).overdue(1) == 9
+
+
 def gained(count: int) -> Gained:
     """Return what so many queries come to."""
     return Gained(histograms={"latency": Counted([5], [count], 5 * count, 5, 5)})
