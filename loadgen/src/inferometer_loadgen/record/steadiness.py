@@ -4,9 +4,9 @@ import math
 from collections.abc import Sequence
 
 from inferometer_loadgen.record.windows import STEADY_WINDOWS, Tally
-from inferometer_loadgen.schedule.steps import SECOND_NS
 
 STEADY_WITHIN = 0.1
+_SECOND_NS = 1_000_000_000
 _BY_CHANCE = 3.0
 """Standard deviations by which two numbers of random arrivals differ by chance alone."""
 
@@ -37,7 +37,7 @@ def _are_those_of(clients: int, answers: Sequence[int], medians: Sequence[int]) 
     """Tell whether latencies are alike and each second has the answers that they make, but one."""
     if not medians or not _alike(medians):
         return False
-    expected = clients * SECOND_NS / max(1, *medians)
+    expected = clients * _SECOND_NS / max(1, *medians)
     return all(abs(each - expected) <= clients for each in answers)
 
 
