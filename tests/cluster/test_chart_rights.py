@@ -97,6 +97,8 @@ def test_used_rights_are_the_granted_ones(cluster: Cluster) -> None:
             "--patch", '{"spec": {"cancel": true}}',
         )  # fmt: skip
         wait_for(cluster, namespace, "stopped", "Finished")
+        make_run(cluster, namespace, "fleet", load={"workers": 2})
+        wait_for(cluster, namespace, "fleet", "Finished")
         make_run(cluster, namespace, "short-lived", retention={"ttlSecondsAfterFinished": 0})
         cluster.kubectl(
             "wait", "bmr/short-lived", "--namespace", namespace, "--for=delete", "--timeout=120s"
