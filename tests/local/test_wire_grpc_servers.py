@@ -14,6 +14,7 @@ from tritonclient.grpc.service_pb2 import (  # type: ignore[import-untyped]  # s
 
 from inferometer_loadgen.wire.connection import open_connection
 from inferometer_loadgen.wire.contract import ConnectionFailedError, Failure, FailureKind, Target
+from support.wire_bytes import ACK, PING, frame, settings
 from support.wire_client import Answer, connected, run, until
 
 REFUSED = Failure(FailureKind.STATUS, "The server reset the stream: REFUSED_STREAM.")
@@ -272,3 +273,23 @@ def test_a_closed_port_is_refused_in_a_sentence() -> None:
 
     with pytest.raises(ConnectionFailedError, match=r"to 127\.0\.0\.1:\d+ could not be opened: .*"):
         run(main())
+
+
+def test_a_ping_is_answered_though_no_request_follows() -> None:
+    """Its answer waits for the next request to leave with, but not for long."""
+
+    async def answered() -> None:
+        got: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(settings() + frame(PING, 0, 0, b"12345678"))
+            got.set_result(await reader.readuntil(b"12345678"))
+            await reader.read()
+            writer.close()
+
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        target = Target("GRPC", "127.0.0.1", server.sockets[0].getsockname()[1], "m")
+        async with server, connected(target):
+            assert (await asyncio.wait_for(got, 10)).endswith(frame(PING, ACK, 0, b"12345678"))
+
+    run(answered())

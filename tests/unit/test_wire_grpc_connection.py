@@ -86,6 +86,23 @@ def test_pings_are_answered_with_the_next_write() -> None:
     ]
 
 
+def test_only_the_answer_to_a_ping_can_wait_for_the_next_request() -> None:
+    """Nothing else may, nor may it on a connection that the server wants to close."""
+    peer = Peer()
+    peer.written()
+    assert not peer.engine.can_wait
+    peer.receive(frame(PING, 0, 0, b"12345678"))
+    assert peer.engine.can_wait
+    peer.receive(frame(SETTINGS, 0, 0, b""))
+    assert not peer.engine.can_wait
+    peer.written()
+    peer.receive(frame(SETTINGS, 0, 0, b""))
+    assert not peer.engine.can_wait
+    peer.written()
+    peer.receive(goaway(2**31 - 1) + frame(PING, 0, 0, b"draining"))
+    assert not peer.engine.can_wait
+
+
 def test_a_cancelled_request_is_reset_and_never_answered() -> None:
     """Its late reply is passed over; others go on; nobody is found twice."""
     peer = Peer()

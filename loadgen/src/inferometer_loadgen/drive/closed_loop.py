@@ -7,9 +7,9 @@ from typing_extensions import override
 
 from inferometer_loadgen.drive.contract import Progress, Queries, Site
 from inferometer_loadgen.drive.driver import NEVER, Driver
-from inferometer_loadgen.record.recorder import Recorder
+from inferometer_loadgen.record.recorder import BLOCK, Recorder
 from inferometer_loadgen.schedule.steps import Closed, End, StepPlan
-from inferometer_loadgen.wire import Failure
+from inferometer_loadgen.wire import Failure, Reply
 
 
 class ClosedLoop(Driver):
@@ -39,8 +39,8 @@ class ClosedLoop(Driver):
         self._is_asked_to_open = False
         self._why: End | None = None
         """Why the window is over, once it is."""
-        self._as_before_ns = 0
-        """Until then there is nothing but to send the next query, whatever is answered."""
+        self._again_until_ns = 0
+        """Until then a query that is answered well is followed by the next on its connection."""
         self._duration_ns: int | None = None
 
     @property
@@ -61,9 +61,36 @@ class ClosedLoop(Driver):
 
     @override
     def end(self, why: End) -> None:
+        self._again_until_ns = 0
         if self.window_ns != NEVER and self._duration_ns is None:
             self._duration_ns = self._clock() - self.window_ns
         super().end(why)
+
+    @override
+    def _on_reply(self, token: int, failure: Failure | None, reply: Reply | None) -> None:
+        """Do the same with less: nearly every answer is followed by the next query at once."""
+        now, since = self._clock(), self._since[token]
+        connection = self._connections[self._carrier[token]]
+        if (
+            now >= self._again_until_ns
+            or since < self.window_ns
+            or failure is not None
+            or reply is not None
+            or connection.outstanding >= connection.capacity
+        ):
+            super()._on_reply(token, failure, reply)
+            return
+        self._measured += 1
+        self.last_reply_ns = now
+        self._add_latency(now - since)
+        if self._gathered() >= BLOCK:
+            self._recorder.flush()
+        self._sends = sends = self._sends + 1
+        keep = sends >= self._next_kept
+        if keep:
+            self._choose_next_kept()
+        self._since[token] = self._clock()
+        connection.send(next(self._requests[0]), token, keep)
 
     @override
     def _start(self, now: int) -> None:
@@ -75,9 +102,6 @@ class ClosedLoop(Driver):
 
     @override
     def _go_on(self, now: int) -> None:
-        if now < self._as_before_ns:
-            self._send()
-            return
         if self._why is not None:
             if not self.outstanding:
                 self.end(self._why)
@@ -136,15 +160,15 @@ class ClosedLoop(Driver):
         if self._total is not None:
             servers = self._servers
             self._left = [(self._total + servers - 1 - each) // servers for each in range(servers)]
-        else:
-            self._as_before_ns = now + self._step.min_duration_ns
+        elif self._servers == 1:
+            self._again_until_ns = now + self._step.min_duration_ns
         self._check_anew()
         self._seconds.begin(now)
         self._timers.later("maximum", self._step.max_duration_ns, self._on_maximum)
 
     def _close_window(self, now: int, why: End) -> None:
         self._duration_ns = now - self.window_ns
-        self._as_before_ns = 0
+        self._again_until_ns = 0
         self._why = why
         self._tell_window_over()
         if not self.outstanding:

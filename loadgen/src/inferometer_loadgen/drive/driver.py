@@ -222,10 +222,14 @@ class Driver(ABC):
             self._sends = sends = self._sends + 1
             keep = sends >= self._next_kept
             if keep:
-                self._next_kept = sends + (1 if sends < FIRST else next(self._gaps))
+                self._choose_next_kept()
             connection.send(next(self._requests[server]), token, keep)
             return True
         return False
+
+    def _choose_next_kept(self) -> None:
+        """Choose the query after this one whose reply is looked at."""
+        self._next_kept = self._sends + (1 if self._sends < FIRST else next(self._gaps))
 
     def _on_reply(self, token: int, failure: Failure | None, reply: Reply | None) -> None:
         if self._is_over:

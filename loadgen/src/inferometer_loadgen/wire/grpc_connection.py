@@ -23,6 +23,8 @@ from inferometer_loadgen.wire.grpc_engine import Event, GrpcEngine
 from inferometer_loadgen.wire.http1_connection import authority
 from inferometer_loadgen.wire.sentences import reason_of
 
+_LATEST_SECONDS = 0.01
+"""After which the answer to a PING leaves alone: grpc-go sends one with nearly every reply."""
 _METHOD = b"/inference.GRPCInferenceService/ModelInfer"
 
 
@@ -79,18 +81,15 @@ class _Session(asyncio.Protocol):
         self.ready: asyncio.Future[None] = loop.create_future()
         self.gone: asyncio.Future[None] = loop.create_future()
         self._tell = on_event
+        self.is_reading = False
+        """While it is, what is to be written is flushed in the end."""
+        self._flushes_soon = False
         self._transport: asyncio.Transport | None = None
-        self._reading = False
-
-    def send(self, prepared: Prepared, token: int, keep: bool) -> None:  # noqa: FBT001 - by position on the hot path
-        self.engine.send(prepared, token, keep)
-        if not self._reading:
-            self._flush()
 
     def cancel(self, token: int) -> bool:
         found = self.engine.cancel(token)
-        if found and not self._reading:
-            self._flush()
+        if found and not self.is_reading:
+            self.flush()
         return found
 
     async def close(self) -> None:
@@ -102,14 +101,17 @@ class _Session(asyncio.Protocol):
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
-        self._flush()
+        self.flush()
 
     @override
     def data_received(self, data: bytes) -> None:
-        self._reading = True
+        self.is_reading = True
         self.engine.receive(data)
-        self._reading = False
-        self._flush()
+        self.is_reading = False
+        if self.engine.can_wait:
+            self._flush_soon()
+        else:
+            self.flush()
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
@@ -120,7 +122,8 @@ class _Session(asyncio.Protocol):
         self.engine.lost(reason)
         self.gone.set_result(None)
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Write what the engine has to say."""
         engine, transport = self.engine, self._transport
         out = engine.out
         if transport is None:
@@ -135,6 +138,16 @@ class _Session(asyncio.Protocol):
         engine.out = []
         if engine.finished:
             transport.close()
+
+    def _flush_soon(self) -> None:
+        """Let the next request take along what may wait: a write of its own costs as much."""
+        if not self._flushes_soon:
+            self._flushes_soon = True
+            asyncio.get_running_loop().call_later(_LATEST_SECONDS, self._flush_now)
+
+    def _flush_now(self) -> None:
+        self._flushes_soon = False
+        self.flush()
 
     def _on_event(self, event: Event) -> None:
         if event is Event.LIMITS and not self.ready.done():
@@ -177,8 +190,13 @@ class GrpcConnection:
 
     def send(self, prepared: Prepared, token: int, keep_reply: bool = False) -> None:  # noqa: FBT001, FBT002 - as in the contract
         """Send one request; only while ``outstanding < capacity``."""
+        session = self._session
+        if session is None:
+            raise RuntimeError("A request was sent on a connection without room for it.")
         self.outstanding += 1
-        cast("_Session", self._session).send(prepared, token, keep_reply)
+        session.engine.send(prepared, token, keep_reply)
+        if not session.is_reading:
+            session.flush()
 
     def cancel(self, token: int) -> None:
         """Forget the request and reset its stream."""

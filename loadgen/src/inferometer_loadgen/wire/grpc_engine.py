@@ -8,7 +8,7 @@ from collections.abc import Callable
 from enum import Enum
 
 from inferometer_loadgen.wire import frames
-from inferometer_loadgen.wire.contract import Failure, FailureKind, OnReply, Prepared
+from inferometer_loadgen.wire.contract import Failure, FailureKind, OnReply, Prepared, Reply
 from inferometer_loadgen.wire.frame_reader import LARGEST_DATA_BYTES, FrameReader
 from inferometer_loadgen.wire.frames import ErrorCode, Http2Error
 from inferometer_loadgen.wire.grpc_replies import (
@@ -28,6 +28,7 @@ _JOINED_BYTES = 32_768
 _LEARNS_EVERY = 16
 """Replies that are not the usual one until another is learned: some are never alike."""
 _UNLIMITED = (1 << 32) - 1
+_PING_ACK_START = frames.ping_ack(bytes(8))[:5]
 _OPENING_WORDS = (
     frames.PREFACE,
     frames.settings(
@@ -103,6 +104,12 @@ class GrpcEngine:
         """Whether the transport has nothing more to carry."""
         return self.broken is not None or (self.retired and not self._streams)
 
+    @property
+    def can_wait(self) -> bool:
+        """Whether there is only a PING's answer to write, which may leave with the next request."""
+        out = self.out
+        return len(out) == 1 and not self.retired and out[0][:5] == _PING_ACK_START
+
     def send(self, prepared: Prepared, token: int, keep: bool) -> None:  # noqa: FBT001 - by position on the hot path
         """Open a stream with its request; what flow control forbids now waits."""
         stream_id = self._next_id
@@ -116,7 +123,7 @@ class GrpcEngine:
         windows = self._windows
         if size <= self._whole_limit and size <= windows.connection_window:
             windows.connection_window -= size
-            self.out.append(b"".join((start, name, block, data_start, name, message)))
+            self.out += (start, name, block, data_start, name, message)
         else:
             self.out.append(start + name + block)
             windows.add(stream_id, message)
@@ -178,17 +185,22 @@ class GrpcEngine:
 
     def on_usual(self, data: bytes, position: int) -> int:
         """Answer whole replies that are known by their bytes."""
-        usual = self._usual
+        usual, streams, waiting = self._usual, self._streams, self._windows.waiting
         while usual is not None and (stream_id := usual.stream_at(data, position)):
-            stream = self._streams.get(stream_id)
-            if stream is None or stream.opened or self._windows.waiting:
+            stream = streams.get(stream_id)
+            if stream is None or stream.opened or waiting:
                 break
-            del self._streams[stream_id]
+            del streams[stream_id]
             self.answered = True
-            start, end = position + usual.message_at, position + usual.end_at
-            self.on_taken(usual.message_bytes)
+            self._consumed += usual.taken
+            reply = (
+                Reply(data[position + usual.message_at : position + usual.message_end], None)
+                if stream.keep
+                else None
+            )
             position += usual.size
-            self._on_reply(stream.token, None, stream.whole(data, start, end))
+            self._on_reply(stream.token, None, reply)
+        self.on_taken(0)
         return position
 
     def on_taken(self, size: int) -> None:
@@ -214,7 +226,7 @@ class GrpcEngine:
         else:
             opening = read_opening(block)
             if opening is GOOD_OPENING:
-                stream.opened = True
+                stream.open()
             elif opening.failure is not None:
                 self._refuse(stream_id, stream, opening.failure)
 
@@ -333,8 +345,9 @@ class GrpcEngine:
 
     def _fail_all(self, failure: Failure) -> None:
         self._windows.waiting.clear()
-        streams, self._streams = self._streams, {}
-        for stream in streams.values():
+        streams = list(self._streams.values())
+        self._streams.clear()
+        for stream in streams:
             self._on_reply(stream.token, failure, None)
 
     def _check_known(self, stream_id: int) -> None:

@@ -14,18 +14,24 @@ _TOO_LONG = Failure(
 class ReplyStream:
     """One outstanding request and what has come of its reply.
 
-    ``opened`` is true once the reply's headers have come, ``left`` the bytes of the message that
-    are still to come: -1 before its length is known.
+    ``keep`` tells whether its message is to be kept. ``opened`` is true once the reply's headers
+    have come, ``left`` the bytes of the message that are still to come: -1 before its length is
+    known.
     """
 
-    __slots__ = ("_parts", "_prefix", "left", "opened", "token")
+    __slots__ = ("_parts", "_prefix", "keep", "left", "opened", "token")
 
     def __init__(self, token: int, keep: bool) -> None:  # noqa: FBT001 - by position: made once per request
         self.token = token
+        self.keep = keep
         self.opened = False
         self.left = -1
+
+    def open(self) -> None:
+        """Take in that the reply's headers came, and that they were good."""
+        self.opened = True
         self._prefix = b""
-        self._parts: list[bytes] | None = [] if keep else None
+        self._parts: list[bytes] = []
 
     def take(self, data: bytes, start: int, end: int) -> Failure | None:
         """Take a part of the body, in whatever pieces it comes."""
@@ -45,13 +51,9 @@ class ReplyStream:
         if left < 0:
             return _TOO_LONG
         self.left = left
-        if self._parts is not None:
+        if self.keep:
             self._parts.append(data[start:end])
         return None
-
-    def whole(self, data: bytes, start: int, end: int) -> Reply | None:
-        """Take a whole message, of which nothing came before, as the reply if it was to be kept."""
-        return None if self._parts is None else Reply(data[start:end], None)
 
     def missing(self) -> Failure | None:
         """Say what the message lacks, of a reply that ends here with a good status."""
@@ -62,4 +64,4 @@ class ReplyStream:
 
     def reply(self) -> Reply | None:
         """Join the message, if it was to be kept."""
-        return None if self._parts is None else Reply(b"".join(self._parts), None)
+        return Reply(b"".join(self._parts), None) if self.keep else None

@@ -19,42 +19,33 @@ _END = frames.FLAG_END_HEADERS | frames.FLAG_END_STREAM
 
 @dataclass(frozen=True, slots=True)
 class UsualReply:
-    """A good reply's bytes between the three places where its stream stands.
-
-    ``start`` begins the headers' frame; ``middle``, behind the stream, is the header block and the
-    beginning of the message's frame; ``prefix`` begins the message; ``end`` begins the trailers'
-    frame and ``trailers`` is its block. All but ``start`` stand at the offsets given.
-    """
+    """A good reply's bytes around its message and the three places where its stream stands."""
 
     start: bytes
-    middle: bytes
-    prefix: bytes
-    end: bytes
-    trailers: bytes
-    prefix_at: int
-    end_at: int
-    trailers_at: int
+    """The beginning of the headers' frame."""
+    known: tuple[bytes, bytes, bytes, bytes, bytes]
+    """``start``; the header block and the beginning of the message's frame; the message's prefix;
+    the beginning of the trailers' frame; their block."""
+    parts: Struct
+    """Reads the five and the stream at its three places, in the order of the reply."""
+    size: int
     message_at: int
     """Where the message itself begins, behind its prefix."""
-    message_bytes: int
-    """Of the message's frame: what it takes of the windows."""
-    size: int
-    streams: Struct
-    """Reads the stream at its three places."""
+    message_end: int
+    taken: int
+    """What the message's frame takes of the windows, in bytes."""
 
     def stream_at(self, data: bytes, position: int) -> int:
         """Return the stream of the usual reply that stands here whole; 0 where there is none."""
-        if (
-            len(data) - position < self.size
-            or not data.startswith(self.middle, position + _HEADER)
-            or not data.startswith(self.prefix, position + self.prefix_at)
-            or not data.startswith(self.end, position + self.end_at)
-            or not data.startswith(self.trailers, position + self.trailers_at)
-            or not data.startswith(self.start, position)
-        ):
+        if len(data) - position < self.size:
             return 0
-        first, second, third = self.streams.unpack_from(data, position)
-        return first if first == second == third else 0
+        start, stream, middle, second, prefix, end, third, trailers = self.parts.unpack_from(
+            data, position
+        )
+        if (start, middle, prefix, end, trailers) != self.known or not stream == second == third:
+            return 0
+        found: int = stream
+        return found
 
 
 def usual_reply(data: bytes, position: int) -> UsualReply | None:
@@ -82,21 +73,21 @@ def usual_reply(data: bytes, position: int) -> UsualReply | None:
         return None
     if length < 0 or not data.startswith(prefix, message_at):
         return None
+    middle = data[position + _HEADER : block_end + 5]
     usual = UsualReply(
         start=data[position : position + 5],
-        middle=data[position + _HEADER : block_end + 5],
-        prefix=prefix,
-        end=data[message_end : message_end + 5],
-        trailers=data[trailers_at:end],
-        prefix_at=message_at - position,
-        end_at=message_end - position,
-        trailers_at=trailers_at - position,
-        message_at=message_at + _PREFIX_BYTES - position,
-        message_bytes=message_end - message_at,
-        size=end - position,
-        streams=Struct(
-            f">5xI{block_end + 5 - position - _HEADER}xI{message_end + 5 - message_at}xI"
+        known=(
+            data[position : position + 5],
+            middle,
+            prefix,
+            data[message_end : message_end + 5],
+            data[trailers_at:end],
         ),
+        parts=Struct(f">5sI{len(middle)}sI5s{length}x5sI{end - trailers_at}s"),
+        size=end - position,
+        message_at=message_at + _PREFIX_BYTES - position,
+        message_end=message_end - position,
+        taken=message_end - message_at,
     )
     return usual if usual.stream_at(data, position) else None
 

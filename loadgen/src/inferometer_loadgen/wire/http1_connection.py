@@ -1,6 +1,7 @@
 """How does one HTTP/1.1 connection carry one request after another?"""
 
 import asyncio
+from collections.abc import Callable, Iterable
 from typing import cast
 from urllib.parse import quote
 
@@ -96,6 +97,8 @@ class Http1Connection(asyncio.Protocol):
         self._usual_bytes = 0
         self._answered = False
         self._transport: asyncio.Transport | None = None
+        self._write: Callable[[bytes], None] = _not_connected
+        self._write_lines: Callable[[Iterable[bytes]], None] = _not_connected
         self._gone = asyncio.get_running_loop().create_future()
         self._dialer = Dialer(target, self._connect, self._came_back, connect_timeout_seconds)
 
@@ -110,16 +113,15 @@ class Http1Connection(asyncio.Protocol):
 
     def send(self, prepared: Prepared, token: int, keep_reply: bool = False) -> None:  # noqa: FBT001, FBT002 - as in the contract
         """Send one request; only while ``outstanding < capacity``."""
-        transport = cast("asyncio.Transport", self._transport)
         self.outstanding = 1
         self._token = token
         self._keep = keep_reply
         self._begun = False
         pieces = prepared.pieces
         if len(pieces) == 1:
-            transport.write(pieces[0])
+            self._write(pieces[0])
         else:
-            transport.writelines(pieces)
+            self._write_lines(pieces)
 
     def cancel(self, token: int) -> None:
         """Forget the request, and close its connection: its reply could come at any time."""
@@ -137,7 +139,8 @@ class Http1Connection(asyncio.Protocol):
 
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)
+        self._transport = opened = cast("asyncio.Transport", transport)
+        self._write, self._write_lines = opened.write, opened.writelines
         self._answered = False
         self._usual_bytes = 0
         self._gone = asyncio.get_running_loop().create_future()
@@ -164,6 +167,7 @@ class Http1Connection(asyncio.Protocol):
     @override
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
+        self._write = self._write_lines = _not_connected
         self.capacity = 0
         self._gone.set_result(None)
         self._cut_off(exc)
@@ -212,3 +216,7 @@ class Http1Connection(asyncio.Protocol):
         self.reconnects += 1
         self.capacity = 1
         self._on_capacity(self)
+
+
+def _not_connected(_: object) -> None:
+    raise RuntimeError("A request was sent on a connection without room for it.")
