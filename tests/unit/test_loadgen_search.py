@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from random import Random
 
 import numpy as np
 import pytest
@@ -68,6 +69,34 @@ def test_a_steep_server_is_resolved_and_a_flat_one_cannot_be_told_apart() -> Non
     assert (steep.stopped, flat.stopped) == ("Resolved", "Indistinguishable")
     assert (steep.high_qps or 0) <= 1.01 * (steep.low_qps or 0)
     assert (flat.high_qps or 0) > 1.01 * (flat.low_qps or 0)
+
+
+@given(st.randoms(use_true_random=False), st.sampled_from([1, 20, 1000]))
+def test_whatever_probes_find_the_search_comes_to_its_end(random: Random, queries: int) -> None:
+    """Few queries, none, all beyond the bound, failures: each has an answer, and a last one."""
+    goal = goal_of(random.choice([50.0, 90.0, 99.0]), 10_000_000, queries, 2.0)
+    found = Found(alone=Seen(goal.query_limit, 0), closed_loop_qps=random.uniform(5, 500))
+    while not isinstance(ask := next_ask(goal, found), str):
+        assert isinstance(ask, Try)
+        if len(found.probes) == 60:  # a server that keeps every rate is only left by the time
+            break
+        seen = Seen(random.randint(0, goal.query_limit) if random.random() < 0.2 else queries, 0)
+        beyond = round(seen.queries * random.random() ** random.choice([1, 5, 100]))
+        seen = replace(seen, overshoots=beyond, failed=beyond * random.choice([0, 0, 0, 1]))
+        decided = decision(goal.percentile, goal.query_limit, seen) or "Unfinished"
+        tried = Tried(ask, seen, decided, f"probe {len(found.probes) + 1}", 0)
+        found = replace(found, probes=(*found.probes, tried))
+        assert (peak_of(goal, found, "OutOfTime").qps or 1) > 0
+    if isinstance(ask, str):
+        assert (peak_of(goal, found, ask).qps or 1) > 0
+
+
+def test_shares_without_any_order_still_have_an_estimate() -> None:
+    """The fit may give all the weight to one rate: nothing is divided by 0 then."""
+    overshoots = (132, 13, 9, 396, 0, 64, 0, 0, 370, 210, 1000)
+    rates = (22, 23, 27, 34, 47, 69, 109, 187, 345, 690, 1379)
+    at = crossing(tuple(map(Counted, rates, [1000] * 11, overshoots)), 0.5)
+    assert at is None or at.qps > 0
 
 
 def test_overshoots_in_single_bursts_bound_no_peak() -> None:

@@ -88,19 +88,19 @@ def test_pings_are_answered_with_the_next_write() -> None:
 
 def test_only_the_answer_to_a_ping_can_wait_for_the_next_request() -> None:
     """Nothing else may, nor may it on a connection that the server wants to close."""
-    peer = Peer()
-    peer.written()
-    assert not peer.engine.can_wait
-    peer.receive(frame(PING, 0, 0, b"12345678"))
-    assert peer.engine.can_wait
-    peer.receive(frame(SETTINGS, 0, 0, b""))
-    assert not peer.engine.can_wait
-    peer.written()
-    peer.receive(frame(SETTINGS, 0, 0, b""))
-    assert not peer.engine.can_wait
-    peer.written()
-    peer.receive(goaway(2**31 - 1) + frame(PING, 0, 0, b"draining"))
-    assert not peer.engine.can_wait
+
+    def can_wait(*received: bytes) -> bool:
+        peer = Peer()
+        peer.written()
+        peer.receive(b"".join(received))
+        return peer.engine.can_wait
+
+    ping = frame(PING, 0, 0, b"12345678")
+    assert can_wait(ping)
+    assert not can_wait()
+    assert not can_wait(frame(SETTINGS, 0, 0, b""))
+    assert not can_wait(ping, frame(SETTINGS, 0, 0, b""))
+    assert not can_wait(goaway(2**31 - 1), ping)
 
 
 def test_a_cancelled_request_is_reset_and_never_answered() -> None:

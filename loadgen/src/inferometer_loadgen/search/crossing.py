@@ -136,10 +136,10 @@ def _fitted(data: _Data, dispersion: float) -> _Fit:
         expected = data.expected(fit)
         weights = expected / dispersion
         own = float(weights.sum()) + _ALMOST_ZERO
-        both = float(weights @ rates)
-        squared = float(weights @ rates**2) + _ALMOST_ZERO
-        determinant = own * squared - both * both
-        variance = squared / determinant, -both / determinant, own / determinant
+        middle = float(weights @ rates) / own
+        # About its middle: a difference of products would be 0 where one rate has all the weight.
+        spread = float(weights @ (rates - middle) ** 2) + _ALMOST_ZERO
+        variance = 1 / own + middle**2 / spread, -middle / spread, 1 / spread
         leverage = weights * (variance[0] + rates * (2 * variance[1] + rates * variance[2]))
         left = data.overshoots / dispersion - weights + leverage / 2
         up, tilt = float(left.sum()), float(left @ rates)
