@@ -49,7 +49,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Future[
         ports = json.loads(server.wait_for("event=listening").stdout().partition("\n")[0])
         own: dict[str, dict[str, object]] = {
             "01-resnet50-cpu": {"spec.scenarios[throughput].batch.batchSizes": [1, 2]},
-            "05-overloaded": {"spec.validity.minQueries": 60},
+            "05-overloaded": {"spec.validity.minQueries": 160},
             "09-peak": PROBES,
             "12-profiles": PROFILES,
             "03-external-server": {
@@ -80,7 +80,7 @@ def test_an_example_runs_to_its_report(runs: dict[str, Future[Done]], name: str)
     """Each is measured without an error and leaves result and report, VALID or with reasons."""
     run = runs[name].result()
     assert run.result is not None, run.ended.stderr
-    assert run.outcome == ("Complete", "Measured")
+    assert run.outcome == ("Complete", "Measured"), run.ended.stderr
     assert run.kept == ["report.html", "result.json"]
     assert [len(scenario.steps) > 0 for scenario in run.result.scenarios]
     assert all(

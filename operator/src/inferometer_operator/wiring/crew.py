@@ -10,8 +10,8 @@ from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.wiring.roster import Roster
 from inferometer_operator.wiring.worker import Edges, Worker
 
-_TOLD_SECONDS = 60.0
-"""Within which all runs of a list are told, however many."""
+_TOLD_SECONDS = 10.0
+"""Within which nearly all runs of a list are told; who is not by then is looked at."""
 _RUNS_AT_ONCE = 50
 """A run with many scenarios takes some milliseconds to read, and the Lease is renewed meanwhile."""
 _log = structlog.get_logger()
