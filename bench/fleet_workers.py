@@ -15,9 +15,9 @@ import zmq
 from numpy.random import default_rng
 
 from inferometer_loadgen.fleet.clock import ClockName
-from inferometer_loadgen.fleet.gains import Gains
-from inferometer_loadgen.fleet.which_clock import own_clock
-from inferometer_loadgen.fleet.words import (
+from inferometer_loadgen.fleet.clock_identity import own_clock
+from inferometer_loadgen.fleet.deltas import Gains
+from inferometer_loadgen.fleet.messages import (
     ORDERS,
     WORDS,
     Close,

@@ -19,7 +19,7 @@ import pytest
 
 from inferometer_api.launch import POD_INDEX_VARIABLE, load_command
 from inferometer_api.plan import Listening, LoadPlan, PlannedFleet, Progress, Report
-from inferometer_loadgen.crew.hand import schedules_of
+from inferometer_loadgen.crew.crew import schedules_of
 from inferometer_loadgen.schedule.arrivals import Limits, MeasuredArrivals
 from inferometer_loadgen.schedule.steps import WHOLE, Steady
 from support.load_runs import LoadRun, a_plan, finished, measure, reports, started

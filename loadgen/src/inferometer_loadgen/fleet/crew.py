@@ -8,8 +8,7 @@ from inferometer_api.plan import LoadPlan
 from inferometer_loadgen.drive import Driving
 from inferometer_loadgen.fleet.driving import FleetDriving
 from inferometer_loadgen.fleet.fleet import Fleet
-from inferometer_loadgen.fleet.shown import ShownStep
-from inferometer_loadgen.fleet.words import (
+from inferometer_loadgen.fleet.messages import (
     FirstQuery,
     Making,
     Prepare,
@@ -18,6 +17,7 @@ from inferometer_loadgen.fleet.words import (
     SetUpDone,
     Word,
 )
+from inferometer_loadgen.fleet.web_figures import ShownStep
 from inferometer_loadgen.schedule.steps import Closed, Share, StepPlan
 from inferometer_loadgen.server.control import Described
 

@@ -8,13 +8,11 @@ from inferometer_api.result import WorkerShare
 from inferometer_loadgen.drive import Progress
 from inferometer_loadgen.drive.driver import NEVER
 from inferometer_loadgen.fleet.clock import ClockOffset
+from inferometer_loadgen.fleet.clock_identity import own_clock
+from inferometer_loadgen.fleet.deltas import MergedRecorder
 from inferometer_loadgen.fleet.exchange import measured_offsets
 from inferometer_loadgen.fleet.fleet import Fleet
-from inferometer_loadgen.fleet.gains import MergedRecorder
-from inferometer_loadgen.fleet.hands import HandsClient, RemoteHand
-from inferometer_loadgen.fleet.shown import ShownStep
-from inferometer_loadgen.fleet.which_clock import own_clock
-from inferometer_loadgen.fleet.words import (
+from inferometer_loadgen.fleet.messages import (
     Close,
     Closed,
     Connect,
@@ -27,6 +25,8 @@ from inferometer_loadgen.fleet.words import (
     Told,
     Word,
 )
+from inferometer_loadgen.fleet.web_figures import ShownStep
+from inferometer_loadgen.fleet.worker_state import HandsClient, RemoteHand
 from inferometer_loadgen.schedule.steps import SECOND_NS, End
 
 SILENT_AFTER_NS = 5 * SECOND_NS

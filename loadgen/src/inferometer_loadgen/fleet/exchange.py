@@ -12,7 +12,7 @@ from inferometer_loadgen.fleet.clock import (
     offset_of,
 )
 from inferometer_loadgen.fleet.fleet import Fleet
-from inferometer_loadgen.fleet.words import Stamp, Stamped, Word
+from inferometer_loadgen.fleet.messages import Stamp, Stamped, Word
 
 _MOST_AT_ONCE = 16
 """More than that and their answers would wait for each other."""

@@ -11,6 +11,7 @@ from typing import Protocol, TypeVar
 from inferometer_api.launch import worker_command
 from inferometer_api.plan import PlannedFleet
 from inferometer_loadgen.fleet.lines import LONGEST_BYTES
+from inferometer_loadgen.fleet.messages import ORDERS, WORDS, Hello, Order, Word
 from inferometer_loadgen.fleet.relay import (
     FROM_MASTER,
     TO_MASTER,
@@ -22,7 +23,6 @@ from inferometer_loadgen.fleet.relay import (
     ToMaster,
 )
 from inferometer_loadgen.fleet.round import Round, WorkerLostError
-from inferometer_loadgen.fleet.words import ORDERS, WORDS, Hello, Order, Word
 
 _GRACE_SECONDS = 1.0
 _EVERY_ADDRESS = "*"

@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import AsyncIterator
 
-from inferometer_loadgen.fleet.words import ORDERS, WORDS, Order, Word
+from inferometer_loadgen.fleet.messages import ORDERS, WORDS, Order, Word
 
 LONGEST_BYTES = 64 * 2**20
 """The longest line: a plan with its inputs' shapes, or all counters of a step."""

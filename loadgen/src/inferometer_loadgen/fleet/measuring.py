@@ -15,14 +15,11 @@ import uvloop
 from inferometer_api.plan import LoadPlan
 from inferometer_loadgen.client.node import node_name
 from inferometer_loadgen.client.pace import TimerPacer
-from inferometer_loadgen.crew.hand import Hand, hand_of
+from inferometer_loadgen.crew.crew import Hand, hand_of
 from inferometer_loadgen.drive import Driver
+from inferometer_loadgen.fleet.clock_identity import own_clock
 from inferometer_loadgen.fleet.lines import Lines
-from inferometer_loadgen.fleet.parent import end_with_parent
-from inferometer_loadgen.fleet.round import FAULTS, told_as
-from inferometer_loadgen.fleet.telling import Telling
-from inferometer_loadgen.fleet.which_clock import own_clock
-from inferometer_loadgen.fleet.words import (
+from inferometer_loadgen.fleet.messages import (
     Close,
     Closed,
     Connect,
@@ -41,6 +38,9 @@ from inferometer_loadgen.fleet.words import (
     Stamped,
     Start,
 )
+from inferometer_loadgen.fleet.parent import end_with_parent
+from inferometer_loadgen.fleet.round import FAULTS, told_as
+from inferometer_loadgen.fleet.telling import Telling
 from inferometer_loadgen.requests.pool import Inputs
 from inferometer_loadgen.schedule.steps import Share
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Generic, TypeVar
 
 from inferometer_loadgen.crew.trial import NoAnswerError, RequestRefusedError
-from inferometer_loadgen.fleet.words import Fault
+from inferometer_loadgen.fleet.messages import Fault
 from inferometer_loadgen.requests.inputs import InputRefusedError
 from inferometer_loadgen.server.control import ModelRefusedError, ServerNotReadyError
 from inferometer_loadgen.server.control_clients import RedirectedError

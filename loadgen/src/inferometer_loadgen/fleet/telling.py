@@ -8,8 +8,8 @@ from typing import Literal, Self
 
 from inferometer_loadgen.drive import Driving
 from inferometer_loadgen.drive.driver import NEVER
-from inferometer_loadgen.fleet.gains import Gains
-from inferometer_loadgen.fleet.words import Told, Word
+from inferometer_loadgen.fleet.deltas import Gains
+from inferometer_loadgen.fleet.messages import Told, Word
 from inferometer_loadgen.schedule.steps import End, StepPlan
 
 EVERY_SECONDS = 1.0

@@ -13,7 +13,7 @@ from inferometer_api.plan import Listening, LoadPlan, Measured, RepeatsMeasured,
 from inferometer_api.result import Outcome, OutcomeState, ScenarioResult
 from inferometer_api.scenario import Scenario
 from inferometer_loadgen.client.node import node_name
-from inferometer_loadgen.crew.hand import Crew, hand_of
+from inferometer_loadgen.crew.crew import Crew, hand_of
 from inferometer_loadgen.crew.trial import NoAnswerError, RequestRefusedError
 from inferometer_loadgen.drive import Driving
 from inferometer_loadgen.fleet.crew import FleetCrew

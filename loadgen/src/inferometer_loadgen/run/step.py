@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from inferometer_loadgen.crew.hand import Crew
+from inferometer_loadgen.crew.crew import Crew
 from inferometer_loadgen.drive import Driving
 from inferometer_loadgen.found.summary import Metered, Span, Used, summarize, unanswered
 from inferometer_loadgen.meter import Meter, StepMeter

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from inferometer_api.result import ClientFacts, WorkerShare
 from inferometer_loadgen.client.watch import worst
 from inferometer_loadgen.fleet.clock import ONE_CLOCK, ClockOffset
-from inferometer_loadgen.fleet.words import Told
+from inferometer_loadgen.fleet.messages import Told
 from inferometer_loadgen.schedule.steps import End
 
 

@@ -11,7 +11,7 @@ from dataclasses import fields
 import numpy as np
 from typing_extensions import override
 
-from inferometer_loadgen.fleet.words import Counted, Gained, SecondTold
+from inferometer_loadgen.fleet.messages import Counted, Gained, SecondTold
 from inferometer_loadgen.record.histogram import BUCKETS, Histogram, Integers, Sparse
 from inferometer_loadgen.record.recorder import Recorder, Tallied
 from inferometer_loadgen.record.windows import Tally, Windows
