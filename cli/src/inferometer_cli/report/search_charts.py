@@ -90,9 +90,9 @@ def search_chart(result: ScenarioResult) -> Chart | None:
         key="search",
         title="The search for the peak",
         caption=(
-            f"The {name} latency of each probe over its rate. Probes that are not whole ended as "
-            "soon as they were decided; the peak and its bracket rest on the whole ones, each of "
-            "its own seed."
+            f"The {name} latency of each probe over its rate, each of its own seed. Probes that "
+            "are not whole ended as soon as they were decided; the peak and its bracket rest on "
+            "the whole ones but the pilots, which only led to their rates."
         ),
         summary=peak_sentence(peak),
         x=linear_axis("Asked rate (queries/s)", [probe.asked_qps for probe in probes]),
