@@ -41,11 +41,11 @@ _PLACES = (
 )
 _SCRAPING = """\
 Load generators and servers live as long as their run, so scrape them often: every 5 s. A scrape
-takes the load generator 0.4 ms of the loop that measures. The newest 16 steps that have ended stay
-visible until their load generator ends, which does not wait for a last scrape. What a run has found
-is told by the operator until the run is deleted, so that a run shorter than the scrape interval is
-not lost. A scrape of 200 finished runs stops the operator's loop for 2 ms where each has 8
-scenarios, for 9 ms at the most of 32."""
+shares the loop that measures, so it is kept short: only what the step under way changes is written
+anew, and the newest 16 steps that have ended stay visible, until their load generator ends, which
+does not wait for a last scrape. What a run has found is told by the operator until the run is
+deleted, so that a run shorter than the scrape interval is not lost; of the newest 200 finished runs
+only, since a scrape holds up the operator's loop too."""
 _LABELS = {
     "run_namespace, run": "The BenchmarkRun, by `metadata`; `local` is the namespace of a run "
     "without a cluster. Empty at a server that no run has started. Not called `namespace` and "
