@@ -31,7 +31,7 @@ from support.judged_steps import (
     workers,
 )
 
-PAGE = Path(__file__).parents[2] / "docs/reference/verdict.md"
+PAGE = Path(__file__).parents[3] / "docs/reference/verdict.md"
 
 
 def test_a_step_without_fault_is_valid() -> None:

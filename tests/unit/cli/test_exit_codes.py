@@ -13,7 +13,7 @@ from inferometer_cli.exits import Exit
 from inferometer_cli.run_exit import exit_of
 from support.results import a_result, a_valid_result
 
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "exit-codes.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "exit-codes.md"
 
 
 def test_the_table_of_exit_codes_is_whole() -> None:

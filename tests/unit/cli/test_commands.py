@@ -121,7 +121,7 @@ def test_every_model_is_listed(inferometer: Command) -> None:
 
 def test_every_example_is_listed_with_what_it_shows(inferometer: Command) -> None:
     """`examples` has a line for each file, which ends with its first comment."""
-    folder = Path(__file__).parents[2] / "examples"
+    folder = Path(__file__).parents[3] / "examples"
     lines = inferometer("examples").stdout.splitlines()
     assert [line.split()[0] for line in lines] == sorted(
         path.stem for path in folder.glob("*.yaml")
@@ -131,7 +131,7 @@ def test_every_example_is_listed_with_what_it_shows(inferometer: Command) -> Non
 
 def test_an_example_is_printed_as_it_is(inferometer: Command) -> None:
     """`examples NAME` prints the file, byte for byte."""
-    path = Path(__file__).parents[2] / "examples" / "01-resnet50-cpu.yaml"
+    path = Path(__file__).parents[3] / "examples" / "01-resnet50-cpu.yaml"
     assert inferometer("examples", path.stem).stdout == path.read_text()
     assert inferometer("examples", path.name).stdout == path.read_text()
     unknown = inferometer("examples", "resnet")
