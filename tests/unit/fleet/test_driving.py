@@ -15,9 +15,7 @@ from inferometer_loadgen.fleet.clock import ClockName, ClockOffset
 from inferometer_loadgen.fleet.crew import participants
 from inferometer_loadgen.fleet.driving import FleetDriving
 from inferometer_loadgen.fleet.fleet import Fleet, Hearer
-from inferometer_loadgen.fleet.round import FAULTS, Round, WorkerLostError, fault_of, told_as
-from inferometer_loadgen.fleet.shown import ShownStep
-from inferometer_loadgen.fleet.words import (
+from inferometer_loadgen.fleet.messages import (
     Connected,
     Counted,
     Fault,
@@ -29,6 +27,8 @@ from inferometer_loadgen.fleet.words import (
     Start,
     Told,
 )
+from inferometer_loadgen.fleet.round import FAULTS, Round, WorkerLostError, fault_of, told_as
+from inferometer_loadgen.fleet.web_figures import ShownStep
 from inferometer_loadgen.requests.inputs import InputRefusedError
 from inferometer_loadgen.requests.trace import TraceRefusedError
 from inferometer_loadgen.schedule.steps import Closed, End, Open, Steady, StepPlan

@@ -11,11 +11,10 @@ from typing_extensions import override
 
 from inferometer_api.result import WorkerShare
 from inferometer_loadgen.fleet.clock import ClockName
+from inferometer_loadgen.fleet.clock_identity import own_clock
 from inferometer_loadgen.fleet.driving import FleetDriving
 from inferometer_loadgen.fleet.fleet import Fleet
-from inferometer_loadgen.fleet.shown import ShownStep
-from inferometer_loadgen.fleet.which_clock import own_clock
-from inferometer_loadgen.fleet.words import (
+from inferometer_loadgen.fleet.messages import (
     Connect,
     Connected,
     Gained,
@@ -28,6 +27,7 @@ from inferometer_loadgen.fleet.words import (
     Told,
     Word,
 )
+from inferometer_loadgen.fleet.web_figures import ShownStep
 from inferometer_loadgen.schedule.steps import End
 from inferometer_loadgen.verdict.breaches import Conditions, Measurement
 from inferometer_loadgen.verdict.breaches_of_fleet import worker_start

@@ -7,8 +7,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inferometer_loadgen.fleet.gains import Gains, MergedRecorder
-from inferometer_loadgen.fleet.words import WORDS, Gained, Told
+from inferometer_loadgen.fleet.deltas import Gains, MergedRecorder
+from inferometer_loadgen.fleet.messages import WORDS, Gained, Told
 from inferometer_loadgen.record.histogram import Histogram
 from inferometer_loadgen.record.recorder import Recorder, Tallied
 from inferometer_loadgen.schedule.steps import End

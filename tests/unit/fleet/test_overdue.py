@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from inferometer_loadgen.fleet.messages import Told, Word
 from inferometer_loadgen.fleet.telling import Telling
-from inferometer_loadgen.fleet.words import Told, Word
 from inferometer_loadgen.schedule.steps import End, Judged
 from support.drills import A_STEP, Drill
 from support.simulated import MILLISECOND, SECOND, Answer
