@@ -12,7 +12,7 @@ from tritonclient.grpc.service_pb2 import (  # type: ignore[import-untyped]  # h
 )
 
 from inferometer_api.result import Tensor
-from inferometer_loadgen.requests.replies import Expectation, data_dependent
+from inferometer_loadgen.requests.replies import Expectation, first_axes
 from inferometer_loadgen.wire import Reply
 
 Protocol = Literal["HTTP", "GRPC"]
@@ -133,7 +133,7 @@ def test_any_json_makes_a_fault_and_no_crash(document: Any) -> None:
     reply = Reply(json.dumps(document).encode(), None)
     promised = [*PROMISED, Tensor(name="more", datatype="FP32", shape=[1])]
     assert Expectation("HTTP", promised, 3).fault(reply)
-    assert data_dependent("HTTP", PROMISED, [reply]) <= {"scores"}
+    assert first_axes("HTTP", PROMISED, [reply]).keys() <= {"scores"}
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_json_of_wrong_types_is_a_fault(outputs: str) -> None:
     fault = Expectation("HTTP", PROMISED, 3).fault(reply)
     assert fault
     assert len(fault) < 500
-    assert data_dependent("HTTP", PROMISED, [reply]) == frozenset()
+    assert first_axes("HTTP", PROMISED, [reply]).get("scores", 3) == 3
 
 
 def test_outputs_without_their_data_are_a_fault() -> None:
@@ -195,17 +195,26 @@ def test_outputs_without_their_data_are_a_fault() -> None:
     assert in_fields(empty) == ""
 
 
-def test_a_first_axis_that_follows_the_data_is_no_batch() -> None:
-    """An output is free where its first axis is empty or differs among requests of one batch."""
+def test_a_first_axis_is_what_the_first_replies_have() -> None:
+    """It may be the batch or not; where it is empty or differs among them it may be any."""
     boxes = [Tensor(name="boxes", datatype="FP32", shape=[-1, 4])]
 
-    def seen(*firsts: int) -> frozenset[str]:
-        outputs = [{"boxes": ("FP32", [first, 4], 16 * first)} for first in firsts]
-        return data_dependent("HTTP", boxes, [a_reply("HTTP", each) for each in outputs])
+    def replies(*firsts: int) -> list[Reply]:
+        return [a_reply("HTTP", {"boxes": ("FP32", [first, 4], 16 * first)}) for first in firsts]
 
-    assert seen(2, 2, 2) == frozenset()
-    assert seen(2, 3, 2) == {"boxes"}
-    assert seen(0, 0) == {"boxes"}
-    free = Expectation("HTTP", boxes, 2, seen(0))
-    assert free.fault(a_reply("HTTP", {"boxes": ("FP32", [7, 4], 112)})) is None
-    assert free.fault(a_reply("HTTP", {"boxes": ("FP32", [7, 5], 140)})) is not None
+    def faults(trial: list[int], later: int) -> bool:
+        firsts = first_axes("HTTP", boxes, replies(*trial))
+        (reply,) = replies(later)
+        return Expectation("HTTP", boxes, 2, firsts).fault(reply) is not None
+
+    assert not faults([2, 2, 2], 2)
+    assert faults([2, 2, 2], 3)
+    assert not faults([100, 100, 100], 100)
+    assert faults([100, 100, 100], 99)
+    assert faults([100, 100, 100], 2)
+    assert not faults([2, 3, 2], 7)
+    assert not faults([0, 0], 7)
+    assert faults([], 7)
+    assert not faults([], 2)
+    wider = a_reply("HTTP", {"boxes": ("FP32", [7, 5], 140)})
+    assert Expectation("HTTP", boxes, 2, {"boxes": -1}).fault(wider) is not None

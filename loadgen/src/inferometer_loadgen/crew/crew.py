@@ -26,7 +26,7 @@ from inferometer_loadgen.record.recorder import Recorder
 from inferometer_loadgen.requests.encode import BINARY_EXTENSION, Encoder
 from inferometer_loadgen.requests.inputs import Source
 from inferometer_loadgen.requests.pool import Inputs, make_pool
-from inferometer_loadgen.requests.replies import Expectation, data_dependent
+from inferometer_loadgen.requests.replies import Expectation, first_axes
 from inferometer_loadgen.requests.trace import read_trace
 from inferometer_loadgen.schedule.arrivals import PhasedPoisson, Replay, Stream, arrivals
 from inferometer_loadgen.schedule.layout import layout, part_of
@@ -110,8 +110,8 @@ class Hand:
 
     def _check(self, plan: StepPlan, trial: Trial) -> Callable[[Reply], str | None]:
         protocol = self.load.protocol
-        free = data_dependent(protocol, self.outputs, trial.replies)
-        return Expectation(protocol, self.outputs, plan.batch_size, free).fault
+        firsts = first_axes(protocol, self.outputs, trial.replies)
+        return Expectation(protocol, self.outputs, plan.batch_size, firsts).fault
 
     def _driver(
         self,

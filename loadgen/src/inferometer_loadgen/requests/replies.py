@@ -1,8 +1,8 @@
 """Are a reply's outputs those that the model promises?"""
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from math import prod
 from random import Random
 from typing import Any, Literal
@@ -141,8 +141,8 @@ def _read_grpc(body: bytes) -> list[Output]:
 
 
 def _typed(output: Any) -> int:
-    field = _CONTENTS.get(output.datatype)
-    return 0 if field is None else len(getattr(output.contents, field))
+    contents = _CONTENTS.get(output.datatype)
+    return 0 if contents is None else len(getattr(output.contents, contents))
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +152,8 @@ class Expectation:
     protocol: Literal["HTTP", "GRPC"]
     promised: Sequence[Tensor]
     batch_size: int
-    free: frozenset[str] = frozenset()
-    """Outputs whose open first axis follows from the data, not from the batch."""
+    firsts: Mapping[str, int] = field(default_factory=dict)
+    """The first axes that outputs have instead of the batch size, -1 where any will do."""
 
     def fault(self, reply: Reply) -> str | None:
         """Return what is wrong with a reply in a sentence; None where nothing is."""
@@ -184,8 +184,8 @@ class Expectation:
                 f"{tensor.datatype}."
             )
         wanted = list(tensor.shape)
-        if has_batch_axis(tensor) and tensor.name not in self.free:
-            wanted[0] = self.batch_size
+        if has_batch_axis(tensor):
+            wanted[0] = self.firsts.get(tensor.name, self.batch_size)
         fits = len(wanted) == len(output.shape) and all(
             axis in {-1, size} for axis, size in zip(wanted, output.shape, strict=True)
         )
@@ -215,13 +215,13 @@ def _length_fault(output: Output) -> str | None:
     return None if fits else f"{told} {size} bytes, {due} {needed}."
 
 
-def data_dependent(
+def first_axes(
     protocol: Literal["HTTP", "GRPC"], promised: Sequence[Tensor], replies: Sequence[Reply]
-) -> frozenset[str]:
-    """Return the outputs whose open first axis is no batch axis, judged by a few replies.
+) -> dict[str, int]:
+    """Return what the open first axes of outputs are, by a few replies of one batch size.
 
-    A detector's list of boxes, for example: its first axis is empty, or differs among requests of
-    one batch size. What is the same in all replies is held to be the batch.
+    The same in all replies it is the batch, or a number that the model always has: of its 100 best
+    boxes. Where it is 0 or differs it follows the data, and is -1 here.
     """
     seen: dict[str, set[int]] = {}
     for reply in replies:
@@ -232,9 +232,8 @@ def data_dependent(
         for output in outputs:
             if output.shape:
                 seen.setdefault(output.name, set()).add(output.shape[0])
-    return frozenset(
-        tensor.name
+    return {
+        tensor.name: -1 if 0 in found or len(found) > 1 else min(found)
         for tensor in promised
-        if has_batch_axis(tensor)
-        and (0 in seen.get(tensor.name, ()) or len(seen.get(tensor.name, ())) > 1)
-    )
+        if has_batch_axis(tensor) and (found := seen.get(tensor.name))
+    }
