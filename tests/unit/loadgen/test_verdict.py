@@ -162,7 +162,7 @@ BREACHES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     (
         "WorkerLost",
         {"step": a_step(workers=workers(0, 0))},
-        {"step": a_step(workers=workers(0, 0, lost=1)), "cut_short": End.WORKER_LOST},
+        {"step": a_step(workers=workers(0, 0, lost=1))},
     ),
     (
         "WorkerStart",
@@ -181,6 +181,7 @@ BREACHES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ),
     ("ServerRestarted", {}, {"server_restarted": True}),
     ("EndedEarly", {}, {"cut_short": End.INTERRUPTED}),
+    ("EndedEarly", {}, {"cut_short": End.WORKER_LOST}),
     (
         "SmallSample",
         {"step": a_step(latency=times(100 * MS))},

@@ -297,6 +297,20 @@ def test_only_the_probe_at_the_peak_is_judged() -> None:
     assert names(judge([beyond], Conditions(kind="findPeak", peak=unmet))) == ["BoundCannotBeMet"]
 
 
+def test_a_worker_that_is_lost_in_any_probe_is_named() -> None:
+    """A peak that was estimated before is that of a search that did not come to its end."""
+    probe = replace(A_PLAN, is_probe=True)
+    kept = Measurement(probe, a_step(), End.DONE)
+    cut = Measurement(
+        replace(probe, label="probe 20"), a_step(workers=workers(0, 0, lost=1)), End.WORKER_LOST
+    )
+    lost = Conditions(kind="findPeak", cut_short=End.WORKER_LOST, peak=a_peak("EndedEarly"))
+    ended, named = judge([kept, cut], lost).reasons
+    assert ended.rule == "EndedEarly"
+    assert (named.rule, named.step) == ("WorkerLost", "probe 20")
+    assert "Worker 1 of the fleet was lost" in named.message
+
+
 def test_a_bound_that_cannot_be_met_is_told_by_what_showed_it() -> None:
     """Where one query at a time kept the bound, the lowest rate tells, and not that query."""
     tried = a_peak("CannotBeMet", qps=None, low_qps=None, step=None)

@@ -2,12 +2,13 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from inferometer_api.result import ScenarioResult
 from inferometer_api.scenario import Scenario, Validity
 from inferometer_api.search import Peak
+from inferometer_loadgen.fleet.round import WorkerLostError
 from inferometer_loadgen.run.step import Bench, Finished, run_step
 from inferometer_loadgen.schedule.steps import End, StepPlan
 from inferometer_loadgen.search.knee import knee_of
@@ -18,6 +19,12 @@ from inferometer_loadgen.verdict.judge import judge
 from inferometer_loadgen.wire import ConnectionFailedError
 
 CUTS_SHORT = frozenset({End.SERVER_LOST, End.WORKER_LOST, End.INTERRUPTED})
+_CUT_SHORT_BY: Mapping[type[BaseException], End] = {
+    asyncio.CancelledError: End.INTERRUPTED,
+    ConnectionFailedError: End.SERVER_LOST,
+    WorkerLostError: End.WORKER_LOST,
+}
+"""What ended a scenario that raised one of these; any other is the run's failure."""
 _SEEDS = 2**32
 
 
@@ -75,11 +82,9 @@ async def run_turn(
     work = _Work(bench, turn, gathered, is_interrupted)
     try:
         end = await (work.steps() if turn.scenario.find_peak is None else work.search())
-    except asyncio.CancelledError:
-        gathered.cut_short = End.INTERRUPTED
-        raise
-    except ConnectionFailedError:
-        gathered.cut_short = End.SERVER_LOST
+    except BaseException as error:
+        ends = (end for kind, end in _CUT_SHORT_BY.items() if isinstance(error, kind))
+        gathered.cut_short = next(ends, End.FAILED)
         raise
     gathered.cut_short = end if end in CUTS_SHORT else None
     return end

@@ -25,6 +25,7 @@ class End(Enum):
     SERVER_LOST = "no connection to the server could be made"
     WORKER_LOST = "a worker of the fleet was lost"
     DECIDED = "what was probed is decided"
+    FAILED = "the run failed"
 
 
 @dataclass(frozen=True, slots=True)

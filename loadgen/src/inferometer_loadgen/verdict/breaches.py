@@ -94,7 +94,7 @@ _CUT_OFF = frozenset({End.INTERRUPTED, End.SERVER_LOST, End.WORKER_LOST, End.DEC
 def ended_early(conditions: Conditions) -> Broken:
     """Yield where something else than the run's own limits ended the scenario."""
     why = conditions.cut_short
-    if why is not None and why is not End.WORKER_LOST:  # a lost worker has a rule
+    if why is not None:
         yield Breach(
             f"The scenario ended early because {why.value}.",
             why.value,

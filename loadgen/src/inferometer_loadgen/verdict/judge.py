@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from inferometer_api.result import Finding, Verdict
+from inferometer_loadgen.schedule.steps import End
 from inferometer_loadgen.verdict.breaches import Conditions, Measurement
 from inferometer_loadgen.verdict.rules import RULES, Rule
 
@@ -10,7 +11,8 @@ from inferometer_loadgen.verdict.rules import RULES, Rule
 def judge(measurements: Sequence[Measurement], conditions: Conditions) -> Verdict:
     """Return the verdict over the steps of one scenario; of a search, over the probe at its peak.
 
-    The other probes of `findPeak` may well be more than the server or the client can do.
+    The other probes of `findPeak` may well be more than the server or the client can do; but the
+    step in which a worker was lost is judged, so that the verdict names the worker.
     """
     judged = _judged(measurements, conditions)
     reasons = list(_findings("reason", judged, conditions))
@@ -25,7 +27,13 @@ def _judged(measurements: Sequence[Measurement], conditions: Conditions) -> Sequ
     if conditions.kind != "findPeak":
         return measurements
     at_peak = None if conditions.peak is None else conditions.peak.step
-    return [each for each in measurements if each.plan.label == at_peak]
+    return [
+        each
+        for each in measurements
+        if each.plan.label == at_peak
+        or each.end is End.WORKER_LOST
+        or any(worker.lost for worker in each.step.workers)
+    ]
 
 
 def _findings(

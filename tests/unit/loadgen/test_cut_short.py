@@ -1,0 +1,69 @@
+"""Is a scenario that lacks steps never VALID, whatever ended it?"""
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from inferometer_api.result import ScenarioResult
+from inferometer_api.scenario import Concurrency, Scenario, Validity
+from inferometer_loadgen.crew.trial import RequestRefusedError
+from inferometer_loadgen.fleet.round import lost
+from inferometer_loadgen.run import scenario as run_scenario
+from inferometer_loadgen.run.scenario import Gathered, Turn, run_turn
+from inferometer_loadgen.run.step import Finished
+from inferometer_loadgen.schedule.steps import End, StepPlan, steps_of
+from inferometer_loadgen.search.goal import Over, Seen
+from inferometer_loadgen.verdict.breaches import Conditions, Measurement
+from inferometer_loadgen.wire import ConnectionFailedError
+from support.judged_steps import a_step
+
+VALIDITY = Validity(min_duration_seconds=10, min_queries=100)
+SWEEP = Scenario(name="sweep", concurrency=Concurrency(clients=[1, 2, 4]))
+
+
+def swept(monkeypatch: pytest.MonkeyPatch, third: BaseException | End) -> ScenarioResult:
+    """Judge a sweep whose third step raises this, or ends so before its window begins."""
+    found = Gathered()
+
+    async def measured(_bench: Any, _name: str, plan: StepPlan) -> Finished:
+        over = Over(Seen(0, 0))
+        if len(found.measurements) < 2:
+            step = a_step(label=plan.label, scheduled_qps=None, dispatch_lag=None)
+            return Finished(End.DONE, over, Measurement(plan, step, End.DONE))
+        if isinstance(third, BaseException):
+            raise third
+        return Finished(third, over)
+
+    monkeypatch.setattr(run_scenario, "run_step", measured)
+    turn = Turn(SWEEP, 0, steps_of(SWEEP, VALIDITY, 1), VALIDITY, 1)
+    bench: Any = SimpleNamespace(board=SimpleNamespace(preparing=lambda *_: None))
+    try:
+        asyncio.run(run_turn(bench, turn, found, lambda: False))
+    except BaseException as error:
+        if error is not third:
+            raise
+    return found.result(turn, Conditions(kind="concurrency"))
+
+
+@pytest.mark.parametrize(
+    ("third", "why"),
+    [
+        (lost(1, "its process ended"), End.WORKER_LOST),
+        (End.WORKER_LOST, End.WORKER_LOST),
+        (ConnectionFailedError("gone"), End.SERVER_LOST),
+        (asyncio.CancelledError(), End.INTERRUPTED),
+        (RequestRefusedError("The server refused it."), End.FAILED),
+        (ZeroDivisionError(), End.FAILED),
+    ],
+    ids=["between steps", "in a warm-up", "server", "interrupted", "refused", "a fault of our own"],
+)
+def test_steps_that_are_missing_are_told(
+    monkeypatch: pytest.MonkeyPatch, third: BaseException | End, why: End
+) -> None:
+    """The two steps that were measured are kept, and the verdict says what ended the rest."""
+    result = swept(monkeypatch, third)
+    assert len(result.steps) == 2
+    (reason,) = result.verdict.reasons
+    assert (reason.rule, reason.figure) == ("EndedEarly", why.value)
