@@ -81,6 +81,8 @@ def _why(peak: Peak, *, until: str = "until") -> str:
             return "which saw too few bursts of slow queries for a bracket: take longer probes"
         case "Indistinguishable":
             return f"{until} two at the bracket's ends would differ by chance alone"
+        case "ProbesTooShort":
+            return "which were over before a queue could grow: take longer probes"
         case "OutOfTime":
             return f"{until} the maximum duration ended the search"
         case "EndedEarly":

@@ -48,7 +48,7 @@ def searched(goal: Goal, share_at: "dict[str, float]", seed: int = 1) -> Peak:
     return peak_of(goal, found, ask)
 
 
-@pytest.mark.parametrize("peak_qps", [90.0, 430.0, 700.0, 990.0, 3300.0])
+@pytest.mark.parametrize("peak_qps", [90.0, 430.0, 700.0, 990.0, 2300.0])
 def test_a_search_finds_the_rate_at_which_the_percentile_is_at_the_bound(peak_qps: float) -> None:
     """Wherever it lies, the estimate is within 2 % and its bracket is around it."""
     peak = searched(GOAL, {"peak": peak_qps, "slope": 20.0})
@@ -159,6 +159,33 @@ def test_the_rate_doubles_until_the_bound_is_broken_and_then_is_bisected() -> No
             found, probes=(*found.probes, Tried(ask, Seen(500, 0), decided, "probe", 0))
         )
     assert asked == pytest.approx([500, 1000, 2000, 1414.214, 1681.793], abs=0.001)
+
+
+def doubled(closed_loop_qps: float, decided: Decision, seen: Seen) -> tuple[Found, str]:
+    """Search where every probe comes to this, however high its rate."""
+    found = Found(alone=Seen(900, 0), service_time_ns=1, closed_loop_qps=closed_loop_qps)
+    while not isinstance(ask := next_ask(GOAL, found), str):
+        assert isinstance(ask, Try)
+        tried = Tried(ask, seen, decided, f"probe {len(found.probes) + 1}", 0)
+        found = replace(found, probes=(*found.probes, tried))
+    return found, ask
+
+
+@pytest.mark.parametrize("closed_loop_qps", [0.01, 10_000.0])
+@pytest.mark.parametrize(
+    ("decided", "seen"), [("EnoughQueries", Seen(1024, 0)), ("Unfinished", Seen(0, 0))]
+)
+def test_probes_that_are_over_before_their_queue_is_beyond_the_bound_end_the_search(
+    closed_loop_qps: float, decided: Decision, seen: Seen
+) -> None:
+    """No server answers several times what it does saturated: doubling on would tell nothing."""
+    found, stopped = doubled(closed_loop_qps, decided, seen)
+    assert stopped == "ProbesTooShort"
+    rates = [each.asked.milli_qps / 1000 / closed_loop_qps for each in found.probes]
+    assert rates == [0.5, 1, 2, 4]
+    peak = peak_of(GOAL, found, "ProbesTooShort")
+    assert (peak.qps, peak.confidence, peak.high_qps) == (None, None, None)
+    assert peak.low_qps == 4 * closed_loop_qps
 
 
 def test_nothing_answered_ends_the_search() -> None:

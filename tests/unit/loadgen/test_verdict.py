@@ -113,6 +113,11 @@ BREACHES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         {"peak": a_peak("OutOfTime"), "kind": "findPeak"},
     ),
     (
+        "PeakNotFound",
+        {"peak": a_peak("Resolved"), "kind": "findPeak"},
+        {"peak": a_peak("ProbesTooShort", qps=None, high_qps=None), "kind": "findPeak"},
+    ),
+    (
         "Unsteady",
         {"step": a_step(windows=rising(0.09))},
         {"step": a_step(windows=rising(0.12))},

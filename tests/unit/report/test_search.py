@@ -145,6 +145,7 @@ def test_rates_that_never_keep_the_bound_are_told_with_the_lowest() -> None:
 @pytest.mark.parametrize(
     ("stopped", "end"),
     [
+        ("ProbesTooShort", "which were over before a queue could grow: take longer probes."),
         ("OutOfTime", "before the maximum duration ended the search."),
         ("EndedEarly", "before the search was ended early."),
     ],

@@ -25,7 +25,14 @@ ALONE = "one at a time"
 SATURATED = "closed loop"
 """The label of the step that tells the throughput."""
 
-Stopped = Literal["Resolved", "Indistinguishable", "CannotBeMet", "OutOfTime", "EndedEarly"]
+Stopped = Literal[
+    "Resolved",
+    "Indistinguishable",
+    "CannotBeMet",
+    "ProbesTooShort",
+    "OutOfTime",
+    "EndedEarly",
+]
 
 RESOLUTION = 1.01
 """Ends of the bracket so near to each other need no more probes."""
@@ -38,6 +45,9 @@ search that looked after each would end when chance makes probes seem alike, its
 _LOCATED = 1.12
 _LOWEST = 1 / 200
 """Of the closed-loop throughput: a query there finds nobody else at the server."""
+_HIGHEST = 2.5
+"""Times the closed-loop throughput: with the same connections no server answers so many for long,
+even one that so many clients, or a cold start, made slow."""
 _FIRST_STEP = 0.08
 _LEAST_STEP, _MOST_STEP = 0.002, 0.15
 _LOG_SHARE_APART = 0.85
@@ -121,6 +131,8 @@ def _next_probe(goal: Goal, found: Found, closed_loop_qps: float) -> Try | Stopp
     if not closed_loop_qps:
         return "EndedEarly"  # nothing was answered, which has a rule
     place = _place(goal, closed_loop_qps, found.probes)
+    if place.low_qps is not None and place.low_qps > closed_loop_qps * _HIGHEST:
+        return "ProbesTooShort"  # over before a queue that grows is beyond the bound
     if place.next_qps is not None:
         if place.next_qps < closed_loop_qps * _LOWEST:
             return "CannotBeMet"

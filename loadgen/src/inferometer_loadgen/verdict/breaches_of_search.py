@@ -40,6 +40,15 @@ def peak_not_found(conditions: Conditions) -> Broken:
         case "OutOfTime":
             told = f"The search came to its maximum duration with the peak {between}."
             yield Breach(told, between, "a bracket of 1 %")
+        case "ProbesTooShort":
+            closed_loop = f"{peak.closed_loop_qps or 0:.5g} queries a second"
+            yield Breach(
+                f"No probe broke the bound: the peak is {between}, it seems, where a closed loop "
+                f"had {closed_loop}. Probes are over before the queue that grows is beyond the "
+                f"bound: longer ones tell.",
+                between,
+                closed_loop,
+            )
         case "Indistinguishable" if peak.confidence is None:
             yield Breach(
                 f"{len(peak.probes)} probes do not bound the peak: too few bursts of queries were "

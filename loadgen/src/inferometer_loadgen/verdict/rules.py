@@ -115,8 +115,8 @@ RULES: tuple[Rule, ...] = (
         name="PeakNotFound",
         effect="reason",
         limit="in findPeak the peak has a bracket before validity.maxDurationSeconds",
-        remedy="Raise validity.maxDurationSeconds; where overshoots are too few, raise "
-        "probe.minQueries.",
+        remedy="Raise validity.maxDurationSeconds; where overshoots are too few or probes too "
+        "short, raise probe.minQueries.",
         once=breaches_of_search.peak_not_found,
     ),
     Rule(
