@@ -116,9 +116,9 @@ def with_errors(**errors: int) -> Step:
     return a_step(counts=counts, error_examples=[example])
 
 
-def slowest(nanoseconds: int) -> Distribution:
-    """Return a distribution whose P99 is 50 ms, with this maximum."""
-    return times(50 * MS).model_copy(update={"max_nanoseconds": nanoseconds})
+def silent(nanoseconds: int, **changed: Any) -> Step:
+    """Return a step whose P99 is 50 ms, in which no query was answered for so long."""
+    return a_step(latency=times(50 * MS), longest_silence_nanoseconds=nanoseconds, **changed)
 
 
 def course(medians: Sequence[int], *, answered: int = 100) -> list[Window]:

@@ -388,6 +388,9 @@ scenarios the part of the schedule that is measured."""
     latency: Distribution | None = None
     """From the scheduled time in open-loop scenarios, else from the send, to the whole reply. \
 Absent where no query was answered."""
+    longest_silence_nanoseconds: Count | None = None
+    """The longest time within the window in which no query was answered, failures being no \
+answers. In closed loops; of a fleet the least of its workers'."""
     service_time: Distribution | None = None
     """From the send to the whole reply, in open-loop scenarios."""
     dispatch_lag: Distribution | None = None

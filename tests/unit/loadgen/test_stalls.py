@@ -4,14 +4,18 @@ import numpy as np
 import pytest
 
 from inferometer_loadgen.record.histogram import Histogram
-from support.judged_steps import CLOSED, a_step, names, verdict
+from support.judged_steps import CLOSED, MS, SECOND, a_step, names, silent, times, verdict, workers
 
 
 def is_stalled(milliseconds: "np.typing.ArrayLike") -> bool:
-    """Judge a closed loop with these latencies."""
+    """Judge a closed loop of one client with these latencies: each is a silence."""
     histogram = Histogram()
     histogram.add(np.rint(np.asarray(milliseconds) * 1e6).astype(np.int64))
-    step = a_step(succeeded=histogram.count, latency=histogram.distribution())
+    step = a_step(
+        succeeded=histogram.count,
+        latency=histogram.distribution(),
+        longest_silence_nanoseconds=histogram.max_ns,
+    )
     return "ServerStall" in names(verdict(step, **CLOSED))
 
 
@@ -29,3 +33,20 @@ def test_random_latencies_are_no_stall(count: int) -> None:
     random = np.random.default_rng(count)
     found = sum(is_stalled(random.exponential(500, count)) for _ in range(500))
     assert found <= 2  # 1 in 1,000 is to be expected, and the seeds are fixed
+
+
+def test_a_slow_query_beside_others_is_no_stall() -> None:
+    """Whoever was answered meanwhile came, and is in the percentiles."""
+    latency = times(50 * MS).model_copy(update={"max_nanoseconds": 5 * SECOND})
+    step = a_step(latency=latency, longest_silence_nanoseconds=70 * MS)
+    assert names(verdict(step, **CLOSED)) == []
+
+
+def test_a_stall_is_told_by_what_was_seen_of_it() -> None:
+    """A fleet's workers each know their own silence."""
+    (reason,) = verdict(silent(2_007 * MS), **CLOSED).reasons
+    assert reason.message.startswith(
+        "No query was answered for 2.007 s beside a P99 of 50 ms, and what would have come"
+    )
+    (reason,) = verdict(silent(2_007 * MS, workers=workers(0, 0)), **CLOSED).reasons
+    assert reason.message.startswith("Each worker had no answer for 2.007 s beside a P99 of 50 ms")

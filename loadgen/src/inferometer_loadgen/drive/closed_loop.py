@@ -42,6 +42,8 @@ class ClosedLoop(Driver):
         self._again_until_ns = 0
         """Until then a query that is answered well is followed by the next on its connection."""
         self._duration_ns: int | None = None
+        self._longest_silence_ns = 0
+        """The longest time within the window until a good answer, from the one before."""
 
     @property
     @override
@@ -63,7 +65,7 @@ class ClosedLoop(Driver):
     def end(self, why: End) -> None:
         self._again_until_ns = 0
         if self.window_ns != NEVER and self._duration_ns is None:
-            self._duration_ns = self._clock() - self.window_ns
+            self._measure_window(self._clock())
         super().end(why)
 
     @override
@@ -81,6 +83,9 @@ class ClosedLoop(Driver):
             super()._on_reply(token, failure, reply)
             return
         self._measured += 1
+        silence_ns = now - self.last_reply_ns
+        if silence_ns > self._longest_silence_ns:  # noqa: PLR1730 - a call costs more
+            self._longest_silence_ns = silence_ns
         self.last_reply_ns = now
         self._add_latency(now - since)
         if self._gathered() >= BLOCK:
@@ -154,8 +159,14 @@ class ClosedLoop(Driver):
                     break
                 self._left[server] -= 1
 
+    @override
+    def _break_silence(self, now: int) -> None:
+        if self.window_ns <= now and self._duration_ns is None:
+            self._longest_silence_ns = max(self._longest_silence_ns, now - self.last_reply_ns)
+            self.last_reply_ns = now
+
     def _open_window(self, now: int) -> None:
-        self.window_ns = now
+        self.window_ns = self.last_reply_ns = now
         self._tell_window()
         if self._total is not None:
             servers = self._servers
@@ -167,12 +178,18 @@ class ClosedLoop(Driver):
         self._timers.later("maximum", self._step.max_duration_ns, self._on_maximum)
 
     def _close_window(self, now: int, why: End) -> None:
-        self._duration_ns = now - self.window_ns
+        self._measure_window(now)
         self._again_until_ns = 0
         self._why = why
         self._tell_window_over()
         if not self.outstanding:
             self.end(why)
+
+    def _measure_window(self, now: int) -> None:
+        """Tell how long the window was that ends now, and the longest silence within it."""
+        self._duration_ns = now - self.window_ns
+        silence_ns = max(self._longest_silence_ns, now - self.last_reply_ns)
+        self._recorder.tallied.longest_silence_ns = silence_ns
 
     def _on_maximum(self) -> None:
         """End a step that stands still, without a connection, at its maximum duration."""

@@ -102,7 +102,10 @@ class Driving(Protocol):
 
     @property
     def last_reply_ns(self) -> int:
-        """When the last measured query was answered well."""
+        """When the last measured query was answered well.
+
+        In closed loops, before the first: the window's begin, or a later answer to the warm-up.
+        """
 
     @property
     def outstanding(self) -> int:

@@ -85,6 +85,10 @@ class Driver(ABC):
         """Send what there is room for now, and end where all is done."""
 
     @abstractmethod
+    def _break_silence(self, now: int) -> None:
+        """Take note that a query is answered well, before `last_reply_ns` tells of it."""
+
+    @abstractmethod
     def _expire(self, now: int) -> int:
         """Fail what waits unsent past its deadline; return since when the oldest left waits.
 
@@ -245,14 +249,17 @@ class Driver(ABC):
             self._recorder.tallied.warm_up_queries += 1
             if failure is None:
                 self._recorder.tallied.warm_up_answered += 1
+                self._break_silence(now)
                 if self._step.until_steady:
                     self._recorder.warm_ups.append(now - since)
         elif failure is None:
             self._measured += 1
-            self.last_reply_ns = now
-            self._add_latency(now - since)
             if self._is_open_loop:  # in a closed one it is the latency
                 self._add_service_time(now - self._sent[token])
+            else:
+                self._break_silence(now)
+            self.last_reply_ns = now
+            self._add_latency(now - since)
             if self._gathered() >= BLOCK:
                 self._recorder.flush()
         else:

@@ -221,6 +221,10 @@ class OpenLoop(Driver):
             self.end(End.MAX_DURATION if self._arrivals.ended_early else End.DONE)
 
     @override
+    def _break_silence(self, now: int) -> None:
+        """Nothing: whoever comes while the server is silent is sent, and waits."""
+
+    @override
     def _expire(self, now: int) -> int:
         milliseconds = self._timeout_ns / 1_000_000
         message = f"No connection had room for the query within {milliseconds:g} ms."

@@ -72,6 +72,8 @@ class Gains:
                 return
             case Histogram():
                 self._take_histogram(name, now, gained)
+            case None:
+                return
             case int():
                 if grown := now - self._numbers.get(name, 0):
                     gained.numbers[name] = grown
@@ -128,7 +130,11 @@ class MergedRecorder(Recorder):
                 counted.max_ns,
             )
         for name, grown in gained.numbers.items():
-            setattr(tallied, name, getattr(tallied, name) + grown)
+            known = getattr(tallied, name)
+            if name == "longest_silence_ns":  # told once, by each worker that had a part
+                tallied.longest_silence_ns = grown if known is None else min(known, grown)
+            else:
+                setattr(tallied, name, known + grown)
         for name, counts in gained.counters.items():
             getattr(tallied, name).update(counts)
         for name, texts in gained.texts.items():

@@ -126,14 +126,14 @@ def server_stall(measurement: Measurement, _: Conditions) -> Broken:
             "0 timeouts",
         )
     elif step.latency is not None and usual is not None:
-        most = step.latency.max_nanoseconds
+        silence = step.longest_silence_nanoseconds or 0
         limit = _longest_by_chance(usual, step.latency.count)
-        if most >= limit:
+        if silence >= limit:
+            who = "Each worker had no answer" if step.workers else "No query was answered"
             yield Breach(
-                f"The server stood still: one query took {seconds(most)} beside a P99 of "
-                f"{in_ms(usual)}, and what would have come meanwhile was never sent and is in no "
-                f"percentile.",
-                seconds(most),
+                f"{who} for {seconds(silence)} beside a P99 of {in_ms(usual)}, and what would have "
+                f"come meanwhile was never sent and is in no percentile.",
+                seconds(silence),
                 seconds(limit),
             )
 

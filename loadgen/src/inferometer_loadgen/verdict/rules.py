@@ -138,8 +138,9 @@ RULES: tuple[Rule, ...] = (
     Rule(
         name="ServerStall",
         effect="reason",
-        limit="in a closed loop no query takes 1 s longer than the P99 and as much more than it as "
-        "exponential latencies do by chance in 1 of 1,000 runs, and none times out",
+        limit="in a closed loop no time without an answer is 1 s longer than the P99 and as much "
+        "more than it as exponential latencies are by chance in 1 of 1,000 runs, and no query "
+        "times out",
         remedy="Look for what stops the server; the scenario server counts every query that is"
         " due meanwhile.",
         per_step=breaches_of_latency.server_stall,
