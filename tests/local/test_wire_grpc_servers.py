@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import grpc  # type: ignore[import-untyped]  # ships no types
@@ -73,6 +74,29 @@ def check_echo(answer: Answer, size: int) -> None:
     answered = ModelInferResponse.FromString(reply.body)
     sent = ModelInferRequest.FromString(request(size))
     assert list(answered.raw_output_contents) == list(sent.raw_input_contents)
+
+
+@pytest.mark.parametrize("size", [4, 20_000])
+@pytest.mark.parametrize("headers", [3_900, 6_000, 16_000, 40_000])
+def test_large_headers_go_with_every_request(headers: int, size: int) -> None:
+    """Whether or not the server's table holds them, or one frame, each request brings them all."""
+    value = "".join(chr(33 + index % 90) for index in range(headers))
+
+    async def check(asked: Any, context: Any) -> Any:
+        assert dict(context.invocation_metadata())["x-token"] == value
+        return await echo(asked, context)
+
+    async def main() -> None:
+        most = (("grpc.max_metadata_size", 65_536), ("grpc.absolute_max_metadata_size", 65_536))
+        async with (
+            serving(check, *most) as (_, target),
+            connected(replace(target, headers=(("X-Token", value),))) as caller,
+        ):
+            for _ in range(3):
+                check_echo(await caller.call(request(size)), size)
+            assert caller.connection.reconnects == 0
+
+    run(main())
 
 
 @pytest.mark.parametrize("streams", [1, 8])

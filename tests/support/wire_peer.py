@@ -1,5 +1,7 @@
 """A gRPC engine under test with a server's side that is played by hand."""
 
+from dataclasses import replace
+
 from inferometer_loadgen.wire.contract import EncodedRequest, Failure, Prepared, Reply, Target
 from inferometer_loadgen.wire.grpc_connection import prepare_grpc, request_headers
 from inferometer_loadgen.wire.grpc_engine import Event, GrpcEngine
@@ -13,11 +15,16 @@ TARGET = Target("GRPC", "host", 8001, "m")
 class Peer:
     """The engine, what it answered to the driver, and what it wrote."""
 
-    def __init__(self, *limits: tuple[int, int], last_stream_id: int = 2**31 - 1) -> None:
+    def __init__(
+        self,
+        *limits: tuple[int, int],
+        last_stream_id: int = 2**31 - 1,
+        headers: tuple[tuple[str, str], ...] = (),
+    ) -> None:
         self.answers: list[Answer] = []
         self.events: list[Event] = []
         self.engine = GrpcEngine(
-            encode_request(request_headers(TARGET)),
+            encode_request(request_headers(replace(TARGET, headers=headers))),
             lambda *answer: self.answers.append(answer),
             self.events.append,
             last_stream_id,

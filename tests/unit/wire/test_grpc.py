@@ -100,6 +100,24 @@ def test_a_server_without_a_header_table_gets_plain_headers() -> None:
     assert dict(decode(second[3]))[b":authority"] == b"host:8001"
 
 
+@pytest.mark.parametrize("size", [3, 20_000])
+def test_headers_longer_than_a_frame_are_continued(size: int) -> None:
+    """16,384 bytes is what every server takes in one frame; nothing comes between the parts."""
+    peer = Peer(headers=(("x", "v" * 40_000),))
+    for stream_id in (1, 3):
+        peer.send(b"a" * size)
+        first, second, third, *bodies = peer.frames()
+        assert [first[:3], second[:3], third[:3]] == [
+            (HEADERS, 0, stream_id),
+            (CONTINUATION, 0, stream_id),
+            (CONTINUATION, END_HEADERS, stream_id),
+        ]
+        assert [len(first[3]), len(second[3])] == [16_384, 16_384]
+        assert decode(first[3] + second[3] + third[3])[-1] == (b"x", b"v" * 40_000)
+        assert {(kind, name) for kind, _, name, _ in bodies} == {(DATA, stream_id)}
+        assert b"".join(payload for *_, payload in bodies) == message(b"a" * size)
+
+
 WIRE = reply(1, b"x" * 400, frame_bytes=90)
 
 

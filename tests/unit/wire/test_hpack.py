@@ -162,6 +162,16 @@ def test_request_headers_are_written_in_three_forms() -> None:
     assert decode(blocks.first) == decode(blocks.plain) == FIELDS
 
 
+def test_headers_larger_than_the_servers_table_are_spelt_out_each_time() -> None:
+    """A table holds 4,096 bytes, 32 of them beside each entry: what it lost is not referred to."""
+    own = sum(len(name) + len(value) + 32 for name, value in FIELDS[1:])
+    fitting = encode_request([*FIELDS, (b"x", b"v" * (4_096 - own - 33))])
+    assert fitting.later == b"\x83\xc1\xc0\xbf\xbe"
+    larger = encode_request([*FIELDS, (b"x", b"v" * (4_096 - own - 32))])
+    assert larger.first == larger.later == larger.plain
+    assert decode(larger.plain)[:4] == FIELDS
+
+
 def test_the_static_table_is_whole() -> None:
     """It has 61 entries, of which RFC 7541 names the first and the last."""
     assert len(STATIC_TABLE) == 61

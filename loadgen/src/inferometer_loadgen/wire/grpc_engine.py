@@ -90,10 +90,10 @@ class GrpcEngine:
         self._next_id = 1
         self._last_id = last_stream_id
         self._plain_block = blocks.plain
-        self._block = _headers(blocks.first)
-        self._later_block = _headers(blocks.later)
+        self._headers = _around_stream(blocks.first)
+        self._later_headers = _around_stream(blocks.later)
         self._windows = SendWindows()
-        self._whole_limit = min(self._windows.frame_limit, _JOINED_BYTES)
+        self._whole_limit = self._largest_whole()
         self._consumed = 0
         self._usual: UsualReply | None = None
         self._unusual, self._learns_at = 0, 1
@@ -115,17 +115,18 @@ class GrpcEngine:
         stream_id = self._next_id
         self._next_id = stream_id + 2
         self._streams[stream_id] = ReplyStream(token, keep)
-        start, block = self._block
-        self._block = self._later_block
+        headers = self._headers
+        self._headers = self._later_headers
         data_start, message = prepared.pieces
         size = len(message)
         name = stream_id.to_bytes(4, "big")
         windows = self._windows
         if size <= self._whole_limit and size <= windows.connection_window:
             windows.connection_window -= size
+            start, block = headers
             self.out += (start, name, block, data_start, name, message)
         else:
-            self.out.append(start + name + block)
+            self.out.append(name.join(headers))
             windows.add(stream_id, message)
             self._send_waiting()
         if self._next_id > self._last_id:
@@ -282,11 +283,11 @@ class GrpcEngine:
                 case frames.SETTINGS_MAX_CONCURRENT_STREAMS:
                     self.max_streams = value
                 case frames.SETTINGS_HEADER_TABLE_SIZE if value < frames.DEFAULT_HEADER_TABLE_BYTES:
-                    self._block = _headers(SIZE_UPDATE_TO_ZERO + self._plain_block)
-                    self._later_block = _headers(self._plain_block)
+                    self._headers = _around_stream(SIZE_UPDATE_TO_ZERO + self._plain_block)
+                    self._later_headers = _around_stream(self._plain_block)
         # The acknowledgement leaves before any frame that uses the new limits.
         self.out.append(frames.SETTINGS_ACK)
-        self._whole_limit = min(self._windows.frame_limit, _JOINED_BYTES)
+        self._whole_limit = self._largest_whole()
         self._send_waiting()
         self._on_event(Event.LIMITS)
 
@@ -313,6 +314,12 @@ class GrpcEngine:
             if stream := self._streams.get(stream_id):
                 self._windows.forget(stream_id)
                 self._finish(stream_id, stream, failure)
+
+    def _largest_whole(self) -> int:
+        """Return the longest body that leaves whole, behind headers of one frame; else -1."""
+        if len(self._plain_block) >= frames.DEFAULT_FRAME_BYTES:
+            return -1
+        return min(self._windows.frame_limit, _JOINED_BYTES)
 
     def _send_waiting(self) -> None:
         if pieces := self._windows.take():
@@ -358,6 +365,17 @@ class GrpcEngine:
             )
 
 
-def _headers(block: bytes) -> tuple[bytes, bytes]:
-    """Make what stands before and behind the stream in the HEADERS frame of a request."""
-    return frames.frame_start(len(block), frames.HEADERS, frames.FLAG_END_HEADERS), block
+def _around_stream(block: bytes) -> tuple[bytes, ...]:
+    """Make the HEADERS frame of a request, cut where its stream is to stand.
+
+    CONTINUATION frames follow where it would be longer than what every server takes.
+    """
+    size = frames.DEFAULT_FRAME_BYTES
+    pieces = [b""]
+    for at in range(0, len(block), size):
+        part = block[at : at + size]
+        kind = frames.CONTINUATION if at else frames.HEADERS
+        flags = frames.FLAG_END_HEADERS if at + size >= len(block) else 0
+        pieces[-1] += frames.frame_start(len(part), kind, flags)
+        pieces.append(part)
+    return tuple(pieces)

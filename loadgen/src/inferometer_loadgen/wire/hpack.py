@@ -3,13 +3,14 @@
 The decoder is told of no dynamic table because the client allows the server none
 (SETTINGS_HEADER_TABLE_SIZE 0). That makes a block's meaning a function of its bytes alone, which
 is what lets decoded blocks be cached. The encoder does use the server's table: a connection sends
-the same headers again and again, so all but its first request refer to it.
+the same headers again and again, so all but its first request refer to it where it holds them.
 """
 
 from dataclasses import dataclass
 from functools import lru_cache
 
 from inferometer_loadgen.wire import huffman
+from inferometer_loadgen.wire.frames import DEFAULT_HEADER_TABLE_BYTES
 
 Field = tuple[bytes, bytes]
 
@@ -43,6 +44,8 @@ _HUFFMAN = 0x80
 _NEW_NAME = frozenset((_WITH_INDEXING, 0x00, 0x10))
 """How a literal begins whose name is none of the table's."""
 _LARGEST_INTEGER = (1 << 31) - 1
+_ENTRY_BYTES = 32
+"""What an entry takes beside its name and value (RFC 7541, section 4.1)."""
 _BY_FIELD = {field: index for index, field in enumerate(STATIC_TABLE, 1)}
 _BY_NAME = {name: index for index, (name, _) in reversed(list(enumerate(STATIC_TABLE, 1)))}
 
@@ -56,7 +59,8 @@ class RequestBlocks:
     """The same request headers in three forms.
 
     ``first`` enters them into the server's table and ``later`` refers to that; ``plain`` does
-    neither, for servers whose table is too small.
+    neither, for servers whose table is too small. All are ``plain`` where no table of the usual
+    size holds the headers: the oldest would be lost as the newest enter.
     """
 
     first: bytes
@@ -80,6 +84,9 @@ def encode_request(fields: list[Field]) -> RequestBlocks:
         # The newest entry of the dynamic table has the lowest index.
         age = len(entered) - 1 - entered.index(field)
         later += encode_integer(len(STATIC_TABLE) + 1 + age, 7, _INDEXED)
+    entered_bytes = sum(len(name) + len(value) + _ENTRY_BYTES for name, value in entered)
+    if entered_bytes > DEFAULT_HEADER_TABLE_BYTES:
+        first = later = plain
     return RequestBlocks(bytes(first), bytes(later), bytes(plain))
 
 
