@@ -161,6 +161,40 @@ def test_an_http_reply_is_followed_by_the_next_request(monkeypatch: pytest.Monke
     asyncio.run(main())
 
 
+def test_replies_that_end_with_their_connection_are_answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """HTTP/1.0 without a length: the next connection is dialled at once, after any number."""
+    delays: list[float] = []
+    sleep = asyncio.sleep
+
+    async def waited(seconds: float) -> None:
+        delays.append(seconds)
+        await sleep(0)
+
+    async def main() -> None:
+        made = connecting_to(monkeypatch, asyncio.get_running_loop())
+        monkeypatch.setattr(asyncio, "sleep", waited)
+        answers: list[tuple[Failure | None, Reply | None]] = []
+        back = asyncio.Event()
+        connection = Http1Connection(
+            HTTP, lambda _, *answer: answers.append(answer), lambda _: back.set(), 1
+        )
+        await connection.open()
+        for _ in range(4):
+            back.clear()
+            connection.send(prepare(HTTP, EncodedRequest(b"{}", 2)), 0, keep_reply=True)
+            made[-1].protocol.data_received(b"HTTP/1.0 200 OK\r\n\r\nok")
+            if not made[-1].protocol.eof_received():
+                made[-1].close()
+            await back.wait()
+        assert answers == [(None, Reply(b"ok", None))] * 4
+        assert delays == []
+        await connection.close()
+
+    asyncio.run(main())
+
+
 def http_reply(body: bytes, stamp: str = "a", json_length: int = 2) -> bytes:
     """Make a good reply whose headers tell where its tensors begin."""
     return (
@@ -181,6 +215,8 @@ def test_headers_seen_before_judge_no_reply_that_is_another(
         ([second], b"{}34"),
         ([cut, late], b"{}56"),
         ([second], b"{}34"),
+        ([second[:4], second[4:]], b"{}34"),
+        ([second[:-4], second[-4:]], b"{}34"),
         ([http_reply(b"{}78", "b")], b"{}78"),
         ([http_reply(b"{}123", "b")], b"{}123"),
         ([http_reply(b"{}123", "b")[:-1], b"3"], b"{}123"),

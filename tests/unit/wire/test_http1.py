@@ -106,6 +106,17 @@ def test_an_error_under_the_status_200_is_a_failure(body: bytes, pieces: int, ke
         assert parser.failure.message == "HTTP status 200 with an error: out of memory"
 
 
+@pytest.mark.parametrize("said", ["[" * 1000 + "]" * 1000, '{"code": 7}', "null"])
+def test_an_error_that_is_no_text_is_told_as_it_came(said: str) -> None:
+    """However deeply it is nested."""
+    body = b'{"error": %s}' % said.encode()
+    parser = read([OK + b"Content-Length: %d\r\n\r\n" % len(body) + body])
+    assert parser is not None
+    assert parser.failure is not None
+    assert parser.failure.kind is FailureKind.STATUS
+    assert parser.failure.message.startswith('HTTP status 200 with an error: {"error": ' + said[:9])
+
+
 @given(st.lists(st.binary(max_size=60), max_size=6), st.booleans())
 def test_any_bytes_are_a_reply_a_failure_or_a_wait(pieces: list[bytes], keep: bool) -> None:  # noqa: FBT001 - hypothesis calls it
     """Garbage never raises, and what is not HTTP/1 is refused at once."""

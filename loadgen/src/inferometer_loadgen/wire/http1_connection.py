@@ -187,9 +187,9 @@ class Http1Connection(asyncio.Protocol):
         parser = self._parser
         failure = parser.failure
         self.outstanding = 0
-        self._answered = True
+        if failure is None or failure.kind is FailureKind.STATUS:
+            self._answered = True
         if not parser.reusable:
-            self._answered = failure is None or failure.kind is FailureKind.STATUS
             self._drop()
         self._on_reply(self._token, failure, parser.reply)
 
@@ -198,8 +198,7 @@ class Http1Connection(asyncio.Protocol):
             if not self._begun:
                 self._parser.start(self._keep)
             self._parser.finish(reason_of(error), clean=error is None)
-            self.outstanding = 0
-            self._on_reply(self._token, self._parser.failure, self._parser.reply)
+            self._complete()
 
     def _drop(self) -> None:
         self.capacity = 0

@@ -94,7 +94,7 @@ class ReplyParser:
             if head.good and head.length == len(data) - end:
                 if head.json_length is None:
                     self.failure = _hidden_error(data[end:])
-                elif not start:
+                elif not start and not self._rest:
                     self.usual_head = data[:end]
                 if self._keep and self.failure is None:
                     self.reply = Reply(data[end:], head.json_length)
@@ -199,7 +199,7 @@ def _hidden_error(body: bytes) -> Failure | None:
         return None
     if not isinstance(document, dict) or "error" not in document or "outputs" in document:
         return None
-    sentence = bounded(f"HTTP status 200 with an error: {document['error']}")
+    sentence = bounded(f"HTTP status 200 with an error: {_error_text(body)}")
     return Failure(FailureKind.STATUS, sentence)
 
 
