@@ -20,7 +20,8 @@ MEMORY = r"^[1-9][0-9]{0,14}(k|M|G|T|Ki|Mi|Gi|Ti)?$"
 DECIMAL = r"^(0{0,3}[1-9][0-9]{0,6}(\.[0-9]{1,3})?|0{1,3}\.([1-9][0-9]{0,2}|0[1-9][0-9]?|00[1-9]))$"
 MODEL_URI = r"^(zoo://|file:|https://|pvc://|s3://)[^ ]+$"
 DATA_URI = r"^(file:|configmap://|https://|pvc://|s3://)[^ ]+$"
-SERVER_URL = r"^(https?|grpcs?)://[^/ ?#@]+(/[^ ?#]*)?$"
+# The path is printable ASCII without # and ?.
+SERVER_URL = r"^(https?|grpcs?)://[A-Za-z0-9._:%\[\]-]+(/[!$->@-~]*)?$"
 TIME = (
     r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})$"
 )
@@ -43,8 +44,8 @@ MEANINGS = {
     "https://..., pvc://CLAIM/PATH or s3://BUCKET/KEY",
     DATA_URI: "an address without blanks (a blank is written %20): file:PATH, "
     "configmap://NAME/KEY, https://..., pvc://CLAIM/PATH or s3://BUCKET/KEY",
-    SERVER_URL: "an address: http://HOST:PORT, https://HOST:PORT, grpc://HOST:PORT or "
-    "grpcs://HOST:PORT",
+    SERVER_URL: "an address of ASCII characters (others, in its path, are written like %C3%A4): "
+    "http://HOST:PORT, https://HOST:PORT, grpc://HOST:PORT or grpcs://HOST:PORT",
     TIME: "a time as RFC 3339 writes it: 2026-01-31T12:00:00Z",
     REASON: "one word in CamelCase",
 }

@@ -66,21 +66,20 @@ class Endpoint:
 
 def endpoint_of(url: str, protocol: Literal["HTTP", "GRPC"]) -> Endpoint:
     """Take a server's URL apart; raises InputRefusedError where it is not one for the protocol."""
-    parts = urlsplit(url)
     scheme = "grpc" if protocol == "GRPC" else "http"
-    if parts.scheme not in {scheme, f"{scheme}s"}:
+    if not url.startswith((f"{scheme}://", f"{scheme}s://")):
         raise InputRefusedError(
             f"load.protocol is {protocol}, which needs a URL with {scheme}:// or {scheme}s://, but "
             f"the server's is {url}: change one of them."
         )
     try:
-        port = parts.port
-    except ValueError:
-        port = 0
-    if not parts.hostname or port == 0:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:  # brackets that hold no address, or a port that is no number
+        host = None
+    if not host or port == 0:
         raise InputRefusedError(f"{url} names no host and port: write {scheme}://HOST:PORT.")
-    prefix = parts.path.rstrip("/")
-    return Endpoint(protocol, parts.hostname, port or DEFAULT_PORTS[parts.scheme], prefix)
+    return Endpoint(protocol, host, port or DEFAULT_PORTS[parts.scheme], parts.path.rstrip("/"))
 
 
 @dataclass(frozen=True, slots=True)
