@@ -143,14 +143,26 @@ def test_connections_have_room_for_the_loop(
 
 @pytest.mark.parametrize("workers", [1, 2, 3, 7])
 def test_shares_of_a_closed_loop_add_up(workers: int) -> None:
-    """Clients, queries and the minimum are split without loss; an open loop's stay as they are."""
+    """Clients and queries are split without loss; an open loop's stay as they are."""
     step = replace(only(singleStream={}), loop=Closed(16, 101), min_queries=1003)
     parts = [part_of(step, Share(index, workers)) for index in range(workers)]
     loops = [part.loop for part in parts if isinstance(part.loop, Closed)]
     assert sum(loop.clients or 0 for loop in loops) == 16
     assert sum(loop.total_queries or 0 for loop in loops) == 101
-    assert sum(part.min_queries for part in parts) == 1003
     unlimited = part_of(replace(step, loop=Closed(None)), Share(0, workers))
     assert unlimited.loop == Closed(None)
     by_schedule = only(server={"targetQps": 3})
     assert part_of(by_schedule, Share(0, workers)) == by_schedule
+
+
+@pytest.mark.parametrize(("clients", "workers"), [(16, 1), (3, 2), (16, 7), (5, 5)])
+def test_workers_with_fewer_clients_have_fewer_queries_to_answer(
+    clients: int, workers: int
+) -> None:
+    """Each client has as many, so that all workers end at one time and the rate is that of all."""
+    step = replace(only(singleStream={}), loop=Closed(clients), min_queries=1003)
+    parts = [part_of(step, Share(index, workers)) for index in range(workers)]
+    assert sum(part.min_queries for part in parts) >= 1003
+    for part in parts:
+        assert isinstance(part.loop, Closed)
+        assert 0 <= part.min_queries - 1003 * (part.loop.clients or 0) / clients < 1

@@ -36,15 +36,17 @@ def layout(load: Load, loop: Closed | Open, share: Share) -> Layout:
 def part_of(plan: StepPlan, share: Share) -> StepPlan:
     """Return a worker's part of a step: of a closed loop its clients, queries and minimum.
 
-    An open loop is shared by its schedule, whose window is the same for all.
+    The minimum is the same for each client, so that no worker ends long before the others. An open
+    loop is shared by its schedule, whose window is the same for all.
     """
     if not isinstance(plan.loop, Closed):
         return plan
     closed = plan.loop
     total = None if closed.total_queries is None else share.of(closed.total_queries)
-    clients = None if closed.clients is None else share.of(closed.clients)
-    return replace(
-        plan,
-        loop=Closed(clients=clients, total_queries=total),
-        min_queries=share.of(plan.min_queries),
-    )
+    if closed.clients is None:
+        clients, least = None, share.of(plan.min_queries)
+    else:
+        clients = share.of(closed.clients)
+        least = -(-plan.min_queries * clients // closed.clients)
+    loop = Closed(clients=clients, total_queries=total)
+    return replace(plan, loop=loop, min_queries=least)
