@@ -76,21 +76,22 @@ def _unmet(peak: Peak, name: str) -> Iterator[str]:
 def _why(peak: Peak, *, until: str = "until") -> str:
     match peak.stopped:
         case "Resolved":
-            return f"{until} the bracket was within 1 %"
+            end = "the bracket was within 1 %"
         case "Indistinguishable" if peak.confidence is None:
             return "which saw too few bursts of slow queries for a bracket: take longer probes"
         case "Indistinguishable":
-            return f"{until} two at the bracket's ends would differ by chance alone"
+            end = "two at the bracket's ends would differ by chance alone"
         case "ProbesTooShort":
             return "which were over before a queue could grow: take longer probes"
         case "OutOfTime":
-            return f"{until} the maximum duration ended the search"
+            end = "the maximum duration ended the search"
         case "EndedEarly":
-            return f"{until} the search was ended early"
+            end = "the search was ended early"
         case "CannotBeMet":
             return "which no rate can keep"
         case _:
             assert_never(peak.stopped)
+    return f"{until} {end}"
 
 
 def knee_sentence(knee: Knee) -> str:
