@@ -154,3 +154,18 @@ def test_a_stall_in_a_closed_loop_is_refused(tell: Tell, protocol: str) -> None:
     hidden = [value for value in step.latency.percentiles if value.percentile == 99.0]
     assert hidden[0].nanoseconds < STALL_SECONDS * SECOND_NS / 10
     assert step.latency.max_nanoseconds >= STALL_SECONDS * SECOND_NS
+
+
+def test_an_outage_in_a_closed_loop_is_refused(tell: Tell) -> None:
+    """A server that is away, and back before it counts as lost, costs each client one query."""
+    oracle = Oracle(law=fixed(0.002), away=(300, 1.8))  # the client dials 2.2 s after the loss
+    with serving(oracle):
+        asked = {"concurrency": {"clients": [2]}}
+        plan = a_plan(oracle.url("HTTP"), asked, validity={"minDurationSeconds": 4})
+        (scenario,) = measure(plan).scenarios
+    assert "No query was answered for 2." in reason(scenario, "ServerStall", tell)
+    (step,) = scenario.steps
+    assert step.counts.failed <= 2
+    assert step.counts.reconnects == 2
+    assert step.latency is not None
+    assert step.latency.max_nanoseconds < SECOND_NS

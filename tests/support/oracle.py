@@ -103,6 +103,9 @@ class Oracle:
         default_factory=lambda: [{"name": "x", "datatype": "FP32", "shape": [-1, WIDTH]}]
     )
     ready: bool = True
+    away: tuple[int, float] | None = None
+    """With the receipt of which request it loses all HTTP connections, and for how many seconds it
+    then takes none."""
     redirects: dict[str, tuple[int, str]] = field(default_factory=dict)
     """Paths that HTTP answers by a status and a Location."""
     http_port: int = 0
@@ -115,12 +118,16 @@ class Oracle:
     over: asyncio.Event = field(default_factory=asyncio.Event)
     stop: Callable[[], None] = lambda: None
     """End the server at once, as if it had died."""
+    leave: Callable[[float], None] = lambda _: None
+    """Go away for so many seconds, within its own thread."""
 
     def receive(self, samples: int) -> tuple[Answered, float]:
         """Write down a request; return it and how long its reply is delayed."""
         index = len(self.answered)
         query = Answered(time.monotonic_ns(), samples, self.faults(index))
         self.answered.append(query)
+        if self.away is not None and index == self.away[0]:
+            self.leave(self.away[1])
         return query, self.law(index, query.received_ns)
 
     @property
@@ -168,6 +175,10 @@ async def _serve(oracle: Oracle, started: threading.Event) -> None:
     site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context)
     await site.start()
     oracle.http_port = runner.addresses[0][1]
+    journeys: set[asyncio.Task[None]] = set()
+    oracle.leave = lambda seconds: journeys.add(
+        asyncio.create_task(_away(runner, site, oracle.http_port, seconds))
+    )
     server = grpc.aio.server(interceptors=[_Listener(oracle)])
     service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(_Servicer(oracle), server)
     oracle.grpc_port = (
@@ -186,6 +197,16 @@ async def _serve(oracle: Oracle, started: threading.Event) -> None:
     await oracle.over.wait()
     await server.stop(0)
     await runner.cleanup()
+
+
+async def _away(runner: web.AppRunner, site: web.TCPSite, port: int, seconds: float) -> None:
+    """Lose every connection, and listen again at the same port some time later."""
+    await site.stop()
+    for connection in runner.server.connections if runner.server else ():
+        if connection.transport is not None:
+            connection.transport.abort()
+    await asyncio.sleep(seconds)
+    await web.TCPSite(runner, "127.0.0.1", port, reuse_address=True).start()
 
 
 def _server_metadata() -> dict[str, Any]:
