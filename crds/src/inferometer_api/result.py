@@ -320,8 +320,8 @@ class ClientFacts(Document):
     runnable_wait_seconds: float | None = None
     """How long it was ready to run and waited for a CPU (the kernel's schedstat)."""
     wake_up_lag_nanoseconds: Count | None = None
-    """How late it was when a timer of its own should have woken it, 50 times a second: the P99. \
-Only in closed loops; open ones have a dispatch lag."""
+    """How late it was when a timer of its own should have woken it, 200 times a second: the P99. \
+Only in closed loops, of 300 times or more; open ones have a dispatch lag."""
     steal_seconds: float | None = None
     """CPU time of its machine that the hypervisor gave to others. Of a fleet that worker's of \
 whose CPUs it is the largest share."""

@@ -150,13 +150,13 @@ BREACHES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ),
     (
         "ClientStarved",  # its own work made it late: it waited for no CPU
-        {"step": client(wake_up_lag_nanoseconds=6 * MS, runnable_wait_seconds=0.029), **CLOSED},
-        {"step": client(wake_up_lag_nanoseconds=6 * MS, runnable_wait_seconds=0.031), **CLOSED},
+        {"step": client(wake_up_lag_nanoseconds=6 * MS, runnable_wait_seconds=0.099), **CLOSED},
+        {"step": client(wake_up_lag_nanoseconds=6 * MS, runnable_wait_seconds=0.101), **CLOSED},
     ),
     (
         "ClientCpu",
-        {"step": client(wake_up_lag_nanoseconds=6 * MS, runnable_wait_seconds=0.031), **CLOSED},
-        {"step": client(wake_up_lag_nanoseconds=6 * MS, runnable_wait_seconds=0.029), **CLOSED},
+        {"step": client(wake_up_lag_nanoseconds=6 * MS, runnable_wait_seconds=0.101), **CLOSED},
+        {"step": client(wake_up_lag_nanoseconds=6 * MS, runnable_wait_seconds=0.099), **CLOSED},
     ),
     (
         "ClientStarved",  # an open loop has its dispatch lag

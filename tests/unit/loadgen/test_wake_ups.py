@@ -4,11 +4,13 @@ import asyncio
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from inferometer_loadgen.client import wake_ups
 from inferometer_loadgen.client.client import OwnProcess
-from inferometer_loadgen.client.wake_ups import PERIOD_NS, WakeUps
+from inferometer_loadgen.client.wake_ups import LEAST, PERIOD_NS, WakeUps, lag_of
+from inferometer_loadgen.record.histogram import Histogram
 from inferometer_loadgen.verdict.breaches_of_client import WAKE_UP_PERIOD_NS
 from support.drills import Drill, after
 from support.simulated import MILLISECOND
@@ -30,14 +32,16 @@ def kept_busy() -> int | None:
     return asyncio.run(run())
 
 
-def test_a_busy_loop_is_as_late_as_it_was_busy() -> None:
+def test_a_busy_loop_is_as_late_as_it_was_busy(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first wake-up that was slept through is late by all of it but its own period."""
+    monkeypatch.setattr(wake_ups, "LEAST", 1)
     assert (kept_busy() or 0) >= (PERIODS - 1) * PERIOD_NS
 
 
 def test_what_was_slept_through_counts_each(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not one late wake-up is seen but as many as were due: the median is late as well."""
     monkeypatch.setattr(wake_ups, "PERCENTILE", 50.0)
+    monkeypatch.setattr(wake_ups, "LEAST", 1)
     assert (kept_busy() or 0) >= (PERIODS // 2 - 1) * PERIOD_NS
 
 
@@ -83,10 +87,20 @@ def test_the_verdict_knows_how_often_it_asks() -> None:
     assert WAKE_UP_PERIOD_NS == PERIOD_NS
 
 
-def test_a_watch_that_ends_at_once_knows_nothing() -> None:
-    """Without a wake-up there is no lag."""
+def test_one_late_wake_up_of_a_short_step_is_no_percentile() -> None:
+    """Only where some are beyond the P99 it is not just the latest that there was."""
 
-    async def run() -> int | None:
-        return WakeUps().end()
+    def found(count: int, late: int) -> int | None:
+        lags = Histogram()
+        lags.add(np.array([3 * MILLISECOND] * late + [MILLISECOND // 20] * (count - late)))
+        return lag_of(lags)
 
-    assert asyncio.run(run()) is None
+    assert found(0, 0) is None
+    assert found(LEAST - 1, 1) is None
+    assert (found(LEAST, 1) or 0) < MILLISECOND
+    assert (found(LEAST, 4) or 0) >= 3 * MILLISECOND
+
+
+def test_a_step_of_two_seconds_has_wake_ups_enough() -> None:
+    """Steps of a sweep are no longer than that, and starved clients are found in them."""
+    assert LEAST * PERIOD_NS <= 1_500_000_000

@@ -13,13 +13,15 @@ import numpy as np
 from inferometer_loadgen.client.pace import TimerPacer
 from inferometer_loadgen.record.histogram import Histogram
 
-PERIOD_NS = 20_000_000
+PERIOD_NS = 5_000_000
 PERCENTILE = 99.0
+LEAST = 300
+"""Of fewer wake-ups, fewer than three are beyond the P99: it would tell of one that was late."""
 _BLOCK = 512
 
 
 class WakeUps:
-    """Wakes 50 times a second from its making on, within a running event loop."""
+    """Wakes 200 times a second from its making on, within a running event loop."""
 
     def __init__(self) -> None:
         self._late = Histogram()
@@ -42,7 +44,12 @@ class WakeUps:
         del self._gathered[:]
 
     def end(self) -> int | None:
-        """Wake no more; return the P99 of how late it was, None where it never was."""
+        """Wake no more; return the P99 of how late it was, None of too few wake-ups."""
         self._pacer.close()
         self._flush()
-        return self._late.at_percentile(PERCENTILE)
+        return lag_of(self._late)
+
+
+def lag_of(late: Histogram) -> int | None:
+    """Return the P99 of how late wake-ups were; None where they are too few to have one."""
+    return late.at_percentile(PERCENTILE) if late.count >= LEAST else None

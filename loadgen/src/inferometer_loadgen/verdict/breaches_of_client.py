@@ -22,7 +22,7 @@ STARVED_LIMIT = 0.1
 STARVED_LEAST = 0.01
 STEAL_LIMIT = 0.01
 CLOCK_JUMP_LIMIT_NS = 5_000_000
-WAKE_UP_PERIOD_NS = 20_000_000
+WAKE_UP_PERIOD_NS = 5_000_000
 """How often the timer of a closed loop asks for its CPU."""
 
 
