@@ -133,7 +133,7 @@ def test_any_json_makes_a_fault_and_no_crash(document: Any) -> None:
     reply = Reply(json.dumps(document).encode(), None)
     promised = [*PROMISED, Tensor(name="more", datatype="FP32", shape=[1])]
     assert Expectation("HTTP", promised, 3).fault(reply)
-    assert first_axes("HTTP", PROMISED, [reply]).keys() <= {"scores"}
+    assert first_axes("HTTP", PROMISED, [reply], 3).keys() <= {"scores"}
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_json_of_wrong_types_is_a_fault(outputs: str) -> None:
     fault = Expectation("HTTP", PROMISED, 3).fault(reply)
     assert fault
     assert len(fault) < 500
-    assert first_axes("HTTP", PROMISED, [reply]).get("scores", 3) == 3
+    assert first_axes("HTTP", PROMISED, [reply], 3).get("scores", 3) == 3
 
 
 def test_outputs_without_their_data_are_a_fault() -> None:
@@ -196,14 +196,14 @@ def test_outputs_without_their_data_are_a_fault() -> None:
 
 
 def test_a_first_axis_is_what_the_first_replies_have() -> None:
-    """It may be the batch or not; where it is empty or differs among them it may be any."""
+    """It may be the batch or more; where it is empty or differs among them it may be any."""
     boxes = [Tensor(name="boxes", datatype="FP32", shape=[-1, 4])]
 
     def replies(*firsts: int) -> list[Reply]:
         return [a_reply("HTTP", {"boxes": ("FP32", [first, 4], 16 * first)}) for first in firsts]
 
     def faults(trial: list[int], later: int) -> bool:
-        firsts = first_axes("HTTP", boxes, replies(*trial))
+        firsts = first_axes("HTTP", boxes, replies(*trial), 2)
         (reply,) = replies(later)
         return Expectation("HTTP", boxes, 2, firsts).fault(reply) is not None
 
@@ -214,6 +214,7 @@ def test_a_first_axis_is_what_the_first_replies_have() -> None:
     assert faults([100, 100, 100], 2)
     assert not faults([2, 3, 2], 7)
     assert not faults([0, 0], 7)
+    assert faults([1, 1, 1], 1)
     assert faults([], 7)
     assert not faults([], 2)
     wider = a_reply("HTTP", {"boxes": ("FP32", [7, 5], 140)})

@@ -110,7 +110,7 @@ class Hand:
 
     def _check(self, plan: StepPlan, trial: Trial) -> Callable[[Reply], str | None]:
         protocol = self.load.protocol
-        firsts = first_axes(protocol, self.outputs, trial.replies)
+        firsts = first_axes(protocol, self.outputs, trial.replies, plan.batch_size)
         return Expectation(protocol, self.outputs, plan.batch_size, firsts).fault
 
     def _driver(

@@ -216,12 +216,16 @@ def _length_fault(output: Output) -> str | None:
 
 
 def first_axes(
-    protocol: Literal["HTTP", "GRPC"], promised: Sequence[Tensor], replies: Sequence[Reply]
+    protocol: Literal["HTTP", "GRPC"],
+    promised: Sequence[Tensor],
+    replies: Sequence[Reply],
+    batch_size: int,
 ) -> dict[str, int]:
     """Return what the open first axes of outputs are, by a few replies of one batch size.
 
     The same in all replies it is the batch, or a number that the model always has: of its 100 best
-    boxes. Where it is 0 or differs it follows the data, and is -1 here.
+    boxes; never less than the batch, since something is due for each sample. Where it is 0 or
+    differs it follows the data, and is -1 here.
     """
     seen: dict[str, set[int]] = {}
     for reply in replies:
@@ -233,7 +237,7 @@ def first_axes(
             if output.shape:
                 seen.setdefault(output.name, set()).add(output.shape[0])
     return {
-        tensor.name: -1 if 0 in found or len(found) > 1 else min(found)
+        tensor.name: -1 if 0 in found or len(found) > 1 else max(batch_size, *found)
         for tensor in promised
         if has_batch_axis(tensor) and (found := seen.get(tensor.name))
     }
