@@ -103,6 +103,7 @@ def test_every_kind_of_scenario_is_driven_by_a_fleet(oracle: OracleProcess, tmp_
         assert [worker.worker for worker in step.workers] == [0, 1]
     single, *_, five, offline, _, trace = steps
     assert [worker.queries > 0 for worker in single.workers] == [True, False]
+    assert [worker.client is not None for worker in single.workers] == [True, False]
     assert [worker.queries > 0 for worker in five.workers] == [True, True]
     assert (offline.counts.samples, trace.counts.queries) == (100, 60)
 

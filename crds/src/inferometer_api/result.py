@@ -347,6 +347,8 @@ class WorkerShare(Document):
     clock_uncertainty_nanoseconds: Count
     """How far that may be off: half the shortest round trip; 0 where both share one clock."""
     client_cpu_seconds: float
+    client: ClientFacts | None = None
+    """What became of it; absent where it had no part in the step, or was lost."""
     lost: bool = False
     """Whether it was lost before the step's end."""
     fate: str = ""

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
+from inferometer_api.result import ClientFacts
 from inferometer_loadgen.fleet.clock import ClockName, ClockOffset
 from inferometer_loadgen.fleet.crew import participants
 from inferometer_loadgen.fleet.driving import FleetDriving
@@ -153,6 +154,21 @@ def test_what_is_overdue_at_all_workers_adds_up() -> None:
         driving.hear(1, told("ended", begin, window_ns=begin, overdue=4, end=End.DECIDED))
 
     assert driven(act).overdue(1) == 9
+
+
+def test_what_became_of_each_worker_is_told_of_it() -> None:
+    """What is worst of all is made of several; a worker has its own."""
+    facts = [ClientFacts(runnable_wait_seconds=2.0), ClientFacts(wake_up_lag_nanoseconds=7)]
+
+    def act(driving: FleetDriving, _: PlayedFleet, begin: int) -> None:
+        for worker, its in enumerate(facts):
+            driving.hear(worker, told("ended", begin, window_ns=begin, end=End.DONE, client=its))
+
+    driving = driven(act)
+    assert [each.client for each in driving.workers] == facts
+    assert driving.client.facts() == ClientFacts(
+        runnable_wait_seconds=2.0, wake_up_lag_nanoseconds=7
+    )
 
 
 def gained(count: int) -> Gained:

@@ -151,6 +151,7 @@ def test_a_begin_that_is_wrong_by_the_lines_delay_is_told(monkeypatch: pytest.Mo
     told = begun(monkeypatch, near, far)
     assert far.begins_ns == [6 * MILLISECOND]
     assert [each.start_offset_nanoseconds for each in told] == [0, 0]
-    measurement = Measurement(A_PLAN, a_step(workers=told), End.DONE)
+    answered = [share.model_copy(update={"queries": 1}) for share in told]
+    measurement = Measurement(A_PLAN, a_step(workers=answered), End.DONE)
     (breach,) = worker_start(measurement, Conditions(kind="server"))
     assert breach.figure == "6 ms"

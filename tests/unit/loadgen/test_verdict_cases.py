@@ -12,7 +12,9 @@ from inferometer_api.result import (
     PercentileValue,
     Step,
     Window,
+    WorkerShare,
 )
+from inferometer_loadgen.client.watch import worst
 from inferometer_loadgen.schedule.steps import Bursts, Closed, End, Judged, Open, StepPlan
 from inferometer_loadgen.verdict.breaches import Conditions, Measurement
 from inferometer_loadgen.verdict.judge import judge
@@ -246,6 +248,54 @@ def test_a_little_waiting_at_a_low_rate_starves_nobody() -> None:
     assert "ClientStarved" not in found(0.010)
     assert "ClientStarved" not in found(0.060)
     assert "ClientStarved" in found(0.061)  # a millisecond for each query of one
+
+
+def fleet(*facts: ClientFacts | None) -> list[WorkerShare]:
+    """Return workers with what became of each; None of one that had no part."""
+    return [
+        share.model_copy(update={"client": each, "queries": 0 if each is None else 500})
+        for share, each in zip(workers(*[0] * len(facts)), facts, strict=True)
+    ]
+
+
+def test_each_worker_is_judged_by_its_own_facts() -> None:
+    """One that is late by its own work and one that waits a little are no starved one."""
+    busy = ClientFacts(runnable_wait_seconds=0.0, wake_up_lag_nanoseconds=20 * MS)
+    waiting = ClientFacts(runnable_wait_seconds=0.5, wake_up_lag_nanoseconds=100_000)
+    starved = ClientFacts(runnable_wait_seconds=0.5, wake_up_lag_nanoseconds=20 * MS)
+    for facts, rules in (
+        ([busy, waiting], ["ClientCpu"]),
+        ([waiting, waiting], []),
+        ([busy, starved], ["ClientStarved", "ClientCpu"]),
+    ):
+        shares = fleet(*facts)
+        step = a_step(workers=shares, client=worst(facts))
+        assert names(verdict(step, **CLOSED)) == rules
+        # A worker that answered nothing is none without a part.
+        last = shares[-1].model_copy(update={"queries": 0})
+        step = a_step(workers=[*shares[:-1], last], client=worst(facts))
+        assert names(verdict(step, **CLOSED)) == rules
+
+
+def test_workers_without_a_part_count_for_nothing() -> None:
+    """One client's worker is not starved by waiting that would be too long for an eighth of it."""
+    waited = ClientFacts(runnable_wait_seconds=0.15)
+    step = a_step(latency=times(10 * MS), workers=fleet(waited, *[None] * 7), client=waited)
+    assert names(verdict(step, **CLOSED)) == []
+    late = [each.model_copy(update={"start_offset_nanoseconds": 7 * MS}) for each in fleet(waited)]
+    assert names(verdict(a_step(workers=[*late, *fleet(None)]))) == []
+
+
+def test_a_worker_that_waits_for_half_of_its_queries_time_is_starved_beside_others() -> None:
+    """Its time is that of its own queries: a tenth of all, whatever the others have."""
+    waited = [ClientFacts(runnable_wait_seconds=0.05), ClientFacts(runnable_wait_seconds=0.4)]
+    shares = [
+        share.model_copy(update={"queries": queries})
+        for share, queries in zip(fleet(*waited), (900, 100), strict=True)
+    ]
+    step = a_step(latency=times(8 * MS), workers=shares, client=worst(waited))
+    (told,) = verdict(step, **CLOSED).reasons
+    assert (told.rule, told.figure) == ("ClientStarved", "50 %")
 
 
 def test_what_workers_clocks_may_be_off_counts_as_apart() -> None:

@@ -85,6 +85,7 @@ class RemoteHand:
             clock_offset_nanoseconds=self.offset.ahead_ns,
             clock_uncertainty_nanoseconds=self.offset.uncertainty_ns,
             client_cpu_seconds=0.0 if self.told is None else self.told.cpu_seconds,
+            client=None if self.told is None else self.told.client,
             lost=self.fate != "",
             fate=self.fate,
         )

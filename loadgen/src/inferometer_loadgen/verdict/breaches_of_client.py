@@ -3,7 +3,9 @@
 One function for each rule of `rules.RULES` that speaks of the client.
 """
 
-from inferometer_api.result import Step, nanoseconds_at
+from collections.abc import Sequence
+
+from inferometer_api.result import ClientFacts, Step, nanoseconds_at
 from inferometer_loadgen.schedule.steps import SECOND_NS, Closed
 from inferometer_loadgen.verdict.breaches import (
     USUAL_PERCENTILE,
@@ -59,22 +61,9 @@ def client_throttled(measurement: Measurement, _: Conditions) -> Broken:
 
 def client_starved(measurement: Measurement, _: Conditions) -> Broken:
     """Yield where the load generator was ready and waited for a CPU that others had."""
-    yield from _waited(measurement.step)
-    if isinstance(measurement.plan.loop, Closed) and _waited_for_it(measurement.step):
-        yield from _woken_late(measurement, "The load generator got its CPU")
-
-
-def _waited(step: Step) -> Broken:
-    """Compare its waiting with the time in which queries were under way, since it matters then."""
-    waited, latency = step.client.runnable_wait_seconds or 0.0, step.latency
-    if latency is None:
-        return
-    loops = max(1, len(step.workers))
-    under_way = latency.count * latency.mean_nanoseconds / SECOND_NS / loops
-    share = waited / max(min(under_way, _seconds(step)), 1e-9)
-    # At low rates that time is short, and the waiting is of all wake-ups, with or without a query.
-    least = min(STARVED_LEAST * _seconds(step), latency.count * LAG_LEAST_NS / SECOND_NS)
-    if share > STARVED_LIMIT and waited > least:
+    step = measurement.step
+    share, waited = max(_wait(step, facts, part) for facts, part in _processes(step))
+    if share > STARVED_LIMIT:
         yield Breach(
             f"The load generator was ready to run and waited {waited:.3g} s for a CPU, "
             f"{100 * share:.3g} % of the time in which queries were under way; at most 10 % is "
@@ -82,13 +71,42 @@ def _waited(step: Step) -> Broken:
             f"{100 * share:.3g} %",
             "10 %",
         )
+    if isinstance(measurement.plan.loop, Closed):
+        kept_waiting = [facts for facts, _ in _processes(step) if _waited_for_it(step, facts)]
+        yield from _woken_late(measurement, kept_waiting, "The load generator got its CPU")
 
 
-def _woken_late(measurement: Measurement, who: str) -> Broken:
-    """Compare how late it is woken with the latency, as its dispatch lag in an open loop."""
-    late = measurement.step.client.wake_up_lag_nanoseconds
+def _processes(step: Step) -> list[tuple[ClientFacts, float]]:
+    """Return what became of each process that drove the load, and its part of the queries.
+
+    What is judged together must be of one process: of a fleet `step.client` has the worst of each.
+    """
+    told = [(each.client, each.queries) for each in step.workers if each.client is not None]
+    queries = sum(number for _, number in told) or 1
+    return [(facts, number / queries) for facts, number in told] or [(step.client, 1.0)]
+
+
+def _wait(step: Step, facts: ClientFacts, part: float) -> tuple[float, float]:
+    """Return its waiting as a share of the time in which its queries were under way, and in s.
+
+    0 where that is too little to matter.
+    """
+    if step.latency is None or not part:
+        return 0.0, 0.0
+    waited, count = facts.runnable_wait_seconds or 0.0, part * step.latency.count
+    under_way = count * step.latency.mean_nanoseconds / SECOND_NS
+    # At low rates that time is short, and the waiting is of all wake-ups, with or without a query.
+    least = min(STARVED_LEAST * _seconds(step), count * LAG_LEAST_NS / SECOND_NS)
+    if waited <= least:
+        return 0.0, 0.0
+    return waited / max(min(under_way, _seconds(step)), 1e-9), waited
+
+
+def _woken_late(measurement: Measurement, processes: Sequence[ClientFacts], who: str) -> Broken:
+    """Compare how late they are woken with the latency, as the dispatch lag in an open loop."""
+    late = max((each.wake_up_lag_nanoseconds or 0 for each in processes), default=0)
     latency = nanoseconds_at(measurement.step.latency, USUAL_PERCENTILE)
-    if late is None or latency is None:
+    if latency is None:
         return
     limit = max(LAG_LEAST_NS, LAG_SHARE_LIMIT * latency)
     if late > limit:
@@ -100,12 +118,12 @@ def _woken_late(measurement: Measurement, who: str) -> Broken:
         )
 
 
-def _waited_for_it(step: Step) -> bool:
-    """Tell whether its waiting for a CPU suffices to have made its timer as late as it was.
+def _waited_for_it(step: Step, facts: ClientFacts) -> bool:
+    """Tell whether a process' waiting for a CPU suffices to have made its timer as late as it was.
 
     Of one wake-up in a hundred, that is: beyond a period the next ones are late by the same wait.
     """
-    waited, late = step.client.runnable_wait_seconds, step.client.wake_up_lag_nanoseconds or 0
+    waited, late = facts.runnable_wait_seconds, facts.wake_up_lag_nanoseconds or 0
     wake_ups = _seconds(step) * SECOND_NS / WAKE_UP_PERIOD_NS
     least_ns = (1 - USUAL_PERCENTILE / 100) * wake_ups * min(late, WAKE_UP_PERIOD_NS)
     return waited is None or waited * SECOND_NS >= least_ns
@@ -117,8 +135,9 @@ def client_cpu(measurement: Measurement, conditions: Conditions) -> Broken:
     In a closed loop also where it was busy with its own work when it should have been woken.
     """
     step = measurement.step
-    if isinstance(measurement.plan.loop, Closed) and not _waited_for_it(step):
-        yield from _woken_late(measurement, "The load generator's own work made it")
+    if isinstance(measurement.plan.loop, Closed):
+        busy = [facts for facts, _ in _processes(step) if not _waited_for_it(step, facts)]
+        yield from _woken_late(measurement, busy, "The load generator's own work made it")
     if conditions.spins:
         return
     busiest = max([each.client_cpu_seconds for each in step.workers] or [step.client_cpu_seconds])

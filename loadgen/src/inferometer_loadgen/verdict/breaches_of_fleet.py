@@ -34,7 +34,7 @@ def worker_start(measurement: Measurement, _: Conditions) -> Broken:
     A worker begins by its own clock. What is wrong in the offset of that clock from ours is in no
     difference that we see, so that all of its uncertainty is added to it.
     """
-    workers = measurement.step.workers
+    workers = [each for each in measurement.step.workers if each.queries]  # who had a part
     firsts, lasts = nsmallest(2, workers, _earliest_ns), nlargest(2, workers, _latest_ns)
     pairs = [(first, last) for first in firsts for last in lasts if first is not last]
     if not pairs:
