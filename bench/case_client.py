@@ -146,7 +146,7 @@ come with one read, and so on the server.""",
         *_contests(_BOTH, _HTTP, wrk(), 1.25),
         *_contests(_BOTH, _HTTP, perf_closed("HTTP"), 0.4),
         *_contests([_NULL], _ONE_BY_EIGHT, perf_closed("GRPC"), 0.25),
-        *_contests([_OURS, _TRITON], _ONE_BY_EIGHT, perf_closed("GRPC"), 0.45),
+        *_contests([_TRITON], _ONE_BY_EIGHT, perf_closed("GRPC"), 0.45),
         *_contests(_BOTH, _EIGHT_BY_ONE, perf_closed("GRPC", share=1), 0.5),
     ],
 )
