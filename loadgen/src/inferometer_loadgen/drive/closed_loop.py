@@ -34,6 +34,7 @@ class ClosedLoop(Driver):
         super().__init__(site, recorder, queries, step)
         self._clients = NEVER if closed.clients is None else closed.clients
         self._total = closed.total_queries
+        self._next_request = self._requests[0].__next__
         self._left = [NEVER] * self._servers
         """How many queries may still be sent to each server, where their number is set."""
         self._is_asked_to_open = False
@@ -82,20 +83,20 @@ class ClosedLoop(Driver):
         ):
             super()._on_reply(token, failure, reply)
             return
-        self._measured += 1
+        self._measured = measured = self._measured + 1
         silence_ns = now - self.last_reply_ns
         if silence_ns > self._longest_silence_ns:  # noqa: PLR1730 - a call costs more
             self._longest_silence_ns = silence_ns
         self.last_reply_ns = now
         self._add_latency(now - since)
-        if self._gathered() >= BLOCK:
+        if not measured % BLOCK:
             self._recorder.flush()
         self._sends = sends = self._sends + 1
         keep = sends >= self._next_kept
         if keep:
             self._choose_next_kept()
         self._since[token] = self._clock()
-        connection.send(next(self._requests[0]), token, keep)
+        connection.send(self._next_request(), token, keep)
 
     @override
     def _start(self, now: int) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from inferometer_loadgen.record.histogram import Histogram, Integers
 from inferometer_loadgen.record.windows import STEADY_WINDOWS, Second, Tally, Windows
 
-BLOCK = 512
+BLOCK = 2048
 """Queries after which their times are counted."""
 
 
