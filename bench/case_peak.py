@@ -102,9 +102,9 @@ PEAK = Case(
 `findPeak` of {SHUFFLENET.name} (about 1.5 ms on one core) over gRPC with {_QUERIES:,} queries a
 probe: the rate at which the P99 is just {_BOUND_MICROSECONDS // 1000} ms, by the bracket's stated
 confidence of 95 %. Then two fresh `server` runs with schedules of their own and the same bound, one
-at {_BELOW} of that rate and one at {_ABOVE} of it: the first must be VALID and the second INVALID by its LatencyBound.
-Each repeat is a search of its own, with a fresh server and seeds of its own; the spread beside a
-figure is over the searches.""",
+at {_BELOW} of that rate and one at {_ABOVE} of it: the first must be VALID and the second INVALID
+by its LatencyBound. Each repeat is a search of its own, with a fresh server and seeds of its own;
+the spread beside a figure is over the searches.""",
     commands=(".venv/bin/python bench/run.py --case peak",),
     sides=(Side(_SIDE),),
     stage=_stage,
