@@ -59,7 +59,7 @@ def _whole() -> Run:
             },
             {"name": "replay", "trace": {"uri": "configmap://times/a.csv", "timeScale": "0.5"}},
         ],
-        validity={"rules": "MLPerf", "warmUp": "UntilSteady", "warmUpSeconds": 0, "repeats": 3},
+        validity={"rules": "MLPerf", "warmUp": "Fixed", "warmUpSeconds": 0, "repeats": 3},
         telemetry={"power": "Disabled", "idleSeconds": 0},
         activeDeadlineSeconds=60,
         retention={"cleanup": "Never", "ttlSecondsAfterFinished": 0},
@@ -104,6 +104,7 @@ VALID = (
     Row("CPU with an integral fraction", a_run(server={"resources": {"cpu": 2.0}})),
     Row("CPU with decimals", a_run(server={"resources": {"cpu": "0.5"}})),
     Row("an empty server", a_run(server={})),
+    Row("a warm-up until it is steady", a_run(validity={"warmUp": "UntilSteady"})),
     Row(
         "bounds that are equal", a_run(validity={"minDurationSeconds": 9, "maxDurationSeconds": 9})
     ),
@@ -232,6 +233,17 @@ BROKEN_RULES = (
         "MLPerf's rules in less than its duration",
         a_run(validity={"rules": "MLPerf", "maxDurationSeconds": 599}),
         "spec.validity",
+    ),
+    Row(
+        "a search that warms up until it is steady",
+        a_run(
+            validity={"warmUp": "UntilSteady"},
+            scenarios=[
+                {"name": "latency", "singleStream": {}},
+                {"name": "peak", "findPeak": {"latencyBoundMicroseconds": 1}},
+            ],
+        ),
+        "spec",
     ),
     *(
         Row(

@@ -152,6 +152,17 @@ resumes."""
             field="scenarios",
             breaches=_not_mlperfs,
         ),
+        Rule(
+            cel="self.validity.warmUp != 'UntilSteady' || !self.scenarios.exists(s, "
+            "has(s.findPeak))",
+            message="warmUp UntilSteady does not go with findPeak, whose probes have a fixed "
+            "warm-up: take Fixed, or search in a run of its own",
+            holds=lambda spec: (
+                spec.validity.warm_up != "UntilSteady"
+                or all(each.find_peak is None for each in spec.scenarios)
+            ),
+            field="validity.warmUp",
+        ),
         *map(
             _immutable,
             (
