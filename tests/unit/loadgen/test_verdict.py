@@ -10,7 +10,7 @@ from inferometer_api.result import (
     Energy,
 )
 from inferometer_loadgen.schedule.steps import End
-from inferometer_loadgen.verdict.rules import RULES
+from inferometer_loadgen.verdict.rules import RULES, Rule
 from support.judged_steps import (
     CLOSED,
     MS,
@@ -258,16 +258,23 @@ def test_every_rule_is_tried() -> None:
     assert tried == {rule.name for rule in RULES}
 
 
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_every_limit_has_a_source(rule: Rule) -> None:
+    """It is somebody's, or follows from the words, or is our choice: then it says why."""
+    assert len(rule.source.split()) > 4
+    assert all(", " in choice for choice in re.findall(r"chosen: ([^;]*)", rule.source))
+
+
 def test_the_documentation_has_every_rule() -> None:
-    """The page tells each rule, in the table's order, with the limit and remedy of the code."""
+    """The page has each rule, in the table's order, with the code's limit, source and remedy."""
     text = PAGE.read_text()
     sections = dict(re.findall(r"^### (\w+)\n(.*?)(?=^##|\Z)", text, re.MULTILINE | re.DOTALL))
     assert list(sections) == [rule.name for rule in RULES]
     cautions = text.index("## Cautions")
     for rule in RULES:
         section = " ".join(sections[rule.name].split())
-        for word in ("Figure", "Limit", "Why", "Remedy"):
-            assert f"* **{word}**: " in section
-        assert f"* **Limit**: {rule.limit} *" in section
+        words = re.findall(r"\* \*\*(\w+)\*\*: ", section)
+        assert words == ["Figure", "Limit", "Source", "Why", "Remedy"]
+        assert f"* **Limit**: {rule.limit} * **Source**: {rule.source} * **Why**: " in section
         assert section.endswith(f"* **Remedy**: {rule.remedy}")
         assert (text.index(f"### {rule.name}\n") > cautions) == (rule.effect == "caution")
