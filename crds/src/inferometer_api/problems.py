@@ -6,6 +6,7 @@ The words come from the schema, as do those of the reference, and never from pyd
 import difflib
 import functools
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -125,24 +126,27 @@ def _with_found(text: str, data: Any, where: Where) -> str:
 
 def _hint(value: Any, node: Schema) -> str:
     """Return what to do about a value of the wrong type or spelling, empty where nothing helps."""
-    if _needs_quotes(value, node):
-        return f': write it in quotes, "{shown(value)}"'
-    if not isinstance(value, str):
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
         return ""
-    near = nearest(value, [*map(str, node.get("enum", ()))])
-    if near is not None and near != value:
+    text = value if isinstance(value, str) else shown(value)
+    near = nearest(text, [*map(str, node.get("enum", ()))])
+    if near is not None and near != text:
         return f"; did you mean {near}?"
+    if not isinstance(value, str):
+        return f': write it in quotes, "{text}"' if _fits(text, node) else ""
     right = {"integer": value.isdecimal(), "boolean": value in {"true", "false"}}
     if right.get(node.get("type", "")):
         return ", which is a text: write it without quotes"
     return ""
 
 
-def _needs_quotes(value: Any, node: Schema) -> bool:
-    """Whether a number would be right as a text."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
+def _fits(text: str, node: Schema) -> bool:
+    """Whether a text is what a field takes."""
+    if node.get("type") != "string" and "pattern" not in node:
         return False
-    return node.get("type") == "string" or (isinstance(value, float) and "pattern" in node)
+    if "enum" in node or "const" in node:
+        return text in (node.get("enum") or [node["const"]])
+    return re.search(node.get("pattern", ""), text) is not None
 
 
 def shown(value: Any) -> str:

@@ -115,6 +115,13 @@ def test_a_wrong_field_gets_a_sentence(line: str, expected: str) -> None:
             "server: {targetQps: 16.5}",
             'in quotes ("16.5"); found 16.5: write it in quotes, "16.5".',
         ),
+        ("server: {targetQps: 16.5555}", 'in quotes ("16.5"); found 16.5555.'),
+        ("server: {targetQps: 5, percentile: 99}", "P99, P99.9; found 99; did you mean P99?"),
+        ("server: {targetQps: 5, percentile: 99.9}", "found 99.9; did you mean P99.9?"),
+        (
+            "server: {targetQps: 5, percentile: 7}",
+            "one of P50, P90, P95, P97, P99, P99.9; found 7.",
+        ),
         ("singleStream:", "found none; null means absent: write singleStream: {}."),
         ("singleStream: {}, offline: {}", "found singleStream and offline."),
         ("singleStream: {a: 1}", "spec.scenarios[0].singleStream takes none, write {}."),
