@@ -374,12 +374,15 @@ class Step(Document):
     warm_up_queries: Count = 0
     """Queries before the window, not measured."""
     duration_nanoseconds: Count
-    """The measured window: in closed loops from its first query to its last reply, in open-loop \
-scenarios the part of the schedule that is measured."""
+    """The measured window: in closed loops from its first query to the answer with which both \
+minimums hold (in `offline` to the last answer), in open-loop scenarios the part of the schedule \
+that is measured."""
     drain_nanoseconds: Count = 0
-    """From the window's end to the last reply, in open-loop scenarios."""
+    """From the window's end to the last reply, where queries are awaited after it: in open-loop \
+scenarios and `concurrency`."""
     ended_early: bool = False
-    """Whether the step ended before both minimums were reached."""
+    """Whether the step ended before both minimums were reached or, of a trace, before its last \
+arrival."""
     counts: Counts
     scheduled_qps: float | None = None
     """The rate of the schedule within the window, in open-loop scenarios."""

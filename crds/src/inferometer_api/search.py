@@ -19,8 +19,9 @@ class Probe(Document):
     """Whether the percentile kept the bound at this rate."""
     decided_by: Literal["Overshoots", "EnoughQueries", "Unfinished", "Errors"]
     """Overshoots: more queries were beyond the bound than its query limit allows; EnoughQueries:
-so many kept it that early stopping passes; Unfinished: neither within its time, which counts as
-not kept; Errors: too many queries failed."""
+so many kept it that early stopping passes; Unfinished: neither within its time, so that `kept` is
+false, and its share beyond the bound decides which rate is tried next; Errors: too many queries
+failed."""
     is_whole: bool = False
     """Whether it ran to its last query, though it may have been decided before: the peak is
 estimated from these, but for the pilots."""
