@@ -104,6 +104,10 @@ VALID = (
     Row("CPU with an integral fraction", a_run(server={"resources": {"cpu": 2.0}})),
     Row("CPU with decimals", a_run(server={"resources": {"cpu": "0.5"}})),
     Row("an empty server", a_run(server={})),
+    *(
+        Row(f"the certificate of {name}", a_run(load={"tls": {"serverName": name}}))
+        for name in ("Models.example.com", "triton_0.models", "10.0.0.7", "fd00::7")
+    ),
     Row("a warm-up until it is steady", a_run(validity={"warmUp": "UntilSteady"})),
     Row(
         "bounds that are equal", a_run(validity={"minDurationSeconds": 9, "maxDurationSeconds": 9})
@@ -321,6 +325,14 @@ MISFITS = (
         "a node label of a number",
         a_run(server={"placement": {"nodeSelector": {"a": 1}}}),
         _SELECTOR,
+    ),
+    *(
+        Row(
+            f"a certificate of {name!r}",
+            a_run(load={"tls": {"serverName": name}}),
+            "spec.load.tls.serverName",
+        )
+        for name in ("", "a b", "a..b", ".a", "-a", "https://a")
     ),
     Row(
         "a shape without a name",

@@ -12,6 +12,7 @@ Protocol = Literal["HTTP", "GRPC"]
 
 _Dimension = Annotated[int, Field(ge=1, le=2**31 - 1), Integral]
 _Shape = Annotated[list[_Dimension], Field(max_length=16)]
+_Host = Annotated[str, StringConstraints(max_length=253, pattern=patterns.HOST)]
 _TensorName = Annotated[str, Field(min_length=1, max_length=253)]
 
 
@@ -68,7 +69,7 @@ inferometer.dev/allow-use=true."""
     """Secret with tls.crt and tls.key of the client. It must carry the label \
 inferometer.dev/allow-use=true."""
 
-    server_name: Annotated[str, Field(min_length=1, max_length=253)] | None = None
+    server_name: _Host | None = None
     """The name that the server's certificate must carry; absent: the host connected to."""
 
     ca_file: FilePath | None = None
@@ -102,7 +103,8 @@ class Load(Document):
     connections: Annotated[int, Field(ge=1, le=10_000), Integral] = 8
     """Connections to each server. The layout changes what is measured: an HTTP connection carries \
 one request at a time, and a query that finds none free waits, which counts as latency. \
-Closed loops with one query outstanding use one of them."""
+Closed loops with one query outstanding use one of them. Each of several workers has one at \
+least: fewer than `workers` are raised to as many."""
 
     streams_per_connection: Annotated[int, Field(ge=1, le=10_000), Integral] = 32
     """Requests that may be outstanding on one connection, with GRPC."""

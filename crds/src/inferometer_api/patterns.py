@@ -6,10 +6,12 @@ back-references, `^` and `$` at both ends.
 
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
+_HOST_LABEL = r"[A-Za-z0-9_]([-A-Za-z0-9_]*[A-Za-z0-9_])?"
 _NAME = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 
 DNS_LABEL = rf"^{_LABEL}$"
 DNS_SUBDOMAIN = rf"^{_SUBDOMAIN}$"
+HOST = rf"^({_HOST_LABEL}(\.{_HOST_LABEL})*|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*)$"
 QUALIFIED_NAME = rf"^({_SUBDOMAIN}/)?{_NAME}$"
 LABEL_VALUE = rf"^({_NAME})?$"
 SHA256 = r"^[0-9a-f]{64}$"
@@ -32,6 +34,7 @@ MEANINGS = {
     "letter or digit at both ends",
     DNS_SUBDOMAIN: "a name of lower-case letters, digits, hyphens and dots, at most 253 "
     "characters, with a letter or digit at both ends",
+    HOST: "the name of a host or an IP address: models.example.com",
     QUALIFIED_NAME: "a name of letters, digits and any of - _ . with a letter or digit at both "
     "ends, at most 63 characters, with or without a domain before it: nvidia.com/gpu",
     LABEL_VALUE: "at most 63 letters, digits and any of - _ . with a letter or digit at both ends",
