@@ -149,8 +149,10 @@ def test_waits_are_those_of_a_queue(
         f"{least / MS:.3f} to {most / MS:.3f} ms, ours {mean / MS:.3f} ms with the wire's "
         f"{cost.mean() / MS:.3f} ms, after {disturbance / MS:.3f} ms of disturbance"
     )
-    # What made the oracle late, as others on this machine do, may have made our replies as late.
-    assert least <= mean <= most + cost.mean() + disturbance
+    # What made the oracle late, as others on this machine do, may have made our replies as late: by
+    # half the interval at most, or nothing could fail where they do much.
+    allowed = cost.mean() + min(disturbance, (most - least) / 2)
+    assert least <= mean <= most + allowed
 
 
 def test_a_stall_is_in_every_latency_that_it_held_up(
