@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,6 +33,9 @@ FLEET = {"workers": 2, "connections": 4, "seed": SEED}
 LONG = {"minDurationSeconds": 60, "maxDurationSeconds": 120}
 OPEN: dict[str, Any] = {"server": {"targetQps": 90}}
 _ENDS_WITHIN_SECONDS = 10.0
+_RATE_WITHIN_SECONDS = 20.0
+_MOST_BY_CHANCE = 1.5
+"""Times the rate: random arrivals of a second or more, which counted twice would be 2."""
 
 
 @pytest.fixture(scope="module")
@@ -185,6 +189,15 @@ def _page(before: list[Report], path: str, body: bytes | None = None) -> Any:
         return json.load(answer)
 
 
+def _page_with_a_rate(before: list[Report]) -> Any:
+    """Return what the page shows as soon as that has a rate: Locust leaves its last 2 s out."""
+    deadline = time.monotonic() + _RATE_WITHIN_SECONDS
+    while not (shown := _page(before, "/stats/requests"))["current_rps"]:
+        assert time.monotonic() < deadline, "the page never had a rate"
+        time.sleep(0.5)
+    return shown
+
+
 def test_a_signal_ends_a_fleet_that_locusts_page_shows(oracle: OracleProcess) -> None:
     """The page has our figures and starts nothing; what was measured is kept, and all end."""
     oracle.obey([3 * MS])
@@ -192,11 +205,13 @@ def test_a_signal_ends_a_fleet_that_locusts_page_shows(oracle: OracleProcess) ->
     plan = plan.model_copy(update={"fleet": PlannedFleet(web_port=0)})
 
     def look(process: "subprocess.Popen[str]", before: list[Report]) -> None:
-        shown = _page(before, "/stats/requests")
+        shown = _page_with_a_rate(before)
         (row, _) = shown["stats"]
         assert (row["name"], row["method"], shown["state"]) == ("s0", "HTTP", "running")
         assert row["num_requests"] > 10
         assert row["median_response_time"] >= 3.0
+        for rate in (row["current_rps"], row["total_rps"], shown["current_rps"]):
+            assert 0 < rate < _MOST_BY_CHANCE * OPEN["server"]["targetQps"]
         assert len(shown["workers"]) == 2
         with pytest.raises(HTTPError, match="403"):
             _page(before, "/swarm", b"user_count=1")
