@@ -65,8 +65,8 @@ BREACHES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ),
     (
         "AchievedRate",
-        {"unanswered": (0, 16), "step": a_step(drain_nanoseconds=SECOND)},
-        {"unanswered": (0, 17), "step": a_step(drain_nanoseconds=SECOND)},
+        {"unanswered": (0, 9), "step": a_step(drain_nanoseconds=SECOND)},
+        {"unanswered": (0, 10), "step": a_step(drain_nanoseconds=SECOND)},
     ),
     (
         "AchievedRate",  # what is left over is worked off at once
@@ -187,6 +187,11 @@ BREACHES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("ServerRestarted", {}, {"server_restarted": True}),
     ("EndedEarly", {}, {"cut_short": End.INTERRUPTED}),
     ("EndedEarly", {}, {"cut_short": End.WORKER_LOST}),
+    (
+        "GrowingBacklog",
+        {"unanswered": (0, 7), "step": a_step(drain_nanoseconds=SECOND)},
+        {"unanswered": (0, 8), "step": a_step(drain_nanoseconds=SECOND)},
+    ),
     (
         "SmallSample",
         {"step": a_step(latency=times(100 * MS))},

@@ -24,8 +24,10 @@ ERROR_RATE_LIMIT = 0.001
 ACHIEVED_LIMIT = 0.99
 BACKLOG_SPAN = 0.75
 """Of the window: from the middle of its first quarter to that of its last."""
-_BY_CHANCE = 4.0
+_BY_CHANCE = 3.0
 """Standard deviations by which two numbers of unanswered queries differ by chance alone."""
+_PERHAPS_BY_CHANCE = 1.5
+"""By so many they differ by chance once in fifteen times: more than that is worth a caution."""
 CONNECTION_WAIT_LIMIT = 0.01
 USUAL_PERCENTILE = 99.0
 """The percentile that a scenario without one of its own is read by."""
@@ -174,26 +176,72 @@ def achieved_rate(measurement: Measurement, _: Conditions) -> Broken:
     Where it does not, the unanswered queries grow by what is missing, and it takes it as long to
     work them off.
     """
-    step = measurement.step
-    scheduled = step.scheduled_qps
-    if not scheduled or measurement.end in _CUT_OFF:
-        return
-    early, late = measurement.unanswered.early, measurement.unanswered.late
-    meanwhile = BACKLOG_SPAN * (step.counts.scheduled or 0)
-    grown = late - early
-    # Those unanswered are Poisson where the server keeps up, however long its answers take.
-    by_chance = _BY_CHANCE * math.sqrt(early + late)
-    is_left_over = step.drain_nanoseconds > (1 - ACHIEVED_LIMIT) * step.duration_nanoseconds
-    if is_left_over and grown > max((1 - ACHIEVED_LIMIT) * meanwhile, by_chance):
-        achieved = 1 - grown / meanwhile
-        share = f"{100 * achieved:.1f} %"
+    growth = _growth(measurement)
+    if growth is not None and growth.is_beyond(_BY_CHANCE):
+        scheduled = measurement.step.scheduled_qps or 0.0
+        share = f"{100 * growth.achieved:.1f} %"
         yield Breach(
-            f"The server worked off {scheduled * achieved:.5g} queries a second of the "
+            f"The server worked off {scheduled * growth.achieved:.5g} queries a second of the "
             f"{scheduled:.5g} that were scheduled in this window ({share}), at least 99 % are "
-            f"needed: {early} were usually unanswered in its first quarter, {late} in its last.",
+            f"needed: {growth}.",
             share,
             "99 %",
         )
+
+
+def growing_backlog(measurement: Measurement, _: Conditions) -> Broken:
+    """Yield where the server seems not to keep up, and too few queries came to be sure."""
+    growth = _growth(measurement)
+    if (
+        growth is not None
+        and growth.is_beyond(_PERHAPS_BY_CHANCE)
+        and not growth.is_beyond(_BY_CHANCE)
+    ):
+        share = f"{100 * growth.achieved:.1f} %"
+        yield Breach(
+            f"The server may not keep up with the schedule, but work off {share} of it: {growth} "
+            f"of the window. Of so few queries that may be chance.",
+            share,
+            "99 %",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Growth:
+    """How the number of unanswered queries changed, where something was left over to answer."""
+
+    unanswered: Unanswered
+    meanwhile: float
+    """Queries that were scheduled between the two looks."""
+
+    @property
+    def achieved(self) -> float:
+        """The part of the schedule that was worked off meanwhile."""
+        return 1 - (self.unanswered.late - self.unanswered.early) / self.meanwhile
+
+    def is_beyond(self, deviations: float) -> bool:
+        """Whether it is more than 1 % of the schedule and than chance has it.
+
+        Those unanswered are Poisson where the server keeps up, however long its answers take.
+        """
+        early, late = self.unanswered.early, self.unanswered.late
+        least = max((1 - ACHIEVED_LIMIT) * self.meanwhile, deviations * math.sqrt(early + late))
+        return late - early > least
+
+    def __str__(self) -> str:
+        return (
+            f"{self.unanswered.early} were usually unanswered in the first quarter, "
+            f"{self.unanswered.late} in the last"
+        )
+
+
+def _growth(measurement: Measurement) -> _Growth | None:
+    step = measurement.step
+    meanwhile = BACKLOG_SPAN * (step.counts.scheduled or 0)
+    is_left_over = step.drain_nanoseconds > (1 - ACHIEVED_LIMIT) * step.duration_nanoseconds
+    if not step.scheduled_qps or not meanwhile or measurement.end in _CUT_OFF or not is_left_over:
+        return None
+    return _Growth(measurement.unanswered, meanwhile)
 
 
 def restarted(conditions: Conditions) -> Broken:

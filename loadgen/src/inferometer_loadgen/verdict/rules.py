@@ -147,7 +147,7 @@ RULES: tuple[Rule, ...] = (
         effect="reason",
         limit="at least 99 % of the scheduled rate is worked off",
         source="chosen: 1 %, by which the number of 10,000 random arrivals is off by chance alone, "
-        "and four standard deviations, which are chance in 1 of 30,000 runs",
+        "and three standard deviations, which are chance in 1 of 740 runs",
         remedy="Lower the rate: the server does not keep up with it.",
         per_step=breaches.achieved_rate,
     ),
@@ -214,6 +214,15 @@ RULES: tuple[Rule, ...] = (
         source="by definition: two processes are two servers",
         remedy="Look for the cause in the server's log.",
         once=breaches.restarted,
+    ),
+    Rule(
+        name="GrowingBacklog",
+        effect="caution",
+        limit="the unanswered queries do not grow by more than 1 % of the schedule",
+        source="chosen: 1 % as in AchievedRate, and one and a half standard deviations, which are "
+        "chance in 1 of 15 runs",
+        remedy="Measure longer, or lower the rate.",
+        per_step=breaches.growing_backlog,
     ),
     Rule(
         name="SmallSample",
