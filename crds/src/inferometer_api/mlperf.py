@@ -1,4 +1,4 @@
-"""Which minimums does MLPerf Inference set for each of its scenarios?
+"""Which minimums does MLPerf Inference set for each of its scenarios, and its early stopping?
 
 Durations and percentiles: "Scenarios" of MLPerf's inference_rules.adoc (github.com/mlcommons/
 inference_policies) and mlperf.conf of the mlcommons-loadgen sdist, 6.0.17. Queries: mlperf.conf,
@@ -6,6 +6,7 @@ and where it has none LoadGen's own default (test_settings.h).
 """
 
 from dataclasses import dataclass
+from math import ceil, log
 
 DURATION_SECONDS = 600
 """Every scenario is measured at least so long."""
@@ -29,6 +30,14 @@ MINIMUMS = {
     "offline": Minimums(DURATION_SECONDS, samples=24_576),
 }
 """By the kind of a scenario; MLPerf has no others."""
+
+
+def fewest_queries(percentile: float) -> int:
+    """Return how many queries early stopping takes to know that a percentile keeps its bound.
+
+    At least: where none of them is beyond it (the load generator's `required_queries` of 0).
+    """
+    return ceil(log(1 - 0.99) / log(percentile / 100))
 
 
 def mlperf_minimums(kind: str) -> Minimums | None:

@@ -11,6 +11,7 @@ from inferometer_api.run import BenchmarkRun
 from support.runs import Run, a_run, a_scenario
 
 _BURST = {"baseQps": 1, "burstQps": 2, "burstSeconds": 1, "periodSeconds": 60}
+_BOUND = {"latencyBoundMicroseconds": 1}
 _SEARCH = {"latencyBoundMicroseconds": 1, "probe": {"maxSeconds": 61}}
 
 
@@ -48,6 +49,52 @@ def _of_fleet(workers: int, **member: Any) -> Run:
             "spec.scenarios[0].trace changes its load by intent, and is seldom steady",
         ),
         (
+            a_scenario(burst={**_BURST, "baseQps": "2.5"}),
+            {},
+            "spec.scenarios[0].burst.baseQps (2.5) is more than burstQps (2): what is called",
+        ),
+        (
+            a_scenario(server={"targetQps": "1.5"}),
+            {},
+            (
+                "spec.scenarios[0].server.targetQps (1.5) makes about 900 queries within "
+                "spec.validity.maxDurationSeconds (600), and 1,024 are needed: the verdict will be "
+                "INVALID (MinQueries)."
+            ),
+        ),
+        (
+            a_scenario(server={"targetQps": 4, "percentile": "P99.9", **_BOUND}),
+            {},
+            (
+                "spec.scenarios[0].server.targetQps (4) makes about 2,400 queries within "
+                "spec.validity.maxDurationSeconds (600), and 4,603 are needed: the verdict will be "
+                "INVALID (EarlyStopping)."
+            ),
+        ),
+        (
+            a_scenario(server={"targetQps": 8, **_BOUND}),
+            {"minDurationSeconds": 57, "minQueries": 400},
+            "spec.scenarios[0].server will have about 456 queries, and it takes 459 to know that",
+        ),
+        (
+            a_run(activeDeadlineSeconds=129),
+            {"repeats": 2},
+            "spec.activeDeadlineSeconds (129) is less than the 130 s that the warm-ups and windows",
+        ),
+        (
+            a_run(
+                activeDeadlineSeconds=516,
+                scenarios=[{"name": "one", "server": {"targetQps": 2}}],
+            ),
+            {},
+            "spec.activeDeadlineSeconds (516) is less than the 517 s that",
+        ),
+        (
+            a_run(load={"workers": 9}, scenarios=[{"name": "one", "server": {"targetQps": 50}}]),
+            {},
+            "spec.load.connections (8) is less than spec.load.workers (9), each of which has one",
+        ),
+        (
             _of_fleet(2, singleStream={}),
             {},
             "spec.scenarios[0].singleStream has 1 client, fewer than spec.load.workers (2)",
@@ -76,6 +123,18 @@ def test_what_may_disappoint_is_one_sentence_with_its_path(
         (a_scenario(burst=_BURST), {"minDurationSeconds": 60}),
         (_of_fleet(2, concurrency={"clients": [2, 4]}), {}),
         (_of_fleet(2, server={"targetQps": 5}), {}),
+        (_of_fleet(8, server={"targetQps": 5}), {}),
+        (_of_fleet(9, concurrency={"clients": [9]}), {}),
+        (a_scenario(burst={**_BURST, "baseQps": 2}), {}),
+        (a_scenario(server={"targetQps": "1.707"}), {}),
+        (a_scenario(server={"targetQps": 3, "percentile": "P99.9"}), {}),
+        (
+            a_scenario(server={"targetQps": 8, **_BOUND}),
+            {"minDurationSeconds": 58, "minQueries": 400},
+        ),
+        (a_run(activeDeadlineSeconds=130), {"repeats": 2}),
+        (a_run(activeDeadlineSeconds=1, scenarios=[{"name": "one", "findPeak": _SEARCH}]), {}),
+        (a_run(activeDeadlineSeconds=5, scenarios=[{"name": "one", "offline": {}}]), {}),
     ],
 )
 def test_what_comes_out_well_is_not_doubted(run: Run, validity: dict[str, Any]) -> None:

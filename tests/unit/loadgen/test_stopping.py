@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 
+from inferometer_api.mlperf import fewest_queries
 from inferometer_api.scenario import Scenario, Validity
 from inferometer_loadgen.found.stopping import early_stopping
 from inferometer_loadgen.record.recorder import Recorder, Tallied
 from inferometer_loadgen.schedule.steps import SECOND_NS, Closed, Judged, steps_of
+from inferometer_loadgen.verdict.early_stopping import required_queries
 
 MS = 1_000_000
 
@@ -56,6 +58,12 @@ def test_without_a_bound_it_estimates_the_percentile_as_loadgen_does(
         assert found.estimate_nanoseconds is None
     else:
         assert np.isclose(found.estimate_nanoseconds or 0, estimate_ms * MS, rtol=0.001)
+
+
+@pytest.mark.parametrize("percentile", [50.0, 90.0, 95.0, 97.0, 99.0, 99.9])
+def test_a_run_is_doubted_by_the_same_number_of_queries(percentile: float) -> None:
+    """What is told before a run is what early stopping asks for after it."""
+    assert fewest_queries(percentile) == required_queries(0, percentile)
 
 
 def test_without_a_percentile_there_is_nothing_to_say() -> None:
