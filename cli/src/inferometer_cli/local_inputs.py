@@ -55,7 +55,7 @@ def trace_files(run: BenchmarkRun, base: Path) -> dict[str, Path]:
 
 
 def _check_length(path: Path, times: Offsets, validity: Validity) -> None:
-    """Raise RefusedError where a trace, replayed to its end, misses a minimum for sure."""
+    """Raise RefusedError where a trace misses a minimum for sure, or its end the maximum."""
     # The window ends with the last arrival.
     lasts = int(times[-1]) / SECOND_NS
     if lasts < validity.min_duration_seconds:
@@ -64,10 +64,15 @@ def _check_length(path: Path, times: Offsets, validity: Validity) -> None:
             f"spec.validity.minDurationSeconds asks for {validity.min_duration_seconds} s, so that "
             "it would be INVALID for sure: lower that, or take a longer trace."
         )
-    queries = int((times < validity.max_duration_seconds * SECOND_NS).sum())
-    if queries < validity.min_queries:
+    if lasts >= validity.max_duration_seconds:
         raise RefusedError(
-            f"The trace {path} has within the time of a scenario {queries:,} of the "
+            f"The trace {path} lasts for {lasts:.6g} s after its time scale, but "
+            f"spec.validity.maxDurationSeconds cuts it at {validity.max_duration_seconds} s, so "
+            "that it would be INVALID for sure: raise that, or take a shorter trace."
+        )
+    if len(times) < validity.min_queries:
+        raise RefusedError(
+            f"The trace {path} has {len(times):,} of the "
             f"{validity.min_queries:,} queries that spec.validity.minQueries asks for, so that it "
             "would be INVALID for sure: lower that, or take a longer trace."
         )

@@ -101,15 +101,15 @@ def test_the_files_of_traces_are_found_and_read(tmp_path: Path) -> None:
     ("text", "validity", "sentence"),
     [
         ("0\n0.999\n", SMALL, r"lasts for 0\.999 s after its time scale, but .* asks for 1 s"),
-        ("1\n", SMALL, "has within the time of a scenario 1 of the 2 queries"),
+        ("1\n", SMALL, "has 1 of the 2 queries"),
         (
-            "0\n2\n",
+            "0\n1\n2\n",
             {**SMALL, "maxDurationSeconds": 2},
-            "has within the time of a scenario 1 of the 2 queries",
+            r"lasts for 2 s after its time scale, but .*maxDurationSeconds cuts it at 2 s",
         ),
     ],
 )
-def test_a_trace_that_is_too_short_to_be_valid_is_refused(
+def test_a_trace_that_is_too_short_or_too_long_to_be_valid_is_refused(
     tmp_path: Path, text: str, validity: dict[str, Any], sentence: str
 ) -> None:
     """A recorded load has its own length, so that its verdict on it is known before."""

@@ -15,7 +15,7 @@ from inferometer_api.result import (
     WorkerShare,
 )
 from inferometer_loadgen.client.watch import worst
-from inferometer_loadgen.schedule.steps import Bursts, Closed, End, Judged, Open, StepPlan
+from inferometer_loadgen.schedule.steps import Bursts, Closed, End, Judged, Open, Recorded, StepPlan
 from inferometer_loadgen.verdict.breaches import Conditions, Measurement
 from inferometer_loadgen.verdict.judge import judge
 from inferometer_loadgen.verdict.trend import trend
@@ -102,6 +102,15 @@ def test_rules_look_at_the_percentile_that_is_asked() -> None:
     rules = {"LatencyBound", "DispatchLag"}
     assert not rules & set(names(verdict(step, bound_ns=60 * MS, percentile=90.0)))
     assert rules <= set(names(verdict(step, bound_ns=60 * MS)))
+
+
+def test_a_trace_that_is_cut_is_invalid_however_many_queries_it_had() -> None:
+    """What was recorded is replayed whole, or it is another load."""
+    loop = Open(Recorded("a.csv", 1000))
+    assert names(verdict(kind="trace", loop=loop)) == []
+    (finding,) = verdict(kind="trace", loop=loop, end=End.MAX_DURATION).reasons
+    assert (finding.rule, finding.figure) == ("MinQueries", "1000")
+    assert "1000 queries of the trace were measured before the maximum dur" in finding.message
 
 
 def test_batch_is_not_judged_by_its_percentile() -> None:

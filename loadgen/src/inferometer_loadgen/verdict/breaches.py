@@ -16,6 +16,8 @@ from inferometer_loadgen.schedule.steps import (
     Closed,
     End,
     Judged,
+    Open,
+    Recorded,
     StepPlan,
     samples_that_would_do,
 )
@@ -117,19 +119,23 @@ def min_duration(measurement: Measurement, _: Conditions) -> Broken:
 
 
 def min_queries(measurement: Measurement, _: Conditions) -> Broken:
-    """Yield where there are fewer queries than were asked."""
+    """Yield where there are fewer queries than were asked, or than a trace has."""
     found, least = measurement.step.counts.queries, measurement.plan.min_queries
+    is_cut = measurement.end is End.MAX_DURATION
+    longest = seconds(measurement.plan.max_duration_ns)
     if found < least and not measurement.plan.is_probe:
-        early = (
-            f" before the maximum duration of {seconds(measurement.plan.max_duration_ns)} ended it"
-            " early"
-            if measurement.end is End.MAX_DURATION
-            else ""
-        )
+        early = f" before the maximum duration of {longest} ended it early" if is_cut else ""
         yield Breach(
             f"{found} queries were measured{early}, at least {least} are needed.",
             str(found),
             str(least),
+        )
+    elif is_cut and _is_recorded(measurement.plan):
+        yield Breach(
+            f"{found} queries of the trace were measured before the maximum duration of {longest} "
+            "ended it early, all of them are needed.",
+            str(found),
+            "the whole trace",
         )
 
 
@@ -292,6 +298,10 @@ def fell_back(conditions: Conditions) -> Broken:
         yield Breach(
             f"{count} compute nodes of the graph ran on the CPU, not the GPU.", str(count), "0"
         )
+
+
+def _is_recorded(plan: StepPlan) -> bool:
+    return isinstance(plan.loop, Open) and isinstance(plan.loop.arrivals, Recorded)
 
 
 def _instead(measurement: Measurement) -> str:

@@ -77,7 +77,8 @@ RULES: tuple[Rule, ...] = (
         name="MinQueries",
         effect="reason",
         limit="validity.minQueries (an equal share of it for each step of batch, in samples, and "
-        "of concurrency, and at least 10 queries), with rules MLPerf at least MLPerf's own",
+        "of concurrency, and at least 10 queries), with rules MLPerf at least MLPerf's own; of a "
+        "trace all its queries",
         source="1,024 by default: singleStream of MLPerf Inference v0.5 (mlperf.conf); with rules "
         "MLPerf mlperf.conf and test_settings.h of LoadGen 6.0.17; chosen: 10 a step, since a "
         "median of fewer is chance",
