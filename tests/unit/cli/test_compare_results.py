@@ -202,6 +202,7 @@ def test_a_regression_ends_the_command_with_4(inferometer: Command, tmp_path: Pa
     assert shown.code == Exit.VALID
     assert "worse" in shown.stdout
     assert "varies from run to run is not covered" in shown.stdout
+    assert "Where queries wait for one another" in shown.stdout
     failed = inferometer("compare", before, after, "--fail-if-slower", "5%")
     assert failed.code == Exit.SLOWER
     assert "slower: latency, p50" in failed.stderr

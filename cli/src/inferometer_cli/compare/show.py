@@ -28,8 +28,9 @@ _RATE = Unit("", 1)
 
 WITHIN_RUNS = (
     "The bounds are of 95 % and come from within one run each (percentiles: order statistics; "
-    "rates: means of batches of seconds). What varies from run to run is not covered: a "
-    "difference that counts should be seen again in further runs."
+    "rates: means of batches of seconds). Where queries wait for one another, those of "
+    "percentiles cover far less: use validity.repeats. What varies from run to run is not covered: "
+    "a difference that counts should be seen again in further runs."
 )
 OVER_REPEATS = "The bounds are of 95 % and come from the repeats of each scenario."
 
