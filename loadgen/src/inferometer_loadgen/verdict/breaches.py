@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from typing_extensions import override
+
 from inferometer_api.result import Step
 from inferometer_api.search import Peak
 from inferometer_loadgen.record.backlog import Unanswered
@@ -234,6 +236,7 @@ class _Growth:
         least = max((1 - ACHIEVED_LIMIT) * self.meanwhile, deviations * math.sqrt(early + late))
         return late - early > least
 
+    @override
     def __str__(self) -> str:
         return (
             f"{self.unanswered.early} were usually unanswered in the first quarter, "
