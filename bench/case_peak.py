@@ -20,6 +20,8 @@ _BOUND_MICROSECONDS = 20_000
 _QUERIES = 8192
 _BELOW, _ABOVE = 0.85, 1.2
 _MOST_MINUTES = 10
+_CONNECTIONS = 64
+"""So many that no query waits for one: at the peak about ten are under way."""
 
 _PEAK = "peak in queries per second"
 _WIDTH = "width of the bracket"
@@ -76,11 +78,11 @@ def _width(peak: Peak) -> float:
 
 def _measured(place: Place, server: Server, scenario: Mapping[str, Any]) -> ScenarioResult:
     asked = Asked(
-        url_of(server, "GRPC"),
+        url_of(server, "HTTP"),
         SHUFFLENET.name,
         scenario,
         # Time gives each search, and each run after it, a schedule of its own.
-        load={"protocol": "GRPC", "seed": time.time_ns() % 2**32},
+        load={"connections": _CONNECTIONS, "seed": time.time_ns() % 2**32},
         validity={
             "warmUpSeconds": 3,
             "minDurationSeconds": 10,
@@ -99,7 +101,7 @@ PEAK = Case(
     name="peak",
     title="Whether a fresh run agrees with the peak that a search found",
     text=f"""\
-`findPeak` of {SHUFFLENET.name} (about 1.5 ms on one core) over gRPC with {_QUERIES:,} queries a
+`findPeak` of {SHUFFLENET.name} (about 1.5 ms on one core) over HTTP with {_QUERIES:,} queries a
 probe: the rate at which the P99 is just {_BOUND_MICROSECONDS // 1000} ms, by the bracket's stated
 confidence of 95 %. Then two fresh `server` runs with schedules of their own and the same bound, one
 at {_BELOW} of that rate and one at {_ABOVE} of it: the first must be VALID and the second INVALID
