@@ -6,7 +6,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +22,7 @@ from inferometer_api.plan import Listening, LoadPlan, PlannedFleet, Progress, Re
 from inferometer_loadgen.crew.crew import schedules_of
 from inferometer_loadgen.schedule.arrivals import Limits, MeasuredArrivals
 from inferometer_loadgen.schedule.steps import WHOLE, Steady
+from support.cluster.processes import wait_until
 from support.load_runs import LoadRun, a_plan, finished, measure, reports, started
 from support.oracle_process import OracleProcess, oracle_process
 
@@ -191,10 +191,14 @@ def _page(before: list[Report], path: str, body: bytes | None = None) -> Any:
 
 def _page_with_a_rate(before: list[Report]) -> Any:
     """Return what the page shows as soon as that has a rate: Locust leaves its last 2 s out."""
-    deadline = time.monotonic() + _RATE_WITHIN_SECONDS
-    while not (shown := _page(before, "/stats/requests"))["current_rps"]:
-        assert time.monotonic() < deadline, "the page never had a rate"
-        time.sleep(0.5)
+    shown: Any = None
+
+    def has_rate() -> bool:
+        nonlocal shown
+        shown = _page(before, "/stats/requests")
+        return bool(shown["current_rps"])
+
+    wait_until(has_rate, "A rate on the page", deadline_seconds=_RATE_WITHIN_SECONDS)
     return shown
 
 

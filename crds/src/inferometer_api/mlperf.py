@@ -8,6 +8,8 @@ and where it has none LoadGen's own default (test_settings.h).
 from dataclasses import dataclass
 from math import ceil, log
 
+CONFIDENCE = 0.99
+"""Of early stopping: early_stopping.cc."""
 DURATION_SECONDS = 600
 """Every scenario is measured at least so long."""
 SERVER_PERCENTILE = 99.0
@@ -37,7 +39,7 @@ def fewest_queries(percentile: float) -> int:
 
     At least: where none of them is beyond it (the load generator's `required_queries` of 0).
     """
-    return ceil(log(1 - 0.99) / log(percentile / 100))
+    return ceil(log(1 - CONFIDENCE) / log(percentile / 100))
 
 
 def mlperf_minimums(kind: str) -> Minimums | None:

@@ -32,6 +32,13 @@ from inferometer_loadgen.verdict.early_stopping import most_overshoots, required
 GOAL = goal_of(99.0, 10_000_000, 8192, 60.0)
 
 
+def with_probe(goal: Goal, found: Found, ask: Try, seen: Seen) -> Found:
+    """Return what is found once a probe saw this."""
+    decided = decision(goal.percentile, goal.query_limit, seen) or "Unfinished"
+    tried = Tried(ask, seen, decided, f"probe {len(found.probes) + 1}", 0)
+    return replace(found, probes=(*found.probes, tried))
+
+
 def searched(goal: Goal, share_at: "dict[str, float]", seed: int = 1) -> Peak:
     """Search a server whose overshoots are independent, and as likely as a logistic law says."""
     random = np.random.default_rng(seed)
@@ -42,9 +49,7 @@ def searched(goal: Goal, share_at: "dict[str, float]", seed: int = 1) -> Peak:
         odds = goal.share / (1 - goal.share) * np.exp(min(50.0, log_odds))
         beyond = random.random(goal.query_limit) < odds / (1 + odds)
         seen = Seen(goal.query_limit, int(beyond.sum()))
-        decided = decision(goal.percentile, goal.query_limit, seen) or "Unfinished"
-        tried = Tried(ask, seen, decided, f"probe {len(found.probes) + 1}", 0)
-        found = replace(found, probes=(*found.probes, tried))
+        found = with_probe(goal, found, ask, seen)
     return peak_of(goal, found, ask)
 
 
@@ -83,9 +88,7 @@ def test_whatever_probes_find_the_search_comes_to_its_end(random: Random, querie
         seen = Seen(random.randint(0, goal.query_limit) if random.random() < 0.2 else queries, 0)
         beyond = round(seen.queries * random.random() ** random.choice([1, 5, 100]))
         seen = replace(seen, overshoots=beyond, failed=beyond * random.choice([0, 0, 0, 1]))
-        decided = decision(goal.percentile, goal.query_limit, seen) or "Unfinished"
-        tried = Tried(ask, seen, decided, f"probe {len(found.probes) + 1}", 0)
-        found = replace(found, probes=(*found.probes, tried))
+        found = with_probe(goal, found, ask, seen)
         assert (peak_of(goal, found, "OutOfTime").qps or 1) > 0
     if isinstance(ask, str):
         assert (peak_of(goal, found, ask).qps or 1) > 0
@@ -108,9 +111,7 @@ def test_overshoots_in_single_bursts_bound_no_peak() -> None:
         often = min(1.0, 0.1 * math.exp(20 * (ask.milli_qps / 500_000 - 1)))
         overshoots = round(random.exponential(800)) if random.random() < often else 0
         seen = Seen(GOAL.query_limit, min(overshoots, GOAL.query_limit))
-        decided = decision(GOAL.percentile, GOAL.query_limit, seen) or "Unfinished"
-        tried = Tried(ask, seen, decided, f"probe {len(found.probes) + 1}", 0)
-        found = replace(found, probes=(*found.probes, tried))
+        found = with_probe(GOAL, found, ask, seen)
     peak = peak_of(GOAL, found, ask)
     assert peak.stopped == "Indistinguishable"
     assert peak.confidence is None

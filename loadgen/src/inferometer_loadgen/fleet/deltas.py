@@ -5,8 +5,9 @@ would have counted.
 """
 
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
+from operator import add
 
 import numpy as np
 from typing_extensions import override
@@ -107,6 +108,10 @@ class Gains:
         self._sums[name] = now.sum_ns
 
 
+_MERGED_BY: Mapping[str, Callable[[int, int], int]] = {"longest_silence_ns": min}
+"""How numbers that are no counts become one: told once, by each worker that had a part."""
+
+
 class MergedRecorder(Recorder):
     """What came of the queries of all workers so far.
 
@@ -131,10 +136,8 @@ class MergedRecorder(Recorder):
             )
         for name, grown in gained.numbers.items():
             known = getattr(tallied, name)
-            if name == "longest_silence_ns":  # told once, by each worker that had a part
-                tallied.longest_silence_ns = grown if known is None else min(known, grown)
-            else:
-                setattr(tallied, name, known + grown)
+            merged: Callable[[int, int], int] = _MERGED_BY.get(name, add)
+            setattr(tallied, name, grown if known is None else merged(known, grown))
         for name, counts in gained.counters.items():
             getattr(tallied, name).update(counts)
         for name, texts in gained.texts.items():

@@ -4,7 +4,8 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from inferometer_loadgen.verdict.early_stopping import CONFIDENCE, most_overshoots, required_queries
+from inferometer_api.mlperf import CONFIDENCE
+from inferometer_loadgen.verdict.early_stopping import most_overshoots, required_queries
 
 Decision = Literal["Overshoots", "EnoughQueries", "Unfinished", "Errors"]
 

@@ -187,12 +187,11 @@ def achieved_rate(measurement: Measurement, _: Conditions) -> Broken:
     growth = _growth(measurement)
     if growth is not None and growth.is_beyond(_BY_CHANCE):
         scheduled = measurement.step.scheduled_qps or 0.0
-        share = f"{100 * growth.achieved:.1f} %"
         yield Breach(
             f"The server worked off {scheduled * growth.achieved:.5g} queries a second of the "
-            f"{scheduled:.5g} that were scheduled in this window ({share}), at least 99 % are "
-            f"needed: {growth}.",
-            share,
+            f"{scheduled:.5g} that were scheduled in this window ({growth.share}), at least 99 % "
+            f"are needed: {growth}.",
+            growth.share,
             "99 %",
         )
 
@@ -205,11 +204,10 @@ def growing_backlog(measurement: Measurement, _: Conditions) -> Broken:
         and growth.is_beyond(_PERHAPS_BY_CHANCE)
         and not growth.is_beyond(_BY_CHANCE)
     ):
-        share = f"{100 * growth.achieved:.1f} %"
         yield Breach(
-            f"The server may not keep up with the schedule, but work off {share} of it: {growth} "
-            f"of the window. Of so few queries that may be chance.",
-            share,
+            f"The server may not keep up with the schedule, but work off {growth.share} of it: "
+            f"{growth} of the window. Of so few queries that may be chance.",
+            growth.share,
             "99 %",
         )
 
@@ -226,6 +224,11 @@ class _Growth:
     def achieved(self) -> float:
         """The part of the schedule that was worked off meanwhile."""
         return 1 - (self.unanswered.late - self.unanswered.early) / self.meanwhile
+
+    @property
+    def share(self) -> str:
+        """The same in words."""
+        return f"{100 * self.achieved:.1f} %"
 
     def is_beyond(self, deviations: float) -> bool:
         """Whether it is more than 1 % of the schedule and than chance has it.

@@ -11,7 +11,8 @@ from math import ceil, exp, isqrt, lgamma, log, log1p
 
 import numpy as np
 
-CONFIDENCE = 0.99
+from inferometer_api.mlperf import CONFIDENCE
+
 _ODDS = 1 - CONFIDENCE
 
 

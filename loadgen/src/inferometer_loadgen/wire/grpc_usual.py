@@ -21,11 +21,9 @@ _END = frames.FLAG_END_HEADERS | frames.FLAG_END_STREAM
 class UsualReply:
     """A good reply's bytes around its message and the three places where its stream stands."""
 
-    start: bytes
-    """The beginning of the headers' frame."""
     known: tuple[bytes, bytes, bytes, bytes, bytes]
-    """``start``; the header block and the beginning of the message's frame; the message's prefix;
-    the beginning of the trailers' frame; their block."""
+    """The beginning of the headers' frame; the header block and the beginning of the message's
+    frame; the message's prefix; the beginning of the trailers' frame; their block."""
     parts: Struct
     """Reads the five and the stream at its three places, in the order of the reply."""
     size: int
@@ -34,6 +32,11 @@ class UsualReply:
     message_end: int
     taken: int
     """What the message's frame takes of the windows, in bytes."""
+
+    @property
+    def start(self) -> bytes:
+        """How such a reply begins."""
+        return self.known[0]
 
     def stream_at(self, data: bytes, position: int) -> int:
         """Return the stream of the usual reply that stands here whole; 0 where there is none."""
@@ -75,7 +78,6 @@ def usual_reply(data: bytes, position: int) -> UsualReply | None:
         return None
     middle = data[position + _HEADER : block_end + 5]
     usual = UsualReply(
-        start=data[position : position + 5],
         known=(
             data[position : position + 5],
             middle,
