@@ -77,10 +77,12 @@ check: .venv/.installed ## Lint, types, import contracts, generated files fresh
 	$(BIN)/python -m inferometer_api.publish --check
 	$(BIN)/python -m grafana --check
 
+# What measures or starts a cluster has the machine to itself.
 test: check ## Pass every check and every test
 	@tests/install-tools
 	@$(CLUSTER) build
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses auto tests/unit tests/contract
+	$(BIN)/pytest tests/accuracy tests/api tests/cluster tests/local
 
 bench: .venv/.installed ## Measure against peers and write docs/performance.md (about 100 minutes)
 	@bench/install-tools

@@ -8,7 +8,7 @@ import json
 import os
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -299,40 +299,45 @@ def test_a_measurement_that_is_struck_ends_and_keeps_what_it_has(
     assert kept[0]["queries"] >= 20
 
 
-@pytest.mark.parametrize(
-    ("dies", "reasons"),
-    [(SERVER, {"ServerLost", "NodeLost"}), (LOADGEN, {"NodeLost", "LoadPodLost"})],
-)
-def test_a_node_that_is_gone_ends_the_run(two_nodes: Cluster, dies: str, reasons: set[str]) -> None:
+LOST = {SERVER: {"ServerLost", "NodeLost"}, LOADGEN: {"NodeLost", "LoadPodLost"}}
+"""Whose node dies, and what the run may say then."""
+
+
+def test_a_node_that_is_gone_ends_the_run(two_nodes: Cluster) -> None:
     """The server's or the load's node dies: the run is Failed and Finished by the told deadlines.
 
     A load generator misses its server within seconds. Where it dies itself, the cluster takes 12 s
     to notice, and the operator waits 60 s more for the node to come back.
     """
     first, second = ({"nodeSelector": {"kubernetes.io/hostname": name}} for name in two_nodes.nodes)
-    load, server = (first, second) if dies == SERVER else (second, first)
     operator = first | {"replicas": 1}
-    with _operator(two_nodes, "lost", operator=operator, load=TINY_LOAD | load) as namespace:
-        make_run(
-            two_nodes,
-            namespace,
-            "lost",
-            **_server(placement=server),
-            scenarios=[{"name": "long", "server": {"targetQps": 2}}],
-            validity={"minDurationSeconds": 250, "maxDurationSeconds": 300},
-        )
-        wait_for(two_nodes, namespace, "lost", "Measuring")
-        two_nodes.kill_node(list(two_nodes.nodes)[1])
-        for kind, seconds in (("Failed", 12 + 60), ("Finished", 30 + 60)):
-            wait_until(
-                partial(holds, two_nodes, namespace, "lost", kind),
-                f"{kind} of a run whose node is gone",
-                deadline_seconds=seconds + 2 * SOON_SECONDS,
-                poll_seconds=0.5,
+    namespaces: dict[str, str] = {}
+    with ExitStack() as stack:
+        for dies, server, load in ((SERVER, second, first), (LOADGEN, first, second)):
+            installed = _operator(two_nodes, dies, operator=operator, load=TINY_LOAD | load)
+            namespaces[dies] = stack.enter_context(installed)
+            make_run(
+                two_nodes,
+                namespaces[dies],
+                "lost",
+                **_server(placement=server),
+                scenarios=[{"name": "long", "server": {"targetQps": 2}}],
+                validity={"minDurationSeconds": 250, "maxDurationSeconds": 300},
             )
-        failed = condition(two_nodes, namespace, "lost", "Failed")
-        assert failed["reason"] in reasons, failed
-        assert failed["message"]
+        for namespace in namespaces.values():
+            wait_for(two_nodes, namespace, "lost", "Measuring")
+        two_nodes.kill_node(list(two_nodes.nodes)[1])
+        for dies, namespace in namespaces.items():
+            for kind, seconds in (("Failed", 12 + 60), ("Finished", 30 + 60)):
+                wait_until(
+                    partial(holds, two_nodes, namespace, "lost", kind),
+                    f"{kind} of a run whose {dies} is gone with its node",
+                    deadline_seconds=seconds + 2 * SOON_SECONDS,
+                    poll_seconds=0.5,
+                )
+            failed = condition(two_nodes, namespace, "lost", "Failed")
+            assert failed["reason"] in LOST[dies], failed
+            assert failed["message"]
 
 
 def _pod(cluster: Cluster, namespace: str, run: str, component: str) -> dict[str, Any]:

@@ -1,8 +1,11 @@
-"""Does a fleet measure from two nodes as one, and tell by name which worker it has lost?"""
+"""Does a fleet measure from two nodes as one, over TLS too, and tell which worker it has lost?"""
 
 import base64
 import gzip
 import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,8 +25,12 @@ from support.cluster.cluster import Cluster
 from support.cluster.processes import wait_until
 from support.node_runs import condition, holds, make_run, status, wait_for
 from support.operator_installed import operator_installed
+from support.oracle import MODEL
+from support.secured_server import headers_heard, urls_of
+from support.tls_party import files
 
-SERVER = Path(__file__).parents[2] / "examples" / "06-external-service" / "server.yaml"
+TESTS = Path(__file__).parents[1]
+SERVER = TESTS.parent / "examples" / "06-external-service" / "server.yaml"
 VALUES = {"load": {"resources": {"cpu": "50m", "memory": "256Mi"}}, "allowSecrets": True}
 RATE_QPS, SECONDS = 20, 3
 LONG_SECONDS = 60
@@ -59,13 +66,17 @@ def _result(cluster: Cluster, namespace: str, run: str) -> ResultDocument:
     return ResultDocument.model_validate_json(gzip.decompress(base64.b64decode(held)))
 
 
-def test_a_fleet_measures_from_two_nodes(two_nodes: Cluster) -> None:
-    """Two workers on a node each share one schedule; one that is killed makes the run INVALID."""
-    with operator_installed(two_nodes, "fleet", VALUES) as namespace:
+def test_a_fleet_measures_from_two_nodes(two_nodes: Cluster, tmp_path: Path) -> None:
+    """Two workers on a node each share one schedule; one that is killed makes the run INVALID.
+
+    A server outside that wants certificates and headers is measured by both protocols.
+    """
+    values = VALUES | {"externalAllowList": [two_nodes.wire.cluster]}
+    with operator_installed(two_nodes, "fleet", values) as namespace:
         two_nodes.kubectl("apply", "--namespace", namespace, "-f", str(SERVER))
         words = ("rollout", "status", "--namespace", namespace, "deployment/squeezenet")
         two_nodes.kubectl(*words, "--timeout=90s")
-        _provide(two_nodes, namespace)
+        _provide(two_nodes, namespace, tmp_path)
         replay = {"name": "replay", "trace": {"uri": "configmap://times/arrivals.csv"}}
         _run(two_nodes, namespace, "whole", SECONDS, replay)
         wait_for(two_nodes, namespace, "whole", "Measuring")
@@ -73,22 +84,67 @@ def test_a_fleet_measures_from_two_nodes(two_nodes: Cluster) -> None:
         assert sorted(pods) == [0, 1, 2]
         assert {pods[index]["spec"]["nodeName"] for index in (1, 2)} == set(two_nodes.nodes)
         wait_for(two_nodes, namespace, "whole", "Complete")
-        _measured_as_one(two_nodes, namespace)
+        _measured_as_one(two_nodes, namespace, master=pods[0]["spec"]["nodeName"])
+        with _secured_server(two_nodes, tmp_path) as urls:
+            for protocol, url in urls.items():
+                _is_measured_over_tls(two_nodes, namespace, protocol, url)
+        assert {each["x-team"] for each in headers_heard(tmp_path)} == {"a b"}
         _loses_a_worker(two_nodes, namespace)
 
 
-def _provide(cluster: Cluster, namespace: str) -> None:
-    """Make what the runs name: headers, and the times of a trace."""
+@contextmanager
+def _secured_server(cluster: Cluster, folder: Path) -> Iterator[dict[str, str]]:
+    words = ("-m", "support.secured_server", cluster.wire.cluster, folder)
+    process = cluster.start_beside(
+        "secured", ["env", f"PYTHONPATH={TESTS}", sys.executable, *words]
+    )
+    try:
+        wait_until((folder / "urls.json").exists, "the secured server", [process])
+        yield urls_of(folder)
+    finally:
+        process.kill()
+
+
+def _is_measured_over_tls(cluster: Cluster, namespace: str, protocol: str, url: str) -> None:
+    name = f"secured-{protocol.lower()}"
+    make_run(
+        cluster,
+        namespace,
+        name,
+        model={"name": MODEL},
+        server={"runtime": "External", "external": {"url": url}},
+        load={
+            "protocol": protocol,
+            "workers": 2,
+            "headersSecret": "token",
+            "tls": {"caSecret": "authority", "clientSecret": "client", "serverName": "model.test"},
+        },
+        scenarios=[{"name": "traffic", "server": {"targetQps": RATE_QPS}}],
+        validity={"warmUpSeconds": 1, "minDurationSeconds": SECONDS, "minQueries": 10},
+    )
+    wait_for(cluster, namespace, name, "Complete")
+    (step,) = _result(cluster, namespace, name).scenarios[0].steps
+    assert step.counts.failed == 0
+    assert all(each.queries for each in step.workers)
+
+
+def _provide(cluster: Cluster, namespace: str, folder: Path) -> None:
+    """Make what the runs name: headers, certificates, and the times of a trace."""
     here = ("--namespace", namespace)
     cluster.kubectl("create", "secret", "generic", "token", "--from-literal=X-Team=a b", *here)
     times = "\n".join(str(index / 20) for index in range(RATE_QPS * SECONDS))
     words = ("create", "configmap", "times", f"--from-literal=arrivals.csv={times}")
     cluster.kubectl(*words, *here)
-    for what in ("secret/token", "configmap/times"):
+    client = files(folder, "client")
+    pair = (f"--cert={client.certificate}", f"--key={client.key}")
+    cluster.kubectl("create", "secret", "tls", "client", *pair, *here)
+    authority = f"--from-file=ca.crt={client.authority}"
+    cluster.kubectl("create", "secret", "generic", "authority", authority, *here)
+    for what in ("secret/token", "secret/client", "secret/authority", "configmap/times"):
         cluster.kubectl("label", what, f"{ALLOW_USE_LABEL}=true", *here)
 
 
-def _measured_as_one(cluster: Cluster, namespace: str) -> None:
+def _measured_as_one(cluster: Cluster, namespace: str, master: str) -> None:
     document = _result(cluster, namespace, "whole")
     assert "a b" not in document.model_dump_json()
     replayed = document.scenarios[1].steps[0]
@@ -99,10 +155,12 @@ def _measured_as_one(cluster: Cluster, namespace: str) -> None:
     assert {each.node for each in step.workers} == set(cluster.nodes)
     assert sum(each.queries for each in step.workers) == step.counts.queries
     assert step.counts.queries > RATE_QPS * SECONDS / 2
+    ahead = {name: node.clock_ahead_seconds for name, node in cluster.nodes.items()}
     for each in step.workers:
         assert each.queries > 0
-        # Both nodes are of one machine, whose clock is one.
-        assert abs(each.clock_offset_nanoseconds) <= max(each.clock_uncertainty_nanoseconds, 10**7)
+        # The nodes' clocks are far apart, as those of machines are.
+        offset = (ahead[each.node or ""] - ahead[master]) * 10**9
+        assert abs(each.clock_offset_nanoseconds - offset) <= each.clock_uncertainty_nanoseconds
         assert each.start_offset_nanoseconds < 10**9
     wait_until(
         partial(holds, cluster, namespace, "whole", "Finished"), "the end", deadline_seconds=60

@@ -49,7 +49,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Future[
         ports = json.loads(server.wait_for("event=listening").stdout().partition("\n")[0])
         own: dict[str, dict[str, object]] = {
             "01-resnet50-cpu": {"spec.scenarios[throughput].batch.batchSizes": [1, 2]},
-            "05-overloaded": {"spec.validity.minQueries": 160},
+            "05-overloaded": {"spec.validity.minQueries": 80},
             "09-peak": PROBES,
             "12-profiles": PROFILES,
             "03-external-server": {

@@ -108,6 +108,7 @@ class Oracle:
     then takes none."""
     redirects: dict[str, tuple[int, str]] = field(default_factory=dict)
     """Paths that HTTP answers by a status and a Location."""
+    host: str = "127.0.0.1"
     http_port: int = 0
     grpc_port: int = 0
     tls: tuple[ssl.SSLContext, Any] | None = None
@@ -139,8 +140,8 @@ class Oracle:
         """Where to send requests."""
         secure = "" if self.tls is None else "s"
         if protocol == "GRPC":
-            return f"grpc{secure}://127.0.0.1:{self.grpc_port}"
-        return f"http{secure}://127.0.0.1:{self.http_port}"
+            return f"grpc{secure}://{self.host}:{self.grpc_port}"
+        return f"http{secure}://{self.host}:{self.http_port}"
 
 
 @contextmanager
@@ -172,7 +173,7 @@ async def _serve(oracle: Oracle, started: threading.Event) -> None:
     context, credentials = oracle.tls or (None, None)
     runner = web.AppRunner(_http(oracle), access_log=None, shutdown_timeout=0)
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context)
+    site = web.TCPSite(runner, oracle.host, 0, ssl_context=context)
     await site.start()
     oracle.http_port = runner.addresses[0][1]
     journeys: set[asyncio.Task[None]] = set()
@@ -182,9 +183,9 @@ async def _serve(oracle: Oracle, started: threading.Event) -> None:
     server = grpc.aio.server(interceptors=[_Listener(oracle)])
     service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(_Servicer(oracle), server)
     oracle.grpc_port = (
-        server.add_insecure_port("127.0.0.1:0")
+        server.add_insecure_port(f"{oracle.host}:0")
         if credentials is None
-        else server.add_secure_port("127.0.0.1:0", credentials)
+        else server.add_secure_port(f"{oracle.host}:0", credentials)
     )
     await server.start()
 

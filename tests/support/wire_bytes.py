@@ -36,8 +36,14 @@ def goaway(last_stream_id: int, code: int = 0, debug: bytes = b"") -> bytes:
 
 
 def literal(name: bytes, value: bytes) -> bytes:
-    """Write a header as HPACK's literal, not indexed, no Huffman code (lengths < 127)."""
-    return b"\x00" + bytes((len(name),)) + name + bytes((len(value),)) + value
+    """Write a header as HPACK's literal, not indexed, no Huffman code."""
+    return b"\x00" + _length(name) + name + _length(value) + value
+
+
+def _length(text: bytes) -> bytes:
+    """Write a length of less than 255."""
+    size = len(text)
+    return bytes((size,) if size < 127 else (127, size - 127))
 
 
 OPENING = b"\x88" + literal(b"content-type", b"application/grpc")

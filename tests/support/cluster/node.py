@@ -31,10 +31,12 @@ touch {NODE_HOME}/up
 exec "$2"
 """
 _ENTER = ("--net", "--mount", "--pid")
+_TIME = Path("/proc/self/ns/time")
+_BOOTED_APART_SECONDS = 5000
 
 
 class Node:
-    """One node: a network, mount and process namespace, and the programs in them."""
+    """One node: a network, mount, process and time namespace, and the programs in them."""
 
     def __init__(self, number: int, nodes: int, home: Path, group: Group, switch: Switch) -> None:
         self.number = number
@@ -53,6 +55,14 @@ class Node:
         return addresses.node_address(self.number)
 
     @property
+    def clock_ahead_seconds(self) -> int:
+        """Return by how much its monotonic clock is ahead of the machine's own.
+
+        As if each node had been booted at another time; 0 where there are no time namespaces.
+        """
+        return (self.number - 1) * _BOOTED_APART_SECONDS if _TIME.exists() else 0
+
+    @property
     def pid(self) -> int:
         """Return the id of its first process, seen from the machine."""
         if self._first is None:
@@ -68,6 +78,8 @@ class Node:
         """Make its namespaces, plug it in and start containerd."""
         (self.folder / "up").unlink(missing_ok=True)
         namespaces = [*_ENTER, "--fork", "--kill-child", "--mount-proc", "--propagation", "private"]
+        if ahead := self.clock_ahead_seconds:
+            namespaces += ["--time", "--monotonic", str(ahead), "--boottime", str(ahead)]
         script = ["/bin/bash", "-c", _FIRST, "bash", str(self.folder), f"{NODE_HOME}/pause"]
         self._first = self._group.start(f"{self.name}-first", ["unshare", *namespaces, *script])
         wait_until((self.folder / "up").exists, f"The first process of {self.name}", [self._first])
@@ -127,7 +139,8 @@ class Node:
             )
 
     def _enter(self) -> list[str]:
-        return ["nsenter", f"--target={self.pid}", *_ENTER]
+        namespaces = [*_ENTER, "--time"] if self.clock_ahead_seconds else _ENTER
+        return ["nsenter", f"--target={self.pid}", *namespaces]
 
     def _start(self, name: str, command: list[str | Path]) -> None:
         program = self._group.start(f"{self.name}-{name}", [*self._enter(), *command])

@@ -94,6 +94,23 @@ def test_whatever_probes_find_the_search_comes_to_its_end(random: Random, querie
         assert (peak_of(goal, found, ask).qps or 1) > 0
 
 
+def test_a_server_that_saturates_above_its_peak_is_measured_below_that() -> None:
+    """A pilot that found it saturated keeps all later ones away, however flat the shares seem."""
+    random = np.random.default_rng(5)
+    found = Found(alone=Seen(900, 0), closed_loop_qps=525.0)
+    while not isinstance(ask := next_ask(GOAL, found), str):
+        assert isinstance(ask, Try)
+        qps = ask.milli_qps / 1000
+        share = 0.01 * math.exp(5 * (qps / 410 - 1)) if qps < 450 else 0.3
+        beyond = int(random.binomial(GOAL.query_limit, share))
+        found = with_probe(GOAL, found, ask, Seen(GOAL.query_limit, beyond))
+    peak = peak_of(GOAL, found, ask)
+    assert peak.qps == pytest.approx(410, rel=0.03)
+    counted = [probe for probe in peak.probes if probe.is_whole and not probe.is_pilot]
+    assert max(probe.asked_qps for probe in counted) < 450
+    assert sum(probe.is_pilot and probe.asked_qps >= 450 for probe in peak.probes) <= 3
+
+
 def test_shares_without_any_order_still_have_an_estimate() -> None:
     """The fit may give all the weight to one rate: nothing is divided by 0 then."""
     overshoots = (132, 13, 9, 396, 0, 64, 0, 0, 370, 210, 1000)

@@ -1,10 +1,12 @@
-"""gRPC replies that are known by their bytes mean what they mean frame by frame."""
+"""Replies that are known by their bytes mean what they mean when they are read in full."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from inferometer_loadgen.wire.contract import FailureKind, Reply
 from inferometer_loadgen.wire.grpc_usual import usual_reply
+from inferometer_loadgen.wire.http1_parser import ReplyParser
+from inferometer_loadgen.wire.http1_usual import UsualReplies
 from support.wire_bytes import (
     DATA,
     END_HEADERS,
@@ -36,11 +38,34 @@ def parts(stream_id: int, opening: bytes, body: bytes, trailers: bytes) -> bytes
     )
 
 
+def proxied(name: bytes) -> bytes:
+    """Make the opening of a reply as a proxy hands it on."""
+    return OPENING + literal(b"x-request-id", name) + literal(b"x-duration", name[:1])
+
+
+def through_proxy(stream_id: int, name: bytes) -> bytes:
+    """Make a good reply with headers that are new in each."""
+    return parts(stream_id, proxied(name), message(b"fine"), TRAILERS)
+
+
 KINDS = {
     "usual": lambda stream: reply(stream, b"fine"),
     "another body": lambda stream: reply(stream, b"FINE"),
     "longer": lambda stream: reply(stream, b"finer"),
     "other headers": lambda stream: parts(stream, OTHER_OPENING, message(b"fine"), TRAILERS),
+    "an id": lambda stream: through_proxy(stream, b"a-123"),
+    "another id": lambda stream: through_proxy(stream, b"12345678" * 9),
+    "a long id": lambda stream: through_proxy(stream, b"12345678" * 18),
+    "an id, then another header": lambda stream: parts(
+        stream, proxied(b"a") + literal(b"via", b"a"), message(b"fine"), TRAILERS
+    ),
+    "an id and an error": lambda stream: parts(stream, proxied(b"a"), message(b"fine"), NOT_GOOD),
+    "an id and another status": lambda stream: parts(
+        stream,
+        literal(b":status", b"500") + proxied(b"a")[len(OPENING) :],
+        message(b"fine"),
+        TRAILERS,
+    ),
     "two frames": lambda stream: reply(stream, b"fine", frame_bytes=6),
     "an error": lambda stream: parts(stream, OPENING, message(b"fine"), NOT_GOOD),
     "trailers only": lambda stream: failed_reply(stream, (b"grpc-status", b"3")),
@@ -52,19 +77,25 @@ BODIES = {
     "another body": b"FINE",
     "longer": b"finer",
     "other headers": b"fine",
+    "an id": b"fine",
+    "another id": b"fine",
+    "a long id": b"fine",
+    "an id, then another header": b"fine",
     "two frames": b"fine",
 }
 
 
 @given(
+    before=st.sampled_from([[], ["an id"] * 18]),
     kinds=st.lists(st.sampled_from(sorted(KINDS)), min_size=1, max_size=40),
     cuts=st.lists(st.integers(0, 10_000), max_size=6),
     keep=st.booleans(),
 )
 def test_a_reply_means_the_same_after_whichever_others(
-    kinds: list[str], cuts: list[int], *, keep: bool
+    before: list[str], kinds: list[str], cuts: list[int], *, keep: bool
 ) -> None:
     """In any order and in any pieces each request has the answer that its own bytes are."""
+    kinds = before + kinds
     peer = Peer((3, 100))
     for token in range(len(kinds)):
         peer.send(token=token, keep=keep)
@@ -113,3 +144,106 @@ def test_only_a_good_whole_reply_is_usual() -> None:
         assert usual_reply(KINDS[kind](1), 0) is None
     for end in range(len(reply(1))):
         assert usual_reply(reply(1)[:end], 0) is None
+
+
+def test_values_that_a_proxy_writes_anew_are_passed_over() -> None:
+    """Once two replies differ by such values alone, a third is known without being read."""
+    first, second, third = (through_proxy(1, name) for name in (b"a", b"bc", b"def"))
+    usual = usual_reply(first, 0)
+    assert usual is not None
+    assert usual.stream_at(second, 0) == 0
+    usual = usual_reply(second, 0, usual)
+    assert usual is not None
+    assert usual.stream_at(b"x" + third, 1) == 1
+    assert third[usual.message_at : usual.message_end] == b"fine"
+    for end in range(len(third)):
+        assert usual.stream_at(third[:end], 0) == 0
+
+
+@given(data=st.data())
+def test_whatever_bytes_change_a_known_grpc_reply_is_a_good_one(data: st.DataObject) -> None:
+    """No change of a byte makes a reply known that frame by frame would be an error."""
+    said = bytearray(through_proxy(1, b"abcdef"))
+    for _ in range(data.draw(st.integers(1, 3))):
+        said[data.draw(st.integers(0, len(said) - 1))] = data.draw(st.integers(0, 255))
+    usual = usual_reply(through_proxy(1, b"x"), 0, usual_reply(through_proxy(1, b"y"), 0))
+    assert usual is not None
+    known = usual.stream_at(bytes(said), 0) == 1
+    peer = Peer()
+    peer.send(token=0)
+    answers = peer.receive(bytes(said))
+    if known:
+        assert [(token, failure) for token, failure, _ in answers] == [(0, None)]
+
+
+HEAD_LINES = (
+    b"content-length: 7",
+    b"Content-Length: 7",
+    b"content-length: 8",
+    b"content-length:\t7 ",
+    b"content-length: x",
+    b"inference-header-content-length: 2",
+    b"inference-header-content-length: 9",
+    b"date: Sat, 21 Nov 2026 20:00:00 GMT",
+    b"date: Sat, 21 Nov 2026 20:00:01 GMT",
+    b"x-request-id: 1",
+    b"x-request-id: another",
+    b"x-request-id:",
+    b"connection: keep-alive",
+    b"connection: close",
+    b"transfer-encoding: chunked",
+    b"content-encoding: gzip",
+    b"no header",
+)
+
+
+def http_reply(status: bytes, lines: list[bytes]) -> bytes:
+    """Make a reply of 7 bytes."""
+    return b"\r\n".join([b"HTTP/1.1 " + status, *lines, b"", b"{}12345"])
+
+
+PLAIN = [b"content-length: 7", b"inference-header-content-length: 2"]
+LINES = st.lists(st.sampled_from(HEAD_LINES), max_size=3).map(lambda lines: PLAIN + lines)
+LINES |= st.lists(st.sampled_from(HEAD_LINES), max_size=5)
+
+
+@given(
+    learned=LINES,
+    lines=LINES,
+    status=st.sampled_from([b"200 OK", b"200 Fine", b"503 Busy"]),
+    cut=st.integers(0, 2),
+)
+def test_a_known_http_reply_is_what_it_is_when_it_is_read(
+    learned: list[bytes], lines: list[bytes], status: bytes, cut: int
+) -> None:
+    """What is known by an earlier reply's headers is good, with the same body."""
+    usual = UsualReplies()
+    parser = ReplyParser()
+    first = http_reply(b"200 OK", learned)
+    parser.start(True)
+    if parser.feed(first) and parser.usual:
+        usual.learn(first)
+    reply = http_reply(status, lines)
+    reply = reply[: len(reply) - cut]
+    if usual.take(reply):
+        parser.start(True)
+        assert parser.feed(reply)
+        assert (parser.failure, parser.reusable) == (None, True)
+        assert usual.reply(reply) == parser.reply
+        assert reply.startswith(usual.head)
+        assert usual.size == len(reply)
+
+
+def test_what_a_proxy_adds_to_each_reply_is_not_read_again() -> None:
+    """Dates, ids and lengths may be new in each."""
+    usual = UsualReplies()
+    lines = [b"Date: 1", b"X-Request-Id: abc", *PLAIN]
+    usual.learn(http_reply(b"200 OK", lines))
+    assert usual.take(http_reply(b"200 OK", [b"Date: 2", b"X-Request-Id: d", *PLAIN]))
+    others = [b"content-length: 8", b"inference-header-content-length: 3"]
+    longer = http_reply(b"200 OK", [b"Date: 2", b"X-Request-Id:", *others]) + b"6"
+    assert usual.take(longer)
+    assert usual.reply(longer) == Reply(b"{}123456", 3)
+    assert not usual.take(http_reply(b"200 OK", lines[::-1]))
+    assert not usual.take(longer[:-1])
+    assert not usual.take(longer + b"7")

@@ -116,6 +116,15 @@ class _Place:
     """None: near enough."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """The probes that ran to their last query, in their order."""
+
+    pilots: tuple[Tried, ...]
+    counted: tuple[Tried, ...]
+    """Those that tell the peak."""
+
+
 def next_ask(goal: Goal, found: Found) -> Alone | Saturate | Try | Stopped:
     """Return what is to be measured next, or why the search is over."""
     if found.alone is None:
@@ -142,9 +151,9 @@ def _next_probe(goal: Goal, found: Found, closed_loop_qps: float) -> Try | Stopp
 
 def peak_of(goal: Goal, found: Found, stopped: Stopped) -> Peak:
     """Return what the result document says of a search that ended for this reason."""
-    counted = _counted(found.probes)
+    parts = _parts(goal, found.probes)
     # A bound below the service time has no peak, whatever probes say by chance.
-    at = None if stopped == "CannotBeMet" else crossing(counted, goal.share)
+    at = None if stopped == "CannotBeMet" else crossing(_counts(parts.counted), goal.share)
     start = found.closed_loop_qps
     place = None if start is None else _place(goal, start, found.probes)
     low, high = (None, None) if place is None else (place.low_qps, place.high_qps)
@@ -162,7 +171,7 @@ def peak_of(goal: Goal, found: Found, stopped: Stopped) -> Peak:
         stopped=stopped,
         closed_loop_qps=found.closed_loop_qps,
         service_time_nanoseconds=found.service_time_ns,
-        probes=[_told(each) for each in found.probes],
+        probes=[_told(each, is_pilot=each in parts.pilots) for each in found.probes],
     )
 
 
@@ -199,21 +208,22 @@ def _goes_up(goal: Goal, tried: Tried) -> bool:
 
 def _next_whole(goal: Goal, place: _Place, probes: Sequence[Tried]) -> Try | Stopped:
     """Return the next pilot, or the next probe at the two rates to which the pilots led."""
-    pilots = _counted(probes, pilots=True)
+    parts = _parts(goal, probes)
+    pilots, counted = _counts(parts.pilots), _counts(parts.counted)
     if not pilots:
         return _try(math.sqrt((place.low_qps or 1) * (place.high_qps or 1)), is_pilot=True)
     near = _near(pilots, goal.share)
     centre = crossing(near, goal.share)
-    if centre is None or not _is_located(goal, pilots, near, centre):
+    if centre is None or not _is_located(goal, near, centre):
         if len(pilots) >= MOST_PILOTS:
             return "Indistinguishable"
-        return _next_pilot(goal, near, centre)
-    counted = _counted(probes)
+        return _next_pilot(goal, pilots, near, centre)
     if len(counted) in LOOKS:
         ended = _ended(goal, crossing(counted, goal.share), len(counted))
         if ended is not None or len(counted) == LOOKS[-1]:
             return ended or "Indistinguishable"
-    return _try(centre.qps * (1 + _step(centre) * (-1) ** len(counted)), is_whole=True)
+    step = _step(centre, pilots, near)
+    return _try(centre.qps * (1 + step * (-1) ** len(counted)), is_whole=True)
 
 
 def _near(pilots: Sequence[Counted], share: float) -> tuple[Counted, ...]:
@@ -223,11 +233,9 @@ def _near(pilots: Sequence[Counted], share: float) -> tuple[Counted, ...]:
     return tuple(each for each, its in zip(pilots, shares, strict=True) if its <= limit)
 
 
-def _is_located(
-    goal: Goal, pilots: Sequence[Counted], near: Sequence[Counted], centre: Crossing
-) -> bool:
+def _is_located(goal: Goal, near: Sequence[Counted], centre: Crossing) -> bool:
     """Whether there are pilots enough, and those on both sides are near to the peak."""
-    if len(pilots) < FEWEST_PILOTS or centre.bursts < PILOT_BURSTS:
+    if len(near) < FEWEST_PILOTS or centre.bursts < PILOT_BURSTS:
         return False
     shares = [(each.qps, each.overshoots / each.queries) for each in near]
     if max(its for _, its in shares) <= _FAR * goal.share:
@@ -236,16 +244,24 @@ def _is_located(
     return min(qps for qps, its in shares if its > goal.share) <= RESOLUTION * highest
 
 
-def _next_pilot(goal: Goal, pilots: Sequence[Counted], at: Crossing | None) -> Try:
+def _next_pilot(
+    goal: Goal, pilots: Sequence[Counted], near: Sequence[Counted], at: Crossing | None
+) -> Try:
     """Return the next rate near the crossing, on the side that the rates so far lean from."""
     if at is None:
-        return _try(_towards(goal, pilots), is_pilot=True)
-    middle = math.fsum(each.qps for each in pilots) / len(pilots)
-    return _try(at.qps * (1 + _step(at) * (1 if middle < at.qps else -1)), is_pilot=True)
+        return _try(_towards(goal, near), is_pilot=True)
+    middle = math.fsum(each.qps for each in near) / len(near)
+    step = _step(at, pilots, near)
+    return _try(at.qps * (1 + step * (1 if middle < at.qps else -1)), is_pilot=True)
 
 
-def _step(at: Crossing) -> float:
-    return min(_MOST_STEP, max(_LEAST_STEP, _LOG_SHARE_APART / at.slope))
+def _step(at: Crossing, pilots: Sequence[Counted], near: Sequence[Counted]) -> float:
+    """Return how far from the crossing to try: half the way to a pilot that was far beyond it."""
+    step = min(_MOST_STEP, max(_LEAST_STEP, _LOG_SHARE_APART / at.slope))
+    beyond = [each.qps for each in pilots if each not in near and each.qps > at.qps]
+    if not beyond:
+        return step
+    return max(_LEAST_STEP, min(step, math.sqrt(min(beyond) / at.qps) - 1))
 
 
 def _ended(goal: Goal, at: Crossing | None, probes: int) -> Stopped | None:
@@ -284,11 +300,27 @@ def _towards(goal: Goal, counted: Sequence[Counted]) -> float:
     return highest * wider if len(counted) % 2 else lowest / wider
 
 
-def _counted(probes: Sequence[Tried], *, pilots: bool = False) -> tuple[Counted, ...]:
+def _parts(goal: Goal, probes: Sequence[Tried]) -> _Parts:
+    """Tell the whole probes apart.
+
+    One far beyond the peak at the very first of the two rates shows that these are none: pilots
+    have not found where the server saturates. It is the last pilot then.
+    """
+    pilots: list[Tried] = []
+    counted: list[Tried] = []
+    for each in probes:
+        if not each.asked.is_whole or not each.seen.queries:
+            continue
+        is_far = each.seen.overshoots > _FAR * goal.share * each.seen.queries
+        misled = is_far and not counted and len(pilots) < MOST_PILOTS
+        (pilots if each.asked.is_pilot or misled else counted).append(each)
+    return _Parts(tuple(pilots), tuple(counted))
+
+
+def _counts(probes: Sequence[Tried]) -> tuple[Counted, ...]:
     return tuple(
         Counted(each.asked.milli_qps / 1000, each.seen.queries, each.seen.overshoots)
         for each in probes
-        if each.asked.is_whole and each.asked.is_pilot == pilots and each.seen.queries
     )
 
 
@@ -306,7 +338,7 @@ def _try(qps: float, *, is_whole: bool = True, is_pilot: bool = False) -> Try:
     return Try(max(1, round(qps * 1000)), is_whole, is_pilot)
 
 
-def _told(tried: Tried) -> Probe:
+def _told(tried: Tried, *, is_pilot: bool) -> Probe:
     return Probe(
         step=tried.label,
         seed=tried.seed,
@@ -314,7 +346,7 @@ def _told(tried: Tried) -> Probe:
         kept=tried.kept,
         decided_by=tried.decided_by,
         is_whole=tried.asked.is_whole,
-        is_pilot=tried.asked.is_pilot,
+        is_pilot=is_pilot,
         queries=tried.seen.queries,
         overshoots=tried.seen.overshoots,
     )

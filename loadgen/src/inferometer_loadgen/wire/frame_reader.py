@@ -12,7 +12,8 @@ from inferometer_loadgen.wire.frames import ErrorCode, Http2Error
 LARGEST_DATA_BYTES = 1 << 20
 """The longest DATA frame that is taken: what SETTINGS_MAX_FRAME_SIZE tells the server."""
 
-_NOWHERE = b"\xff" * frames.HEADER_BYTES
+_OPENING = bytes((frames.HEADERS, frames.FLAG_END_HEADERS))
+"""Type and flags of the frame that a good reply begins with."""
 _LARGEST_BLOCK_BYTES = 1 << 18
 _STREAM_MASK = frames.LARGEST_STREAM_ID
 _PADDED_OR_PRIORITY = frames.FLAG_PADDED | frames.FLAG_PRIORITY
@@ -43,7 +44,7 @@ class FrameHandler(Protocol):
 class FrameReader:
     """Splits what is read into frames and hands them to their handler.
 
-    Where ``usual_start`` stands the handler is first asked for a usual reply.
+    Where ``asks_for_usual`` is set the handler is first asked for a usual reply.
     """
 
     __slots__ = (
@@ -53,11 +54,11 @@ class FrameReader:
         "_first",
         "_handler",
         "_rest",
-        "usual_start",
+        "asks_for_usual",
     )
 
     def __init__(self, handler: FrameHandler) -> None:
-        self.usual_start = _NOWHERE
+        self.asks_for_usual = False
         self._handler = handler
         self._first = True
         self._rest = b""
@@ -80,7 +81,11 @@ class FrameReader:
         handler = self._handler
         unpack = frames.FRAME_HEADER.unpack_from
         while end - position >= frames.HEADER_BYTES:
-            if data.startswith(self.usual_start, position) and self._block is None:
+            if (
+                self.asks_for_usual
+                and data.startswith(_OPENING, position + 3)
+                and self._block is None
+            ):
                 behind = handler.on_usual(data, position)
                 if behind > position:
                     position = behind

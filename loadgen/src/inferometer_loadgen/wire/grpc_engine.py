@@ -181,8 +181,8 @@ class GrpcEngine:
         self._unusual += 1
         if self._unusual >= self._learns_at:
             self._unusual, self._learns_at = 0, _LEARNS_EVERY
-            if usual := usual_reply(data, position):
-                self._usual, self._reader.usual_start = usual, usual.start
+            if usual := usual_reply(data, position, self._usual):
+                self._usual, self._reader.asks_for_usual = usual, True
 
     def on_usual(self, data: bytes, position: int) -> int:
         """Answer whole replies that are known by their bytes."""

@@ -44,6 +44,15 @@ def read_opening(block: bytes) -> Opening:
     return GOOD_OPENING if failure is None else Opening(interim=False, failure=failure)
 
 
+def varying(block: bytes) -> list[bytes]:
+    """Cut a good opening where values stand that say nothing here; raises HpackError."""
+    pieces, at = [], 0
+    for start, end in hpack.read(block, _WANTED).passed_over:
+        pieces.append(block[at:start])
+        at = end
+    return [*pieces, block[at:]]
+
+
 @lru_cache(maxsize=256)
 def read_trailers(block: bytes) -> Failure | None:
     """Judge the headers behind a message; raises HpackError."""

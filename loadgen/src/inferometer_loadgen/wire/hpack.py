@@ -8,6 +8,7 @@ the same headers again and again, so all but its first request refer to it where
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from inferometer_loadgen.wire import huffman
 from inferometer_loadgen.wire.frames import DEFAULT_HEADER_TABLE_BYTES
@@ -115,22 +116,36 @@ def encode_integer(value: int, prefix_bits: int, pattern: int) -> bytes:
     return bytes(coded)
 
 
+class Block(NamedTuple):
+    """What a header block says, and where the values stand that were passed over."""
+
+    fields: list[Field]
+    passed_over: list[tuple[int, int]]
+    """Where each begins, with its length, and ends."""
+
+
 def decode(block: bytes, wanted: frozenset[bytes] | None = None) -> list[Field]:
     """Read the fields of a header block in their order; raises HpackError.
 
     With ``wanted`` only literals of those names are returned and the values of others are passed
     over unread: what a proxy writes anew into each reply costs little.
     """
+    return read(block, wanted).fields
+
+
+def read(block: bytes, wanted: frozenset[bytes] | None = None) -> Block:
+    """Read a header block as `decode` does, and tell which of its bytes were passed over."""
     try:
-        return _decode(block, wanted)
+        return _read(block, wanted)
     except IndexError:
         raise HpackError("A header block ends in the middle of a header.") from None
     except huffman.HuffmanError as error:
         raise HpackError(str(error)) from None
 
 
-def _decode(block: bytes, wanted: frozenset[bytes] | None) -> list[Field]:
+def _read(block: bytes, wanted: frozenset[bytes] | None) -> Block:
     fields: list[Field] = []
+    passed_over: list[tuple[int, int]] = []
     position, end = 0, len(block)
     while position < end:
         first = block[position]
@@ -155,8 +170,10 @@ def _decode(block: bytes, wanted: frozenset[bytes] | None) -> list[Field]:
             value, position = _read_string(block, position)
             fields.append((name, value))
         else:
-            position = _string_bounds(block, position)[1]
-    return fields
+            end_of_value = _string_bounds(block, position)[1]
+            passed_over.append((position, end_of_value))
+            position = end_of_value
+    return Block(fields, passed_over)
 
 
 def _static(index: int) -> Field:

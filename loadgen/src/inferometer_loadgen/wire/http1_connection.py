@@ -18,7 +18,8 @@ from inferometer_loadgen.wire.contract import (
     Target,
 )
 from inferometer_loadgen.wire.dialer import Dialer, connect
-from inferometer_loadgen.wire.http1_parser import ReplyParser, usual_reply
+from inferometer_loadgen.wire.http1_parser import ReplyParser
+from inferometer_loadgen.wire.http1_usual import UsualReplies
 from inferometer_loadgen.wire.sentences import reason_of
 
 # One write of one object is the cheapest; above this, copying the body costs more than it saves.
@@ -93,8 +94,7 @@ class Http1Connection(asyncio.Protocol):
         self._token = 0
         self._keep = False
         self._begun = False
-        self._usual_head = b""
-        self._usual_bytes = 0
+        self._usual = UsualReplies()
         self._answered = False
         self._transport: asyncio.Transport | None = None
         self._write: Callable[[bytes], None] = _not_connected
@@ -142,21 +142,23 @@ class Http1Connection(asyncio.Protocol):
         self._transport = opened = cast("asyncio.Transport", transport)
         self._write, self._write_lines = opened.write, opened.writelines
         self._answered = False
-        self._usual_bytes = 0
+        self._usual = UsualReplies()
         self._gone = asyncio.get_running_loop().create_future()
 
     @override
     def data_received(self, data: bytes) -> None:
+        usual = self._usual
         if not self.outstanding:
             # A server that gives up an idle connection may say so first (408).
             self._drop()
-        elif self._begun or len(data) != self._usual_bytes or not data.startswith(self._usual_head):
+        elif self._begun or (
+            not (len(data) == usual.size and data.startswith(usual.head)) and not usual.take(data)
+        ):
             self._read(data)
         else:
-            # A whole reply whose headers are those of the last: they are not read again.
+            # A whole reply whose headers mean what those of another meant: they are not read again.
             self.outstanding = 0
-            reply = usual_reply(self._usual_head, data) if self._keep else None
-            self._on_reply(self._token, None, reply)
+            self._on_reply(self._token, None, usual.reply(data) if self._keep else None)
 
     @override
     def eof_received(self) -> bool:
@@ -179,8 +181,8 @@ class Http1Connection(asyncio.Protocol):
             self._begun = True
             parser.start(self._keep)
         if parser.feed(data):
-            self._usual_head = parser.usual_head
-            self._usual_bytes = len(data) if parser.usual_head else 0
+            if parser.usual:
+                self._usual.learn(data)
             self._complete()
 
     def _complete(self) -> None:

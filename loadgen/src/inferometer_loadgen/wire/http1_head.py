@@ -8,11 +8,16 @@ from typing import NamedTuple
 HEAD_LIMIT_BYTES = 65_536
 _STATUS_LINE = re.compile(rb"HTTP/1\.([01]) ([1-5]\d\d)(?: ([^\r\n]*))?\r\n")
 _LINES = re.compile(rb"(?:[!#$%&'*+\-.^_`|~0-9A-Za-z]++:[^\r\n]*+\r\n)*+")
-# The first letters are looked at first: proxies add many lines that matter to nobody here.
-_WANTED = re.compile(
-    rb"\n(?=[citCIT])(?i:(content-length|connection|content-encoding|transfer-encoding"
-    rb"|inference-header-content-length)):([^\r\n]*)"
+MEANINGFUL = (
+    b"content-length",
+    b"connection",
+    b"content-encoding",
+    b"transfer-encoding",
+    b"inference-header-content-length",
 )
+"""The headers that matter here, in small letters."""
+# The first letters are looked at first: proxies add many lines that matter to nobody here.
+_WANTED = re.compile(rb"\n(?=[citCIT])(?i:(" + b"|".join(MEANINGFUL) + rb")):([^\r\n]*)")
 _NO_BODY = frozenset((204, 304))
 
 

@@ -27,8 +27,8 @@ class ReplyParser:
     ``start`` is called for each request; ``feed`` and ``finish`` return True once its reply is
     complete or can no longer become so. Then ``failure`` tells whether it was good, ``reply``
     holds its body if that was to be kept, and ``reusable`` whether the connection may go on.
-    ``usual_head`` is its header block where the reply came in one piece and was good by that block
-    alone: another of the same length that begins with the same bytes is as good. Else it is empty.
+    ``usual`` tells that the reply came in one piece, good by its header block alone, with JSON and
+    binary tensors.
     """
 
     __slots__ = (
@@ -43,7 +43,7 @@ class ReplyParser:
         "failure",
         "reply",
         "reusable",
-        "usual_head",
+        "usual",
     )
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class ReplyParser:
         self.failure: Failure | None = None
         self.reply: Reply | None = None
         self.reusable = True
-        self.usual_head = b""
+        self.usual = False
         self._keep = keep
         self._rest = b""
         self._head: Head | None = None
@@ -95,7 +95,7 @@ class ReplyParser:
                 if head.json_length is None:
                     self.failure = _hidden_error(data[end:])
                 elif not start and not self._rest:
-                    self.usual_head = data[:end]
+                    self.usual = True
                 if self._keep and self.failure is None:
                     self.reply = Reply(data[end:], head.json_length)
                 return True
@@ -176,11 +176,6 @@ class ReplyParser:
         self.reply = None
         self.reusable = False
         return True
-
-
-def usual_reply(head: bytes, data: bytes) -> Reply:
-    """Return the body of a reply that begins with a usual head."""
-    return Reply(data[len(head) :], parse_head(head).json_length)
 
 
 def _status_sentence(head: Head, body: bytes) -> str:
