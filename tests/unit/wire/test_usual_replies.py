@@ -55,6 +55,18 @@ KINDS = {
     "other headers": lambda stream: parts(stream, OTHER_OPENING, message(b"fine"), TRAILERS),
     "an id": lambda stream: through_proxy(stream, b"a-123"),
     "another id": lambda stream: through_proxy(stream, b"12345678" * 9),
+    "an id first": lambda stream: parts(
+        stream, literal(b"x-request-id", b"a") + OPENING, message(b"fine"), TRAILERS
+    ),
+    "in another order": lambda stream: parts(
+        stream,
+        literal(b"x-duration", b"a") + OPENING[1:] + literal(b"x-request-id", b"a") + OPENING[:1],
+        message(b"fine"),
+        TRAILERS,
+    ),
+    "two of a type": lambda stream: parts(
+        stream, proxied(b"a") + OPENING[1:], message(b"fine"), TRAILERS
+    ),
     "a long id": lambda stream: through_proxy(stream, b"12345678" * 18),
     "an id, then another header": lambda stream: parts(
         stream, proxied(b"a") + literal(b"via", b"a"), message(b"fine"), TRAILERS
@@ -79,6 +91,9 @@ BODIES = {
     "other headers": b"fine",
     "an id": b"fine",
     "another id": b"fine",
+    "an id first": b"fine",
+    "in another order": b"fine",
+    "two of a type": b"fine",
     "a long id": b"fine",
     "an id, then another header": b"fine",
     "two frames": b"fine",

@@ -9,6 +9,7 @@ from urllib.parse import unquote
 
 from inferometer_loadgen.wire import hpack
 from inferometer_loadgen.wire.contract import Failure, FailureKind
+from inferometer_loadgen.wire.hpack_alike import AlikeBlocks, alike
 from inferometer_loadgen.wire.sentences import bounded
 
 _WANTED = frozenset(
@@ -44,13 +45,9 @@ def read_opening(block: bytes) -> Opening:
     return GOOD_OPENING if failure is None else Opening(interim=False, failure=failure)
 
 
-def varying(block: bytes) -> list[bytes]:
-    """Cut a good opening where values stand that say nothing here; raises HpackError."""
-    pieces, at = [], 0
-    for start, end in hpack.read(block, _WANTED).passed_over:
-        pieces.append(block[at:start])
-        at = end
-    return [*pieces, block[at:]]
+def good_openings_like(block: bytes) -> AlikeBlocks:
+    """Return the blocks that are good openings as this one is; raises HpackError."""
+    return alike(block, _WANTED)
 
 
 @lru_cache(maxsize=256)

@@ -1,8 +1,8 @@
 """Which bytes does a good reply have in common with the next?
 
 A server answers one and the same method: headers, one message, trailers, and but for the stream
-and the message the same bytes again and again. A proxy writes some values anew into the headers of
-each reply, which mean nothing here. What is known by its bytes need not be read frame by frame.
+and the message the same bytes again and again, or but for headers that mean nothing here. What is
+known by its bytes need not be read frame by frame.
 """
 
 from dataclasses import dataclass
@@ -10,14 +10,18 @@ from struct import Struct
 from typing import NamedTuple
 
 from inferometer_loadgen.wire import frames
-from inferometer_loadgen.wire.grpc_replies import GOOD_OPENING, read_opening, read_trailers, varying
+from inferometer_loadgen.wire.grpc_replies import (
+    GOOD_OPENING,
+    good_openings_like,
+    read_opening,
+    read_trailers,
+)
 from inferometer_loadgen.wire.hpack import HpackError
+from inferometer_loadgen.wire.hpack_alike import AlikeBlocks
 
 _HEADER = frames.HEADER_BYTES
 _PREFIX_BYTES = 5
 _END = frames.FLAG_END_HEADERS | frames.FLAG_END_STREAM
-_LONG = 0x7F
-"""The length of a header's value that takes more than one byte."""
 
 
 class _Spans(NamedTuple):
@@ -59,13 +63,12 @@ class SameReply:
 
 @dataclass(slots=True)
 class VaryingReply:
-    """The same where values of the headers are new in each reply.
+    """The same where the headers are alike in each reply, and not the same.
 
     The numbers are of the reply that was found last.
     """
 
-    opening: tuple[bytes, ...]
-    """The header block, cut where the values stand."""
+    opening: AlikeBlocks
     known: tuple[bytes, bytes, bytes, bytes]
     """The beginning of the message's frame, the message's prefix, the beginning of the trailers'
     frame, their block."""
@@ -81,28 +84,17 @@ class VaryingReply:
         if len(data) - position < _HEADER:
             return 0
         high, low, kind, flags, stream = frames.FRAME_HEADER.unpack_from(data, position)
-        at = block_at = position + _HEADER
+        block_at = position + _HEADER
         block_end = block_at + (high << 8 | low)
         if (
             len(data) < block_end + self.parts.size
             or kind != frames.HEADERS
             or flags != frames.FLAG_END_HEADERS
+            or not self.opening.hold(data, block_at, block_end)
         ):
             return 0
-        for literal in self.opening:
-            if at > block_at:
-                if at >= block_end or (length := data[at] & _LONG) == _LONG:
-                    return 0
-                at += 1 + length
-            if not data.startswith(literal, at):
-                return 0
-            at += len(literal)
         start, second, prefix, end, third, trailers = self.parts.unpack_from(data, block_end)
-        if (
-            at != block_end
-            or (start, prefix, end, trailers) != self.known
-            or not stream == second == third
-        ):
+        if (start, prefix, end, trailers) != self.known or not stream == second == third:
             return 0
         self.size = block_end + self.parts.size - position
         self.message_at = block_end + _HEADER + _PREFIX_BYTES - position
@@ -118,7 +110,7 @@ def usual_reply(data: bytes, position: int, before: UsualReply | None = None) ->
     """Return what is usual of the reply that begins here; None where it is not whole, or not good.
 
     Good means: headers, one DATA frame with exactly one message, trailers, all of one stream.
-    ``before`` is what was usual: where this reply is not it, the values of headers vary.
+    ``before`` is what was usual: where this reply is not it, its headers vary.
     """
     spans = _spans(data, position)
     if spans is None:
@@ -139,9 +131,9 @@ def usual_reply(data: bytes, position: int, before: UsualReply | None = None) ->
     )
     ending_parts = f"I5s{length}x5sI{len(ending[2])}s"
     block = data[block_at : spans.block_end]
-    opening = tuple(varying(block))
+    opening = good_openings_like(block)
     usual: UsualReply
-    if before is not None and len(opening) > 1:
+    if before is not None and opening.passed_over:
         parts = Struct(f">5s{ending_parts}")
         usual = VaryingReply(opening, (message_start, *ending), parts, taken)
     else:

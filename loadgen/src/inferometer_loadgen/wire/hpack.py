@@ -38,11 +38,11 @@ STATIC_TABLE: tuple[Field, ...] = (
 # fmt: on
 SIZE_UPDATE_TO_ZERO = b"\x20"
 
-_INDEXED = 0x80
-_WITH_INDEXING = 0x40
+INDEXED = 0x80
+WITH_INDEXING = 0x40
 _SIZE_UPDATE = 0x20
 _HUFFMAN = 0x80
-_NEW_NAME = frozenset((_WITH_INDEXING, 0x00, 0x10))
+NEW_NAME = frozenset((WITH_INDEXING, 0x00, 0x10))
 """How a literal begins whose name is none of the table's."""
 _LARGEST_INTEGER = (1 << 31) - 1
 _ENTRY_BYTES = 32
@@ -75,16 +75,16 @@ def encode_request(fields: list[Field]) -> RequestBlocks:
     entered = [field for field in fields if field not in _BY_FIELD]
     for field in fields:
         if (index := _BY_FIELD.get(field)) is not None:
-            reference = encode_integer(index, 7, _INDEXED)
+            reference = encode_integer(index, 7, INDEXED)
             first += reference
             later += reference
             plain += reference
             continue
-        first += _literal(field, 6, _WITH_INDEXING)
+        first += _literal(field, 6, WITH_INDEXING)
         plain += _literal(field, 4, 0)
         # The newest entry of the dynamic table has the lowest index.
         age = len(entered) - 1 - entered.index(field)
-        later += encode_integer(len(STATIC_TABLE) + 1 + age, 7, _INDEXED)
+        later += encode_integer(len(STATIC_TABLE) + 1 + age, 7, INDEXED)
     entered_bytes = sum(len(name) + len(value) + _ENTRY_BYTES for name, value in entered)
     if entered_bytes > DEFAULT_HEADER_TABLE_BYTES:
         first = later = plain
@@ -116,64 +116,73 @@ def encode_integer(value: int, prefix_bits: int, pattern: int) -> bytes:
     return bytes(coded)
 
 
-class Block(NamedTuple):
-    """What a header block says, and where the values stand that were passed over."""
-
-    fields: list[Field]
-    passed_over: list[tuple[int, int]]
-    """Where each begins, with its length, and ends."""
-
-
 def decode(block: bytes, wanted: frozenset[bytes] | None = None) -> list[Field]:
     """Read the fields of a header block in their order; raises HpackError.
 
     With ``wanted`` only literals of those names are returned and the values of others are passed
     over unread: what a proxy writes anew into each reply costs little.
     """
-    return read(block, wanted).fields
+    return [part.field for part in parts(block, wanted) if part.field is not None]
 
 
-def read(block: bytes, wanted: frozenset[bytes] | None = None) -> Block:
-    """Read a header block as `decode` does, and tell which of its bytes were passed over."""
+class Part(NamedTuple):
+    """A field and where it stands in its block."""
+
+    field: Field | None
+    """None: its value was passed over."""
+    start: int
+    value_start: int
+    """Where the value's length stands; the end of a field that has none of its own."""
+    end: int
+
+    @property
+    def is_passed_over(self) -> bool:
+        """Whether its value was not read."""
+        return self.field is None
+
+
+def parts(block: bytes, wanted: frozenset[bytes] | None = None) -> list[Part]:
+    """Read a header block as `decode` does, and tell where its fields stand."""
     try:
-        return _read(block, wanted)
+        return _parts(block, wanted)
     except IndexError:
         raise HpackError("A header block ends in the middle of a header.") from None
     except huffman.HuffmanError as error:
         raise HpackError(str(error)) from None
 
 
-def _read(block: bytes, wanted: frozenset[bytes] | None) -> Block:
-    fields: list[Field] = []
-    passed_over: list[tuple[int, int]] = []
+def _parts(block: bytes, wanted: frozenset[bytes] | None) -> list[Part]:
+    found: list[Part] = []
     position, end = 0, len(block)
     while position < end:
+        start = position
         first = block[position]
-        if first >= _INDEXED:
+        if first >= INDEXED:
             index, position = decode_integer(block, position, 7)
-            fields.append(_static(index))
+            found.append(Part(_static(index), start, position, position))
             continue
-        if _SIZE_UPDATE <= first < _WITH_INDEXING:
+        if _SIZE_UPDATE <= first < WITH_INDEXING:
             size, position = decode_integer(block, position, 5)
-            if size or fields:
+            if size or found:
                 raise HpackError(f"A header block sets the table to {size} bytes, 0 are allowed.")
             continue
-        if first in _NEW_NAME:
+        if first in NEW_NAME:
             index, position = 0, position + 1
         else:
-            index, position = decode_integer(block, position, 6 if first >= _WITH_INDEXING else 4)
+            index, position = decode_integer(block, position, 6 if first >= WITH_INDEXING else 4)
         if index:
             name = _static(index)[0]
         else:
             name, position = _read_string(block, position)
+        value_start = position
+        field = None
         if wanted is None or name in wanted:
             value, position = _read_string(block, position)
-            fields.append((name, value))
+            field = (name, value)
         else:
-            end_of_value = _string_bounds(block, position)[1]
-            passed_over.append((position, end_of_value))
-            position = end_of_value
-    return Block(fields, passed_over)
+            position = _string_bounds(block, position)[1]
+        found.append(Part(field, start, value_start, position))
+    return found
 
 
 def _static(index: int) -> Field:
