@@ -39,7 +39,7 @@ RESOLUTION = 1.01
 FEWEST_PILOTS, MOST_PILOTS = 4, 12
 PILOT_BURSTS = 5
 """So many bursts of overshoots tell the place well enough for rates on both sides of it."""
-LOOKS = (12, 18, 27, 40)
+LOOKS = (8, 12, 18, 27, 40)
 """After so many probes at the two rates the search may end. They are few and set beforehand: a
 search that looked after each would end when chance makes probes seem alike, its bracket narrow."""
 _LOCATED = 1.12
