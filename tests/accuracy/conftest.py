@@ -4,20 +4,28 @@ from collections.abc import Callable
 
 import pytest
 
-_FOUND = pytest.StashKey[list[str]]()
+_FOUND = "found"
 
 
 @pytest.fixture
 def tell(request: pytest.FixtureRequest) -> Callable[[str], None]:
     """Give what takes a sentence about a test's figures."""
-    found = request.config.stash.setdefault(_FOUND, [])
-    return lambda sentence: found.append(f"{request.node.name}: {sentence}")
+    # A report's properties come from whichever process ran the test.
+    properties = request.node.user_properties
+    return lambda sentence: properties.append((_FOUND, f"{request.node.name}: {sentence}"))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print what was found."""
-    found = terminalreporter.config.stash.get(_FOUND, [])
+    found = [
+        sentence
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        if isinstance(report, pytest.TestReport) and report.when == "call"
+        for name, sentence in report.user_properties
+        if name == _FOUND
+    ]
     if found:
         terminalreporter.section("accuracy")
         for sentence in found:
-            terminalreporter.line(sentence)
+            terminalreporter.line(str(sentence))
