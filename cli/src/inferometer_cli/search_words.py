@@ -5,7 +5,7 @@ from typing import assert_never
 
 from inferometer_api.result import ResultDocument, ScenarioResult, Step
 from inferometer_api.search import Knee, Peak, Repeated, RepeatedFigure
-from inferometer_cli.quantity import duration, energy, significant
+from inferometer_cli.quantity import DASH, duration, energy, significant
 
 _NAMES = {
     "achievedQps": "queries/s",
@@ -57,8 +57,16 @@ def peak_sentence(peak: Peak) -> str:
     if peak.confidence is not None and peak.low_qps is not None and peak.high_qps is not None:
         low, high = significant(peak.low_qps, 4), significant(peak.high_qps, 4)
         known = f" ({peak.confidence:.0%} sure: {low} to {high})"
-    peak_qps = significant(peak.qps, 4)
-    return f"The peak with {bound} is {peak_qps} queries/s{known}; {probes}, {_why(peak)}."
+    return f"The peak with {bound} is {peak_rate(peak)} queries/s{known}; {probes}, {_why(peak)}."
+
+
+def peak_rate(peak: Peak) -> str:
+    """Return the peak in as many digits as are known: few where it has no bracket."""
+    if peak.qps is None:
+        return DASH
+    if peak.confidence is None:
+        return f"about {significant(peak.qps, 2)}"
+    return significant(peak.qps, 4)
 
 
 def _unmet(peak: Peak, name: str) -> Iterator[str]:

@@ -123,6 +123,7 @@ def test_a_knee_at_the_last_step_is_told_so() -> None:
     assert knee is not None
     assert knee.is_last
     assert knee_of([]) is None
+    assert knee_of([clients(1, 10)]) is None
 
 
 def second(count: int, milliseconds: float) -> Tally:

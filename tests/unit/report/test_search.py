@@ -171,8 +171,8 @@ def test_repeats_have_a_table_and_their_advice() -> None:
         step="clients 4",
         values=[40.0, 50.0],
         mean=45.0,
-        low=20.0,
-        high=70.0,
+        low=40.0,
+        high=50.0,
         coefficient_of_variation=0.157,
     )
     told = Repeated(name="clients", repeats=2, figures=[figure], advice="Set repeats to 40.")
@@ -181,7 +181,59 @@ def test_repeats_have_a_table_and_their_advice() -> None:
     assert "over repeats" in text
     assert "clients, clients 4" in text
     assert "clients: Set repeats to 40." in text
-    assert titles(render_report(document)).count("Over the repeats") == 1
+    page = render_report(document)
+    assert titles(page).count("Over the repeats") == 1
+    assert "Beyond the chart" not in page
+
+
+def test_an_interval_that_a_chart_cuts_is_told_in_figures() -> None:
+    """Two repeats may know little: the chart stays readable, and its caption says how little."""
+    figure = RepeatedFigure(
+        name="p99Nanoseconds",
+        step="clients 4",
+        values=[9.0 * _MS, 11.0 * _MS],
+        mean=10.0 * _MS,
+        low=2.0 * _MS,
+        high=18.0 * _MS,
+        coefficient_of_variation=0.141,
+    )
+    told = Repeated(name="clients", repeats=2, figures=[figure], advice="Set repeats to 40.")
+    page = render_report(a_document(a_sweep(), a_sweep(2), repeated=[told]))
+    assert "Beyond the chart&#39;s edges: clients 4, p99 (20 to 180 %)." in page
+
+
+def test_a_peak_without_a_bracket_is_told_in_few_digits() -> None:
+    """Nobody reads four digits of what is not known."""
+    unknown = a_search(qps=99.668, low_qps=None, high_qps=None, confidence=None)
+    document = a_document(unknown)
+    assert "is about 100 queries/s, without a bracket" in printed(document)
+    shown = text_of(document)
+    assert "about 100" in shown
+    assert "99.67" not in shown
+    assert "bracket none: not known" in shown
+
+
+@pytest.mark.parametrize(
+    ("kind", "percentile", "hero"),
+    [
+        ("offline", None, r"samples/s throughput"),
+        ("batch", None, r"samples/s throughput"),
+        ("singleStream", 90.0, r"ms p90 latency"),
+        ("multiStream", 99.0, r"ms p99 latency"),
+        ("burst", None, r"ms p99 latency"),
+    ],
+)
+def test_a_scenario_is_headed_by_the_figure_that_it_is_read_by(
+    kind: str, percentile: float | None, hero: str
+) -> None:
+    """Throughput where that is the figure, else the percentile of MLPerf's rules, else the P99."""
+    stopping = percentile and EarlyStopping(percentile=percentile, queries=9, overshoots=0)
+    step = a_step(Load()).model_copy(update={"early_stopping": stopping or None})
+    result = ScenarioResult(
+        name="one", kind=kind, seed=1, steps=[step], verdict=Verdict(state="VALID")
+    )
+    text = text_of(a_document(result))
+    assert hero in text[text.index("At a glance") : text.index("Summary")]
 
 
 def test_the_page_draws_the_search_and_the_curve() -> None:

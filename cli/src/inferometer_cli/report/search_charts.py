@@ -14,6 +14,7 @@ from inferometer_cli.search_words import (
     figure_value,
     figures_shown,
     knee_sentence,
+    peak_rate,
     peak_sentence,
 )
 
@@ -108,7 +109,7 @@ def _references(peak: Peak, unit: Unit) -> list[Mark]:
     ends = ((peak.low_qps, "from"), (peak.high_qps, "to"))
     marks += [Reference("x", qps, word) for qps, word in ends if qps is not None]
     if peak.qps is not None:
-        marks.append(Reference("x", peak.qps, f"peak {significant(peak.qps, 4)}/s", "bound"))
+        marks.append(Reference("x", peak.qps, f"peak {peak_rate(peak)}/s", "bound"))
     return marks
 
 
@@ -168,10 +169,18 @@ def repeats_chart(repeated: Repeated | None) -> Chart | None:
     names = [
         ", ".join(part for part in (figure.step, figure_name(figure)) if part) for figure in figures
     ]
+    cut = [
+        f"{name} ({low:.0f} to {high:.0f} %)"
+        for name, low, high in zip(names, *ends, strict=True)
+        if low < min(drawn) - 1 or high > max(drawn) + 1
+    ]
+    caption = "Dots are repeats; strokes are the mean's 95 % interval (Student's t)."
+    if cut:
+        caption += f" Beyond the chart's edges: {', '.join(cut)}."
     return Chart(
         key="repeats",
         title="Over the repeats",
-        caption="Dots are repeats; strokes are the mean's 95 % interval (Student's t).",
+        caption=caption,
         summary=repeated.advice or "Every interval is within 5 % of its mean.",
         x=category_axis("", names),
         y=span_axis("Per cent of the mean", min(drawn) - 1, max(drawn) + 1),

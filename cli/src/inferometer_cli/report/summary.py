@@ -14,7 +14,6 @@ from inferometer_api.result import (
 from inferometer_api.search import Peak
 from inferometer_api.status import Attribution
 from inferometer_cli.findings import entry_name
-from inferometer_cli.headline import is_open_loop
 from inferometer_cli.quantity import (
     DASH,
     PERCENTILES,
@@ -25,7 +24,9 @@ from inferometer_cli.quantity import (
     time_unit,
 )
 from inferometer_cli.report.wording import bound_of, setting
-from inferometer_cli.search_words import steps_shown
+from inferometer_cli.search_words import peak_rate, steps_shown
+
+_READ_FOR_THROUGHPUT = frozenset(("batch", "offline"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +152,12 @@ def card(document: ResultDocument, index: int) -> Card:
         what = "knee" if result.knee is not None else "highest throughput"
         label = f"{what}, at {best.label}"
         details = (("p99 there", _named(best, 99.0)), ("steps", str(len(result.steps))))
+    elif result.kind in _READ_FOR_THROUGHPUT:
+        figure, unit = significant(best.achieved_samples_per_second), "samples/s"
+        label = "throughput"
+        details = (("p99", _named(best, 99.0)), ("rate", _rate(best)))
     else:
-        percentile = asked.percentile if asked else (99.0 if is_open_loop(best) else 50.0)
+        percentile = asked.percentile if asked else _read_by(best)
         value = percentile_of(best.latency, percentile)
         scale = time_unit([value.nanoseconds if value else None])
         figure = scale.text(value.nanoseconds) if value else DASH
@@ -160,8 +165,12 @@ def card(document: ResultDocument, index: int) -> Card:
         label = "median latency" if percentile == 50 else f"p{percentile:g} latency"
         if asked:
             label += f" (bound {duration(asked.nanoseconds)})"
-        other = 50.0 if percentile != 50 else 99.0
-        details = ((f"p{other:g}", _named(best, other)), ("rate", _rate(best)))
+        others = [other for other in (50.0, 99.0) if other != percentile]
+        details = tuple((f"p{other:g}", _named(best, other)) for other in others)
+        details = (*details, ("rate", _rate(best)))
+        if best.counts.samples != best.counts.succeeded:
+            throughput = f"{significant(best.achieved_samples_per_second)} samples/s"
+            details = (*details, ("throughput", throughput))
     if best is not None and best.energy.microjoules_per_inference is not None:
         spent = energy(best.energy.microjoules_per_inference)
         details = (*details, ("energy per inference", f"{spent} ({best.energy.attribution})"))
@@ -177,10 +186,17 @@ def card(document: ResultDocument, index: int) -> Card:
     )
 
 
+def _read_by(step: Step) -> float:
+    """Return the percentile by which MLPerf reads such a step, else the P99."""
+    return 99.0 if step.early_stopping is None else step.early_stopping.percentile
+
+
 def _peak_card(document: ResultDocument, index: int, peak: Peak) -> Card:
     result = document.scenarios[index]
     bound = f"p{peak.percentile:g} within {duration(peak.latency_bound_nanoseconds)}"
     details = [("probes", str(len(peak.probes)))]
+    if peak.qps is not None and peak.confidence is None:
+        details.insert(0, ("bracket", "none: not known"))
     if peak.confidence is not None and peak.low_qps is not None and peak.high_qps is not None:
         ends = f"{significant(peak.low_qps, 4)}{DASH}{significant(peak.high_qps, 4)}"
         details.insert(0, (f"{peak.confidence:.0%} bracket", ends))
@@ -189,7 +205,7 @@ def _peak_card(document: ResultDocument, index: int, peak: Peak) -> Card:
         anchor=anchor(index),
         state=result.verdict.state,
         setting=setting(document.run, result.name, result.kind),
-        figure=DASH if peak.qps is None else significant(peak.qps, 4),
+        figure=peak_rate(peak),
         unit="" if peak.qps is None else "queries/s",
         label=f"peak, {bound}" if peak.qps is not None else f"no peak found with {bound}",
         details=tuple(details),

@@ -173,19 +173,17 @@ class OpenLoop(Driver):
                     self._close_window(now)
                     return
                 self._begin_window()
-                place += 1
-                if place == len(dues):
-                    self._take_block()
-                    dues, place = self._dues, 0
-                continue
-            if due >= self.window_ns:
-                self._add_lag(now - due)
-                if self._lag_count() >= BLOCK:
-                    self._recorder.flush()
-            server = self._turn
-            self._turn = (server + 1) % self._servers
-            if self._waiting[server] or not self._try_send(server, due, now):
-                self._wait(server, due)
+            else:
+                if due >= self.window_ns:
+                    if due >= self._seconds.ends_ns:
+                        self._seconds.tell_until(due)
+                    self._add_lag(now - due)
+                    if self._lag_count() >= BLOCK:
+                        self._recorder.flush()
+                server = self._turn
+                self._turn = (server + 1) % self._servers
+                if self._waiting[server] or not self._try_send(server, due, now):
+                    self._wait(server, due)
             place += 1
             if place == len(dues):
                 self._take_block()

@@ -7,6 +7,7 @@ from inferometer_loadgen.client.pace import Clock
 from inferometer_loadgen.schedule.steps import SECOND_NS
 
 _LEAST_WAIT_SECONDS = 0.001
+_FAR_NS = 1 << 62
 
 
 class Timers:
@@ -35,42 +36,44 @@ class Timers:
 
 
 class Seconds:
-    """Tells the end of each second since a moment, each once and none too early."""
+    """Tells the end of each second since a moment, each once and none too early.
+
+    ``ends_ns`` is when the current one ends; far in the future before `begin`.
+    """
 
     def __init__(self, clock: Clock, timers: Timers, tell: Callable[[], None]) -> None:
+        self.ends_ns = _FAR_NS
         self._clock = clock
         self._timers = timers
         self._tell = tell
-        self._begin_ns: int | None = None
-        self._told = 0
 
     def begin(self, at_ns: int) -> None:
         """Count seconds from this time on."""
-        self._begin_ns, self._told = at_ns, 0
-        self._await_next(at_ns)
+        self.ends_ns = at_ns + SECOND_NS
+        self._await_next()
 
     def end(self) -> float:
         """Tell what is over by now, and return the seconds that are left of the current one.
 
         Before `begin` none is.
         """
-        if self._begin_ns is None:
+        if self.ends_ns == _FAR_NS:
             return 0.0
         self._timers.cancel(self)
         now = self._clock()
-        self._tell_until(now, self._begin_ns)
-        return (now - self._begin_ns) / SECOND_NS - self._told
+        self.tell_until(now)
+        return (now - self.ends_ns) / SECOND_NS + 1
 
-    def _tell_until(self, now: int, begin_ns: int) -> None:
-        while now >= begin_ns + (self._told + 1) * SECOND_NS:
-            self._told += 1
+    def tell_until(self, time_ns: int) -> None:
+        """Tell the seconds that are over by this time: a timer is late by its rounding."""
+        while time_ns >= self.ends_ns:
+            self.ends_ns += SECOND_NS
             self._tell()
 
-    def _await_next(self, begin_ns: int) -> None:
-        due = begin_ns + (self._told + 1) * SECOND_NS
-        self._timers.later(self, due - self._clock(), lambda: self._on_timer(begin_ns))
+    def _await_next(self) -> None:
+        self._timers.later(self, self.ends_ns - self._clock(), self._on_timer)
 
-    def _on_timer(self, begin_ns: int) -> None:
+    def _on_timer(self) -> None:
         # A timer may be early by its rounding; a second that is not over is not told.
-        self._tell_until(self._clock(), begin_ns)
-        self._await_next(begin_ns)
+        self.tell_until(self._clock())
+        self._await_next()

@@ -13,14 +13,14 @@ from inferometer_api.search import Knee
 
 
 def knee_of(steps: Sequence[Step]) -> Knee | None:
-    """Return the step with the greatest power; None where no step was answered.
+    """Return the step with the greatest power; None where fewer than two steps were answered.
 
     Of several steps with the same power it is the one with the fewest clients.
     """
     by_clients = sorted(
         (step for step in steps if _power(step) > 0), key=lambda step: step.clients or 0
     )
-    if not by_clients:
+    if len(by_clients) < 2:
         return None
     best = max(by_clients, key=_power)
     return Knee(
@@ -28,7 +28,7 @@ def knee_of(steps: Sequence[Step]) -> Knee | None:
         clients=best.clients or 0,
         qps=best.achieved_qps,
         p99_nanoseconds=nanoseconds_at(best.latency, 99.0),
-        is_last=len(steps) > 1 and best is by_clients[-1],
+        is_last=best is by_clients[-1],
     )
 
 

@@ -268,12 +268,14 @@ def _said(fault: BaseException) -> str:
         return f"it did not answer within {_ATTEMPT_SECONDS:g} s"
     if isinstance(fault, aiohttp.ClientConnectorError):
         return f"there is no connection to it ({fault.os_error.strerror or fault.os_error})"
-    if isinstance(fault, (aiohttp.ClientConnectionError, ConnectionError)):
+    if isinstance(
+        fault, (aiohttp.ClientConnectionError, aiohttp.ClientResponseError, ConnectionError)
+    ):
         return (
-            "it closed the connection without an answer in HTTP; is this its gRPC port (grpc://), "
-            "or one with TLS (https://)?"
+            "it gave no answer in HTTP; this may be its gRPC port (grpc://), or one with TLS "
+            "(https://)"
         )
     words = fault.message() if isinstance(fault, InferenceServerException) else str(fault)
     if "Failed parsing HTTP/2" in (words or ""):
-        return "it does not answer in gRPC; is this its HTTP port (http://)?"
+        return "it gave no answer in gRPC; this may be its HTTP port (http://)"
     return concealed(words or type(fault).__name__).strip().rstrip(".")

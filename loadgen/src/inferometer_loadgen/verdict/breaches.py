@@ -280,7 +280,8 @@ def colocated(conditions: Conditions) -> Broken:
     """Yield where server and load generator disturb each other on one machine."""
     if conditions.colocated:
         yield Breach(
-            f"Server and load generator share one machine and its {conditions.cpu_count} CPUs.",
+            f"Server and load generator share one machine, of which the load generator may use "
+            f"{conditions.cpu_count} CPU{'s' * (conditions.cpu_count != 1)}.",
             "one machine",
             "two machines",
         )

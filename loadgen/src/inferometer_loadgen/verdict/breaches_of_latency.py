@@ -89,17 +89,15 @@ def _is_of_mlperf(conditions: Conditions) -> bool:
 def small_sample(measurement: Measurement, conditions: Conditions) -> Broken:
     """Yield where the percentile has no confidence bound on one side, or no estimate."""
     latency = measurement.step.latency
-    if conditions.kind in _READ_FOR_THROUGHPUT or latency is None:
+    if conditions.kind in _READ_FOR_THROUGHPUT or measurement.plan.is_probe or latency is None:
         return
-    needed = _needed(measurement)
-    # A bound has a rule, and with MLPerf's rules so has an estimate.
-    estimated = (
-        needed is None or measurement.judged.bound_ns is not None or _is_of_mlperf(conditions)
-    )
+    needed = _needed(measurement) or 0
+    if measurement.judged.bound_ns is not None or _is_of_mlperf(conditions):
+        needed = 0  # a bound has a rule, and with MLPerf's rules so has an estimate
     for value in latency.percentiles:
         known = value.high_nanoseconds is not None and value.low_nanoseconds is not None
-        if value.percentile == measurement.judged.percentile and not (known and estimated):
-            least = max(least_count(value.percentile), needed or 0)
+        if value.percentile == measurement.judged.percentile and (needed or not known):
+            least = max(least_count(value.percentile), needed)
             yield Breach(
                 f"{latency.count} answers are too few to bound the P{value.percentile:g} with "
                 f"confidence: it takes {least}.",

@@ -72,4 +72,6 @@ def _between(peak: Peak) -> str:
         return f"between {low} and {high} queries a second"
     if low is not None:
         return f"above {low} queries a second"
-    return "unknown" if high is None else f"below {high} queries a second"
+    if high is not None:
+        return f"below {high} queries a second"
+    return "unknown" if peak.qps is None else f"near {float(f'{peak.qps:.2g}'):g} queries a second"
