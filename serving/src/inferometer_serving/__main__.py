@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from inferometer_serving.options import add_options, serve_options
+from inferometer_serving.options import add_options, parse, serve_options
 from inferometer_serving.serve import serve
 
 
@@ -17,7 +17,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--model", required=True, type=Path, metavar="PATH", help="An ONNX file.")
     add_options(parser)
-    values = vars(parser.parse_args(arguments))
+    values = vars(parse(parser, arguments))
     model = values["model"]
     return serve(serve_options(model, values, default_name=model.stem))
 

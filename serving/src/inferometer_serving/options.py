@@ -1,7 +1,7 @@
 """Which options does a server take, on whichever command line?"""
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -205,6 +205,17 @@ def add_options(parser: argparse.ArgumentParser) -> None:
             help=option.help,
             metavar=option.metavar,
         )
+
+
+def parse(parser: argparse.ArgumentParser, words: Sequence[str] | None) -> argparse.Namespace:
+    """Read a command line by a parser that has the options, and refuse what means nothing."""
+    asked = parser.parse_args(words)
+    if asked.max_delay_microseconds and not asked.max_batch_size:
+        parser.error(
+            "--max-delay-microseconds is how long a request waits for others to join it, and "
+            "requests are never joined without --max-batch-size: give that as well"
+        )
+    return asked
 
 
 def serve_options(model: Path, values: dict[str, Any], default_name: str) -> ServeOptions:

@@ -5,13 +5,20 @@ from pathlib import Path
 
 import pytest
 
-from inferometer_serving.options import OPTIONS, Device, ServeOptions, add_options, serve_options
+from inferometer_serving.options import (
+    OPTIONS,
+    Device,
+    ServeOptions,
+    add_options,
+    parse,
+    serve_options,
+)
 
 
 def _read(*words: str) -> ServeOptions:
     parser = argparse.ArgumentParser()
     add_options(parser)
-    return serve_options(Path("m.onnx"), vars(parser.parse_args(words)), default_name="m")
+    return serve_options(Path("m.onnx"), vars(parse(parser, words)), default_name="m")
 
 
 def test_defaults_are_those_of_the_options() -> None:
@@ -73,3 +80,12 @@ def test_what_is_out_of_bounds_is_refused(
         _read(*words)
     assert caught.value.code == 2
     assert f"argument {words[0]}: " in capsys.readouterr().err
+
+
+def test_a_delay_without_batches_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """It would wait for nobody."""
+    with pytest.raises(SystemExit) as refused:
+        _read("--max-delay-microseconds", "100")
+    assert refused.value.code == 2
+    assert "never joined without --max-batch-size" in capsys.readouterr().err
+    assert _read("--max-delay-microseconds", "100", "--max-batch-size", "4").max_batch_size == 4

@@ -10,7 +10,7 @@ from typing_extensions import override
 from inferometer_cli.exits import FailedError, RefusedError
 from inferometer_cli.invocation import program
 from inferometer_cli.runtime import check_runtime
-from inferometer_serving.options import ServeOptions, add_options, serve_options
+from inferometer_serving.options import ServeOptions, add_options, parse, serve_options
 
 DEFAULT_HTTP_PORT, DEFAULT_GRPC_PORT = 8000, 8001
 
@@ -20,7 +20,7 @@ SETTINGS = {"allow_extra_args": True, "ignore_unknown_options": True, "help_opti
 
 def serve(context: typer.Context) -> None:
     """Serve one ONNX model over the Open Inference Protocol v2, HTTP and gRPC."""
-    asked = _parser().parse_args(context.args)
+    asked = parse(_parser(), context.args)
     check_runtime()
     with tempfile.TemporaryDirectory(prefix="inferometer-") as folder:
         options = _fetched(asked, Path(folder))
