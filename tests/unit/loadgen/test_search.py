@@ -111,6 +111,34 @@ def test_a_server_that_saturates_above_its_peak_is_measured_below_that() -> None
     assert sum(probe.is_pilot and probe.asked_qps >= 450 for probe in peak.probes) <= 3
 
 
+def test_a_search_that_time_ends_claims_a_bracket_of_enough_probes_alone() -> None:
+    """It is that of the probes until then, and none is claimed of fewer than were ever tried."""
+    whole = searched(GOAL, {"peak": 500.0, "slope": 20.0})
+    tried = tuple(
+        Tried(
+            Try(round(each.asked_qps * 1000), each.is_whole, each.is_pilot),
+            Seen(each.queries, each.overshoots),
+            each.decided_by,
+            each.step,
+            each.seed,
+        )
+        for each in whole.probes
+    )
+    first = next(
+        index for index, each in enumerate(tried) if each.asked.is_whole and not each.asked.is_pilot
+    )
+    for counted, confidence in ((LOOKS[0] - 1, None), (LOOKS[0], 0.95)):
+        found = Found(
+            alone=Seen(900, 0),
+            service_time_ns=1,
+            closed_loop_qps=1000.0,
+            probes=tried[: first + counted],
+        )
+        peak = peak_of(GOAL, found, "OutOfTime")
+        assert peak.confidence == confidence
+        assert peak.qps == pytest.approx(500, rel=0.05)
+
+
 def test_shares_without_any_order_still_have_an_estimate() -> None:
     """The fit may give all the weight to one rate: nothing is divided by 0 then."""
     overshoots = (132, 13, 9, 396, 0, 64, 0, 0, 370, 210, 1000)

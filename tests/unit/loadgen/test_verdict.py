@@ -110,7 +110,7 @@ BREACHES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     (
         "PeakNotFound",
         {"peak": a_peak("Indistinguishable"), "kind": "findPeak"},
-        {"peak": a_peak("OutOfTime"), "kind": "findPeak"},
+        {"peak": a_peak("OutOfTime", confidence=None), "kind": "findPeak"},
     ),
     (
         "PeakNotFound",
@@ -207,6 +207,11 @@ BREACHES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         "ClientCpu",
         {"step": a_step(client_cpu_seconds=9.01), "spins": True},
         {"step": a_step(client_cpu_seconds=18.0, workers=workers(0, 0, cpu_seconds=9.01))},
+    ),
+    (
+        "BracketOpen",
+        {"peak": a_peak("Indistinguishable"), "kind": "findPeak"},
+        {"peak": a_peak("OutOfTime"), "kind": "findPeak"},
     ),
     ("ServerColocated", {}, {"colocated": True, "cpu_count": 2}),
     ("ServerNotGuaranteed", {}, {"not_guaranteed": ("Burstable",)}),

@@ -157,7 +157,9 @@ def peak_of(goal: Goal, found: Found, stopped: Stopped) -> Peak:
     start = found.closed_loop_qps
     place = None if start is None else _place(goal, start, found.probes)
     low, high = (None, None) if place is None else (place.low_qps, place.high_qps)
-    bounds = None if at is None else at.bounds_qps
+    # Brackets are tried for these numbers of probes (tests/accuracy): none is claimed of fewer.
+    is_enough = len(parts.counted) >= LOOKS[0]
+    bounds = at.bounds_qps if at is not None and is_enough else None
     if at is not None:
         low, high = bounds or (None, None)
     return Peak(

@@ -37,7 +37,7 @@ def peak_not_found(conditions: Conditions) -> Broken:
         return
     between = _between(peak)
     match peak.stopped:
-        case "OutOfTime":
+        case "OutOfTime" if peak.confidence is None:
             told = f"The search came to its maximum duration with the peak {between}."
             yield Breach(told, between, "a bracket of 1 %")
         case "ProbesTooShort":
@@ -63,6 +63,19 @@ def peak_not_found(conditions: Conditions) -> Broken:
             yield Breach(f"{why}, with the peak {between}.", between, "a peak")
         case _:  # there is a peak, or CannotBeMet, which has a rule of its own
             return
+
+
+def bracket_open(conditions: Conditions) -> Broken:
+    """Yield where the time ended a search whose bracket longer probing would make narrower."""
+    peak = conditions.peak
+    if peak is None or peak.stopped != "OutOfTime" or peak.confidence is None:
+        return
+    yield Breach(
+        f"The maximum duration ended the search: that the peak is {_between(peak)} is "
+        f"{peak.confidence:.0%} sure, and more probes would tell it more exactly.",
+        _between(peak),
+        "a bracket of 1 %, or as narrow as such probes make it",
+    )
 
 
 def _between(peak: Peak) -> str:

@@ -286,6 +286,15 @@ RULES: tuple[Rule, ...] = (
         per_step=breaches_of_fleet.worker_start,
     ),
     Rule(
+        name="BracketOpen",
+        effect="caution",
+        limit="in findPeak the search ends by itself, before validity.maxDurationSeconds",
+        source="by definition: it ends as soon as its bracket is within 1 %, or as narrow as "
+        "probes of so many queries make it",
+        remedy="Raise validity.maxDurationSeconds.",
+        once=breaches_of_search.bracket_open,
+    ),
+    Rule(
         name="ServerColocated",
         effect="caution",
         limit="server and load generator run on different machines",
