@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -134,8 +135,15 @@ def reports(process: "subprocess.Popen[str]") -> Iterator[Report]:
 
 def finished(process: "subprocess.Popen[str]", *before: Report) -> LoadRun:
     """Wait for the end of a process; `before` are reports that were read already."""
-    stdout, stderr = process.communicate(timeout=_ENDS_WITHIN_SECONDS)
-    found = [*before, *_read(stdout)]
+    watchdog = threading.Timer(_ENDS_WITHIN_SECONDS, process.kill)
+    watchdog.start()
+    try:
+        # By the same stream: communicate() passes over what that has read ahead.
+        found = [*before, *reports(process)]
+        stderr = process.stderr.read() if process.stderr else ""
+        process.wait()
+    finally:
+        watchdog.cancel()
     ended = [report for report in found if isinstance(report, Ended)]
     if len(ended) != 1 or found[-1] is not ended[0]:
         raise AssertionError(f"The reports do not end with one end: {found[-3:]}\n{stderr}")
