@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inferometer_loadgen.wire.contract import FailureKind, Reply
-from inferometer_loadgen.wire.grpc_usual import usual_reply
+from inferometer_loadgen.wire.grpc_usual import SameReply, VaryingReply, usual_reply
 from inferometer_loadgen.wire.http1_parser import ReplyParser
 from inferometer_loadgen.wire.http1_usual import UsualReplies
 from support.wire_bytes import (
@@ -173,6 +173,14 @@ def test_values_that_a_proxy_writes_anew_are_passed_over() -> None:
     assert third[usual.message_at : usual.message_end] == b"fine"
     for end in range(len(third)):
         assert usual.stream_at(third[:end], 0) == 0
+
+
+def test_a_reply_whose_headers_stay_is_known_as_a_whole() -> None:
+    """Another length of the message does not make its headers varying ones."""
+    usual = usual_reply(through_proxy(1, b"a"), 0)
+    longer = parts(1, proxied(b"a"), message(b"longer"), TRAILERS)
+    assert isinstance(usual_reply(longer, 0, usual), SameReply)
+    assert isinstance(usual_reply(through_proxy(1, b"b"), 0, usual), VaryingReply)
 
 
 @given(data=st.data())

@@ -20,6 +20,8 @@ from inferometer_loadgen.wire.hpack import HpackError
 from inferometer_loadgen.wire.hpack_alike import AlikeBlocks
 
 _HEADER = frames.HEADER_BYTES
+_START = 5
+"""Bytes of a frame before its stream."""
 _PREFIX_BYTES = 5
 _END = frames.FLAG_END_HEADERS | frames.FLAG_END_STREAM
 
@@ -47,6 +49,10 @@ class SameReply:
     message_end: int
     taken: int
     """What the message's frame takes of the windows, in bytes."""
+
+    def begins_with(self, block: bytes) -> bool:
+        """Return whether its headers are just these."""
+        return self.known[1][:-_START] == block
 
     def stream_at(self, data: bytes, position: int) -> int:
         """Return the stream of such a reply that stands here whole; 0 where there is none."""
@@ -78,6 +84,10 @@ class VaryingReply:
     size: int = 0
     message_at: int = 0
     message_end: int = 0
+
+    def begins_with(self, _block: bytes) -> bool:
+        """Return that no one block is known to begin the next."""
+        return False
 
     def stream_at(self, data: bytes, position: int) -> int:
         """Return the stream of such a reply that stands here whole; 0 where there is none."""
@@ -133,7 +143,7 @@ def usual_reply(data: bytes, position: int, before: UsualReply | None = None) ->
     block = data[block_at : spans.block_end]
     opening = good_openings_like(block)
     usual: UsualReply
-    if before is not None and opening.passed_over:
+    if before is not None and opening.passed_over and not before.begins_with(block):
         parts = Struct(f">5s{ending_parts}")
         usual = VaryingReply(opening, (message_start, *ending), parts, taken)
     else:
