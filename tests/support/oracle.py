@@ -178,7 +178,7 @@ async def _serve(oracle: Oracle, started: threading.Event) -> None:
     oracle.http_port = runner.addresses[0][1]
     journeys: set[asyncio.Task[None]] = set()
     oracle.leave = lambda seconds: journeys.add(
-        asyncio.create_task(_away(runner, site, oracle.http_port, seconds))
+        asyncio.create_task(_away(runner, site, oracle, seconds))
     )
     server = grpc.aio.server(interceptors=[_Listener(oracle)])
     service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(_Servicer(oracle), server)
@@ -200,14 +200,14 @@ async def _serve(oracle: Oracle, started: threading.Event) -> None:
     await runner.cleanup()
 
 
-async def _away(runner: web.AppRunner, site: web.TCPSite, port: int, seconds: float) -> None:
+async def _away(runner: web.AppRunner, site: web.TCPSite, oracle: Oracle, seconds: float) -> None:
     """Lose every connection, and listen again at the same port some time later."""
     await site.stop()
     for connection in runner.server.connections if runner.server else ():
         if connection.transport is not None:
             connection.transport.abort()
     await asyncio.sleep(seconds)
-    await web.TCPSite(runner, "127.0.0.1", port, reuse_address=True).start()
+    await web.TCPSite(runner, oracle.host, oracle.http_port, reuse_address=True).start()
 
 
 def _server_metadata() -> dict[str, Any]:

@@ -162,6 +162,10 @@ SCENARIO_KINDS = (
 """The members of a scenario, of which exactly one is set."""
 
 
+READ_FOR_THROUGHPUT = frozenset(("batch", "offline"))
+"""The kinds whose figure is samples per second; the others are read by a latency."""
+
+
 class Scenario(Document):
     """A named load profile. Set exactly one member beside the name."""
 

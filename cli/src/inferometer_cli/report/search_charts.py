@@ -166,13 +166,14 @@ def repeats_chart(repeated: Repeated | None) -> Chart | None:
     # An interval of two repeats may be wider than all that was measured: it is cut, not drawn small
     reach = _REACH * max(1.0, *(abs(share - 100) for share in shares))
     drawn = [*shares, *(min(max(end, 100 - reach), 100 + reach) for end in known)]
+    bottom, top = min(drawn) - 1, max(drawn) + 1
     names = [
         ", ".join(part for part in (figure.step, figure_name(figure)) if part) for figure in figures
     ]
     cut = [
         f"{name} ({low:.0f} to {high:.0f} %)"
         for name, low, high in zip(names, *ends, strict=True)
-        if low < min(drawn) - 1 or high > max(drawn) + 1
+        if low < bottom or high > top
     ]
     caption = "Dots are repeats; strokes are the mean's 95 % interval (Student's t)."
     if cut:
@@ -183,7 +184,7 @@ def repeats_chart(repeated: Repeated | None) -> Chart | None:
         caption=caption,
         summary=repeated.advice or "Every interval is within 5 % of its mean.",
         x=category_axis("", names),
-        y=span_axis("Per cent of the mean", min(drawn) - 1, max(drawn) + 1),
+        y=span_axis("Per cent of the mean", bottom, top),
         marks=marks,
         positions=_apart(names),
     )

@@ -11,6 +11,7 @@ from inferometer_api.result import (
     Step,
     percentile_of,
 )
+from inferometer_api.scenario import READ_FOR_THROUGHPUT
 from inferometer_api.search import Peak
 from inferometer_api.status import Attribution
 from inferometer_cli.findings import entry_name
@@ -25,8 +26,6 @@ from inferometer_cli.quantity import (
 )
 from inferometer_cli.report.wording import bound_of, setting
 from inferometer_cli.search_words import peak_rate, steps_shown
-
-_READ_FOR_THROUGHPUT = frozenset(("batch", "offline"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +151,7 @@ def card(document: ResultDocument, index: int) -> Card:
         what = "knee" if result.knee is not None else "highest throughput"
         label = f"{what}, at {best.label}"
         details = (("p99 there", _named(best, 99.0)), ("steps", str(len(result.steps))))
-    elif result.kind in _READ_FOR_THROUGHPUT:
+    elif result.kind in READ_FOR_THROUGHPUT:
         figure, unit = significant(best.achieved_samples_per_second), "samples/s"
         label = "throughput"
         details = (("p99", _named(best, 99.0)), ("rate", _rate(best)))

@@ -7,6 +7,7 @@ import math
 
 from inferometer_api.mlperf import mlperf_minimums
 from inferometer_api.result import Step, nanoseconds_at
+from inferometer_api.scenario import READ_FOR_THROUGHPUT
 from inferometer_loadgen.record.order_statistics import least_count
 from inferometer_loadgen.schedule.steps import SECOND_NS, Bursts, Closed, Open, Recorded, StepPlan
 from inferometer_loadgen.verdict.breaches import (
@@ -25,7 +26,6 @@ STALL_BY_CHANCE = 0.001
 """How often a server with exponential latencies may be said to have stood still."""
 STEADY_LIMIT = 0.1
 LEAST_WINDOWS = 2 * PARTS
-_READ_FOR_THROUGHPUT = frozenset({"batch", "offline"})
 LEAST_ANSWERS = 10
 """Of each part: the median of fewer is chance."""
 
@@ -89,7 +89,7 @@ def _is_of_mlperf(conditions: Conditions) -> bool:
 def small_sample(measurement: Measurement, conditions: Conditions) -> Broken:
     """Yield where the percentile has no confidence bound on one side, or no estimate."""
     latency = measurement.step.latency
-    if conditions.kind in _READ_FOR_THROUGHPUT or measurement.plan.is_probe or latency is None:
+    if conditions.kind in READ_FOR_THROUGHPUT or measurement.plan.is_probe or latency is None:
         return
     needed = _needed(measurement) or 0
     if measurement.judged.bound_ns is not None or _is_of_mlperf(conditions):

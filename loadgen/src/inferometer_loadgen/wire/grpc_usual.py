@@ -85,10 +85,6 @@ class VaryingReply:
     message_at: int = 0
     message_end: int = 0
 
-    def begins_with(self, _block: bytes) -> bool:
-        """Return that no one block is known to begin the next."""
-        return False
-
     def stream_at(self, data: bytes, position: int) -> int:
         """Return the stream of such a reply that stands here whole; 0 where there is none."""
         if len(data) - position < _HEADER:
@@ -143,7 +139,10 @@ def usual_reply(data: bytes, position: int, before: UsualReply | None = None) ->
     block = data[block_at : spans.block_end]
     opening = good_openings_like(block)
     usual: UsualReply
-    if before is not None and opening.passed_over and not before.begins_with(block):
+    varies = isinstance(before, VaryingReply) or (
+        before is not None and not before.begins_with(block)
+    )
+    if varies and opening.passed_over:
         parts = Struct(f">5s{ending_parts}")
         usual = VaryingReply(opening, (message_start, *ending), parts, taken)
     else:
