@@ -17,7 +17,7 @@ from bench.perf_analyzer import Asked, Clients, require_perf_analyzer, run_perf_
 from support.serving_process import ServerProcess, serving
 
 REQUESTS = 200
-MAX_BATCH_SIZE = 8
+BATCHING = ("--max-batch-size", "8", "--max-delay-microseconds", "2000")
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Batching:
     is_on: bool
 
 
-@pytest.fixture(scope="module", params=[0, MAX_BATCH_SIZE])
+@pytest.fixture(scope="module", params=[(), BATCHING], ids=["one by one", "batching"])
 def server(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Batching]:
@@ -38,9 +38,8 @@ def server(
     except PeerMissingError as error:
         pytest.skip(str(error))
     model = TINY.write(tmp_path_factory.mktemp("tiny"))
-    options = ("--max-batch-size", str(request.param), "--max-delay-microseconds", "2000")
-    with serving(model, *options) as process:
-        yield Batching(process, is_on=request.param > 0)
+    with serving(model, *request.param) as process:
+        yield Batching(process, is_on=bool(request.param))
 
 
 def _figure(report: str, name: str) -> int:
