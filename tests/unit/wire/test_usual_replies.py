@@ -1,10 +1,14 @@
 """Replies that are known by their bytes mean what they mean when they are read in full."""
 
+from typing import Any
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from inferometer_loadgen.wire import grpc_engine, hpack
 from inferometer_loadgen.wire.contract import FailureKind, Reply
-from inferometer_loadgen.wire.grpc_usual import SameReply, VaryingReply, usual_reply
+from inferometer_loadgen.wire.grpc_usual import SameReply, UsualReply, VaryingReply, usual_reply
 from inferometer_loadgen.wire.http1_parser import ReplyParser
 from inferometer_loadgen.wire.http1_usual import UsualReplies
 from support.wire_bytes import (
@@ -127,29 +131,49 @@ def test_a_reply_means_the_same_after_whichever_others(
 def test_a_usual_reply_of_three_streams_is_none() -> None:
     """Frames that look like a reply but for their streams are read one by one."""
     peer = Peer((3, 100))
-    for token in range(4):
+    for token in range(5):
         peer.send(token=token)
-    assert [token for token, _, _ in peer.receive(reply(1))] == [0]
-    frames = [frame(HEADERS, END_HEADERS, name, OPENING) for name in (3, 5)]
-    bodies = [frame(DATA, 0, name, message(b"fine")) for name in (3, 5)]
-    ends = [frame(HEADERS, END_HEADERS | END_STREAM, name, TRAILERS) for name in (3, 5)]
+    assert [token for token, _, _ in peer.receive(reply(1) + reply(3))] == [0, 1]
+    frames = [frame(HEADERS, END_HEADERS, name, OPENING) for name in (5, 7)]
+    bodies = [frame(DATA, 0, name, message(b"fine")) for name in (5, 7)]
+    ends = [frame(HEADERS, END_HEADERS | END_STREAM, name, TRAILERS) for name in (5, 7)]
     mixed = frames[0] + frames[1] + bodies[1] + ends[1] + bodies[0] + ends[0]
-    assert [(token, failure) for token, failure, _ in peer.receive(mixed)] == [(2, None), (1, None)]
-    swapped = frame(HEADERS, END_HEADERS, 7, OPENING) + bodies[0] + ends[0]
+    assert [(token, failure) for token, failure, _ in peer.receive(mixed)] == [(3, None), (2, None)]
+    swapped = frame(HEADERS, END_HEADERS, 9, OPENING) + bodies[0] + ends[0]
     assert peer.receive(swapped) == []
 
 
 def test_a_stream_that_was_begun_is_not_begun_again() -> None:
     """A whole usual reply on a stream whose headers have come is an error of that stream."""
-    peer = Peer()
-    peer.send(token=0)
-    peer.send(token=1)
-    peer.receive(reply(1))
-    peer.receive(frame(HEADERS, END_HEADERS, 3, OPENING))
-    [(token, failure, _)] = peer.receive(reply(3))
-    assert token == 1
+    peer = Peer((3, 100))
+    for token in range(3):
+        peer.send(token=token)
+    peer.receive(reply(1) + reply(3))
+    peer.receive(frame(HEADERS, END_HEADERS, 5, OPENING))
+    [(token, failure, _)] = peer.receive(reply(5))
+    assert token == 2
     assert failure is not None
     assert failure.kind is FailureKind.PROTOCOL
+
+
+def test_what_only_the_first_reply_has_makes_no_varying_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A server that begins with an update of the table is known by its second reply, for good."""
+    learned = []
+
+    def learning(*arguments: Any) -> UsualReply | None:
+        learned.append(usual_reply(*arguments))
+        return learned[-1]
+
+    monkeypatch.setattr(grpc_engine, "usual_reply", learning)
+    peer = Peer((3, 100))
+    for token in range(60):
+        peer.send(token=token)
+    first = parts(1, hpack.SIZE_UPDATE_TO_ZERO + OPENING, message(b"fine"), TRAILERS)
+    others = [reply(2 * token + 1, b"fine") for token in range(1, 60)]
+    assert len(peer.receive(first, *others)) == 60
+    assert [type(each) for each in learned] == [SameReply]
 
 
 def test_only_a_good_whole_reply_is_usual() -> None:

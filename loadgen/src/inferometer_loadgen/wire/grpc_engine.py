@@ -25,6 +25,8 @@ from inferometer_loadgen.wire.sentences import bounded
 
 # Above this, copying a body to join it to its headers costs more than a second buffer.
 _JOINED_BYTES = 32_768
+_LEARNS_FIRST = 2
+"""Which reply is learned first: a connection's very first may begin with an update of the table."""
 _LEARNS_EVERY = 16
 """Replies that are not the usual one until another is learned: some are never alike."""
 _UNLIMITED = (1 << 32) - 1
@@ -96,7 +98,7 @@ class GrpcEngine:
         self._whole_limit = self._largest_whole()
         self._consumed = 0
         self._usual: UsualReply | None = None
-        self._unusual, self._learns_at = 0, 1
+        self._unusual, self._learns_at = 0, _LEARNS_FIRST
         self._reader = FrameReader(self)
 
     @property
