@@ -30,6 +30,8 @@ _LEARNS_FIRST = 2
 _LEARNS_EVERY = 16
 """Replies that are not the usual one until another is learned: some are never alike."""
 _UNLIMITED = (1 << 32) - 1
+_GIVEN_BACK_BYTES = frames.LARGEST_WINDOW // 2
+"""How much of the connection's window may be used before it is given back."""
 _PING_ACK_START = frames.ping_ack(bytes(8))[:5]
 _OPENING_WORDS = (
     frames.PREFACE,
@@ -189,6 +191,7 @@ class GrpcEngine:
     def on_usual(self, data: bytes, position: int) -> int:
         """Answer whole replies that are known by their bytes."""
         usual, streams, waiting = self._usual, self._streams, self._windows.waiting
+        end = len(data)
         while usual is not None and (stream_id := usual.stream_at(data, position)):
             stream = streams.get(stream_id)
             if stream is None or stream.opened or waiting:
@@ -203,13 +206,16 @@ class GrpcEngine:
             )
             position += usual.size
             self._on_reply(stream.token, None, reply)
-        self.on_taken(0)
+            if position == end:
+                break
+        if self._consumed > _GIVEN_BACK_BYTES:
+            self.on_taken(0)
         return position
 
     def on_taken(self, size: int) -> None:
         """Count the window that a frame took, and give it back once half of it is used."""
         self._consumed += size
-        if self._consumed > frames.LARGEST_WINDOW // 2:
+        if self._consumed > _GIVEN_BACK_BYTES:
             self.out.append(frames.window_update(0, self._consumed))
             self._consumed = 0
 
