@@ -52,6 +52,8 @@ def measured_load(
             "protocol": protocol,
             "connections": layout.connections,
             "streamsPerConnection": layout.streams,
+            # The peers send one request again and again; more would leave the core's caches.
+            "inputs": {"random": {"poolSize": 1}},
         },
         validity={
             "warmUpSeconds": _WARM_UP_SECONDS,
