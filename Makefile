@@ -77,13 +77,14 @@ check: .venv/.installed ## Lint, types, import contracts, generated files fresh
 	$(BIN)/python -m inferometer_api.publish --check
 	$(BIN)/python -m grafana --check
 
-# What is computed has all cores at once; what measures or starts a cluster has the machine alone.
+# What only computes or waits has all cores at once; what measures or starts a cluster has the machine
+# alone.
 SIMULATED := tests/accuracy/test_intervals.py tests/accuracy/test_peak_truth.py
 test: check ## Pass every check and every test
 	@tests/install-tools
 	@$(CLUSTER) build
-	$(BIN)/pytest --numprocesses auto tests/unit tests/contract $(SIMULATED)
-	$(BIN)/pytest tests/accuracy tests/api tests/cluster tests/local $(SIMULATED:%=--ignore=%)
+	$(BIN)/pytest --numprocesses auto tests/unit tests/contract tests/api $(SIMULATED)
+	$(BIN)/pytest tests/accuracy tests/cluster tests/local $(SIMULATED:%=--ignore=%)
 
 bench: .venv/.installed ## Measure against peers and write docs/performance.md (about 100 minutes)
 	@bench/install-tools
