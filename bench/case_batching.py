@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
+from typing import Any
 from urllib.request import urlopen
 
 from bench.case import Case, Figures, Place, Row, Side, Source, Turn, Unit
@@ -24,7 +25,7 @@ _SIZE = "samples in a batch"
 _LATENCY = "median latency in seconds"
 _WAITED = "seconds that a lone request waits for company"
 _PER_SECOND = Unit(" /s", 1)
-_SAMPLES = Unit("", 0)
+_SAMPLES = Unit("", 1)
 _MILLISECONDS = Unit(" ms", 0, scale=1000)
 _SHORT = Unit(" ms", 2, scale=1000)
 _GOAL = (Bound("ratio", "at least", 0.95),)
@@ -60,9 +61,7 @@ def _stage(place: Place, sides: frozenset[str]) -> Iterator[Mapping[str, Turn]]:
             joins = stack.enter_context(inferometer_server(place, model, *_batching(most)))
             for protocol in _PROTOCOLS:
                 best = max(_FIXED, key=lambda size: rates[size])
-                turns[_joined(model, protocol)] = partial(
-                    _joined_of, most, place, model, protocol, joins
-                )
+                turns[_joined(model, protocol)] = partial(_joined_of, place, model, protocol, joins)
                 turns[_whole(model, protocol)] = partial(
                     _measured, place, model, protocol, fixed, best
                 )
@@ -76,29 +75,31 @@ def _batching(most: int) -> tuple[str, ...]:
     )
 
 
-def _joined_of(
-    most: int, place: Place, model: Measurand, protocol: Protocol, server: Server
-) -> Figures:
+def _joined_of(place: Place, model: Measurand, protocol: Protocol, server: Server) -> Figures:
+    before = _statistics(server, model)
     joined = _measured(place, model, protocol, server, 1)
-    return {**joined, _SIZE: float(most), _WAITED: _waited_alone(place, model, protocol, server)}
+    after = _statistics(server, model)
+    samples = after["inference_count"] - before["inference_count"]
+    size = samples / (after["execution_count"] - before["execution_count"])
+    return {**joined, _SIZE: size, _WAITED: _waited_alone(place, model, protocol, server)}
 
 
 def _waited_alone(place: Place, model: Measurand, protocol: Protocol, server: Server) -> float:
     """Return for how long each request of a client waits that is the only one."""
-    before = _queue(server, model)
+    before = _statistics(server, model)["inference_stats"]["queue"]
     with _client(place, model, protocol, server, 1, 1) as client:
         client.ask(requests=_LONE_REQUESTS)
-    after = _queue(server, model)
-    return (after["ns"] - before["ns"]) / (after["count"] - before["count"]) / 1e9
+    after = _statistics(server, model)["inference_stats"]["queue"]
+    return float((after["ns"] - before["ns"]) / (after["count"] - before["count"])) / 1e9
 
 
-def _queue(server: Server, model: Measurand) -> dict[str, int]:
-    """Return the server's own statistics of how long requests waited."""
+def _statistics(server: Server, model: Measurand) -> dict[str, Any]:
+    """Return what the server itself counted of a model."""
     url = f"http://127.0.0.1:{server.http_port}/v2/models/{model.name}/stats"
     with urlopen(url, timeout=10) as reply:
         [told] = json.load(reply)["model_stats"]
-    queue: dict[str, int] = told["inference_stats"]["queue"]
-    return queue
+    found: dict[str, Any] = told
+    return found
 
 
 def _measured(
@@ -168,9 +169,9 @@ with `maxBatchSize` at the best size above 1 that lets none wait for company lon
 find the next one waiting, and both use the same client: our own wire protocols. The models are
 zoo://classification/resnet50 (602 kB a sample) and zoo://text/minilm_l6 (128 tokens, which come
 back as 197 kB). Larger batches are not always better on a CPU: their tensors leave its caches.
-*How long a lone request waits* is by the server's own statistics, with one client: nobody else
-comes, so it waits for the whole delay, and {_WAKE_SECONDS * 1000:g} ms more at most, in which a
-sleeping thread must wake.""",
+*Samples in a batch* are those of an execution on average, by the server's own statistics. *How long
+a lone request waits* is by these too, with one client: nobody else comes, so it waits for the whole
+delay, and {_WAKE_SECONDS * 1000:g} ms more at most, in which a sleeping thread must wake.""",
     commands=(".venv/bin/python bench/run.py --case batching",),
     sides=tuple(
         Side(side)

@@ -156,9 +156,10 @@ CLIENT_OPEN = _case(
     "client-open",
     "What a request costs the client: Poisson arrivals, a tiny model",
     """\
-User and system time of the client for each request, where each request costs a wake-up of its own:
-Inferometer's scenario `server`, and perf_analyzer's request rate with its own default, four threads
-that wait for their replies (its asynchronous calls cost more, and now and then do not end).
+User and system time of the client for each request, where each request costs a wake-up of its own,
+and each sends one request again and again: Inferometer's scenario `server`, and perf_analyzer's
+request rate with its own default, four threads that wait for their replies (its asynchronous calls
+cost more, and now and then do not end).
 *Answered of what was due*: of ours what was answered of the window's schedule, of perf_analyzer its
 throughput by the rate asked for, since it does not tell its schedule.""",
     6.5,

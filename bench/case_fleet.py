@@ -5,6 +5,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 
@@ -18,6 +19,7 @@ from bench.processes import BenchError, cpu_seconds_of, started
 from bench.servers import Server
 
 from inferometer_api.plan import LoadPlan, PlannedFleet
+from inferometer_api.result import Step
 from inferometer_loadgen.fleet.crew import FleetCrew
 from inferometer_loadgen.fleet.driving import FleetDriving
 from inferometer_loadgen.fleet.fleet import Fleet
@@ -158,25 +160,63 @@ the time until all are prepared is more than a fleet on machines of its own woul
 
 
 _QPS_OF_EACH = 500
-_NUMBERS = {f"{number} worker{'s' if number > 1 else ''}": number for number in (1, 2, 4)}
-_ONE, _COST, _APART = "1 worker", "CPU seconds a request", "begin apart"
+_NUMBERS = (1, 2, 4)
+_ALONE = "1 worker"
+_COST, _APART = "CPU seconds a request", "begin apart"
 _NO_DEARER = (Bound("ratio", "at most", 1.05),)
 _AT_ONCE = (Bound("figure", "at most", 0.005, over="every repeat"),)
+
+
+def _workers(number: int) -> str:
+    return _ALONE if number == 1 else f"{number} workers"
+
+
+def _side_by_side(number: int) -> str:
+    return f"{number} side by side"
 
 
 @contextmanager
 def _stage_of_workers(place: Place, sides: frozenset[str]) -> Iterator[Mapping[str, Turn]]:
     with null_server(place, TINY) as server:
-        yield {name: partial(_cost, place, server, _NUMBERS[name]) for name in sides}
+        turns: dict[str, Turn] = {}
+        for number in _NUMBERS:
+            turns[_workers(number)] = partial(_fleet, place, server, number)
+            turns[_side_by_side(number)] = partial(_apart, place, server, number)
+        yield {name: turns[name] for name in sides}
 
 
-def _cost(place: Place, server: Server, workers: int) -> Figures:
+def _fleet(place: Place, server: Server, workers: int) -> Figures:
+    """Measure with a fleet; one worker is a load generator without one."""
     step = paced(place, server, Rate("HTTP", _QPS_OF_EACH * workers, workers=workers))
     begun = [each.start_offset_nanoseconds for each in step.workers] or [0]
     apart = (max(begun) - min(begun)) / _SECOND_NS
-    return {_COST: step.client_cpu_seconds / step.counts.queries, _APART: apart}
+    return {_COST: _cost([step]), _APART: apart}
 
 
+def _apart(place: Place, server: Server, number: int) -> Figures:
+    """Measure with so many load generators at once that know nothing of each other."""
+    rates = [Rate("HTTP", _QPS_OF_EACH, seed=seed) for seed in range(number)]
+    with ThreadPoolExecutor(number) as threads:
+        return {_COST: _cost(list(threads.map(partial(paced, place, server), rates)))}
+
+
+def _cost(steps: Sequence[Step]) -> float:
+    return sum(step.client_cpu_seconds for step in steps) / sum(
+        step.counts.queries for step in steps
+    )
+
+
+def _cost_row(name: str, peer: str | None) -> Row:
+    return Row(
+        f"CPU time of a request, {name}",
+        Source(name, _COST),
+        Unit(" us", 1, scale=1e6),
+        Source(peer, _COST) if peer else None,
+        goal=_NO_DEARER if peer else (),
+    )
+
+
+_MANY = [number for number in _NUMBERS if number > 1]
 FLEET_WORKERS = Case(
     name="fleet-workers",
     title="What a request costs, by the number of workers",
@@ -184,27 +224,29 @@ FLEET_WORKERS = Case(
 Each worker sends {_QPS_OF_EACH} queries a second (Poisson, HTTP) to the server in Go; 1 worker is a
 load generator without a fleet. Counted is the CPU time, user and system, of the measuring processes
 alone, over the queries that they measured; what Locust and the session take is in the case
-fleet-master. All workers share one core, so that none has a better one. *Begin apart* is between
-the first and the last worker that takes up the schedule.""",
-    minutes=2.5,
+fleet-master. All workers share one core, so that none has a better one. Processes that share a core
+push each other's code and data out of its caches: as many load generators *side by side*, which
+know nothing of each other, show what that alone costs. *Begin apart* is between the first and the
+last worker that takes up the schedule.""",
+    minutes=4,
     commands=(".venv/bin/python bench/run.py --case fleet-workers",),
-    sides=tuple(Side(name, require_null_server) for name in _NUMBERS),
+    sides=tuple(
+        Side(name, require_null_server)
+        for name in (*map(_workers, _NUMBERS), *map(_side_by_side, _MANY))
+    ),
     stage=_stage_of_workers,
     rows=(
+        _cost_row(_ALONE, None),
+        *(_cost_row(_workers(number), _ALONE) for number in _MANY),
+        *(_cost_row(_workers(number), _side_by_side(number)) for number in _MANY),
         *(
             Row(
-                f"CPU time of a request, {name}",
-                Source(name, _COST),
-                Unit(" us", 1, scale=1e6),
-                Source(_ONE, _COST) if name != _ONE else None,
-                goal=_NO_DEARER if name != _ONE else (),
+                f"Begin apart, {_workers(number)}",
+                Source(_workers(number), _APART),
+                _MILLISECONDS,
+                goal=_AT_ONCE,
             )
-            for name in _NUMBERS
-        ),
-        *(
-            Row(f"Begin apart, {name}", Source(name, _APART), _MILLISECONDS, goal=_AT_ONCE)
-            for name in _NUMBERS
-            if name != _ONE
+            for number in _MANY
         ),
     ),
 )

@@ -22,6 +22,7 @@ class Rate:
     qps: int
     pacing: Literal["Timer", "Spin"] = "Timer"
     workers: int = 1
+    seed: int = 0
 
 
 def paced(
@@ -42,6 +43,7 @@ def paced(
             "streamsPerConnection": 100,
             "pacing": rate.pacing,
             "workers": rate.workers,
+            "seed": rate.seed,
         },
         validity={
             "warmUpSeconds": _WARM_UP_SECONDS,

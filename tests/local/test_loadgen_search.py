@@ -37,7 +37,7 @@ def run_of(oracle: Oracle, scenario: Mapping[str, object], **validity: object) -
 
 
 def test_a_peak_is_searched_for_with_probes_that_all_stand_in_the_result() -> None:
-    """Each probe has a step and a seed of its own, and the peak lies within its bracket."""
+    """Each probe has a step and a seed of its own, and what is told of the peak agrees."""
     probe = {"minQueries": 64, "maxSeconds": 2}
     scenario = {
         "findPeak": {"latencyBoundMicroseconds": 20_000, "percentile": "P50", "probe": probe}

@@ -39,7 +39,7 @@ def a_shared_plan(
 
 
 @BOTH
-@pytest.mark.parametrize("scenario", [CLOSED, OPEN])
+@pytest.mark.parametrize("scenario", [CLOSED, OPEN, {"concurrency": {"clients": [3]}}])
 def test_requests_are_shared_evenly(protocol: str, scenario: dict[str, Any]) -> None:
     """Three servers, one of them five times as slow, get the same number of requests."""
     oracles = [Oracle(law=fixed(0.002)), Oracle(law=fixed(0.010)), Oracle(law=fixed(0.002))]

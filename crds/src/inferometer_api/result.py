@@ -356,7 +356,7 @@ class WorkerShare(Document):
 
 
 class Step(Document):
-    """One measurement at one setting: a whole scenario, or one batch size of a `batch`."""
+    """One measurement at one setting: a whole scenario, or one of its batch sizes or probes."""
 
     label: str
     """The setting in words: "batch 8"; empty where the scenario has one step."""

@@ -90,7 +90,8 @@ per second; in concurrency the knee, in findPeak the probe at the peak. Empty wh
 step."""
 
     peak_milli_qps: Count | None = None
-    """The highest rate that kept the bound, in queries per 1,000 seconds, in findPeak."""
+    """In findPeak the rate at which the percentile is just at the bound, in queries per 1,000 \
+seconds."""
 
     queries: Count = 0
     """Queries measured."""

@@ -25,9 +25,9 @@ GENERAL = (
     "window, however late their answer came; failed queries are counted by kind and are in no "
     "latency. The small figures are 95 % confidence bounds by order "
     "statistics; a question mark stands where there are too few queries to know one. Times are "
-    "kept in an HdrHistogram with 3 significant digits. Rates are answered queries (or samples) "
-    "divided by the time from the window's start to its last answer, which in an open loop may "
-    "come after the window's end."
+    "kept in an HdrHistogram with 3 significant digits. Rates are answered queries (or samples): "
+    "in an open loop those due in the window, divided by the time from its start to the last of "
+    "their answers; in a closed loop those answered within the window, divided by its length."
 )
 
 ENERGY = (
