@@ -20,6 +20,8 @@ SECOND = 1_000_000_000
 SEED = 4_711
 MEAN_DELAY_NS = 6 * MS
 MANY_STREAMS = {"connections": 1, "streamsPerConnection": 1000}
+HELD_UP_NS = 50 * MS
+"""More than the wire costs; a machine that is busy holds few replies up for so long."""
 BOTH = pytest.mark.parametrize("protocol", ["HTTP", "GRPC"])
 
 
@@ -157,7 +159,10 @@ OPEN: dict[str, Mapping[str, Any]] = {
 def test_open_loops_keep_to_their_schedule(
     oracle: OracleProcess, tell: Callable[[str], None], kind: str, tmp_path: Path
 ) -> None:
-    """Exactly the queries of the schedule are sent, none early, and each counts from its time."""
+    """Exactly the queries of the schedule are sent, none early, and each counts from its time.
+
+    From above that is held to what the wire cannot cost; test_oracle_agreement.py is exact there.
+    """
     arrivals = tmp_path / "arrivals.csv"
     arrivals.write_text("0\n0.0\n0.005\n0.009\n1.2\n1.201\n1.21\n2.95\n")
     plan = a_plan(
@@ -175,7 +180,9 @@ def test_open_loops_keep_to_their_schedule(
     began = int((seen.received - offsets).min())
     least = seen.sent - (began + offsets)
     assert step.latency is not None
-    assert below(latencies(step.latency), least) == 0
+    ours = latencies(step.latency)
+    assert below(ours, least) == 0
+    assert above(ours, least + HELD_UP_NS, exceptions=len(seen) // 10) == 0
     # How late each came to the oracle, after the quickest.
     late = (seen.received - offsets - began) / 1000
     tell(f"seed {SEED}, {len(seen)} queries, late by {np.median(late):.0f} us in the median")
