@@ -19,6 +19,7 @@ import pytest
 from inferometer_api.children import COMPONENT_LABEL, LOADGEN, RUN_LABEL, SERVER, server_name
 from support.cluster.cluster import Cluster
 from support.cluster.processes import wait_until
+from support.hostile import group_of
 from support.node_runs import condition, holds, make_run, status, wait_for
 from support.operator_installed import operator_installed
 
@@ -224,17 +225,21 @@ def _evict_server(cluster: Cluster, namespace: str, run: str) -> None:
 
 def _kill_server(cluster: Cluster, namespace: str, run: str) -> None:
     """Let the server's process die as by a fault of its own."""
-    uid = _pod(cluster, namespace, run, SERVER)["metadata"]["uid"]
-    (process,) = (each for each in Path("/proc").glob("[0-9]*") if _is_server(each, uid))
-    os.kill(int(process.name), signal.SIGKILL)
+    os.kill(_process(_pod(cluster, namespace, run, SERVER), b"inferometer_serving"), signal.SIGKILL)
 
 
-def _is_server(process: Path, pod_uid: str) -> bool:
-    try:
-        within = pod_uid in (process / "cgroup").read_text()
-        return within and b"inferometer_serving" in (process / "cmdline").read_bytes()
-    except OSError:
-        return False  # ended meanwhile
+def _process(pod: dict[str, Any], module: bytes) -> int:
+    """Return the process in a pod that runs a module."""
+
+    def is_it(process: Path) -> bool:
+        try:
+            within = pod["metadata"]["uid"] in (process / "cgroup").read_text()
+            return within and module in (process / "cmdline").read_bytes()
+        except OSError:
+            return False  # ended meanwhile
+
+    (found,) = (each for each in Path("/proc").glob("[0-9]*") if is_it(each))
+    return int(found.name)
 
 
 STRIKES: tuple[tuple[str, Callable[[Cluster, str, str], None], set[str]], ...] = (
@@ -297,6 +302,34 @@ def test_a_measurement_that_is_struck_ends_and_keeps_what_it_has(
     kept = status(cluster, measuring, run)["scenarios"]
     assert kept[0]["name"] == "first"
     assert kept[0]["queries"] >= 20
+
+
+def test_a_load_pod_that_is_throttled_makes_its_run_invalid(cluster: Cluster) -> None:
+    """A CPU limit that a load pod meets is named in the verdict, with how long it stood still."""
+    with _operator(cluster, "throttled") as namespace:
+        make_run(
+            cluster,
+            namespace,
+            "throttled",
+            **_model("zoo://classification/shufflenet_v2_x0_5"),
+            **_server(),
+            validity={"warmUpSeconds": 0, "minDurationSeconds": 6, "minQueries": 10},
+        )
+        wait_for(cluster, namespace, "throttled", "Measuring")
+        load = _process(_pod(cluster, namespace, "throttled", LOADGEN), b"inferometer_loadgen")
+        group = group_of(load)
+        group.limit(0.01)
+        wait_until(
+            lambda: group.times_throttled() >= 10,
+            "a load pod that stands still",
+            deadline_seconds=SOON_SECONDS,
+        )
+        group.limit(2)
+        _finished(cluster, namespace, "throttled")
+        (scenario,) = status(cluster, namespace, "throttled")["scenarios"]
+    assert scenario["verdict"] == "INVALID"
+    words = "A CPU limit let the load generator stand still for "
+    assert any(reason.startswith(words) for reason in scenario["reasons"]), scenario["reasons"]
 
 
 LOST = {SERVER: {"ServerLost", "NodeLost"}, LOADGEN: {"NodeLost", "LoadPodLost"}}

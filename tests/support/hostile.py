@@ -45,6 +45,27 @@ class Group:
         with_period = f"{microseconds} {_PERIOD_MICROSECONDS}"
         self.quota.write_text(with_period if self.quota.name == "cpu.max" else str(microseconds))
 
+    def times_throttled(self) -> int:
+        """Return in how many periods its processes stood still."""
+        pairs = (line.split() for line in (self.folder / "cpu.stat").read_text().splitlines())
+        return next(int(count) for name, count in pairs if name == "nr_throttled")
+
+
+def group_of(process_id: int) -> Group:
+    """Return the control group that limits a process' CPU, of whichever version."""
+    lines = Path(f"/proc/{process_id}/cgroup").read_text().splitlines()
+    of_controller = {
+        controller: (names, path.removeprefix("/"))
+        for _, names, path in (line.split(":", 2) for line in lines)
+        for controller in names.split(",")
+    }
+    if "cpu" in of_controller:
+        names, path = of_controller["cpu"]
+        folder = _CGROUPS / names / path
+        return Group(folder, folder / "cpu.cfs_quota_us")
+    folder = _CGROUPS / of_controller[""][1]
+    return Group(folder, folder / "cpu.max")
+
 
 @contextmanager
 def a_group() -> Iterator[Group]:
