@@ -77,14 +77,16 @@ check: .venv/.installed ## Lint, types, import contracts, generated files fresh
 	$(BIN)/python -m inferometer_api.publish --check
 	$(BIN)/python -m grafana --check
 
-# What only computes or waits has all cores at once; what measures or starts a cluster has the machine
-# alone.
-SIMULATED := tests/accuracy/test_intervals.py tests/accuracy/test_peak_truth.py
+# What only computes, waits or asks a server has all cores at once; what measures or starts a cluster
+# has the machine alone.
+ON_ALL_CORES := tests/unit tests/contract tests/api \
+	tests/accuracy/test_intervals.py tests/accuracy/test_peak_truth.py \
+	$(wildcard tests/local/test_serving_*.py tests/local/test_wire_*.py)
 test: check ## Pass every check and every test
 	@tests/install-tools
 	@$(CLUSTER) build
-	$(BIN)/pytest --numprocesses auto tests/unit tests/contract tests/api $(SIMULATED)
-	$(BIN)/pytest tests/accuracy tests/cluster tests/local $(SIMULATED:%=--ignore=%)
+	$(BIN)/pytest --numprocesses auto $(ON_ALL_CORES)
+	$(BIN)/pytest tests/accuracy tests/cluster tests/local $(ON_ALL_CORES:%=--ignore=%)
 
 bench: .venv/.installed ## Measure against peers and write docs/performance.md (about 100 minutes)
 	@bench/install-tools

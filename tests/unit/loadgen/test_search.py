@@ -111,6 +111,26 @@ def test_a_server_that_saturates_above_its_peak_is_measured_below_that() -> None
     assert sum(probe.is_pilot and probe.asked_qps >= 450 for probe in peak.probes) <= 3
 
 
+@pytest.mark.parametrize(("before_qps", "now_qps"), [(305, 325), (325, 305), (305, 345)])
+def test_a_server_that_was_slower_or_faster_while_pilots_ran_is_measured_as_it_is(
+    before_qps: float, now_qps: float
+) -> None:
+    """Two rates that are both on one side of the peak lead to two others, and tell no peak."""
+    random = np.random.default_rng(5)
+    found = Found(alone=Seen(900, 0), closed_loop_qps=525.0)
+    peak_qps = before_qps
+    while not isinstance(ask := next_ask(GOAL, found), str):
+        assert isinstance(ask, Try)
+        if ask.is_whole and not ask.is_pilot:
+            peak_qps = now_qps
+        share = min(0.09, 0.01 * math.exp(25 * (ask.milli_qps / 1000 / peak_qps - 1)))
+        beyond = int(random.binomial(GOAL.query_limit, share))
+        found = with_probe(GOAL, found, ask, Seen(GOAL.query_limit, beyond))
+    peak = peak_of(GOAL, found, ask)
+    assert peak.qps == pytest.approx(now_qps, rel=0.03)
+    assert peak.confidence is not None
+
+
 def test_a_search_that_time_ends_claims_a_bracket_of_enough_probes_alone() -> None:
     """It is that of the probes until then, and none is claimed of fewer than were ever tried."""
     whole = searched(GOAL, {"peak": 500.0, "slope": 20.0})

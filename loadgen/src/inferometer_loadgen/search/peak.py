@@ -56,6 +56,11 @@ for a straight line."""
 _FARTHEST_APART = 50.0
 _FAR = 10
 """So many times the allowed share tell little of where it is crossed."""
+_CLEARLY = {4: 2.0, LOOKS[0]: 1.0}
+"""After so many probes at the two rates, all of them on one side of the peak by such a factor of
+the allowed share, it is not between them."""
+_MOST_MISLED = 20
+"""With so many pilots it is believed that the peak is between the two rates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +126,8 @@ class _Parts:
     """The probes that ran to their last query, in their order."""
 
     pilots: tuple[Tried, ...]
+    leading: tuple[Tried, ...]
+    """The pilots that lead to the two rates: later ones may have shown that others misled."""
     counted: tuple[Tried, ...]
     """Those that tell the peak."""
 
@@ -211,7 +218,7 @@ def _goes_up(goal: Goal, tried: Tried) -> bool:
 def _next_whole(goal: Goal, place: _Place, probes: Sequence[Tried]) -> Try | Stopped:
     """Return the next pilot, or the next probe at the two rates to which the pilots led."""
     parts = _parts(goal, probes)
-    pilots, counted = _counts(parts.pilots), _counts(parts.counted)
+    pilots, counted = _counts(parts.leading), _counts(parts.counted)
     if not pilots:
         return _try(math.sqrt((place.low_qps or 1) * (place.high_qps or 1)), is_pilot=True)
     near = _near(pilots, goal.share)
@@ -292,7 +299,7 @@ def _towards(goal: Goal, counted: Sequence[Counted]) -> float:
     shares = [each.overshoots / each.queries for each in counted]
     highest = max(each.qps for each in counted)
     lowest = min(each.qps for each in counted)
-    step = min(2.0, (1 + _FIRST_STEP) ** len(counted))
+    step = min(2.0, (1 + _FIRST_STEP) ** len({each.qps for each in counted}))
     if min(shares) > goal.share:
         return lowest / step
     if max(shares) <= goal.share:
@@ -306,17 +313,50 @@ def _parts(goal: Goal, probes: Sequence[Tried]) -> _Parts:
     """Tell the whole probes apart.
 
     One far beyond the peak at the very first of the two rates shows that these are none: pilots
-    have not found where the server saturates. It is the last pilot then.
+    have not found where the server saturates. It is the last pilot then. So are the first four,
+    or eight, where all of them are on one side of the peak: the server was slower, or faster,
+    before, and of the pilots until then only those lead on that lie beyond them, where the peak
+    must be.
     """
     pilots: list[Tried] = []
+    leading: list[Tried] = []
     counted: list[Tried] = []
     for each in probes:
         if not each.asked.is_whole or not each.seen.queries:
             continue
         is_far = each.seen.overshoots > _FAR * goal.share * each.seen.queries
         misled = is_far and not counted and len(pilots) < MOST_PILOTS
-        (pilots if each.asked.is_pilot or misled else counted).append(each)
-    return _Parts(tuple(pilots), tuple(counted))
+        if each.asked.is_pilot or misled:
+            pilots.append(each)
+            leading.append(each)
+            continue
+        counted.append(each)
+        leads_up = _leads_up(goal, counted)
+        if leads_up is not None and len(pilots) < _MOST_MISLED:
+            # Earlier pilots beyond these may lead on once; where they misled again, none does.
+            beyond = _beyond(leading, counted, up=leads_up) if leading == pilots else []
+            leading = [*beyond, *counted]
+            pilots += counted
+            counted = []
+    return _Parts(tuple(pilots), tuple(leading), tuple(counted))
+
+
+def _leads_up(goal: Goal, probes: Sequence[Tried]) -> bool | None:
+    """Whether the peak is clearly above all these, or below; None where neither is clear."""
+    factor = _CLEARLY.get(len(probes))
+    if factor is None:
+        return None
+    shares = [each.seen.overshoots / each.seen.queries for each in probes]
+    if max(shares) * factor <= goal.share:
+        return True
+    return False if min(shares) > factor * goal.share else None
+
+
+def _beyond(pilots: Sequence[Tried], probes: Sequence[Tried], *, up: bool) -> list[Tried]:
+    rates = [each.asked.milli_qps for each in probes]
+    if up:
+        return [each for each in pilots if each.asked.milli_qps > max(rates)]
+    return [each for each in pilots if each.asked.milli_qps < min(rates)]
 
 
 def _counts(probes: Sequence[Tried]) -> tuple[Counted, ...]:
