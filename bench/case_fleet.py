@@ -161,6 +161,7 @@ the time until all are prepared is more than a fleet on machines of its own woul
 
 _QPS_OF_EACH = 500
 _NUMBERS = (1, 2, 4)
+_MANY = _NUMBERS[1:]
 _ALONE = "1 worker"
 _COST, _APART = "CPU seconds a request", "begin apart"
 _NO_DEARER = (Bound("ratio", "at most", 1.05),)
@@ -178,9 +179,10 @@ def _side_by_side(number: int) -> str:
 @contextmanager
 def _stage_of_workers(place: Place, sides: frozenset[str]) -> Iterator[Mapping[str, Turn]]:
     with null_server(place, TINY) as server:
-        turns: dict[str, Turn] = {}
-        for number in _NUMBERS:
-            turns[_workers(number)] = partial(_fleet, place, server, number)
+        turns: dict[str, Turn] = {
+            _workers(number): partial(_fleet, place, server, number) for number in _NUMBERS
+        }
+        for number in _MANY:
             turns[_side_by_side(number)] = partial(_apart, place, server, number)
         yield {name: turns[name] for name in sides}
 
@@ -216,7 +218,6 @@ def _cost_row(name: str, peer: str | None) -> Row:
     )
 
 
-_MANY = [number for number in _NUMBERS if number > 1]
 FLEET_WORKERS = Case(
     name="fleet-workers",
     title="What a request costs, by the number of workers",

@@ -30,8 +30,6 @@ _LEARNS_FIRST = 2
 _LEARNS_EVERY = 16
 """Replies that are not the usual one until another is learned: some are never alike."""
 _UNLIMITED = (1 << 32) - 1
-_GIVEN_BACK_BYTES = frames.LARGEST_WINDOW // 2
-"""How much of the connection's window may be used before it is given back."""
 _PING_ACK_START = frames.ping_ack(bytes(8))[:5]
 _OPENING_WORDS = (
     frames.PREFACE,
@@ -208,14 +206,13 @@ class GrpcEngine:
             self._on_reply(stream.token, None, reply)
             if position == end:
                 break
-        if self._consumed > _GIVEN_BACK_BYTES:
-            self.on_taken(0)
+        self.on_taken(0)
         return position
 
     def on_taken(self, size: int) -> None:
         """Count the window that a frame took, and give it back once half of it is used."""
         self._consumed += size
-        if self._consumed > _GIVEN_BACK_BYTES:
+        if self._consumed > frames.LARGEST_WINDOW // 2:
             self.out.append(frames.window_update(0, self._consumed))
             self._consumed = 0
 
