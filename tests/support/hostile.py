@@ -33,7 +33,12 @@ class Group:
     """A control group of the test's own."""
 
     folder: Path
-    quota: Path
+
+    @property
+    def quota(self) -> Path:
+        """The file that limits its CPU time, of whichever version the group is."""
+        old = self.folder / "cpu.cfs_quota_us"
+        return old if old.exists() else self.folder / "cpu.max"
 
     def take(self, process_id: int) -> None:
         """Put a process into it, with all its threads."""
@@ -61,10 +66,8 @@ def group_of(process_id: int) -> Group:
     }
     if "cpu" in of_controller:
         names, path = of_controller["cpu"]
-        folder = _CGROUPS / names / path
-        return Group(folder, folder / "cpu.cfs_quota_us")
-    folder = _CGROUPS / of_controller[""][1]
-    return Group(folder, folder / "cpu.max")
+        return Group(_CGROUPS / names / path)
+    return Group(_CGROUPS / of_controller[""][1])
 
 
 @contextmanager
@@ -72,22 +75,25 @@ def a_group() -> Iterator[Group]:
     """Make a control group, of whichever version this machine has; skip where it may not be."""
     name = f"inferometer-test-{os.getpid()}"
     old = next((place for place in _v1_folders() if place.exists()), None)
-    folder = (old or _CGROUPS) / name
-    quota = folder / ("cpu.max" if old is None else "cpu.cfs_quota_us")
+    group = Group((old or _CGROUPS) / name)
     try:
         if old is None:
             (_CGROUPS / "cgroup.subtree_control").write_text("+cpu")
-        folder.mkdir()
+        group.folder.mkdir()
     except OSError as error:
         pytest.skip(f"this machine lets the tests make no control group with a CPU limit: {error}")
     try:
-        if not quota.exists():
-            pytest.skip(f"this machine's control groups have no CPU limit: there is no {quota}")
-        yield Group(folder, quota)
+        if not group.quota.exists():
+            pytest.skip(
+                f"this machine's control groups have no CPU limit: there is no {group.quota}"
+            )
+        yield group
     finally:
-        procs = folder / "cgroup.procs"
-        wait_until(lambda: not procs.read_text().strip(), f"The end of the processes in {folder}")
-        folder.rmdir()
+        procs = group.folder / "cgroup.procs"
+        wait_until(
+            lambda: not procs.read_text().strip(), f"The end of the processes in {group.folder}"
+        )
+        group.folder.rmdir()
 
 
 def _v1_folders() -> Iterator[Path]:
