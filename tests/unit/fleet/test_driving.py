@@ -17,6 +17,7 @@ from inferometer_loadgen.fleet.crew import participants
 from inferometer_loadgen.fleet.driving import FleetDriving
 from inferometer_loadgen.fleet.fleet import Fleet, Hearer
 from inferometer_loadgen.fleet.messages import (
+    CloseWindow,
     Connected,
     Counted,
     Fault,
@@ -25,6 +26,7 @@ from inferometer_loadgen.fleet.messages import (
     Hello,
     Order,
     Ready,
+    SecondTold,
     Start,
     Told,
 )
@@ -88,13 +90,19 @@ def told(stage: Any, begin_ns: int, **facts: Any) -> Told:
     return replace(plain, **facts)
 
 
-def driven(act: Callable[[FleetDriving, PlayedFleet, int], None]) -> FleetDriving:
+STEP = StepPlan("", 1, 0, 5 * SECOND, 60 * SECOND, 100, loop=Closed(clients=2))
+
+
+def driven(
+    act: Callable[[FleetDriving, PlayedFleet, int], None], plan: StepPlan = STEP
+) -> FleetDriving:
     """Drive a step of two workers, the second's clock being a second ahead; `act` speaks."""
 
     async def drive() -> FleetDriving:
         fleet = PlayedFleet()
-        ready = {0: Ready(open_loop=False, connections=3), 1: Ready(open_loop=False, connections=2)}
-        driving = FleetDriving(fleet, ready, SHOWN, [])
+        is_open = isinstance(plan.loop, Open)
+        ready = {0: Ready(is_open, connections=3), 1: Ready(is_open, connections=2)}
+        driving = FleetDriving(fleet, plan, ready, SHOWN, [])
         for worker, ahead in ((0, 0), (1, SECOND)):
             driving.place_clock(worker, ClockOffset(ahead, 5_000))
         running = asyncio.create_task(driving.run())
@@ -171,9 +179,98 @@ def test_what_became_of_each_worker_is_told_of_it() -> None:
     )
 
 
-def gained(count: int) -> Gained:
+def gained(count: int, **numbers: int) -> Gained:
     """Return what so many queries come to."""
-    return Gained(histograms={"latency": Counted([5], [count], 5 * count, 5, 5)})
+    histograms = {"latency": Counted([5], [count], 5 * count, 5, 5)}
+    return Gained(histograms=histograms, numbers=numbers)
+
+
+def closings(fleet: PlayedFleet) -> dict[int, int]:
+    """Return when each worker was told to close its window, by its own clock."""
+    return {
+        worker: order.at_ns
+        for order, workers in fleet.orders
+        if isinstance(order, CloseWindow)
+        for worker in workers
+    }
+
+
+def test_a_closed_loop_of_a_fleet_ends_for_all_at_once() -> None:
+    """Once all together have the queries and the time that it takes, whoever is the slowest."""
+
+    def act(driving: FleetDriving, fleet: PlayedFleet, begin: int) -> None:
+        window = {"window_ns": begin - 6 * SECOND}
+        behind = {"window_ns": begin - 5 * SECOND}  # by a clock that is a second ahead
+        driving.hear(0, told("measuring", begin, **window, gained=gained(98)))
+        assert not closings(fleet), "the second worker has no window yet"
+        driving.hear(1, told("measuring", begin, **behind, gained=gained(1)))
+        assert not closings(fleet), "99 are too few"
+        driving.hear(0, told("measuring", begin, **window, gained=gained(1)))
+        driving.hear(0, told("measuring", begin, **window, gained=gained(1)))
+        times = closings(fleet)
+        assert times[1] - times[0] == SECOND
+        assert len([order for order, _ in fleet.orders if isinstance(order, CloseWindow)]) == 2
+        for worker, its in ((0, window), (1, behind)):
+            driving.hear(worker, told("ended", begin, **its, end=End.DONE))
+
+    driven(act)
+
+
+def test_a_closed_loop_of_a_fleet_lasts_as_long_as_was_asked() -> None:
+    """Queries enough do not end it before its least duration."""
+
+    def act(driving: FleetDriving, fleet: PlayedFleet, begin: int) -> None:
+        for worker in (0, 1):
+            told_now = told("measuring", begin, window_ns=begin, gained=gained(1000))
+            driving.hear(worker, told_now)
+        assert not closings(fleet)
+        for worker in (0, 1):
+            driving.hear(worker, told("ended", begin, window_ns=begin, end=End.DONE))
+
+    driven(act)
+
+
+@pytest.mark.parametrize(
+    ("silences", "found"),
+    [
+        ((3 * SECOND, 2 * SECOND), 2 * SECOND),  # whoever was answered is a witness
+        ((SECOND // 100, 2 * SECOND), 2 * SECOND),  # not of what came after its share
+        ((SECOND // 100, SECOND // 50), SECOND // 50),
+        ((None, 2 * SECOND), 2 * SECOND),  # nor who had no part
+        ((None, None), None),
+    ],
+)
+def test_a_worker_that_has_done_its_share_is_no_witness_of_what_follows(
+    silences: tuple[int | None, int | None], found: int | None
+) -> None:
+    """A server that stands still for the rest stands still, though others ended before."""
+    total = replace(STEP, loop=Closed(clients=None, total_queries=100))
+
+    def act(driving: FleetDriving, _: PlayedFleet, begin: int) -> None:
+        for worker, (silence, last, ahead) in enumerate(
+            zip(silences, (4 * SECOND, 10 * SECOND), (0, SECOND), strict=True)
+        ):
+            its = {} if silence is None else {"longest_silence_ns": silence}
+            window = {"window_ns": begin + ahead, "duration_ns": last}
+            ended = {"last_reply_ns": begin + ahead + last, "end": End.DONE}
+            driving.hear(worker, told("ended", begin, **window, **ended, gained=gained(50, **its)))
+
+    assert driven(act, total).recorder.tallied.longest_silence_ns == found
+
+
+@pytest.mark.parametrize("loop", [Closed(clients=2), Open(Steady("Poisson", 1000))])
+def test_a_step_whose_workers_are_all_lost_lasted_as_long_as_they_told(loop: Closed | Open) -> None:
+    """What was counted is of some time, though nobody could tell the window's end."""
+    seconds = [SecondTold(1.0, 5, 0, 5, [5], [5])] * 3
+
+    def act(driving: FleetDriving, _: PlayedFleet, begin: int) -> None:
+        for worker in (0, 1):
+            its = replace(gained(15), seconds=seconds)
+            driving.hear(worker, told("measuring", begin, window_ns=begin, gained=its))
+        for worker in (0, 1):
+            driving.lose(worker, "the master was lost")
+
+    assert driven(act, replace(STEP, loop=loop)).duration_ns == 3 * SECOND
 
 
 def test_a_lost_worker_ends_the_step_for_all() -> None:

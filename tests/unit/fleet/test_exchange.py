@@ -28,7 +28,7 @@ from inferometer_loadgen.fleet.messages import (
     Word,
 )
 from inferometer_loadgen.fleet.web_figures import ShownStep
-from inferometer_loadgen.schedule.steps import End
+from inferometer_loadgen.schedule.steps import End, Open, Steady, StepPlan
 from inferometer_loadgen.verdict.breaches import Conditions, Measurement
 from inferometer_loadgen.verdict.breaches_of_fleet import worker_start
 from support.judged_steps import A_PLAN, a_step
@@ -114,8 +114,9 @@ def begun(monkeypatch: pytest.MonkeyPatch, *workers: Distant) -> list[WorkerShar
     async def drive() -> FleetDriving:
         loop.jump(100 * SECOND)
         await asyncio.sleep(0)
+        plan = StepPlan("", 1, 0, SECOND, SECOND, 1, loop=Open(Steady("Poisson", 1)))
         ready = {each: Ready(open_loop=True, connections=1) for each in fleet.workers}
-        driving = FleetDriving(fleet, ready, ShownStep("", "HTTP", None), [])
+        driving = FleetDriving(fleet, plan, ready, ShownStep("", "HTTP", None), [])
         await driving.connect()
         assert await driving.run() is End.DONE
         return driving

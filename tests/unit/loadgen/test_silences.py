@@ -4,8 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from inferometer_loadgen.fleet.deltas import Gains, MergedRecorder
-from inferometer_loadgen.record.recorder import Recorder
 from inferometer_loadgen.schedule.steps import Closed, End
 from support.drills import A_STEP, BAD, CUT, Drill, after
 from support.simulated import MILLISECOND, SECOND, Answer
@@ -105,16 +103,3 @@ def test_an_end_from_outside_ends_the_silence() -> None:
 def test_open_loops_have_none() -> None:
     """Their latencies show a stall in full."""
     assert Drill(after(EVERY)).run().longest_silence_ns is None
-
-
-def test_a_fleet_was_silent_for_as_long_as_its_least_silent_worker() -> None:
-    """Whoever had no part in the step was no witness."""
-    merged = MergedRecorder(range(4))
-    for worker, silence_ns in enumerate([3 * SECOND, 2 * SECOND, 0, None]):
-        recorder = Recorder()
-        gains = Gains(recorder)
-        merged.absorb(worker, gains.take())
-        recorder.tallied.longest_silence_ns = silence_ns
-        merged.absorb(worker, gains.take())
-        merged.absorb(worker, gains.take())
-    assert merged.tallied.longest_silence_ns == 2 * SECOND

@@ -149,8 +149,10 @@ def test_shares_of_a_closed_loop_add_up(workers: int) -> None:
     loops = [part.loop for part in parts if isinstance(part.loop, Closed)]
     assert sum(loop.clients or 0 for loop in loops) == 16
     assert sum(loop.total_queries or 0 for loop in loops) == 101
+    assert not any(part.ends_when_told for part in parts), "each ends with its last query"
     unlimited = part_of(replace(step, loop=Closed(None)), Share(0, workers))
     assert unlimited.loop == Closed(None)
+    assert unlimited.ends_when_told == (workers > 1)
     by_schedule = only(server={"targetQps": 3})
     assert part_of(by_schedule, Share(0, workers)) == by_schedule
 

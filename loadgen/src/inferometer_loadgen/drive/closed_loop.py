@@ -20,7 +20,7 @@ class ClosedLoop(Driver):
     queries of a window are those sent within it, so that no slow one is lost.
 
     Where the number of queries is set, the window begins with nothing outstanding and ends with
-    the last answer.
+    the last answer. A worker's window ends when its fleet says so, or after the maximum.
     """
 
     def __init__(
@@ -61,6 +61,11 @@ class ClosedLoop(Driver):
         self._is_asked_to_open = True
         if not self.outstanding:
             self._go_on(self._clock())
+
+    @override
+    def close_window(self) -> None:
+        if self.window_ns != NEVER and self._why is None and not self._is_over:
+            self._close_window(self._clock(), End.DONE)
 
     @override
     def end(self, why: End) -> None:
@@ -133,7 +138,8 @@ class ClosedLoop(Driver):
     def _is_done(self, now: int) -> End | None:
         elapsed = now - self.window_ns
         enough = self._measured >= self._step.min_queries
-        if enough and (self._total is not None or elapsed >= self._step.min_duration_ns):
+        lasted = self._total is not None or elapsed >= self._step.min_duration_ns
+        if enough and lasted and not self._step.ends_when_told:
             return End.DONE
         if elapsed >= self._step.max_duration_ns:
             return End.DONE if enough else End.MAX_DURATION

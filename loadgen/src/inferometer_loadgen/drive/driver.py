@@ -107,6 +107,10 @@ class Driver(ABC):
     def open_window(self) -> None:
         """Begin the window now, where the plan's warm-up goes on until it is steady."""
 
+    @abstractmethod
+    def close_window(self) -> None:
+        """End the window now, where the plan leaves that to the fleet."""
+
     @property
     @abstractmethod
     def open_loop(self) -> bool:

@@ -64,7 +64,7 @@ class FleetCrew:
         name = f"{scenario} ({plan.label})" if plan.label else scenario
         show = None if self.fleet.web_port is None else self.fleet.show
         idle = self.fleet.workers[len(workers) :]
-        return FleetDriving(self.fleet, ready, ShownStep(name, self.protocol, show), idle)
+        return FleetDriving(self.fleet, plan, ready, ShownStep(name, self.protocol, show), idle)
 
     def hear(self, worker: int, word: Word) -> None:
         """Take what a worker says of its preparations."""

@@ -5,9 +5,8 @@ would have counted.
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
-from operator import add
 
 import numpy as np
 from typing_extensions import override
@@ -108,8 +107,8 @@ class Gains:
         self._sums[name] = now.sum_ns
 
 
-_MERGED_BY: Mapping[str, Callable[[int, int], int]] = {"longest_silence_ns": min}
-"""How numbers that are no counts become one: told once, by each worker that had a part."""
+_OF_EACH = frozenset({"longest_silence_ns"})
+"""Numbers that are no counts: what they come to depends on when each worker's window was over."""
 
 
 class MergedRecorder(Recorder):
@@ -135,9 +134,8 @@ class MergedRecorder(Recorder):
                 counted.max_ns,
             )
         for name, grown in gained.numbers.items():
-            known = getattr(tallied, name)
-            merged: Callable[[int, int], int] = _MERGED_BY.get(name, add)
-            setattr(tallied, name, grown if known is None else merged(known, grown))
+            if name not in _OF_EACH:
+                setattr(tallied, name, getattr(tallied, name) + grown)
         for name, counts in gained.counters.items():
             getattr(tallied, name).update(counts)
         for name, texts in gained.texts.items():

@@ -15,6 +15,7 @@ from inferometer_loadgen.fleet.fleet import Fleet
 from inferometer_loadgen.fleet.messages import (
     Close,
     Closed,
+    CloseWindow,
     Connect,
     Connected,
     Fault,
@@ -27,7 +28,8 @@ from inferometer_loadgen.fleet.messages import (
 )
 from inferometer_loadgen.fleet.web_figures import ShownStep
 from inferometer_loadgen.fleet.worker_state import HandsClient, RemoteHand
-from inferometer_loadgen.schedule.steps import SECOND_NS, End
+from inferometer_loadgen.schedule.layout import ends_together
+from inferometer_loadgen.schedule.steps import SECOND_NS, End, StepPlan
 
 SILENT_AFTER_NS = 5 * SECOND_NS
 """After so long without a word a worker counts as lost: each tells something every second."""
@@ -57,9 +59,15 @@ class FleetDriving:
     """One step, driven by some workers of a fleet. See Driving."""
 
     def __init__(
-        self, fleet: Fleet, ready: dict[int, Ready], shown: ShownStep, idle: Sequence[int]
+        self,
+        fleet: Fleet,
+        plan: StepPlan,
+        ready: dict[int, Ready],
+        shown: ShownStep,
+        idle: Sequence[int],
     ) -> None:
         self._fleet = fleet
+        self._plan = plan
         self._hands = {worker: RemoteHand(worker, fleet.hellos[worker].node) for worker in ready}
         self._idle = [RemoteHand(worker, fleet.hellos[worker].node) for worker in idle]
         self._recorder = MergedRecorder(list(ready))
@@ -67,6 +75,8 @@ class FleetDriving:
         self._ended: asyncio.Future[End] = asyncio.get_running_loop().create_future()
         self._asked: End | None = None
         self._is_window_over_told = False
+        self._awaits_enough = ends_together(plan, len(ready))
+        """Whether the window ends when we say so, and we have not yet."""
         self._await_window = set(ready)
         self._await_over = set(ready)
         self._going = set(ready)
@@ -178,12 +188,26 @@ class FleetDriving:
             self._shown.second(second)
             if second.seconds == 1.0:
                 self.on_second()
+        self._close_window_where_enough()
         if hand.is_window_over or hand.fate:
             self._await_over.discard(worker)
         if not self._await_over and not self._await_window:
             self._tell_window_over()
         if not self._going:
             self._finish()
+
+    def _close_window_where_enough(self) -> None:
+        """End the window soon, for all at the same moment, once all together have what it takes."""
+        if not self._awaits_enough or self._await_window or self.window_ns == NEVER:
+            return
+        at_ns = time.monotonic_ns() + _LEAD_NS
+        hands = self._hands.values()
+        begun_ns = max(hand.window_ns or 0 for hand in hands)
+        queries = sum(hand.queries for hand in hands)
+        if queries >= self._plan.min_queries and at_ns - begun_ns >= self._plan.min_duration_ns:
+            self._awaits_enough = False
+            for hand in hands:
+                self._fleet.send(CloseWindow(at_ns + hand.offset.ahead_ns), [hand.worker])
 
     def _tell_window_over(self) -> None:
         if not self._is_window_over_told and self.window_ns != NEVER:
@@ -201,8 +225,17 @@ class FleetDriving:
     def _finish(self) -> None:
         if self._ended.done():
             return
+        self._join_silences()
         ends = {hand.end for hand in self._hands.values()} | {self._asked}
         self._ended.set_result(next(end for end in _GRAVEST if end in ends))
+
+    def _join_silences(self) -> None:
+        """Take the server for silent for as long as the worker that it was least silent for."""
+        hands = self._hands.values()
+        over_ns = max((hand.window_over_ns for hand in hands), default=0)
+        silences = [hand.silence_until_ns(over_ns) for hand in hands]
+        known = [each for each in silences if each is not None]
+        self._recorder.tallied.longest_silence_ns = min(known, default=None)
 
     async def _look(self) -> None:
         """Take a worker for lost that says nothing any more."""
@@ -251,9 +284,12 @@ class FleetDriving:
         """How long the window was: in a closed loop until the last worker's was over."""
         hands = list(self._hands.values())
         if self.open_loop:
-            return max((hand.told.duration_ns for hand in hands if hand.told), default=0)
-        over_ns = max((hand.window_over_ns for hand in hands), default=0)
-        return max(0, over_ns - self.window_ns)
+            duration_ns = max((hand.told.duration_ns for hand in hands if hand.told), default=0)
+        else:
+            over_ns = max((hand.window_over_ns for hand in hands), default=0)
+            duration_ns = max(0, over_ns - self.window_ns)
+        # Where nobody could tell the end any more, it lasted as long as is told of.
+        return duration_ns or self._recorder.tallied.windows.duration_ns
 
     @property
     def last_reply_ns(self) -> int:

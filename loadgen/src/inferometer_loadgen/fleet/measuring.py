@@ -22,6 +22,7 @@ from inferometer_loadgen.fleet.lines import Lines
 from inferometer_loadgen.fleet.messages import (
     Close,
     Closed,
+    CloseWindow,
     Connect,
     Connected,
     Finish,
@@ -94,8 +95,8 @@ class Measuring:
                 self._begin(self._connect())
             case Start():
                 self._begin(self._run(order.at_ns))
-            case OpenWindow():
-                self._begin(self._open_window(order.at_ns))
+            case OpenWindow() | CloseWindow():
+                self._begin(self._bound_window(order))
             case Close():
                 self._begin(self._close_step())
 
@@ -168,10 +169,13 @@ class Measuring:
             # The schedule begins when it was agreed to: what is late now shows as dispatch lag.
             telling.end = await driving.run(at_ns)
 
-    async def _open_window(self, at_ns: int) -> None:
+    async def _bound_window(self, order: OpenWindow | CloseWindow) -> None:
         driving = self._prepared()
-        await _until(at_ns)
-        driving.open_window()
+        await _until(order.at_ns)
+        if isinstance(order, OpenWindow):
+            driving.open_window()
+        else:
+            driving.close_window()
 
     async def _close_step(self) -> None:
         await self._close_driving()

@@ -67,6 +67,14 @@ class OpenWindow:
 
 
 @dataclass(frozen=True, slots=True)
+class CloseWindow:
+    """End the window at this time of your clock: all workers together have what it takes."""
+
+    at_ns: int
+    say: Literal["close-window"] = "close-window"
+
+
+@dataclass(frozen=True, slots=True)
 class Finish:
     """End the step now."""
 
@@ -81,7 +89,7 @@ class Close:
     say: Literal["close"] = "close"
 
 
-Order = SetUp | Prepare | Connect | Stamp | Start | OpenWindow | Finish | Close
+Order = SetUp | Prepare | Connect | Stamp | Start | OpenWindow | CloseWindow | Finish | Close
 ORDERS: TypeAdapter[Order] = TypeAdapter(Annotated[Order, Discriminator("say")])
 
 # -- what a measuring process tells -------------------------------------------------------------

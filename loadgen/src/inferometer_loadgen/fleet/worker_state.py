@@ -22,6 +22,8 @@ class RemoteHand:
     told: Told | None = None
     """The last it told."""
     queries: int = 0
+    silence_ns: int | None = None
+    """The longest time within its window without a good answer; None where it told of none."""
     is_window_over: bool = False
     end: End | None = None
     fate: str = ""
@@ -33,6 +35,7 @@ class RemoteHand:
         latencies = told.gained.histograms.get("latency")
         self.queries += 0 if latencies is None else sum(latencies.counts)
         self.queries += sum(told.gained.counters.get("errors", {}).values())
+        self.silence_ns = told.gained.numbers.get("longest_silence_ns", self.silence_ns)
         self.is_window_over |= told.stage in {"window-over", "ended"}
         self.end = told.end
 
@@ -71,9 +74,20 @@ class RemoteHand:
 
     @property
     def window_over_ns(self) -> int:
-        """When its window was over, as far as it is known; 0 where it has none."""
+        """When its window was over; 0 where it has not told."""
         window_ns, told = self.window_ns, self.told
-        return 0 if window_ns is None or told is None else window_ns + told.duration_ns
+        if window_ns is None or told is None or not told.duration_ns:
+            return 0
+        return window_ns + told.duration_ns
+
+    def silence_until_ns(self, over_ns: int) -> int | None:
+        """Return its longest silence of a window that was over then, which may be after its own.
+
+        Who has sent all its queries hears nothing any more, whatever the server does.
+        """
+        if self.silence_ns is None or self.window_ns is None:
+            return None
+        return max(self.silence_ns, over_ns - max(self.window_ns, self.last_reply_ns))
 
     def share(self) -> WorkerShare:
         """Return it as the result document has it."""

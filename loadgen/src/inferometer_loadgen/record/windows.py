@@ -115,6 +115,11 @@ class Windows:
         else:
             self.add(tally)
 
+    @property
+    def duration_ns(self) -> int:
+        """How long all windows are together."""
+        return round(sum(each.seconds for each in self.tallies()) * 1e9)
+
     def tallies(self) -> list[Tally]:
         """Return all windows, the one that is not full included."""
         return [*self._done, *([_joined(self._open)] if self._open else [])]

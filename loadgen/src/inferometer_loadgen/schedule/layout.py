@@ -36,8 +36,9 @@ def layout(load: Load, loop: Closed | Open, share: Share) -> Layout:
 def part_of(plan: StepPlan, share: Share) -> StepPlan:
     """Return a worker's part of a step: of a closed loop its clients, queries and minimum.
 
-    The minimum is the same for each client, so that no worker ends long before the others. An open
-    loop is shared by its schedule, whose window is the same for all.
+    Its window ends with those of all others, so that every client is at work until then; where the
+    number of queries is set, with its last one. An open loop is shared by its schedule, whose
+    window is the same for all.
     """
     if not isinstance(plan.loop, Closed):
         return plan
@@ -49,4 +50,11 @@ def part_of(plan: StepPlan, share: Share) -> StepPlan:
         clients = share.of(closed.clients)
         least = -(-plan.min_queries * clients // closed.clients)
     loop = Closed(clients=clients, total_queries=total)
-    return replace(plan, loop=loop, min_queries=least)
+    together = ends_together(plan, share.workers)
+    return replace(plan, loop=loop, min_queries=least, ends_when_told=together)
+
+
+def ends_together(plan: StepPlan, workers: int) -> bool:
+    """Whether the windows of so many workers end when their fleet says so: with clients to keep."""
+    loop = plan.loop
+    return workers > 1 and isinstance(loop, Closed) and loop.total_queries is None

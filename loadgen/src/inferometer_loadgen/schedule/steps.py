@@ -116,6 +116,8 @@ class StepPlan:
     """Of a search, whose own rules say when it is enough."""
     is_whole: bool = False
     """Of a probe: whether it runs to its last query, though it may be decided before."""
+    ends_when_told: bool = False
+    """Of a worker's part of a closed loop: whether its window ends when the fleet says so."""
 
 
 def steps_of(

@@ -20,9 +20,10 @@ def worker_lost(measurement: Measurement, _: Conditions) -> Broken:
         return
     who = " and ".join(f"Worker {each.worker}" for each in lost) or "A worker"
     fates = ", ".join(dict.fromkeys(each.fate for each in lost if each.fate))
-    why = f": {fates}. With it" if fates else ", and with it"
+    was, it = ("were", "them") if len(lost) > 1 else ("was", "it")
+    why = f": {fates}. With {it}" if fates else f", and with {it}"
     yield Breach(
-        f"{who} of the fleet was lost{why} a part of the load{' was gone' if fates else ''}.",
+        f"{who} of the fleet {was} lost{why} a part of the load{' was gone' if fates else ''}.",
         f"{max(1, len(lost))} lost",
         "0 lost",
     )
