@@ -1,7 +1,9 @@
 """Do connections over TLS carry what plain ones carry, and come back after a loss?"""
 
+import asyncio
+import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from tritonclient.grpc.service_pb2 import (  # type: ignore[import-untyped]  # s
 )
 
 from inferometer_loadgen.wire.connection import open_connection
-from inferometer_loadgen.wire.contract import ConnectionFailedError, Reply, Target
+from inferometer_loadgen.wire.contract import ConnectionFailedError, FailureKind, Reply, Target
 from inferometer_loadgen.wire.tls import Tls, TlsFiles, TlsRefusedError, tls_context
 from support.tls_party import files, server_side
 from support.wire_client import connected, run
@@ -120,6 +122,44 @@ def test_a_connection_that_is_closed_comes_back_with_tls(tmp_path: Path) -> None
                 assert await caller.call(b"x") == (None, Reply(b"a bx", None))
             await caller.room()
             assert caller.connection.reconnects == 4
+
+    run(main())
+
+
+@pytest.mark.parametrize("says_so", [True, False])
+def test_a_body_that_ends_with_its_connection_is_whole_only_where_tls_says_so(
+    says_so: bool,  # noqa: FBT001 - pytest calls it
+    tmp_path: Path,
+) -> None:
+    """Whoever cuts a connection off can forge the end of TCP, but not that of TLS."""
+    context, _ = server_side(tmp_path, wants_client=True)
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        with context.wrap_socket(listening.accept()[0], server_side=True) as connection:
+            connection.recv(65_536)
+            connection.sendall(b"HTTP/1.0 200 OK\r\n\r\nsome")
+            if says_so:
+                with suppress(OSError):  # who is told may be gone before it answers
+                    connection.unwrap()
+            else:
+                connection.shutdown(socket.SHUT_WR)
+                connection.recv(1)
+
+    async def main() -> None:
+        serving = asyncio.get_running_loop().run_in_executor(None, serve)
+        port = listening.getsockname()[1]
+        target = Target("HTTP", "127.0.0.1", port, "m", tls=_tls(tmp_path, "HTTP"))
+        async with connected(target) as caller:
+            failure, reply = await caller.call(b"x")
+            listening.close()
+        await serving
+        if says_so:
+            assert (failure, reply) == (None, Reply(b"some", None))
+        else:
+            assert failure is not None
+            assert failure.kind is FailureKind.CONNECTION
+            assert "cut off after 4 bytes of its body" in failure.message
 
     run(main())
 

@@ -164,6 +164,8 @@ class SimulatedConnection:
         self._on_capacity = on_capacity
         self._flying: dict[int, tuple[Sent, asyncio.TimerHandle | None]] = {}
         self.capacity = server.capacity
+        self.connected = True
+        self.trouble = ""
         self.reconnects = 0
 
     @property
@@ -186,12 +188,13 @@ class SimulatedConnection:
             handle = loop.call_at_ns(due, lambda: self._reply(token, answer))
         self._flying[token] = (sent, handle)
 
-    def cancel(self, token: int) -> None:
+    def cancel(self, token: int) -> str:
         """Forget a request."""
         sent, handle = self._flying.pop(token)
         sent.cancelled = True
         if handle is not None:
             handle.cancel()
+        return ""
 
     async def close(self) -> None:
         """Forget everything."""
@@ -201,12 +204,14 @@ class SimulatedConnection:
     def lose(self, failure: Failure) -> None:
         """Be cut off."""
         self.capacity = 0
+        self.connected = False
         for token in list(self._flying):
             self.cancel(token)
             self._on_reply(token, failure, None)
 
     def come_back(self) -> None:
         """Be connected again."""
+        self.connected = True
         self.capacity = self._server.capacity
         self.reconnects += 1
         self._on_capacity(self)

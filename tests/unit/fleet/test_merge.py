@@ -39,7 +39,7 @@ def _over_the_wire(gained: Gained) -> Gained:
     return read.gained
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(workers=st.lists(_SECONDS, min_size=1, max_size=4), often=st.booleans())
 def test_merged_counts_are_those_of_one_process(
     *, workers: list[list[tuple[list[int], list[str]]]], often: bool

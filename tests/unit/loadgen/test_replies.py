@@ -5,7 +5,7 @@ import re
 from typing import Any, Literal
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tritonclient.grpc.service_pb2 import (  # type: ignore[import-untyped]  # has no types
     ModelInferResponse,
@@ -96,7 +96,6 @@ def test_json_tensors_are_counted() -> None:
     assert "3 elements" in (told([1, 2, 3]) or "")
 
 
-@settings(deadline=None)
 @given(body=st.binary(max_size=60), protocol=st.sampled_from(["HTTP", "GRPC"]), split=st.booleans())
 def test_any_bytes_make_a_fault_and_no_crash(
     body: bytes, protocol: Protocol, *, split: bool
@@ -126,7 +125,6 @@ ANY_OUTPUT = st.fixed_dictionaries(
 )
 
 
-@settings(deadline=None)
 @given(ANY_JSON | st.fixed_dictionaries({"outputs": st.lists(ANY_OUTPUT, max_size=3) | ANY_JSON}))
 def test_any_json_makes_a_fault_and_no_crash(document: Any) -> None:
     """JSON of any other form, near or far from a reply's, is a fault too, to trial and check."""
@@ -160,6 +158,33 @@ def test_json_of_wrong_types_is_a_fault(outputs: str) -> None:
     assert fault
     assert len(fault) < 500
     assert first_axes("HTTP", PROMISED, [reply], 3).get("scores", 3) == 3
+
+
+def test_null_is_as_good_as_nothing() -> None:
+    """Servers that write their replies from models say null for what is not there."""
+    output = {"name": "y", "datatype": "FP32", "shape": [1, 2], "parameters": None, "data": [1, 2]}
+    document = {"model_name": "m", "id": None, "parameters": None, "outputs": [output]}
+    promised = [Tensor(name="y", datatype="FP32", shape=[-1, 2])]
+    assert (
+        Expectation("HTTP", promised, 1).fault(Reply(json.dumps(document).encode(), None)) is None
+    )
+
+
+@pytest.mark.parametrize(
+    ("protocol", "body", "sentence"),
+    [
+        ("HTTP", b"null", "must be an object with outputs"),
+        ("HTTP", b'{"error": 7}', "must be an object with outputs"),
+        ("HTTP", b"\xff", "is no JSON: byte 0 is not UTF-8."),
+        ("HTTP", b"<html>", "is no JSON: Expecting value"),
+        ("GRPC", b"\xff", "is no ModelInferResponse"),
+    ],
+)
+def test_a_reply_that_is_none_is_told_in_the_protocols_words(
+    protocol: Protocol, body: bytes, sentence: str
+) -> None:
+    """Who reads it knows the protocol, and not how it is read here."""
+    assert sentence in (Expectation(protocol, PROMISED, 3).fault(Reply(body, None)) or "")
 
 
 def test_outputs_without_their_data_are_a_fault() -> None:

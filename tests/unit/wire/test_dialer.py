@@ -51,6 +51,29 @@ def test_delays_double_up_to_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
     asyncio.run(main())
 
 
+def test_why_a_server_cannot_be_reached_is_known_until_it_can(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its words are for whoever gives it up."""
+    troubles: list[str] = []
+
+    async def main() -> None:
+        server = Server(monkeypatch, refusals=2)
+        dialer = server.dialer
+
+        async def note(_: float) -> None:
+            troubles.append(dialer.trouble)
+            await sleep(0)
+
+        monkeypatch.setattr(asyncio, "sleep", note)
+        await server.redialled(answered=True)
+        assert dialer.trouble == ""
+
+    asyncio.run(main())
+    assert len(troubles) == 2
+    assert all("Connection refused" in each for each in troubles)
+
+
 def test_a_server_that_only_accepts_is_dialled_slowly(monkeypatch: pytest.MonkeyPatch) -> None:
     """A connection lost without an answer does not reset the delay; one with an answer does."""
 

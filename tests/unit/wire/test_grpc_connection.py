@@ -2,6 +2,7 @@
 
 import pytest
 
+from inferometer_loadgen.wire import grpc_stream
 from inferometer_loadgen.wire.contract import FailureKind, Reply
 from inferometer_loadgen.wire.grpc_engine import Event, GrpcEngine
 from support.wire_bytes import (
@@ -21,6 +22,7 @@ from support.wire_bytes import (
     goaway,
     reply,
     settings,
+    split_frames,
     window_update,
 )
 from support.wire_peer import Peer, request
@@ -109,10 +111,53 @@ def test_a_cancelled_request_is_reset_and_never_answered() -> None:
     peer.send(token=5)
     peer.send(token=6)
     peer.written()
-    assert peer.engine.cancel(5)
-    assert not peer.engine.cancel(5)
+    assert peer.engine.cancel(5) == ""
+    assert peer.engine.cancel(5) is None
     assert peer.written() == frame(RST_STREAM, 0, 1, b"\x00\x00\x00\x08")
     assert peer.receive(reply(1) + reply(3)) == [(6, None, GOOD)]
+
+
+@pytest.mark.parametrize(
+    ("received", "came"),
+    [
+        (0, ""),
+        (1, "only its headers had come"),
+        (2, "its message lacked 3 bytes"),
+        (3, "its trailers were missing"),
+    ],
+)
+def test_how_far_a_cancelled_request_had_come_is_told(received: int, came: str) -> None:
+    """Who waits in vain for the rest is told that a part was there."""
+    headers, data, _ = split_frames(reply(1))
+    body = data[3]
+    parts = [
+        frame(HEADERS, headers[1], 1, headers[3]),
+        frame(DATA, 0, 1, body[:-3]),
+        frame(DATA, 0, 1, body[-3:]),
+    ]
+    peer = Peer()
+    peer.send()
+    assert peer.receive(*parts[:received]) == []
+    assert peer.engine.cancel(0) == came
+
+
+def test_a_request_that_was_held_back_is_told() -> None:
+    """The server never had it whole, so that no answer can be missed."""
+    peer = Peer((4, 10))
+    peer.send(100 * b"x")
+    assert "held back a part of the request" in (peer.engine.cancel(0) or "")
+
+
+def test_no_endless_message_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory is bounded by the longest message that is kept; one that is only counted may go on."""
+    monkeypatch.setattr(grpc_stream, "KEPT_BYTES", 3)
+    peer = Peer()
+    peer.send()
+    [(_, failure, _)] = peer.receive(reply(1))
+    assert failure is not None
+    assert "the most that is kept" in failure.message
+    peer.send(token=1, keep=False)
+    assert peer.receive(reply(3)) == [(1, None, None)]
 
 
 def test_goaway_comes_twice() -> None:

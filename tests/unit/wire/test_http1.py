@@ -4,6 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from inferometer_loadgen.wire import http1_parser
 from inferometer_loadgen.wire.contract import EncodedRequest, FailureKind, Reply, Target
 from inferometer_loadgen.wire.http1_connection import prepare_http1
 from inferometer_loadgen.wire.http1_parser import ReplyParser
@@ -50,6 +51,10 @@ GOOD = {
         + b"Content-Length: 2\r\n\r\nok",
         Reply(b"ok", None),
     ),
+    "folded lines": (
+        OK + b"Content-Length:\r\n 2\r\nX: a\r\n\t b\r\n\r\nok",
+        Reply(b"ok", None),
+    ),
     "no reason, lengths twice": (
         b"HTTP/1.1 200\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nok",
         Reply(b"ok", None),
@@ -91,7 +96,19 @@ def test_a_reply_that_is_not_kept_is_still_read_whole(wire: bytes, reply: Reply)
 
 @pytest.mark.parametrize("keep", [True, False])
 @pytest.mark.parametrize("pieces", [1, 7])
-@pytest.mark.parametrize("body", [b'{"error": "out of memory"}', b'{"outputs": [], "error": "x"}'])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"error": "out of memory"}',
+        b'{"error": "out of memory' + 900 * b" why" + b'"}',
+        b'{"error" : "out of memory' + 1500 * b" why" + b'"}',
+        b'{"error": "out of memory \\udc80"}',
+        b'{"error": "out of memory", "at": NaN}',
+        b'{"outputs": [], "error": "x"}',
+        b'{"outputs": [], "error": "' + 1500 * b" why" + b'"}',
+        b'{"outputs": [{"name": "error"}]}',
+    ],
+)
 def test_an_error_under_the_status_200_is_a_failure(body: bytes, pieces: int, keep: bool) -> None:  # noqa: FBT001 - pytest calls it
     """A body that is an error and no outputs fails by its status, kept or not."""
     wire = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body
@@ -103,7 +120,8 @@ def test_an_error_under_the_status_200_is_a_failure(body: bytes, pieces: int, ke
     else:
         assert parser.failure is not None
         assert parser.failure.kind is FailureKind.STATUS
-        assert parser.failure.message == "HTTP status 200 with an error: out of memory"
+        assert parser.failure.message.startswith("HTTP status 200 with an error: ")
+        assert "out of memory" in parser.failure.message
 
 
 @pytest.mark.parametrize("said", ["[" * 1000 + "]" * 1000, '{"code": 7}', "null"])
@@ -149,7 +167,9 @@ def test_a_damaged_reply_never_raises(name: str, data: st.DataObject) -> None:
         pytest.param(b"HTTP/2.0 200 OK\r\n\r\n", "no HTTP/1 status line", id="version"),
         pytest.param(b"HTTP/1.1 2x0 OK\r\n\r\n", "no HTTP/1 status line", id="status"),
         pytest.param(OK + b"Broken\r\n\r\n", "no name and value", id="no colon"),
-        pytest.param(OK + b"A: b\r\n c\r\n\r\n", "no name and value", id="folded line"),
+        pytest.param(OK + b" c\r\n\r\n", "no name and value", id="a line folded to none"),
+        pytest.param(b"HTTP/1.1 200 OK\nA: b\n\n", "without a CR before its LF", id="bare LF"),
+        pytest.param(OK + b"A: b\n\n", "without a CR before its LF", id="bare LF, later"),
         pytest.param(OK + b"Content-Length: -1\r\n\r\n", "no one number", id="negative length"),
         pytest.param(OK + b"Content-Length: 1,2\r\n\r\n", "no one number", id="two lengths"),
         pytest.param(OK + b"Transfer-Encoding: gzip\r\n\r\n", "only chunked", id="coding"),
@@ -242,12 +262,15 @@ def test_an_error_says_what_the_server_said(wire: bytes, message: str) -> None:
         (b"HTTP/1.1 200 OK\r\nConnection: x, Close\r\n", False),
         (b"HTTP/1.0 200 OK\r\n", False),
         (b"HTTP/1.0 200 OK\r\nConnection: Keep-Alive\r\n", True),
+        (b"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n", False),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n", True),
         (b"HTTP/1.1 200 OK\r\n", True),
     ],
 )
 def test_the_server_says_whether_the_connection_stays(head: bytes, reusable: bool) -> None:  # noqa: FBT001 - a table
     """Versions and the Connection header decide on keep-alive; the reply is good either way."""
-    parser = read([head + b"Content-Length: 2\r\n\r\nok"])
+    body = b"\r\n2\r\nok\r\n0\r\n\r\n" if b"chunked" in head else b"Content-Length: 2\r\n\r\nok"
+    parser = read([head + body])
     assert parser is not None
     assert (parser.failure, parser.reusable) == (None, reusable)
 
@@ -262,6 +285,36 @@ def test_a_body_without_length_ends_with_its_connection() -> None:
     assert lost is not None
     assert lost.failure is not None
     assert lost.failure.message == "The reply was cut off after 4 bytes of its body: it ended."
+
+
+@pytest.mark.parametrize(
+    ("wire", "came"),
+    [
+        (b"HTTP/1.1 100 Continue\r\n\r\n", ""),
+        (b"HTTP/1.1 200 OK\r\nContent-Le", "only a part of its headers had come"),
+        (OK + b"Content-Length: 140\r\n\r\n" + 133 * b"x", "133 of 140 bytes of its body had come"),
+        (OK + b"Transfer-Encoding: chunked\r\n\r\n2\r\nok\r\n", "2 bytes of its body had come"),
+        (b"HTTP/1.0 200 OK\r\n\r\nsome", "whose end only the end of the connection would tell"),
+    ],
+)
+def test_what_has_come_of_a_reply_is_told(wire: bytes, came: str) -> None:
+    """Who waits in vain for the rest is told that a part was there."""
+    parser = ReplyParser()
+    parser.start(False)
+    assert not parser.feed(wire)
+    assert came in parser.came()
+    assert bool(came) == bool(parser.came())
+
+
+def test_no_endless_reply_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory is bounded by the longest body that is kept; one that is only counted may go on."""
+    monkeypatch.setattr(http1_parser, "KEPT_BYTES", 1000)
+    wire = [OK + b"Transfer-Encoding: chunked\r\n\r\n", *(1001 * [b"1\r\nx\r\n"])]
+    kept = read(wire)
+    assert kept is not None
+    assert kept.failure is not None
+    assert "the most that is kept" in kept.failure.message
+    assert read(wire, keep=False) is None
 
 
 def test_one_parser_reads_reply_after_reply() -> None:

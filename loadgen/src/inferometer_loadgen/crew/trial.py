@@ -9,7 +9,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from inferometer_loadgen.drive import OpenConnection
-from inferometer_loadgen.wire import Connection, Failure, FailureKind, Prepared, Reply
+from inferometer_loadgen.wire import (
+    Connection,
+    Failure,
+    FailureKind,
+    Prepared,
+    Reply,
+    no_answer,
+)
 
 REQUESTS = 3
 
@@ -86,25 +93,38 @@ async def _send(
     came_back: asyncio.Event,
     timeout_seconds: float,
 ) -> Outcome:
+    is_sent = False
     try:
         async with asyncio.timeout(timeout_seconds):
             while connection.outstanding >= connection.capacity:
                 came_back.clear()
                 await came_back.wait()
             connection.send(request, token, keep_reply=True)
+            is_sent = True
             return await answer
     except TimeoutError:
-        if connection.outstanding:
-            connection.cancel(token)
-        message = f"There was no answer within {timeout_seconds:g} s."
-        return Failure(FailureKind.TIMEOUT, message), None
+        if is_sent:
+            came = connection.cancel(token)
+            message = no_answer(f"{timeout_seconds:g} s", came)
+        elif connection.connected:
+            message = (
+                f"The server allowed no request within {timeout_seconds:g} s: it allows "
+                f"{connection.capacity} streams (SETTINGS_MAX_CONCURRENT_STREAMS)."
+            )
+        else:
+            message = f"There was no connection for {timeout_seconds:g} s. {connection.trouble}"
+        return Failure(FailureKind.TIMEOUT, message.strip()), None
+
+
+def _ended(sentence: str) -> str:
+    return sentence if sentence.endswith((".", "!", "?", "…")) else f"{sentence}."
 
 
 def _fault(failure: Failure, what: str) -> Exception:
     if failure.kind is FailureKind.STATUS:
         return RequestRefusedError(
-            f"The server refused the first {REQUESTS} requests {what}: {failure.message} Check "
-            f"spec.load.inputs against the model."
+            f"The server refused the first {REQUESTS} requests {what}: {_ended(failure.message)} "
+            "Where it is the inputs that it does not take, see spec.load.inputs."
         )
     return NoAnswerError(
         f"The server answered none of the first {REQUESTS} requests {what}: {failure.message}"

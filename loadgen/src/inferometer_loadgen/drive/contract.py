@@ -60,6 +60,10 @@ class Driving(Protocol):
     on_window_over: Callable[[], None]
 
     @property
+    def trouble(self) -> str:
+        """Why a server that was lost could not be reached again, as a sentence; else empty."""
+
+    @property
     def recorder(self) -> Recorder:
         """What came of the queries so far; a fleet's is at most a second old."""
 

@@ -19,7 +19,14 @@ from inferometer_loadgen.drive.timers import Seconds, Timers
 from inferometer_loadgen.record.recorder import BLOCK, Recorder
 from inferometer_loadgen.requests.replies import FIRST, gaps
 from inferometer_loadgen.schedule.steps import SECOND_NS, End, StepPlan
-from inferometer_loadgen.wire import Connection, Failure, FailureKind, Prepared, Reply
+from inferometer_loadgen.wire import (
+    Connection,
+    Failure,
+    FailureKind,
+    Prepared,
+    Reply,
+    no_answer,
+)
 
 FREE = -1
 NEVER = 1 << 62
@@ -73,6 +80,8 @@ class Driver(ABC):
         self.last_reply_ns = 0
         self._measured = 0
         self._is_window_over_told = False
+        self.trouble = ""
+        """Why the server that was lost could not be reached again, as a sentence."""
 
     # -- what a loop decides ---------------------------------------------------------------------
 
@@ -319,12 +328,12 @@ class Driver(ABC):
         since = self._since[token]
         self._since[token] = FREE
         self._free.append(token)
-        self._connections[place].cancel(token)
+        came = self._connections[place].cancel(token)
         if since < self.window_ns:
             self._recorder.tallied.warm_up_queries += 1
         else:
             milliseconds = self._timeout_ns / 1_000_000
-            message = f"There was no answer within {milliseconds:g} ms."
+            message = no_answer(f"{milliseconds:g} ms", came)
             self._failed(Failure(FailureKind.TIMEOUT, message))
         if not self._is_ready[place]:
             self._offer(place)
@@ -334,7 +343,8 @@ class Driver(ABC):
         now = self._clock()
         if self._room.lost_for_ns(now) >= LOST_AFTER_NS:
             seconds = LOST_AFTER_NS // SECOND_NS
-            message = f"There was no connection to the server for {seconds} s."
+            self.trouble = self._room.trouble
+            message = f"There was no connection to the server for {seconds} s. {self.trouble}"
             self._abandon(Failure(FailureKind.CONNECTION, message))
             self.end(End.SERVER_LOST)
             return

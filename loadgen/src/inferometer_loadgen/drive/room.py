@@ -69,9 +69,14 @@ class Room:
     def lost_for_ns(self, now: int) -> int:
         """Return for how long a server has had no connection by now: the longest of all."""
         for server, connection in zip(self._server_of, self.connections, strict=True):
-            if connection.capacity:
+            if connection.connected:
                 self._seen_ns[server] = now
         return now - min(self._seen_ns)
+
+    @property
+    def trouble(self) -> str:
+        """Why a connection that is lost could not be opened again; empty where none tells."""
+        return next((each.trouble for each in self.connections if each.trouble), "")
 
     @property
     def reconnects(self) -> int:

@@ -254,6 +254,12 @@ class FleetDriving:
         """What came of the queries of all workers, at most a second ago."""
         return self._recorder
 
+    @property
+    def trouble(self) -> str:
+        """Why a server that was lost could not be reached again, as a sentence; else empty."""
+        told = (hand.told.trouble for hand in self._hands.values() if hand.told)
+        return next(filter(None, told), "")
+
     def progress(self) -> Progress:
         """Tell how far the step is: as far as the worker that is furthest behind."""
         told = [hand.told for hand in self._hands.values() if hand.told is not None]

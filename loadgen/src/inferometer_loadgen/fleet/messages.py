@@ -225,6 +225,8 @@ class Told:
     """What became of it since then, in the last word of a step."""
     end: End | None = None
     """Why it ended, in the last."""
+    trouble: str = ""
+    """Why a server that was lost could not be reached again."""
     say: Literal["told"] = "told"
 
 

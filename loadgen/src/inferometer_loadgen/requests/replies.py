@@ -69,10 +69,24 @@ def read_outputs(protocol: Literal["HTTP", "GRPC"], reply: Reply) -> list[Output
         return _read_grpc(reply.body) if protocol == "GRPC" else _read_http(reply)
     except UnreadableReplyError:
         raise
-    except (DecodeError, ValueError, LookupError, TypeError, AttributeError) as error:
-        raise UnreadableReplyError(f"The reply's outputs cannot be read: {error!r}.") from error
+    except DecodeError as error:
+        raise UnreadableReplyError("The reply is no ModelInferResponse.") from error
+    except ValueError as error:
+        raise UnreadableReplyError(f"The reply is no JSON: {_cause(error)}.") from error
+    except (LookupError, TypeError, AttributeError) as error:
+        raise UnreadableReplyError(
+            "The reply's JSON is none of the protocol's: it must be an object with outputs, each "
+            f"with name, datatype and shape ({error})."
+        ) from error
     except RecursionError:
         raise UnreadableReplyError("The reply's JSON is nested too deeply to be read.") from None
+
+
+def _cause(error: ValueError) -> str:
+    """Return what is wrong without what it is wrong of, which may be long."""
+    if isinstance(error, UnicodeDecodeError):
+        return f"byte {error.start} is not UTF-8"
+    return str(error)
 
 
 def _read_http(reply: Reply) -> list[Output]:
@@ -88,7 +102,7 @@ def _read_http(reply: Reply) -> list[Output]:
 
 
 def _read_json(output: Any) -> Output:
-    size = output.get("parameters", {}).get("binary_data_size")
+    size = (output.get("parameters") or {}).get("binary_data_size")
     data = output.get("data")
     name, datatype = output["name"], output["datatype"]
     if not (isinstance(name, str) and isinstance(datatype, str)):

@@ -80,6 +80,8 @@ class Session:
         self._live = live
         self._reports = reports
         self._driver: Driving | None = None
+        self._trouble = ""
+        """Why the server that the last step lost could not be reached again."""
         self._interrupted = False
         self._task: asyncio.Task[Outcome] | None = None
         self.first_query_at: str | None = None
@@ -143,7 +145,7 @@ class Session:
             for index, turns in enumerate(scenarios):
                 end = await self._measure(bench, turns, around)
                 if end is End.SERVER_LOST:
-                    return _lost(servers)
+                    return _lost(servers, self._trouble)
                 if end is End.WORKER_LOST and fleet is not None and index < len(scenarios) - 1:
                     raise next(lost(*each) for each in fleet.lost.items())
                 if self._interrupted:
@@ -188,6 +190,8 @@ class Session:
             self.first_query_at = now.replace("+00:00", "Z")
 
     def _hold(self, driver: Driving | None) -> None:
+        if self._driver is not None:
+            self._trouble = self._driver.trouble
         self._driver = driver
         if driver is not None and self._interrupted:
             driver.end(End.INTERRUPTED)
@@ -247,12 +251,12 @@ def _load_nodes(fleet: Fleet | None) -> frozenset[str | None]:
     return frozenset(hello.node or None for hello in fleet.hellos.values())
 
 
-def _lost(servers: Servers) -> Outcome:
+def _lost(servers: Servers, trouble: str) -> Outcome:
     return Outcome(
         state="Failed",
         reason="ServerLost",
         message=(
-            f"{servers.addresses} was lost: no connection could be made for 3 s. What was measured "
-            f"until then is kept."
+            f"{servers.addresses} was lost: no connection could be made for 3 s. {trouble} What "
+            "was measured until then is kept."
         ),
     )

@@ -12,6 +12,7 @@ from inferometer_loadgen.wire.contract import (
     Prepared,
     Reply,
     Target,
+    no_answer,
 )
 
 __all__ = [
@@ -26,4 +27,5 @@ __all__ = [
     "Prepared",
     "Reply",
     "Target",
+    "no_answer",
 ]

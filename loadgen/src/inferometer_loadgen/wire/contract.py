@@ -31,6 +31,13 @@ MESSAGE_LIMIT = 500
 """The longest message of a failure, in characters."""
 
 
+KEPT_BYTES = 256 * 1024 * 1024
+"""The longest body that is kept, as long as the longest request: servers may send without end."""
+TOO_LONG_TO_KEEP = (
+    f"The reply is longer than {KEPT_BYTES >> 20} MiB, the most that is kept to look at."
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """One request's failure: its kind, and one sentence that says what the server did or said."""
@@ -122,6 +129,14 @@ class Connection(Protocol):
         """How many requests have been sent and not been answered or cancelled."""
 
     @property
+    def connected(self) -> bool:
+        """Whether it is there; a server may allow no request on it all the same."""
+
+    @property
+    def trouble(self) -> str:
+        """Why the last attempt to open it again failed, as a sentence; empty where none did."""
+
+    @property
     def reconnects(self) -> int:
         """How often the connection has been opened again after its first time."""
 
@@ -133,14 +148,22 @@ class Connection(Protocol):
         it the body is counted and dropped, but status, framing and lengths are checked as well.
         """
 
-    def cancel(self, token: int) -> None:
+    def cancel(self, token: int) -> str:
         """Forget an outstanding request: ``OnReply`` will not be called for it.
 
-        HTTP closes the connection and opens it again; gRPC resets the stream and goes on.
+        Returns how far it had come, as a clause; empty where nothing of its reply came. HTTP
+        closes the connection and opens it again; gRPC resets the stream and goes on.
         """
 
     async def close(self) -> None:
         """Close for good; what is outstanding is forgotten without a call of ``OnReply``."""
+
+
+def no_answer(within: str, came: str) -> str:
+    """Say that a query was given up after so long; ``came`` is what ``cancel`` returned."""
+    if came:
+        return f"There was no whole answer within {within}: {came}."
+    return f"There was no answer within {within}."
 
 
 OnCapacity = Callable[[Connection], None]

@@ -45,6 +45,8 @@ class Dialer:
         self._connect = connect
         self._came_back = came_back
         self._timeout_seconds = timeout_seconds
+        self.trouble = ""
+        """Why the last attempt in the background failed; empty where none did since."""
         self._delay_seconds = 0.0
         self._dialing = False
         self._stopped = False
@@ -94,8 +96,10 @@ class Dialer:
             )
             try:
                 await self.dial()
-            except ConnectionFailedError:
+            except ConnectionFailedError as error:
+                self.trouble = str(error)
                 continue
             break
         self._task = None
+        self.trouble = ""
         self._came_back()

@@ -86,11 +86,11 @@ class _Session(asyncio.Protocol):
         self._flushes_soon = False
         self._transport: asyncio.Transport | None = None
 
-    def cancel(self, token: int) -> bool:
-        found = self.engine.cancel(token)
-        if found and not self.is_reading:
+    def cancel(self, token: int) -> str | None:
+        came = self.engine.cancel(token)
+        if came is not None and not self.is_reading:
             self.flush()
-        return found
+        return came
 
     async def close(self) -> None:
         self.engine.forget()
@@ -184,6 +184,16 @@ class GrpcConnection:
         self._draining: set[_Session] = set()
         self._dialer = Dialer(target, self._connect, self._came_back, timeout_seconds)
 
+    @property
+    def connected(self) -> bool:
+        """As in the contract."""
+        return self._session is not None
+
+    @property
+    def trouble(self) -> str:
+        """As in the contract."""
+        return self._dialer.trouble
+
     async def open(self) -> None:
         """Connect for the first time; raises ConnectionFailedError."""
         await self._dialer.dial()
@@ -198,12 +208,13 @@ class GrpcConnection:
         if not session.is_reading:
             session.flush()
 
-    def cancel(self, token: int) -> None:
+    def cancel(self, token: int) -> str:
         """Forget the request and reset its stream."""
         for session in (self._session, *self._draining):
-            if session is not None and session.cancel(token):
+            if session is not None and (came := session.cancel(token)) is not None:
                 self.outstanding -= 1
-                return
+                return came
+        return ""
 
     async def close(self) -> None:
         """Close for good."""

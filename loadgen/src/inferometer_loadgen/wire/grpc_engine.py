@@ -134,15 +134,20 @@ class GrpcEngine:
         if self._next_id > self._last_id:
             self._retire()
 
-    def cancel(self, token: int) -> bool:
-        """Forget a request and reset its stream; False where it is not outstanding here."""
+    def cancel(self, token: int) -> str | None:
+        """Forget a request and reset its stream; None where it is not outstanding here.
+
+        Returns how far it had come, as a clause; empty where nothing of its reply came.
+        """
         for stream_id, stream in self._streams.items():
             if stream.token == token:
                 del self._streams[stream_id]
-                self._windows.forget(stream_id)
+                is_held_back = self._windows.forget(stream_id)
                 self.out.append(frames.rst_stream(stream_id, ErrorCode.CANCEL))
-                return True
-        return False
+                if is_held_back:
+                    return "the server's flow control held back a part of the request until then"
+                return stream.came()
+        return None
 
     def lost(self, sentence: str) -> None:
         """Fail whatever is outstanding: the transport is gone."""

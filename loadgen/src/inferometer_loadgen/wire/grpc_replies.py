@@ -94,6 +94,8 @@ def _closing_failure(fields: dict[bytes, bytes]) -> Failure | None:
             FailureKind.PROTOCOL, bounded(f"The reply's grpc-status is {number!r}, no number.")
         )
     code = int(number)
+    if not code:
+        return None
     name = f" {_STATUS_NAMES[code]}" if code < len(_STATUS_NAMES) else ""
     # Percent-encoded UTF-8 by gRPC's own rule; what breaks it is shown as far as it goes.
     message = unquote(fields.get(b"grpc-message", b"").decode("latin-1"), errors="replace")

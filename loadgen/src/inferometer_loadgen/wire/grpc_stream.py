@@ -1,6 +1,12 @@
 """Is the one message of a gRPC reply complete?"""
 
-from inferometer_loadgen.wire.contract import Failure, FailureKind, Reply
+from inferometer_loadgen.wire.contract import (
+    KEPT_BYTES,
+    TOO_LONG_TO_KEEP,
+    Failure,
+    FailureKind,
+    Reply,
+)
 
 _PREFIX_BYTES = 5
 _COMPRESSED = Failure(
@@ -9,6 +15,7 @@ _COMPRESSED = Failure(
 _TOO_LONG = Failure(
     FailureKind.PROTOCOL, "The reply holds more than its one message: bytes follow its end."
 )
+_TOO_LONG_TO_KEEP = Failure(FailureKind.PROTOCOL, TOO_LONG_TO_KEEP)
 
 
 class ReplyStream:
@@ -46,6 +53,8 @@ class ReplyStream:
             if data[start]:
                 return _COMPRESSED
             left = int.from_bytes(data[start + 1 : start + 5], "big")
+            if self.keep and left > KEPT_BYTES:
+                return _TOO_LONG_TO_KEEP
             start += _PREFIX_BYTES
         left -= end - start
         if left < 0:
@@ -54,6 +63,14 @@ class ReplyStream:
         if self.keep:
             self._parts.append(data[start:end])
         return None
+
+    def came(self) -> str:
+        """Tell what has come of it, as a clause; empty where nothing did."""
+        if not self.opened:
+            return ""
+        if self.left < 0:
+            return "only its headers had come"
+        return f"its message lacked {self.left} bytes" if self.left else "its trailers were missing"
 
     def missing(self) -> Failure | None:
         """Say what the message lacks, of a reply that ends here with a good status."""

@@ -102,6 +102,16 @@ class Http1Connection(asyncio.Protocol):
         self._gone = asyncio.get_running_loop().create_future()
         self._dialer = Dialer(target, self._connect, self._came_back, connect_timeout_seconds)
 
+    @property
+    def connected(self) -> bool:
+        """As in the contract."""
+        return self.capacity > 0
+
+    @property
+    def trouble(self) -> str:
+        """As in the contract."""
+        return self._dialer.trouble
+
     async def open(self) -> None:
         """Connect for the first time; raises ConnectionFailedError."""
         try:
@@ -123,11 +133,13 @@ class Http1Connection(asyncio.Protocol):
         else:
             self._write_lines(pieces)
 
-    def cancel(self, token: int) -> None:
+    def cancel(self, token: int) -> str:
         """Forget the request, and close its connection: its reply could come at any time."""
-        if self.outstanding and self._token == token:
-            self.outstanding = 0
-            self._drop()
+        if not self.outstanding or self._token != token:
+            return ""
+        self.outstanding = 0
+        self._drop()
+        return self._parser.came() if self._begun else ""
 
     async def close(self) -> None:
         """Close for good."""
@@ -163,7 +175,7 @@ class Http1Connection(asyncio.Protocol):
     @override
     def eof_received(self) -> bool:
         self.capacity = 0
-        self._cut_off(None)
+        self._cut_off(reason_of(None), clean=True)
         return False
 
     @override
@@ -172,7 +184,9 @@ class Http1Connection(asyncio.Protocol):
         self._write = self._write_lines = _not_connected
         self.capacity = 0
         self._gone.set_result(None)
-        self._cut_off(exc)
+        # With TLS a peer that is done says so (close_notify, which is the end of file above): who
+        # only goes may have been cut off (RFC 9112, section 9.8).
+        self._cut_off(reason_of(exc), clean=False)
         self._dialer.redial(answered=self._answered)
 
     def _read(self, data: bytes) -> None:
@@ -195,11 +209,11 @@ class Http1Connection(asyncio.Protocol):
             self._drop()
         self._on_reply(self._token, failure, parser.reply)
 
-    def _cut_off(self, error: Exception | None) -> None:
+    def _cut_off(self, reason: str, *, clean: bool) -> None:
         if self.outstanding:
             if not self._begun:
                 self._parser.start(self._keep)
-            self._parser.finish(reason_of(error), clean=error is None)
+            self._parser.finish(reason, clean=clean)
             self._complete()
 
     def _drop(self) -> None:

@@ -18,6 +18,8 @@ MEANINGFUL = (
 """The headers that matter here, in small letters."""
 # The first letters are looked at first: proxies add many lines that matter to nobody here.
 _WANTED = re.compile(rb"\n(?=[citCIT])(?i:(" + b"|".join(MEANINGFUL) + rb")):([^\r\n]*)")
+_FOLD = re.compile(rb"\r\n[ \t]+")
+"""A line that goes on in the next one: old, and still to be read (RFC 9112, section 5.2)."""
 _NO_BODY = frozenset((204, 304))
 
 
@@ -81,6 +83,9 @@ def _fields(block: bytes, start: int) -> dict[bytes, bytes]:
     """Values of the headers that matter; those of a repeated name are joined by commas."""
     lines_end = len(block) - 2
     if _LINES.fullmatch(block, start, lines_end) is None:
+        block = block[:start] + _FOLD.sub(b" ", block[start:])
+        lines_end = len(block) - 2
+    if _LINES.fullmatch(block, start, lines_end) is None:
         lines = block[start : lines_end - 2]
         broken = next(line for line in lines.split(b"\r\n") if not _LINES.fullmatch(line + b"\r\n"))
         raise ReplyError(f"The reply's header line {broken[:80]!r} has no name and value.")
@@ -123,8 +128,9 @@ def _refuse_encodings(fields: dict[bytes, bytes]) -> None:
 
 
 def _stays_open(minor_version: bytes, fields: dict[bytes, bytes]) -> bool:
-    if b"transfer-encoding" in fields and b"content-length" in fields:
-        return False  # RFC 9112, section 6.1: someone on the way may have read it otherwise
+    # RFC 9112, section 6.1: someone on the way may have read it otherwise.
+    if b"transfer-encoding" in fields and (b"content-length" in fields or minor_version == b"0"):
+        return False
     wishes = _tokens(fields, b"connection")
     if minor_version == b"0":
         return b"keep-alive" in wishes

@@ -3,9 +3,19 @@
 The parser is fed what was read, in whatever pieces, and does no input or output.
 """
 
+import json
+import re
+from typing import Any
+
 import orjson
 
-from inferometer_loadgen.wire.contract import Failure, FailureKind, Reply
+from inferometer_loadgen.wire.contract import (
+    KEPT_BYTES,
+    TOO_LONG_TO_KEEP,
+    Failure,
+    FailureKind,
+    Reply,
+)
 from inferometer_loadgen.wire.http1_chunks import ChunkReader
 from inferometer_loadgen.wire.http1_head import (
     CHUNKED,
@@ -19,6 +29,8 @@ from inferometer_loadgen.wire.sentences import bounded
 _PREFIX = b"HTTP/1."
 _ERROR_BODY_BYTES = 4_096
 """How much of an error's body is kept: enough for its message."""
+_BARE_LF = re.compile(rb"([^\r\n]{0,40})(?<!\r)\n")
+_ERROR = re.compile(rb'"error"\s*:')
 
 
 class ReplyParser:
@@ -82,6 +94,19 @@ class ReplyParser:
             f"The reply was cut off after {self._received}{whole} bytes of its body: {reason}",
         )
 
+    def came(self) -> str:
+        """Tell what has come of a reply that is not over, as a clause."""
+        head = self._head
+        if head is None:
+            return "only a part of its headers had come" if self._rest else ""
+        if head.length is None:
+            return (
+                f"{self._received} bytes of its body had come, whose end only the end of the "
+                "connection would tell"
+            )
+        of = "" if head.length == CHUNKED else f" of {head.length}"
+        return f"{self._received}{of} bytes of its body had come"
+
     def _feed_head(self, data: bytes) -> bool:
         if self._rest:
             data = self._rest + data
@@ -93,7 +118,7 @@ class ReplyParser:
             head = parse_head(data[start:end])
             if head.good and head.length == len(data) - end:
                 if head.json_length is None:
-                    self.failure = _hidden_error(data[end:])
+                    self.failure = _hidden_error(data[end : end + _ERROR_BODY_BYTES], head.length)
                 elif not start and not self._rest:
                     self.usual = True
                 if self._keep and self.failure is None:
@@ -117,6 +142,8 @@ class ReplyParser:
             raise ReplyError(
                 f"The reply begins with {rest[:40]!r}, which is no HTTP/1 status line."
             )
+        if broken := _BARE_LF.search(rest):
+            raise ReplyError(f"The reply's line {broken[1]!r} ends without a CR before its LF.")
         if len(rest) > HEAD_LIMIT_BYTES:
             raise ReplyError(f"The reply's headers are longer than {HEAD_LIMIT_BYTES} bytes.")
         self._rest = rest
@@ -146,6 +173,8 @@ class ReplyParser:
         self._received += end - start
         limit = self._limit
         if limit < 0:
+            if self._received > KEPT_BYTES:
+                raise ReplyError(TOO_LONG_TO_KEEP)
             self._parts.append(data[start:end])
         elif self._kept < limit:
             part = data[start : min(end, start + limit - self._kept)]
@@ -162,7 +191,9 @@ class ReplyParser:
                 f"The reply's JSON part should have {head.json_length} bytes, "
                 f"but its body has {self._received}.",
             )
-        elif head.json_length is None and (hidden := _hidden_error(self._body())):
+        elif head.json_length is None and (
+            hidden := _hidden_error(self._body()[:_ERROR_BODY_BYTES], self._received)
+        ):
             self.failure = hidden
         elif self._keep:
             self.reply = Reply(self._body(), head.json_length)
@@ -180,29 +211,45 @@ class ReplyParser:
 
 def _status_sentence(head: Head, body: bytes) -> str:
     """Status and reason, and the protocol's error text or else the body's beginning."""
-    text = _error_text(body)
+    text = _error_text(body, _read(body))
     return bounded(f"HTTP status {head.status} {head.reason}" + (f": {text}" if text else ""))
 
 
-def _hidden_error(body: bytes) -> Failure | None:
-    """Return the failure that some servers hide under the status 200: {"error": ...}."""
-    if len(body) > _ERROR_BODY_BYTES or b'"error"' not in body:
+def _hidden_error(begin: bytes, length: int) -> Failure | None:
+    """Return the failure that some servers hide under the status 200: {"error": ...}.
+
+    `begin` is the body, or as much of it as may be kept; of a longer one that tells enough, since
+    outputs come early.
+    """
+    if b'"error"' not in begin or not _ERROR.search(begin):  # the first is soon said of most
         return None
-    try:
-        document = orjson.loads(body)
-    except orjson.JSONDecodeError:
+    document = _read(begin) if length <= _ERROR_BODY_BYTES else None
+    if document is None:
+        is_hidden = b'"outputs"' not in begin
+    else:
+        is_hidden = isinstance(document, dict) and "error" in document and "outputs" not in document
+    if not is_hidden:
         return None
-    if not isinstance(document, dict) or "error" not in document or "outputs" in document:
-        return None
-    sentence = bounded(f"HTTP status 200 with an error: {_error_text(body)}")
+    sentence = bounded(f"HTTP status 200 with an error: {_error_text(begin, document)}")
     return Failure(FailureKind.STATUS, sentence)
 
 
-def _error_text(body: bytes) -> str:
+def _read(body: bytes) -> Any:
+    """Return a JSON document; None where it is none, or says so.
+
+    Python's own reader takes what Python's writer makes: halves of surrogate pairs, NaN.
+    """
     try:
-        document = orjson.loads(body)
+        return orjson.loads(body)
     except orjson.JSONDecodeError:
-        return body.decode("utf-8", "replace")
+        pass
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _error_text(body: bytes, document: Any) -> str:
     if isinstance(document, dict) and isinstance(document.get("error"), str):
         return str(document["error"])
     return body.decode("utf-8", "replace")
