@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from inferometer_loadgen.verdict.early_stopping import (
@@ -29,7 +29,6 @@ def test_the_table_of_required_queries_is_loadgens(tmp_path: Path) -> None:
         assert ours == expected, f"P{percentile:g}"
 
 
-@settings(deadline=None)
 @given(st.integers(0, 200_000), st.floats(50, 99.9))
 def test_the_least_number_is_least(overshoots: int, percentile: float) -> None:
     """So many queries keep the bound and one fewer do not, and so many may then be beyond it."""

@@ -11,7 +11,7 @@ from support.api_client import AnswerError, Api, path_of
 from support.cluster.control_plane import ControlPlane
 from support.cluster.namespaces import fresh_namespace
 from support.run_table import UPDATES, rows
-from support.runs import Row
+from support.runs import Row, an_external_run
 
 _STRICT = {"fieldValidation": "Strict", "fieldManager": "tests"}
 
@@ -48,6 +48,15 @@ def test_a_change_of_a_run_is_taken_where_it_may_be(api: Api, place: str, row: R
     if refusal is not None:
         assert refusal.code == 422
         assert (row.path or "").removeprefix("spec.") in str(refusal)
+
+
+def test_a_password_in_an_address_is_not_told(api: Api, place: str) -> None:
+    """The API server says which part is wrong, and nothing of what stands there."""
+    url = "http://user:secret@h:1"
+    run = an_external_run(server={"runtime": "External", "external": {"url": url}})
+    refusal = _refusal(api, "POST", place, json.dumps(run))
+    assert "must hold no user and no password" in str(refusal)
+    assert "secret" not in str(refusal)
 
 
 def _refusal(api: Api, method: str, path: str, body: str) -> AnswerError | None:

@@ -1,6 +1,7 @@
 """Is TLS spoken, what cannot be trusted refused, and are headers of one's own sent?"""
 
 import json
+import socketserver
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -176,6 +177,59 @@ def test_another_name_may_be_asked_for(protocol: str, tmp_path: Path) -> None:
         run = measure(planned(oracle, protocol, name="model.test", tls_ca_file=authority))
     assert run.outcome.message == ""
     assert run.scenarios[0].steps[0].counts.succeeded > 10
+
+
+@BOTH
+def test_a_server_that_closes_within_tls_is_told_with_what_it_may_want(
+    protocol: str, tmp_path: Path
+) -> None:
+    """The handshake's own sentence is told, and what is hinted at fits the protocol."""
+    scheme = protocol.lower()
+    with closing() as port:
+        plan = hasty(f"{scheme}s://127.0.0.1:{port}")
+        authority = files(tmp_path, "server").authority
+        run = measure(plan.model_copy(update={"tls_ca_file": str(authority)}))
+    assert run.exit_code == 1
+    assert "it closed the connection within TLS; it may want a client's" in run.outcome.message
+    assert f"or this may be a port without TLS ({scheme}://)." in run.outcome.message
+
+
+def hasty(url: str) -> LoadPlan:
+    """Build a plan that waits a second for its server."""
+    server = {"runtime": "External", "external": {"url": url}, "readyDeadlineSeconds": 1}
+    return a_plan(url, CLOSED, spec={"server": server})
+
+
+@contextmanager
+def closing() -> Iterator[int]:
+    """Listen at a port, and close each connection with its first words."""
+
+    class Closing(socketserver.BaseRequestHandler):
+        @override
+        def handle(self) -> None:
+            self.request.recv(1)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Closing) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield server.server_address[1]
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize(
+    ("protocol", "hint"), [("HTTP", "one with TLS (https://)"), ("GRPC", "with TLS (grpcs://)")]
+)
+def test_a_url_without_tls_of_a_port_with_it_is_told(
+    protocol: str, hint: str, tmp_path: Path
+) -> None:
+    """Where a server speaks TLS alone, the sentence says which scheme may be meant."""
+    with secured(tmp_path) as oracle:
+        run = measure(hasty(oracle.url(protocol).replace("s://", "://")))
+    assert run.exit_code == 1
+    assert hint in run.outcome.message
 
 
 @BOTH

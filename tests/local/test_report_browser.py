@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import pytest
 
@@ -173,6 +173,30 @@ def test_dark_mode_changes_the_page(seen: dict[tuple[str, int, Theme], _Seen]) -
 def test_a_phone_scrolls_down_only(seen: dict[tuple[str, int, Theme], _Seen]) -> None:
     """Nothing is wider than the window, down to 400 pixels, however long a word is."""
     assert {key: each.look["overflow"] for key, each in seen.items() if each.look["overflow"]} == {}
+
+
+@pytest.mark.parametrize("media", ["screen", "print"])
+def test_tables_of_all_figures_fit_into_a_window_and_on_paper(
+    chromium: str, folder: Path, media: Literal["screen", "print"]
+) -> None:
+    """No column is cut off at 1,200 pixels, nor of any table on A4 within its margins of 14 mm."""
+    tables = "details:not(.part) .scroll" if media == "screen" else ".scroll"
+
+    async def cut_off() -> list[str]:
+        async with browsing(chromium) as page:
+            found: list[str] = []
+            await page.emulate(width=1200 if media == "screen" else 688, media=media)
+            for name in ("three", "nodes"):
+                await page.open((folder / f"{name}.html").as_uri())
+                found += await page.evaluate(
+                    "document.querySelectorAll('details').forEach((e) => { e.open = true; });"
+                    f"[...document.querySelectorAll('{tables}')]"
+                    ".filter((e) => e.scrollWidth > e.clientWidth)"
+                    ".map((e) => e.getAttribute('aria-label'))"
+                )
+            return found
+
+    assert asyncio.run(cut_off()) == []
 
 
 def test_the_verdict_is_the_heading(seen: dict[tuple[str, int, Theme], _Seen]) -> None:

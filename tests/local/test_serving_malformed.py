@@ -366,7 +366,7 @@ def test_a_raw_binary_request_is_served(server: ServerProcess) -> None:
 
 
 @seed(20260101)
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+@settings(max_examples=150, suppress_health_check=list(HealthCheck), database=None)
 @given(data=st.data())
 def test_damaged_requests_never_take_the_server_down(
     server: ServerProcess, data: st.DataObject

@@ -51,12 +51,15 @@ def times(p99: int, *, count: int = 1000, bounded: bool = True) -> Distribution:
 
 
 def a_step(*, succeeded: int = 1000, failed: int = 0, waited: int = 0, **changed: Any) -> Step:
-    """Return a step without fault, with some figures changed."""
+    """Return a step without fault, with some figures changed; it is as long as its windows."""
+    ends = [
+        each.start_milliseconds + each.duration_milliseconds for each in changed.get("windows", [])
+    ]
     figures: dict[str, Any] = {
         "label": "",
         "started_at": "2026-01-01T00:00:00Z",
         "warm_up_nanoseconds": 0,
-        "duration_nanoseconds": 10 * SECOND,
+        "duration_nanoseconds": MS * max(ends, default=10_000),
         "counts": Counts(
             queries=succeeded + failed,
             samples=succeeded,

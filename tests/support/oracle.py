@@ -108,6 +108,8 @@ class Oracle:
     then takes none."""
     redirects: dict[str, tuple[int, str]] = field(default_factory=dict)
     """Paths that HTTP answers by a status and a Location."""
+    documents: dict[str, str] = field(default_factory=dict)
+    """Paths that HTTP answers by a text of the test's own."""
     host: str = "127.0.0.1"
     http_port: int = 0
     grpc_port: int = 0
@@ -254,10 +256,7 @@ def _http(oracle: Oracle) -> web.Application:
     @web.middleware
     async def redirect(request: web.Request, handler: Handler) -> web.StreamResponse:
         oracle.headers.append({name.lower(): text for name, text in request.headers.items()})
-        if request.path in oracle.redirects:
-            status, where = oracle.redirects[request.path]
-            return web.Response(status=status, headers={"Location": where})
-        return await handler(request)
+        return _instead(oracle, request.path) or await handler(request)
 
     application = web.Application(client_max_size=1 << 26, middlewares=[redirect])
     application.add_routes(
@@ -271,6 +270,15 @@ def _http(oracle: Oracle) -> web.Application:
         ]
     )
     return application
+
+
+def _instead(oracle: Oracle, path: str) -> web.Response | None:
+    if path in oracle.redirects:
+        status, where = oracle.redirects[path]
+        return web.Response(status=status, headers={"Location": where})
+    if path in oracle.documents:
+        return web.Response(text=oracle.documents[path], content_type="application/json")
+    return None
 
 
 async def _infer_http(oracle: Oracle, request: web.Request) -> web.StreamResponse:

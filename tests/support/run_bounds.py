@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from inferometer_api.patterns import SERVER_URL
 from support.runs import Row, Run, a_run, a_scenario, an_external_run, with_value
 
 Schema = dict[str, Any]
@@ -190,7 +191,7 @@ def _of_wrong_type(schema: Schema, path: str) -> Iterator[_Case]:
 def _text_maker(schema: Schema) -> Callable[[int], str]:
     """Return what makes a text of a length that the pattern takes."""
     pattern = schema.get("pattern", "")
-    prefix = "file:" if "file:" in pattern else "http://h/" if "https?" in pattern else ""
+    prefix = "file:" if "file:" in pattern else "http://h/" if pattern == SERVER_URL else ""
     if "/)?" in pattern and not prefix:
         # A qualified name: at most 253 characters before the slash and 63 behind it.
         return lambda length: f"{'a' * (length - 64)}/{'a' * 63}"

@@ -10,6 +10,57 @@ from typing import Any
 from support.run_bounds import bound_rows
 from support.runs import Row, Run, a_run, a_scenario, an_external_run, with_value
 
+RIGHT_URLS = (
+    "http://10.0.0.1:8000",
+    "https://my_models.team-1.svc:8443/some/%C3%A4/~x;v=1,a@b!",
+    "http://[::1]:8000/",
+    "http://[fe80::1%eth0]",
+    "http://h:/",
+    "http://h:1",
+    "http://h:0080",
+    "http://h:65535",
+)
+"""Addresses of External servers that are taken."""
+
+WRONG_URLS = {
+    "http://mü.local:8000": "ASCII",
+    "http://h/ä": "ASCII",
+    "http://h/\t": "ASCII",
+    "http://h/\r\nX:y": "ASCII",
+    "http://h\n": "ASCII",
+    "http://a b": "no blanks",
+    'http://h/"': "no quotes",
+    "HTTP://h": "small letters",
+    "ftp://h": "must begin with http://",
+    "127.0.0.1:8000": "must begin with http://",
+    "http:/h": "must begin with http://",
+    "": "ASCII",
+    "http://secret@h": "no password",
+    "http://user:secret@h:1": "no password",
+    "http://user:secret@h/a@b": "no password",
+    "http://user:secret/@h": "port",
+    "user:secret@h": "must begin with http://",
+    "http://user:secret@ä": "ASCII",
+    "http://h/?a": "query",
+    "http://h?a": "query",
+    "http://h/#a": "fragment",
+    "http://": "host",
+    "http:///x": "host",
+    "http://:80": "host",
+    "http://[": "host",
+    "http://[]:1": "host",
+    "http://[::1": "host",
+    "http://::1:80": "host",
+    "http://[::1]x": "host",
+    "http://h:0": "from 1 to 65535",
+    "http://h:99999": "from 1 to 65535",
+    "http://h:65536": "from 1 to 65535",
+    "http://h:x": "from 1 to 65535",
+    "http://h:1:2": "from 1 to 65535",
+    "http://[::1]:0": "from 1 to 65535",
+}
+"""Addresses of External servers that are not, each with what its sentence speaks of."""
+
 
 def _whole() -> Run:
     """Return a run that says every member that can stand beside the others."""
@@ -91,6 +142,13 @@ VALID = (
             load={"protocol": "GRPC"},
         ),
     ),
+    *(
+        Row(
+            f"the url {url}",
+            an_external_run(server={"runtime": "External", "external": {"url": url}}),
+        )
+        for url in RIGHT_URLS
+    ),
     Row(
         "an external Service",
         an_external_run(
@@ -152,6 +210,14 @@ BROKEN_RULES = (
             "replicas": 2,
             "instances": 2,
         }.items()
+    ),
+    *(
+        Row(
+            f"the url {url}",
+            an_external_run(server={"runtime": "External", "external": {"url": url}}),
+            "spec.server.external.url",
+        )
+        for url in WRONG_URLS
     ),
     Row("the url of another protocol", an_external_run(load={"protocol": "GRPC"}), "spec"),
     Row(

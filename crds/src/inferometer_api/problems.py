@@ -21,6 +21,8 @@ from inferometer_api.run import BenchmarkRun
 from inferometer_api.schema import Schema, json_schema
 
 _SHORT = 60
+_USER = re.compile(r"^([A-Za-z][\w.+-]*://|(?!file:)(?=[^/@]*:)).*@", re.DOTALL)
+"""What stands before the host of an address, with a password maybe."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +152,9 @@ def _fits(text: str, node: Schema) -> bool:
 
 
 def shown(value: Any) -> str:
-    """Return what was found, shortened, as JSON or in words."""
+    """Return what was found, shortened, as JSON or in words; an address without its user."""
+    if isinstance(value, str):
+        value = _USER.sub(r"\1***@", value)
     match value:
         case dict():
             return "a mapping" if value else "an empty mapping"

@@ -375,11 +375,11 @@ class Step(Document):
     """Queries before the window, not measured."""
     duration_nanoseconds: Count
     """The measured window: in closed loops from its first query to the answer with which both \
-minimums hold (in `offline` to the last answer), in open-loop scenarios the part of the schedule \
-that is measured."""
+minimums hold (in `offline` to the last answer, or to its maximum duration), in open-loop \
+scenarios the part of the schedule that is measured."""
     drain_nanoseconds: Count = 0
     """From the window's end to the last reply, where queries are awaited after it: in open-loop \
-scenarios and `concurrency`."""
+scenarios and `concurrency`, and where the maximum duration ended the window of a closed loop."""
     ended_early: bool = False
     """Whether the step ended before both minimums were reached or, of a trace, before its last \
 arrival."""

@@ -14,6 +14,7 @@ from inferometer_api.document import (
     NullsAbsent,
 )
 from inferometer_api.rules import Rule, exactly_one
+from inferometer_api.server_url import URL_RULES
 
 Runtime = Literal["OnnxRuntime", "Triton", "MLServer", "KServe", "External"]
 Device = Literal["CPU", "GPU"]
@@ -145,7 +146,7 @@ class External(Document):
     """http://HOST:PORT, https://, grpc:// or grpcs://. In a cluster only what the operator's \
 allow-list names."""
 
-    constraints: ClassVar[tuple[Rule, ...]] = (exactly_one(("service", "url")),)
+    constraints: ClassVar[tuple[Rule, ...]] = (exactly_one(("service", "url")), *URL_RULES)
 
 
 class Server(Document):

@@ -39,7 +39,6 @@ FOREIGN = st.text(alphabet=string.printable, max_size=60).filter(
 )
 
 
-@settings(deadline=None)  # a busy machine is no fault
 @given(st.binary(max_size=20_000), st.lists(st.tuples(st.integers(0, 20), FOREIGN), max_size=5))
 def test_a_log_gives_back_what_was_packed(document: bytes, foreign: list[tuple[int, str]]) -> None:
     """A document comes back from a log, whatever other lines stand between its own."""
@@ -50,7 +49,6 @@ def test_a_log_gives_back_what_was_packed(document: bytes, foreign: list[tuple[i
     assert unpacked(f"{line}\r\n" for line in lines) == document
 
 
-@settings(deadline=None)
 @given(st.integers(0, 8))
 def test_a_lost_line_is_told(lost: int) -> None:
     """A log that lacks any one line of a document gives none, and the error says so."""
@@ -77,7 +75,7 @@ def test_lines_out_of_order_are_told() -> None:
         unpacked([*lines[:3], lines[2], *lines[3:]])
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(st.data())
 def test_a_garbled_line_is_told(data: st.DataObject) -> None:
     """No character that is another one makes another document of it."""
@@ -170,7 +168,6 @@ def reports(draw: st.DrawFn) -> LoadReport:
     )
 
 
-@settings(deadline=None)
 @given(reports(), st.integers(2048, 4096))
 def test_a_report_fits_into_a_termination_message(report: LoadReport, limit: int) -> None:
     """A report is never longer than asked, is always one, and says what it left out."""

@@ -3,7 +3,7 @@
 import argparse
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from inferometer_api.document import milli
@@ -51,7 +51,6 @@ def test_threads_are_whole_cpus_less_one(cpu: object, threads: int) -> None:
     assert read(a_run(server={"resources": {"cpu": cpu}})).spec.server.threads == threads
 
 
-@settings(deadline=None)  # a busy machine is no fault
 @given(st.integers(1, 999_999))
 def test_cpus_are_read_alike_in_every_spelling(cpus: int) -> None:
     """A number of CPUs is the same written whole, with decimals, or in thousandths."""
@@ -307,7 +306,6 @@ def test_the_load_generator_reads_its_plan() -> None:
     assert load_plan(read(a_run()), place="Local", servers=[PlannedServer(url="http://a")]).launched
 
 
-@settings(deadline=None)  # a busy machine is no fault
 @given(st.integers(0, 9_999_999), st.integers(0, 999))
 def test_a_rate_is_exact_in_thousandths(whole: int, thousandths: int) -> None:
     """A decimal is the same number in thousandths, whatever its spelling."""

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from inferometer_api.reading import InvalidRunError, parse_run
@@ -206,7 +206,6 @@ def test_no_problem_speaks_pydantic() -> None:
                 assert "\n" not in problem.message.removesuffix('"5\\n".'), problem
 
 
-@settings(deadline=None)  # a busy machine is no fault
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(), st.lists))
 def test_anything_in_place_of_a_field_is_refused_or_taken(value: object) -> None:
     """No value of a field makes the reading itself fail."""
@@ -217,7 +216,6 @@ def test_anything_in_place_of_a_field_is_refused_or_taken(value: object) -> None
         assert error.problems  # noqa: PT017 - both ends are right, and this one says why
 
 
-@settings(deadline=None)  # a busy machine is no fault
 @given(st.text())
 def test_any_text_is_refused_in_a_sentence(text: str) -> None:
     """Whatever a file holds, it is a run or refused; nothing else comes out."""

@@ -12,6 +12,7 @@ from inferometer_api.status import Attribution
 from inferometer_cli.cluster.options import Where
 from inferometer_cli.compare.comparison import compare, slower, unjudged
 from inferometer_cli.compare.differences import differences
+from inferometer_cli.compare.figures import measured
 from inferometer_cli.exits import Exit
 from inferometer_cli.kept_results import is_file
 from support.any_results import any_results
@@ -105,7 +106,7 @@ def repeated(milliseconds: float) -> ResultDocument:
 def test_repeats_give_the_bounds_where_there_are_some() -> None:
     """Then every figure has bounds, energy too, and the variation between runs is covered."""
     comparison = compare(repeated(20.0), repeated(22.0))
-    assert not comparison.within_runs
+    assert (comparison.basis_before, comparison.basis_after) == ("repeats", "repeats")
     (pair,) = comparison.pairs
     assert pair.before.basis == "repeats"
     found = {figure.name: figure for figure in pair.figures}
@@ -114,7 +115,54 @@ def test_repeats_give_the_bounds_where_there_are_some() -> None:
     assert energy.before.estimate is not None
     assert energy.before.estimate.value == pytest.approx(500_002)
     assert energy.word == "no difference shown"
-    assert compare(repeated(20.0), with_service(20.0)).within_runs
+
+
+_OF_ONE_RUN = "from within one run (percentiles: order statistics"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        (repeated(20.0), repeated(22.0), "% and come from the repeats of each scenario."),
+        (with_service(20.0), with_service(22.0), "% and come from within one run each (perc"),
+        (
+            repeated(20.0),
+            with_service(22.0),
+            f"%: those of A come from the repeats of each scenario, those of B {_OF_ONE_RUN}",
+        ),
+        (
+            with_service(20.0),
+            repeated(22.0),
+            f"%: those of B come from the repeats of each scenario, those of A {_OF_ONE_RUN}",
+        ),
+    ],
+    ids=["both repeated", "neither", "only A", "only B"],
+)
+def test_each_result_is_told_whence_its_bounds_come(
+    inferometer: Command,
+    tmp_path: Path,
+    before: ResultDocument,
+    after: ResultDocument,
+    told: str,
+) -> None:
+    """One that was repeated is not said to have been run once, whatever the other is."""
+    shown = inferometer("compare", kept(tmp_path, "a", before), kept(tmp_path, "b", after)).stdout
+    assert f"The bounds are of 95 {told}" in " ".join(shown.split())
+    assert ("is not covered within a run" in shown) == ("from within one run" in shown)
+
+
+def test_a_run_of_which_some_scenarios_were_repeated_is_told_so(
+    inferometer: Command, tmp_path: Path
+) -> None:
+    """As where it was cut short: neither of the two sentences alone is true of it."""
+    run = a_run([_SCENARIO, {"name": "again", "singleStream": {}}])
+    again = with_service(20.0).scenarios[0].model_copy(update={"name": "again"})
+    document = repeated(20.0)
+    both = document.model_copy(update={"run": run, "scenarios": [*document.scenarios, again]})
+    path = kept(tmp_path, "both", both)
+    assert "come from repeats where there are some, else from within one run (perc" in " ".join(
+        inferometer("compare", path, path).stdout.split()
+    )
 
 
 def test_energy_is_compared_and_fails_nobody() -> None:
@@ -177,7 +225,7 @@ def test_what_cannot_be_judged_is_said() -> None:
     )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(any_results(), any_results())
 def test_any_two_documents_can_be_compared(before: ResultDocument, after: ResultDocument) -> None:
     """Whatever stands in them, and whatever is missing, there is no fault."""
@@ -242,6 +290,28 @@ def few_windows(document: ResultDocument) -> ResultDocument:
         return step.model_copy(update={"windows": step.windows[:3], "latency": latency})
 
     return with_steps(document, short)
+
+
+def with_drain(document: ResultDocument, milliseconds: int) -> ResultDocument:
+    """Return a result of ten seconds and a last reply after them, as windows have it."""
+
+    def drained(step: Step) -> Step:
+        seconds = step.windows[:10]
+        last = seconds[-1].model_copy(update={"duration_milliseconds": 1000 + milliseconds})
+        whole = {"duration_nanoseconds": 10_000_000_000, "windows": [*seconds[:-1], last]}
+        return step.model_copy(update=whole)
+
+    return with_steps(document, drained)
+
+
+@pytest.mark.parametrize("milliseconds", [0, 6, 499])
+def test_a_rate_of_ten_seconds_has_bounds_whatever_the_drain(milliseconds: int) -> None:
+    """The rest that joins the last second leaves it a second of the run."""
+    result = with_drain(with_service(20.0), milliseconds)
+    for each in measured(result.scenarios).values():
+        (rate,) = [figure for figure in each.figures if figure.name == "queries/s"]
+        assert rate.estimate is not None
+        assert rate.estimate.low is not None
 
 
 def ended(inferometer: Command, folder: Path, before: ResultDocument, after: ResultDocument) -> int:

@@ -159,7 +159,7 @@ def test_a_worker_sends_its_share() -> None:
     assert {share.driver.window_ns for share in shares} == {SECOND}
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 2**16), st.integers(1, 100), st.booleans())
 def test_overshoots_are_counted_exactly(seed: int, bound_ms: int, open_loop: bool) -> None:  # noqa: FBT001 - hypothesis fills it by name
     """Every latency beyond the bound and every failure is one overshoot."""
@@ -209,7 +209,7 @@ def test_what_is_unanswered_is_overdue(milli_qps: int | None) -> None:
     assert found == ([0, 51] if milli_qps else [0, 4])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     seed=st.integers(0, 2**16),
     number=st.integers(1, 6),

@@ -114,7 +114,7 @@ def test_a_url_without_a_port_has_its_protocols() -> None:
     [
         ("grpc://host:1", "HTTP", "http://"),
         ("http://host:1", "GRPC", "grpc://"),
-        ("http://host:99999", "HTTP", "no host and port"),
+        ("http://host:99999", "HTTP", "from 1 to 65535"),
     ],
 )
 def test_a_url_that_does_not_fit_is_refused(url: str, protocol: Any, words: str) -> None:

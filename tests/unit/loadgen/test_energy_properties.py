@@ -69,7 +69,6 @@ def nodes(draw: st.DrawFn) -> NodeWindow:
     return window(told(start, over=False), told(end, over=True), idle=idle)
 
 
-@settings(deadline=None)
 @given(st.lists(nodes(), min_size=1, max_size=3), st.booleans())
 def test_the_sum_is_that_of_its_parts(windows: list[NodeWindow], on_gpu: bool) -> None:  # noqa: FBT001 - drawn
     """Parts add up, no share exceeds the whole, the weakest names it, net is at most gross."""
@@ -87,7 +86,6 @@ def test_the_sum_is_that_of_its_parts(windows: list[NodeWindow], on_gpu: bool) -
     assert Energy.model_validate_json(told.model_dump_json(exclude_none=True)) == told
 
 
-@settings(deadline=None)
 @given(nodes(), st.integers(2, 5))
 def test_twice_the_energy_is_twice_the_figure(node: NodeWindow, factor: int) -> None:
     """Counters that count in another unit give the same figure in that unit."""
@@ -161,7 +159,7 @@ _ANSWERS = st.none() | st.one_of(
 )
 
 
-@settings(max_examples=50, deadline=None)  # a busy machine is no fault
+@settings(max_examples=50)
 @given(
     st.lists(st.tuples(_ANSWERS, _ANSWERS, st.lists(_ANSWERS, max_size=2)), max_size=3),
     st.booleans(),

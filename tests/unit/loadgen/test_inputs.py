@@ -32,6 +32,7 @@ from inferometer_loadgen.requests.inputs import (
 
 IMAGE = Tensor(name="image", datatype="FP32", shape=[-1, 3, -1, -1])
 ROWS = Tensor(name="rows", datatype="FP32", shape=[-1, 4])
+HUGE = Tensor(name="x", datatype="FP32", shape=[-1, 10**12])
 FIXED = Tensor(name="fixed", datatype="INT64", shape=[2, 3])
 
 
@@ -59,6 +60,16 @@ def test_the_batch_takes_the_open_first_axis() -> None:
         ([IMAGE], {"image": [1, 4, 48, 48]}, 1, ["axis 1 is 3", "[1, 4, 48, 48]"]),
         ([IMAGE], {"picture": [1, 3, 8, 8]}, 1, ["'picture'", "'image'", "use one of these"]),
         ([FIXED], {}, 8, ["batch of 8", "[2, 3]", "open first axis", "use batch size 1"]),
+        (
+            [HUGE],
+            {},
+            1,
+            ["batch 1", "4000000000000 bytes", "x: FP32 [1, 1000000000000]", "2047 MiB"],
+        ),
+        ([ROWS], {}, 2**30, ["batch 1073741824", "smaller batch"]),
+        ([IMAGE], {"image": [1, 3, 2**20, 2**20]}, 1, ["smaller inputs"]),
+        ([Tensor(name="e", datatype="BOOL", shape=[0, 10**30])], {}, 1, ["e: BOOL"]),
+        ([Tensor(name="d", datatype="BOOL", shape=[1] * 65)], {}, 1, ["'d' has 65 axes", "64"]),
     ],
 )
 def test_what_does_not_fit_is_refused(
@@ -127,7 +138,7 @@ def from_file(path: Path, tensors: list[Tensor], batch_size: int) -> FileSource:
     return FileSource(path, read_npz(path), tensors, batch_size)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(1, 12), st.integers(1, 9))
 def test_requests_take_consecutive_samples(samples: int, batch_size: int) -> None:
     """Request k has samples k*b to k*b+b-1, counted round and round, each sample equally often."""
@@ -138,6 +149,13 @@ def test_requests_take_consecutive_samples(samples: int, batch_size: int) -> Non
     order = (np.concatenate(sent)[:, 0] / 4).astype(int).tolist()
     assert order == [place % samples for place in range(len(order))]
     assert len(order) % samples == 0
+
+
+def test_samples_of_a_file_that_are_too_many_for_a_request_are_refused(tmp_path: Path) -> None:
+    """The size of a request is known before one is made, of a small file and a large batch, too."""
+    path = save(tmp_path, rows=np.zeros((1, 4), dtype=np.float32))
+    with pytest.raises(InputRefusedError, match="2047 MiB can be sent"):
+        from_file(path, [ROWS], 2**30)
 
 
 def test_a_file_may_hold_whole_tensors(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from itertools import accumulate
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from inferometer_api.metrics import LATENCY_BUCKETS, LOAD_LAG
@@ -56,7 +56,6 @@ def distributions(draw: st.DrawFn) -> Integers:
     return latencies
 
 
-@settings(deadline=None)  # a busy machine is no fault
 @given(distributions(), st.sampled_from([0.5, 0.9, 0.99, 0.999]))
 def test_quantiles_are_within_one_bucket(latencies: Integers, quantile: float) -> None:
     """A quantile that Prometheus computes is at most one bucket from the HdrHistogram's."""
@@ -67,7 +66,6 @@ def test_quantiles_are_within_one_bucket(latencies: Integers, quantile: float) -
     assert abs(bucket_at(told) - bucket_at(exact_ns / 1e9)) <= 1
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(0, 3_600_000_000_000), min_size=1, max_size=50))
 def test_every_latency_is_in_its_bucket(latencies: list[int]) -> None:
     """Each counts once, in the bucket of the highest value that the HdrHistogram has for it."""

@@ -35,7 +35,7 @@ def histogram_of(times: list[int]) -> Histogram:
     return histogram
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(TIMES, max_size=60))
 def test_counts_are_the_packages(times: list[int]) -> None:
     """A block of times is counted exactly as `record_value` counts each of them."""
@@ -53,7 +53,6 @@ def test_counts_are_the_packages(times: list[int]) -> None:
         )
 
 
-@settings(deadline=None)
 @given(st.integers(0, BUCKETS - 1))
 def test_a_bucket_holds_its_highest_value(bucket: int) -> None:
     """The highest value of a counter is counted there, and the next one is not."""
@@ -64,7 +63,6 @@ def test_a_bucket_holds_its_highest_value(bucket: int) -> None:
     ]
 
 
-@settings(deadline=None)
 @given(st.lists(TIMES, min_size=1, max_size=200))
 def test_percentiles_are_within_a_thousandth(times: list[int]) -> None:
     """A percentile is the nearest rank's time, at most 0.1 % above it."""
@@ -79,7 +77,7 @@ def test_percentiles_are_within_a_thousandth(times: list[int]) -> None:
         assert exact <= value.nanoseconds <= max(exact, math.ceil(exact * 1.001))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(TIMES, max_size=50), st.lists(TIMES, max_size=50))
 def test_merging_loses_nothing(left: list[int], right: list[int]) -> None:
     """Two histograms merged are the histogram of all their times."""
@@ -125,7 +123,6 @@ def tails(percentile: float, count: int, rank: int) -> float:
     )
 
 
-@settings(deadline=None)
 @given(st.sampled_from(PERCENTILES), st.integers(1, 900))
 def test_bounds_are_the_binomials(percentile: float, count: int) -> None:
     """Each bound leaves at most 2.5 % of the binomial outside, and the next rank would not."""

@@ -54,6 +54,24 @@ def test_repeats_that_vary_are_advised_how_many_it_takes() -> None:
     assert "set validity.repeats to" in found.advice
 
 
+def test_the_rate_of_an_open_loop_is_advised_by_nothing() -> None:
+    """The seed of its schedule decides it, each repeat with another."""
+
+    def advice(scheduled_qps: float | None) -> str:
+        steps = [
+            a_repeat(1, 20.0)
+            .steps[0]
+            .model_copy(update={"achieved_qps": rate, "scheduled_qps": scheduled_qps})
+            for rate in (40.0, 50.0, 45.0)
+        ]
+        results = [a_repeat(1, 20.0).model_copy(update={"steps": [step]}) for step in steps]
+        assert "achievedQps" in {figure.name for figure in repeated(results).figures}
+        return repeated(results).advice
+
+    assert advice(None).startswith("The rate varies by 11 %")
+    assert advice(45.0) == ""
+
+
 def test_repeats_alike_need_no_advice() -> None:
     """Where every interval is within 5 % nothing is advised."""
     same = a_repeat(1, 20.0)

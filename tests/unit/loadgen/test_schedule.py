@@ -48,7 +48,6 @@ def test_the_bytes_of_a_schedule_are_pinned() -> None:
     assert digest == "6b151f2443f751d0a4ace17959f02da38374938e8d8ebc4b9acf4188f36516a3"
 
 
-@settings(deadline=None)
 @given(RATES, st.integers(0, 2**32 - 1), st.lists(st.integers(0, 300), max_size=8))
 def test_no_block_size_changes_a_schedule(rate: int, seed: int, sizes: list[int]) -> None:
     """A schedule is the same byte for byte, whatever the blocks that it is made in."""
@@ -58,7 +57,6 @@ def test_no_block_size_changes_a_schedule(rate: int, seed: int, sizes: list[int]
     assert np.array_equal(in_blocks(Constant(rate), sizes), Constant(rate).take(sum(sizes)))
 
 
-@settings(deadline=None)
 @given(RATES, st.integers(0, 2**32 - 1))
 def test_arrivals_come_in_order(rate: int, seed: int) -> None:
     """No arrival is before the last, and none before the start."""
@@ -67,7 +65,6 @@ def test_arrivals_come_in_order(rate: int, seed: int) -> None:
     assert (np.diff(offsets) >= 0).all()
 
 
-@settings(deadline=None)
 @given(RATES, st.integers(0, 5_000))
 def test_constant_arrivals_are_exact(rate: int, skipped: int) -> None:
     """The k-th arrival is the whole nanosecond below k gaps: rounding never adds up."""
@@ -128,7 +125,7 @@ def within(window: MeasuredArrivals) -> list[int]:
     return found
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     st.integers(10**3, 10**7),
     st.integers(1, 10**10),
@@ -158,7 +155,7 @@ def test_a_window_ends_when_both_minimums_hold(
     assert not found or found[-1] <= window.duration_ns
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     seed=st.integers(0, 2**32 - 1),
     workers=st.integers(1, 40),
@@ -193,7 +190,7 @@ def test_shares_are_the_schedule(seed: int, workers: int, least_count: int, kind
         assert np.array_equal(found, schedule().take(3 * 1024)[index::workers])
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 2**32 - 1), st.lists(st.integers(0, 300), max_size=8))
 def test_no_block_size_changes_bursts_or_a_replay(seed: int, sizes: list[int]) -> None:
     """Bursts and a replayed trace are the same, whatever the blocks that they are made in."""

@@ -67,6 +67,25 @@ def test_a_search_finds_the_rate_at_which_the_percentile_is_at_the_bound(peak_qp
     assert sum(probe.is_pilot for probe in peak.probes) >= FEWEST_PILOTS
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "judged"),
+    [
+        ([20, 60, 75, 30], [300, 160, 190, 250], "probe 5"),
+        ([30, 5, 10, 20], [180, 95, 120, 101], "probe 4"),
+    ],
+)
+def test_of_probes_at_one_rate_the_one_nearest_to_the_bound_is_judged(
+    low: list[int], high: list[int], judged: str
+) -> None:
+    """All at the rate nearest to the peak are as near to it: their shares of overshoots tell."""
+    found = Found(alone=Seen(900, 0), service_time_ns=1, closed_loop_qps=1000.0)
+    for pair in zip(low, high, strict=True):
+        for milli_qps, overshoots in zip((420_000, 440_000), pair, strict=True):
+            ask = Try(milli_qps, is_whole=True)
+            found = with_probe(GOAL, found, ask, Seen(GOAL.query_limit, overshoots))
+    assert peak_of(GOAL, found, "Resolved").step == judged
+
+
 def test_a_steep_server_is_resolved_and_a_flat_one_cannot_be_told_apart() -> None:
     """The search says whether its bracket is within 1 % or its ends differ by chance alone."""
     steep = searched(GOAL, {"peak": 500.0, "slope": 300.0})

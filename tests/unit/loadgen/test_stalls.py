@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from inferometer_api.result import WorkerShare
 from inferometer_loadgen.record.histogram import Histogram
 from support.judged_steps import CLOSED, MS, SECOND, a_step, names, silent, times, verdict, workers
 
@@ -48,5 +49,23 @@ def test_a_stall_is_told_by_what_was_seen_of_it() -> None:
     assert reason.message.startswith(
         "No query was answered for 2.007 s beside a P99 of 50 ms, and what would have come"
     )
+    assert "meanwhile was never sent and is in no percentile" in reason.message
     (reason,) = verdict(silent(2_007 * MS, workers=workers(0, 0)), **CLOSED).reasons
     assert reason.message.startswith("Each worker had no answer for 2.007 s beside a P99 of 50 ms")
+
+
+@pytest.mark.parametrize(
+    ("shares", "who"),
+    [([], "No query was answered well"), (workers(0, 0), "Each worker had no good answer")],
+    ids=["one", "fleet"],
+)
+def test_a_server_that_refuses_while_it_answers_nobody_is_told_so(
+    shares: list[WorkerShare], who: str
+) -> None:
+    """Where queries failed nobody reads that none was sent meanwhile."""
+    judged = verdict(silent(2_007 * MS, failed=1, workers=shares), **CLOSED)
+    (reason,) = (each for each in judged.reasons if each.rule == "ServerStall")
+    assert reason.message.startswith(
+        f"{who} for 2.007 s beside a P99 of 50 ms, and what came meanwhile failed, or was never "
+        "sent, and is in no percentile."
+    )

@@ -8,6 +8,7 @@ import pytest
 from inferometer_api.result import (
     ClientFacts,
     Energy,
+    ErrorExample,
     NodeSample,
     PercentileValue,
     Step,
@@ -15,6 +16,7 @@ from inferometer_api.result import (
     WorkerShare,
 )
 from inferometer_loadgen.client.watch import worst
+from inferometer_loadgen.record.windows import Second, Windows
 from inferometer_loadgen.schedule.steps import Bursts, Closed, End, Judged, Open, Recorded, StepPlan
 from inferometer_loadgen.verdict.breaches import Conditions, Measurement
 from inferometer_loadgen.verdict.judge import judge
@@ -102,6 +104,30 @@ def test_rules_look_at_the_percentile_that_is_asked() -> None:
     rules = {"LatencyBound", "DispatchLag"}
     assert not rules & set(names(verdict(step, bound_ns=60 * MS, percentile=90.0)))
     assert rules <= set(names(verdict(step, bound_ns=60 * MS)))
+
+
+@pytest.mark.parametrize(
+    ("said", "quoted"),
+    [
+        (
+            "HTTP status 503 Busy: try later",
+            "The first of kind status: HTTP status 503 Busy: try later.",
+        ),
+        ("It was refused.", "The first of kind status: It was refused. Look at the errors"),
+        ("x" * 500, f"The first of kind status: {'x' * 200}... Look at the errors"),
+        ("", "at most 0.1 % may. Look at the errors"),
+    ],
+)
+def test_errors_are_told_with_the_first_of_the_most_frequent_kind(said: str, quoted: str) -> None:
+    """In its own words, as far as a sentence bears them."""
+    counts = a_step(failed=12).counts.model_copy(update={"errors": {"timeout": 5, "status": 7}})
+    examples = [
+        ErrorExample(kind="status", message=said),
+        ErrorExample(kind="timeout", message="It took too long."),
+    ]
+    (reason,) = verdict(a_step(counts=counts, error_examples=examples)).reasons
+    assert reason.rule == "ErrorRate"
+    assert quoted in reason.message
 
 
 def test_a_trace_that_is_cut_is_invalid_however_many_queries_it_had() -> None:
@@ -197,6 +223,40 @@ def test_what_is_no_trend_is_steady(windows: list[Window]) -> None:
     assert names(verdict(a_step(windows=windows))) == []
 
 
+@pytest.mark.parametrize("drain", [0.0, 0.006, 0.4, 0.7, 1.2])
+@pytest.mark.parametrize("closed", [False, True])
+def test_twenty_seconds_are_judged_whatever_the_drain(drain: float, *, closed: bool) -> None:
+    """A drain that joins the last second makes that no less of a window; one by itself is none."""
+    windows, second = Windows(), Second()
+    for at in range(20):
+        answers = 200 - 4 * at if closed else 100
+        second.add(np.full(answers, MS * (1 if closed else 100 + at)))
+        windows.add(second.close(1.0))
+    if drain > 1:
+        windows.add(second.close(1.0))
+    windows.add_last(second.close(drain % 1))
+    told = windows.report(open_loop=not closed)
+    step = a_step(windows=told, duration_nanoseconds=20 * SECOND)
+    (reason,) = verdict(step, **(CLOSED if closed else {})).reasons
+    assert reason.rule == "Unsteady"
+
+
+def test_seconds_of_the_drain_alone_make_no_rate_fall() -> None:
+    """Of a trend that is just not certain, a last answer that is long in coming makes none."""
+    tenths = [200 - 4 * at for at in range(10)]
+    for at in range(0, 10, 2):
+        tenths[at], tenths[at + 1] = tenths[at + 1], tenths[at]
+    windows, second = Windows(), Second()
+    for at in range(20):
+        second.add(np.full(tenths[at // 2], MS))
+        windows.add(second.close(1.0))
+    windows.add(second.close(1.0))
+    second.add(np.array([1200 * MS]))
+    windows.add_last(second.close(0.2))
+    step = a_step(windows=windows.report(open_loop=False), duration_nanoseconds=20 * SECOND)
+    assert names(verdict(step, **CLOSED)) == []
+
+
 @pytest.mark.parametrize(("swapped", "certain"), [(4, True), (5, False)])
 @pytest.mark.parametrize("way", [1, -1])
 def test_a_trend_is_certain_where_41_pairs_of_45_agree(
@@ -235,6 +295,29 @@ def test_waiting_counts_while_queries_are_under_way() -> None:
     assert names(verdict(rare)) == ["ClientStarved"]
     often = a_step(client=ClientFacts(runnable_wait_seconds=0.101))
     assert names(verdict(often)) == []
+
+
+@pytest.mark.parametrize(
+    ("failed", "waited_seconds", "figure"),
+    [
+        (0, 0.5, "50 %"),
+        (0, 1.6, "more than 100 %"),  # most of it while none was under way
+        (500, 0.5, ""),
+        (500, 1.6, "16 %"),
+        (1, 9.0, "90 %"),
+    ],
+)
+def test_queries_that_failed_may_have_been_under_way_all_the_time(
+    failed: int, waited_seconds: float, figure: str
+) -> None:
+    """Their time is not known: the share is of the whole measurement, and told as the least."""
+    facts = ClientFacts(runnable_wait_seconds=waited_seconds)
+    judged = verdict(a_step(latency=times(MS), failed=failed, client=facts))  # 1 s of 10
+    found = [each for each in judged.reasons if each.rule == "ClientStarved"]
+    assert [each.figure for each in found] == ([figure] if figure else [])
+    for each in found:
+        least = "at least " if failed else ""
+        assert f"for a CPU, {least}{figure} of the time in which queries were" in each.message
 
 
 def test_a_little_waiting_at_a_low_rate_starves_nobody() -> None:

@@ -208,7 +208,7 @@ _A_COURSE = st.lists(
     queued=st.booleans(),
     cleanup=st.sampled_from(["Always", "OnSuccess", "Never"]),
 )
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 def test_every_run_ends_whatever_happens(
     names: list[str], *, service: bool, queued: bool, cleanup: str
 ) -> None:

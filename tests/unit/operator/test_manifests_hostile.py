@@ -106,7 +106,7 @@ def hostile_runs(draw: st.DrawFn) -> Run:
     return a_run(model=model, server=server, load={"inputs": inputs})
 
 
-@settings(deadline=None, max_examples=150)  # a busy machine is no fault
+@settings(max_examples=150)
 @given(hostile_runs())
 def test_no_field_of_a_run_gives_its_pods_a_right(run: Run) -> None:
     """Images, commands, volumes, users and accounts are ours; a run adds words and numbers."""
@@ -182,7 +182,6 @@ def _check_secrets(container: Manifest, named: str | None) -> None:
             assert secret["name"] == named
 
 
-@settings(deadline=None)
 @given(uris)
 def test_a_model_is_never_called_like_an_option(uri: str) -> None:
     """The name that a server is given stands in a URL, and begins no option."""

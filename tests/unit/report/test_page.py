@@ -77,7 +77,7 @@ def _page(document: ResultDocument) -> _Page:
 
 
 @given(any_results())
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 def test_any_document_renders_and_cannot_inject(document: ResultDocument) -> None:
     """Whatever a document holds, the page is well-formed and no element comes from a text."""
     page = _page(document)

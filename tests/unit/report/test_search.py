@@ -248,6 +248,13 @@ def test_the_page_draws_the_search_and_the_curve() -> None:
     assert "knee, at clients 4" in text
 
 
+def test_the_summary_says_that_of_a_search_it_has_one_probe() -> None:
+    """Nobody looks for the other probes in it, nor for steps that it does have."""
+    told = "Every scenario and step, but of a search only the probe by which it is judged. Latency"
+    assert told in text_of(a_document(a_search(), a_sweep()))
+    assert "Every scenario and step. Latency" in text_of(a_document(a_sweep()))
+
+
 def test_workers_and_early_stopping_stand_on_the_page() -> None:
     """Each worker's begin and clock are told, and what early stopping says."""
     share = WorkerShare(

@@ -53,7 +53,7 @@ def test_requests_are_counted_by_what_came_of_them() -> None:
     assert told.value("requests_total", protocol="grpc", endpoint="infer", code="OK") == 2
 
 
-@settings(deadline=None, max_examples=20)  # each one reads the whole text
+@settings(max_examples=20)  # each one reads the whole text
 @given(st.lists(st.floats(0, 1000), max_size=30))
 def test_durations_are_in_their_buckets(durations: list[float]) -> None:
     """Each duration counts in every bucket whose bound it does not exceed."""
@@ -78,7 +78,7 @@ def test_who_did_not_wait_counts_as_no_wait() -> None:
     assert told.value("queue_seconds_sum") == 0
 
 
-@settings(deadline=None, max_examples=20)  # each one reads the whole text
+@settings(max_examples=20)  # each one reads the whole text
 @given(st.lists(st.integers(1, 3000), max_size=30))
 def test_batches_are_told_by_size(sizes: list[int]) -> None:
     """Inferences are the samples of all executions; each execution is in the bucket of its size."""

@@ -1,6 +1,6 @@
 """Is a tiny inference counted like any other, though only later?"""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from inferometer_serving.infer.ask import Ask
@@ -16,7 +16,6 @@ _inferences = st.tuples(
 )
 
 
-@settings(deadline=None)  # each one reads the whole text
 @given(st.lists(_inferences, max_size=20))
 def test_what_was_noted_is_counted_as_if_at_once(
     noted: list[tuple[str, int, int, int, int]],

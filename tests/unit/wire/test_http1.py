@@ -307,14 +307,15 @@ def test_what_has_come_of_a_reply_is_told(wire: bytes, came: str) -> None:
 
 
 def test_no_endless_reply_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Memory is bounded by the longest body that is kept; one that is only counted may go on."""
+    """What is longer than the longest body that is kept is only counted; an error is one still."""
     monkeypatch.setattr(http1_parser, "KEPT_BYTES", 1000)
-    wire = [OK + b"Transfer-Encoding: chunked\r\n\r\n", *(1001 * [b"1\r\nx\r\n"])]
+    wire = [OK + b"Transfer-Encoding: chunked\r\n\r\n", *(1001 * [b"1\r\nx\r\n"]), b"0\r\n\r\n"]
     kept = read(wire)
     assert kept is not None
-    assert kept.failure is not None
-    assert "the most that is kept" in kept.failure.message
-    assert read(wire, keep=False) is None
+    assert (kept.failure, kept.reply, kept.reusable) == (None, None, True)
+    error = read([OK + b"Content-Length: 1100\r\n\r\n", b'{"error": "', 1087 * b"x", b'"}'])
+    assert error is not None
+    assert error.failure is not None
 
 
 def test_one_parser_reads_reply_after_reply() -> None:

@@ -1,16 +1,21 @@
 """Which scenarios of two results answer each other, and what came of each figure?"""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
 from inferometer_api.result import ResultDocument
 from inferometer_api.scenario import Scenario
-from inferometer_cli.compare.figures import Figure, Measured, measured
+from inferometer_cli.compare.figures import Basis, Figure, Measured, measured
 from inferometer_cli.compare.interval import Change, change
 
 Word = Literal[
     "better", "worse", "no difference shown", "not known", "by schedule", "covers differ"
 ]
+
+Bases = Basis | Literal["both"]
+"""What a result's bounds come from: where they are of both kinds, only some scenarios have
+repeats, as in a run that was cut short."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +76,14 @@ class Comparison:
     only_after: tuple[str, ...]
 
     @property
-    def within_runs(self) -> bool:
-        """Whether some bounds come from within one run, and leave out what varies between runs."""
-        return any("run" in (pair.before.basis, pair.after.basis) for pair in self.pairs)
+    def basis_before(self) -> Bases:
+        """Whence the first result's bounds come; from within runs they leave out what varies."""
+        return _basis(pair.before for pair in self.pairs)
+
+    @property
+    def basis_after(self) -> Bases:
+        """The same of the second result."""
+        return _basis(pair.after for pair in self.pairs)
 
 
 def compare(before: ResultDocument, after: ResultDocument) -> Comparison:
@@ -89,6 +99,11 @@ def compare(before: ResultDocument, after: ResultDocument) -> Comparison:
         tuple(step_name(found) for key, found in first.items() if key not in second),
         tuple(step_name(found) for key, found in second.items() if key not in first),
     )
+
+
+def _basis(found: Iterable[Measured]) -> Bases:
+    bases = {each.basis for each in found}
+    return bases.pop() if len(bases) == 1 else "both"
 
 
 def step_name(step: Measured) -> str:

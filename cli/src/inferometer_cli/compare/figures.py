@@ -11,6 +11,7 @@ from inferometer_cli.quantity import PERCENTILES
 
 Kind = Literal["rate", "time", "energy"]
 Basis = Literal["repeats", "run"]
+_NS_PER_MS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,17 +145,17 @@ def _samples_rate(step: Step) -> Estimate:
 
 
 def _rate(step: Step, value: float, per_query: int) -> Estimate:
-    """Return a rate with bounds by all windows but a last one of another length."""
-    whole = step.windows[0].duration_milliseconds if step.windows else 0
-    if not whole:
+    """Return a rate with bounds by all windows but a shorter last one, and those of the drain."""
+    least = step.windows[0].duration_milliseconds if step.windows else 0
+    if not least:
         return Estimate(value)
-    seconds = whole / 1000
+    over = step.duration_nanoseconds / _NS_PER_MS
     rates = [
-        window.succeeded * per_query / seconds
+        window.succeeded * per_query * 1000 / window.duration_milliseconds
         for window in step.windows
-        if window.duration_milliseconds == whole
+        if window.duration_milliseconds >= least and window.start_milliseconds < over
     ]
-    return by_batch_means(value, rates, per_query / seconds)
+    return by_batch_means(value, rates, per_query * 1000 / least)
 
 
 def _percentile(percentile: float) -> Callable[[Step], Estimate | None]:

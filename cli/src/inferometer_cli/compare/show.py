@@ -7,7 +7,14 @@ from rich.table import Table
 from rich.text import Text
 
 from inferometer_api.result import ResultDocument
-from inferometer_cli.compare.comparison import Compared, Comparison, Pair, Word, step_name
+from inferometer_cli.compare.comparison import (
+    Bases,
+    Compared,
+    Comparison,
+    Pair,
+    Word,
+    step_name,
+)
 from inferometer_cli.compare.differences import Difference, differences
 from inferometer_cli.compare.figures import Figure
 from inferometer_cli.compare.interval import Change, Estimate
@@ -26,13 +33,19 @@ _STYLES: dict[Word, str] = {
 _HEADINGS = ("", "A", "B", "change", "")
 _RATE = Unit("", 1)
 
-WITHIN_RUNS = (
-    "The bounds are of 95 % and come from within one run each (percentiles: order statistics; "
-    "rates: means of batches of seconds). Where queries wait for one another, those of "
-    "percentiles cover far less: use validity.repeats. What varies from run to run is not covered: "
-    "a difference that counts should be seen again in further runs."
+_OVER_REPEATS = "The bounds are of 95 % and come from the repeats of each scenario."
+_FROM: dict[Bases, str] = {
+    "repeats": "from the repeats of each scenario",
+    "both": "from repeats where there are some, else from within one run",
+    "run": "from within one run",
+}
+"""The more repeats, the further up."""
+_WITHIN_A_RUN = (
+    "(percentiles: order statistics; rates: means of batches of seconds). Where queries wait for "
+    "one another, such bounds of percentiles cover far less: use validity.repeats. What varies "
+    "from run to run is not covered within a run: a difference that counts should be seen again in "
+    "further runs."
 )
-OVER_REPEATS = "The bounds are of 95 % and come from the repeats of each scenario."
 
 
 Named = tuple[str, ResultDocument]
@@ -46,7 +59,24 @@ def print_comparison(before: Named, after: Named, comparison: Comparison, consol
     print_sentences(_differing(differences(before[1], after[1])), console)
     _print_pairs(comparison, console)
     console.print()
-    print_sentences([Text(WITHIN_RUNS if comparison.within_runs else OVER_REPEATS)], console)
+    print_sentences([Text(_bounds_told(comparison))], console)
+
+
+def _bounds_told(comparison: Comparison) -> str:
+    """Return whence the bounds of each result come, and what they leave out within a run."""
+    bases = {"A": comparison.basis_before, "B": comparison.basis_after}
+    alike = set(bases.values())
+    if alike == {"repeats"}:
+        return _OVER_REPEATS
+    if len(alike) == 1:
+        each = " each" if alike == {"run"} else ""
+        return f"The bounds are of 95 % and come {_FROM[bases['A']]}{each} {_WITHIN_A_RUN}"
+    # What is said of a run stands behind the words that end with it.
+    first, last = sorted(bases, key=lambda name: list(_FROM).index(bases[name]))
+    return (
+        f"The bounds are of 95 %: those of {first} come {_FROM[bases[first]]}, those of {last} "
+        f"{_FROM[bases[last]]} {_WITHIN_A_RUN}"
+    )
 
 
 def _head(name: str, source: str, document: ResultDocument) -> Text:

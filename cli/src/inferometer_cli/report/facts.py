@@ -17,6 +17,7 @@ from inferometer_api.result import (
 from inferometer_cli.quantity import DASH, duration, significant, size, time_unit
 from inferometer_cli.report.summary import Figure, bounded
 
+_MANY_COLUMNS = 11
 _DISTRIBUTIONS = (
     ("latency", "latency"),
     ("service time", "service_time"),
@@ -38,6 +39,11 @@ class Table:
 
     headings: tuple[str, ...]
     rows: tuple[tuple[Figure, ...], ...]
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether it has so many columns that they must stand closer to fit."""
+        return len(self.headings) > _MANY_COLUMNS
 
 
 def moment(text: str) -> str:
@@ -101,14 +107,14 @@ def _agent(found: list[NodeTelemetry]) -> Iterator[tuple[str, str]]:
 
 def step_table(result: ScenarioResult) -> Table:
     """Return what was counted in each step, one row for each."""
-    columns: dict[str, Callable[[Step], str]] = {
+    columns: dict[str, Callable[[Step], str | Figure]] = {
         "Step": lambda step: step.label or result.name,
         "Started": lambda step: clock_time(step.started_at),
-        "Window": lambda step: (
-            duration(step.duration_nanoseconds) + " (ended early)" * step.ended_early
+        "Window": lambda step: Figure(
+            duration(step.duration_nanoseconds), "ended early" * step.ended_early
         ),
-        "Warm-up": lambda step: (
-            f"{duration(step.warm_up_nanoseconds)}, {step.warm_up_queries:,} queries"
+        "Warm-up": lambda step: Figure(
+            duration(step.warm_up_nanoseconds), f"{step.warm_up_queries:,} queries"
         ),
         "Scheduled": lambda step: (
             DASH if step.counts.scheduled is None else f"{step.counts.scheduled:,}"
@@ -128,8 +134,12 @@ def step_table(result: ScenarioResult) -> Table:
         columns["Stolen CPU"] = lambda step: _seconds(
             _sum(told.steal_seconds for told in step.telemetry)
         )
-    rows = (tuple(Figure(column(step)) for column in columns.values()) for step in result.steps)
+    rows = (tuple(_cell(column(step)) for column in columns.values()) for step in result.steps)
     return Table(tuple(columns), tuple(rows))
+
+
+def _cell(told: str | Figure) -> Figure:
+    return told if isinstance(told, Figure) else Figure(told)
 
 
 def _seconds(value: float | None) -> str:

@@ -30,7 +30,7 @@ from inferometer_cli.search_words import peak_rate, steps_shown
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A figure with its confidence bounds in words."""
+    """A figure in words, and what stands below it in small letters: its confidence bounds."""
 
     text: str
     bounds: str = ""
@@ -84,6 +84,8 @@ class Summary:
     energy_notes: tuple[NoEnergy, ...]
     """Why energy is unavailable, each reason once."""
     shows_energy: bool
+    shown: str
+    """Which scenarios and steps these are: a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +120,15 @@ def summarise(document: ResultDocument) -> Summary:
         entries=entries,
         energy_notes=tuple(_without_energy(document)),
         shows_energy=any(step.energy.microjoules_per_inference is not None for step in steps),
+        shown=_shown(document),
     )
+
+
+def _shown(document: ResultDocument) -> str:
+    """Return of which steps the table is: of a search it has one of many."""
+    has_search = any(result.peak is not None for result in document.scenarios)
+    but = ", but of a search only the probe by which it is judged" if has_search else ""
+    return f"Every scenario and step{but}."
 
 
 def _without_energy(document: ResultDocument) -> Iterator[NoEnergy]:

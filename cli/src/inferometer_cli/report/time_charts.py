@@ -111,6 +111,9 @@ def _achieved(moment: Moment) -> float | None:
 
 def _scheduled(moment: Moment) -> float | None:
     window = moment.window
-    if window is None or window.scheduled is None or not window.duration_milliseconds:
+    if window is None or window.scheduled is None:
         return None
-    return window.scheduled * moment.samples_per_query * 1000 / window.duration_milliseconds
+    # Where a window is mostly drain, a query more or less would make any rate.
+    if 2 * moment.schedule_milliseconds < max(1, window.duration_milliseconds):
+        return None
+    return window.scheduled * moment.samples_per_query * 1000 / moment.schedule_milliseconds

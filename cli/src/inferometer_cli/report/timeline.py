@@ -29,6 +29,8 @@ class Moment:
     at_milliseconds: float
     """The middle of the window, on the scenario's axis."""
     window: Window | None = None
+    schedule_milliseconds: float = 0.0
+    """How much of the window is within the schedule: not the drain that joined it."""
     usage: UsageSample | None = None
     samples_per_query: int = 1
     node: tuple[NodeSample, ...] = ()
@@ -97,8 +99,9 @@ class Timeline:
     def window_length(self) -> str:
         """Return how long a window is, in words."""
         lengths = [m.window.duration_milliseconds for m in self.moments if m.window is not None]
-        # The last window of a step may be shorter or a little longer than all others.
-        return f"in windows of {statistics.median_low(lengths or [0]) / 1000:.3g} s"
+        # The last window of a step may be shorter, or longer by what was left of a second.
+        seconds = statistics.median_low(lengths or [0]) / 1000
+        return f"in windows of {f'{int(seconds):,}' if seconds >= 1 else f'{seconds:.3g}'} s"
 
     def chart(self, words: Words, y: Axis, marks: Sequence[Mark]) -> Chart:
         """Return a chart over this time."""
@@ -144,8 +147,14 @@ def of_windows(result: ScenarioResult) -> Timeline:
 
     def moments(step: Step, start: float) -> Iterable[Moment]:
         for window in step.windows:
-            middle = start + window.start_milliseconds + window.duration_milliseconds / 2
-            yield Moment(middle, window=window, samples_per_query=step.batch_size)
+            begin, length = window.start_milliseconds, window.duration_milliseconds
+            of_schedule = min(float(length), step.duration_nanoseconds / 1e6 - begin)
+            yield Moment(
+                start + begin + length / 2,
+                window=window,
+                schedule_milliseconds=max(0.0, of_schedule),
+                samples_per_query=step.batch_size,
+            )
 
     return _timeline(result, moments)
 
@@ -244,7 +253,12 @@ def _joined(moments: list[Moment]) -> Moment:
         failed=sum(window.failed for window in windows),
     )
     start = moments[0].at_milliseconds - windows[0].duration_milliseconds / 2
-    return replace(moments[0], at_milliseconds=start + milliseconds / 2, window=whole)
+    return replace(
+        moments[0],
+        at_milliseconds=start + milliseconds / 2,
+        window=whole,
+        schedule_milliseconds=sum(moment.schedule_milliseconds for moment in moments),
+    )
 
 
 def _end(moment: Moment) -> float:

@@ -41,7 +41,12 @@ DTYPES: dict[str, np.dtype[Any]] = {
 POOL_BYTES = 256 * 1024 * 1024
 """The most that a pool of encoded requests takes; large requests make it smaller."""
 
+_MOST_REQUEST_MIB = 2047
+"""The most that the tensors of one request take: a message of gRPC has less than 2 GiB."""
+
 LONGEST_POOL = 4096
+_MOST_AXES = 64
+"""So many numpy's arrays may have."""
 _RANDOM_BYTES = 8
 _TOKENS = 100
 """Random integers stay below it: every vocabulary has so many tokens."""
@@ -68,7 +73,7 @@ def fit_shapes(
     """Return the shape of each input in a request of `batch_size` samples.
 
     An open first axis is the batch axis; every other open axis must be given. Raises
-    InputRefusedError.
+    InputRefusedError, also where such a request would be too large to be made.
     """
     names = [tensor.name for tensor in tensors]
     for name in given:
@@ -78,7 +83,9 @@ def fit_shapes(
                 f"are {_listed(names)}: use one of these names."
             )
     _check_batch(tensors, batch_size)
-    return {tensor.name: _fit(tensor, given.get(tensor.name), batch_size) for tensor in tensors}
+    shapes = {tensor.name: _fit(tensor, given.get(tensor.name), batch_size) for tensor in tensors}
+    _check_size(tensors, shapes, batch_size)
+    return shapes
 
 
 def has_batch_axis(tensor: Tensor) -> bool:
@@ -95,6 +102,36 @@ def _check_batch(tensors: Sequence[Tensor], batch_size: int) -> None:
     raise InputRefusedError(
         f"A batch of {batch_size} was asked, but no input of the model has an open first axis "
         f"({shapes}): use batch size 1, or export the model with an open batch axis."
+    )
+
+
+def _check_size(
+    tensors: Sequence[Tensor], shapes: Mapping[str, Sequence[int]], batch_size: int
+) -> None:
+    """Raise InputRefusedError where one request has more bytes, or axes, than can be made."""
+    deep = next((name for name, shape in shapes.items() if len(shape) > _MOST_AXES), None)
+    if deep is not None:
+        raise InputRefusedError(
+            f"The input {deep!r} has {len(shapes[deep])} axes, and at most {_MOST_AXES} can be "
+            f"sent: export the model with fewer."
+        )
+    size = _request_bytes(tensors, shapes)
+    if size > _MOST_REQUEST_MIB * 1024 * 1024:
+        told = "; ".join(
+            f"{each.name}: {each.datatype} {list(shapes[each.name])}" for each in tensors
+        )
+        raise InputRefusedError(
+            f"A request of batch {batch_size} would take {size} bytes ({told}), and at most "
+            f"{_MOST_REQUEST_MIB} MiB can be sent: ask for a smaller batch, or for smaller inputs "
+            f"where the model leaves them open."
+        )
+
+
+def _request_bytes(tensors: Sequence[Tensor], shapes: Mapping[str, Sequence[int]]) -> int:
+    # To numpy the other axes of an empty tensor count, too.
+    return sum(
+        prod(max(1, axis) for axis in shapes[each.name]) * bytes_each(each.datatype)
+        for each in tensors
     )
 
 
@@ -139,10 +176,7 @@ class RandomSource:
         self._datatypes = {tensor.name: tensor.datatype for tensor in tensors}
         self._shapes = dict(shapes)
         self._seed = seed
-        size = sum(
-            prod(shape) * bytes_each(self._datatypes[name]) for name, shape in shapes.items()
-        )
-        self.count = min(pool_size, most_requests(size))
+        self.count = min(pool_size, most_requests(_request_bytes(tensors, shapes)))
 
     def request(self, index: int) -> Tensors:
         """Return the inputs of one request; the same seed gives the same tensors."""
@@ -211,11 +245,12 @@ class FileSource:
         self._arrays = {tensor.name: self._checked(tensor, arrays) for tensor in tensors}
         self._samples = self._sample_count()
         self.distinct = self._samples // gcd(self._samples, batch_size)
-        size = sum(
-            prod(self._arrays[tensor.name].shape[1:]) * bytes_each(tensor.datatype) * batch_size
-            for tensor in tensors
-        )
-        self.count = min(self.distinct, most_requests(size))
+        shapes = {
+            name: (batch_size if self._joins[name] else 1, *array.shape[1:])
+            for name, array in self._arrays.items()
+        }
+        _check_size(tensors, shapes, batch_size)
+        self.count = min(self.distinct, most_requests(_request_bytes(tensors, shapes)))
         for name in arrays:
             if name not in self._arrays:
                 raise InputRefusedError(

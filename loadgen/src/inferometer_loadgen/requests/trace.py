@@ -16,6 +16,8 @@ from inferometer_loadgen.schedule.arrivals import Offsets
 MOST_ARRIVALS = 4_000_000
 _MOST_BYTES = 32 * MOST_ARRIVALS
 _LONGEST_SECONDS = 604_800
+_LATEST_SECONDS = 1_000_000_000
+"""Before its time scale; every time below it fits into 64 bits of nanoseconds."""
 _NS = 1_000_000_000
 _SHOWN = 40
 
@@ -92,10 +94,17 @@ def _times(path: Path, lines: Iterator[tuple[int, str]]) -> Iterator[int]:
                 f"seconds; a trace has one arrival time a line, without a heading."
             )
             raise TraceRefusedError(message)
-        if not 0 <= seconds < _NS:
+        if seconds < 0:
             message = (
                 f"Line {number} of the trace {path} is {text[:_SHOWN]}, but times count from the "
                 f"start of the window in seconds: take the first time from all."
+            )
+            raise TraceRefusedError(message)
+        if seconds >= _LATEST_SECONDS:
+            message = (
+                f"Line {number} of the trace {path} is {text[:_SHOWN]}, but a time is below "
+                f"{_LATEST_SECONDS:,} s from the start of the window: where these are times of "
+                f"day, take the first time from all; where they are no seconds, make them seconds."
             )
             raise TraceRefusedError(message)
         time_ns = round(seconds * _NS)

@@ -176,7 +176,7 @@ def peak_of(goal: Goal, found: Found, stopped: Stopped) -> Peak:
         low_qps=low,
         high_qps=high,
         confidence=None if bounds is None else CONFIDENCE,
-        step=_judged_by(at, found),
+        step=_judged_by(goal, at, found),
         stopped=stopped,
         closed_loop_qps=found.closed_loop_qps,
         service_time_nanoseconds=found.service_time_ns,
@@ -366,11 +366,19 @@ def _counts(probes: Sequence[Tried]) -> tuple[Counted, ...]:
     )
 
 
-def _judged_by(at: Crossing | None, found: Found) -> str | None:
-    """Return the label of the step by which the search is judged: that nearest to the peak."""
+def _judged_by(goal: Goal, at: Crossing | None, found: Found) -> str | None:
+    """Return the label of the step by which the search is judged: that nearest to the peak.
+
+    Several have the same rate: of these the one whose share of overshoots is nearest to the goal's.
+    """
     if at is not None:
-        whole = [each for each in found.probes if each.asked.is_whole]
-        return min(whole, key=lambda each: abs(each.asked.milli_qps / 1000 - at.qps)).label
+        whole = [each for each in found.probes if each.asked.is_whole and each.seen.queries]
+
+        def distance(tried: Tried) -> tuple[float, float]:
+            share = tried.seen.overshoots / tried.seen.queries
+            return abs(tried.asked.milli_qps / 1000 - at.qps), abs(share - goal.share)
+
+        return min(whole, key=distance).label
     if found.probes:
         return found.probes[-1].label
     return None if found.alone is None else ALONE

@@ -11,21 +11,25 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import aiohttp
-from google.protobuf.json_format import MessageToDict
 from tritonclient.utils import (  # type: ignore[import-untyped]  # has no types
     InferenceServerException,
 )
 
 from inferometer_api.children import DEFAULT_PORTS
 from inferometer_api.result import Tensor
-from inferometer_loadgen.requests.inputs import DTYPES, InputRefusedError
+from inferometer_loadgen.requests.inputs import InputRefusedError
 from inferometer_loadgen.server.control_clients import control_client
+from inferometer_loadgen.server.documents import (
+    UnreadableError,
+    model_document,
+    server_document,
+    settings_told,
+)
 from inferometer_loadgen.server.headers import Headers
 from inferometer_loadgen.server.tls_handshake import ClosedBehindError, knock
-from inferometer_loadgen.wire.sentences import concealed
+from inferometer_loadgen.server.unanswered import FAULTS, reason_unanswered
 from inferometer_loadgen.wire.tls import Tls, refused_client
 
-FACT_PREFIX = "inferometer."
 _SHORTEST_POLL_SECONDS, _LONGEST_POLL_SECONDS = 0.02, 0.5
 _POLL_SHARE = 0.02
 """A server is asked again after this share of the time that it has taken already."""
@@ -33,7 +37,8 @@ _ATTEMPT_SECONDS = 5.0
 _KNOCKS = 20
 """After how many knocks in a row a server that shakes hands and closes is taken by its word."""
 
-_FAULTS = (InferenceServerException, aiohttp.ClientError, OSError, TimeoutError)
+_NO_JSON = (ValueError, RecursionError)
+"""How reading an answer as JSON fails: RecursionError where it is nested without end."""
 
 
 class ServerNotReadyError(RuntimeError):
@@ -74,11 +79,20 @@ def endpoint_of(url: str, protocol: Literal["HTTP", "GRPC"]) -> Endpoint:
         )
     try:
         parts = urlsplit(url)
-        host, port = parts.hostname, parts.port
-    except ValueError:  # brackets that hold no address, or a port that is no number
+        host = parts.hostname
+    except ValueError:  # brackets that hold no address
         host = None
-    if not host or port == 0:
-        raise InputRefusedError(f"{url} names no host and port: write {scheme}://HOST:PORT.")
+    if not host:
+        raise InputRefusedError(f"{url} names no host: write {scheme}://HOST:PORT.")
+    try:
+        port = parts.port
+    except ValueError:
+        port = 0
+    if port == 0:
+        raise InputRefusedError(
+            f"{url} names no port that there is: write one from 1 to 65535, as "
+            f"{scheme}://HOST:PORT."
+        )
     return Endpoint(protocol, host, port or DEFAULT_PORTS[parts.scheme], parts.path.rstrip("/"))
 
 
@@ -131,33 +145,37 @@ class Control:
 
     async def describe(self) -> Described:
         """Return what the server says of itself and of the model."""
-        server = _plain(await self._asked(self._client.get_server_metadata))
-        model = await self._metadata()
+        try:
+            server = server_document(await self._asked(self._client.get_server_metadata))
+        except (InferenceServerException, UnreadableError) as error:
+            raise self._lost(error) from error
+        try:
+            model = model_document(await self._metadata())
+        except UnreadableError as error:
+            raise ModelRefusedError(
+                f"The server at {self._endpoint.address} does not describe its model "
+                f"{self._model[0]!r} as the Open Inference Protocol asks: {error}."
+            ) from error
         return Described(
-            server_name=server.get("name", ""),
-            server_version=server.get("version", ""),
-            extensions=list(server.get("extensions", [])),
-            versions=list(model.get("versions", [])),
-            inputs=[_tensor(each) for each in model.get("inputs", [])],
-            outputs=[_tensor(each) for each in model.get("outputs", [])],
+            server_name=server.name,
+            server_version=server.version,
+            extensions=server.extensions,
+            versions=model.versions,
+            inputs=model.inputs,
+            outputs=model.outputs,
             settings=await self.settings(),
         )
 
     async def settings(self) -> dict[str, str]:
-        """Return the parameters of the model's configuration; empty where there is none."""
-        with suppress(*_FAULTS, ValueError):
+        """Return the parameters of the model's configuration; empty where none can be read."""
+        with suppress(*FAULTS, *_NO_JSON):
             async with asyncio.timeout(_ATTEMPT_SECONDS):
-                config = _plain(await self._client.get_model_config(*self._model))
-            parameters = config.get("config", config).get("parameters", {})
-            return {
-                name.removeprefix(FACT_PREFIX): str(value.get("string_value", ""))
-                for name, value in parameters.items()
-            }
+                return settings_told(await self._client.get_model_config(*self._model))
         return {}
 
     async def close(self) -> None:
         """Close the connection."""
-        with suppress(*_FAULTS):
+        with suppress(*FAULTS):
             await self._client.close()
 
     async def _server_ready(self) -> bool:
@@ -202,8 +220,8 @@ class Control:
                     if await ready():
                         return
                 last = "it answered that it is not ready"
-            except _FAULTS as fault:
-                last = _said(fault)
+            except FAULTS as fault:
+                last = self._said(fault)
             pause = (loop.time() - deadline + deadline_seconds) * _POLL_SHARE
             pause = min(_LONGEST_POLL_SECONDS, max(_SHORTEST_POLL_SECONDS, pause))
             if loop.time() + pause > deadline:
@@ -213,15 +231,15 @@ class Control:
                 )
             await asyncio.sleep(pause)
 
-    async def _metadata(self) -> dict[str, Any]:
+    async def _metadata(self) -> Any:
         try:
-            return _plain(await self._asked(self._client.get_model_metadata, *self._model))
+            return await self._asked(self._client.get_model_metadata, *self._model)
         except InferenceServerException as error:
             name, version = self._model
             asked = f"{name!r}, version {version!r}" if version else repr(name)
             raise ModelRefusedError(
                 f"The server at {self._endpoint.address} does not serve the model {asked}: "
-                f"{_said(error)}."
+                f"{self._said(error)}."
             ) from error
 
     async def _asked(self, call: Callable[..., Awaitable[Any]], *words: str) -> Any:
@@ -233,49 +251,15 @@ class Control:
             if error.status() in {"StatusCode.UNAVAILABLE", "StatusCode.DEADLINE_EXCEEDED"}:
                 raise self._lost(error) from error
             raise
-        except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
+        except (aiohttp.ClientError, OSError, TimeoutError, *_NO_JSON) as error:
             raise self._lost(error) from error
 
     def _lost(self, error: BaseException) -> ServerNotReadyError:
         return ServerNotReadyError(
             f"The server at {self._endpoint.address} was ready, but did not describe itself: "
-            f"{_said(error)}."
+            f"{self._said(error)}."
         )
 
-
-def _plain(answer: Any) -> dict[str, Any]:
-    """Return an answer as a dict: HTTP's are, gRPC's are messages."""
-    if isinstance(answer, dict):
-        return answer
-    return MessageToDict(answer, preserving_proto_field_name=True)
-
-
-def _tensor(told: dict[str, Any]) -> Tensor:
-    datatype = str(told.get("datatype", ""))
-    if datatype not in DTYPES:
-        raise ModelRefusedError(
-            f"The tensor {told.get('name')!r} of the model has the datatype {datatype!r}, which is "
-            f"none that can be sent ({', '.join(DTYPES)})."
-        )
-    # protobuf's JSON form writes 64-bit integers as strings.
-    return Tensor(
-        name=told["name"], datatype=datatype, shape=[int(axis) for axis in told.get("shape", [])]
-    )
-
-
-def _said(fault: BaseException) -> str:
-    if isinstance(fault, TimeoutError):
-        return f"it did not answer within {_ATTEMPT_SECONDS:g} s"
-    if isinstance(fault, aiohttp.ClientConnectorError):
-        return f"there is no connection to it ({fault.os_error.strerror or fault.os_error})"
-    if isinstance(
-        fault, (aiohttp.ClientConnectionError, aiohttp.ClientResponseError, ConnectionError)
-    ):
-        return (
-            "it gave no answer in HTTP; this may be its gRPC port (grpc://), or one with TLS "
-            "(https://)"
-        )
-    words = fault.message() if isinstance(fault, InferenceServerException) else str(fault)
-    if "Failed parsing HTTP/2" in (words or ""):
-        return "it gave no answer in gRPC; this may be its HTTP port (http://)"
-    return concealed(words or type(fault).__name__).strip().rstrip(".")
+    def _said(self, fault: BaseException) -> str:
+        at = self._endpoint
+        return reason_unanswered(fault, at.protocol, at.tls, _ATTEMPT_SECONDS)

@@ -32,8 +32,8 @@ T = TypeVar("T")
 async def knock(protocol: Literal["HTTP", "GRPC"], host: str, port: int, tls: Tls) -> None:
     """Shake hands and wait for the first byte of the server's own.
 
-    Raises TlsRefusedError where that fails for good, ClosedBehindError where it may have, and
-    OSError where the server is not there.
+    Raises TlsRefusedError where that fails for good, ClosedBehindError where it may have,
+    ClosedInTlsError where the server closes before, and OSError where it is not there.
     """
     where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     with await _connected(host, port) as connection:
@@ -51,14 +51,18 @@ async def knock(protocol: Literal["HTTP", "GRPC"], host: str, port: int, tls: Tl
                 raise refused_client(where, tls)
         except (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionError) as error:
             if not shook_hands:
-                raise ConnectionResetError("it closed the connection within TLS") from error
+                raise ClosedInTlsError("it closed the connection within TLS") from error
             raise ClosedBehindError("it closed the connection behind TLS's handshake") from error
         except ssl.SSLError as error:
             raise refused_by_tls(error, where, tls) from error
 
 
-class ClosedBehindError(ConnectionResetError):
-    """A server shook hands, and closed without a word: most refuse a client's certificate so."""
+class ClosedInTlsError(ConnectionResetError):
+    """A server took the connection, and closed it without a word; the message is a clause."""
+
+
+class ClosedBehindError(ClosedInTlsError):
+    """It shook hands before: most refuse a client's certificate so."""
 
 
 class _Door:

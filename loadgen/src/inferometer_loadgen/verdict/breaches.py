@@ -33,6 +33,8 @@ _BY_CHANCE = 3.0
 _PERHAPS_BY_CHANCE = 1.5
 """By so many they differ by chance once in fifteen times: more than that is worth a caution."""
 CONNECTION_WAIT_LIMIT = 0.01
+MOST_QUOTED = 200
+"""Characters of a server's own words: the whole message is among the error examples."""
 USUAL_PERCENTILE = 99.0
 """The percentile that a scenario without one of its own is read by."""
 
@@ -155,10 +157,12 @@ def error_rate(measurement: Measurement, _: Conditions) -> Broken:
     counts = measurement.step.counts
     if counts.failed > ERROR_RATE_LIMIT * counts.queries:
         kinds = ", ".join(f"{kind}: {number}" for kind, number in counts.errors.items())
+        most = max(counts.errors, key=lambda kind: counts.errors[kind], default="")
+        first = _first_said(measurement.step, most)
         share = f"{100 * counts.failed / counts.queries:.3g} %"
         yield Breach(
             f"{counts.failed} of {counts.queries} queries failed ({share}; {kinds}); "
-            f"at most 0.1 % may.",
+            f"at most 0.1 % may.{f' The first of kind {most}: {first}' if first else ''}",
             share,
             "0.1 %",
         )
@@ -169,13 +173,20 @@ def replies_changed(measurement: Measurement, _: Conditions) -> Broken:
     counts = measurement.step.counts
     changed = counts.errors.get("content", 0)
     if changed:
-        examples = {each.kind: each.message for each in measurement.step.error_examples}
         yield Breach(
             f"{changed} of {counts.checked_replies} replies that were looked at had other outputs "
-            f"than the model's. {examples.get('content', '')}".rstrip(),
+            f"than the model's. {_first_said(measurement.step, 'content')}".rstrip(),
             f"{changed} replies",
             "0 replies",
         )
+
+
+def _first_said(step: Step, kind: str) -> str:
+    """Return what the first error of a kind said, as a sentence, or nothing."""
+    said = next((each.message for each in step.error_examples if each.kind == kind), "")
+    if len(said) > MOST_QUOTED:
+        return f"{said[:MOST_QUOTED].rstrip()}..."
+    return said if not said or said.endswith(".") else f"{said}."
 
 
 def achieved_rate(measurement: Measurement, _: Conditions) -> Broken:

@@ -6,7 +6,7 @@ One function for each rule of `rules.RULES` that speaks of the latency.
 import math
 
 from inferometer_api.mlperf import mlperf_minimums
-from inferometer_api.result import Step, nanoseconds_at
+from inferometer_api.result import Step, Window, nanoseconds_at
 from inferometer_api.scenario import READ_FOR_THROUGHPUT
 from inferometer_loadgen.record.order_statistics import least_count
 from inferometer_loadgen.schedule.steps import SECOND_NS, Bursts, Closed, Open, Recorded, StepPlan
@@ -28,6 +28,7 @@ STEADY_LIMIT = 0.1
 LEAST_WINDOWS = 2 * PARTS
 LEAST_ANSWERS = 10
 """Of each part: the median of fewer is chance."""
+_MS = 1_000_000
 
 
 def latency_bound(measurement: Measurement, _: Conditions) -> Broken:
@@ -117,23 +118,36 @@ def server_stall(measurement: Measurement, _: Conditions) -> Broken:
         return
     timeouts = step.counts.errors.get("timeout", 0)
     if timeouts:
+        queries = "query" if timeouts == 1 else "queries"
         yield Breach(
-            f"{timeouts} queries had no answer within load.requestTimeoutMilliseconds, and while "
-            f"they were waited for their clients sent no others.",
-            f"{timeouts} timeouts",
-            "0 timeouts",
+            f"{timeouts} {queries} had no answer within load.requestTimeoutMilliseconds, and while "
+            f"the server was waited for, the clients concerned sent no others.",
+            f"{timeouts} timed out",
+            "0 timed out",
         )
     elif step.latency is not None and usual is not None:
         silence = step.longest_silence_nanoseconds or 0
         limit = _longest_by_chance(usual, step.latency.count)
         if silence >= limit:
-            who = "Each worker had no answer" if step.workers else "No query was answered"
+            who, meanwhile = _silent(step)
             yield Breach(
-                f"{who} for {seconds(silence)} beside a P99 of {in_ms(usual)}, and what would have "
-                f"come meanwhile was never sent and is in no percentile.",
+                f"{who} for {seconds(silence)} beside a P99 of {in_ms(usual)}, and what "
+                f"{meanwhile} and is in no percentile.",
                 seconds(silence),
                 seconds(limit),
             )
+
+
+def _silent(step: Step) -> tuple[str, str]:
+    """Return who had no answer, and what became of the queries of that time.
+
+    Where some failed nobody knows which: a server that refuses at once is as silent.
+    """
+    if step.counts.failed:
+        who = "Each worker had no good answer" if step.workers else "No query was answered well"
+        return who, "came meanwhile failed, or was never sent,"
+    who = "Each worker had no answer" if step.workers else "No query was answered"
+    return who, "would have come meanwhile was never sent"
 
 
 def _longest_by_chance(usual: int, count: int) -> int:
@@ -177,11 +191,7 @@ def _parts(plan: StepPlan, step: Step) -> list[float] | None:
     """
     if plan.is_probe or (isinstance(plan.loop, Open) and _changes(plan.loop)):
         return None
-    windows = [
-        each
-        for each in step.windows
-        if each.duration_milliseconds == step.windows[0].duration_milliseconds
-    ]
+    windows = _whole(step)
     if len(windows) < LEAST_WINDOWS:
         return None
     parts = []
@@ -196,6 +206,19 @@ def _parts(plan: StepPlan, step: Step) -> list[float] | None:
             medians = sorted(each.p50_nanoseconds or 0 for each in part if each.succeeded)
             parts.append(float(medians[len(medians) // 2]))
     return parts
+
+
+def _whole(step: Step) -> list[Window]:
+    """Return the windows of at least the full length, the last with the rest that joined it.
+
+    Those that begin after the window's end are left out: there the load is only what is left.
+    """
+    return [
+        each
+        for each in step.windows
+        if each.duration_milliseconds >= step.windows[0].duration_milliseconds
+        and each.start_milliseconds * _MS < step.duration_nanoseconds
+    ]
 
 
 def _changes(loop: Open) -> bool:

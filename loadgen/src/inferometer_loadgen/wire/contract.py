@@ -32,10 +32,7 @@ MESSAGE_LIMIT = 500
 
 
 KEPT_BYTES = 256 * 1024 * 1024
-"""The longest body that is kept, as long as the longest request: servers may send without end."""
-TOO_LONG_TO_KEEP = (
-    f"The reply is longer than {KEPT_BYTES >> 20} MiB, the most that is kept to look at."
-)
+"""The longest body that is kept to be looked at: a longer one may never end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +142,8 @@ class Connection(Protocol):
 
         ``token`` names the request in ``OnReply``, ``cancel`` and nowhere else; it must not be
         outstanding already. With ``keep_reply`` the reply's body is kept and passed on; without
-        it the body is counted and dropped, but status, framing and lengths are checked as well.
+        it, or where it is longer than ``KEPT_BYTES``, the body is counted and dropped, but status,
+        framing and lengths are checked as well.
         """
 
     def cancel(self, token: int) -> str:

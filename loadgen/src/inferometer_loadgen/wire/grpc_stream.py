@@ -2,7 +2,6 @@
 
 from inferometer_loadgen.wire.contract import (
     KEPT_BYTES,
-    TOO_LONG_TO_KEEP,
     Failure,
     FailureKind,
     Reply,
@@ -15,7 +14,6 @@ _COMPRESSED = Failure(
 _TOO_LONG = Failure(
     FailureKind.PROTOCOL, "The reply holds more than its one message: bytes follow its end."
 )
-_TOO_LONG_TO_KEEP = Failure(FailureKind.PROTOCOL, TOO_LONG_TO_KEEP)
 
 
 class ReplyStream:
@@ -53,8 +51,7 @@ class ReplyStream:
             if data[start]:
                 return _COMPRESSED
             left = int.from_bytes(data[start + 1 : start + 5], "big")
-            if self.keep and left > KEPT_BYTES:
-                return _TOO_LONG_TO_KEEP
+            self.keep &= left <= KEPT_BYTES
             start += _PREFIX_BYTES
         left -= end - start
         if left < 0:

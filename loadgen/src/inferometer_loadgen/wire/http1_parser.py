@@ -11,7 +11,6 @@ import orjson
 
 from inferometer_loadgen.wire.contract import (
     KEPT_BYTES,
-    TOO_LONG_TO_KEEP,
     Failure,
     FailureKind,
     Reply,
@@ -173,13 +172,24 @@ class ReplyParser:
         self._received += end - start
         limit = self._limit
         if limit < 0:
-            if self._received > KEPT_BYTES:
-                raise ReplyError(TOO_LONG_TO_KEEP)
             self._parts.append(data[start:end])
+            if self._received > KEPT_BYTES:
+                self._keep_begin()
         elif self._kept < limit:
             part = data[start : min(end, start + limit - self._kept)]
             self._kept += len(part)
             self._parts.append(part)
+
+    def _keep_begin(self) -> None:
+        """Keep no more than where an error would stand."""
+        self._keep = False
+        self._limit = _ERROR_BODY_BYTES
+        begin = b""
+        for part in self._parts:
+            begin += part[: _ERROR_BODY_BYTES - len(begin)]
+            if len(begin) == _ERROR_BODY_BYTES:
+                break
+        self._parts, self._kept = [begin], len(begin)
 
     def _end(self, head: Head) -> bool:
         self.reusable = head.reusable

@@ -1,0 +1,61 @@
+"""Which addresses may an External server have, and how is each fault told?
+
+The field's pattern holds its characters; each rule here holds one part, so that it has a sentence.
+"""
+
+import re
+from typing import Any
+
+from inferometer_api.rules import Rule
+
+_SCHEME = r"^[^/?#]*://"
+_USER = r"([^/?#]*@)?"
+_HOST = r"([A-Za-z0-9._%-]+|\[[0-9A-Fa-f:.]+(%[A-Za-z0-9._-]+)?\])"
+_PORT = r"0*([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
+_END = r"([/?#]|$)"
+
+
+def _rule(message: str, fits: str, *, where: str = "") -> Rule:
+    """Return the rule that a url fits a pattern where another finds what it judges."""
+
+    def holds(external: Any) -> bool:
+        url = external.url
+        return url is None or not re.search(where, url) or re.search(fits, url) is not None
+
+    applies = f"!self.url.matches(r'{where}') || " if where else ""
+    return Rule(
+        cel=f"!has(self.url) || {applies}self.url.matches(r'{fits}')",
+        message=message,
+        holds=holds,
+        field="url",
+    )
+
+
+URL_RULES = (
+    _rule(
+        "url must begin with http://, https://, grpc:// or grpcs://, in small letters",
+        r"^(https?|grpcs?)://",
+    ),
+    _rule(
+        "url must hold no user and no password, which whoever reads the run would see: send them "
+        "in a header, by load.headersFile or, in a cluster, load.headersSecret",
+        rf"{_SCHEME}[^/?#@]*{_END}",
+        where=_SCHEME,
+    ),
+    _rule(
+        "url must end with its path: a query (behind ?) and a fragment (behind #) are never sent",
+        r"^[^?#]*$",
+    ),
+    _rule(
+        "url must name a host behind ://, as HOST or HOST:PORT; an IPv6 address stands in "
+        "brackets, as [::1]:8000",
+        rf"{_SCHEME}{_USER}{_HOST}(:|{_END})",
+        where=_SCHEME,
+    ),
+    _rule(
+        "url must name a port from 1 to 65535, or none",
+        rf"{_SCHEME}{_USER}{_HOST}:({_PORT})?{_END}",
+        where=rf"{_SCHEME}{_USER}{_HOST}:[^/?#@]*{_END}",
+    ),
+)
+"""Of the document that holds the `url`."""

@@ -1,0 +1,155 @@
+"""Is what a server tells of itself and of a model as the protocol says?
+
+Absent and null are alike: servers that are written with pydantic send null for what they leave out.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from google.protobuf.json_format import MessageToDict
+from google.protobuf.message import Message
+
+from inferometer_api.problems import shown
+from inferometer_api.result import Tensor
+from inferometer_loadgen.requests.inputs import DTYPES
+from inferometer_loadgen.wire.sentences import bounded
+
+FACT_PREFIX = "inferometer."
+
+
+class UnreadableError(ValueError):
+    """A document is not as the protocol says; the message is a clause that says what was read."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerDocument:
+    """What a server says of itself."""
+
+    name: str
+    version: str
+    extensions: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelDocument:
+    """What a server says of a model."""
+
+    versions: list[str]
+    inputs: list[Tensor]
+    outputs: list[Tensor]
+
+
+def server_document(answer: Any) -> ServerDocument:
+    """Read a server's metadata; what is absent is empty. Raises UnreadableError."""
+    document = _mapping(_plain(answer), "its metadata")
+    return ServerDocument(
+        _text(document, "name"), _text(document, "version"), _texts(document, "extensions")
+    )
+
+
+def model_document(answer: Any) -> ModelDocument:
+    """Read a model's metadata; what is absent is empty. Raises UnreadableError."""
+    document = _mapping(_plain(answer), "its metadata")
+    return ModelDocument(
+        _texts(document, "versions"), _tensors(document, "inputs"), _tensors(document, "outputs")
+    )
+
+
+def settings_told(answer: Any) -> dict[str, str]:
+    """Return the parameters of a model's configuration; what cannot be read tells nothing."""
+    config = _mapping_or_empty(_plain(answer))
+    # gRPC's configuration lies one level deeper than HTTP's.
+    if config.get("config") is not None:
+        config = _mapping_or_empty(config["config"])
+    return {
+        name.removeprefix(FACT_PREFIX): value
+        for name, each in _mapping_or_empty(config.get("parameters")).items()
+        if isinstance(each, dict) and isinstance(value := each.get("string_value") or "", str)
+    }
+
+
+def _plain(answer: Any) -> Any:
+    """Return an answer as JSON has it: HTTP's are so, gRPC's are messages."""
+    if isinstance(answer, Message):
+        return MessageToDict(answer, preserving_proto_field_name=True)
+    return answer
+
+
+def _mapping(value: Any, what: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise _unfit(what, value, "a mapping")
+    return value
+
+
+def _mapping_or_empty(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _text(document: dict[str, Any], name: str) -> str:
+    value = document.get(name)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise _unfit(f"its {name}", value, "a text")
+    return value
+
+
+def _list(document: dict[str, Any], name: str) -> list[Any]:
+    value = document.get(name)
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise _unfit(f"its {name}", value, "a list")
+    return value
+
+
+def _texts(document: dict[str, Any], name: str) -> list[str]:
+    values = _list(document, name)
+    for value in values:
+        if not isinstance(value, str):
+            raise _unfit(f"one of its {name}", value, "a text")
+    return values
+
+
+def _tensors(document: dict[str, Any], name: str) -> list[Tensor]:
+    what = f"one of its {name}"
+    return [_tensor(_mapping(each, what), what) for each in _list(document, name)]
+
+
+def _tensor(told: dict[str, Any], what: str) -> Tensor:
+    name = told.get("name")
+    if not name or not isinstance(name, str):
+        raise _unfit(f"the name of {what}", name, "a text")
+    what = f"its tensor {bounded(repr(name))}"
+    datatype = told.get("datatype")
+    if datatype not in tuple(DTYPES):
+        raise UnreadableError(
+            f"{what} has the datatype {_shown(datatype)}, which is none that can be sent "
+            f"({', '.join(DTYPES)})"
+        )
+    shape = told.get("shape")
+    if shape is None:
+        shape = []
+    if not isinstance(shape, list):
+        raise _unfit(f"the shape of {what}", shape, "a list")
+    return Tensor(name=name, datatype=datatype, shape=[_axis(each, what) for each in shape])
+
+
+def _axis(told: Any, what: str) -> int:
+    # protobuf's JSON form writes 64-bit integers as strings.
+    if isinstance(told, str) and re.fullmatch(r"-?[0-9]{1,19}", told):
+        return int(told)
+    if isinstance(told, float) and told.is_integer():
+        return int(told)
+    if not isinstance(told, int) or isinstance(told, bool):
+        raise _unfit(f"an axis of {what}", told, "a whole number")
+    return told
+
+
+def _unfit(what: str, value: Any, wanted: str) -> UnreadableError:
+    return UnreadableError(f"{what} is {_shown(value)}, and must be {wanted}")
+
+
+def _shown(value: Any) -> str:
+    return bounded(shown(value))

@@ -1,0 +1,59 @@
+"""Why did a server not answer what it was asked of itself, and which port may be meant?"""
+
+from typing import Literal
+
+import aiohttp
+from tritonclient.utils import (  # type: ignore[import-untyped]  # has no types
+    InferenceServerException,
+)
+
+from inferometer_loadgen.server.tls_handshake import ClosedBehindError, ClosedInTlsError
+from inferometer_loadgen.wire.sentences import bounded
+from inferometer_loadgen.wire.tls import Tls
+
+FAULTS = (InferenceServerException, aiohttp.ClientError, OSError, TimeoutError)
+"""How asking a server fails where it is not ready, or not there."""
+
+
+def reason_unanswered(
+    fault: BaseException,
+    protocol: Literal["HTTP", "GRPC"],
+    tls: Tls | None,
+    timeout_seconds: float,
+) -> str:
+    """Return why, as a clause; what is hinted at fits the protocol and whether TLS is spoken."""
+    if isinstance(fault, TimeoutError):
+        return f"it did not answer within {timeout_seconds:g} s"
+    if isinstance(fault, ClosedInTlsError):
+        return f"{fault}; {_closed_in_tls(fault, protocol, tls)}"
+    if isinstance(fault, aiohttp.ClientConnectorError):
+        fault = fault.os_error
+    elif isinstance(fault, (aiohttp.ClientConnectionError, aiohttp.ClientResponseError)):
+        other = "(grpc://), or one with TLS (https://)" if tls is None else "(grpcs://)"
+        return f"it gave no answer in HTTP; this may be its gRPC port {other}"
+    if isinstance(fault, OSError):
+        return f"there is no connection to it ({fault.strerror or fault})"
+    return _in_words(fault, tls)
+
+
+def _closed_in_tls(
+    fault: ClosedInTlsError, protocol: Literal["HTTP", "GRPC"], tls: Tls | None
+) -> str:
+    shown = tls is not None and tls.files.certificate is not None
+    wish = f"it may {'refuse the' if shown else 'want a'} client's certificate (load.tls)"
+    if isinstance(fault, ClosedBehindError):
+        return wish
+    scheme = "grpc" if protocol == "GRPC" else "http"
+    return f"{wish}, or this may be a port without TLS ({scheme}://)"
+
+
+def _in_words(fault: BaseException, tls: Tls | None) -> str:
+    # A server's own words are whatever its JSON holds.
+    words = fault.message() if isinstance(fault, InferenceServerException) else fault
+    words = str(words or type(fault).__name__)
+    if "Failed parsing HTTP/2" in words:
+        scheme = "http" if tls is None else "https"
+        return f"it gave no answer in gRPC; this may be its HTTP port ({scheme}://)"
+    hint = "; this may be a port with TLS (grpcs://)"
+    is_cut = tls is None and "Socket closed" in words
+    return bounded(words).rstrip(".") + (hint if is_cut else "")

@@ -1,0 +1,85 @@
+"""Is a server measured, or refused in a sentence, that describes itself in an unexpected form?"""
+
+import json
+from typing import Any
+
+import pytest
+
+from support.load_runs import a_plan, measure
+from support.oracle import MODEL, Oracle, serving
+
+CLOSED: dict[str, Any] = {"singleStream": {}}
+SERVER, MODEL_PATH = "/v2", f"/v2/models/{MODEL}"
+CONFIG = f"{MODEL_PATH}/config"
+TENSOR = {"name": "x", "datatype": "FP32", "shape": [-1, 4]}
+DEEP = "[" * 2000 + "]" * 2000
+
+
+@pytest.mark.parametrize(
+    ("path", "document", "reason", "words"),
+    [
+        (SERVER, "[1]", "ServerNotReady", "did not describe itself: its metadata is a list of 1"),
+        (SERVER, '{"name": 1}', "ServerNotReady", "did not describe itself: its name is 1"),
+        (SERVER, DEEP, "ServerNotReady", "did not describe itself: "),
+        (MODEL_PATH, "[]", "ModelRefused", "does not describe its model 'oracle' as the Open Inf"),
+        (MODEL_PATH, '{"inputs": ["x"]}', "ModelRefused", 'one of its inputs is "x"'),
+        (
+            MODEL_PATH,
+            json.dumps({"inputs": [{**TENSOR, "shape": [-1, 10**12]}]}),
+            "InputRefused",
+            "4000000000000 bytes",
+        ),
+    ],
+)
+def test_metadata_of_an_unexpected_form_is_told_in_a_sentence(
+    path: str, document: str, reason: str, words: str
+) -> None:
+    """It says what was read, and nothing is sent."""
+    with serving(Oracle(documents={path: document})) as oracle:
+        run = measure(a_plan(oracle.url("HTTP"), CLOSED))
+        assert oracle.answered == []
+    assert run.outcome.reason == reason
+    assert words in run.outcome.message
+
+
+def test_a_server_without_metadata_is_told_in_a_sentence() -> None:
+    """Its own error is, where it has a model and says nothing of itself."""
+    with serving(Oracle(redirects={SERVER: (404, "")})) as oracle:
+        run = measure(a_plan(oracle.url("HTTP"), CLOSED))
+    assert run.outcome.reason == "ServerNotReady"
+    assert "did not describe itself: client received an empty response" in run.outcome.message
+
+
+def test_a_server_that_sends_null_for_what_it_leaves_out_is_measured() -> None:
+    """As those do that are written with pydantic."""
+    documents = {
+        SERVER: {"name": None, "version": None, "extensions": None},
+        MODEL_PATH: {"versions": None, "inputs": [TENSOR], "outputs": None, "platform": None},
+        CONFIG: {"parameters": None},
+    }
+    with serving(
+        Oracle(documents={path: json.dumps(each) for path, each in documents.items()})
+    ) as oracle:
+        run = measure(a_plan(oracle.url("HTTP"), CLOSED))
+    assert run.outcome.message == ""
+    assert run.environment is not None
+    assert run.environment.server.settings == {}
+
+
+@pytest.mark.parametrize(
+    "config", ["[]", DEEP, '{"parameters": ["a"]}', '{"parameters": {"a": "b"}}']
+)
+def test_a_configuration_that_becomes_unreadable_loses_nothing(config: str) -> None:
+    """It is read again at the end, when everything was measured."""
+    oracle = Oracle(settings={})
+
+    def turning(index: int, _received: int) -> float:
+        if index == 10:
+            oracle.documents = {CONFIG: config}
+        return 0.002
+
+    oracle.law = turning
+    with serving(oracle):
+        run = measure(a_plan(oracle.url("HTTP"), CLOSED))
+    assert run.outcome.message == ""
+    assert run.scenarios[0].steps[0].counts.succeeded > 10

@@ -1,0 +1,132 @@
+"""Is what a server tells of itself read as the protocol says, and told where it is not so?"""
+
+from typing import Any
+
+import pytest
+from tritonclient.grpc.service_pb2 import (  # type: ignore[import-untyped]  # has no types
+    ModelConfigResponse,
+    ModelMetadataResponse,
+    ServerMetadataResponse,
+)
+
+from inferometer_api.result import Tensor
+from inferometer_loadgen.server.documents import (
+    ModelDocument,
+    ServerDocument,
+    UnreadableError,
+    model_document,
+    server_document,
+    settings_told,
+)
+
+X = {"name": "x", "datatype": "FP32", "shape": [-1, 4]}
+
+
+def with_input(**changed: Any) -> dict[str, Any]:
+    """Return the metadata of a model whose one input is changed."""
+    return {"inputs": [{**X, **changed}]}
+
+
+@pytest.mark.parametrize("answer", [{}, ServerMetadataResponse(), dict.fromkeys(("name", "x"))])
+def test_what_a_server_leaves_out_is_empty(answer: Any) -> None:
+    """Over either protocol, absent and null alike."""
+    assert server_document(answer) == ServerDocument("", "", [])
+    assert server_document({"extensions": None, "version": "2"}) == ServerDocument("", "2", [])
+
+
+@pytest.mark.parametrize(
+    "answer", [{}, ModelMetadataResponse(), {"versions": None, "inputs": None, "outputs": None}]
+)
+def test_what_a_model_leaves_out_is_empty(answer: Any) -> None:
+    """Over either protocol, absent and null alike; a shape, too."""
+    assert model_document(answer) == ModelDocument([], [], [])
+    scalar = [Tensor(name="x", datatype="FP32", shape=[])]
+    assert model_document(with_input(shape=None)).inputs == scalar
+    assert model_document({"outputs": [{"name": "x", "datatype": "FP32"}]}).outputs == scalar
+
+
+def test_tensors_are_alike_over_both_protocols() -> None:
+    """HTTP's shapes are numbers, gRPC's texts of them."""
+    told = ModelMetadataResponse(name="m", versions=["1"], inputs=[X])
+    expected = ModelDocument(["1"], [Tensor(name="x", datatype="FP32", shape=[-1, 4])], [])
+    assert model_document(told) == expected
+    assert model_document({"versions": ["1"], "inputs": [X]}) == expected
+    assert model_document({"versions": ["1"], **with_input(shape=[-1.0, 4.0])}) == expected
+
+
+@pytest.mark.parametrize(
+    ("document", "words"),
+    [
+        ([1], "its metadata is a list of 1, and must be a mapping"),
+        (None, "its metadata is null, and must be a mapping"),
+        ({"name": 1}, "its name is 1, and must be a text"),
+        ({"version": 2.5}, "its version is 2.5, and must be a text"),
+        ({"extensions": "binary"}, 'its extensions is "binary", and must be a list'),
+        ({"extensions": ["a", 1]}, "one of its extensions is 1, and must be a text"),
+    ],
+)
+def test_metadata_of_a_server_that_cannot_be_read_is_told(document: Any, words: str) -> None:
+    """The clause says what was read."""
+    with pytest.raises(UnreadableError) as refusal:
+        server_document(document)
+    assert str(refusal.value) == words
+
+
+@pytest.mark.parametrize(
+    ("document", "words"),
+    [
+        ([], "its metadata is a list of 0, and must be a mapping"),
+        ("<html>", 'its metadata is "<html>", and must be a mapping'),
+        ({"versions": 1}, "its versions is 1, and must be a list"),
+        ({"versions": [1]}, "one of its versions is 1, and must be a text"),
+        ({"inputs": {}}, "its inputs is an empty mapping, and must be a list"),
+        ({"inputs": ["x"]}, 'one of its inputs is "x", and must be a mapping'),
+        ({"outputs": [None]}, "one of its outputs is null, and must be a mapping"),
+        (with_input(name=None), "the name of one of its inputs is null, and must be a text"),
+        (with_input(name=""), 'the name of one of its inputs is "", and must be a text'),
+        (with_input(name=5), "the name of one of its inputs is 5, and must be a text"),
+        (with_input(datatype=None), "its tensor 'x' has the datatype null, which is none that"),
+        (with_input(datatype=["FP32"]), "its tensor 'x' has the datatype a list of 1, which"),
+        (with_input(datatype="FP33"), "its tensor 'x' has the datatype \"FP33\", which is none"),
+        (with_input(shape=4), "the shape of its tensor 'x' is 4, and must be a list"),
+        (with_input(shape=["a"]), "an axis of its tensor 'x' is \"a\", and must be a whole"),
+        (with_input(shape=[None]), "an axis of its tensor 'x' is null, and must be a whole"),
+        (with_input(shape=[True]), "an axis of its tensor 'x' is true, and must be a whole"),
+        (with_input(shape=[1.5]), "an axis of its tensor 'x' is 1.5, and must be a whole"),
+        (with_input(shape=[float("nan")]), "an axis of its tensor 'x' is NaN, and must be a"),
+    ],
+)
+def test_metadata_of_a_model_that_cannot_be_read_is_told(document: Any, words: str) -> None:
+    """The clause says what was read, and of which tensor."""
+    with pytest.raises(UnreadableError) as refusal:
+        model_document(document)
+    assert str(refusal.value).startswith(words)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        None,
+        [],
+        "a",
+        {},
+        {"parameters": None},
+        {"parameters": ["a"]},
+        {"parameters": {"a": "b"}},
+        {"parameters": {"a": {"string_value": 5}}},
+        {"config": ["a"]},
+    ],
+)
+def test_a_configuration_that_cannot_be_read_tells_nothing(config: Any) -> None:
+    """Whatever its form: a server need not have one."""
+    assert settings_told(config) == {}
+
+
+def test_parameters_of_a_configuration_are_told() -> None:
+    """Over both protocols, Inferometer's own without their prefix, null as the empty text."""
+    parameters = {"inferometer.a": {"string_value": "b"}, "c": {"string_value": "d"}}
+    assert settings_told({"parameters": parameters}) == {"a": "b", "c": "d"}
+    assert settings_told({"config": None, "parameters": parameters}) == {"a": "b", "c": "d"}
+    told = ModelConfigResponse(config={"parameters": parameters})
+    assert settings_told(told) == {"a": "b", "c": "d"}
+    assert settings_told({"parameters": {"a": {"string_value": None}, "b": 1}}) == {"a": ""}
