@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from inferometer_api.result import ClientFacts, Step, nanoseconds_at
 from inferometer_loadgen.schedule.steps import SECOND_NS, Closed
 from inferometer_loadgen.verdict.breaches import (
+    ERROR_RATE_LIMIT,
     USUAL_PERCENTILE,
     Breach,
     Broken,
@@ -65,7 +66,7 @@ def client_starved(measurement: Measurement, _: Conditions) -> Broken:
     share, waited = max(_wait(step, facts, part) for facts, part in _processes(step))
     if share > STARVED_LIMIT:
         told = f"{100 * share:.3g} %" if share <= 1 else "more than 100 %"
-        least = "at least " if step.counts.failed else ""
+        least = "at least " if _is_least(step) else ""
         yield Breach(
             f"The load generator was ready to run and waited {waited:.3g} s for a CPU, "
             f"{least}{told} of the time in which queries were under way; at most 10 % is allowed.",
@@ -91,7 +92,7 @@ def _wait(step: Step, facts: ClientFacts, part: float) -> tuple[float, float]:
     """Return its waiting as a share of the time in which its queries were under way, and in s.
 
     0 where that is too little to matter. How long queries that failed were under way nobody knows:
-    perhaps all the time, and so the share is what it is at least.
+    where more failed than may, perhaps all the time, and so the share is what it is at least.
     """
     if step.latency is None or not part:
         return 0.0, 0.0
@@ -103,7 +104,13 @@ def _wait(step: Step, facts: ClientFacts, part: float) -> tuple[float, float]:
     if waited <= least:
         return 0.0, 0.0
     longest = _seconds(step)
-    return waited / (longest if failed else max(min(under_way, longest), 1e-9)), waited
+    known = max(min(under_way, longest), 1e-9)
+    return waited / (longest if _is_least(step) else known), waited
+
+
+def _is_least(step: Step) -> bool:
+    """Whether so many queries failed that their time may matter."""
+    return step.counts.failed > ERROR_RATE_LIMIT * step.counts.queries
 
 
 def _woken_late(measurement: Measurement, processes: Sequence[ClientFacts], who: str) -> Broken:
