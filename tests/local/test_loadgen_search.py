@@ -38,11 +38,11 @@ def run_of(oracle: Oracle, scenario: Mapping[str, object], **validity: object) -
 
 def test_a_peak_is_searched_for_with_probes_that_all_stand_in_the_result() -> None:
     """Each probe has a step and a seed of its own, and what is told of the peak agrees."""
-    probe = {"minQueries": 64, "maxSeconds": 2}
+    probe = {"minQueries": 256, "maxSeconds": 5}
     scenario = {
-        "findPeak": {"latencyBoundMicroseconds": 20_000, "percentile": "P50", "probe": probe}
+        "findPeak": {"latencyBoundMicroseconds": 10_000, "percentile": "P50", "probe": probe}
     }
-    run = run_of(Oracle(law=one_at_a_time(0.004)), scenario, maxDurationSeconds=60)
+    run = run_of(Oracle(law=one_at_a_time(0.002)), scenario, maxDurationSeconds=300)
     (result,) = run.scenarios
     peak = result.peak
     assert peak is not None
