@@ -109,7 +109,7 @@ def _unknown(where: Where) -> str:
 
 def sentence(text: str) -> str:
     """Return the text with a full stop, where it does not end by itself."""
-    return text if text.endswith((".", "?")) else f"{text}."
+    return text if text.endswith((".", "!", "?", "…")) else f"{text}."
 
 
 def _with_found(text: str, data: Any, where: Where) -> str:

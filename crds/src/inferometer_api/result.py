@@ -415,6 +415,19 @@ answers. In closed loops; of a fleet the least of its workers'."""
     """One for each worker of a fleet."""
 
 
+def whole_windows(step: Step) -> list[Window]:
+    """Return the windows of at least the full length, the last with the rest that joined it.
+
+    Those that begin after the window's end are left out: there the load is only what is left.
+    """
+    return [
+        each
+        for each in step.windows
+        if each.duration_milliseconds >= step.windows[0].duration_milliseconds
+        and each.start_milliseconds * 1_000_000 < step.duration_nanoseconds
+    ]
+
+
 class Finding(Document):
     """One rule that was broken, or one condition under which the figures hold."""
 

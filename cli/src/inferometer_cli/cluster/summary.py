@@ -7,6 +7,7 @@ from typing import Any
 
 from rich.text import Text
 
+from inferometer_api.problems import sentence
 from inferometer_api.reasons import ReasonName
 from inferometer_api.status import Condition, RunStatus
 from inferometer_cli.cluster.runs import SeenRun
@@ -179,8 +180,7 @@ def _going_on(run: SeenRun, total: int) -> str:
 def _sentence(condition: Condition) -> str:
     """Return what a condition says, without the last lines of a server that may follow."""
     told = condition.message.strip().partition("\n")[0]
-    message = told.removesuffix(":") or f"{condition.type} is {condition.status}"
-    return message if message.endswith((".", "!", "?")) else f"{message}."
+    return sentence(told.removesuffix(":") or f"{condition.type} is {condition.status}")
 
 
 def _phase(status: RunStatus) -> str:

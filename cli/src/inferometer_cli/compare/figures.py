@@ -4,14 +4,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from inferometer_api.result import ScenarioResult, Step, percentile_of
+from inferometer_api.result import ScenarioResult, Step, percentile_of, whole_windows
 from inferometer_api.search import Peak
 from inferometer_cli.compare.interval import Estimate, by_batch_means, over_repeats
 from inferometer_cli.quantity import PERCENTILES
 
 Kind = Literal["rate", "time", "energy"]
 Basis = Literal["repeats", "run"]
-_NS_PER_MS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,15 +144,13 @@ def _samples_rate(step: Step) -> Estimate:
 
 
 def _rate(step: Step, value: float, per_query: int) -> Estimate:
-    """Return a rate with bounds by all windows but a shorter last one, and those of the drain."""
+    """Return a rate with bounds by all whole windows."""
     least = step.windows[0].duration_milliseconds if step.windows else 0
     if not least:
         return Estimate(value)
-    over = step.duration_nanoseconds / _NS_PER_MS
     rates = [
         window.succeeded * per_query * 1000 / window.duration_milliseconds
-        for window in step.windows
-        if window.duration_milliseconds >= least and window.start_milliseconds < over
+        for window in whole_windows(step)
     ]
     return by_batch_means(value, rates, per_query * 1000 / least)
 

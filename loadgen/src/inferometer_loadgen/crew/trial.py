@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from inferometer_api.problems import sentence
 from inferometer_loadgen.drive import OpenConnection
 from inferometer_loadgen.wire import (
     Connection,
@@ -116,14 +117,10 @@ async def _send(
         return Failure(FailureKind.TIMEOUT, message.strip()), None
 
 
-def _ended(sentence: str) -> str:
-    return sentence if sentence.endswith((".", "!", "?", "…")) else f"{sentence}."
-
-
 def _fault(failure: Failure, what: str) -> Exception:
     if failure.kind is FailureKind.STATUS:
         return RequestRefusedError(
-            f"The server refused the first {REQUESTS} requests {what}: {_ended(failure.message)} "
+            f"The server refused the first {REQUESTS} requests {what}: {sentence(failure.message)} "
             "Where it is the inputs that it does not take, see spec.load.inputs."
         )
     return NoAnswerError(

@@ -345,7 +345,7 @@ class Driver(ABC):
             seconds = LOST_AFTER_NS // SECOND_NS
             self.trouble = self._room.trouble
             message = f"There was no connection to the server for {seconds} s. {self.trouble}"
-            self._abandon(Failure(FailureKind.CONNECTION, message))
+            self._abandon(Failure(FailureKind.CONNECTION, message.rstrip()))
             self.end(End.SERVER_LOST)
             return
         self._timers.later("watch", _WATCH_NS, self._watch)

@@ -256,7 +256,7 @@ def _lost(servers: Servers, trouble: str) -> Outcome:
         state="Failed",
         reason="ServerLost",
         message=(
-            f"{servers.addresses} was lost: no connection could be made for 3 s. {trouble} What "
-            "was measured until then is kept."
+            f"{servers.addresses} was lost: no connection could be made for 3 s. "
+            f"{trouble and f'{trouble} '}What was measured until then is kept."
         ),
     )

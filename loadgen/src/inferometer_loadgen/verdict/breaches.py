@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 
 from typing_extensions import override
 
+from inferometer_api.problems import sentence
 from inferometer_api.result import Step
 from inferometer_api.search import Peak
 from inferometer_loadgen.record.backlog import Unanswered
@@ -186,7 +187,7 @@ def _first_said(step: Step, kind: str) -> str:
     said = next((each.message for each in step.error_examples if each.kind == kind), "")
     if len(said) > MOST_QUOTED:
         return f"{said[:MOST_QUOTED].rstrip()}..."
-    return said if not said or said.endswith(".") else f"{said}."
+    return said and sentence(said)
 
 
 def achieved_rate(measurement: Measurement, _: Conditions) -> Broken:

@@ -6,7 +6,7 @@ One function for each rule of `rules.RULES` that speaks of the latency.
 import math
 
 from inferometer_api.mlperf import mlperf_minimums
-from inferometer_api.result import Step, Window, nanoseconds_at
+from inferometer_api.result import Step, nanoseconds_at, whole_windows
 from inferometer_api.scenario import READ_FOR_THROUGHPUT
 from inferometer_loadgen.record.order_statistics import least_count
 from inferometer_loadgen.schedule.steps import SECOND_NS, Bursts, Closed, Open, Recorded, StepPlan
@@ -28,7 +28,6 @@ STEADY_LIMIT = 0.1
 LEAST_WINDOWS = 2 * PARTS
 LEAST_ANSWERS = 10
 """Of each part: the median of fewer is chance."""
-_MS = 1_000_000
 
 
 def latency_bound(measurement: Measurement, _: Conditions) -> Broken:
@@ -191,7 +190,7 @@ def _parts(plan: StepPlan, step: Step) -> list[float] | None:
     """
     if plan.is_probe or (isinstance(plan.loop, Open) and _changes(plan.loop)):
         return None
-    windows = _whole(step)
+    windows = whole_windows(step)
     if len(windows) < LEAST_WINDOWS:
         return None
     parts = []
@@ -206,19 +205,6 @@ def _parts(plan: StepPlan, step: Step) -> list[float] | None:
             medians = sorted(each.p50_nanoseconds or 0 for each in part if each.succeeded)
             parts.append(float(medians[len(medians) // 2]))
     return parts
-
-
-def _whole(step: Step) -> list[Window]:
-    """Return the windows of at least the full length, the last with the rest that joined it.
-
-    Those that begin after the window's end are left out: there the load is only what is left.
-    """
-    return [
-        each
-        for each in step.windows
-        if each.duration_milliseconds >= step.windows[0].duration_milliseconds
-        and each.start_milliseconds * _MS < step.duration_nanoseconds
-    ]
 
 
 def _changes(loop: Open) -> bool:
