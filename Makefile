@@ -88,7 +88,7 @@ test: check ## Pass every check and every test
 	$(BIN)/pytest --numprocesses auto $(ON_ALL_CORES)
 	$(BIN)/pytest tests/accuracy tests/cluster tests/local $(ON_ALL_CORES:%=--ignore=%)
 
-bench: .venv/.installed ## Measure against peers and write docs/performance.md (about 100 minutes)
+bench: .venv/.installed ## Measure against peers and write docs/performance.md (about two hours)
 	@bench/install-tools
 	$(BIN)/python bench/run.py
 

@@ -128,7 +128,11 @@ def _with_found(text: str, data: Any, where: Where) -> str:
 
 def _hint(value: Any, node: Schema) -> str:
     """Return what to do about a value of the wrong type or spelling, empty where nothing helps."""
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
+    if isinstance(value, bool):
+        words = "yes, on and y" if value else "no, off and n"
+        is_text = node.get("type") == "string" or "pattern" in node
+        return f", as YAML reads {words}: write a text in quotes" if is_text else ""
+    if not isinstance(value, str | int | float):
         return ""
     text = value if isinstance(value, str) else shown(value)
     near = nearest(text, [*map(str, node.get("enum", ()))])

@@ -183,7 +183,8 @@ RULES: tuple[Rule, ...] = (
         "of the latency, or 1 ms where that is more",
         source="chosen: 5 %, about the scatter of one run and the next, and 1 ms, for which a "
         "general-purpose kernel may let a process wait for its core",
-        remedy="Give the load generator a core of its own.",
+        remedy="Give the load generator a core of its own, and keep a virtual machine's cores from "
+        "sleeping (idle=poll) where its host gives them to others meanwhile.",
         per_step=breaches_of_client.dispatch_lag,
     ),
     Rule(
