@@ -17,6 +17,9 @@ CALM: dict[str, Any] = {"server": {"targetQps": 20}}
 """A scenario that leaves the cores to the runs beside it."""
 
 
+LARGE: dict[str, Any] = {"batch": {"batchSizes": [1, 5]}}
+
+
 def _external(url: str, name: str, version: str | None = None) -> dict[str, Any]:
     model = {"name": name} if version is None else {"name": name, "version": version}
     return {
@@ -31,7 +34,10 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Future[
     """Measure one `inferometer serve`, and a port where nothing listens."""
     folder = tmp_path_factory.mktemp("external")
     save(identity(), folder / "tiny.onnx")
-    words = ("serve", "file:tiny.onnx", "--http-port", "0", "--grpc-port", "0")
+    words = (
+        *("serve", "file:tiny.onnx", "--http-port", "0", "--grpc-port", "0"),
+        *("--max-batch-size", "4"),
+    )
     with (
         started(folder, *words) as server,
         socket.socket() as closed,
@@ -47,8 +53,12 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Future[
             "wrong version": _external(grpc, "tiny", "7"),
             "nothing": _external(f"http://127.0.0.1:{closed.getsockname()[1]}", "tiny"),
         }
+        large = {f"large batch over {name}": asked[name] for name in ("http", "grpc")}
         with together(
-            {name: partial(done, folder / name, CALM, spec=spec) for name, spec in asked.items()},
+            {name: partial(done, folder / name, CALM, spec=spec) for name, spec in asked.items()}
+            | {
+                name: partial(done, folder / name, LARGE, spec=spec) for name, spec in large.items()
+            },
             at_once=3,
         ) as futures:
             yield futures
@@ -78,6 +88,17 @@ def test_a_model_that_is_not_served_is_refused(runs: dict[str, Future[Done]], na
     assert run.ended.code == 2
     asked = "'resnet'" if name == "wrong name" else "'tiny', version '7'"
     assert f"does not serve the model {asked}" in run.ended.sentence
+
+
+@pytest.mark.parametrize("protocol", ["http", "grpc"])
+def test_a_batch_that_the_server_does_not_take_is_refused(
+    runs: dict[str, Future[Done]], protocol: str
+) -> None:
+    """Its configuration tells its largest: before anything is measured the run ends with 2."""
+    run = runs[f"large batch over {protocol}"].result()
+    assert run.ended.code == 2
+    assert "A batch of 5 was asked, but the server takes 4 samples" in run.ended.sentence
+    assert not run.directory.exists()
 
 
 def test_nothing_that_listens_is_a_failure(runs: dict[str, Future[Done]]) -> None:

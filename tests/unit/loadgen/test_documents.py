@@ -130,3 +130,13 @@ def test_parameters_of_a_configuration_are_told() -> None:
     told = ModelConfigResponse(config={"parameters": parameters})
     assert settings_told(told) == {"a": "b", "c": "d"}
     assert settings_told({"parameters": {"a": {"string_value": None}, "b": 1}}) == {"a": ""}
+
+
+def test_the_largest_batch_of_a_configuration_is_told() -> None:
+    """Over both protocols; 0 is Triton's word for shapes that are whole, which limits nothing."""
+    assert settings_told({"max_batch_size": 8}) == {"max_batch_size": "8"}
+    assert settings_told(ModelConfigResponse(config={"max_batch_size": 8})) == {
+        "max_batch_size": "8"
+    }
+    assert settings_told({"max_batch_size": 0}) == {}
+    assert settings_told({"max_batch_size": "many"}) == {}

@@ -88,6 +88,16 @@ def fit_shapes(
     return shapes
 
 
+def check_taken(batch_size: int, max_batch_size: int | None) -> None:
+    """Raise InputRefusedError where a server that tells its largest batch takes no such one."""
+    if max_batch_size is not None and batch_size > max_batch_size:
+        raise InputRefusedError(
+            f"A batch of {batch_size} was asked, but the server takes {max_batch_size} samples in "
+            f"a request at most (max_batch_size of its model's configuration): ask for smaller "
+            f"batches, or raise it there."
+        )
+
+
 def has_batch_axis(tensor: Tensor) -> bool:
     """Whether a tensor's first axis is open."""
     return bool(tensor.shape) and tensor.shape[0] < 0

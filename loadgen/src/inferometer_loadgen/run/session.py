@@ -24,7 +24,7 @@ from inferometer_loadgen.meter import Meter
 from inferometer_loadgen.reporting.board import Board
 from inferometer_loadgen.reporting.live import Live
 from inferometer_loadgen.reporting.report import Reports
-from inferometer_loadgen.requests.inputs import InputRefusedError
+from inferometer_loadgen.requests.inputs import InputRefusedError, check_taken
 from inferometer_loadgen.requests.pool import Inputs
 from inferometer_loadgen.requests.trace import read_trace
 from inferometer_loadgen.run.scenario import CUTS_SHORT, Gathered, Turn, run_turn
@@ -131,7 +131,7 @@ class Session:
                 await fleet.gathered(board.gathering)
             found = await servers.described(board)
             inputs = Inputs(self._plan.run.spec.load, self._plan.inputs_file, found[0].inputs)
-            scenarios, notes = self._planned(inputs)
+            scenarios, notes = self._planned(inputs, found[0].max_batch_size)
             environment = surroundings(self._plan, found, notes)
             self._reports.tell(Surroundings(environment=environment))
             if fleet is None:
@@ -155,7 +155,9 @@ class Session:
             board.close()
             await meter.close()
 
-    def _planned(self, inputs: Inputs) -> tuple[list[list[Turn]], list[str]]:
+    def _planned(
+        self, inputs: Inputs, max_batch_size: int | None
+    ) -> tuple[list[list[Turn]], list[str]]:
         """Make every step's source of requests, so that what does not fit is refused first."""
         spec = self._plan.run.spec
         notes: dict[str, None] = {}
@@ -166,6 +168,7 @@ class Session:
             if scenario.trace is not None:
                 read_trace(Path(trace), milli(scenario.trace.time_scale))
             for size in scenario.batch_sizes_sent:
+                check_taken(size, max_batch_size)
                 note = inputs.note(inputs.source(size), size)
                 if note is not None:
                     notes[note] = None

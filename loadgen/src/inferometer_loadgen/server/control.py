@@ -107,7 +107,14 @@ class Described:
     inputs: list[Tensor]
     outputs: list[Tensor]
     settings: dict[str, str] = field(default_factory=dict)
-    """The parameters of the model's configuration, Inferometer's own without their prefix."""
+    """What the model's configuration told: its parameters, Inferometer's own without their prefix,
+    and its largest batch."""
+
+    @property
+    def max_batch_size(self) -> int | None:
+        """The most samples that the server takes in a request; None where it does not tell."""
+        told = self.settings.get("max_batch_size", "")
+        return int(told) or None if told.isdecimal() else None
 
 
 class Control:
@@ -167,7 +174,7 @@ class Control:
         )
 
     async def settings(self) -> dict[str, str]:
-        """Return the parameters of the model's configuration; empty where none can be read."""
+        """Return what the model's configuration tells; empty where it cannot be read."""
         with suppress(*FAULTS, *_NO_JSON):
             async with asyncio.timeout(_ATTEMPT_SECONDS):
                 return settings_told(await self._client.get_model_config(*self._model))

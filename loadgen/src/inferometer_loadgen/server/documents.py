@@ -57,12 +57,17 @@ def model_document(answer: Any) -> ModelDocument:
 
 
 def settings_told(answer: Any) -> dict[str, str]:
-    """Return the parameters of a model's configuration; what cannot be read tells nothing."""
+    """Return what a model's configuration tells; what cannot be read tells nothing.
+
+    That is its parameters, and of its fields `max_batch_size`, where it is not 0.
+    """
     config = _mapping_or_empty(_plain(answer))
     # gRPC's configuration lies one level deeper than HTTP's.
     if config.get("config") is not None:
         config = _mapping_or_empty(config["config"])
-    return {
+    most = config.get("max_batch_size")
+    fields = {"max_batch_size": str(most)} if isinstance(most, int) and most > 0 else {}
+    return fields | {
         name.removeprefix(FACT_PREFIX): value
         for name, each in _mapping_or_empty(config.get("parameters")).items()
         if isinstance(each, dict) and isinstance(value := each.get("string_value") or "", str)
