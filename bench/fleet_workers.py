@@ -137,6 +137,7 @@ def _told(stage: str, begun_ns: int, gained: Gained, end: End | None = None) -> 
         begin_ns=begun_ns,
         window_ns=begun_ns,
         duration_ns=0,
+        silences=[],
         last_reply_ns=begun_ns,
         outstanding=3,
         overdue=0,

@@ -79,6 +79,22 @@ def _all_of(arrivals: MeasuredArrivals) -> "np.ndarray[Any, np.dtype[np.int64]]"
     return np.concatenate(found)
 
 
+def test_a_slow_query_of_each_worker_beside_answers_to_others_is_no_stall(
+    oracle: OracleProcess,
+) -> None:
+    """A server stands still that answers none of the workers, as it would to one process."""
+    oracle.obey([*[5 * MS] * 600, 1_600 * MS])
+    scenario = {"concurrency": {"clients": [2]}}
+    validity = {"warmUpSeconds": 0, "minDurationSeconds": 20}
+    run = measure(a_plan(oracle.url("GRPC"), scenario, load=FLEET, validity=validity))
+    (step,) = run.scenarios[0].steps
+    assert step.latency is not None
+    assert step.latency.max_nanoseconds > 1_600 * MS
+    assert step.longest_silence_nanoseconds is not None
+    assert step.longest_silence_nanoseconds < 1_000 * MS
+    assert "ServerStall" not in {reason.rule for reason in run.scenarios[0].verdict.reasons}
+
+
 def test_every_kind_of_scenario_is_driven_by_a_fleet(oracle: OracleProcess, tmp_path: Path) -> None:
     """Counts equal the server's, whatever the scenario, and no worker has more than its part."""
     arrivals = tmp_path / "arrivals.csv"

@@ -395,7 +395,7 @@ arrival."""
 Absent where no query was answered."""
     longest_silence_nanoseconds: Count | None = None
     """The longest time within the window in which no query was answered, failures being no \
-answers. In closed loops; of a fleet the least of its workers'."""
+answers. In closed loops; of a fleet those of less than half a second may be missing."""
     service_time: Distribution | None = None
     """From the send to the whole reply, in open-loop scenarios."""
     dispatch_lag: Distribution | None = None

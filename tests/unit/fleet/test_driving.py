@@ -78,6 +78,7 @@ def told(stage: Any, begin_ns: int, **facts: Any) -> Told:
         begin_ns=begin_ns,
         window_ns=None,
         duration_ns=0,
+        silences=[],
         last_reply_ns=0,
         outstanding=1,
         overdue=0,
@@ -179,10 +180,9 @@ def test_what_became_of_each_worker_is_told_of_it() -> None:
     )
 
 
-def gained(count: int, **numbers: int) -> Gained:
+def gained(count: int) -> Gained:
     """Return what so many queries come to."""
-    histograms = {"latency": Counted([5], [count], 5 * count, 5, 5)}
-    return Gained(histograms=histograms, numbers=numbers)
+    return Gained(histograms={"latency": Counted([5], [count], 5 * count, 5, 5)})
 
 
 def closings(fleet: PlayedFleet) -> dict[int, int]:
@@ -233,29 +233,40 @@ def test_a_closed_loop_of_a_fleet_lasts_as_long_as_was_asked() -> None:
 @pytest.mark.parametrize(
     ("silences", "found"),
     [
-        ((3 * SECOND, 2 * SECOND), 2 * SECOND),  # whoever was answered is a witness
-        ((SECOND // 100, 2 * SECOND), 2 * SECOND),  # not of what came after its share
-        ((SECOND // 100, SECOND // 50), SECOND // 50),
-        ((None, 2 * SECOND), 2 * SECOND),  # nor who had no part
-        ((None, None), None),
+        (([(0, 3)], [(1, 3)]), (1, 3)),  # whoever was answered is a witness
+        (([(0, 2)], [(2, 4)]), None),
+        (([(1, 3)], [(0, 2), (7, 10)]), (7, 10)),  # not of what came after its share
+        (([(1, 2)], [(3, 9)]), (4, 9)),
+        (([(2, 4)], [(3, 9)]), (3, 9)),
+        (([], [(3, 5)]), (3, 5)),  # nor who had no part
+        (([], []), None),
     ],
 )
-def test_a_worker_that_has_done_its_share_is_no_witness_of_what_follows(
-    silences: tuple[int | None, int | None], found: int | None
+def test_a_fleet_is_silent_when_none_of_its_workers_is_answered(
+    silences: tuple[list[tuple[int, int]], list[tuple[int, int]]], found: tuple[int, int] | None
 ) -> None:
-    """A server that stands still for the rest stands still, though others ended before."""
+    """A server that stands still for the rest stands still, though others ended before.
+
+    The first worker has done its share after 4 s and the second, whose clock is a second ahead,
+    after 10 s.
+    """
     total = replace(STEP, loop=Closed(clients=None, total_queries=100))
 
     def act(driving: FleetDriving, _: PlayedFleet, begin: int) -> None:
-        for worker, (silence, last, ahead) in enumerate(
+        for worker, (each, last, ahead) in enumerate(
             zip(silences, (4 * SECOND, 10 * SECOND), (0, SECOND), strict=True)
         ):
-            its = {} if silence is None else {"longest_silence_ns": silence}
-            window = {"window_ns": begin + ahead, "duration_ns": last}
-            ended = {"last_reply_ns": begin + ahead + last, "end": End.DONE}
-            driving.hear(worker, told("ended", begin, **window, **ended, gained=gained(50, **its)))
+            at = begin + ahead
+            its = [(at + since * SECOND, at + until * SECOND) for since, until in each]
+            answered = last if not its or its[-1][1] < at + last else its[-1][0] - at
+            window = {"window_ns": at, "duration_ns": last, "silences": its}
+            ended = {"last_reply_ns": at + answered, "end": End.DONE}
+            driving.hear(worker, told("ended", begin, **window, **ended, gained=gained(50)))
 
-    assert driven(act, total).recorder.tallied.longest_silence_ns == found
+    driving = driven(act, total)
+    begin = driving.window_ns
+    longest = max(driving.silences, key=lambda each: each[1] - each[0], default=None)
+    assert longest == (found and (begin + found[0] * SECOND, begin + found[1] * SECOND))
 
 
 @pytest.mark.parametrize("loop", [Closed(clients=2), Open(Steady("Poisson", 1000))])

@@ -89,6 +89,7 @@ class DistantFleet(Fleet):
             begin_ns=now + worker.ahead_ns,
             window_ns=None,
             duration_ns=0,
+            silences=[],
             last_reply_ns=0,
             outstanding=0,
             overdue=0,

@@ -33,7 +33,7 @@ def _fill(recorder: Recorder, times: Sequence[int], failures: Sequence[str]) -> 
 
 def _over_the_wire(gained: Gained) -> Gained:
     """Write and read it as the fleet does."""
-    told = Told("measuring", gained, 0, None, 0, 0, 0, 0, 0, 0.0, False, 0.0, 0, end=End.DONE)
+    told = Told("measuring", gained, 0, None, 0, [], 0, 0, 0, 0, 0.0, False, 0.0, 0, end=End.DONE)
     read = WORDS.validate_json(WORDS.dump_json(told))
     assert isinstance(read, Told)
     return read.gained

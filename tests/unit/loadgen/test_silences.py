@@ -3,12 +3,20 @@
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from inferometer_loadgen.record.silences import NOTABLE_NS, Silence, Silences, common, longest_ns
 from inferometer_loadgen.schedule.steps import Closed, End
 from support.drills import A_STEP, BAD, CUT, Drill, after
 from support.simulated import MILLISECOND, SECOND, Answer
 
 EVERY = 10 * MILLISECOND
+
+
+def silence_ns(drill: Drill) -> int:
+    """Return the longest time within the window of a drill without a good answer."""
+    return longest_ns(drill.driver.silences)
 
 
 def refusing(since_ns: int, until_ns: int) -> Drill:
@@ -36,7 +44,7 @@ def test_an_outage_is_a_silence(clients: int, capacity: int) -> None:
         }
     )
     assert drill.end is End.DONE
-    assert tallied.longest_silence_ns == 2 * SECOND + EVERY
+    assert silence_ns(drill) == 2 * SECOND + EVERY
     assert tallied.latency.max_ns == EVERY
 
 
@@ -48,8 +56,7 @@ def test_failures_are_silence(since: int, until: int) -> None:
     drill = refusing(since * SECOND, until * SECOND)
     tallied = drill.run()
     assert tallied.errors["status"] >= 199
-    silence_ns = tallied.longest_silence_ns
-    assert silence_ns == pytest.approx(2 * SECOND, abs=2 * EVERY)
+    assert silence_ns(drill) == pytest.approx(2 * SECOND, abs=2 * EVERY)
     assert drill.driver.duration_ns == pytest.approx(10 * SECOND, abs=EVERY)
 
 
@@ -63,7 +70,7 @@ def test_who_is_answered_breaks_the_silence() -> None:
     )
     tallied = drill.run()
     assert tallied.latency.max_ns == 2 * SECOND
-    assert tallied.longest_silence_ns == EVERY
+    assert silence_ns(drill) == EVERY
 
 
 def test_answers_to_the_warm_up_break_the_silence() -> None:
@@ -74,9 +81,9 @@ def test_answers_to_the_warm_up_break_the_silence() -> None:
         milli_qps=None,
         connections=4,
     )
-    tallied = drill.run()
+    drill.run()
     assert drill.driver.window_ns == 3 * SECOND
-    assert tallied.longest_silence_ns == SECOND // 2
+    assert silence_ns(drill) == SECOND // 2
 
 
 def test_what_comes_after_the_window_is_no_silence_of_it() -> None:
@@ -90,16 +97,55 @@ def test_what_comes_after_the_window_is_no_silence_of_it() -> None:
     )
     tallied = drill.run()
     assert tallied.latency.max_ns == 5 * SECOND
-    assert tallied.longest_silence_ns == EVERY
+    assert silence_ns(drill) == EVERY
 
 
 def test_an_end_from_outside_ends_the_silence() -> None:
     """What was silent until then is told."""
     drill = Drill(after(60 * SECOND), milli_qps=None)
-    tallied = drill.run({3 * SECOND: lambda drill: drill.driver.end(End.INTERRUPTED)})
-    assert tallied.longest_silence_ns == 3 * SECOND
+    drill.run({3 * SECOND: lambda drill: drill.driver.end(End.INTERRUPTED)})
+    assert silence_ns(drill) == 3 * SECOND
 
 
 def test_open_loops_have_none() -> None:
     """Their latencies show a stall in full."""
-    assert Drill(after(EVERY)).run().longest_silence_ns is None
+    drill = Drill(after(EVERY))
+    drill.run()
+    assert not drill.driver.silences
+
+
+@st.composite
+def in_order(draw: st.DrawFn) -> list[Silence]:
+    """Return times that are in order and apart."""
+    edges = draw(st.lists(st.integers(0, 50), max_size=20, unique=True).map(sorted))
+    return [(begin, end) for begin, end in zip(edges[::2], edges[1::2], strict=False)]
+
+
+@given(st.lists(in_order(), min_size=1, max_size=4))
+def test_all_are_silent_when_each_is(of_each: list[list[Silence]]) -> None:
+    """At each moment, whoever has how many silences, and in order again."""
+    found = common(of_each)
+    for moment in range(50):
+        is_common = all(any(b <= moment < e for b, e in each) for each in of_each)
+        assert any(begin <= moment < end for begin, end in found) == is_common
+    assert found == sorted(found)
+
+
+def test_nobody_is_never_silent() -> None:
+    """Where no worker had a part there is no silence."""
+    assert common([]) == []
+
+
+@given(st.lists(st.integers(0, 2 * NOTABLE_NS), max_size=20))
+def test_every_notable_silence_is_kept_and_the_longest_always(lengths: list[int]) -> None:
+    """Whatever else there is: so many a run may have, and all that matter are few."""
+    silences, now = Silences(), 0
+    added = []
+    for length in lengths:
+        silences.add(now, now + length)
+        added.append((now, now + length))
+        now += length + 1
+    assert longest_ns(silences.found) == longest_ns(added)
+    notable = [each for each in added if each[1] - each[0] >= NOTABLE_NS]
+    assert [each for each in silences.found if each[1] - each[0] >= NOTABLE_NS] == notable
+    assert len(silences.found) <= len(notable) + 1

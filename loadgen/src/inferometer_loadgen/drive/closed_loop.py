@@ -3,11 +3,14 @@
 A latency counts from the send.
 """
 
+from collections.abc import Sequence
+
 from typing_extensions import override
 
 from inferometer_loadgen.drive.contract import Progress, Queries, Site
 from inferometer_loadgen.drive.driver import NEVER, Driver
 from inferometer_loadgen.record.recorder import BLOCK, Recorder
+from inferometer_loadgen.record.silences import Silence, Silences
 from inferometer_loadgen.schedule.steps import Closed, End, StepPlan
 from inferometer_loadgen.wire import Failure, Reply
 
@@ -43,13 +46,19 @@ class ClosedLoop(Driver):
         self._again_until_ns = 0
         """Until then a query that is answered well is followed by the next on its connection."""
         self._duration_ns: int | None = None
-        self._longest_silence_ns = 0
-        """The longest time within the window until a good answer, from the one before."""
+        self._silences = Silences()
+        """Within the window, each from one good answer to the next."""
+        self._heeded_ns = 0
 
     @property
     @override
     def duration_ns(self) -> int:
         return self._duration_ns or 0
+
+    @property
+    @override
+    def silences(self) -> Sequence[Silence]:
+        return () if self._duration_ns is None else self._silences.found
 
     @property
     @override
@@ -89,9 +98,8 @@ class ClosedLoop(Driver):
             super()._on_reply(token, failure, reply)
             return
         self._measured = measured = self._measured + 1
-        silence_ns = now - self.last_reply_ns
-        if silence_ns > self._longest_silence_ns:  # noqa: PLR1730 - a call costs more
-            self._longest_silence_ns = silence_ns
+        if now - self.last_reply_ns > self._heeded_ns:
+            self._add_silence(now)
         self.last_reply_ns = now
         self._add_latency(now - since)
         if not measured % BLOCK:
@@ -169,8 +177,13 @@ class ClosedLoop(Driver):
     @override
     def _break_silence(self, now: int) -> None:
         if self.window_ns <= now and self._duration_ns is None:
-            self._longest_silence_ns = max(self._longest_silence_ns, now - self.last_reply_ns)
+            if now - self.last_reply_ns > self._heeded_ns:
+                self._add_silence(now)
             self.last_reply_ns = now
+
+    def _add_silence(self, now: int) -> None:
+        self._silences.add(self.last_reply_ns, now)
+        self._heeded_ns = self._silences.heeded_ns
 
     def _open_window(self, now: int) -> None:
         self.window_ns = self.last_reply_ns = now
@@ -193,10 +206,9 @@ class ClosedLoop(Driver):
             self.end(why)
 
     def _measure_window(self, now: int) -> None:
-        """Tell how long the window was that ends now, and the longest silence within it."""
+        """Take note of how long the window was that ends now, and of its last silence."""
         self._duration_ns = now - self.window_ns
-        silence_ns = max(self._longest_silence_ns, now - self.last_reply_ns)
-        self._recorder.tallied.longest_silence_ns = silence_ns
+        self._add_silence(now)
 
     def _on_maximum(self) -> None:
         """End a step that stands still, without a connection, at its maximum duration."""

@@ -9,6 +9,7 @@ from inferometer_api.result import WorkerShare
 from inferometer_loadgen.client.client import Client
 from inferometer_loadgen.client.pace import Clock, Pacer
 from inferometer_loadgen.record.recorder import Recorder
+from inferometer_loadgen.record.silences import Silence
 from inferometer_loadgen.schedule.steps import End
 from inferometer_loadgen.wire import Connection, OnCapacity, OnReply, Prepared, Reply
 
@@ -103,6 +104,13 @@ class Driving(Protocol):
     @property
     def duration_ns(self) -> int:
         """How long the window was; read when the step is over."""
+
+    @property
+    def silences(self) -> Sequence[Silence]:
+        """When no query of a closed loop was answered well; read when the step is over.
+
+        All of half a second and more, else the longest. Of a fleet: none was, by any worker.
+        """
 
     @property
     def last_reply_ns(self) -> int:

@@ -17,6 +17,7 @@ from inferometer_loadgen.drive.contract import OpenConnection, Progress, Queries
 from inferometer_loadgen.drive.room import Room
 from inferometer_loadgen.drive.timers import Seconds, Timers
 from inferometer_loadgen.record.recorder import BLOCK, Recorder
+from inferometer_loadgen.record.silences import Silence
 from inferometer_loadgen.requests.replies import FIRST, gaps
 from inferometer_loadgen.schedule.steps import SECOND_NS, End, StepPlan
 from inferometer_loadgen.wire import (
@@ -129,6 +130,11 @@ class Driver(ABC):
     @abstractmethod
     def duration_ns(self) -> int:
         """How long the window was; read when the step is over."""
+
+    @property
+    @abstractmethod
+    def silences(self) -> Sequence[Silence]:
+        """When no query was answered well, in closed loops; known once the window is over."""
 
     @abstractmethod
     def progress(self) -> Progress:

@@ -5,6 +5,7 @@ line; one that the driver takes up late is sent late. Neither is ever dropped.
 """
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
@@ -15,6 +16,7 @@ from inferometer_loadgen.drive.contract import Progress, Queries, Site
 from inferometer_loadgen.drive.driver import NEVER, Driver
 from inferometer_loadgen.record.backlog import Backlog
 from inferometer_loadgen.record.recorder import BLOCK, Recorder
+from inferometer_loadgen.record.silences import Silence
 from inferometer_loadgen.schedule.arrivals import (
     EndlessArrivals,
     Limits,
@@ -81,6 +83,11 @@ class OpenLoop(Driver):
     @override
     def duration_ns(self) -> int:
         return self._duration_ns or 0
+
+    @property
+    @override
+    def silences(self) -> Sequence[Silence]:
+        return ()  # its latencies show a stall in full
 
     @property
     @override

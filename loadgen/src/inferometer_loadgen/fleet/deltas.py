@@ -107,10 +107,6 @@ class Gains:
         self._sums[name] = now.sum_ns
 
 
-_OF_EACH = frozenset({"longest_silence_ns"})
-"""Numbers that are no counts: what they come to depends on when each worker's window was over."""
-
-
 class MergedRecorder(Recorder):
     """What came of the queries of all workers so far.
 
@@ -134,8 +130,7 @@ class MergedRecorder(Recorder):
                 counted.max_ns,
             )
         for name, grown in gained.numbers.items():
-            if name not in _OF_EACH:
-                setattr(tallied, name, getattr(tallied, name) + grown)
+            setattr(tallied, name, getattr(tallied, name) + grown)
         for name, counts in gained.counters.items():
             getattr(tallied, name).update(counts)
         for name, texts in gained.texts.items():

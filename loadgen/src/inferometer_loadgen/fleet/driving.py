@@ -28,6 +28,7 @@ from inferometer_loadgen.fleet.messages import (
 )
 from inferometer_loadgen.fleet.web_figures import ShownStep
 from inferometer_loadgen.fleet.worker_state import HandsClient, RemoteHand
+from inferometer_loadgen.record.silences import Silence, common
 from inferometer_loadgen.schedule.layout import ends_together
 from inferometer_loadgen.schedule.steps import SECOND_NS, End, StepPlan
 
@@ -225,17 +226,8 @@ class FleetDriving:
     def _finish(self) -> None:
         if self._ended.done():
             return
-        self._join_silences()
         ends = {hand.end for hand in self._hands.values()} | {self._asked}
         self._ended.set_result(next(end for end in _GRAVEST if end in ends))
-
-    def _join_silences(self) -> None:
-        """Take the server for silent for as long as the worker that it was least silent for."""
-        hands = self._hands.values()
-        over_ns = max((hand.window_over_ns for hand in hands), default=0)
-        silences = [hand.silence_until_ns(over_ns) for hand in hands]
-        known = [each for each in silences if each is not None]
-        self._recorder.tallied.longest_silence_ns = min(known, default=None)
 
     async def _look(self) -> None:
         """Take a worker for lost that says nothing any more."""
@@ -296,6 +288,13 @@ class FleetDriving:
             duration_ns = max(0, over_ns - self.window_ns)
         # Where nobody could tell the end any more, it lasted as long as is told of.
         return duration_ns or self._recorder.tallied.windows.duration_ns
+
+    @property
+    def silences(self) -> Sequence[Silence]:
+        """When the server was silent to all workers that had a part."""
+        hands = self._hands.values()
+        over_ns = max((hand.window_over_ns for hand in hands), default=0)
+        return common([found for hand in hands if (found := hand.silences_until(over_ns))])
 
     @property
     def last_reply_ns(self) -> int:

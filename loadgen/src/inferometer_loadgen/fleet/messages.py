@@ -10,6 +10,7 @@ from pydantic import Discriminator, TypeAdapter
 
 from inferometer_api.result import ClientFacts
 from inferometer_loadgen.fleet.clock import ClockName
+from inferometer_loadgen.record.silences import Silence
 from inferometer_loadgen.schedule.steps import End, Share, StepPlan
 from inferometer_loadgen.server.control import Described
 
@@ -211,6 +212,8 @@ class Told:
     """When its window began."""
     duration_ns: int
     """How long its window was; 0 while it goes on."""
+    silences: list[Silence]
+    """When no query of a closed loop was answered well, by its own clock, once that is known."""
     last_reply_ns: int
     outstanding: int
     overdue: int

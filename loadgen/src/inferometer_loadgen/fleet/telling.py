@@ -88,6 +88,7 @@ class Telling:
                 begin_ns=self._begun_ns,
                 window_ns=None if window_ns == NEVER else window_ns,
                 duration_ns=driving.duration_ns,
+                silences=list(driving.silences),
                 last_reply_ns=driving.last_reply_ns,
                 outstanding=driving.outstanding,
                 overdue=0 if self._bound_ns is None else driving.overdue(self._bound_ns),

@@ -7,6 +7,7 @@ from inferometer_api.result import ClientFacts, WorkerShare
 from inferometer_loadgen.client.watch import worst
 from inferometer_loadgen.fleet.clock import ONE_CLOCK, ClockOffset
 from inferometer_loadgen.fleet.messages import Told
+from inferometer_loadgen.record.silences import Silence
 from inferometer_loadgen.schedule.steps import End
 
 
@@ -22,8 +23,6 @@ class RemoteHand:
     told: Told | None = None
     """The last it told."""
     queries: int = 0
-    silence_ns: int | None = None
-    """The longest time within its window without a good answer; None where it told of none."""
     is_window_over: bool = False
     end: End | None = None
     fate: str = ""
@@ -35,7 +34,6 @@ class RemoteHand:
         latencies = told.gained.histograms.get("latency")
         self.queries += 0 if latencies is None else sum(latencies.counts)
         self.queries += sum(told.gained.counters.get("errors", {}).values())
-        self.silence_ns = told.gained.numbers.get("longest_silence_ns", self.silence_ns)
         self.is_window_over |= told.stage in {"window-over", "ended"}
         self.end = told.end
 
@@ -80,14 +78,21 @@ class RemoteHand:
             return 0
         return window_ns + told.duration_ns
 
-    def silence_until_ns(self, over_ns: int) -> int | None:
-        """Return its longest silence of a window that was over then, which may be after its own.
+    def silences_until(self, over_ns: int) -> list[Silence]:
+        """Return when it had no good answer in a window that was over then, maybe after its own.
 
-        Who has sent all its queries hears nothing any more, whatever the server does.
+        Who has sent all its queries hears nothing any more, whatever the server does. Empty where
+        it told of none: it had no part, or was lost.
         """
-        if self.silence_ns is None or self.window_ns is None:
-            return None
-        return max(self.silence_ns, over_ns - max(self.window_ns, self.last_reply_ns))
+        if self.told is None or not self.told.silences or self.window_ns is None:
+            return []
+        ahead_ns, last_ns = self.offset.ahead_ns, max(self.window_ns, self.last_reply_ns)
+        found = [
+            (begin_ns - ahead_ns, end_ns - ahead_ns) for begin_ns, end_ns in self.told.silences
+        ]
+        if over_ns <= last_ns:
+            return found
+        return [*(each for each in found if each[1] <= last_ns), (last_ns, over_ns)]
 
     def share(self) -> WorkerShare:
         """Return it as the result document has it."""

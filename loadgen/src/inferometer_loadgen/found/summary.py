@@ -30,6 +30,8 @@ class Span:
     duration_ns: int
     drain_ns: int
     """From the window's end to the last answer, in open loops."""
+    longest_silence_ns: int | None = None
+    """The longest time within it without a good answer, in closed loops."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,7 @@ def summarize(  # noqa: PLR0913 - one argument for each source of a step's figur
         achieved_qps=achieved,
         achieved_samples_per_second=achieved * plan.batch_size,
         latency=tallied.latency.distribution(),
-        longest_silence_nanoseconds=tallied.longest_silence_ns,
+        longest_silence_nanoseconds=span.longest_silence_ns,
         service_time=tallied.service_time.distribution() if open_loop else None,
         dispatch_lag=tallied.dispatch_lag.distribution() if open_loop else None,
         windows=tallied.windows.report(open_loop=open_loop),

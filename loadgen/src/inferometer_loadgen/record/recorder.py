@@ -41,11 +41,6 @@ class Tallied:
     """The same of its last quarter."""
     overshoots: int = 0
     """Queries that failed or took longer than the bound, where the step is judged by one."""
-    longest_silence_ns: int | None = None
-    """In closed loops, known at the window's end: the longest time within it without a good answer.
-
-    Of a fleet the least of its workers': a server that stands still is silent to all of them.
-    """
 
 
 class Recorder:

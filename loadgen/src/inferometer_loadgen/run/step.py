@@ -9,6 +9,7 @@ from inferometer_loadgen.crew.crew import Crew
 from inferometer_loadgen.drive import Driving
 from inferometer_loadgen.found.summary import Metered, Span, Used, summarize, unanswered
 from inferometer_loadgen.meter import Meter, StepMeter
+from inferometer_loadgen.record.silences import longest_ns
 from inferometer_loadgen.reporting.board import Board
 from inferometer_loadgen.reporting.live import Live, LiveStep
 from inferometer_loadgen.run.usage import Usage
@@ -85,6 +86,7 @@ def _span(driving: Driving, started_at: str) -> Span:
         warm_up_ns=driving.window_ns - driving.begin_ns,
         duration_ns=driving.duration_ns,
         drain_ns=max(0, driving.last_reply_ns - driving.window_ns - driving.duration_ns),
+        longest_silence_ns=None if driving.open_loop else longest_ns(driving.silences),
     )
 
 

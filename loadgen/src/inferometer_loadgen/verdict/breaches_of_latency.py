@@ -138,15 +138,13 @@ def server_stall(measurement: Measurement, _: Conditions) -> Broken:
 
 
 def _silent(step: Step) -> tuple[str, str]:
-    """Return who had no answer, and what became of the queries of that time.
+    """Return what was not, and what became of the queries of that time.
 
     Where some failed nobody knows which: a server that refuses at once is as silent.
     """
     if step.counts.failed:
-        who = "Each worker had no good answer" if step.workers else "No query was answered well"
-        return who, "came meanwhile failed, or was never sent,"
-    who = "Each worker had no answer" if step.workers else "No query was answered"
-    return who, "would have come meanwhile was never sent"
+        return "No query was answered well", "came meanwhile failed, or was never sent,"
+    return "No query was answered", "would have come meanwhile was never sent"
 
 
 def _longest_by_chance(usual: int, count: int) -> int:
