@@ -66,16 +66,16 @@ def test_a_peak_is_searched_for_with_probes_that_all_stand_in_the_result() -> No
 
 def test_a_probe_far_beyond_the_peak_ends_as_soon_as_it_is_decided() -> None:
     """Of the queries that it might send, few are sent once too many are beyond the bound."""
-    probe = {"minQueries": 4000, "maxSeconds": 20}
+    probe = {"minQueries": 1000, "maxSeconds": 60}
     scenario = {
-        "findPeak": {"latencyBoundMicroseconds": 8_000, "percentile": "P90", "probe": probe}
+        "findPeak": {"latencyBoundMicroseconds": 100_000, "percentile": "P90", "probe": probe}
     }
-    run = run_of(Oracle(law=one_at_a_time(0.005)), scenario, maxDurationSeconds=8)
+    run = run_of(Oracle(law=one_at_a_time(0.01)), scenario, maxDurationSeconds=15)
     (result,) = run.scenarios
     assert result.peak is not None
     early = [each for each in result.peak.probes if each.decided_by == "Overshoots"]
     assert early
-    assert all(each.queries < 4000 for each in early if not each.is_whole)
+    assert all(each.queries < 1000 for each in early if not each.is_whole)
 
 
 def test_a_bound_below_the_service_time_cannot_be_met_at_any_rate() -> None:
@@ -92,7 +92,7 @@ def test_a_bound_below_the_service_time_cannot_be_met_at_any_rate() -> None:
 def test_a_search_whose_time_is_over_says_that_it_found_no_peak() -> None:
     """The maximum duration ends a search between two probes."""
     probe = {"minQueries": 1000, "maxSeconds": 1}
-    scenario = {"findPeak": {"latencyBoundMicroseconds": 30_000, "probe": probe}}
+    scenario = {"findPeak": {"latencyBoundMicroseconds": 500_000, "probe": probe}}
     run = run_of(Oracle(law=one_at_a_time(0.005)), scenario, maxDurationSeconds=3)
     (result,) = run.scenarios
     assert result.peak is not None
