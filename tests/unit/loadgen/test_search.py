@@ -150,6 +150,27 @@ def test_a_server_that_was_slower_or_faster_while_pilots_ran_is_measured_as_it_i
     assert peak.confidence is not None
 
 
+@pytest.mark.parametrize(("slope", "now_qps"), [(20, 352), (60, 418), (60, 387)])
+@pytest.mark.parametrize("after", [2, 3, 4])
+def test_a_server_that_becomes_slower_while_pilots_run_is_measured_as_it_is(
+    slope: float, now_qps: float, after: int
+) -> None:
+    """What pilots saw of a faster server leads nowhere, and is forgotten."""
+    random = np.random.default_rng(5)
+    found = Found(alone=Seen(900, 0), closed_loop_qps=506.0)
+    pilots = 0
+    while not isinstance(ask := next_ask(GOAL, found), str):
+        assert isinstance(ask, Try)
+        pilots += ask.is_whole
+        peak_qps = now_qps if pilots > after else 440
+        share = min(0.95, 0.01 * math.exp(slope * (ask.milli_qps / 1000 / peak_qps - 1)))
+        beyond = int(random.binomial(GOAL.query_limit, share))
+        found = with_probe(GOAL, found, ask, Seen(GOAL.query_limit, beyond))
+    peak = peak_of(GOAL, found, ask)
+    assert peak.qps == pytest.approx(now_qps, rel=0.03)
+    assert peak.confidence is not None
+
+
 def test_a_search_that_time_ends_claims_a_bracket_of_enough_probes_alone() -> None:
     """It is that of the probes until then, and none is claimed of fewer than were ever tried."""
     whole = searched(GOAL, {"peak": 500.0, "slope": 20.0})

@@ -59,6 +59,8 @@ _FAR = 10
 _CLEARLY = {4: 2.0, LOOKS[0]: 1.0}
 """After so many probes at the two rates, all of them on one side of the peak by such a factor of
 the allowed share, it is not between them."""
+_LITTLE = 1.05
+"""A rate that is higher by no more than this is little above another."""
 _MOST_MISLED = 20
 """With so many pilots it is believed that the peak is between the two rates."""
 
@@ -316,19 +318,21 @@ def _parts(goal: Goal, probes: Sequence[Tried]) -> _Parts:
     have not found where the server saturates. It is the last pilot then. So are the first four,
     or eight, where all of them are on one side of the peak: the server was slower, or faster,
     before, and of the pilots until then only those lead on that lie beyond them, where the peak
-    must be.
+    must be. Pilots may tell as much among themselves: what they saw of a faster server leads on no
+    more (`_without_outdated`).
     """
     pilots: list[Tried] = []
+    outdated_from = math.inf
     leading: list[Tried] = []
     counted: list[Tried] = []
     for each in probes:
         if not each.asked.is_whole or not each.seen.queries:
             continue
-        is_far = each.seen.overshoots > _FAR * goal.share * each.seen.queries
-        misled = is_far and not counted and len(pilots) < MOST_PILOTS
+        misled = _is_far(goal, each) and not counted and len(pilots) < MOST_PILOTS
         if each.asked.is_pilot or misled:
             pilots.append(each)
             leading.append(each)
+            leading, outdated_from = _without_outdated(goal, leading, outdated_from)
             continue
         counted.append(each)
         leads_up = _leads_up(goal, counted)
@@ -339,6 +343,28 @@ def _parts(goal: Goal, probes: Sequence[Tried]) -> _Parts:
             pilots += counted
             counted = []
     return _Parts(tuple(pilots), tuple(leading), tuple(counted))
+
+
+def _is_far(goal: Goal, tried: Tried) -> bool:
+    """Whether a probe was so far beyond the peak that it tells little of where that is."""
+    return tried.seen.overshoots > _FAR * goal.share * tried.seen.queries
+
+
+def _without_outdated(
+    goal: Goal, pilots: list[Tried], outdated_from: float
+) -> tuple[list[Tried], float]:
+    """Leave out pilots that did well little below where the last two were both far beyond.
+
+    Returns the others, and from which rate on they were left out. A second time, that must be a
+    lower one: what saturates there was no faster before, and its best rates are to be kept.
+    """
+    if len(pilots) < 2 or not all(_is_far(goal, each) for each in pilots[-2:]):
+        return pilots, outdated_from
+    lowest = min(each.asked.milli_qps for each in pilots[-2:]) / _LITTLE
+    if lowest * RESOLUTION >= outdated_from:
+        return pilots, outdated_from
+    left = [each for each in pilots if _is_far(goal, each) or each.asked.milli_qps < lowest]
+    return left, lowest if len(left) < len(pilots) else outdated_from
 
 
 def _leads_up(goal: Goal, probes: Sequence[Tried]) -> bool | None:
