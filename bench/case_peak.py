@@ -135,7 +135,8 @@ PEAK = Case(
 {_BOUND_MICROSECONDS // 1000} ms, by the bracket's stated confidence of 95 %. Then two fresh
 `server` runs with schedules of their own and the same bound, one at {_BELOW} of that rate and one
 at {_ABOVE} of it: the first must be VALID and the second INVALID by its LatencyBound.
-Each repeat is a search of its own, with a fresh server and seeds of its own; the spread beside a
+Each repeat is a search of its own, with a fresh server, seeds of its own and the size chosen anew
+(where the first row shows several, the peaks are those of several models); the spread beside a
 figure is over the searches, and one that finds no peak counts as 0. Both cores are kept awake by
 loops that run only where nobody else would (`bench/awake.py`): where they sleep between queries,
 the hypervisor of a shared machine gives them to others, and the peak is that of its neighbours.""",

@@ -85,6 +85,11 @@ def _why(peak: Peak, *, until: str = "until") -> str:
     match peak.stopped:
         case "Resolved":
             end = "the bracket was within 1 %"
+        case "Indistinguishable" if peak.qps is None:
+            return (
+                "which contradict one another: take longer probes, where nothing else runs on the "
+                "machine"
+            )
         case "Indistinguishable" if peak.confidence is None:
             return "which saw too few bursts of slow queries for a bracket: take longer probes"
         case "Indistinguishable":

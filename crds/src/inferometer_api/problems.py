@@ -129,8 +129,8 @@ def _with_found(text: str, data: Any, where: Where) -> str:
 def _hint(value: Any, node: Schema) -> str:
     """Return what to do about a value of the wrong type or spelling, empty where nothing helps."""
     if isinstance(value, bool):
-        words = "yes, on and y" if value else "no, off and n"
-        is_text = node.get("type") == "string" or "pattern" in node
+        words = "true, yes, on and y" if value else "false, no, off and n"
+        is_text = (node.get("type") == "string" or "pattern" in node) and "enum" not in node
         return f", as YAML reads {words}: write a text in quotes" if is_text else ""
     if not isinstance(value, str | int | float):
         return ""

@@ -175,10 +175,10 @@ OF_FAULTS: dict[ReasonName, Reason] = {
         "See its last lines in the message, and please report it.",
     ),
     "InputRefused": Reason(
-        "The requests that were asked for cannot be made: inputs, shapes or datatypes do not fit "
-        "the model.",
+        "The requests that were asked for cannot be made: inputs, shapes, datatypes or batch "
+        "sizes do not fit the model.",
         (LOAD_WAITS, FAILED),
-        "Correct spec.load.inputs and create a new run.",
+        "Correct spec.load.inputs, or the scenario's batch sizes, and create a new run.",
     ),
     "InputsNotFetched": Reason(
         "The file of inputs could not be fetched.",

@@ -70,7 +70,8 @@ class ServerFacts(Document):
     version: str = ""
     extensions: list[str] = Field(default_factory=list)
     settings: dict[str, str] = Field(default_factory=dict)
-    """The parameters of its model configuration: runtime version, threads, providers, ..."""
+    """What its model configuration tells: parameters (runtime version, threads, providers, ...) \
+and max_batch_size, where there is a limit."""
     nodes_by_provider: dict[str, Count] = Field(default_factory=dict)
     """How many graph nodes ran on which execution provider."""
     replicas: list[ServerReplica] = Field(default_factory=list)

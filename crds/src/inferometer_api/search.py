@@ -58,11 +58,11 @@ bound it, or saw too few bursts of overshoots to know how much they differ by ch
         "EndedEarly",
     ]
     """Resolved: the bracket is within 1 %; Indistinguishable: two probes at its ends would differ
-by chance alone, or, without a confidence, all probes together do not bound the peak; CannotBeMet:
-the bound is below the service time, or no probe kept it down to 1/200 of the closed-loop
-throughput; ProbesTooShort: a probe kept it at more than 2.5 times that throughput, which no server
-answers for long; OutOfTime: the scenario's maximum duration was reached; EndedEarly: something else
-ended it."""
+by chance alone, or, without a confidence, all probes together do not bound the peak, or, without
+qps, contradict one another; CannotBeMet: the bound is below the service time, or no probe kept it
+down to 1/200 of the closed-loop throughput; ProbesTooShort: a probe kept it at more than 2.5 times
+that throughput, which no server answers for long; OutOfTime: the scenario's maximum duration was
+reached; EndedEarly: something else ended it."""
     closed_loop_qps: float | None = None
     """The throughput of closed-loop clients, by which the search began."""
     service_time_nanoseconds: Count | None = None

@@ -101,8 +101,8 @@ def test_aliases_that_multiply_are_refused() -> None:
         ("batching: {}", "maxBatchSize: is missing, and must be a whole number from 1 to 4096."),
         ("placement: {nodeSelector: {a b: c}}", 'nodeSelector["a b"]: the key must be a name of'),
         ("placement: {nodeSelector: {a: 1}}", 'found 1: write it in quotes, "1".'),
-        ("placement: {nodeSelector: {a: off}}", "found false, as YAML reads no, off and n: write"),
-        ("placement: {nodeSelector: {a: y}}", "found true, as YAML reads yes, on and y: write"),
+        ("placement: {nodeSelector: {a: off}}", "as YAML reads false, no, off and n: write"),
+        ("placement: {nodeSelector: {a: y}}", "found true, as YAML reads true, yes, on and y:"),
     ],
 )
 def test_a_wrong_field_gets_a_sentence(line: str, expected: str) -> None:

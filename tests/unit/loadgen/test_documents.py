@@ -140,3 +140,6 @@ def test_the_largest_batch_of_a_configuration_is_told() -> None:
     }
     assert settings_told({"max_batch_size": 0}) == {}
     assert settings_told({"max_batch_size": "many"}) == {}
+    parameters = {"max_batch_size": {"string_value": "1"}}
+    assert settings_told({"max_batch_size": 8, "parameters": parameters}) == {"max_batch_size": "8"}
+    assert settings_told({"max_batch_size": 0, "parameters": parameters}) == {}

@@ -13,6 +13,7 @@ Probit Analysis, 1971, §4.6), by Student's t with two degrees of freedom fewer 
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +21,10 @@ from numpy.typing import NDArray
 from inferometer_loadgen.search.student import student_quantile
 
 CONFIDENCE = 0.95
-LEAST_BURSTS = 20
-"""With fewer bursts of overshoots in all probes neither their spread nor the bounds are known."""
+LEAST_BURSTS = 12
+"""With fewer bursts of overshoots in all probes neither their spread nor the bounds are known. So
+many must be left where the spread was by chance estimated too low, as in one of fifty
+(`_at_least`): of few probes that is much, and they would seem to have seen many bursts."""
 LEAST_SEEN = 0.7
 """Where fewer of the probes saw any overshoot, as 1.2 bursts a probe would make it (Poisson), a
 spread that seems small may only have missed the long bursts."""
@@ -34,7 +37,12 @@ _ALMOST_ZERO = 1e-9
 _NEAR = 1e-7
 _MOST_LOG = 2.0
 """By so much a step of Newton's changes the logarithm of a share at most."""
+_FIFTIETH = NormalDist().inv_cdf(0.98)
+_FARTHEST_LOG = 100.0
+"""Far more than the logarithm of any share, and still a number once it is squared."""
 _LEAST_EXPECTED = 0.05
+_BEYOND = 1.1
+"""So many times beyond the rates that were tried the crossing may be estimated."""
 
 Floats = NDArray[np.float64]
 
@@ -73,7 +81,8 @@ class _Data:
 
     def expected(self, fit: "_Fit") -> Floats:
         """Return how many overshoots each probe should have."""
-        expected: Floats = self.allowed * np.exp(fit.at_centre + fit.slope * self.rates)
+        logs = np.minimum(fit.at_centre + fit.slope * self.rates, _FARTHEST_LOG)
+        expected: Floats = self.allowed * np.exp(logs)
         return expected
 
 
@@ -109,10 +118,12 @@ def crossing(counted: tuple[Counted, ...], share: float) -> Crossing | None:
             fit = _fitted(data, dispersion)
     if fit.slope <= 0:
         return None
-    root = min(max(-fit.at_centre / fit.slope, data.rates.min() - 0.1), data.rates.max() + 0.1)
+    lowest, highest = (1 + data.rates.min()) / _BEYOND - 1, (1 + data.rates.max()) * _BEYOND - 1
+    root = min(max(-fit.at_centre / fit.slope, lowest), highest)
     bursts = float(data.overshoots.sum()) / dispersion
     bounds = _bounds(fit, len(counted) - 2)
-    is_known = bursts >= LEAST_BURSTS and np.mean(data.overshoots > 0) >= LEAST_SEEN
+    is_many = bursts * _at_least(len(counted) - 2) >= LEAST_BURSTS
+    is_known = is_many and np.mean(data.overshoots > 0) >= LEAST_SEEN
     return Crossing(
         qps=centre * (1 + root),
         bounds_qps=(
@@ -158,6 +169,18 @@ def _dispersion(fit: _Fit, data: _Data) -> float:
     expected = data.expected(fit)
     squares = (data.overshoots - expected) ** 2 / np.maximum(expected, _LEAST_EXPECTED)
     return max(1.0, float(squares.sum()) / (len(expected) - 2))
+
+
+@lru_cache
+def _at_least(freedom: int) -> float:
+    """Return which part of the dispersion is told at least by 49 of 50 such numbers of probes.
+
+    The fiftieth of chi-squared over its degrees of freedom (Wilson and Hilferty, PNAS 17, 1931).
+    """
+    if freedom < 1:
+        return 0.0
+    variance = 2 / (9 * freedom)
+    return max(0.0, 1 - variance - _FIFTIETH * math.sqrt(variance)) ** 3
 
 
 def _bounds(fit: _Fit, freedom: int) -> tuple[float, float] | None:

@@ -36,7 +36,7 @@ Stopped = Literal[
 
 RESOLUTION = 1.01
 """Ends of the bracket so near to each other need no more probes."""
-FEWEST_PILOTS, MOST_PILOTS = 4, 12
+FEWEST_PILOTS, MOST_PILOTS = 4, 16
 PILOT_BURSTS = 5
 """So many bursts of overshoots tell the place well enough for rates on both sides of it."""
 LOOKS = (8, 12, 18, 27, 40)
@@ -56,9 +56,11 @@ for a straight line."""
 _FARTHEST_APART = 50.0
 _FAR = 10
 """So many times the allowed share tell little of where it is crossed."""
-_CLEARLY = {4: 2.0, LOOKS[0]: 1.0}
+_FEWEST_CLEAR = 4
+_CLEARLY = {_FEWEST_CLEAR: 2.0, LOOKS[0]: 1.0}
 """After so many probes at the two rates, all of them on one side of the peak by such a factor of
-the allowed share, it is not between them."""
+the allowed share, it is not between them. Nor is it after the later number where all but the
+earlier are as clear as those must be: the server changed after the first few."""
 _LITTLE = 1.05
 """A rate that is higher by no more than this is little above another."""
 _MOST_MISLED = 20
@@ -213,7 +215,7 @@ def _place(goal: Goal, closed_loop_qps: float, probes: Sequence[Tried]) -> _Plac
 def _goes_up(goal: Goal, tried: Tried) -> bool:
     """Whether the peak seems to lie above; of a probe that is not decided its share tells."""
     if tried.decided_by == "Unfinished":
-        return tried.seen.overshoots <= goal.share * tried.seen.queries
+        return _share(tried) <= goal.share
     return tried.kept
 
 
@@ -258,9 +260,18 @@ def _is_located(goal: Goal, near: Sequence[Counted], centre: Crossing) -> bool:
 def _next_pilot(
     goal: Goal, pilots: Sequence[Counted], near: Sequence[Counted], at: Crossing | None
 ) -> Try:
-    """Return the next rate near the crossing, on the side that the rates so far lean from."""
+    """Return the next rate near the crossing, on the side that the rates so far lean from.
+
+    Where all that were late were so by far, the rates tell no crossing: their gap is bisected.
+    """
+    good = [each.qps for each in pilots if each.overshoots <= goal.share * each.queries]
+    late = [each for each in pilots if each.overshoots > goal.share * each.queries]
+    if good and late and all(each.overshoots > _FAR * goal.share * each.queries for each in late):
+        highest, lowest = max(good), min(each.qps for each in late)
+        if lowest > RESOLUTION * highest:
+            return _try(math.sqrt(highest * lowest), is_pilot=True)
     if at is None:
-        return _try(_towards(goal, near), is_pilot=True)
+        return _try(_towards(goal, near if good else pilots), is_pilot=True)
     middle = math.fsum(each.qps for each in near) / len(near)
     step = _step(at, pilots, near)
     return _try(at.qps * (1 + step * (1 if middle < at.qps else -1)), is_pilot=True)
@@ -316,20 +327,23 @@ def _parts(goal: Goal, probes: Sequence[Tried]) -> _Parts:
 
     One far beyond the peak at the very first of the two rates shows that these are none: pilots
     have not found where the server saturates. It is the last pilot then. So are the first four,
-    or eight, where all of them are on one side of the peak: the server was slower, or faster,
-    before, and of the pilots until then only those lead on that lie beyond them, where the peak
-    must be. Pilots may tell as much among themselves: what they saw of a faster server leads on no
-    more (`_without_outdated`).
+    or eight, where all of them, or all but the first of eight, are on one side of the peak: the
+    server was slower, or faster, before, and of the pilots until then only those lead on that lie
+    beyond them, where the peak must be. Pilots tell as much among themselves: one that a later
+    one contradicts leads on no more.
     """
     pilots: list[Tried] = []
-    outdated_from = math.inf
     leading: list[Tried] = []
     counted: list[Tried] = []
+    has_turned = False
+    outdated_from = math.inf
     for each in probes:
         if not each.asked.is_whole or not each.seen.queries:
             continue
         misled = _is_far(goal, each) and not counted and len(pilots) < MOST_PILOTS
         if each.asked.is_pilot or misled:
+            if len(pilots) < _MOST_MISLED:
+                leading = [one for one in leading if not _contradict(goal, one, each)]
             pilots.append(each)
             leading.append(each)
             leading, outdated_from = _without_outdated(goal, leading, outdated_from)
@@ -338,7 +352,8 @@ def _parts(goal: Goal, probes: Sequence[Tried]) -> _Parts:
         leads_up = _leads_up(goal, counted)
         if leads_up is not None and len(pilots) < _MOST_MISLED:
             # Earlier pilots beyond these may lead on once; where they misled again, none does.
-            beyond = _beyond(leading, counted, up=leads_up) if leading == pilots else []
+            beyond = [] if has_turned else _beyond(leading, counted, up=leads_up)
+            has_turned = True
             leading = [*beyond, *counted]
             pilots += counted
             counted = []
@@ -347,7 +362,14 @@ def _parts(goal: Goal, probes: Sequence[Tried]) -> _Parts:
 
 def _is_far(goal: Goal, tried: Tried) -> bool:
     """Whether a probe was so far beyond the peak that it tells little of where that is."""
-    return tried.seen.overshoots > _FAR * goal.share * tried.seen.queries
+    return _share(tried) > _FAR * goal.share
+
+
+def _contradict(goal: Goal, one: Tried, other: Tried) -> bool:
+    """Whether queries were late at one rate, and fewer at one clearly higher, which tells where."""
+    low, high = sorted((one, other), key=lambda each: each.asked.milli_qps)
+    is_clear = high.asked.milli_qps >= _LITTLE * low.asked.milli_qps
+    return is_clear and not _is_far(goal, high) and _share(low) > max(goal.share, _share(high))
 
 
 def _without_outdated(
@@ -367,15 +389,22 @@ def _without_outdated(
     return left, lowest if len(left) < len(pilots) else outdated_from
 
 
+def _share(tried: Tried) -> float:
+    return tried.seen.overshoots / max(1, tried.seen.queries)
+
+
 def _leads_up(goal: Goal, probes: Sequence[Tried]) -> bool | None:
     """Whether the peak is clearly above all these, or below; None where neither is clear."""
     factor = _CLEARLY.get(len(probes))
     if factor is None:
         return None
-    shares = [each.seen.overshoots / each.seen.queries for each in probes]
-    if max(shares) * factor <= goal.share:
-        return True
-    return False if min(shares) > factor * goal.share else None
+    shares = [_share(each) for each in probes]
+    for those, clearly in ((shares, factor), (shares[_FEWEST_CLEAR:], _CLEARLY[_FEWEST_CLEAR])):
+        if those and max(those) * clearly <= goal.share:
+            return True
+        if those and min(those) > clearly * goal.share:
+            return False
+    return None
 
 
 def _beyond(pilots: Sequence[Tried], probes: Sequence[Tried], *, up: bool) -> list[Tried]:
@@ -401,8 +430,7 @@ def _judged_by(goal: Goal, at: Crossing | None, found: Found) -> str | None:
         whole = [each for each in found.probes if each.asked.is_whole and each.seen.queries]
 
         def distance(tried: Tried) -> tuple[float, float]:
-            share = tried.seen.overshoots / tried.seen.queries
-            return abs(tried.asked.milli_qps / 1000 - at.qps), abs(share - goal.share)
+            return abs(tried.asked.milli_qps / 1000 - at.qps), abs(_share(tried) - goal.share)
 
         return min(whole, key=distance).label
     if found.probes:

@@ -67,11 +67,13 @@ def settings_told(answer: Any) -> dict[str, str]:
         config = _mapping_or_empty(config["config"])
     most = config.get("max_batch_size")
     fields = {"max_batch_size": str(most)} if isinstance(most, int) and most > 0 else {}
-    return fields | {
+    parameters = {
         name.removeprefix(FACT_PREFIX): value
         for name, each in _mapping_or_empty(config.get("parameters")).items()
         if isinstance(each, dict) and isinstance(value := each.get("string_value") or "", str)
     }
+    parameters.pop("max_batch_size", None)  # only the field limits requests
+    return parameters | fields
 
 
 def _plain(answer: Any) -> Any:

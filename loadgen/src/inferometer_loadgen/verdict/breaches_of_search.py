@@ -49,6 +49,15 @@ def peak_not_found(conditions: Conditions) -> Broken:
                 between,
                 closed_loop,
             )
+        case "Indistinguishable" if peak.qps is None:
+            yield Breach(
+                f"{len(peak.probes)} probes do not bound the peak: higher rates had no more "
+                f"queries beyond the bound than lower ones. Either these come in so few bursts "
+                f"that chance decides, which longer probes mend, or the server became faster or "
+                f"slower meanwhile, which a search where nothing else runs does.",
+                "no peak",
+                "a peak",
+            )
         case "Indistinguishable" if peak.confidence is None:
             yield Breach(
                 f"{len(peak.probes)} probes do not bound the peak: too few bursts of queries were "

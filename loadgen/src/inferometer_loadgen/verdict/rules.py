@@ -140,7 +140,8 @@ RULES: tuple[Rule, ...] = (
         "tells a rate, and 2.5 times the closed-loop throughput, which no server keeps up for "
         "long with the same connections",
         remedy="Raise validity.maxDurationSeconds; where overshoots are too few or probes too "
-        "short, raise probe.minQueries.",
+        "short, raise probe.minQueries; where probes contradict one another, search where "
+        "nothing else runs as well.",
         once=breaches_of_search.peak_not_found,
     ),
     Rule(
