@@ -1,6 +1,7 @@
 """Does the search for a peak decide its probes, its rates and its end as it says?"""
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 
@@ -37,6 +38,32 @@ def with_probe(goal: Goal, found: Found, ask: Try, seen: Seen) -> Found:
     decided = decision(goal.percentile, goal.query_limit, seen) or "Unfinished"
     tried = Tried(ask, seen, decided, f"probe {len(found.probes) + 1}", 0)
     return replace(found, probes=(*found.probes, tried))
+
+
+def searched_by(share_at: Callable[[Try], float], closed_loop_qps: float) -> Peak:
+    """Search a server by which share of the queries is beyond the bound in each probe."""
+    random = np.random.default_rng(5)
+    found = Found(alone=Seen(900, 0), closed_loop_qps=closed_loop_qps)
+    while not isinstance(ask := next_ask(GOAL, found), str):
+        assert isinstance(ask, Try)
+        beyond = int(random.binomial(GOAL.query_limit, share_at(ask)))
+        found = with_probe(GOAL, found, ask, Seen(GOAL.query_limit, beyond))
+    return peak_of(GOAL, found, ask)
+
+
+def changed_server_searched(
+    slope: float, now_qps: float, after: int, *, by: Callable[[Try], bool]
+) -> Peak:
+    """Search a server whose peak is 440 queries a second until so many such probes were asked."""
+    asked = 0
+
+    def share_at(ask: Try) -> float:
+        nonlocal asked
+        asked += by(ask)
+        peak_qps = now_qps if asked > after else 440
+        return min(0.95, 0.01 * math.exp(slope * (ask.milli_qps / 1000 / peak_qps - 1)))
+
+    return searched_by(share_at, 506.0)
 
 
 def searched(goal: Goal, share_at: "dict[str, float]", seed: int = 1) -> Peak:
@@ -115,15 +142,12 @@ def test_whatever_probes_find_the_search_comes_to_its_end(random: Random, querie
 
 def test_a_server_that_saturates_above_its_peak_is_measured_below_that() -> None:
     """A pilot that found it saturated keeps all later ones away, however flat the shares seem."""
-    random = np.random.default_rng(5)
-    found = Found(alone=Seen(900, 0), closed_loop_qps=525.0)
-    while not isinstance(ask := next_ask(GOAL, found), str):
-        assert isinstance(ask, Try)
+
+    def share_at(ask: Try) -> float:
         qps = ask.milli_qps / 1000
-        share = 0.01 * math.exp(5 * (qps / 410 - 1)) if qps < 450 else 0.3
-        beyond = int(random.binomial(GOAL.query_limit, share))
-        found = with_probe(GOAL, found, ask, Seen(GOAL.query_limit, beyond))
-    peak = peak_of(GOAL, found, ask)
+        return 0.01 * math.exp(5 * (qps / 410 - 1)) if qps < 450 else 0.3
+
+    peak = searched_by(share_at, 525.0)
     assert peak.qps == pytest.approx(410, rel=0.03)
     counted = [probe for probe in peak.probes if probe.is_whole and not probe.is_pilot]
     assert max(probe.asked_qps for probe in counted) < 450
@@ -135,17 +159,15 @@ def test_a_server_that_was_slower_or_faster_while_pilots_ran_is_measured_as_it_i
     before_qps: float, now_qps: float
 ) -> None:
     """Two rates that are both on one side of the peak lead to two others, and tell no peak."""
-    random = np.random.default_rng(5)
-    found = Found(alone=Seen(900, 0), closed_loop_qps=525.0)
     peak_qps = before_qps
-    while not isinstance(ask := next_ask(GOAL, found), str):
-        assert isinstance(ask, Try)
+
+    def share_at(ask: Try) -> float:
+        nonlocal peak_qps
         if ask.is_whole and not ask.is_pilot:
             peak_qps = now_qps
-        share = min(0.09, 0.01 * math.exp(25 * (ask.milli_qps / 1000 / peak_qps - 1)))
-        beyond = int(random.binomial(GOAL.query_limit, share))
-        found = with_probe(GOAL, found, ask, Seen(GOAL.query_limit, beyond))
-    peak = peak_of(GOAL, found, ask)
+        return min(0.09, 0.01 * math.exp(25 * (ask.milli_qps / 1000 / peak_qps - 1)))
+
+    peak = searched_by(share_at, 525.0)
     assert peak.qps == pytest.approx(now_qps, rel=0.03)
     assert peak.confidence is not None
 
@@ -156,17 +178,7 @@ def test_a_server_that_becomes_slower_while_pilots_run_is_measured_as_it_is(
     slope: float, now_qps: float, after: int
 ) -> None:
     """What pilots saw of a faster server leads nowhere, and is forgotten."""
-    random = np.random.default_rng(5)
-    found = Found(alone=Seen(900, 0), closed_loop_qps=506.0)
-    pilots = 0
-    while not isinstance(ask := next_ask(GOAL, found), str):
-        assert isinstance(ask, Try)
-        pilots += ask.is_whole
-        peak_qps = now_qps if pilots > after else 440
-        share = min(0.95, 0.01 * math.exp(slope * (ask.milli_qps / 1000 / peak_qps - 1)))
-        beyond = int(random.binomial(GOAL.query_limit, share))
-        found = with_probe(GOAL, found, ask, Seen(GOAL.query_limit, beyond))
-    peak = peak_of(GOAL, found, ask)
+    peak = changed_server_searched(slope, now_qps, after, by=lambda ask: ask.is_whole)
     assert peak.qps == pytest.approx(now_qps, rel=0.03)
     assert peak.confidence is not None
 
@@ -177,17 +189,9 @@ def test_a_server_that_changes_after_two_probes_of_the_answer_is_measured_as_it_
     now_qps: float, slope: float
 ) -> None:
     """A peak that two of eight probes moved away from where the others saw it is none."""
-    random = np.random.default_rng(5)
-    found = Found(alone=Seen(900, 0), closed_loop_qps=506.0)
-    answering = 0
-    while not isinstance(ask := next_ask(GOAL, found), str):
-        assert isinstance(ask, Try)
-        answering += ask.is_whole and not ask.is_pilot
-        peak_qps = now_qps if answering > 2 else 440
-        share = min(0.95, 0.01 * math.exp(slope * (ask.milli_qps / 1000 / peak_qps - 1)))
-        beyond = int(random.binomial(GOAL.query_limit, share))
-        found = with_probe(GOAL, found, ask, Seen(GOAL.query_limit, beyond))
-    peak = peak_of(GOAL, found, ask)
+    peak = changed_server_searched(
+        slope, now_qps, 2, by=lambda ask: ask.is_whole and not ask.is_pilot
+    )
     assert peak.qps == pytest.approx(now_qps, rel=0.03)
     assert peak.confidence is not None
 

@@ -55,6 +55,11 @@ class Counted:
     queries: int
     overshoots: int
 
+    @property
+    def share(self) -> float:
+        """Which part was beyond the bound."""
+        return self.overshoots / self.queries
+
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
@@ -101,7 +106,7 @@ def crossing(counted: tuple[Counted, ...], share: float) -> Crossing | None:
 
     That is where none of them is below it or none above, or where it does not rise with the rate.
     """
-    shares = [each.overshoots / each.queries for each in counted]
+    shares = [each.share for each in counted]
     if not counted or min(shares) > share or max(shares) <= share:
         return None
     centre = math.exp(math.fsum(math.log(each.qps) for each in counted) / len(counted))
@@ -171,7 +176,6 @@ def _dispersion(fit: _Fit, data: _Data) -> float:
     return max(1.0, float(squares.sum()) / (len(expected) - 2))
 
 
-@lru_cache
 def _at_least(freedom: int) -> float:
     """Return which part of the dispersion is told at least by 49 of 50 such numbers of probes.
 

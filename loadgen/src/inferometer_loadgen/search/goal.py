@@ -46,6 +46,11 @@ class Seen:
     overshoots: int
     failed: int = 0
 
+    @property
+    def share(self) -> float:
+        """Which part was beyond the bound: 0 of no queries."""
+        return self.overshoots / max(1, self.queries)
+
 
 @dataclass(frozen=True, slots=True)
 class Over:

@@ -56,11 +56,9 @@ for a straight line."""
 _FARTHEST_APART = 50.0
 _FAR = 10
 """So many times the allowed share tell little of where it is crossed."""
-_FEWEST_CLEAR = 4
-_CLEARLY = {_FEWEST_CLEAR: 2.0, LOOKS[0]: 1.0}
-"""After so many probes at the two rates, all of them on one side of the peak by such a factor of
-the allowed share, it is not between them. Nor is it after the later number where all but the
-earlier are as clear as those must be: the server changed after the first few."""
+_CLEARLY = ((4, 0, 2.0), (LOOKS[0], 0, 1.0), (LOOKS[0], 4, 2.0))
+"""After so many probes at the two rates, all but so many first ones on one side of the peak by
+such a factor of the allowed share, it is not between them: the server changed."""
 _LITTLE = 1.05
 """A rate that is higher by no more than this is little above another."""
 _MOST_MISLED = 20
@@ -215,7 +213,7 @@ def _place(goal: Goal, closed_loop_qps: float, probes: Sequence[Tried]) -> _Plac
 def _goes_up(goal: Goal, tried: Tried) -> bool:
     """Whether the peak seems to lie above; of a probe that is not decided its share tells."""
     if tried.decided_by == "Unfinished":
-        return _share(tried) <= goal.share
+        return tried.seen.share <= goal.share
     return tried.kept
 
 
@@ -241,20 +239,19 @@ def _next_whole(goal: Goal, place: _Place, probes: Sequence[Tried]) -> Try | Sto
 
 def _near(pilots: Sequence[Counted], share: float) -> tuple[Counted, ...]:
     """Leave out pilots far beyond the peak, where a share that comes to 1 rises no more."""
-    shares = [each.overshoots / each.queries for each in pilots]
-    limit = max(_FAR * share, min((each for each in shares if each > share), default=0.0))
-    return tuple(each for each, its in zip(pilots, shares, strict=True) if its <= limit)
+    late = [each.share for each in pilots if each.share > share]
+    limit = max(_FAR * share, min(late, default=0.0))
+    return tuple(each for each in pilots if each.share <= limit)
 
 
 def _is_located(goal: Goal, near: Sequence[Counted], centre: Crossing) -> bool:
     """Whether there are pilots enough, and those on both sides are near to the peak."""
     if len(near) < FEWEST_PILOTS or centre.bursts < PILOT_BURSTS:
         return False
-    shares = [(each.qps, each.overshoots / each.queries) for each in near]
-    if max(its for _, its in shares) <= _FAR * goal.share:
+    if max(each.share for each in near) <= _FAR * goal.share:
         return True
-    highest = max(qps for qps, its in shares if its <= goal.share)
-    return min(qps for qps, its in shares if its > goal.share) <= RESOLUTION * highest
+    good, late = _good_and_late(goal, near)
+    return _lowest(late) <= RESOLUTION * _highest(good)
 
 
 def _next_pilot(
@@ -264,10 +261,9 @@ def _next_pilot(
 
     Where all that were late were so by far, the rates tell no crossing: their gap is bisected.
     """
-    good = [each.qps for each in pilots if each.overshoots <= goal.share * each.queries]
-    late = [each for each in pilots if each.overshoots > goal.share * each.queries]
-    if good and late and all(each.overshoots > _FAR * goal.share * each.queries for each in late):
-        highest, lowest = max(good), min(each.qps for each in late)
+    good, late = _good_and_late(goal, pilots)
+    if good and late and min(each.share for each in late) > _FAR * goal.share:
+        highest, lowest = _highest(good), _lowest(late)
         if lowest > RESOLUTION * highest:
             return _try(math.sqrt(highest * lowest), is_pilot=True)
     if at is None:
@@ -309,17 +305,30 @@ def _towards(goal: Goal, counted: Sequence[Counted]) -> float:
     The more of them lie on the wrong side, the longer is the step: the server may have become
     slower since it was found where the peak is.
     """
-    shares = [each.overshoots / each.queries for each in counted]
-    highest = max(each.qps for each in counted)
-    lowest = min(each.qps for each in counted)
+    good, late = _good_and_late(goal, counted)
+    highest, lowest = _highest(counted), _lowest(counted)
     step = min(2.0, (1 + _FIRST_STEP) ** len({each.qps for each in counted}))
-    if min(shares) > goal.share:
+    if not good:
         return lowest / step
-    if max(shares) <= goal.share:
+    if not late:
         return highest * step
     # Shares that fall with the rate are chance: the ends of what was tried, made wider, tell.
     wider = 1 + _FIRST_STEP
     return highest * wider if len(counted) % 2 else lowest / wider
+
+
+def _good_and_late(goal: Goal, counted: Sequence[Counted]) -> tuple[list[Counted], list[Counted]]:
+    """Tell those whose share is allowed from those beyond it."""
+    good = [each for each in counted if each.share <= goal.share]
+    return good, [each for each in counted if each.share > goal.share]
+
+
+def _highest(counted: Sequence[Counted]) -> float:
+    return max(each.qps for each in counted)
+
+
+def _lowest(counted: Sequence[Counted]) -> float:
+    return min(each.qps for each in counted)
 
 
 def _parts(goal: Goal, probes: Sequence[Tried]) -> _Parts:
@@ -362,14 +371,15 @@ def _parts(goal: Goal, probes: Sequence[Tried]) -> _Parts:
 
 def _is_far(goal: Goal, tried: Tried) -> bool:
     """Whether a probe was so far beyond the peak that it tells little of where that is."""
-    return _share(tried) > _FAR * goal.share
+    return tried.seen.share > _FAR * goal.share
 
 
 def _contradict(goal: Goal, one: Tried, other: Tried) -> bool:
     """Whether queries were late at one rate, and fewer at one clearly higher, which tells where."""
     low, high = sorted((one, other), key=lambda each: each.asked.milli_qps)
     is_clear = high.asked.milli_qps >= _LITTLE * low.asked.milli_qps
-    return is_clear and not _is_far(goal, high) and _share(low) > max(goal.share, _share(high))
+    more = low.seen.share > max(goal.share, high.seen.share)
+    return is_clear and more and not _is_far(goal, high)
 
 
 def _without_outdated(
@@ -389,20 +399,15 @@ def _without_outdated(
     return left, lowest if len(left) < len(pilots) else outdated_from
 
 
-def _share(tried: Tried) -> float:
-    return tried.seen.overshoots / max(1, tried.seen.queries)
-
-
 def _leads_up(goal: Goal, probes: Sequence[Tried]) -> bool | None:
     """Whether the peak is clearly above all these, or below; None where neither is clear."""
-    factor = _CLEARLY.get(len(probes))
-    if factor is None:
-        return None
-    shares = [_share(each) for each in probes]
-    for those, clearly in ((shares, factor), (shares[_FEWEST_CLEAR:], _CLEARLY[_FEWEST_CLEAR])):
-        if those and max(those) * clearly <= goal.share:
+    for after, first, factor in _CLEARLY:
+        if len(probes) != after:
+            continue
+        shares = [each.seen.share for each in probes[first:]]
+        if max(shares) * factor <= goal.share:
             return True
-        if those and min(those) > clearly * goal.share:
+        if min(shares) > factor * goal.share:
             return False
     return None
 
@@ -430,7 +435,7 @@ def _judged_by(goal: Goal, at: Crossing | None, found: Found) -> str | None:
         whole = [each for each in found.probes if each.asked.is_whole and each.seen.queries]
 
         def distance(tried: Tried) -> tuple[float, float]:
-            return abs(tried.asked.milli_qps / 1000 - at.qps), abs(_share(tried) - goal.share)
+            return abs(tried.asked.milli_qps / 1000 - at.qps), abs(tried.seen.share - goal.share)
 
         return min(whole, key=distance).label
     if found.probes:
