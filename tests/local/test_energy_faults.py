@@ -1,6 +1,7 @@
 """Is a run measured all the same where node agents are at fault?"""
 
 import signal
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -8,7 +9,6 @@ import pytest
 
 from inferometer_api.plan import PlannedAgent, Progress
 from inferometer_api.result import ScenarioResult
-from support.cluster.processes import wait_until
 from support.fake_agent import (
     SERVER_POD,
     FakeAgent,
@@ -24,6 +24,8 @@ from support.oracle import Oracle, fixed, serving
 NO_IDLE = {"telemetry": {"idleSeconds": 0}}
 BEFORE, BEGIN, SECOND, END = range(4)
 """The questions of a step of between one and two seconds; a longer one has more before its end."""
+QUERIES_PER_STEP = 120
+"""At 10 ms each they last longer than the least duration, so that a step has no more of them."""
 
 
 def scenario_with(*agents: PlannedAgent, **more: Any) -> ScenarioResult:
@@ -174,9 +176,20 @@ def test_an_agent_that_was_late_once_is_asked_again() -> None:
 def test_what_was_measured_is_kept_while_an_agent_is_waited_for() -> None:
     """A run that is ended after its last reply, before the agent's, has measured its scenario."""
     oracle = Oracle(law=fixed(0.01))
-    with serving(oracle), answering(FakeAgent(faults=only_from(END, "silence"))) as agent:
+    sent_before, silent = [0], threading.Event()
+
+    def silent_after_the_last_reply(number: int) -> Fault | None:
+        if number == BEFORE:
+            sent_before[0] = len(oracle.well)
+        if len(oracle.well) - sent_before[0] < QUERIES_PER_STEP:
+            return None
+        silent.set()
+        return "silence"
+
+    with serving(oracle), answering(FakeAgent(faults=silent_after_the_last_reply)) as agent:
         steps = {"batch": {"batchSizes": [1, 2]}}
-        validity = {"minQueries": 240, "maxDurationSeconds": 60, "minDurationSeconds": 2}
+        least = {"minQueries": 2 * QUERIES_PER_STEP, "minDurationSeconds": 2}
+        validity = {**least, "maxDurationSeconds": 60}
         plan = a_plan(
             oracle.url("HTTP"),
             steps,
@@ -185,12 +198,13 @@ def test_what_was_measured_is_kept_while_an_agent_is_waited_for() -> None:
             validity=validity,
         )
         with started(plan) as process:
-            wait_until(lambda: len(agent.asked) > END, "The question at the window's end")
+            assert silent.wait(60), "The question at the window's end"
             process.send_signal(signal.SIGTERM)
             run = finished(process)
     assert run.exit_code == 128 + signal.SIGTERM
     ((step,),) = [scenario.steps for scenario in run.scenarios]
     assert (step.label, step.ended_early) == ("batch 1", False)
+    assert len(oracle.well) - sent_before[0] == step.counts.queries == QUERIES_PER_STEP
 
 
 def test_the_idle_time_heeds_a_signal() -> None:
