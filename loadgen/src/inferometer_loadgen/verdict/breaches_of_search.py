@@ -51,10 +51,10 @@ def peak_not_found(conditions: Conditions) -> Broken:
             )
         case "Indistinguishable" if peak.qps is None:
             yield Breach(
-                f"{len(peak.probes)} probes do not bound the peak: higher rates had no more "
-                f"queries beyond the bound than lower ones. Either these come in so few bursts "
-                f"that chance decides, which longer probes mend, or the server became faster or "
-                f"slower meanwhile, which a search where nothing else runs does.",
+                f"{len(peak.probes)} probes do not bound the peak: no rate parts lower ones that "
+                f"kept the bound from higher ones that broke it. Either late queries come in so "
+                f"few bursts that chance decides, which longer probes mend, or the server became "
+                f"faster or slower meanwhile, which a search where nothing else runs does.",
                 "no peak",
                 "a peak",
             )
