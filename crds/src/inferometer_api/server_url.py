@@ -13,6 +13,22 @@ _USER = r"([^/?#]*@)?"
 _HOST = r"([A-Za-z0-9._%-]+|\[[0-9A-Fa-f:.]+(%[A-Za-z0-9._-]+)?\])"
 _PORT = r"0*([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
 _END = r"([/?#]|$)"
+_GROUP = "[0-9A-Fa-f]{1,4}"
+_BYTE = "(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
+_LAST_TWO = rf"({_GROUP}:{_GROUP}|({_BYTE}\.){{3}}{_BYTE})"
+_IPV6 = "|".join(
+    (
+        rf"({_GROUP}:){{6}}{_LAST_TWO}",
+        rf"::({_GROUP}:){{5}}{_LAST_TWO}",
+        *(
+            rf"({_GROUP}(:{_GROUP}){{0,{before}}})?::({_GROUP}:){{{4 - before}}}{_LAST_TWO}"
+            for before in range(5)
+        ),
+        rf"({_GROUP}(:{_GROUP}){{0,5}})?::{_GROUP}",
+        rf"({_GROUP}(:{_GROUP}){{0,6}})?::",
+    )
+)
+"""An IPv6 address (RFC 3986, §3.2.2), by how many groups stand before its `::`."""
 
 
 def _rule(message: str, fits: str, *, where: str = "") -> Rule:
@@ -51,6 +67,11 @@ URL_RULES = (
         "brackets, as [::1]:8000",
         rf"{_SCHEME}{_USER}{_HOST}(:|{_END})",
         where=_SCHEME,
+    ),
+    _rule(
+        "url must hold an IPv6 address in its brackets, as [::1]:8000",
+        rf"{_SCHEME}{_USER}\[({_IPV6})(%|\])",
+        where=rf"{_SCHEME}{_USER}\[[^]/?#]+\]",
     ),
     _rule(
         "url must name a port from 1 to 65535, or none",

@@ -1,9 +1,13 @@
 """Which addresses of servers does a run take, and which are refused before anything is sent?"""
 
+import ipaddress
 import json
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from inferometer_api.reading import InvalidRunError, parse_run
 from inferometer_api.server import External
@@ -50,6 +54,24 @@ def test_an_address_that_is_not_taken_is_told_by_what_is_wrong_with_it(
     assert "secret" not in str(refusal.value)
 
 
+_GROUPS = st.lists(st.sampled_from(["", "0", "1f", "Abcd", "12345", "1.2.3.4"]), max_size=9)
+
+
+@given(st.ip_addresses(v=6).map(str) | _GROUPS.map(":".join).filter(bool))
+def test_brackets_hold_an_ipv6_address(address: str) -> None:
+    """The pattern, which an API server can judge by as well, knows the addresses of RFC 3986."""
+    with nullcontext() if _is_ipv6(address) else pytest.raises(ValueError, match="in its brackets"):
+        External(url=f"http://[{address}]:8000")
+
+
+def _is_ipv6(text: str) -> bool:
+    try:
+        ipaddress.IPv6Address(text)
+    except ValueError:
+        return False
+    return True
+
+
 @pytest.mark.parametrize(
     ("url", "words"),
     [
@@ -62,6 +84,6 @@ def test_an_address_that_is_not_taken_is_told_by_what_is_wrong_with_it(
     ],
 )
 def test_an_address_without_a_host_or_port_is_refused_in_a_sentence(url: str, words: str) -> None:
-    """Brackets that hold no address are found only where it is taken apart."""
+    """Who takes an address apart trusts nobody to have judged it."""
     with pytest.raises(InputRefusedError, match=words):
         endpoint_of(url, "HTTP")
