@@ -38,7 +38,7 @@ SCENARIOS = [
     # More than a quarter of a CPU can do: queries wait, and soon time out.
     {"name": "flood", "server": {"targetQps": 200, "latencyBoundMicroseconds": 2_000_000}},
 ]
-LOAD = {"requestTimeoutMilliseconds": 2000}
+LOAD = {"requestTimeoutMilliseconds": 5000}
 VALIDITY = {"warmUpSeconds": 1, "minDurationSeconds": 26, "minQueries": 10}
 """Longer than the interval over which rates are taken: joules are shown of whole ones alone."""
 ACCOUNT = {"serviceAccount": "inferometer-operator"}

@@ -187,6 +187,21 @@ def test_a_lost_worker_makes_the_run_invalid_by_name(
     _assert_gone(processes)
 
 
+def test_the_rate_of_a_closed_loop_that_lost_a_worker_is_of_what_it_told(
+    oracle: OracleProcess,
+) -> None:
+    """No answer of the window is missing from it but those that the lost one told nobody of."""
+    oracle.obey([MS])
+    plan = a_plan(oracle.url("HTTP"), {"concurrency": {"clients": [4]}}, load=FLEET, validity=LONG)
+    run, _ = _disturbed(
+        plan, lambda process, _: os.kill(_of(WORKER, process)[1].pid, signal.SIGKILL)
+    )
+    ((step,),) = [scenario.steps for scenario in run.scenarios]
+    answered = step.achieved_qps * step.duration_nanoseconds / SECOND
+    outstanding = 4
+    assert step.counts.succeeded - outstanding <= answered <= step.counts.succeeded + outstanding
+
+
 def test_without_its_master_a_fleet_ends(oracle: OracleProcess) -> None:
     """Everybody ends, and the run is INVALID by name."""
     oracle.obey([MS])

@@ -83,6 +83,20 @@ def _assert_equal(found: Tallied, expected: Tallied) -> None:
             assert left == right, each.name
 
 
+def test_what_a_worker_answered_within_its_window_is_known_before_its_end() -> None:
+    """A worker that is lost has told it so far, and no word later than its window counts."""
+    recorder = Recorder()
+    gains, merged = Gains(recorder), MergedRecorder([0])
+    recorder.tallied.warm_up_answered = 7
+    found = []
+    for told in (recorder.begin_window, lambda: None, recorder.end_window, lambda: None):
+        told()
+        merged.absorb(0, _over_the_wire(gains.take()))
+        found.append(merged.tallied.answered_within)
+        recorder.latencies.extend([1, 2, 3])
+    assert found == [0, 3, 6, 6]
+
+
 def test_a_second_is_closed_when_everyone_has_told_it() -> None:
     """A worker that has ended is waited for no more."""
     merged = MergedRecorder([0, 1])

@@ -196,6 +196,20 @@ def test_a_lost_server_ends_the_step(milli_qps: int | None) -> None:
         assert tallied.latency.count + tallied.errors.total() == tallied.scheduled
 
 
+def test_what_waits_has_failed_where_another_worker_has_lost_the_server() -> None:
+    """Who is told so before it has missed the server for 3 s itself leaves out no query."""
+    drill = Drill(after(5 * MILLISECOND))
+    tallied = drill.run(
+        {
+            2 * SECOND + 1: lambda d: d.server.lose(CUT),
+            4 * SECOND + 1: lambda d: d.driver.end(End.SERVER_LOST),
+        }
+    )
+    assert drill.end is End.SERVER_LOST
+    assert tallied.latency.count + tallied.errors.total() == tallied.scheduled
+    assert tallied.errors == {"connection": tallied.scheduled - 200}
+
+
 @pytest.mark.parametrize("milli_qps", [None, 100_000])
 def test_a_server_that_allows_no_query_for_a_while_is_not_lost(milli_qps: int | None) -> None:
     """Its connection is there: what is due waits until it is allowed, and shows as latency."""

@@ -171,9 +171,17 @@ class Driver(ABC):
         await self._room.close()
 
     def end(self, why: End) -> None:
-        """End the step now; what is outstanding is forgotten."""
+        """End the step now; what is outstanding is forgotten.
+
+        What waits for a server that is lost has failed, whoever of a fleet has lost it.
+        """
         if self._ended.done():
             return
+        if why is End.SERVER_LOST:
+            self.trouble = self._room.trouble
+            seconds = LOST_AFTER_NS // SECOND_NS
+            message = f"There was no connection to the server for {seconds} s. {self.trouble}"
+            self._abandon(Failure(FailureKind.CONNECTION, message.rstrip()))
         if self.window_ns <= self._clock():
             self._tell_window_over()
             self._recorder.end(self._seconds.end())
@@ -348,10 +356,6 @@ class Driver(ABC):
         """End the step where a server has had no connection for 3 seconds."""
         now = self._clock()
         if self._room.lost_for_ns(now) >= LOST_AFTER_NS:
-            seconds = LOST_AFTER_NS // SECOND_NS
-            self.trouble = self._room.trouble
-            message = f"There was no connection to the server for {seconds} s. {self.trouble}"
-            self._abandon(Failure(FailureKind.CONNECTION, message.rstrip()))
             self.end(End.SERVER_LOST)
             return
         self._timers.later("watch", _WATCH_NS, self._watch)
@@ -361,14 +365,14 @@ class Driver(ABC):
         if self._step.until_steady:
             self._warm_up_seconds.end()
         self.on_window()
-        self._recorder.tallied.answered_within = -self._recorder.answered_at_all
+        self._recorder.begin_window()
 
     def _tell_window_over(self) -> None:
         """Tell it once: a window may be over before its step is."""
         if self._is_window_over_told:
             return
         self._is_window_over_told = True
-        self._recorder.tallied.answered_within += self._recorder.answered_at_all
+        self._recorder.end_window()
         self.on_window_over()
 
     def _tell_second(self) -> None:

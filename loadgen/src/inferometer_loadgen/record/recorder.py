@@ -62,6 +62,17 @@ class Recorder:
         self.last_second: Tally | None = None
         self.warm_up_windows: deque[Tally] = deque(maxlen=STEADY_WINDOWS)
         """The last whole seconds of the warm-up, where it goes on until it is steady."""
+        self._answered_before: int | None = None
+        """How many were answered before the window; None while there is none."""
+
+    def begin_window(self) -> None:
+        """Count what is answered from now on as answered within the window."""
+        self._answered_before = self.answered_at_all
+
+    def end_window(self) -> None:
+        """Count what is answered from now on as answered after the window."""
+        self.flush()
+        self._answered_before = None
 
     def flush(self) -> None:
         """Count the times gathered so far."""
@@ -76,6 +87,8 @@ class Recorder:
         tallied.dispatch_lag.add(lags)
         tallied.scheduled += len(lags)
         self._second.schedule(len(lags))
+        if self._answered_before is not None:
+            tallied.answered_within = self.answered_at_all - self._answered_before
 
     def fail(self, kind: str, message: str) -> None:
         """Count a measured query that has no good answer."""
