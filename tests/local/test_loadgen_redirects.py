@@ -1,5 +1,6 @@
-"""Is a server that sends its askers elsewhere never followed?"""
+"""Is nobody asked but the server that was named: is no redirect followed, no path changed?"""
 
+import asyncio
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
+from inferometer_loadgen.server.control import Control, endpoint_of
 from support.load_runs import a_plan, measure
 from support.oracle import MODEL, Oracle, serving
 
@@ -72,6 +74,25 @@ def test_no_redirect_of_a_control_call_is_followed(path: str) -> None:
     """Whatever is asked of a server, it cannot send the load generator elsewhere."""
     with a_secret() as secret:
         _is_refused(secret, path, 302)
+
+
+def test_the_control_plane_is_asked_by_the_path_as_it_is_written() -> None:
+    """It is the server's that is measured, whose requests nobody tidies up."""
+    prefix = "/a/../b%zz/%7e//%2e./c"
+
+    async def ask(port: int) -> None:
+        control = Control(endpoint_of(f"http://127.0.0.1:{port}{prefix}", "HTTP"), MODEL, "")
+        try:
+            await control.wait_until_ready(10)
+            await control.settings()
+        finally:
+            await control.close()
+
+    with a_secret() as server:
+        asyncio.run(ask(server.server_port))
+    assert server.asked == [
+        f"{prefix}{path}" for path in (CONTROL[0], CONTROL[2], CONTROL[3], CONTROL[4])
+    ]
 
 
 def _is_refused(secret: _Secret, path: str, status: int) -> None:

@@ -10,7 +10,8 @@ from inferometer_api.rules import Rule
 
 _SCHEME = r"^[^/?#]*://"
 _USER = r"([^/?#]*@)?"
-_HOST = r"([A-Za-z0-9._%-]+|\[[0-9A-Fa-f:.]+(%[A-Za-z0-9._-]+)?\])"
+_LABEL = "[A-Za-z0-9_%-]{1,63}"
+_HOST = rf"({_LABEL}(\.{_LABEL})*\.?|\[[0-9A-Fa-f:.]+(%[A-Za-z0-9._-]+)?\])"
 _PORT = r"0*([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
 _END = r"([/?#]|$)"
 _GROUP = "[0-9A-Fa-f]{1,4}"
@@ -63,8 +64,8 @@ URL_RULES = (
         r"^[^?#]*$",
     ),
     _rule(
-        "url must name a host behind ://, as HOST or HOST:PORT; an IPv6 address stands in "
-        "brackets, as [::1]:8000",
+        "url must name a host behind ://, as HOST or HOST:PORT, with 1 to 63 characters between "
+        "dots; an IPv6 address stands in brackets, as [::1]:8000",
         rf"{_SCHEME}{_USER}{_HOST}(:|{_END})",
         where=_SCHEME,
     ),

@@ -79,16 +79,18 @@ def _http_client(address: str, tls: Tls | None, headers: Headers, timeout_second
     from tritonclient.http import (  # type: ignore[import-untyped]  # noqa: PLC0415 - see above; it has no types
         aio,
     )
+    from yarl import URL  # noqa: PLC0415 - see above
 
     class Client(aio.InferenceServerClient):  # type: ignore[misc]  # has no types
-        """Its own client, whose one way to ask would follow redirects."""
+        """Its own client, whose one way to ask would follow redirects, and tidy the path up."""
 
         async def _get(
             self, request_uri: str, headers: None, query_params: None
         ) -> "aiohttp.ClientResponse":
             del headers, query_params  # never given here
             response: aiohttp.ClientResponse = await self._stub.get(
-                f"{self._url}/{request_uri}",
+                # What is measured is asked for by the path as it was written.
+                URL(f"{self._url}/{request_uri}", encoded=True),
                 allow_redirects=False,
                 headers=own,
                 server_hostname=None if tls is None else tls.server_name,
