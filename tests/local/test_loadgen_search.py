@@ -1,11 +1,12 @@
 """Does the load generator search, repeat and warm up as asked, at a server that is known?"""
 
+import time
 from collections.abc import Callable, Mapping
 
 import pytest
 
 from support.load_runs import LoadRun, a_plan, measure
-from support.oracle import Oracle, fixed, serving
+from support.oracle import Fault, Oracle, fixed, serving
 
 _MS_NS = 1_000_000
 
@@ -128,3 +129,29 @@ def test_a_warm_up_goes_on_until_it_is_steady() -> None:
     (result,) = run.scenarios
     assert result.steps[0].warm_up_nanoseconds >= 3_000_000_000
     assert result.steps[0].counts.queries > 0
+
+
+def test_a_server_that_limits_requests_is_searched_for_the_rate_it_takes() -> None:
+    """What it refuses of queries one at a time, and of the next step's first, ends no search."""
+    tokens, filled = 20.0, time.monotonic()
+
+    def limit(_index: int) -> Fault | None:
+        nonlocal tokens, filled
+        now = time.monotonic()
+        tokens, filled = min(20.0, tokens + 100 * (now - filled)), now
+        if tokens < 1:
+            return "status"
+        tokens -= 1
+        return None
+
+    probe = {"minQueries": 128, "maxSeconds": 5}
+    scenario = {
+        "findPeak": {"latencyBoundMicroseconds": 100_000, "percentile": "P90", "probe": probe}
+    }
+    run = run_of(Oracle(faults=limit), scenario, maxDurationSeconds=12)
+    (result,) = run.scenarios
+    alone, *_ = result.steps
+    assert result.peak is not None
+    assert alone.counts.failed > alone.counts.succeeded
+    assert result.peak.stopped != "CannotBeMet"
+    assert any(each.kept for each in result.peak.probes)

@@ -4,6 +4,7 @@ Operator and agents are installed by their charts, and found by the annotations 
 the scrape config of docs/how-to/prometheus.md.
 """
 
+import json
 import re
 import time
 from collections.abc import Iterator
@@ -95,6 +96,7 @@ def monitored_run(
         ended = time.time()
         _wait(prometheus, f"inferometer_run_info{{{labels}}}")
         told = status(cluster, namespace, RUN)
+        assert len(told.get("scenarios", [])) == len(_SCENARIOS), json.dumps(told, indent=1)
         yield Monitored(cluster, prometheus, namespace, RUN, told, began, ended, live)
 
 

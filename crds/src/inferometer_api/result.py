@@ -163,7 +163,8 @@ class Counts(Document):
     reconnects: Count = 0
     """Connections that were lost and opened again."""
     overshoots: Count | None = None
-    """Queries whose latency was beyond the bound that was asked, failed ones among them."""
+    """Queries whose latency was beyond the bound that was asked, failed ones among them. Where a \
+probe was decided, also those that were past it unanswered, which are not in `queries`."""
 
 
 class ErrorExample(Document):

@@ -264,6 +264,15 @@ def test_a_bound_below_the_service_time_cannot_be_met() -> None:
     assert peak.service_time_nanoseconds == 20_000_000
 
 
+def test_a_server_that_refuses_queries_one_at_a_time_is_searched_on() -> None:
+    """A limiter of requests says nothing of how long an answer takes; a timeout does."""
+    refused = Seen(900, 890, failed=890)
+    assert next_ask(GOAL, Found(alone=refused)) == Saturate()
+    assert next_ask(GOAL, Found(alone=replace(refused, timed_out=890))) == "CannotBeMet"
+    late = Seen(900, 890, failed=450)
+    assert next_ask(GOAL, Found(alone=late)) == "CannotBeMet"
+
+
 def test_rates_that_never_keep_the_bound_cannot_be_met() -> None:
     """Where even a two-hundredth of the throughput is too much, no rate keeps the bound."""
     found = Found(alone=Seen(900, 0), closed_loop_qps=1000.0)

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, assert_never
 
@@ -11,7 +11,12 @@ from inferometer_api.load import Load
 from inferometer_api.plan import LoadPlan
 from inferometer_api.result import Tensor
 from inferometer_loadgen.client.pace import SpinPacer, TimerPacer
-from inferometer_loadgen.crew.trial import Trial, try_requests
+from inferometer_loadgen.crew.trial import (
+    REQUESTS,
+    RequestRefusedError,
+    Trial,
+    try_requests,
+)
 from inferometer_loadgen.drive import (
     ClosedLoop,
     Driver,
@@ -77,6 +82,8 @@ class Hand:
     on_first_query: Callable[[], None]
     """Called before the first query of a step is sent."""
     share: Share = WHOLE
+    _answered: dict[int, list[Reply]] = field(default_factory=dict)
+    """The first replies to requests of a batch size, once there were some."""
 
     async def prepare(self, scenario: str, plan: StepPlan) -> Driver:
         """See Crew."""
@@ -95,18 +102,28 @@ class Hand:
     async def _try(
         self, scenario: str, plan: StepPlan, pools: Sequence[Sequence[Prepared]]
     ) -> Trial:
-        """Send the first requests to each server, one after the other."""
+        """Send the first requests to each server, one after the other.
+
+        Who took such requests before, and refuses them now, has too many of them: that is measured.
+        """
         what = f"of {scenario!r}" + (f" ({plan.label})" if plan.label else "")
         timeout_seconds = self.load.request_timeout_milliseconds / 1000
         replies: list[Reply] = []
         sent = 0
         for target, pool in zip(self.targets, pools, strict=True):
-            trial = await try_requests(
-                _opener(target, 1), pool, timeout_seconds, what, self.on_first_query
-            )
+            try:
+                trial = await try_requests(
+                    _opener(target, 1), pool, timeout_seconds, what, self.on_first_query
+                )
+            except RequestRefusedError:
+                if plan.batch_size not in self._answered:
+                    raise
+                trial = Trial([], REQUESTS)
             replies += trial.replies
             sent += trial.sent
-        return Trial(replies, sent)
+        if replies:
+            self._answered[plan.batch_size] = replies
+        return Trial(self._answered[plan.batch_size], sent)
 
     def _check(self, plan: StepPlan, trial: Trial) -> Callable[[Reply], str | None]:
         protocol = self.load.protocol

@@ -6,6 +6,7 @@ from inferometer_loadgen.drive import Driving
 from inferometer_loadgen.record.steadiness import is_steady
 from inferometer_loadgen.schedule.steps import Closed, End, StepPlan
 from inferometer_loadgen.search.goal import Decision, Over, Seen, decision
+from inferometer_loadgen.wire import FailureKind
 
 POLL_SECONDS = 0.05
 _NEVER = 1 << 62
@@ -89,6 +90,7 @@ def seen_of(driving: Driving, overdue: int) -> Seen:
         recorder.answered + recorder.failed + overdue,
         recorder.tallied.overshoots + overdue,
         recorder.failed,
+        recorder.tallied.errors[FailureKind.TIMEOUT],
     )
 
 

@@ -45,11 +45,19 @@ class Seen:
     queries: int
     overshoots: int
     failed: int = 0
+    timed_out: int = 0
+    """Of those that failed."""
 
     @property
     def share(self) -> float:
         """Which part was beyond the bound: 0 of no queries."""
         return self.overshoots / max(1, self.queries)
+
+    @property
+    def timed(self) -> "Seen":
+        """What was counted of those answered, well or too late: they tell of the server's speed."""
+        untimed = self.failed - self.timed_out
+        return Seen(self.queries - untimed, self.overshoots - untimed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,7 +138,7 @@ def next_ask(goal: Goal, found: Found) -> Alone | Saturate | Try | Stopped:
     """Return what is to be measured next, or why the search is over."""
     if found.alone is None:
         return Alone()
-    if is_beyond(found.alone, goal.share):
+    if is_beyond(found.alone.timed, goal.share):
         return "CannotBeMet"
     if found.closed_loop_qps is None:
         return Saturate()
