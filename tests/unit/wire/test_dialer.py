@@ -18,7 +18,8 @@ class Server:
         self.refusals = refusals
         self.delays: list[float] = []
         self.back = asyncio.Event()
-        self.dialer = Dialer(TARGET, self._connect, self.back.set, 1)
+        self.now = 0.0
+        self.dialer = Dialer(TARGET, self._connect, self.back.set, 1, lambda: self.now)
         monkeypatch.setattr(asyncio, "sleep", self._sleep)
 
     async def _sleep(self, seconds: float) -> None:
@@ -81,6 +82,21 @@ def test_a_server_that_only_accepts_is_dialled_slowly(monkeypatch: pytest.Monkey
         server = Server(monkeypatch, refusals=0)
         assert [await server.redialled(answered=False) for _ in range(3)] == [[], [0.01], [0.02]]
         assert await server.redialled(answered=True) == []
+
+    asyncio.run(main())
+
+
+def test_a_server_that_closes_idle_connections_is_dialled_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A query that is due finds a connection, however often idle ones were closed before."""
+
+    async def main() -> None:
+        server = Server(monkeypatch, refusals=0)
+        for _ in range(3):
+            server.now += 0.2
+            assert await server.redialled(answered=False) == []
+        assert await server.redialled(answered=False) == [0.01]
 
     asyncio.run(main())
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import ssl
+import time
 from collections.abc import Awaitable, Callable
 
 from inferometer_loadgen.wire.contract import ConnectionFailedError, Target
@@ -9,6 +10,8 @@ from inferometer_loadgen.wire.tls import refused_by_tls
 
 FIRST_DELAY_SECONDS = 0.01
 LONGEST_DELAY_SECONDS = 1.0
+_LIVED_SECONDS = 0.1
+"""Who keeps a connection for so long has taken it, and may close it where nothing is sent on it."""
 
 
 async def connect(
@@ -29,8 +32,9 @@ class Dialer:
     """Opens a connection, and opens it again in the background until that works.
 
     ``connect`` makes one attempt; ``came_back`` is told of each that succeeded in the background.
-    A loss after an answer is followed by an attempt at once. Without one the delays double from
-    0.01 s to 1 s, so that a server that only accepts and closes is not stormed.
+    A loss after an answer, or of a connection that lived for a tenth of a second, is followed by
+    an attempt at once. Else the delays double from 0.01 s to 1 s, so that a server that only
+    accepts and closes is not stormed.
     """
 
     def __init__(
@@ -39,7 +43,11 @@ class Dialer:
         connect: Callable[[], Awaitable[None]],
         came_back: Callable[[], None],
         timeout_seconds: float,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._clock = clock
+        self._opened_seconds = clock()
+        """When it was last opened."""
         self._where = f"{target.host}:{target.port}"
         self._tls = target.tls
         self._connect = connect
@@ -58,6 +66,7 @@ class Dialer:
         try:
             async with asyncio.timeout(self._timeout_seconds):
                 await self._connect()
+            self._opened_seconds = self._clock()
         except TimeoutError:
             raise ConnectionFailedError(
                 f"The connection to {self._where} was not open after {self._timeout_seconds:g} s."
@@ -71,7 +80,7 @@ class Dialer:
         """Open the connection again in the background; nothing while an attempt is under way."""
         if self._dialing or self._task is not None or self._stopped:
             return
-        if answered:
+        if answered or self._clock() - self._opened_seconds >= _LIVED_SECONDS:
             self._delay_seconds = 0.0
         self._task = asyncio.get_running_loop().create_task(self._redial())
 
