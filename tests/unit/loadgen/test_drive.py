@@ -94,11 +94,11 @@ def test_warm_up_is_not_measured() -> None:
 
 
 def test_the_window_is_as_long_as_both_minimums_ask() -> None:
-    """Without enough queries in the least duration the window ends with the last one needed."""
+    """Without enough queries in the least duration it ends when one more would be due."""
     drill = Drill(after(MILLISECOND), replace(A_STEP, min_queries=1500))
     assert drill.run().latency.count == 1500
     assert drill.end is End.DONE
-    assert drill.driver.duration_ns == 1499 * 10 * MILLISECOND
+    assert drill.driver.duration_ns == 1500 * 10 * MILLISECOND
 
 
 def test_the_maximum_duration_ends_an_open_loop_early() -> None:

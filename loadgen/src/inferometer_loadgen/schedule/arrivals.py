@@ -238,11 +238,16 @@ class MeasuredArrivals:
         end = min(enough, longest, len(offsets))
         if end:
             self._last_ns = int(offsets[end - 1])
-        # A trace ends with its last arrival, a rate's window with the next one after its minimums.
-        if end == enough and (enough < len(offsets) or limits.last is not None):
+        if limits.last is not None and end == enough:
             self.is_complete = True
-            least = limits.min_duration_ns if limits.last is None else 0
-            self.duration_ns = max(least, self._last_ns)
+            self.duration_ns = self._last_ns
+        elif end == enough < len(offsets):
+            self.is_complete = True
+            # So many arrivals in the time until the next one have the schedule's rate on average;
+            # in the time until their last one they would seem to be more.
+            until_next_ns = min(int(offsets[end]), limits.max_duration_ns)
+            least_ns = limits.min_duration_ns
+            self.duration_ns = least_ns if self._last_ns < least_ns else until_next_ns
         elif end == longest and longest < len(offsets):
             self.is_complete = True
             self.ended_early = self.count + end < (limits.last or limits.min_queries)
