@@ -32,6 +32,8 @@ def test_times_are_kept_to_the_nanosecond(tmp_path: Path) -> None:
         ("0\n1,2\n", "Line 2 of the trace .* is '1,2', which is no number of seconds"),
         ("0\nnan\n", "Line 2 .* is no number"),
         ("0\ninf\n", "Line 2 .* is no number"),
+        ("0\n1_000\n", "Line 2 .* is no number"),
+        ("0\n٣\n", "Line 2 .* is no number"),
         ("-1\n", "Line 1 .* is -1, but times count from the start of the window"),
         ("1e30\n", "Line 1 .* is 1e30, but a time is below 1,000,000,000 s .* make them seconds"),
         ("1000000000\n", "Line 1 .* is 1000000000, but a time is below 1,000,000,000 s"),

@@ -85,7 +85,8 @@ def _times(path: Path, lines: Iterator[tuple[int, str]]) -> Iterator[int]:
     last_ns = 0
     for number, text in lines:
         try:
-            seconds = float(text)
+            # Python would also read 1_000 and the digits of other scripts.
+            seconds = float(text) if text.isascii() and "_" not in text else math.nan
         except ValueError:
             seconds = math.nan
         if not math.isfinite(seconds):

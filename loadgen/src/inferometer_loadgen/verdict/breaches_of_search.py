@@ -38,7 +38,11 @@ def peak_not_found(conditions: Conditions) -> Broken:
     between = _between(peak)
     match peak.stopped:
         case "OutOfTime" if peak.confidence is None:
-            told = f"The search came to its maximum duration with the peak {between}."
+            seems = "is" if between == "unknown" else "seems to be"
+            told = (
+                f"The search came to its maximum duration before its probes told the peak, which "
+                f"{seems} {between}."
+            )
             yield Breach(told, between, "a bracket of 1 %")
         case "ProbesTooShort":
             closed_loop = f"{peak.closed_loop_qps or 0:.5g} queries a second"
