@@ -181,6 +181,7 @@ def test_a_rate_that_cannot_be_kept_is_invalid() -> None:
         Oracle(law=fixed(0.02)),
         {"server": {"targetQps": 80, "latencyBoundMicroseconds": 100_000}},
         load={"connections": 1},
+        validity={"minDurationSeconds": 4},  # far longer than a machine stands still
     ).scenarios[0]
     step = only_step(scenario)
     rules = {finding.rule: finding.message for finding in scenario.verdict.reasons}
