@@ -146,9 +146,9 @@ def test_errors_are_counted_by_kind(protocol: str, kind: str, faults: tuple[Faul
     scenario = run_of(
         protocol,
         oracle,
-        {kind: {"targetQps": 100} if kind == "server" else {}},
-        load={"requestTimeoutMilliseconds": 200},
-        validity={"minQueries": 120},
+        {kind: {"targetQps": 20} if kind == "server" else {}},
+        load={"requestTimeoutMilliseconds": 1500},
+        validity={"minQueries": 60},
     ).scenarios[0]
     step = only_step(scenario)
     measured = oracle.answered[step.warm_up_queries :]
@@ -159,7 +159,7 @@ def test_errors_are_counted_by_kind(protocol: str, kind: str, faults: tuple[Faul
     assert {example.kind for example in step.error_examples} == set(step.counts.errors)
     assert step.latency is not None
     assert step.latency.count == step.counts.succeeded == len(measured) - len(seen)
-    assert step.latency.max_nanoseconds < 200 * MS
+    assert step.latency.max_nanoseconds < 1500 * MS
     assert scenario.verdict.state == "INVALID"
     assert "ErrorRate" in [finding.rule for finding in scenario.verdict.reasons]
 

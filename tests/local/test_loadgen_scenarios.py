@@ -43,7 +43,10 @@ def test_clients_are_outstanding_at_a_time(protocol: str) -> None:
     for step, clients in zip(scenario.steps, (1, 4, 9), strict=True):
         assert step.latency is not None
         outstanding = step.achieved_qps * step.latency.mean_nanoseconds / 1e9
-        assert outstanding == pytest.approx(clients, rel=0.05)
+        # What a pause of the process takes off at one edge or adds at the other.
+        edges = step.latency.max_nanoseconds + (step.longest_silence_nanoseconds or 0)
+        held_up = edges / step.duration_nanoseconds
+        assert outstanding == pytest.approx(clients, rel=0.02 + held_up)
 
 
 @BOTH
@@ -92,8 +95,11 @@ def test_a_burst_is_at_the_start_of_each_period(protocol: str) -> None:
     step = only_step(run)
     scheduled = [window.scheduled or 0 for window in step.windows]
     assert len(scheduled) >= 4
-    assert min(scheduled[0], scheduled[2]) > 300
-    assert max(scheduled[1], scheduled[3]) < 60
+    # A second has what was sent in it: what was sent late may count in the next.
+    assert step.dispatch_lag is not None
+    late = 400 * step.dispatch_lag.max_nanoseconds / 1e9
+    assert min(scheduled[0], scheduled[2]) > 300 - late
+    assert max(scheduled[1], scheduled[3]) < 60 + late
     assert step.counts.scheduled == step.counts.queries
 
 
@@ -116,7 +122,9 @@ def test_a_trace_is_replayed_to_its_end(protocol: str, tmp_path: Path) -> None:
     gaps = [
         after.received_ns - before.received_ns for before, after in pairwise(oracle.answered[3:])
     ]
-    assert sum(gaps) == pytest.approx(950 * MS, rel=0.1)
+    assert step.latency is not None
+    # Each came after it was due, and by no more than its latency.
+    assert abs(sum(gaps) - 950 * MS) <= step.latency.max_nanoseconds
 
 
 def test_spinning_keeps_the_schedule_and_reads_replies() -> None:
