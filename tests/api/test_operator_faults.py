@@ -14,7 +14,7 @@ from support.fake_kubelet import FakeKubelet
 from support.fake_pod import Pod, ended, stamp
 from support.stage import SOON_SECONDS, Stage, a_stage
 
-_READY_SECONDS = 4
+_READY_SECONDS = 8
 """How long these runs wait for a server: what may heal has healed by then, or never does."""
 
 
@@ -337,7 +337,7 @@ def test_what_the_namespace_does_not_grant_is_told(
             "the quota",
         )
     stage.start_operator()
-    stage.apply(server={"readyDeadlineSeconds": 30})
+    stage.apply(server={"readyDeadlineSeconds": 120})
     told = stage.wait("ServerReady", reason, value="False", within_seconds=SOON_SECONDS)
     assert "barrier" in told["message"] or "per Container" in told["message"]
     kubectl("-n", stage.namespace, "delete", str(barrier["kind"]), "barrier")
@@ -383,7 +383,7 @@ def test_a_policy_that_refuses_pods_is_told(stage: Stage) -> None:
     _applied(stage, policy, binding)
     stage.wait_for(lambda: _refuses_pods(stage), "the policy to hold")
     stage.start_operator()
-    stage.apply(server={"readyDeadlineSeconds": 30})
+    stage.apply(server={"readyDeadlineSeconds": 120})
     told = stage.wait("ServerReady", "AdmissionRefused", value="False", within_seconds=SOON_SECONDS)
     assert "no pods on a Saturday" in told["message"]
     stage.change(cancel=True)
@@ -423,7 +423,7 @@ def test_a_webhook_that_does_not_answer_is_told(stage: Stage) -> None:
     }
     _applied(stage, webhook)
     stage.start_operator()
-    stage.apply(server={"readyDeadlineSeconds": 30})
+    stage.apply(server={"readyDeadlineSeconds": 120})
     told = stage.wait("ServerReady", "AdmissionRefused", value="False", within_seconds=SOON_SECONDS)
     assert "silent.inferometer.test" in told["message"]
     stage.control_plane.kubectl("delete", "validatingwebhookconfiguration", name)

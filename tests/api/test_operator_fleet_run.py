@@ -69,7 +69,7 @@ def test_a_worker_that_finds_no_node_is_told(stage: Stage) -> None:
 
     stage.play(LOADGEN, lead)
     stage.start_operator()
-    stage.apply(load={"workers": WORKERS}, server={"readyDeadlineSeconds": 5})
+    stage.apply(load={"workers": WORKERS}, server={"readyDeadlineSeconds": 15})
     stage.load()
     said = stage.wait("Measuring", "Unschedulable", value="False")
     assert "insufficient cpu" in said["message"]

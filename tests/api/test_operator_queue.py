@@ -116,7 +116,7 @@ def test_a_run_past_its_deadline_is_ended(stage: Stage) -> None:
     """What was measured until then is kept."""
     stage.play("loadgen", stage.loads.measure_until_stopped)
     stage.start_operator()
-    stage.apply(scenarios=_TWO, activeDeadlineSeconds=3)
+    stage.apply(scenarios=_TWO, activeDeadlineSeconds=10)
     stage.wait("Failed", "DeadlineExceeded")
     status = stage.finished()
     assert [each["name"] for each in status["scenarios"]] == ["first"]

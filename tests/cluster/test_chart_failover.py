@@ -56,13 +56,13 @@ def namespace(cluster: Cluster) -> Iterator[str]:
         yield name
 
 
-def measuring(cluster: Cluster, namespace: str, run: str) -> tuple[str, str]:
-    """Make a run of half a minute, wait for its load; return its start and its Job's UID."""
+def measuring(cluster: Cluster, namespace: str, run: str, seconds: int = 30) -> tuple[str, str]:
+    """Make a run of so long, wait for its load; return its start and its Job's UID."""
     make_run(
         cluster,
         namespace,
         run,
-        validity={"warmUpSeconds": 0, "minDurationSeconds": 30, "minQueries": 10},
+        validity={"warmUpSeconds": 0, "minDurationSeconds": seconds, "minQueries": 10},
         retention={"cleanup": "Never"},
     )
     wait_for(cluster, namespace, run, "Measuring")
@@ -101,7 +101,7 @@ def test_another_replica_takes_over(cluster: Cluster, namespace: str) -> None:
 
 def test_an_upgrade_lets_a_run_go_on(cluster: Cluster, namespace: str) -> None:
     """`helm upgrade` with another setting renews both replicas; the run under way ends right."""
-    before = measuring(cluster, namespace, "upgraded")
+    before = measuring(cluster, namespace, "upgraded", seconds=60)
     old = pods(cluster, namespace, "operator").keys()
     upgraded = helm(
         *("upgrade", "inferometer", CHART, "--namespace", namespace, "--wait"),

@@ -92,7 +92,7 @@ def _run(file: Path, protocol: str) -> dict[str, Any]:
     if protocol == "GRPC" and "url" in external:
         external["url"] = external["url"].replace("http", "grpc")
     if file.stem == GPU:
-        server["readyDeadlineSeconds"] = 3
+        server["readyDeadlineSeconds"] = 15
     return run
 
 

@@ -55,19 +55,19 @@ FAULTS = (
         "too-large",
         "Unschedulable",
         "Insufficient cpu",
-        _server(resources={"cpu": "640", "memory": "512Mi"}, readyDeadlineSeconds=5),
+        _server(resources={"cpu": "640", "memory": "512Mi"}, readyDeadlineSeconds=15),
     ),
     Fault(
         "no-such-label",
         "Unschedulable",
         "node affinity/selector",
-        _server(placement={"nodeSelector": {"disk": "fast"}}, readyDeadlineSeconds=5),
+        _server(placement={"nodeSelector": {"disk": "fast"}}, readyDeadlineSeconds=15),
     ),
     Fault(
         "no-gpu",
         "GpuUnavailable",
         "nvidia.com/gpu",
-        _server(device="GPU", readyDeadlineSeconds=5),
+        _server(device="GPU", readyDeadlineSeconds=15),
     ),
     Fault(
         "wrong-checksum",
@@ -86,7 +86,7 @@ FAULTS = (
         "ModelNotFetched",
         "https://127.0.0.1:9/model.onnx",
         _model("https://127.0.0.1:9/model.onnx", sha256="0" * 64)
-        | _server(readyDeadlineSeconds=20),
+        | _server(readyDeadlineSeconds=30),
     ),
     Fault(
         "out-of-memory",
@@ -165,7 +165,7 @@ def test_a_taint_that_is_not_tolerated_is_told(cluster: Cluster, namespace: str)
     node = next(iter(cluster.nodes))
     cluster.kubectl("taint", "node", node, "team=other:NoSchedule")
     try:
-        make_run(cluster, namespace, "tainted", **_server(readyDeadlineSeconds=5))
+        make_run(cluster, namespace, "tainted", **_server(readyDeadlineSeconds=15))
         _told(cluster, namespace, "tainted", "ServerReady", "Unschedulable", "untolerated taint")
         _finished(cluster, namespace, "tainted")
     finally:
@@ -176,7 +176,7 @@ def test_an_image_that_is_nowhere_is_told(cluster: Cluster) -> None:
     """The image's name and the kubelet's words are in the condition while the run waits."""
     images = {"serving": {"tag": "missing"}}
     with _operator(cluster, "images", images=images) as namespace:
-        make_run(cluster, namespace, "no-image", **_server(readyDeadlineSeconds=15))
+        make_run(cluster, namespace, "no-image", **_server(readyDeadlineSeconds=25))
         says = "inferometer-serving:missing"
         _told(cluster, namespace, "no-image", "ServerReady", "ImageNotPulled", says)
         _finished(cluster, namespace, "no-image")
@@ -189,7 +189,7 @@ def test_a_quota_and_a_limit_range_are_told(cluster: Cluster) -> None:
         here = ("--namespace", namespace)
         hard = "--hard=requests.cpu=200m"
         cluster.kubectl("create", "quota", "few", hard, *here)
-        make_run(cluster, namespace, "over", **_server(readyDeadlineSeconds=8, resources={
+        make_run(cluster, namespace, "over", **_server(readyDeadlineSeconds=15, resources={
             "cpu": "300m", "memory": "512Mi",
         }))  # fmt: skip
         _told(cluster, namespace, "over", "ServerReady", "QuotaExceeded", "few")
@@ -202,7 +202,7 @@ def test_a_quota_and_a_limit_range_are_told(cluster: Cluster) -> None:
             "spec": {"limits": [{"type": "Container", "max": {"memory": "300Mi"}}]},
         }
         cluster.kubectl("create", *here, "-f", "-", stdin=json.dumps(limits))
-        make_run(cluster, namespace, "beyond", **_server(readyDeadlineSeconds=8))
+        make_run(cluster, namespace, "beyond", **_server(readyDeadlineSeconds=15))
         _told(cluster, namespace, "beyond", "ServerReady", "LimitRangeRefused", "300Mi")
         _finished(cluster, namespace, "beyond")
 
@@ -313,7 +313,7 @@ def test_a_load_pod_that_is_throttled_makes_its_run_invalid(cluster: Cluster) ->
             "throttled",
             **_model("zoo://classification/shufflenet_v2_x0_5"),
             **_server(),
-            validity={"warmUpSeconds": 0, "minDurationSeconds": 6, "minQueries": 10},
+            validity={"warmUpSeconds": 0, "minDurationSeconds": 15, "minQueries": 10},
         )
         wait_for(cluster, namespace, "throttled", "Measuring")
         load = _process(_pod(cluster, namespace, "throttled", LOADGEN), b"inferometer_loadgen")

@@ -32,8 +32,8 @@ from support.tls_party import files
 TESTS = Path(__file__).parents[1]
 SERVER = TESTS.parent / "examples" / "06-external-service" / "server.yaml"
 VALUES = {"load": {"resources": {"cpu": "50m", "memory": "256Mi"}}, "allowSecrets": True}
-RATE_QPS, SECONDS = 20, 3
-LONG_SECONDS = 60
+RATE_QPS, SECONDS = 20, 6
+LONG_SECONDS = 120
 
 
 def _run(cluster: Cluster, namespace: str, name: str, seconds: int, *more: dict[str, Any]) -> None:

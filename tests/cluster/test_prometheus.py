@@ -75,8 +75,11 @@ def test_the_figures_of_a_finished_run_are_those_of_its_status(monitored: Monito
 
 def test_every_component_is_scraped_once(monitored: Monitored) -> None:
     """Each target answers; operator, agent, load and server pods had one target each."""
-    down = [each for each in monitored.prometheus.targets() if each["health"] == "down"]
-    assert down == []
+    wait_until(
+        lambda: all(each["health"] != "down" for each in monitored.prometheus.targets()),
+        "the end of targets that are gone",
+        poll_seconds=0.5,
+    )
     seconds = round(monitored.ended - monitored.began) + 60
     for component, metric in ALWAYS_THERE.items():
         found = monitored.prometheus.query(f"last_over_time({metric}[{seconds}s])")

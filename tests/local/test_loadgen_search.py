@@ -154,6 +154,6 @@ def test_a_server_that_limits_requests_is_searched_for_the_rate_it_takes() -> No
     (result,) = run.scenarios
     alone, *_ = result.steps
     assert result.peak is not None
-    assert alone.counts.failed > alone.counts.succeeded
+    assert alone.counts.failed > 0.2 * alone.counts.queries  # more than a P90 may lack
     assert result.peak.stopped != "CannotBeMet"
     assert result.peak.probes

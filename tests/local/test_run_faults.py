@@ -140,8 +140,8 @@ def _runs(folder: Path) -> Mapping[str, Callable[[], Done]]:
             SINGLE,
             act=at("waiting for the server", kill("server", signal.SIGSTOP)),
             model=SLOW_TO_WARM_UP,
-            spec={"server": {"readyDeadlineSeconds": 6}},
-            within_seconds=END_SECONDS + 6,
+            spec={"server": {"readyDeadlineSeconds": 15}},
+            within_seconds=END_SECONDS + 15,
         ),
         "past the deadline": lambda: done(
             folder / "deadline",
@@ -265,7 +265,7 @@ def test_children_end_with_a_command_that_is_killed(faults: dict[str, Future[Don
         (
             "never ready",
             1,
-            "The server was not ready within 6 s (spec.server.readyDeadlineSeconds): ",
+            "The server was not ready within 15 s (spec.server.readyDeadlineSeconds): ",
         ),
         (
             "past the deadline",

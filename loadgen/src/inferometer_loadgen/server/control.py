@@ -227,6 +227,10 @@ class Control:
                     if await ready():
                         return
                 last = "it answered that it is not ready"
+            except TimeoutError as fault:
+                # An attempt that the deadline cut short says less than the one before it.
+                if not last or left >= _ATTEMPT_SECONDS:
+                    last = self._said(fault)
             except FAULTS as fault:
                 last = self._said(fault)
             pause = (loop.time() - deadline + deadline_seconds) * _POLL_SHARE
