@@ -177,12 +177,13 @@ def test_an_agent_that_was_late_once_is_asked_again() -> None:
 def test_what_was_measured_is_kept_while_an_agent_is_waited_for() -> None:
     """A run that is ended after its last reply, before the agent's, has measured its scenario."""
     oracle = Oracle(law=fixed(0.01))
-    sent_before, silent = [0], threading.Event()
+    sent_before, silent = 0, threading.Event()
 
     def silent_after_the_last_reply(number: int) -> Fault | None:
+        nonlocal sent_before
         if number == BEFORE:
-            sent_before[0] = len(oracle.well)
-        if len(oracle.well) - sent_before[0] < QUERIES_PER_STEP:
+            sent_before = len(oracle.well)
+        if len(oracle.well) - sent_before < QUERIES_PER_STEP:
             return None
         silent.set()
         return "silence"
@@ -205,7 +206,7 @@ def test_what_was_measured_is_kept_while_an_agent_is_waited_for() -> None:
     assert run.exit_code == 128 + signal.SIGTERM
     ((step,),) = [scenario.steps for scenario in run.scenarios]
     assert (step.label, step.ended_early) == ("batch 1", False)
-    assert len(oracle.well) - sent_before[0] == step.counts.queries == QUERIES_PER_STEP
+    assert len(oracle.well) - sent_before == step.counts.queries == QUERIES_PER_STEP
 
 
 def test_the_idle_time_heeds_a_signal() -> None:

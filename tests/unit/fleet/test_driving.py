@@ -108,7 +108,6 @@ def driven(
             driving.place_clock(worker, ClockOffset(ahead, 5_000))
         running = asyncio.create_task(driving.run())
         await fleet.begun.wait()
-        await asyncio.sleep(0)
         begins = [order.at_ns for order, _ in fleet.orders if isinstance(order, Start)]
         assert begins[1] - begins[0] == SECOND
         act(driving, fleet, begins[0])

@@ -1,6 +1,5 @@
 """Do workers on other clocks, behind a slow line, begin when they should, in virtual time?"""
 
-import asyncio
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -114,7 +113,6 @@ def begun(monkeypatch: pytest.MonkeyPatch, *workers: Distant) -> list[WorkerShar
 
     async def drive() -> FleetDriving:
         loop.jump(100 * SECOND)
-        await asyncio.sleep(0)
         plan = StepPlan("", 1, 0, SECOND, SECOND, 1, loop=Open(Steady("Poisson", 1)))
         ready = {each: Ready(open_loop=True, connections=1) for each in fleet.workers}
         driving = FleetDriving(fleet, plan, ready, ShownStep("", "HTTP", None), [])

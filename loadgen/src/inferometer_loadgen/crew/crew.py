@@ -82,7 +82,7 @@ class Hand:
     on_first_query: Callable[[], None]
     """Called before the first query of a step is sent."""
     share: Share = WHOLE
-    _answered: dict[int, list[Reply]] = field(default_factory=dict)
+    _answered: dict[int, list[Reply]] = field(default_factory=dict, init=False)
     """The first replies to requests of a batch size, once there were some."""
 
     async def prepare(self, scenario: str, plan: StepPlan) -> Driver:

@@ -227,12 +227,11 @@ class Control:
                     if await ready():
                         return
                 last = "it answered that it is not ready"
-            except TimeoutError as fault:
-                # An attempt that the deadline cut short says less than the one before it.
-                if not last or left >= _ATTEMPT_SECONDS:
-                    last = self._said(fault)
             except FAULTS as fault:
-                last = self._said(fault)
+                # An attempt that the deadline cut short says less than the one before it.
+                is_cut_short = isinstance(fault, TimeoutError) and left < _ATTEMPT_SECONDS
+                if not (last and is_cut_short):
+                    last = self._said(fault)
             pause = (loop.time() - deadline + deadline_seconds) * _POLL_SHARE
             pause = min(_LONGEST_POLL_SECONDS, max(_SHORTEST_POLL_SECONDS, pause))
             if loop.time() + pause > deadline:
