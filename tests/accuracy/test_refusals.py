@@ -148,7 +148,9 @@ def test_an_open_loop_shows_a_stall_in_full(tell: Tell) -> None:
 def test_a_stall_in_a_closed_loop_is_refused(tell: Tell, protocol: str) -> None:
     """A closed loop sends nothing while the server stands still, so that no P99 tells of it."""
     with serving(Oracle(law=stalling(STALL_SECONDS, after=150, usually=0.002))) as oracle:
-        plan = a_plan(oracle.url(protocol), CLOSED, validity={"minDurationSeconds": 4})
+        plan = a_plan(
+            oracle.url(protocol), CLOSED, validity={"minDurationSeconds": 4, "minQueries": 300}
+        )
         (scenario,) = measure(plan).scenarios
     assert "No query was answered for 2." in reason(scenario, "ServerStall", tell)
     (step,) = scenario.steps
@@ -163,7 +165,9 @@ def test_an_outage_in_a_closed_loop_is_refused(tell: Tell) -> None:
     oracle = Oracle(law=fixed(0.002), away=(300, 1.8))  # the client dials 2.2 s after the loss
     with serving(oracle):
         asked = {"concurrency": {"clients": [2]}}
-        plan = a_plan(oracle.url("HTTP"), asked, validity={"minDurationSeconds": 4})
+        plan = a_plan(
+            oracle.url("HTTP"), asked, validity={"minDurationSeconds": 4, "minQueries": 600}
+        )
         (scenario,) = measure(plan).scenarios
     assert "No query was answered well for 2." in reason(scenario, "ServerStall", tell)
     (step,) = scenario.steps

@@ -80,6 +80,6 @@ def test_a_configuration_that_becomes_unreadable_loses_nothing(config: str) -> N
 
     oracle.law = turning
     with serving(oracle):
-        run = measure(a_plan(oracle.url("HTTP"), CLOSED))
+        run = measure(a_plan(oracle.url("HTTP"), CLOSED, validity={"minQueries": 50}))
     assert run.outcome.message == ""
     assert run.scenarios[0].steps[0].counts.succeeded > 10

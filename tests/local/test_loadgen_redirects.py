@@ -126,7 +126,7 @@ def test_a_redirected_inference_is_an_error_of_its_status() -> None:
 
         oracle.law = turning
         with serving(oracle):
-            run = measure(a_plan(oracle.url("HTTP"), CLOSED))
+            run = measure(a_plan(oracle.url("HTTP"), CLOSED, validity={"minQueries": 50}))
         counts = run.scenarios[0].steps[0].counts
         assert set(counts.errors) == {"status"}
         assert counts.errors["status"] > 0
