@@ -4,8 +4,10 @@ Real processes, real limits: nothing here is simulated.
 """
 
 import os
+import signal
 from collections.abc import Callable
 from contextlib import ExitStack
+from threading import Timer
 from typing import Any
 
 import numpy as np
@@ -158,6 +160,27 @@ def test_a_stall_in_a_closed_loop_is_refused(tell: Tell, protocol: str) -> None:
     hidden = [value for value in step.latency.percentiles if value.percentile == 99.0]
     assert hidden[0].nanoseconds < STALL_SECONDS * SECOND_NS / 10
     assert step.latency.max_nanoseconds >= STALL_SECONDS * SECOND_NS
+
+
+def test_a_load_generator_that_stood_still_is_told_from_a_server_that_did(tell: Tell) -> None:
+    """Stopped for 2 s in a closed loop, it blames itself, and no healthy server."""
+    processes: list[int] = []
+
+    def stopping(index: int, _received: int) -> float:
+        if index == 150:
+            os.kill(processes[0], signal.SIGSTOP)
+            Timer(STALL_SECONDS, os.kill, (processes[0], signal.SIGCONT)).start()
+        return 0.002
+
+    with serving(Oracle(law=stopping)) as oracle:
+        plan = a_plan(
+            oracle.url("HTTP"), CLOSED, validity={"minDurationSeconds": 4, "minQueries": 300}
+        )
+        with started(plan) as process:
+            processes.append(process.pid)
+            (scenario,) = finished(process).scenarios
+    assert "itself stood still for " in reason(scenario, "ClientStall", tell)
+    assert "ServerStall" not in {finding.rule for finding in scenario.verdict.reasons}
 
 
 def test_an_outage_in_a_closed_loop_is_refused(tell: Tell) -> None:

@@ -166,7 +166,7 @@ def _assert_gone(processes: list[psutil.Process]) -> None:
     [
         (WORKER, signal.SIGKILL, "its process ended"),
         (MEASURING, signal.SIGKILL, "its measuring process ended by signal SIGKILL"),
-        (MEASURING, signal.SIGSTOP, "it has told nothing for 5 s"),
+        (MEASURING, signal.SIGSTOP, "nothing was heard for 5 s"),
     ],
 )
 def test_a_lost_worker_makes_the_run_invalid_by_name(

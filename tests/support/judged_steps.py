@@ -124,6 +124,19 @@ def silent(nanoseconds: int, **changed: Any) -> Step:
     return a_step(latency=times(50 * MS), longest_silence_nanoseconds=nanoseconds, **changed)
 
 
+def lagging(nanoseconds: int, *, bounded: bool = True) -> Step:
+    """Return a step of 100 ms throughout with such a dispatch lag at the P99.9, and none before."""
+
+    def at(usual: int, rare: int) -> Distribution:
+        known = times(usual).percentiles + [
+            value.model_copy(update={"percentile": 99.9})
+            for value in times(rare, bounded=bounded).percentiles
+        ]
+        return times(usual).model_copy(update={"percentiles": known})
+
+    return a_step(latency=at(100 * MS, 100 * MS), dispatch_lag=at(0, nanoseconds))
+
+
 def course(medians: Sequence[int], *, answered: int = 100) -> list[Window]:
     """Return windows of a second each with these medians, and a short last one."""
     windows = [

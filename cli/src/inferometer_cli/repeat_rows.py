@@ -7,10 +7,14 @@ from rich.text import Text
 
 from inferometer_api.search import Repeated
 from inferometer_cli.grid import Row, print_rows, print_sentences, printable
-from inferometer_cli.quantity import DASH, percent
-from inferometer_cli.search_words import figure_name, figure_value, figures_shown
+from inferometer_cli.search_words import (
+    FIGURE_HEADINGS,
+    figure_name,
+    figure_texts,
+    figures_shown,
+)
 
-_HEADER = ("over repeats", "scenario", "n", "mean", "95 % low", "95 % high", "variation")
+_HEADER = ("over repeats", "scenario", *FIGURE_HEADINGS)
 
 
 def print_repeats(repeated: Sequence[Repeated], console: Console) -> None:
@@ -19,13 +23,7 @@ def print_repeats(repeated: Sequence[Repeated], console: Console) -> None:
         Row(
             figure_name(figure),
             printable(", ".join(part for part in (each.name, figure.step) if part)),
-            (
-                str(len(figure.values)),
-                figure_value(figure, figure.mean),
-                figure_value(figure, figure.low),
-                figure_value(figure, figure.high),
-                _variation(figure.coefficient_of_variation),
-            ),
+            figure_texts(figure),
         )
         for each in repeated
         for figure in figures_shown(each)
@@ -36,7 +34,3 @@ def print_repeats(repeated: Sequence[Repeated], console: Console) -> None:
     told = [f"{each.name}: {each.advice}" for each in repeated if each.advice]
     print_sentences((Text(printable(sentence), style="dim") for sentence in told), console)
     console.print()
-
-
-def _variation(value: float | None) -> str:
-    return DASH if value is None else percent(value)

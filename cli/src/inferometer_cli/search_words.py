@@ -5,7 +5,7 @@ from typing import assert_never
 
 from inferometer_api.result import ResultDocument, ScenarioResult, Step
 from inferometer_api.search import Knee, Peak, Repeated, RepeatedFigure
-from inferometer_cli.quantity import DASH, duration, energy, significant
+from inferometer_cli.quantity import DASH, duration, energy, percent, significant
 
 _NAMES = {
     "achievedQps": "queries/s",
@@ -137,6 +137,21 @@ def figure_value(figure: RepeatedFigure, value: float | None) -> str:
     if figure.name == "microjoulesPerInference":
         return energy(max(0.0, value))
     return significant(max(0.0, value), 4)
+
+
+FIGURE_HEADINGS = ("n", "mean", "95 % low", "95 % high", "variation")
+
+
+def figure_texts(figure: RepeatedFigure) -> tuple[str, ...]:
+    """Return what is known of a figure over the repeats, by `FIGURE_HEADINGS`."""
+    variation = figure.coefficient_of_variation
+    return (
+        str(len(figure.values)),
+        figure_value(figure, figure.mean),
+        figure_value(figure, figure.low),
+        figure_value(figure, figure.high),
+        DASH if variation is None else percent(variation),
+    )
 
 
 def repeated_of(document: ResultDocument, name: str) -> Repeated | None:

@@ -321,7 +321,7 @@ RUN_INFO = Metric(
     "gauge",
     "Always 1; what a finished run measured (the newest 200, until they are deleted). spec_hash is "
     "the same for runs of the same model, server, load, scenarios and validity. node is the first "
-    "server's.",
+    "server's; device is empty of an External server.",
     (
         *_RUN,
         "run_uid",

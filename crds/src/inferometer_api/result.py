@@ -324,6 +324,8 @@ class ClientFacts(Document):
     wake_up_lag_nanoseconds: Count | None = None
     """How late it was when a timer of its own should have woken it, 200 times a second: the P99. \
 Only in closed loops, of 300 times or more; open ones have a dispatch lag."""
+    wake_up_lag_max_nanoseconds: Count | None = None
+    """The greatest such lag: how long it stood still at a stretch. Only in closed loops."""
     steal_seconds: float | None = None
     """CPU time of its machine that the hypervisor gave to others. Of a fleet that worker's of \
 whose CPUs it is the largest share."""

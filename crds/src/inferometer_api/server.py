@@ -152,6 +152,11 @@ allow-list names."""
 class Server(Document):
     """The inference server under test."""
 
+    @property
+    def known_device(self) -> str:
+        """The device of a server that Inferometer launches; "": an External one keeps its own."""
+        return "" if self.runtime == "External" else self.device
+
     runtime: Runtime = "OnnxRuntime"
     """What serves the model: OnnxRuntime (ours), Triton, MLServer, KServe, or External: something \
 that already serves."""

@@ -408,6 +408,35 @@ def test_joules_that_cover_different_things_are_not_compared(
     assert "32.48 shared" in shown
 
 
+def late_from_p99(document: ResultDocument) -> ResultDocument:
+    """Return a document of an open loop whose client was late at the P99 and above."""
+
+    def late(step: Step) -> Step:
+        assert step.latency is not None
+        values = [
+            value.model_copy(
+                update={"nanoseconds": value.nanoseconds if value.percentile >= 99 else 0}
+            )
+            for value in step.latency.percentiles
+        ]
+        lag = step.latency.model_copy(update={"percentiles": values})
+        return step.model_copy(update={"dispatch_lag": lag})
+
+    return with_steps(document, late)
+
+
+def test_percentiles_at_which_the_client_was_late_fail_no_pipeline(
+    inferometer: Command, tmp_path: Path
+) -> None:
+    """They are not known, whatever they look like, and it is told why."""
+    before, after = with_service(20.0), late_from_p99(with_service(24.0, seed=8))
+    found = words(before, after)
+    assert (found["p50"], found["p90"], found["p99"]) == ("worse", "worse", "not known")
+    shown = inferometer("compare", kept(tmp_path, "a", before), kept(tmp_path, "b", after)).stdout
+    assert "p99 is not known in B: the load generator itself was late at it" in shown
+    assert "p90 is not known" not in shown
+
+
 def test_why_one_side_has_no_energy_is_told(inferometer: Command, tmp_path: Path) -> None:
     """Once, and of which result."""
     paths = kept(tmp_path, "a", with_service(20.0)), kept(tmp_path, "b", spending(5, "node"))

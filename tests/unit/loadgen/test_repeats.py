@@ -89,6 +89,16 @@ def test_repeats_cut_short_are_left_out_and_told() -> None:
     assert repeated(whole[:1], cut_short=2).advice.startswith("2 more repeats were cut short")
 
 
+def test_invalid_repeats_are_in_the_means_and_told() -> None:
+    """Nobody takes a mean for one of valid figures that is not."""
+    same = a_repeat(1, 20.0)
+    invalid = same.model_copy(update={"verdict": Verdict(state="INVALID")})
+    found = repeated([same, invalid, same])
+    assert found.figures == repeated([same] * 3).figures
+    assert found.advice == "1 of 3 repeats is INVALID, with its figures in the means."
+    assert repeated([invalid] * 2).advice.startswith("2 of 2 repeats are INVALID, with their")
+
+
 def test_no_interval_is_below_zero() -> None:
     """A latency or a rate cannot be negative, however much it varies."""
     figure = figure_of("p99Nanoseconds", "", [1.0, 30.0])

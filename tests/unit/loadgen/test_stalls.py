@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from inferometer_api.result import WorkerShare
+from inferometer_api.result import ClientFacts, WorkerShare
 from inferometer_loadgen.record.histogram import Histogram
 from support.judged_steps import CLOSED, MS, SECOND, a_step, names, silent, times, verdict, workers
 
@@ -52,6 +52,23 @@ def test_a_stall_is_told_by_what_was_seen_of_it() -> None:
     assert "meanwhile was never sent and is in no percentile" in reason.message
     (reason,) = verdict(silent(2_007 * MS, workers=workers(0, 0)), **CLOSED).reasons
     assert reason.message.startswith("No query was answered for 2.007 s beside a P99 of 50 ms")
+
+
+def test_a_fleet_stood_still_where_each_of_its_workers_did() -> None:
+    """An answer to any of them ends a silence: one worker that was stopped explains none."""
+    facts = [ClientFacts(wake_up_lag_max_nanoseconds=each) for each in (2 * SECOND, 50 * MS)]
+    for asleep, rule in (((0, 0), "ClientStall"), ((0, 1), "ServerStall")):
+        shares = [
+            share.model_copy(update={"client": facts[which]})
+            for share, which in zip(workers(0, 0), asleep, strict=True)
+        ]
+        (reason,) = verdict(silent(2_007 * MS, workers=shares), **CLOSED).reasons
+        assert reason.rule == rule
+    told = verdict(silent(2_007 * MS, client=facts[0]), **CLOSED).reasons[0].message
+    assert told.startswith(
+        "The load generator itself stood still for 2 s: it took up no answer for 2.007 s beside a "
+        "P99 of 50 ms, and what would have come meanwhile was never sent"
+    )
 
 
 @pytest.mark.parametrize("shares", [[], workers(0, 0)], ids=["one", "fleet"])

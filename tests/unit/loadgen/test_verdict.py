@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from inferometer_api.result import (
-    Energy,
-)
+from inferometer_api.result import ClientFacts, Energy, Step
 from inferometer_loadgen.schedule.steps import End
 from inferometer_loadgen.verdict.rules import RULES, Rule
 from support.judged_steps import (
@@ -20,6 +18,7 @@ from support.judged_steps import (
     a_step,
     client,
     held_down,
+    lagging,
     names,
     rising,
     silent,
@@ -39,6 +38,11 @@ def test_a_step_without_fault_is_valid() -> None:
     judged = verdict()
     assert judged.state == "VALID"
     assert names(judged) == []
+
+
+def slept(nanoseconds: int) -> Step:
+    """Return a step without an answer for 2 s, for so long of which its client stood still."""
+    return silent(2000 * MS, client=ClientFacts(wake_up_lag_max_nanoseconds=nanoseconds))
 
 
 BREACHES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
@@ -132,6 +136,27 @@ BREACHES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         "ServerStall",
         {"step": with_errors(timeout=1)},
         {"step": with_errors(timeout=1), **CLOSED},
+    ),
+    (
+        "ServerStall",  # the load generator stood still for most of it
+        {"step": slept(1000 * MS), **CLOSED},
+        {"step": slept(999 * MS), **CLOSED},
+    ),
+    (
+        "ClientStall",
+        {"step": slept(999 * MS), **CLOSED},
+        {"step": slept(1000 * MS), **CLOSED},
+    ),
+    (
+        "ClientStall",  # in an open loop everything that was due meanwhile is in the latency
+        {"step": slept(2000 * MS)},
+        {"step": slept(2000 * MS), **CLOSED},
+    ),
+    ("LagElsewhere", {"step": lagging(5 * MS)}, {"step": lagging(5 * MS + 1)}),
+    (
+        "LagElsewhere",  # a percentile without bounds is not known anyway
+        {"step": lagging(SECOND, bounded=False)},
+        {"step": lagging(SECOND)},
     ),
     (
         "ClientThrottled",

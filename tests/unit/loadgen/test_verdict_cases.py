@@ -7,6 +7,7 @@ import pytest
 
 from inferometer_api.result import (
     ClientFacts,
+    Distribution,
     Energy,
     ErrorExample,
     NodeSample,
@@ -104,6 +105,26 @@ def test_rules_look_at_the_percentile_that_is_asked() -> None:
     rules = {"LatencyBound", "DispatchLag"}
     assert not rules & set(names(verdict(step, bound_ns=60 * MS, percentile=90.0)))
     assert rules <= set(names(verdict(step, bound_ns=60 * MS)))
+
+
+def test_percentiles_that_are_the_load_generators_own_are_named() -> None:
+    """The one that is asked is right; of the others the lowest is told with its figures."""
+
+    def at(*nanoseconds: int) -> Distribution:
+        values = [
+            PercentileValue(percentile=p, nanoseconds=ns, low_nanoseconds=ns, high_nanoseconds=ns)
+            for p, ns in zip((90, 99, 99.9), nanoseconds, strict=True)
+        ]
+        return times(0).model_copy(update={"percentiles": values})
+
+    step = a_step(latency=at(7 * MS, 47 * MS, 53 * MS), dispatch_lag=at(0, 35 * MS, 46 * MS))
+    judged = verdict(step, percentile=90.0)
+    assert judged.state == "VALID"
+    (caution,) = judged.cautions
+    assert caution.message.startswith(
+        "The P99 and P99.9 are not the server's alone: the P99 of the dispatch lag is 35 ms, at "
+        "most 2.35 ms is allowed beside a P99 latency of 47 ms."
+    )
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ def kept_busy() -> int | None:
         while time.monotonic_ns() < end:
             pass
         await asyncio.sleep(PERIOD_NS / 1e9)  # the timer, long due, comes before this
-        return watched.end()
+        return watched.end()[0]
 
     return asyncio.run(run())
 
@@ -36,6 +36,24 @@ def test_a_busy_loop_is_as_late_as_it_was_busy(monkeypatch: pytest.MonkeyPatch) 
     """The first wake-up that was slept through is late by all of it but its own period."""
     monkeypatch.setattr(wake_ups, "LEAST", 1)
     assert (kept_busy() or 0) >= (PERIODS - 1) * PERIOD_NS
+
+
+def test_the_longest_standstill_is_told_of_however_few_wake_ups() -> None:
+    """The greatest lag needs no hundred others: it is how long the loop stood still."""
+
+    async def run() -> tuple[int | None, int | None]:
+        client = OwnProcess(wakes=True)
+        client.begin()
+        end = time.monotonic_ns() + PERIODS * PERIOD_NS
+        while time.monotonic_ns() < end:
+            pass
+        await asyncio.sleep(PERIOD_NS / 1e9)
+        facts = client.facts()
+        return facts.wake_up_lag_nanoseconds, facts.wake_up_lag_max_nanoseconds
+
+    usual, most = asyncio.run(run())
+    assert usual is None
+    assert (most or 0) >= (PERIODS - 1) * PERIOD_NS
 
 
 def test_what_was_slept_through_counts_each(monkeypatch: pytest.MonkeyPatch) -> None:

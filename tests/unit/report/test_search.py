@@ -1,12 +1,15 @@
 """How are searches, sweeps, repeats and fleets shown, on a page and in a terminal?"""
 
+import re
 from io import StringIO
 from typing import Any
 
+import numpy as np
 import pytest
 from rich.console import Console
 
 from inferometer_api.result import (
+    Distribution,
     EarlyStopping,
     ResultDocument,
     ScenarioResult,
@@ -17,6 +20,7 @@ from inferometer_api.result import (
 from inferometer_api.search import Knee, Peak, Probe, Repeated, RepeatedFigure
 from inferometer_cli.compare.comparison import compare
 from inferometer_cli.report import render_report
+from inferometer_cli.report.latency_marks import latency_marks
 from inferometer_cli.table import print_table
 from support.report_pages import text_of, titles
 from support.results import a_result, a_run
@@ -95,6 +99,21 @@ def a_sweep(repeat: int = 1) -> ScenarioResult:
         verdict=Verdict(state="VALID"),
         knee=knee,
     )
+
+
+def with_high(latency: Distribution | None, nanoseconds: int) -> Distribution | None:
+    """Return latencies whose P99 may be as high as that."""
+    if latency is None:
+        return None
+    values = [
+        value.model_copy(
+            update={"low_nanoseconds": value.nanoseconds, "high_nanoseconds": nanoseconds}
+            if value.percentile == 99.0
+            else {}
+        )
+        for value in latency.percentiles
+    ]
+    return latency.model_copy(update={"percentiles": values})
 
 
 def a_document(*results: ScenarioResult, **changes: Any) -> ResultDocument:
@@ -184,6 +203,30 @@ def test_repeats_have_a_table_and_their_advice() -> None:
     page = render_report(document)
     assert titles(page).count("Over the repeats") == 1
     assert "Beyond the chart" not in page
+    assert page.count("<h3>Means of the repeats</h3>") == 1
+    row = page[page.index('scope="row">queries/s, clients 4<') :]
+    assert re.findall(r"<td>(.*?)</td>", row)[:5] == ["2", "45.00", "40.00", "50.00", "15.7 %"]
+
+
+def test_bounds_above_every_percentile_are_on_the_charts() -> None:
+    """The axis of latencies ends beyond the strokes, too, not beyond the dots alone."""
+    steps = a_sweep().steps
+    drawn = latency_marks(steps, np.array([1.0, 4.0]))
+    assert drawn is not None
+    bounds = [
+        value.high_nanoseconds or 0
+        for step in steps
+        for value in (step.latency.percentiles if step.latency else [])
+        if value.percentile in {50.0, 99.0}
+    ]
+    high = [each * 10 for each in bounds]
+    raised = [
+        step.model_copy(update={"latency": with_high(step.latency, max(high))}) for step in steps
+    ]
+    wider = latency_marks(raised, np.array([1.0, 4.0]))
+    assert wider is not None
+    assert drawn.axis.high >= drawn.unit.of(max(bounds))
+    assert wider.axis.high >= wider.unit.of(max(high))
 
 
 def test_an_interval_that_a_chart_cuts_is_told_in_figures() -> None:

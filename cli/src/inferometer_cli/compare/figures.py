@@ -8,6 +8,7 @@ from inferometer_api.result import ScenarioResult, Step, percentile_of, whole_wi
 from inferometer_api.search import Peak
 from inferometer_cli.compare.interval import Estimate, by_batch_means, over_repeats
 from inferometer_cli.quantity import PERCENTILES
+from inferometer_loadgen.verdict.breaches_of_client import late_at
 
 Kind = Literal["rate", "time", "energy"]
 Basis = Literal["repeats", "run"]
@@ -21,7 +22,8 @@ class Figure:
     kind: Kind
     estimate: Estimate | None
     """None where the result has none."""
-    why_none: str = ""
+    why_unknown: str = ""
+    """Why the result has none, or none that can be judged."""
     by_schedule: bool = False
     """Whether it is what the scenario asked for, and no merit of the server."""
     covers: str = ""
@@ -93,7 +95,7 @@ def _peak_figure(peaks: Sequence[Peak]) -> Figure:
     name: str = "peak queries/s"
     rates = [peak.qps for peak in peaks if peak.qps is not None]
     if len(rates) < len(peaks) or min(rates) <= 0:
-        return Figure(name, "rate", None, why_none="no peak was found")
+        return Figure(name, "rate", None, why_unknown="no peak was found")
     if len(rates) > 1:
         return Figure(name, "rate", over_repeats(rates))
     (peak,) = peaks
@@ -107,7 +109,12 @@ def _figures(steps: Sequence[Step]) -> Iterator[Figure]:
     for name, rate in (("queries/s", _queries_rate), ("samples/s", _samples_rate)):
         yield replace(_figure(name, "rate", steps, rate), by_schedule=scheduled)
     for percentile in PERCENTILES:
-        yield _figure(f"p{percentile:g}", "time", steps, _percentile(percentile))
+        figure = _figure(f"p{percentile:g}", "time", steps, _percentile(percentile))
+        if figure.estimate is not None and any(late_at(step, percentile) for step in steps):
+            alone = Estimate(figure.estimate.value)
+            why = "the load generator itself was late at it, by more than DispatchLag allows"
+            figure = replace(figure, estimate=alone, why_unknown=why)
+        yield figure
     yield from _energies(steps)
 
 
@@ -119,7 +126,7 @@ def _energies(steps: Sequence[Step]) -> Iterator[Figure]:
         if found.estimate is not None:
             yield replace(found, covers=covers)
         else:
-            yield replace(found, why_none="; ".join(sorted(reasons)))
+            yield replace(found, why_unknown="; ".join(sorted(reasons)))
 
 
 def _figure(

@@ -115,15 +115,17 @@ def _print_pairs(comparison: Comparison, console: Console) -> None:
 
 
 def _unavailable(pair: Pair) -> Iterator[Text]:
-    """Yield why a figure is missing, once for each reason."""
-    reasons: dict[str, list[str]] = {}
+    """Yield why a figure is missing or not known, once for each reason."""
+    reasons: dict[tuple[str, str], list[str]] = {}
     for figure in pair.figures:
         for name, found in (("A", figure.before), ("B", figure.after)):
-            if found.estimate is None and found.why_none:
-                which = reasons.setdefault(found.why_none, [])
+            if found.why_unknown:
+                is_energy = found.kind == "energy"
+                what = "Energy is unavailable" if is_energy else f"{found.name} is not known"
+                which = reasons.setdefault((what, found.why_unknown), [])
                 which += [name] if name not in which else []
-    for why, names in reasons.items():
-        yield Text(printable(f"Energy is unavailable in {' and '.join(names)}: {why}."))
+    for (what, why), names in reasons.items():
+        yield Text(printable(f"{what} in {' and '.join(names)}: {why}."))
 
 
 def regression(pair: Pair, figure: Compared, part: float) -> str:

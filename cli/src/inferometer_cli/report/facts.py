@@ -14,8 +14,10 @@ from inferometer_api.result import (
     Step,
     Tensor,
 )
+from inferometer_api.search import Repeated
 from inferometer_cli.quantity import DASH, duration, significant, size, time_unit
 from inferometer_cli.report.summary import Figure, bounded
+from inferometer_cli.search_words import FIGURE_HEADINGS, figure_name, figure_texts, figures_shown
 
 _MANY_COLUMNS = 11
 _DISTRIBUTIONS = (
@@ -179,6 +181,19 @@ def percentile_table(result: ScenarioResult) -> Table:
     return Table(headings, tuple(rows))
 
 
+def repeat_table(repeated: Repeated | None) -> Table:
+    """Return each figure over the repeats of a scenario; without rows where it has none."""
+    figures = [] if repeated is None else figures_shown(repeated)
+    rows = tuple(
+        (
+            Figure(", ".join(part for part in (figure_name(each), each.step) if part)),
+            *(Figure(text) for text in figure_texts(each)),
+        )
+        for each in figures
+    )
+    return Table(("", *FIGURE_HEADINGS), rows)
+
+
 def worker_table(result: ScenarioResult) -> Table:
     """Return what each worker of a fleet did in each step, and how far its clock was off."""
     rows = []
@@ -192,10 +207,10 @@ def worker_table(result: ScenarioResult) -> Table:
                         " ".join(part for part in (step.label, f"worker {name}") if part),
                         each.node or DASH,
                         f"{each.queries:,}",
-                        _signed(each.start_offset_nanoseconds),
+                        _signed(each.start_offset_nanoseconds) if each.queries else DASH,
                         _signed(each.clock_offset_nanoseconds),
                         duration(each.clock_uncertainty_nanoseconds),
-                        f"{each.client_cpu_seconds:.3g} s",
+                        f"{each.client_cpu_seconds:.3g} s" if each.queries else DASH,
                     )
                 )
             )

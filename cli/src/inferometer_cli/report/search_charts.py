@@ -4,11 +4,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from inferometer_api.result import ScenarioResult, Step, nanoseconds_at, percentile_of
+from inferometer_api.result import ScenarioResult, nanoseconds_at
 from inferometer_api.search import Peak, Probe, Repeated
 from inferometer_cli.quantity import Unit, significant, time_unit
 from inferometer_cli.report.axis import Floats, category_axis, linear_axis, log_axis, span_axis
 from inferometer_cli.report.chart import Chart, Line, Mark, Reference, Whiskers, finite
+from inferometer_cli.report.latency_marks import latency_marks
 from inferometer_cli.search_words import (
     figure_name,
     figure_value,
@@ -18,8 +19,6 @@ from inferometer_cli.search_words import (
     peak_sentence,
 )
 
-_PERCENTILES = ((50.0, 1), (99.0, 2))
-_SPANS_DECADES = 24.0
 _EARLY, _WHOLE = 2, 1
 _REACH = 3.0
 
@@ -32,33 +31,21 @@ def curve_chart(result: ScenarioResult) -> Chart | None:
     )
     if result.kind != "concurrency" or len(steps) < 2:
         return None
-    found = {p: [nanoseconds_at(step.latency, p) for step in steps] for p, _ in _PERCENTILES}
-    known = [value for values in found.values() for value in values if value is not None]
-    if not known:
-        return None
-    unit = time_unit(known)
     rates = np.array([step.achieved_qps for step in steps])
-    marks: list[Mark] = []
-    for percentile, series in _PERCENTILES:
-        bounds = [_bounds(step, percentile) for step in steps]
-        low, high = zip(*bounds, strict=True)
-        marks.append(Whiskers(rates, finite(low) / unit.size, finite(high) / unit.size, series))
-        words = tuple(f"p{percentile:g} {unit.named(value)}" for value in found[percentile])
-        values = finite(found[percentile]) / unit.size
-        marks.append(Line(rates, values, series, f"p{percentile:g}", words, dots=True))
+    drawn = latency_marks(steps, rates)
+    if drawn is None:
+        return None
+    marks = drawn.marks
     if result.knee is not None:
         text = f"knee: {result.knee.clients} client{'s' * (result.knee.clients != 1)}"
         marks.append(Reference("x", result.knee.qps, text))
-    shown = [unit.of(value) for value in known]
-    wide = max(shown) / max(min(shown), 1e-12) >= _SPANS_DECADES
-    label = f"Latency of a query ({unit.name}"
     return Chart(
         key="curve",
         title="Latency over throughput",
         caption="From step to step the number of clients rises; strokes are 95 % bounds.",
         summary="" if result.knee is None else knee_sentence(result.knee),
         x=linear_axis("Throughput (queries/s)", rates.tolist()),
-        y=log_axis(f"{label}, logarithmic)", shown) if wide else linear_axis(f"{label})", shown),
+        y=drawn.axis,
         marks=marks,
         positions=tuple(
             f"{step.clients} clients, {significant(step.achieved_qps)}/s" for step in steps
@@ -196,10 +183,3 @@ def _unjoined(x: Floats, y: Floats) -> tuple[Floats, Floats]:
     apart_y = apart_x.copy()
     apart_x[::2], apart_y[::2] = x, y
     return apart_x, apart_y
-
-
-def _bounds(step: Step, percentile: float) -> tuple[int | None, int | None]:
-    found = percentile_of(step.latency, percentile)
-    if found is None or found.low_nanoseconds is None or found.high_nanoseconds is None:
-        return (None, None)
-    return (found.low_nanoseconds, found.high_nanoseconds)

@@ -6,10 +6,17 @@ from dataclasses import dataclass, replace
 from markupsafe import Markup
 
 from inferometer_api.result import NodeSample, ResultDocument, ScenarioResult
+from inferometer_api.search import Repeated
 from inferometer_cli.findings import entry_name
 from inferometer_cli.report.chart import Chart
 from inferometer_cli.report.energy_facts import StepEnergy, energy_of_steps, left_out
-from inferometer_cli.report.facts import Table, percentile_table, step_table, worker_table
+from inferometer_cli.report.facts import (
+    Table,
+    percentile_table,
+    repeat_table,
+    step_table,
+    worker_table,
+)
 from inferometer_cli.report.frame import Margins
 from inferometer_cli.report.gpu_charts import (
     gpu_clock_chart,
@@ -102,6 +109,8 @@ class Section:
     """Why something is not drawn: sentences without their period."""
     found: tuple[str, ...]
     """What a search, a sweep, repeats and early stopping came to: sentences."""
+    repeats: Table
+    """What all repeats say together, with the first; without rows elsewhere."""
     workers: Table
     """What each worker of a fleet did; without rows where there is none."""
     energy: tuple[StepEnergy, ...]
@@ -134,6 +143,7 @@ def section_of(document: ResultDocument, index: int) -> Section:
         calm=tuple(never_held_back(shown)) if drawn else (),
         not_drawn=tuple(_not_drawn(shown, nodes)) if drawn else (),
         found=tuple(_found(document, result)),
+        repeats=repeat_table(_repeats(document, result)),
         workers=worker_table(result),
         energy=tuple(energy_of_steps(shown)),
         left_out=tuple(left_out(shown)),
@@ -144,7 +154,7 @@ def section_of(document: ResultDocument, index: int) -> Section:
 
 
 def _charts(document: ResultDocument, result: ScenarioResult) -> Iterator[Chart]:
-    repeats = repeated_of(document, result.name) if result.repeat == 1 else None
+    repeats = _repeats(document, result)
     found = (search_chart(result), curve_chart(result), repeats_chart(repeats))
     result = _shown(result)
     candidates = (
@@ -157,6 +167,10 @@ def _charts(document: ResultDocument, result: ScenarioResult) -> Iterator[Chart]
         lag_chart(result),
     )
     yield from (chart for chart in candidates if chart is not None)
+
+
+def _repeats(document: ResultDocument, result: ScenarioResult) -> Repeated | None:
+    return repeated_of(document, result.name) if result.repeat == 1 else None
 
 
 def _shown(result: ScenarioResult) -> ScenarioResult:
@@ -216,7 +230,7 @@ def _drawn(charts: Iterable[Chart], key: str, margins: Margins | None = None) ->
 
 def _found(document: ResultDocument, result: ScenarioResult) -> Iterator[str]:
     yield from found_by(result)
-    repeats = repeated_of(document, result.name) if result.repeat == 1 else None
+    repeats = _repeats(document, result)
     if repeats is not None and repeats.advice:
         yield repeats.advice
     for sentence in early_stopping_sentences(result):

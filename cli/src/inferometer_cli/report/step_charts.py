@@ -2,14 +2,13 @@
 
 import numpy as np
 
-from inferometer_api.result import ScenarioResult, Step, nanoseconds_at, percentile_of
-from inferometer_cli.quantity import energy_unit, significant, time_unit
-from inferometer_cli.report.axis import Axis, category_axis, linear_axis, log_axis
-from inferometer_cli.report.chart import Bars, Chart, Line, Mark, Whiskers, finite
+from inferometer_api.result import ScenarioResult
+from inferometer_cli.quantity import energy_unit, significant
+from inferometer_cli.report.axis import Axis, category_axis, linear_axis
+from inferometer_cli.report.chart import Bars, Chart, Line, Mark, finite
+from inferometer_cli.report.latency_marks import latency_marks
 
 _MOST_WRITTEN = 10
-_SPANS_DECADES = 24.0
-_PERCENTILES = ((50.0, 1), (99.0, 2))
 
 
 def throughput_chart(result: ScenarioResult) -> Chart | None:
@@ -39,31 +38,18 @@ def step_latency_chart(result: ScenarioResult) -> Chart | None:
     """Return median and 99th percentile of the latency of each step, where there are several."""
     if len(result.steps) < 2:
         return None
-    found = {p: [nanoseconds_at(step.latency, p) for step in result.steps] for p, _ in _PERCENTILES}
-    known = [value for values in found.values() for value in values if value is not None]
-    if not known:
+    drawn = latency_marks(result.steps, np.arange(len(result.steps), dtype=np.float64))
+    if drawn is None:
         return None
-    unit = time_unit(known)
-    x = np.arange(len(result.steps), dtype=np.float64)
-    marks: list[Mark] = []
-    for percentile, series in _PERCENTILES:
-        values = finite(found[percentile])
-        low, high = zip(*(_bounds(step, percentile) for step in result.steps), strict=True)
-        marks.append(Whiskers(x, finite(low) / unit.size, finite(high) / unit.size, series))
-        name = f"p{percentile:g}"
-        words = tuple(f"{name} {unit.named(value)}" for value in found[percentile])
-        marks.append(Line(x, values / unit.size, series, name, words, dots=True))
-    shown = [unit.of(value) for value in known]
-    label = f"Latency of a query ({unit.name}"
-    wide = max(shown) / max(min(shown), 1e-12) >= _SPANS_DECADES
+    unit, known = drawn.unit, drawn.known
     return Chart(
         key="step-latency",
         title=f"Latency by {_setting(result)}",
         caption="Median and 99th percentile of a whole query; strokes are 95 % bounds.",
         summary=f"From {unit.named(min(known))} to {unit.named(max(known))}.",
         x=_categories(result),
-        y=log_axis(f"{label}, logarithmic)", shown) if wide else linear_axis(f"{label})", shown),
-        marks=marks,
+        y=drawn.axis,
+        marks=drawn.marks,
         positions=tuple(step.label for step in result.steps),
     )
 
@@ -105,10 +91,3 @@ def _categories(result: ScenarioResult) -> Axis:
         names = [str(step.batch_size) for step in result.steps]
         return category_axis("Batch size (samples per query)", names)
     return category_axis("Step", [step.label for step in result.steps])
-
-
-def _bounds(step: Step, percentile: float) -> tuple[int | None, int | None]:
-    found = percentile_of(step.latency, percentile)
-    if found is None or found.low_nanoseconds is None or found.high_nanoseconds is None:
-        return (None, None)
-    return (found.low_nanoseconds, found.high_nanoseconds)

@@ -70,5 +70,7 @@ class OwnProcess:
 
     def facts(self) -> ClientFacts:
         """See Client."""
-        late_ns = None if self._wake_ups is None else self._wake_ups.end()
-        return self._watch.facts().model_copy(update={"wake_up_lag_nanoseconds": late_ns})
+        usual_ns, most_ns = (None, None) if self._wake_ups is None else self._wake_ups.end()
+        return self._watch.facts().model_copy(
+            update={"wake_up_lag_nanoseconds": usual_ns, "wake_up_lag_max_nanoseconds": most_ns}
+        )

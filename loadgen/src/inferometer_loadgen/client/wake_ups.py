@@ -43,11 +43,11 @@ class WakeUps:
         self._late.add(np.array(self._gathered, dtype=np.int64))
         del self._gathered[:]
 
-    def end(self) -> int | None:
-        """Wake no more; return the P99 of how late it was, None of too few wake-ups."""
+    def end(self) -> tuple[int | None, int]:
+        """Wake no more; return how late it was: the P99, None of too few wake-ups, and at most."""
         self._pacer.close()
         self._flush()
-        return lag_of(self._late)
+        return lag_of(self._late), self._late.max_ns
 
 
 def lag_of(late: Histogram) -> int | None:

@@ -92,6 +92,7 @@ def worst(facts: Sequence[ClientFacts]) -> ClientFacts:
         steal_seconds=stolen.steal_seconds,
         cpu_count=stolen.cpu_count,
         wake_up_lag_nanoseconds=_most(each.wake_up_lag_nanoseconds for each in facts),
+        wake_up_lag_max_nanoseconds=_most(each.wake_up_lag_max_nanoseconds for each in facts),
         clock_jump_nanoseconds=max((each.clock_jump_nanoseconds for each in facts), key=abs),
     )
 

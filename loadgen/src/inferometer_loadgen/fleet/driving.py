@@ -237,7 +237,7 @@ class FleetDriving:
             for hand in [self._hands[worker] for worker in self._going]:
                 if now - max(self._fleet.heard_ns[hand.worker], self._begin_ns) > SILENT_AFTER_NS:
                     seconds = SILENT_AFTER_NS // SECOND_NS
-                    self._fleet.lose(hand.worker, f"it has told nothing for {seconds} s")
+                    self._fleet.lose(hand.worker, f"nothing was heard for {seconds} s")
 
     # -- what is known of it -----------------------------------------------------------------------
 

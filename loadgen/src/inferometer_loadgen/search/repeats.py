@@ -59,7 +59,14 @@ def repeated(results: Sequence[ScenarioResult], cut_short: int = 0) -> Repeated:
         repeats=len(results),
         figures=figures,
         advice=" ".join(
-            filter(None, (_left_out(cut_short), _advice(figures, by_schedule=by_schedule)))
+            filter(
+                None,
+                (
+                    _left_out(cut_short),
+                    _invalid(results),
+                    _advice(figures, by_schedule=by_schedule),
+                ),
+            )
         ),
     )
 
@@ -120,6 +127,14 @@ def _left_out(cut_short: int) -> str:
             return "One more repeat was cut short and is left out."
         case _:
             return f"{cut_short} more repeats were cut short and are left out."
+
+
+def _invalid(results: Sequence[ScenarioResult]) -> str:
+    invalid = sum(result.verdict.state == "INVALID" for result in results)
+    if not invalid:
+        return ""
+    are, their = ("is", "its") if invalid == 1 else ("are", "their")
+    return f"{invalid} of {len(results)} repeats {are} INVALID, with {their} figures in the means."
 
 
 def _advice(figures: Sequence[RepeatedFigure], *, by_schedule: bool) -> str:

@@ -4,6 +4,7 @@ One function for each rule of `rules.RULES` that speaks of the client.
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from inferometer_api.result import ClientFacts, Step, nanoseconds_at
 from inferometer_loadgen.schedule.steps import SECOND_NS, Closed
@@ -31,20 +32,66 @@ WAKE_UP_PERIOD_NS = 5_000_000
 
 def dispatch_lag(measurement: Measurement, _: Conditions) -> Broken:
     """Yield where the load generator was late at its own schedule."""
-    percentile = measurement.judged.percentile
-    latency = nanoseconds_at(measurement.step.latency, percentile)
-    lag = nanoseconds_at(measurement.step.dispatch_lag, percentile)
-    if latency is None or lag is None:
-        return
-    limit = max(LAG_LEAST_NS, LAG_SHARE_LIMIT * latency)
-    if lag > limit:
-        name = f"P{percentile:g}"
+    late = late_at(measurement.step, measurement.judged.percentile)
+    if late is not None:
         yield Breach(
-            f"The load generator itself was late: the {name} of its dispatch lag is {in_ms(lag)}, "
-            f"at most {in_ms(limit)} is allowed beside a {name} latency of {in_ms(latency)}.",
-            in_ms(lag),
-            in_ms(limit),
+            f"The load generator itself was late: {_told(late)}.",
+            in_ms(late.lag_ns),
+            in_ms(late.limit_ns),
         )
+
+
+def lag_elsewhere(measurement: Measurement, _: Conditions) -> Broken:
+    """Yield where it was late at known percentiles other than the one that is judged."""
+    asked = measurement.judged.percentile
+    late = [each for each in late_percentiles(measurement.step) if each.percentile != asked]
+    if late:
+        names = [f"P{each.percentile:g}" for each in late]
+        *firsts, last = names
+        listed = f"{', '.join(firsts)} and {last}" if firsts else last
+        yield Breach(
+            f"The {listed} {'are' if firsts else 'is'} not the server's alone: {_told(late[0])}.",
+            in_ms(late[0].lag_ns),
+            in_ms(late[0].limit_ns),
+        )
+
+
+class Late(NamedTuple):
+    """That an open loop's dispatch lag is too large a part of its latency at a percentile."""
+
+    percentile: float
+    latency_ns: int
+    lag_ns: int
+    limit_ns: int
+
+
+def late_at(step: Step, percentile: float) -> Late | None:
+    """Return by how much the load generator was late at a percentile, None where it was not."""
+    latency = nanoseconds_at(step.latency, percentile)
+    lag = nanoseconds_at(step.dispatch_lag, percentile)
+    if latency is None or lag is None:
+        return None
+    limit = round(max(LAG_LEAST_NS, LAG_SHARE_LIMIT * latency))
+    return Late(percentile, latency, lag, limit) if lag > limit else None
+
+
+def late_percentiles(step: Step) -> list[Late]:
+    """Return the percentiles at which it was late, of those with bounds on both sides."""
+    values = step.latency.percentiles if step.latency is not None else []
+    known = [
+        value.percentile
+        for value in values
+        if value.low_nanoseconds is not None and value.high_nanoseconds is not None
+    ]
+    return [late for percentile in known if (late := late_at(step, percentile)) is not None]
+
+
+def _told(late: Late) -> str:
+    name = f"P{late.percentile:g}"
+    return (
+        f"the {name} of the dispatch lag is {in_ms(late.lag_ns)}, at most {in_ms(late.limit_ns)} "
+        f"is allowed beside a {name} latency of {in_ms(late.latency_ns)}"
+    )
 
 
 def client_throttled(measurement: Measurement, _: Conditions) -> Broken:
@@ -63,7 +110,7 @@ def client_throttled(measurement: Measurement, _: Conditions) -> Broken:
 def client_starved(measurement: Measurement, _: Conditions) -> Broken:
     """Yield where the load generator was ready and waited for a CPU that others had."""
     step = measurement.step
-    share, waited = max(_wait(step, facts, part) for facts, part in _processes(step))
+    share, waited = max(_wait(step, facts, part) for facts, part in processes(step))
     if share > STARVED_LIMIT:
         told = f"{100 * share:.3g} %" if share <= 1 else "more than 100 %"
         least = "at least " if _is_least(step) else ""
@@ -74,11 +121,11 @@ def client_starved(measurement: Measurement, _: Conditions) -> Broken:
             "10 %",
         )
     if isinstance(measurement.plan.loop, Closed):
-        kept_waiting = [facts for facts, _ in _processes(step) if _waited_for_it(step, facts)]
+        kept_waiting = [facts for facts, _ in processes(step) if _waited_for_it(step, facts)]
         yield from _woken_late(measurement, kept_waiting, "The load generator got its CPU")
 
 
-def _processes(step: Step) -> list[tuple[ClientFacts, float]]:
+def processes(step: Step) -> list[tuple[ClientFacts, float]]:
     """Return what became of each process that drove the load, and its part of the queries.
 
     What is judged together must be of one process: of a fleet `step.client` has the worst of each.
@@ -147,8 +194,10 @@ def client_cpu(measurement: Measurement, conditions: Conditions) -> Broken:
     """
     step = measurement.step
     if isinstance(measurement.plan.loop, Closed):
-        busy = [facts for facts, _ in _processes(step) if not _waited_for_it(step, facts)]
-        yield from _woken_late(measurement, busy, "The load generator's own work made it")
+        busy = [facts for facts, _ in processes(step) if not _waited_for_it(step, facts)]
+        yield from _woken_late(
+            measurement, busy, "By its own work, or stopped from outside, the load generator was"
+        )
     if conditions.spins:
         return
     busiest = max([each.client_cpu_seconds for each in step.workers] or [step.client_cpu_seconds])

@@ -3,15 +3,12 @@
 One function for each rule of `rules.RULES` that speaks of the latency.
 """
 
-import math
-
 from inferometer_api.mlperf import mlperf_minimums
 from inferometer_api.result import Step, nanoseconds_at, whole_windows
 from inferometer_api.scenario import READ_FOR_THROUGHPUT
 from inferometer_loadgen.record.order_statistics import least_count
-from inferometer_loadgen.schedule.steps import SECOND_NS, Bursts, Closed, Open, Recorded, StepPlan
+from inferometer_loadgen.schedule.steps import Bursts, Closed, Open, Recorded, StepPlan
 from inferometer_loadgen.verdict.breaches import (
-    USUAL_PERCENTILE,
     Breach,
     Broken,
     Conditions,
@@ -21,9 +18,6 @@ from inferometer_loadgen.verdict.breaches import (
 )
 from inferometer_loadgen.verdict.trend import PARTS, trend
 
-STALL_NS = SECOND_NS
-STALL_BY_CHANCE = 0.001
-"""How often a server with exponential latencies may be said to have stood still."""
 STEADY_LIMIT = 0.1
 LEAST_WINDOWS = 2 * PARTS
 LEAST_ANSWERS = 10
@@ -104,57 +98,6 @@ def small_sample(measurement: Measurement, conditions: Conditions) -> Broken:
                 f"{latency.count} answers",
                 f"{least} answers",
             )
-
-
-def server_stall(measurement: Measurement, _: Conditions) -> Broken:
-    """Yield where a closed loop waited for a server that stood still, and so sent nothing.
-
-    Whoever would have come meanwhile is in no percentile: coordinated omission.
-    """
-    step = measurement.step
-    usual = nanoseconds_at(step.latency, USUAL_PERCENTILE)
-    if not isinstance(measurement.plan.loop, Closed):
-        return
-    timeouts = step.counts.errors.get("timeout", 0)
-    if timeouts:
-        queries = "query" if timeouts == 1 else "queries"
-        yield Breach(
-            f"{timeouts} {queries} had no answer within load.requestTimeoutMilliseconds, and while "
-            f"the server was waited for, the clients concerned sent no others.",
-            f"{timeouts} timed out",
-            "0 timed out",
-        )
-    elif step.latency is not None and usual is not None:
-        silence = step.longest_silence_nanoseconds or 0
-        limit = _longest_by_chance(usual, step.latency.count)
-        if silence >= limit:
-            who, meanwhile = _silent(step)
-            yield Breach(
-                f"{who} for {seconds(silence)} beside a P99 of {in_ms(usual)}, and what "
-                f"{meanwhile} and is in no percentile.",
-                seconds(silence),
-                seconds(limit),
-            )
-
-
-def _silent(step: Step) -> tuple[str, str]:
-    """Return what was not, and what became of the queries of that time.
-
-    Where some failed nobody knows which: a server that refuses at once is as silent.
-    """
-    if step.counts.failed:
-        return "No query was answered well", "came meanwhile failed, or was never sent,"
-    return "No query was answered", "would have come meanwhile was never sent"
-
-
-def _longest_by_chance(usual: int, count: int) -> int:
-    """Return what the greatest of so many latencies is to exceed, beside their P99.
-
-    With exponential latencies of mean m the P99 is m ln 100, and one of n exceeds m ln(n / p) with
-    probability p at most.
-    """
-    chance = math.log(count / STALL_BY_CHANCE) / math.log(100 / (100 - USUAL_PERCENTILE))
-    return max(usual + STALL_NS, round(chance * usual))
 
 
 def unsteady(measurement: Measurement, _: Conditions) -> Broken:

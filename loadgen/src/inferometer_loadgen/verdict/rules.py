@@ -15,6 +15,7 @@ from inferometer_loadgen.verdict import (
     breaches_of_latency,
     breaches_of_nodes,
     breaches_of_search,
+    breaches_of_silence,
 )
 from inferometer_loadgen.verdict.breaches import Broken, Conditions, Measurement
 
@@ -175,7 +176,17 @@ RULES: tuple[Rule, ...] = (
         "of 1,000 runs, so that chance alone hardly ever makes a run INVALID",
         remedy="Look for what stops the server; the scenario server counts every query that is"
         " due meanwhile.",
-        per_step=breaches_of_latency.server_stall,
+        per_step=breaches_of_silence.server_stall,
+    ),
+    Rule(
+        name="ClientStall",
+        effect="reason",
+        limit="in a closed loop the load generator itself stands still for no such time: for half "
+        "of it at most",
+        source="the length as ServerStall; chosen: half, by which it is told who stood still",
+        remedy="Give the load generator a core of its own, and look for what stops it or its "
+        "machine.",
+        per_step=breaches_of_silence.client_stall,
     ),
     Rule(
         name="DispatchLag",
@@ -236,6 +247,16 @@ RULES: tuple[Rule, ...] = (
         "of MLPerf LoadGen 6.0.17; chosen: 95 %, as is usual for confidence bounds",
         remedy="Raise validity.minQueries.",
         per_step=breaches_of_latency.small_sample,
+    ),
+    Rule(
+        name="LagElsewhere",
+        effect="caution",
+        limit="DispatchLag's at every other percentile that has 95 % confidence bounds on both "
+        "sides",
+        source="as DispatchLag; chosen: only percentiles with bounds, since others are not known "
+        "anyway",
+        remedy="Do not read these percentiles, or do as for DispatchLag and measure again.",
+        per_step=breaches_of_client.lag_elsewhere,
     ),
     Rule(
         name="ConnectionWait",

@@ -126,7 +126,7 @@ def _finished(
         finished=finished,
         model="" if run is None else server_model_name(run),
         runtime="" if run is None else run.spec.server.runtime,
-        device="" if run is None else run.spec.server.device,
+        device="" if run is None else run.spec.server.known_device,
         protocol="" if run is None else run.spec.load.protocol,
         node=status.nodes[0] if status.nodes else "",
         outcome=failure.reason if failure is not None and failed else "Complete",
