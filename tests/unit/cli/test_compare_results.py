@@ -435,6 +435,9 @@ def test_percentiles_at_which_the_client_was_late_fail_no_pipeline(
     shown = inferometer("compare", kept(tmp_path, "a", before), kept(tmp_path, "b", after)).stdout
     assert "p99 is not known in B: the load generator itself was late at it" in shown
     assert "p90 is not known" not in shown
+    doubts = unjudged(before, after, compare(before, after), 0.05)
+    (told,) = [each for each in doubts if ", p99:" in each]
+    assert told.startswith("latency, p99: it looks slower, but the load generator itself was late")
 
 
 def test_why_one_side_has_no_energy_is_told(inferometer: Command, tmp_path: Path) -> None:

@@ -48,6 +48,17 @@ class Compared:
         """Whether a rate or a time looks worse by more than this, and nobody knows if it is."""
         return self.word == "not known" and self._looks_slower_by(part)
 
+    @property
+    def why_unknown(self) -> str:
+        """Why nobody knows whether it is: the end of a sentence, and what to do."""
+        return (
+            next(
+                (f"{each.why_unknown}." for each in (self.before, self.after) if each.why_unknown),
+                "",
+            )
+            or "has too few queries to know. Raise validity.minQueries or minDurationSeconds."
+        )
+
     def _looks_slower_by(self, part: float) -> bool:
         if self.change is None or self.before.kind == "energy":
             return False
@@ -139,8 +150,7 @@ def unjudged(
         name = step_name(pair.before)
         doubts += [f"{name} {doubt}" for doubt in pair.doubts]
         doubts += [
-            f"{name}, {figure.name}: it looks slower, but has too few queries to know. "
-            "Raise validity.minQueries or minDurationSeconds."
+            f"{name}, {figure.name}: it looks slower, but {figure.why_unknown}"
             for figure in pair.figures
             if figure.may_be_slower_by(part)
         ]
