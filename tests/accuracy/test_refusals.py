@@ -5,6 +5,7 @@ Real processes, real limits: nothing here is simulated.
 
 import os
 import signal
+import subprocess
 from collections.abc import Callable
 from contextlib import ExitStack
 from threading import Timer
@@ -164,12 +165,12 @@ def test_a_stall_in_a_closed_loop_is_refused(tell: Tell, protocol: str) -> None:
 
 def test_a_load_generator_that_stood_still_is_told_from_a_server_that_did(tell: Tell) -> None:
     """Stopped for 2 s in a closed loop, it blames itself, and no healthy server."""
-    processes: list[int] = []
+    clients: list[subprocess.Popen[str]] = []
 
     def stopping(index: int, _received: int) -> float:
         if index == 150:
-            os.kill(processes[0], signal.SIGSTOP)
-            Timer(STALL_SECONDS, os.kill, (processes[0], signal.SIGCONT)).start()
+            clients[0].send_signal(signal.SIGSTOP)
+            Timer(STALL_SECONDS, clients[0].send_signal, (signal.SIGCONT,)).start()
         return 0.002
 
     with serving(Oracle(law=stopping)) as oracle:
@@ -177,7 +178,7 @@ def test_a_load_generator_that_stood_still_is_told_from_a_server_that_did(tell: 
             oracle.url("HTTP"), CLOSED, validity={"minDurationSeconds": 4, "minQueries": 300}
         )
         with started(plan) as process:
-            processes.append(process.pid)
+            clients.append(process)
             (scenario,) = finished(process).scenarios
     assert "itself stood still for " in reason(scenario, "ClientStall", tell)
     assert "ServerStall" not in {finding.rule for finding in scenario.verdict.reasons}

@@ -108,5 +108,5 @@ class Repeated(Document):
     """How many were measured."""
     figures: list[RepeatedFigure] = Field(default_factory=list)
     advice: str = ""
-    """A sentence: how many repeats it takes, where these are too few for an interval within 5 %
-of the mean."""
+    """Sentences: how many repeats were cut short and left out, how many are INVALID, and how many \
+it takes, where these are too few for an interval within 5 % of the mean."""

@@ -437,7 +437,18 @@ def test_percentiles_at_which_the_client_was_late_fail_no_pipeline(
     assert "p90 is not known" not in shown
     doubts = unjudged(before, after, compare(before, after), 0.05)
     (told,) = [each for each in doubts if ", p99:" in each]
-    assert told.startswith("latency, p99: it looks slower, but the load generator itself was late")
+    assert told.startswith("latency, p99: it is not known in B: the load generator itself was late")
+    quicker = late_from_p99(with_service(16.0, seed=8))
+    assert not any(", p99:" in e for e in unjudged(before, quicker, compare(before, quicker), 0.05))
+
+
+def test_a_late_client_in_the_first_result_hides_no_slower_server() -> None:
+    """Its P99 is too high by what nobody knows: B's is never said not to be slower."""
+    before, after = late_from_p99(with_service(24.0)), with_service(20.0, seed=8)
+    doubts = unjudged(before, after, compare(before, after), 0.05)
+    (told,) = [each for each in doubts if ", p99:" in each]
+    assert told.startswith("latency, p99: it is not known in A: the load generator itself was late")
+    assert told.endswith("Give it a core of its own, and measure again.")
 
 
 def test_why_one_side_has_no_energy_is_told(inferometer: Command, tmp_path: Path) -> None:

@@ -121,7 +121,9 @@ def test_the_worst_of_several_workers_is_told() -> None:
     facts = worst(
         [
             ClientFacts(runnable_wait_seconds=2.0, steal_seconds=1.0, cpu_count=2),
-            ClientFacts(throttled_seconds=1.0, clock_jump_nanoseconds=-4),
+            ClientFacts(
+                throttled_seconds=1.0, clock_jump_nanoseconds=-4, wake_up_lag_max_nanoseconds=9
+            ),
             ClientFacts(steal_seconds=2.0, cpu_count=64, clock_jump_nanoseconds=3),
         ]
     )
@@ -130,5 +132,6 @@ def test_the_worst_of_several_workers_is_told() -> None:
         runnable_wait_seconds=2.0,
         steal_seconds=1.0,
         cpu_count=2,
+        wake_up_lag_max_nanoseconds=9,
         clock_jump_nanoseconds=-4,
     )

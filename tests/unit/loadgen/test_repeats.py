@@ -96,6 +96,9 @@ def test_invalid_repeats_are_in_the_means_and_told() -> None:
     found = repeated([same, invalid, same])
     assert found.figures == repeated([same] * 3).figures
     assert found.advice == "1 of 3 repeats is INVALID, with its figures in the means."
+    assert (
+        repeated([invalid], cut_short=1).advice == "One more repeat was cut short and is left out."
+    )
     assert repeated([invalid] * 2).advice.startswith("2 of 2 repeats are INVALID, with their")
 
 

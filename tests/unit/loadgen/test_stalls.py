@@ -62,8 +62,10 @@ def test_a_fleet_stood_still_where_each_of_its_workers_did() -> None:
             share.model_copy(update={"client": facts[which]})
             for share, which in zip(workers(0, 0), asleep, strict=True)
         ]
-        (reason,) = verdict(silent(2_007 * MS, workers=shares), **CLOSED).reasons
-        assert reason.rule == rule
+        # Who had no part in the step slept through nothing.
+        idle = shares[0].model_copy(update={"client": facts[1], "queries": 0})
+        (reason,) = verdict(silent(2_007 * MS, workers=[*shares, idle]), **CLOSED).reasons
+        assert (reason.rule, reason.figure) == (rule, "2.007 s")
     told = verdict(silent(2_007 * MS, client=facts[0]), **CLOSED).reasons[0].message
     assert told.startswith(
         "The load generator itself stood still for 2 s: it took up no answer for 2.007 s beside a "

@@ -40,9 +40,10 @@ def test_a_step_without_fault_is_valid() -> None:
     assert names(judged) == []
 
 
-def slept(nanoseconds: int) -> Step:
+def slept(nanoseconds: int, **errors: int) -> Step:
     """Return a step without an answer for 2 s, for so long of which its client stood still."""
-    return silent(2000 * MS, client=ClientFacts(wake_up_lag_max_nanoseconds=nanoseconds))
+    facts = ClientFacts(wake_up_lag_max_nanoseconds=nanoseconds)
+    return silent(2000 * MS, client=facts, counts=with_errors(**errors).counts)
 
 
 BREACHES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
@@ -141,6 +142,11 @@ BREACHES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         "ServerStall",  # the load generator stood still for most of it
         {"step": slept(1000 * MS), **CLOSED},
         {"step": slept(999 * MS), **CLOSED},
+    ),
+    (
+        "ServerStall",  # nor does it blame the server for what timed out meanwhile
+        {"step": slept(1000 * MS, timeout=1), **CLOSED},
+        {"step": slept(999 * MS, timeout=1), **CLOSED},
     ),
     (
         "ClientStall",

@@ -87,6 +87,20 @@ def test_what_a_run_measured_is_told_in_base_units() -> None:
     assert (labels[:-1], one) == (facts, 1.0)
 
 
+def test_the_device_of_an_external_server_is_not_guessed() -> None:
+    """It keeps its own, which nobody told us."""
+    url = "http://model.default.svc:8000"
+    spec = {
+        "model": {"name": "resnet50"},
+        "server": {"runtime": "External", "external": {"url": url}},
+    }
+    conditions = [condition(name, "True", reason="Failed") for name in ("Failed", "Finished")]
+    at = "2026-03-12T14:01:00Z"
+    tally = a_tally(a_raw_run(spec=spec, phase="Failed", completionTime=at, conditions=conditions))
+    (labels,) = values(tally, "inferometer_run_info")
+    assert labels[len(RUN) : len(RUN) + 4] == ("uid-a-run", "resnet50", "External", "")
+
+
 def test_figures_that_are_not_there_have_no_series() -> None:
     """Energy that is unavailable is no zero."""
     measured = {"name": "latency", "verdict": "INVALID", "energyAttribution": "unavailable"}

@@ -12,6 +12,7 @@ from typing_extensions import override
 
 from inferometer_api.result import Finding, ResultDocument, Verdict
 from inferometer_api.run import BenchmarkRun
+from inferometer_api.server import External
 from inferometer_cli.report import render_report
 from support.any_results import any_results
 from support.report_pages import alone, titles
@@ -263,6 +264,18 @@ def test_the_environment_is_complete() -> None:
         *environment.notes,
     ):
         assert fact in text
+
+
+def test_the_device_of_a_server_that_was_there_is_not_guessed() -> None:
+    """An External server keeps its own, which nobody told us."""
+    document = a_result()
+    spec = document.run.spec
+    external = spec.server.model_copy(
+        update={"runtime": "External", "external": External(url="http://127.0.0.1:8000")}
+    )
+    run = document.run.model_copy(update={"spec": spec.model_copy(update={"server": external})})
+    assert f"OnnxRuntime on CPU, {spec.load.protocol}" in _page(document).text
+    assert f"External, {spec.load.protocol}" in _page(document.model_copy(update={"run": run})).text
 
 
 def test_hundreds_of_scenarios_still_make_a_small_page() -> None:

@@ -317,14 +317,18 @@ def test_workers_and_early_stopping_stand_on_the_page() -> None:
         overshoots=1,
         required_queries=662,
     )
+    idle = share.model_copy(
+        update={"worker": 2, "queries": 0, "client_cpu_seconds": 0.0, "lost": False}
+    )
     step: Step = a_step(Load(qps=30, seconds=4)).model_copy(
-        update={"workers": [share], "early_stopping": stopping}
+        update={"workers": [share, idle], "early_stopping": stopping}
     )
     result = ScenarioResult(
         name="traffic", kind="server", seed=42, steps=[step], verdict=Verdict(state="VALID")
     )
     text = text_of(a_result(scenarios=[result]))
     assert "worker 1 (lost) node-b 512 -1.50 ms 2.00 ms 40.0 µs 0.25 s" in text
+    assert "worker 2 node-b 0 \N{EN DASH} 2.00 ms 40.0 µs \N{EN DASH}" in text
     assert "1 of 512 queries were beyond 100 ms; with so many it takes 662" in text
 
 

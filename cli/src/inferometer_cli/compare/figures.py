@@ -24,6 +24,7 @@ class Figure:
     """None where the result has none."""
     why_unknown: str = ""
     """Why the result has none, or none that can be judged."""
+    remedy: str = ""
     by_schedule: bool = False
     """Whether it is what the scenario asked for, and no merit of the server."""
     covers: str = ""
@@ -113,7 +114,8 @@ def _figures(steps: Sequence[Step]) -> Iterator[Figure]:
         if figure.estimate is not None and any(late_at(step, percentile) for step in steps):
             alone = Estimate(figure.estimate.value)
             why = "the load generator itself was late at it, by more than DispatchLag allows"
-            figure = replace(figure, estimate=alone, why_unknown=why)
+            remedy = "Give it a core of its own, and measure again."
+            figure = replace(figure, estimate=alone, why_unknown=why, remedy=remedy)
         yield figure
     yield from _energies(steps)
 

@@ -199,6 +199,7 @@ def worker_table(result: ScenarioResult) -> Table:
     rows = []
     for step in result.steps:
         for each in step.workers:
+            idle = not each.queries and not each.client_cpu_seconds  # it had no part in the step
             name = f"{each.worker}{' (lost)' * each.lost}"
             rows.append(
                 tuple(
@@ -207,10 +208,10 @@ def worker_table(result: ScenarioResult) -> Table:
                         " ".join(part for part in (step.label, f"worker {name}") if part),
                         each.node or DASH,
                         f"{each.queries:,}",
-                        _signed(each.start_offset_nanoseconds) if each.queries else DASH,
+                        DASH if idle else _signed(each.start_offset_nanoseconds),
                         _signed(each.clock_offset_nanoseconds),
                         duration(each.clock_uncertainty_nanoseconds),
-                        f"{each.client_cpu_seconds:.3g} s" if each.queries else DASH,
+                        DASH if idle else f"{each.client_cpu_seconds:.3g} s",
                     )
                 )
             )

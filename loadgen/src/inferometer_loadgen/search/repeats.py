@@ -63,7 +63,7 @@ def repeated(results: Sequence[ScenarioResult], cut_short: int = 0) -> Repeated:
                 None,
                 (
                     _left_out(cut_short),
-                    _invalid(results),
+                    _invalid(results) if figures else "",
                     _advice(figures, by_schedule=by_schedule),
                 ),
             )
@@ -131,7 +131,7 @@ def _left_out(cut_short: int) -> str:
 
 def _invalid(results: Sequence[ScenarioResult]) -> str:
     invalid = sum(result.verdict.state == "INVALID" for result in results)
-    if not invalid:
+    if not invalid or len(results) < 2:
         return ""
     are, their = ("is", "its") if invalid == 1 else ("are", "their")
     return f"{invalid} of {len(results)} repeats {are} INVALID, with {their} figures in the means."

@@ -160,9 +160,9 @@ def _is_least(step: Step) -> bool:
     return step.counts.failed > ERROR_RATE_LIMIT * step.counts.queries
 
 
-def _woken_late(measurement: Measurement, processes: Sequence[ClientFacts], who: str) -> Broken:
+def _woken_late(measurement: Measurement, whose: Sequence[ClientFacts], who: str) -> Broken:
     """Compare how late they are woken with the latency, as the dispatch lag in an open loop."""
-    late = max((each.wake_up_lag_nanoseconds or 0 for each in processes), default=0)
+    late = max((each.wake_up_lag_nanoseconds or 0 for each in whose), default=0)
     latency = nanoseconds_at(measurement.step.latency, USUAL_PERCENTILE)
     if latency is None:
         return

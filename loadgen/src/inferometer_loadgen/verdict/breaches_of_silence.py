@@ -45,6 +45,8 @@ def server_stall(measurement: Measurement, _: Conditions) -> Broken:
     step = measurement.step
     timeouts = step.counts.errors.get("timeout", 0)
     silence = _silence(measurement)
+    if silence is not None and silence.is_the_clients:
+        return
     if timeouts and isinstance(measurement.plan.loop, Closed):
         queries = "query" if timeouts == 1 else "queries"
         yield Breach(
@@ -53,7 +55,7 @@ def server_stall(measurement: Measurement, _: Conditions) -> Broken:
             f"{timeouts} timed out",
             "0 timed out",
         )
-    elif silence is not None and not silence.is_the_clients:
+    elif silence is not None:
         who, meanwhile = _silent(step)
         yield Breach(
             f"{who} for {seconds(silence.length_ns)} beside a P99 of {in_ms(silence.usual_ns)}, "
@@ -72,7 +74,7 @@ def client_stall(measurement: Measurement, _: Conditions) -> Broken:
             f"no answer for {seconds(silence.length_ns)} beside a P99 of "
             f"{in_ms(silence.usual_ns)}, and what would have come meanwhile was never sent and is "
             f"in no percentile.",
-            seconds(silence.client_ns),
+            seconds(silence.length_ns),
             seconds(silence.limit_ns),
         )
 
@@ -87,7 +89,8 @@ def _silence(measurement: Measurement) -> _Silence | None:
     if length < limit:
         return None
     # A silence of a fleet is one of all its workers: it is theirs only where each stood still.
-    client = min(facts.wake_up_lag_max_nanoseconds or 0 for facts, _ in processes(step))
+    drove = [facts for facts, part in processes(step) if part]
+    client = min((facts.wake_up_lag_max_nanoseconds or 0 for facts in drove), default=0)
     return _Silence(length, limit, usual, client)
 
 

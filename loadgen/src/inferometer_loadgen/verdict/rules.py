@@ -171,7 +171,7 @@ RULES: tuple[Rule, ...] = (
         effect="reason",
         limit="in a closed loop no time without an answer is 1 s longer than the P99 and as much "
         "more than it as exponential latencies are by chance in 1 of 1,000 runs, and no query "
-        "times out",
+        "times out, unless it was the load generator that stood still (ClientStall)",
         source="the run's own timeout; chosen: 1 s, the length of the windows in the report, and 1 "
         "of 1,000 runs, so that chance alone hardly ever makes a run INVALID",
         remedy="Look for what stops the server; the scenario server counts every query that is"
@@ -181,8 +181,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         name="ClientStall",
         effect="reason",
-        limit="in a closed loop the load generator itself stands still for no such time: for half "
-        "of it at most",
+        limit="in a closed loop the load generator itself stands still for no such time: for less "
+        "than half of it",
         source="the length as ServerStall; chosen: half, by which it is told who stood still",
         remedy="Give the load generator a core of its own, and look for what stops it or its "
         "machine.",
@@ -253,8 +253,8 @@ RULES: tuple[Rule, ...] = (
         effect="caution",
         limit="DispatchLag's at every other percentile that has 95 % confidence bounds on both "
         "sides",
-        source="as DispatchLag; chosen: only percentiles with bounds, since others are not known "
-        "anyway",
+        source="as DispatchLag; chosen: only percentiles with bounds, since a single run does not "
+        "know the others anyway",
         remedy="Do not read these percentiles, or do as for DispatchLag and measure again.",
         per_step=breaches_of_client.lag_elsewhere,
     ),
@@ -271,11 +271,13 @@ RULES: tuple[Rule, ...] = (
         name="ClientCpu",
         effect="caution",
         limit="the load generator, or each worker of a fleet, uses at most 0.9 of a core (with "
-        "load.pacing Spin there is no such limit), and in closed loops its own work makes the P99 "
-        "of its timer's lag no more than 5 % of the P99 latency, or 1 ms where that is more",
+        "load.pacing Spin there is no such limit), and in closed loops its own work, or who stops "
+        "it, makes the P99 of its timer's lag no more than 5 % of the P99 latency, or 1 ms where "
+        "that is more",
         source="chosen: 0.9 of a core, where by queueing theory (M/M/1) nine pieces of work are in "
         "hand or wait on the average, 5 % and 1 ms as DispatchLag",
-        remedy="Lower the rate, use larger requests, or raise load.workers.",
+        remedy="Lower the rate, use larger requests, raise load.workers, or look for what stops "
+        "it.",
         per_step=breaches_of_client.client_cpu,
     ),
     Rule(
