@@ -104,9 +104,10 @@ def _made_once(stage: Stage) -> None:
     ]
     # A request to create has no name in the audit log: children are counted by kind.
     runs = len(stage.api.all("BenchmarkRun", stage.namespace))
-    for resource in ("deployments", "jobs"):
-        assert len([each for each in made if each[0] == resource]) == runs
-    assert len(stage.kubelet.all(stage.namespace, LOADGEN)) == runs
+    for resource, component in (("deployments", SERVER), ("jobs", LOADGEN)):
+        # Of an operator that was killed, a request may have been answered to nobody.
+        assert len([each for each in made if each[0] == resource]) <= runs
+        assert len(stage.kubelet.all(stage.namespace, component)) == runs
 
 
 def test_a_second_operator_takes_over(stage: Stage) -> None:
