@@ -117,6 +117,11 @@ class PercentileValue(Document):
     high_nanoseconds: Count | None = None
     """Upper bound; absent where there are too few queries to know one."""
 
+    @property
+    def is_bounded(self) -> bool:
+        """Whether both bounds are known."""
+        return self.low_nanoseconds is not None and self.high_nanoseconds is not None
+
 
 class Distribution(Document):
     """A distribution of times, kept as an HdrHistogram with 3 significant digits."""

@@ -18,15 +18,20 @@ from support.simulated import MILLISECOND
 PERIODS = 5
 
 
+async def busy() -> None:
+    """Let the loop run nothing else for some periods."""
+    end = time.monotonic_ns() + PERIODS * PERIOD_NS
+    while time.monotonic_ns() < end:
+        pass
+    await asyncio.sleep(PERIOD_NS / 1e9)  # the timer, long due, comes before this
+
+
 def kept_busy() -> int | None:
     """Return how late a loop was that ran nothing else for some periods."""
 
     async def run() -> int | None:
         watched = WakeUps()
-        end = time.monotonic_ns() + PERIODS * PERIOD_NS
-        while time.monotonic_ns() < end:
-            pass
-        await asyncio.sleep(PERIOD_NS / 1e9)  # the timer, long due, comes before this
+        await busy()
         return watched.end()[0]
 
     return asyncio.run(run())
@@ -44,10 +49,7 @@ def test_the_longest_standstill_is_told_of_however_few_wake_ups() -> None:
     async def run() -> tuple[int | None, int | None]:
         client = OwnProcess(wakes=True)
         client.begin()
-        end = time.monotonic_ns() + PERIODS * PERIOD_NS
-        while time.monotonic_ns() < end:
-            pass
-        await asyncio.sleep(PERIOD_NS / 1e9)
+        await busy()
         facts = client.facts()
         return facts.wake_up_lag_nanoseconds, facts.wake_up_lag_max_nanoseconds
 

@@ -219,14 +219,12 @@ def test_bounds_above_every_percentile_are_on_the_charts() -> None:
         for value in (step.latency.percentiles if step.latency else [])
         if value.percentile in {50.0, 99.0}
     ]
-    high = [each * 10 for each in bounds]
-    raised = [
-        step.model_copy(update={"latency": with_high(step.latency, max(high))}) for step in steps
-    ]
+    high = 10 * max(bounds)
+    raised = [step.model_copy(update={"latency": with_high(step.latency, high)}) for step in steps]
     wider = latency_marks(raised, np.array([1.0, 4.0]))
     assert wider is not None
     assert drawn.axis.high >= drawn.unit.of(max(bounds))
-    assert wider.axis.high >= wider.unit.of(max(high))
+    assert wider.axis.high >= wider.unit.of(high)
 
 
 def test_an_interval_that_a_chart_cuts_is_told_in_figures() -> None:

@@ -234,11 +234,7 @@ def _percent(share: float) -> str:
 
 def _bounds(times: _Times, series: int, unit: Unit) -> Whiskers:
     known = [
-        value
-        for value in times.summary.percentiles
-        if value.low_nanoseconds is not None
-        and value.high_nanoseconds is not None
-        and value.percentile < 100
+        value for value in times.summary.percentiles if value.is_bounded and value.percentile < 100
     ]
     return Whiskers(
         x=np.array([1 / (1 - value.percentile / 100) for value in known]),

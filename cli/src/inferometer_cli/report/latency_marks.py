@@ -47,6 +47,6 @@ def latency_marks(steps: Sequence[Step], x: Floats) -> Latencies | None:
 
 def _bounds(step: Step, percentile: float) -> tuple[int | None, int | None]:
     found = percentile_of(step.latency, percentile)
-    if found is None or found.low_nanoseconds is None or found.high_nanoseconds is None:
+    if found is None or not found.is_bounded:
         return (None, None)
     return (found.low_nanoseconds, found.high_nanoseconds)

@@ -78,11 +78,7 @@ def late_at(step: Step, percentile: float) -> Late | None:
 def late_percentiles(step: Step) -> list[Late]:
     """Return the percentiles at which it was late, of those with bounds on both sides."""
     values = step.latency.percentiles if step.latency is not None else []
-    known = [
-        value.percentile
-        for value in values
-        if value.low_nanoseconds is not None and value.high_nanoseconds is not None
-    ]
+    known = [value.percentile for value in values if value.is_bounded]
     return [late for percentile in known if (late := late_at(step, percentile)) is not None]
 
 

@@ -89,8 +89,8 @@ def small_sample(measurement: Measurement, conditions: Conditions) -> Broken:
     if measurement.judged.bound_ns is not None or _is_of_mlperf(conditions):
         needed = 0  # a bound has a rule, and with MLPerf's rules so has an estimate
     for value in latency.percentiles:
-        known = value.high_nanoseconds is not None and value.low_nanoseconds is not None
-        if value.percentile == measurement.judged.percentile and (needed or not known):
+        is_judged = value.percentile == measurement.judged.percentile
+        if is_judged and (needed or not value.is_bounded):
             least = max(least_count(value.percentile), needed)
             yield Breach(
                 f"{latency.count} answers are too few to bound the P{value.percentile:g} with "

@@ -85,7 +85,8 @@ def _silence(measurement: Measurement) -> _Silence | None:
     usual = nanoseconds_at(step.latency, USUAL_PERCENTILE)
     if not isinstance(measurement.plan.loop, Closed) or step.latency is None or usual is None:
         return None
-    length, limit = step.longest_silence_nanoseconds or 0, _longest_by_chance(usual, step)
+    length = step.longest_silence_nanoseconds or 0
+    limit = _longest_by_chance(usual, step.latency.count)
     if length < limit:
         return None
     # A silence of a fleet is one of all its workers: it is theirs only where each stood still.
@@ -104,12 +105,11 @@ def _silent(step: Step) -> tuple[str, str]:
     return "No query was answered", "would have come meanwhile was never sent"
 
 
-def _longest_by_chance(usual: int, step: Step) -> int:
-    """Return what the greatest of a step's latencies is to exceed, beside their P99.
+def _longest_by_chance(usual: int, count: int) -> int:
+    """Return what the greatest of so many latencies is to exceed, beside their P99.
 
     With exponential latencies of mean m the P99 is m ln 100, and one of n exceeds m ln(n / p) with
     probability p at most.
     """
-    count = 1 if step.latency is None else step.latency.count
     chance = math.log(count / STALL_BY_CHANCE) / math.log(100 / (100 - USUAL_PERCENTILE))
     return max(usual + STALL_NS, round(chance * usual))
