@@ -1,5 +1,6 @@
 """Does the load generator search, repeat and warm up as asked, at a server that is known?"""
 
+import math
 import time
 from collections.abc import Callable, Mapping
 
@@ -38,7 +39,10 @@ def run_of(oracle: Oracle, scenario: Mapping[str, object], **validity: object) -
 
 
 def test_a_peak_is_searched_for_with_probes_that_all_stand_in_the_result() -> None:
-    """Each probe has a step and a seed of its own, and what is told of the peak agrees."""
+    """Each probe has a step and a seed of its own, and what is told of the peak agrees.
+
+    A machine that is slower for a while makes the server another one: no peak is told then.
+    """
     probe = {"minQueries": 256, "maxSeconds": 5}
     scenario = {
         "findPeak": {"latencyBoundMicroseconds": 10_000, "percentile": "P50", "probe": probe}
@@ -56,9 +60,10 @@ def test_a_peak_is_searched_for_with_probes_that_all_stand_in_the_result() -> No
     assert peak.stopped in {"Resolved", "Indistinguishable"}
     assert peak.closed_loop_qps is not None
     assert 2 * peak.probes[0].asked_qps == pytest.approx(peak.closed_loop_qps, abs=0.01)
-    assert peak.qps is not None
-    if peak.low_qps is not None and peak.high_qps is not None and peak.confidence is not None:
-        assert peak.low_qps <= peak.qps <= peak.high_qps
+    is_refused = "PeakNotFound" in [reason.rule for reason in result.verdict.reasons]
+    assert is_refused == (peak.confidence is None)
+    if peak.confidence is not None:
+        assert (peak.low_qps or math.inf) <= (peak.qps or 0) <= (peak.high_qps or 0)
     for step, found in zip(result.steps[2:], peak.probes, strict=True):
         assert (step.counts.overshoots or 0) == found.overshoots
         assert step.counts.queries <= found.queries  # those that were late and unanswered too

@@ -40,10 +40,11 @@ class Peak(Document):
     """The rate at which the percentile is just at the bound, estimated over all whole probes but
 the pilots; absent where they do not tell."""
     low_qps: float | None = None
-    """The bracket's lower end. Without `qps` a rate that kept the bound."""
+    """The bracket's lower end. Without `qps` a rate that kept the bound, below all whole probes
+that did not."""
     high_qps: float | None = None
-    """The bracket's upper end. Without `qps` a rate that did not keep it; absent where there is
-none."""
+    """The bracket's upper end. Without `qps` a rate that did not keep it, above all whole probes
+that did; absent where there is none."""
     confidence: float | None = None
     """How often brackets found like this one hold the peak: 0.95. Absent where the probes do not
 bound it, or saw too few bursts of overshoots to know how much they differ by chance."""

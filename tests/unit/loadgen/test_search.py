@@ -224,6 +224,31 @@ def test_a_search_that_time_ends_claims_a_bracket_of_enough_probes_alone() -> No
         assert peak.qps == pytest.approx(500, rel=0.05)
 
 
+@pytest.mark.parametrize(
+    ("whole", "low_qps", "high_qps"),
+    [
+        ([], 500, 560),
+        ([(520, 900)], 500, 520),
+        ([(520, 900), (400, 900)], None, 400),
+        ([(520, 10), (540, 10)], 540, 560),
+        ([(400, 900), (450, 10), (520, 900)], None, 520),
+    ],
+)
+def test_a_search_without_a_peak_tells_between_which_rates_no_whole_probe_contradicts(
+    whole: list[tuple[int, int]], low_qps: int | None, high_qps: int | None
+) -> None:
+    """Probes that ended early may have been decided by luck: the whole ones know better."""
+    found = Found(alone=Seen(900, 0), closed_loop_qps=1000.0)
+    for qps, overshoots, queries in ((500, 0, 459), (1000, 200, 250), (700, 200, 250)):
+        found = with_probe(GOAL, found, Try(qps * 1000, is_whole=False), Seen(queries, overshoots))
+    found = with_probe(GOAL, found, Try(560_000, is_whole=False), Seen(250, 200))
+    for qps, overshoots in whole:
+        ask = Try(qps * 1000, is_whole=True, is_pilot=True)
+        found = with_probe(GOAL, found, ask, Seen(GOAL.query_limit, overshoots))
+    peak = peak_of(GOAL, found, "OutOfTime")
+    assert (peak.qps, peak.low_qps, peak.high_qps) == (None, low_qps, high_qps)
+
+
 def test_shares_without_any_order_still_have_an_estimate() -> None:
     """The fit may give all the weight to one rate: nothing is divided by 0 then."""
     overshoots = (132, 13, 9, 396, 0, 64, 0, 0, 370, 210, 1000)

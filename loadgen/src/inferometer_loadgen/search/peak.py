@@ -163,14 +163,10 @@ def peak_of(goal: Goal, found: Found, stopped: Stopped) -> Peak:
     parts = _parts(goal, found.probes)
     # A bound below the service time has no peak, whatever probes say by chance.
     at = None if stopped == "CannotBeMet" else crossing(_counts(parts.counted), goal.share)
-    start = found.closed_loop_qps
-    place = None if start is None else _place(goal, start, found.probes)
-    low, high = (None, None) if place is None else (place.low_qps, place.high_qps)
     # Brackets are tried for these numbers of probes (tests/accuracy): none is claimed of fewer.
     is_enough = len(parts.counted) >= LOOKS[0]
     bounds = at.bounds_qps if at is not None and is_enough else None
-    if at is not None:
-        low, high = bounds or (None, None)
+    low, high = _seemingly(goal, found) if at is None else bounds or (None, None)
     return Peak(
         percentile=goal.percentile,
         latency_bound_nanoseconds=goal.bound_ns,
@@ -183,6 +179,25 @@ def peak_of(goal: Goal, found: Found, stopped: Stopped) -> Peak:
         closed_loop_qps=found.closed_loop_qps,
         service_time_nanoseconds=found.service_time_ns,
         probes=[_told(each, is_pilot=each in parts.pilots) for each in found.probes],
+    )
+
+
+def _seemingly(goal: Goal, found: Found) -> tuple[float | None, float | None]:
+    """Return a rate that kept the bound and a higher one that did not, where all agree on it.
+
+    The last of the first part's, and whole probes, which are right where they contradict these.
+    """
+    if found.closed_loop_qps is None:
+        return None, None
+    place = _place(goal, found.closed_loop_qps, found.probes)
+    parts = _parts(goal, found.probes)
+    good, late = _good_and_late(goal, _counts((*parts.pilots, *parts.counted)))
+    kept, broken = [each.qps for each in good], [each.qps for each in late]
+    lows = [*kept, *([] if place.low_qps is None else [place.low_qps])]
+    highs = [*broken, *([] if place.high_qps is None else [place.high_qps])]
+    return (
+        max((qps for qps in lows if qps < min(broken, default=math.inf)), default=None),
+        min((qps for qps in highs if qps > max(kept, default=0.0)), default=None),
     )
 
 
