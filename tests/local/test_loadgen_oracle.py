@@ -169,7 +169,8 @@ def test_wrong_outputs_are_content_errors(protocol: str) -> None:
     """Outputs of a wrong name, type or shape are found among the replies that are checked."""
     wrong: tuple[Fault, ...] = ("names", "types", "shapes")
     oracle = Oracle(law=fixed(0.001), faults=lambda index: wrong[index % 3])
-    step = only_step(run_of(protocol, oracle, {"singleStream": {}}).scenarios[0])
+    run = run_of(protocol, oracle, {"singleStream": {}}, validity={"minQueries": 400})
+    step = only_step(run.scenarios[0])
     assert step.counts.checked_replies > 8
     assert step.counts.errors == {"content": step.counts.checked_replies}
 
