@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from inferometer_api.result import Distribution, Step
+from inferometer_api.result import Distribution, ScenarioResult, Step
 from support.agreement import (
     above,
     below,
@@ -51,8 +51,8 @@ def measured(
     scenario: Mapping[str, Any],
     seconds: int = 1,
     **load: object,
-) -> tuple[Step, Seen]:
-    """Measure one step; return it and the inferences of its window, in order of receipt."""
+) -> tuple[ScenarioResult, Step, Seen]:
+    """Measure one scenario of one step; return both and the window's inferences, by receipt."""
     plan = a_plan(
         oracle.url(protocol),
         scenario,
@@ -61,13 +61,14 @@ def measured(
     )
     run = measure(plan)
     assert run.exit_code == 0, run.outcome.message
-    (step,) = run.scenarios[0].steps
+    (scenario_result,) = run.scenarios
+    (step,) = scenario_result.steps
     seen = oracle.report()
     # Counts are equal, exactly: nothing is lost, nothing is counted twice.
     assert len(seen) == step.counts.queries + step.warm_up_queries
     assert step.counts.failed == 0
     assert (seen.sent > 0).all()
-    return step, seen[step.warm_up_queries :]
+    return scenario_result, step, seen[step.warm_up_queries :]
 
 
 def assert_percentiles(of: Distribution) -> None:
@@ -86,7 +87,7 @@ def test_one_client_sees_the_oracles_times_within_its_gaps(
     """With one query at a time every latency lies between the oracle's time and its two gaps."""
     delays = np.zeros(1, np.int64) if law == "at once" else delays_by(law)
     oracle.obey(delays)
-    step, seen = measured(oracle, protocol, {"singleStream": {}})
+    _, step, seen = measured(oracle, protocol, {"singleStream": {}})
     assert step.latency is not None
     ours = latencies(step.latency)
     most = closed_loop_bounds(seen)
@@ -116,7 +117,7 @@ def test_open_loop_latencies_are_the_oracles_and_the_wires(
     oracle.obey(delays)
     scenario = {"server": {"targetQps": 150, "arrivals": arrivals}}
     connections = 64 if protocol == "HTTP" else 2
-    step, seen = measured(oracle, protocol, scenario, seconds=4, connections=connections)
+    result, step, seen = measured(oracle, protocol, scenario, seconds=4, connections=connections)
     assert step.latency is not None
     assert step.counts.scheduled == len(seen)
     ours = latencies(step.latency)
@@ -135,8 +136,10 @@ def test_open_loop_latencies_are_the_oracles_and_the_wires(
         exceptions = rank - 1 + exceptions_beyond(rank, int(at_once), delayed)
         assert above(ours, seen.own + cost, exceptions) == 0, (rank, cost)
         judged.append(cost)
-    assert judged, "Half of the queries took 0.2 s on the wire: too busy to be judged."
-    tell(f"seed {SEED}, {len(seen)} queries, the wire's cost {_microseconds(np.array(judged))}")
+    is_starved = "ClientStarved" in [finding.rule for finding in result.verdict.reasons]
+    assert judged or is_starved, "Half of the queries took 0.2 s on the wire."
+    told = _microseconds(np.array(judged)) if judged else "unknown: others had the machine"
+    tell(f"seed {SEED}, {len(seen)} queries, the wire's cost {told}")
 
 
 def _microseconds(costs: Integers) -> str:

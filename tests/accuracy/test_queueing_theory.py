@@ -50,8 +50,8 @@ class Run:
     """Which of these each query of the window was."""
     due: Integers
     """When each was due, on the oracle's clock: late by what the quickest took to come."""
-    refused_by: frozenset[str]
-    """The rules by which the run is INVALID."""
+    is_starved: bool
+    """Whether others took the client's core, so that the run is INVALID and claims no latency."""
 
     @property
     def seen(self) -> Seen:
@@ -98,8 +98,8 @@ def open_loop(oracle: OracleProcess, rate: float, seconds: int, warm_up_seconds:
     due = schedule(rate, len(place))
     # No query is sent before it is due: so the window began no later than this.
     began = int((everything.received[place] - due).min())
-    refused_by = frozenset(finding.rule for finding in scenario.verdict.reasons)
-    return Run(step, everything, place, began + due, refused_by)
+    is_starved = "ClientStarved" in [finding.rule for finding in scenario.verdict.reasons]
+    return Run(step, everything, place, began + due, is_starved)
 
 
 def wires_cost(oracle: OracleProcess, rate: float) -> Integers:
@@ -135,7 +135,7 @@ def test_waits_are_those_of_a_queue(
     # machine took its cores meanwhile.
     assert below(ours, run.oracles) == 0
     exceptions = len(seen) // 10
-    assert above(ours, run.oracles + cost[-1], exceptions) == 0
+    assert run.is_starved or above(ours, run.oracles + cost[-1], exceptions) == 0
 
     # The mean lies where that of 99.9 of 100 runs of this length lies. Queries come later than they
     # were due; what that adds to the oracle's own times is known from them, and taken off.
@@ -156,10 +156,9 @@ def test_waits_are_those_of_a_queue(
     # What made the oracle late, as others on this machine do, may have made our replies as late: by
     # half the interval at most, or nothing could fail where they do much.
     allowed = cost.mean() + min(disturbance, (most - least) / 2)
-    starved = "ClientStarved" in run.refused_by
-    if starved:
+    if run.is_starved:
         tell("INVALID, since others took the client's core: this run claims no mean")
-    assert starved or least <= mean <= most + allowed
+    assert run.is_starved or least <= mean <= most + allowed
 
 
 def test_a_stall_is_in_every_latency_that_it_held_up(
@@ -176,5 +175,5 @@ def test_a_stall_is_in_every_latency_that_it_held_up(
     ideal = np.maximum(2 * MS, np.where(held, stalled_until - run.due, 0))
     assert below(run.ours, ideal) == 0
     assert below(run.ours, run.oracles) == 0
-    assert above(run.ours, run.oracles + cost[-1], len(ideal) // 10) == 0
+    assert run.is_starved or above(run.ours, run.oracles + cost[-1], len(ideal) // 10) == 0
     tell(f"seed {SEED}, {held.sum()} of {len(held)} queries held up, none measured as less")
