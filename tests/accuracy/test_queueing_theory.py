@@ -15,7 +15,7 @@ import pytest
 
 from inferometer_api.result import Step
 from support.agreement import Latencies, above, below, latencies
-from support.load_runs import a_plan, measure
+from support.load_runs import a_plan, is_starved, measure
 from support.numbered import NUMBERED, QUERIES, numbered_file, window_places
 from support.oracle_process import Integers, OracleProcess, Seen, oracle_process
 from support.queues import Queue, departures, finite_run_means, known_mean_seconds
@@ -98,8 +98,7 @@ def open_loop(oracle: OracleProcess, rate: float, seconds: int, warm_up_seconds:
     due = schedule(rate, len(place))
     # No query is sent before it is due: so the window began no later than this.
     began = int((everything.received[place] - due).min())
-    is_starved = "ClientStarved" in [finding.rule for finding in scenario.verdict.reasons]
-    return Run(step, everything, place, began + due, is_starved)
+    return Run(step, everything, place, began + due, is_starved(scenario))
 
 
 def wires_cost(oracle: OracleProcess, rate: float) -> Integers:

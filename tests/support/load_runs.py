@@ -39,6 +39,9 @@ _ENDS_WITHIN_SECONDS = 60.0
 SHORT = {"warmUpSeconds": 0, "minDurationSeconds": 1, "minQueries": 1, "maxDurationSeconds": 20}
 """The shortest run that the API allows."""
 
+OF_THE_LOAD_GENERATOR = {"ClientStarved", "ClientStall", "DispatchLag"}
+"""Rules by which it blames itself: other tests keep the machine busy, and it may stand still."""
+
 
 def a_plan(
     url: str,
@@ -148,6 +151,11 @@ def finished(process: "subprocess.Popen[str]", *before: Report) -> LoadRun:
     if len(ended) != 1 or found[-1] is not ended[0]:
         raise AssertionError(f"The reports do not end with one end: {found[-3:]}\n{stderr}")
     return _run_of(found, ended[0].outcome, process.returncode)
+
+
+def is_starved(scenario: ScenarioResult) -> bool:
+    """Whether others took the load generator's core: its latencies may then be its own waiting."""
+    return "ClientStarved" in {finding.rule for finding in scenario.verdict.reasons}
 
 
 def _read(text: str) -> list[Report]:
