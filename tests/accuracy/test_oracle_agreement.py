@@ -21,8 +21,11 @@ from support.oracle_process import Integers, OracleProcess, Seen, oracle_process
 MS = 1_000_000
 SEED = 20_261_121
 BOTH = pytest.mark.parametrize("protocol", ["HTTP", "GRPC"])
-APART_NS = 200 * MS
-"""Delayed queries take so much more than others that the two are told apart by their latency."""
+APART_NS = 1_000 * MS
+"""Delayed queries take so much more than others that the two are told apart by their latency, also
+on a machine that others keep busy."""
+AMPLE = {"HTTP": {"connections": 512}, "GRPC": {"connections": 2, "streamsPerConnection": 500}}
+"""A layout in which no query waits for a connection, also where each takes seconds."""
 LAWS = ("fixed", "exponential", "bimodal")
 
 
@@ -116,8 +119,7 @@ def test_open_loop_latencies_are_the_oracles_and_the_wires(
     delays = delays_by(law, APART_NS) * (random.random(4096) < 0.5)
     oracle.obey(delays)
     scenario = {"server": {"targetQps": 150, "arrivals": arrivals}}
-    connections = 64 if protocol == "HTTP" else 2
-    result, step, seen = measured(oracle, protocol, scenario, seconds=4, connections=connections)
+    result, step, seen = measured(oracle, protocol, scenario, seconds=4, **AMPLE[protocol])
     assert step.latency is not None
     assert step.counts.scheduled == len(seen)
     ours = latencies(step.latency)
@@ -125,18 +127,19 @@ def test_open_loop_latencies_are_the_oracles_and_the_wires(
     assert_percentiles(step.latency)
     at_once = (seen.due == seen.received).sum()
     delayed = len(seen) - int(at_once)
+    # Waking from a sleep costs a delayed one as well; the oracle's own timers tell how much.
+    woken = np.sort((seen.sent - seen.due)[seen.due > seen.received])
     judged: list[int] = []
     for rank in (1, 4, int(at_once) // 20, int(at_once) // 4, int(at_once) // 2):
         cost = int(ours.high[at_once - rank])
         if cost >= APART_NS:
             continue  # it may be a delayed one: the machine was busy
-        # Waking from a sleep costs as well; the oracle's own timers tell how much.
-        woken = np.sort((seen.sent - seen.due)[seen.due > seen.received])
         cost += int(woken[delayed - max(1, rank * delayed // int(at_once))])
         exceptions = rank - 1 + exceptions_beyond(rank, int(at_once), delayed)
         assert above(ours, seen.own + cost, exceptions) == 0, (rank, cost)
         judged.append(cost)
-    assert judged or is_starved(result), "Half of the queries took 0.2 s on the wire."
+    is_known = not is_starved(result) and np.median(woken) < APART_NS // 10
+    assert judged or not is_known, "Half of the queries took 1 s on the wire."
     told = _microseconds(np.array(judged)) if judged else "unknown: others had the machine"
     tell(f"seed {SEED}, {len(seen)} queries, the wire's cost {told}")
 

@@ -11,7 +11,7 @@ import pytest
 from inferometer_api.plan import LoadPlan
 from inferometer_api.result import ScenarioResult, Step
 from support.agreement import above, below, closed_loop_bounds, latencies
-from support.load_runs import a_plan, measure
+from support.load_runs import a_plan, is_starved, measure
 from support.numbered import NUMBERED, numbered_file
 from support.oracle_process import Integers, OracleProcess, Seen, oracle_process
 
@@ -176,7 +176,7 @@ def test_open_loops_keep_to_their_schedule(
         validity={"minDurationSeconds": 3},
         inputs_file=numbered_file(tmp_path),
     ).model_copy(update={"trace_files": {"s0": str(arrivals)}})
-    _, ((step, seen),) = steps_and_seen(oracle, plan)
+    scenario, ((step, seen),) = steps_and_seen(oracle, plan)
     offsets = schedule_of(kind)
     assert step.counts.scheduled == len(seen) == len(offsets)
     assert (seen.number >= 0).all()
@@ -186,7 +186,7 @@ def test_open_loops_keep_to_their_schedule(
     assert step.latency is not None
     ours = latencies(step.latency)
     assert below(ours, least) == 0
-    assert above(ours, least + HELD_UP_NS, exceptions=len(seen) // 10) == 0
+    assert is_starved(scenario) or above(ours, least + HELD_UP_NS, len(seen) // 10) == 0
     # How late each came to the oracle, after the quickest.
     late = (seen.received - offsets - began) / 1000
     tell(f"seed {SEED}, {len(seen)} queries, late by {np.median(late):.0f} us in the median")

@@ -23,12 +23,13 @@ from support.dashboards import (
     selectors,
 )
 from support.monitored import documented
-from support.node_runs import SLOW_SECONDS, holds, make_run
+from support.node_runs import SLOW_SECONDS, holds, make_run, status
 from support.operator_installed import operator_installed
 from support.prometheus import Prometheus, prometheus_in
 from support.recorded_agents import RecordedMachine, recorded_agents
 
-RUN = "shown"
+RUNS = ("shown-1", "shown-2", "shown-3", "shown-4")
+"""Measured in turn until the first whose bars are there to be looked at."""
 VALID = "latency"
 """A scenario that is VALID on a busy machine, too: bars are of such alone."""
 SCENARIOS = [
@@ -44,7 +45,6 @@ VALIDITY = {"warmUpSeconds": 1, "minDurationSeconds": 26, "minQueries": 10}
 ACCOUNT = {"serviceAccount": "inferometer-operator"}
 POLL_SECONDS = 0.5
 STEP_SECONDS = 5.0
-MEASURING = f'inferometer_load_stage{{run="{RUN}", stage="Measuring"}} == 1'
 QUERIES = [
     pytest.param(query, by, id=f"{query.where} {by}".strip())
     for query in queries()
@@ -77,6 +77,7 @@ class Shown:
 
     prometheus: Prometheus
     namespace: str
+    run: str
     began: float
     measured: float
     """When it was seen to be measuring."""
@@ -98,16 +99,20 @@ class Shown:
 
     def chosen(self, dashboard: str, by: str = "") -> dict[str, str]:
         """Return one value of each variable; Run shows all of the run's scenarios."""
-        run = {"run_namespace": self.namespace, "run": RUN}
+        run = {"run_namespace": self.namespace, "run": self.run}
         if dashboard == "run":
             return run
-        (info,) = self.prometheus.query(f'inferometer_run_info{{run="{RUN}"}}', self.ended)
+        (info,) = self.prometheus.query(f'inferometer_run_info{{run="{self.run}"}}', self.ended)
         return info.labels | run | {"scenario": VALID, "namespace": self.namespace, "by": by}
 
 
 @pytest.fixture(scope="module")
 def shown(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
-    """Measure one run on a node whose agent has every source."""
+    """Measure a run on a node whose agent has every source.
+
+    While others keep this machine busy, a run is INVALID and has no bars: measure again then, as
+    its user would.
+    """
     folder = tmp_path_factory.mktemp("dashboards")
     with (
         agents_namespace(cluster) as agents,
@@ -117,26 +122,45 @@ def shown(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         prometheus_in(cluster, folder / "prometheus", documented("By annotations")) as prometheus,
     ):
         _be_refused(cluster, namespace, prometheus)
-        began = time.time()
-        make_run(
-            cluster, namespace, RUN, scenarios=SCENARIOS, validity=VALIDITY, load=LOAD,
-            telemetry={"idleSeconds": 1},
-        )  # fmt: skip
-        measured: list[float] = []
+        for run in RUNS:
+            found = _measured(cluster, namespace, run, machine, prometheus)
+            if _has_bars(cluster, namespace, run):
+                break
+        yield found
 
-        def seen_at_its_end() -> bool:
-            _let_go_on(cluster, namespace, machine)
-            if not measured and prometheus.has(MEASURING):
-                measured.append(time.time())
-            return (
-                holds(cluster, namespace, RUN, "Finished")
-                and bool(prometheus.query(f'inferometer_run_info{{run="{RUN}"}}'))
-                # Prometheus gives up a target that is gone after two scrapes.
-                and not prometheus.query(f'inferometer_load_stage{{run="{RUN}"}}')
-            )
 
-        wait_until(seen_at_its_end, f"the end of {RUN}", (), SLOW_SECONDS, POLL_SECONDS)
-        yield Shown(prometheus, namespace, began, measured[0], time.time())
+def _measured(
+    cluster: Cluster, namespace: str, run: str, machine: RecordedMachine, prometheus: Prometheus
+) -> Shown:
+    """Measure a run to its end, and until Prometheus has seen that."""
+    began = time.time()
+    make_run(
+        cluster, namespace, run, scenarios=SCENARIOS, validity=VALIDITY, load=LOAD,
+        telemetry={"idleSeconds": 1},
+    )  # fmt: skip
+    measured: list[float] = []
+    measuring = f'inferometer_load_stage{{run="{run}", stage="Measuring"}} == 1'
+
+    def seen_at_its_end() -> bool:
+        _let_go_on(cluster, namespace, machine)
+        if not measured and prometheus.has(measuring):
+            measured.append(time.time())
+        return (
+            holds(cluster, namespace, run, "Finished")
+            and bool(prometheus.query(f'inferometer_run_info{{run="{run}"}}'))
+            # Prometheus gives up a target that is gone after two scrapes.
+            and not prometheus.query(f'inferometer_load_stage{{run="{run}"}}')
+        )
+
+    wait_until(seen_at_its_end, f"the end of {run}", (), SLOW_SECONDS, POLL_SECONDS)
+    return Shown(prometheus, namespace, run, began, measured[0], time.time())
+
+
+def _has_bars(cluster: Cluster, namespace: str, run: str) -> bool:
+    verdicts = {
+        each["name"]: each["verdict"] for each in status(cluster, namespace, run)["scenarios"]
+    }
+    return bool(verdicts[VALID] == "VALID")
 
 
 def _be_refused(cluster: Cluster, namespace: str, prometheus: Prometheus) -> None:
@@ -183,7 +207,8 @@ def test_every_metric_asked_for_is_there(shown: Shown, dashboard: str, selector:
 @pytest.mark.parametrize(("name", "variable"), VARIABLES)
 def test_a_variable_offers_what_there_is(shown: Shown, name: str, variable: Json) -> None:
     """Each variable has values to choose from: among the runs, this one; a step has no name."""
-    asked = interpolated(variable["query"]["query"], {"run_namespace": shown.namespace, "run": RUN})
+    chosen = {"run_namespace": shown.namespace, "run": shown.run}
+    asked = interpolated(variable["query"]["query"], chosen)
     if found := re.fullmatch(r"label_values\((.*), (\w+)\)", asked):
         path = f"label/{found[2]}/values"
         start, end = str(shown.began), str(shown.ended)
@@ -194,4 +219,4 @@ def test_a_variable_offers_what_there_is(shown: Shown, name: str, variable: Json
         offered = [each.labels[variable["name"]] for each in shown.prometheus.query(told[1])]
     assert offered or variable["name"] == "step"
     if variable["name"] == "run":
-        assert RUN in offered
+        assert shown.run in offered
