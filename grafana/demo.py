@@ -21,8 +21,8 @@ from grafana.demo_finished import finished_runs, run_as_told
 from grafana.demo_grafana import grafana, installed
 from inferometer_api.metrics import RUN_INFO
 from inferometer_api.result import ResultDocument
-from support.cluster.processes import wait_until
 from support.prometheus import from_files, on_the_path, prometheus, static
+from support.waiting import wait_until
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 _RUNS = ("examples/01-resnet50-cpu.yaml", "examples/02-minilm-grpc.yaml")

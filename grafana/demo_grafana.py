@@ -11,7 +11,8 @@ from pathlib import Path
 
 import yaml
 
-from support.cluster.processes import Group, wait_until
+from support.cluster.processes import Group
+from support.waiting import wait_until
 
 DASHBOARDS = Path(__file__).with_name("dashboards")
 _READY_SECONDS = 180.0

@@ -8,9 +8,9 @@ import pytest
 from support.api_client import AnswerError, Api
 from support.cluster.control_plane import ControlPlane
 from support.cluster.namespaces import fresh_namespace
-from support.cluster.processes import wait_until
 from support.fake_kubelet import FakeKubelet
 from support.stage import Stage, a_stage
+from support.waiting import wait_until
 
 _DEFINITION = Path(__file__).parents[2] / "crds" / "benchmarkruns.inferometer.dev.yaml"
 

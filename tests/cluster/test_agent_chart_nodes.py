@@ -10,8 +10,8 @@ from inferometer_api.telemetry import AGENT_PORT, AgentSample, TargetReading
 from support.agent_chart import AGENTS, v1_controllers
 from support.chart import Json
 from support.cluster.cluster import Cluster
-from support.cluster.processes import wait_until
 from support.documented import commands, follow
+from support.waiting import wait_until
 
 HOW_TO = "docs/how-to/energy.md"
 IMAGE = "inferometer-telemetry:0.1.0"

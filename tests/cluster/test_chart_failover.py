@@ -10,9 +10,9 @@ import pytest
 from inferometer_api.children import LOADGEN, load_name
 from support.chart import CHART, Json, helm
 from support.cluster.cluster import Cluster
-from support.cluster.processes import wait_until
 from support.node_runs import make_run, status, wait_for
 from support.operator_installed import operator_installed
+from support.waiting import wait_until
 
 LED_ON_SECONDS = 45.0
 """Another replica leads 15 s after it first saw the dead leader's last renewal. It looks every 3 s,

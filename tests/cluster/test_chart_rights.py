@@ -6,9 +6,9 @@ from inferometer_api.children import server_name
 from support.chart import Json
 from support.cluster.audit import requests
 from support.cluster.cluster import Cluster
-from support.cluster.processes import wait_until
 from support.node_runs import condition, make_run, wait_for
 from support.operator_installed import operator_installed
+from support.waiting import wait_until
 
 VALUES: Json = {"allowSecrets": True, "operator": {"replicas": 2}, "maxConcurrentRuns": 4}
 ACCOUNT = "inferometer-operator"

@@ -12,7 +12,6 @@ from inferometer_api.children import COMPONENT_LABEL, SERVER
 from support.agent_chart import agents_installed, agents_namespace
 from support.chart import Json
 from support.cluster.cluster import Cluster
-from support.cluster.processes import wait_until
 from support.dashboards import (
     DASHBOARDS,
     Asked,
@@ -27,6 +26,7 @@ from support.node_runs import SLOW_SECONDS, holds, make_run, status
 from support.operator_installed import operator_installed
 from support.prometheus import Prometheus, prometheus_in
 from support.recorded_agents import RecordedMachine, recorded_agents
+from support.waiting import wait_until
 
 RUNS = ("shown-1", "shown-2", "shown-3", "shown-4")
 """Measured in turn until the first whose bars are there to be looked at."""

@@ -17,8 +17,8 @@ import pytest
 import yaml
 
 from support.cluster.cluster import Cluster
-from support.cluster.processes import wait_until
 from support.operator_installed import operator_installed
+from support.waiting import wait_until
 
 FOLDER = Path(__file__).parents[2] / "examples"
 FILES = sorted(FOLDER.glob("*.yaml"))

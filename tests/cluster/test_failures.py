@@ -18,10 +18,10 @@ import pytest
 
 from inferometer_api.children import COMPONENT_LABEL, LOADGEN, RUN_LABEL, SERVER, server_name
 from support.cluster.cluster import Cluster
-from support.cluster.processes import wait_until
 from support.hostile import group_of
 from support.node_runs import condition, holds, make_run, status, wait_for
 from support.operator_installed import operator_installed
+from support.waiting import wait_until
 
 SMALL: dict[str, Any] = {"cpu": "100m", "memory": "512Mi"}
 TINY_LOAD = {"resources": {"cpu": "50m", "memory": "256Mi"}}

@@ -22,12 +22,12 @@ from inferometer_api.children import (
 )
 from inferometer_api.result import ResultDocument
 from support.cluster.cluster import Cluster
-from support.cluster.processes import wait_until
 from support.node_runs import condition, holds, make_run, status, wait_for
 from support.operator_installed import operator_installed
 from support.oracle import MODEL
 from support.secured_server import headers_heard, urls_of
 from support.tls_party import files
+from support.waiting import wait_until
 
 TESTS = Path(__file__).parents[1]
 SERVER = TESTS.parent / "examples" / "06-external-service" / "server.yaml"

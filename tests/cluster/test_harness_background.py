@@ -8,8 +8,8 @@ import pytest
 
 from support.cluster import background, homes
 from support.cluster.binaries import binary
-from support.cluster.processes import wait_until
 from support.cluster.traces import traces
+from support.waiting import wait_until
 
 
 @pytest.mark.usefixtures("nodes_can_run")

@@ -13,8 +13,8 @@ from support.cluster import homes, probes
 from support.cluster.cluster import Cluster
 from support.cluster.namespaces import fresh_namespace
 from support.cluster.probes import manifest, pod, service
-from support.cluster.processes import wait_until
 from support.cluster.traces import traces
+from support.waiting import wait_until
 
 _ANSWERED = "jsonpath={.status.phase}=Succeeded"
 

@@ -7,8 +7,8 @@ import pytest
 
 from support.chart import Json
 from support.cluster.cluster import Cluster
-from support.cluster.processes import wait_until
 from support.monitored import Monitored, monitored_run
+from support.waiting import wait_until
 
 LIVE = (
     "inferometer_load_achieved_queries_per_second{%RUN%} > 0",

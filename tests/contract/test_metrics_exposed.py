@@ -21,8 +21,9 @@ from support.load_runs import a_plan
 from support.oracle import Oracle, fixed
 from support.oracle import serving as oracle_serving
 from support.recorded_node import RecordedNode
-from support.serving_process import serving, wait_until
+from support.serving_process import serving
 from support.told_runs import a_finished_run, a_raw_run, a_tally
+from support.waiting import wait_until
 
 GPU = {
     "nvmlDeviceGetUUID": "GPU-1",

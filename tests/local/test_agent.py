@@ -13,8 +13,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from inferometer_api.metrics import METRICS
 from support.agent_process import AgentProcess, agent
-from support.inferometer_process import wait_until
 from support.recorded_node import RANGE_MICROJOULES, RecordedNode
+from support.waiting import wait_until
 
 UID = "0f9c2a6e-1f4b-4b7e-9a55-3d1c8e2b7a10"
 OTHER = "1f9c2a6e-1f4b-4b7e-9a55-3d1c8e2b7a11"

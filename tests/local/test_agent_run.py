@@ -13,10 +13,11 @@ import pytest
 
 from inferometer_api.result import Energy
 from support.agent_process import agent
-from support.inferometer_process import Inferometer, wait_until
+from support.inferometer_process import Inferometer
 from support.load_runs import OF_THE_LOAD_GENERATOR
 from support.local_runs import Done, done, together
 from support.recorded_node import RANGE_MICROJOULES, RecordedNode
+from support.waiting import wait_until
 
 CALM: dict[str, Any] = {"server": {"targetQps": 20, "latencyBoundMicroseconds": 2_000_000}}
 LONG = {"minDurationSeconds": 3}

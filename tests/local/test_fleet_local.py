@@ -23,9 +23,9 @@ from inferometer_api.result import nanoseconds_at
 from inferometer_loadgen.crew.crew import schedules_of
 from inferometer_loadgen.schedule.arrivals import Limits, MeasuredArrivals
 from inferometer_loadgen.schedule.steps import WHOLE, Steady
-from support.cluster.processes import wait_until
 from support.load_runs import LoadRun, a_plan, finished, measure, reports, started
 from support.oracle_process import OracleProcess, oracle_process
+from support.waiting import wait_until
 
 MS = 1_000_000
 SECOND = 1_000_000_000

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from inferometer_api.plan import Ended, Listening, LoadPlan, Measured, Progress, Report
-from support.cluster.processes import wait_until
 from support.exposed import Series, samples
 from support.load_runs import COMMAND, a_plan, reports
 from support.oracle import Oracle, fixed, serving
+from support.waiting import wait_until
 
 OPEN: dict[str, Any] = {"server": {"targetQps": 200}}
 CLOSED: dict[str, Any] = {"singleStream": {}}

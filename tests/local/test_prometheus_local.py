@@ -3,10 +3,11 @@
 from functools import partial
 from pathlib import Path
 
-from support.inferometer_process import Inferometer, wait_until
+from support.inferometer_process import Inferometer
 from support.local_runs import done
 from support.monitored import RULES, documented
 from support.prometheus import Prometheus, prometheus
+from support.waiting import wait_until
 
 RUN = 'run_namespace="local", run="test"'
 CPU = "inferometer_target_cpu_seconds_total"

@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
-from support.inferometer_process import END_SECONDS, Inferometer, Role, started, wait_until
+from support.inferometer_process import END_SECONDS, Inferometer, Role, started
 from support.local_runs import Act, Done, done, nothing, together
 from support.onnx_models import busy
+from support.waiting import wait_until
 
 SINGLE: dict[str, Any] = {"singleStream": {}}
 TWO = ({"batch": {"batchSizes": [256]}}, SINGLE)

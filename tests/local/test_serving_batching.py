@@ -29,8 +29,8 @@ from support.serving_process import (
     ServerProcess,
     serving,
     started,
-    wait_until,
 )
+from support.waiting import wait_until
 
 FOREVER = ("--max-delay-microseconds", "60000000")
 FLAVOURS = {"http": over_http, "grpc": over_grpc}

@@ -16,7 +16,8 @@ import tritonclient.grpc as over_grpc  # type: ignore[import-untyped]  # ships n
 import tritonclient.http as over_http  # type: ignore[import-untyped]  # ships no types
 
 from support import onnx_models
-from support.serving_process import DEADLINE_SECONDS, ServerProcess, serving, started, wait_until
+from support.serving_process import DEADLINE_SECONDS, ServerProcess, serving, started
+from support.waiting import wait_until
 
 SLOW_TRIPS = 70_000
 """Of the busy model: about half a second an inference."""

@@ -15,8 +15,9 @@ from tritonclient.grpc.service_pb2 import (  # type: ignore[import-untyped]  # s
 
 from inferometer_loadgen.wire.connection import open_connection
 from inferometer_loadgen.wire.contract import ConnectionFailedError, Failure, FailureKind, Target
+from support.waiting import until
 from support.wire_bytes import ACK, PING, frame, settings
-from support.wire_client import Answer, connected, run, until
+from support.wire_client import Answer, connected, run
 
 REFUSED = Failure(FailureKind.STATUS, "The server reset the stream: REFUSED_STREAM.")
 Infer = Callable[[Any, Any], Awaitable[Any]]

@@ -15,7 +15,8 @@ from inferometer_loadgen.wire.contract import (
     Reply,
     Target,
 )
-from support.wire_client import connected, run, until
+from support.waiting import until
+from support.wire_client import connected, run
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Speak = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]

@@ -15,9 +15,9 @@ from typing_extensions import override
 
 from support.api_client import AnswerError, Api, Object
 from support.cluster.control_plane import ControlPlane
-from support.cluster.processes import wait_until
 from support.fake_pod import Pod, stamp
 from support.loopback_tls import server_context
+from support.waiting import wait_until
 
 _HEARTBEAT_SECONDS = 3.0
 DEADLINE_SECONDS = 30.0

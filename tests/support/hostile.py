@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from support.cluster.processes import wait_until
+from support.waiting import wait_until
 
 _CGROUPS = Path("/sys/fs/cgroup")
 _PERIOD_MICROSECONDS = 100_000

@@ -7,21 +7,19 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
 
 from inferometer_api.result import ResultDocument
+from support.waiting import DEADLINE_SECONDS, wait_until
 
 COMMAND = str(Path(sys.executable).with_name("inferometer"))
-DEADLINE_SECONDS = 60.0
-"""Far above what anything takes: a test that reaches it has failed."""
 END_SECONDS = 20.0
 """How soon a run must have ended after the fact that ends it."""
 _MARK = "INFEROMETER_TEST_MARK"
-_POLL_SECONDS = 0.01
 
 Role = Literal["model fetcher", "server", "load generator", "node agent"]
 _MODULES: dict[Role, str] = {
@@ -131,7 +129,7 @@ class Inferometer:
     def left_behind(self) -> list[int]:
         """Return the processes of this run that still are, after a short time to vanish."""
         with suppress(AssertionError):
-            wait_until(lambda: not self._processes(), "their end", END_SECONDS)
+            wait_until(lambda: not self._processes(), "their end", (), END_SECONDS)
         return [pid for pid, _ in self._processes()]
 
     def signal(self, number: signal.Signals) -> Self:
@@ -241,18 +239,6 @@ def run_file(
 def result_in(directory: Path) -> ResultDocument:
     """Read the result that a run left."""
     return ResultDocument.model_validate_json((directory / "result.json").read_bytes())
-
-
-def wait_until(
-    condition: Callable[[], bool], what: str, deadline_seconds: float = DEADLINE_SECONDS
-) -> None:
-    """Wait for a condition; fail past the deadline."""
-    deadline = time.monotonic() + deadline_seconds
-    between = threading.Event()
-    while not condition():
-        if time.monotonic() > deadline:
-            raise AssertionError(f"{what} never came")
-        between.wait(_POLL_SECONDS)
 
 
 def _module(words: list[str]) -> str:

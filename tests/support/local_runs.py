@@ -15,7 +15,6 @@ from onnx import ModelProto
 
 from inferometer_api.result import ResultDocument
 from support.inferometer_process import (
-    DEADLINE_SECONDS,
     Ended,
     Inferometer,
     result_in,
@@ -23,6 +22,7 @@ from support.inferometer_process import (
     started,
 )
 from support.onnx_models import identity, save
+from support.waiting import DEADLINE_SECONDS
 
 Act = Callable[[Inferometer], object]
 """What is done to a run while it works."""

@@ -18,10 +18,10 @@ from inferometer_api.publish import CHECKOUT
 from support.agent_chart import agents_installed, agents_namespace
 from support.chart import Json
 from support.cluster.cluster import Cluster
-from support.cluster.processes import wait_until
 from support.node_runs import SLOW_SECONDS, holds, make_run, status
 from support.operator_installed import operator_installed
 from support.prometheus import Prometheus, prometheus_in
+from support.waiting import wait_until
 
 PAGE = CHECKOUT / "docs" / "how-to" / "prometheus.md"
 RULES = sorted((CHECKOUT / "grafana" / "rules").glob("*.yaml"))

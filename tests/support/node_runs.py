@@ -4,7 +4,7 @@ import json
 
 from support.chart import Json
 from support.cluster.cluster import Cluster
-from support.cluster.processes import wait_until
+from support.waiting import wait_until
 
 SLOW_SECONDS = 300.0
 """Far above what any run here takes."""

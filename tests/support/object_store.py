@@ -9,7 +9,7 @@ import psutil
 
 from inferometer_api.address import STORE_VARIABLES
 from support.cluster.binaries import binary
-from support.serving_process import wait_until
+from support.waiting import wait_until
 
 ACCESS_KEY_ID, SECRET_ACCESS_KEY, REGION = "tester", "not-a-secret", "us-east-1"
 

@@ -13,7 +13,7 @@ from typing import Any
 from inferometer_api import rights
 from inferometer_api.rights import Right
 from support.api_client import Api
-from support.cluster.processes import wait_until
+from support.waiting import wait_until
 
 ACCOUNT = "inferometer-operator"
 SETTINGS: dict[str, Any] = {

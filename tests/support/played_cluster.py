@@ -16,6 +16,7 @@ from inferometer_operator.settings import Settings
 from inferometer_operator.wiring import worker as worker_module
 from inferometer_operator.wiring.roster import Roster
 from inferometer_operator.wiring.worker import Edges, Worker
+from support.waiting import until
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 BEGUN = "2026-01-31T12:00:00Z"
@@ -119,13 +120,6 @@ def a_worker(
     assert cluster.run is not None
     roster.see(cluster.run)
     return Worker(edges, roster, cluster.run), roster
-
-
-async def until(true: Callable[[], bool]) -> None:
-    """Wait until something is true."""
-    async with asyncio.timeout(10):
-        while not true():  # noqa: ASYNC110 - what is waited for has no event of its own
-            await asyncio.sleep(0.001)
 
 
 def worked(worker: Worker, true: Callable[[], bool]) -> None:

@@ -20,7 +20,8 @@ import yaml
 
 from support.cluster.binaries import binary
 from support.cluster.cluster import Cluster
-from support.cluster.processes import Group, Process, wait_until
+from support.cluster.processes import Group, Process
+from support.waiting import wait_until
 
 Json = dict[str, Any]
 READY_SECONDS = 60.0

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -99,14 +99,6 @@ class ServerProcess:
                 self._pending += piece
         line, _, self._pending = self._pending.partition(b"\n")
         return line
-
-
-def wait_until(condition: Callable[[], bool], what: str) -> None:
-    """Wait for a condition; fail past the deadline."""
-    deadline = time.monotonic() + DEADLINE_SECONDS
-    while not condition():
-        if time.monotonic() > deadline:
-            raise AssertionError(f"{what} never came")
 
 
 @contextmanager

@@ -13,13 +13,13 @@ from support.api_client import Api, Object
 from support.cluster import configurations
 from support.cluster.control_plane import ControlPlane
 from support.cluster.namespaces import fresh_namespace
-from support.cluster.processes import wait_until
 from support.fake_kubelet import FakeKubelet, Script, ready_server
 from support.fake_load import FakeLoad, Loads
 from support.fake_pod import Pod
 from support.fault_proxy import FaultProxy
 from support.operator_process import OperatorProcess, operator_account
 from support.runs import a_run
+from support.waiting import wait_until
 
 SOON_SECONDS = 10.0
 """Within which a fault must be told after its first trace in the API."""

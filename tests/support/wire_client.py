@@ -1,7 +1,7 @@
 """A driver's side of one connection, for tests: calls that can be awaited."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
@@ -29,12 +29,6 @@ def run(main: Coroutine[Any, Any, T]) -> T:
             return await main
 
     return uvloop.run(bounded())
-
-
-async def until(true: Callable[[], bool]) -> None:
-    """Wait for what no callback tells of; the deadline is that of ``run``."""
-    while not true():  # noqa: ASYNC110 - there is no event to wait for
-        await asyncio.sleep(0.001)
 
 
 class Caller:

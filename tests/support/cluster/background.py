@@ -12,9 +12,9 @@ from typing import NoReturn
 from support.cluster import homes
 from support.cluster.binaries import cache_folder
 from support.cluster.cluster import Cluster
-from support.cluster.processes import wait_until
 from support.cluster.telling import say
 from support.cluster.traces import traces
+from support.waiting import wait_until
 
 _READY = "ready"
 _END_SECONDS = 30.0

@@ -4,7 +4,7 @@ import contextlib
 import os
 from pathlib import Path
 
-from support.cluster.processes import wait_until
+from support.waiting import wait_until
 
 _CPUS_SHOWN = 2
 

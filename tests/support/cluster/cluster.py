@@ -18,8 +18,9 @@ from support.cluster.control_plane import ControlPlane, Place
 from support.cluster.homes import Home
 from support.cluster.node import Node
 from support.cluster.pins import NODES
-from support.cluster.processes import Group, Process, wait_until
+from support.cluster.processes import Group, Process
 from support.cluster.switch import Switch
+from support.waiting import wait_until
 
 _API_PORT = 6443
 READY_SECONDS = 120.0

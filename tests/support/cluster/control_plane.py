@@ -15,7 +15,8 @@ from support.cluster import configurations
 from support.cluster.binaries import ensure
 from support.cluster.configurations import Account
 from support.cluster.pins import API, NODES
-from support.cluster.processes import Group, wait_until
+from support.cluster.processes import Group
+from support.waiting import wait_until
 
 READY_SECONDS = 60.0
 """Far above what it takes: a start that reaches it has failed."""

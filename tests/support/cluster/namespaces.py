@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from itertools import count
 from typing import Protocol
 
-from support.cluster.processes import wait_until
+from support.waiting import wait_until
 
 _NUMBERS = count(1)
 

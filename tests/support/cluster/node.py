@@ -13,8 +13,9 @@ from support.cluster import addresses, cgroups, configurations
 from support.cluster.availability import cni_folder
 from support.cluster.configurations import CONTAINERD, NODE_HOME
 from support.cluster.disk import OWN_PLACES, lay, snapshotter
-from support.cluster.processes import Group, Process, wait_until
+from support.cluster.processes import Group, Process
 from support.cluster.switch import Switch, ip, network_of
+from support.waiting import wait_until
 
 # Run as the first process of a node. It hides what must not be the machine's, and becomes the
 # program that reaps what is orphaned.

@@ -8,8 +8,7 @@ import contextlib
 import os
 import signal
 import subprocess
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 _LOG_TAIL_BYTES = 3000
@@ -102,25 +101,3 @@ class Group:
         self._guard.wait()
         if self._guard.stdin is not None:
             self._guard.stdin.close()
-
-
-def wait_until(
-    true: Callable[[], bool],
-    what: str,
-    needs: Sequence[Process] = (),
-    deadline_seconds: float = 60.0,
-    poll_seconds: float = 0.05,
-) -> None:
-    """Wait until `true()`; TimeoutError past the deadline or as soon as a needed process ends."""
-    end = time.monotonic() + deadline_seconds
-    while not true():
-        for process in needs:
-            if not process.running:
-                raise TimeoutError(
-                    f"{what} was waited for, and {process.name} ended with {process.wait()}:"
-                    f" {process.tail()}"
-                )
-        if time.monotonic() > end:
-            logs = "".join(f"\n{process.name}: {process.tail()}" for process in needs)
-            raise TimeoutError(f"{what} was waited for during {deadline_seconds:g} s.{logs}")
-        time.sleep(poll_seconds)

@@ -4,7 +4,8 @@ import subprocess
 from pathlib import Path
 
 from support.cluster.addresses import SLOTS, Wire, switch_plan
-from support.cluster.processes import Group, wait_until
+from support.cluster.processes import Group
+from support.waiting import wait_until
 
 
 class Switch:

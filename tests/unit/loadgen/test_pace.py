@@ -9,7 +9,8 @@ import pytest
 import uvloop
 
 from inferometer_loadgen.client.pace import Pacer, SpinPacer, TimerPacer
-from support.wire_client import run, until
+from support.waiting import until
+from support.wire_client import run
 
 Pacers = Callable[[asyncio.AbstractEventLoop, Callable[[], None]], Pacer]
 BOTH = pytest.mark.parametrize("made", [TimerPacer, SpinPacer])

@@ -10,8 +10,9 @@ from yarl import URL
 from inferometer_operator.handlers.runs import told_when_open
 from inferometer_operator.wiring.crew import Crew
 from inferometer_operator.wiring.worker import Edges, Worker
-from support.played_cluster import SETTINGS, no_pauses, until
+from support.played_cluster import SETTINGS, no_pauses
 from support.told_runs import a_finished_run, a_tally
+from support.waiting import until
 
 pytestmark = pytest.mark.usefixtures(no_pauses.__name__)
 

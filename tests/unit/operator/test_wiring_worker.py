@@ -15,8 +15,9 @@ from inferometer_operator.wiring import held_result
 from inferometer_operator.wiring.acting import Refusals
 from inferometer_operator.wiring.giving_up import given_up
 from inferometer_operator.wiring.health import ALIVE_SECONDS, HEARD_SECONDS, Health
-from support.played_cluster import BEGUN, NOW, PlayedCluster, a_worker, no_pauses, until, worked
+from support.played_cluster import BEGUN, NOW, PlayedCluster, a_worker, no_pauses, worked
 from support.results import a_result
+from support.waiting import until
 
 pytestmark = pytest.mark.usefixtures(no_pauses.__name__)
 

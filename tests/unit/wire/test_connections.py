@@ -17,8 +17,8 @@ from inferometer_loadgen.wire.contract import (
 )
 from inferometer_loadgen.wire.grpc_connection import GrpcConnection
 from inferometer_loadgen.wire.http1_connection import Http1Connection
+from support.waiting import until
 from support.wire_bytes import frame, goaway, reply, settings, split_frames
-from support.wire_client import until
 
 GRPC = Target("GRPC", "host", 1, "m")
 HTTP = Target("HTTP", "host", 1, "m")

@@ -1,0 +1,54 @@
+"""How does a test wait for what no event tells of?"""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+DEADLINE_SECONDS = 60.0
+"""Far above what anything takes: a test that reaches it has failed."""
+
+
+class Program(Protocol):
+    """A process that something else needs."""
+
+    name: str
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended."""
+
+    def wait(self) -> int:
+        """Wait for its end and return its exit code."""
+
+    def tail(self) -> str:
+        """Return the end of its log."""
+
+
+def wait_until(
+    true: Callable[[], bool],
+    what: str,
+    needs: Sequence[Program] = (),
+    deadline_seconds: float = DEADLINE_SECONDS,
+    poll_seconds: float = 0.05,
+) -> None:
+    """Wait until `true()`; TimeoutError past the deadline or as soon as a needed process ends."""
+    end = time.monotonic() + deadline_seconds
+    while not true():
+        for process in needs:
+            if not process.running:
+                raise TimeoutError(
+                    f"{what} was waited for, and {process.name} ended with {process.wait()}:"
+                    f" {process.tail()}"
+                )
+        if time.monotonic() > end:
+            logs = "".join(f"\n{process.name}: {process.tail()}" for process in needs)
+            raise TimeoutError(f"{what} was waited for during {deadline_seconds:g} s.{logs}")
+        time.sleep(poll_seconds)
+
+
+async def until(true: Callable[[], bool]) -> None:
+    """Wait until `true()` while the loop goes on; TimeoutError past the deadline."""
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        while not true():  # noqa: ASYNC110 - what is waited for has no event of its own
+            await asyncio.sleep(0.001)
