@@ -153,8 +153,11 @@ def test_waits_are_those_of_a_queue(
         f"{cost.mean() / MS:.3f} ms, after {disturbance / MS:.3f} ms of disturbance"
     )
     # What made the oracle late, as others on this machine do, may have made our replies as late: by
-    # half the interval at most, or nothing could fail where they do much.
-    allowed = cost.mean() + min(disturbance, (most - least) / 2)
+    # half the interval at most, or nothing could fail where they do much; or by as much as the
+    # client knows that it was late itself, since a reply finds it as a query that is due does.
+    assert run.step.dispatch_lag is not None
+    own = run.step.dispatch_lag.mean_nanoseconds
+    allowed = cost.mean() + max(own, min(disturbance, (most - least) / 2))
     if run.is_starved:
         tell("INVALID, since others took the client's core: this run claims no mean")
     assert run.is_starved or least <= mean <= most + allowed
