@@ -12,11 +12,12 @@ from typing import Literal
 
 import numpy as np
 import pytest
+from numpy.random import SeedSequence
 
 from inferometer_api.result import Step
 from support.agreement import Latencies, above, below, latencies
 from support.load_runs import a_plan, is_starved, measure
-from support.numbered import NUMBERED, QUERIES, numbered_file, window_places
+from support.numbered import NUMBERED, QUERIES, numbered_file, query_places
 from support.oracle_process import Integers, OracleProcess, Seen, oracle_process
 from support.queues import Queue, departures, finite_run_means, known_mean_seconds
 
@@ -41,22 +42,32 @@ def oracle() -> Iterator[OracleProcess]:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """An open loop over gRPC; the queries of the window are in the order of the schedule."""
+    """An open loop over gRPC; queries are in the order of the schedule, the warm-up's first."""
 
     step: Step
     everything: Seen
     """All that the oracle received, in the order of receipt."""
-    place: Integers
-    """Which of these each query of the window was."""
-    due: Integers
-    """When each was due, on the oracle's clock: late by what the quickest took to come."""
+    places: Integers
+    """Which of these each query was."""
+    dues: Integers
+    """When each was due, on the oracle's clock: late by what the window's quickest took to come."""
     is_starved: bool
     """Whether others took the client's core, so that the run is INVALID and claims no latency."""
 
     @property
+    def window(self) -> slice:
+        """Which of the queries are the window's."""
+        return slice(-self.step.counts.queries, None)
+
+    @property
     def seen(self) -> Seen:
         """What the oracle saw of the window."""
-        return self.everything[self.place]
+        return self.everything[self.places[self.window]]
+
+    @property
+    def due(self) -> Integers:
+        """When each query of the window was due."""
+        return self.dues[self.window]
 
     @property
     def ours(self) -> Latencies:
@@ -70,9 +81,9 @@ class Run:
         return self.seen.sent - self.due
 
 
-def schedule(rate: float, count: int) -> Integers:
+def schedule(stream: SeedSequence, rate: float, count: int) -> Integers:
     """Return the schedule as documented: exponential gaps of PCG64, each in whole nanoseconds."""
-    gaps = np.random.Generator(np.random.PCG64(SEED)).standard_exponential(count)
+    gaps = np.random.Generator(np.random.PCG64(stream)).standard_exponential(count)
     offsets: Integers = np.rint(gaps * (SECOND * 1000 / round(rate * 1000))).astype(np.int64)
     return offsets.cumsum()
 
@@ -93,12 +104,15 @@ def open_loop(oracle: OracleProcess, rate: float, seconds: int, warm_up_seconds:
     (step,) = scenario.steps
     everything = oracle.report()
     assert len(everything) == step.counts.queries + step.warm_up_queries
-    place = window_places(everything, step.warm_up_queries)
-    assert step.counts.succeeded == step.counts.scheduled == len(place)
-    due = schedule(rate, len(place))
+    places = query_places(everything)
+    count = step.counts.queries
+    assert step.counts.succeeded == step.counts.scheduled == count
+    before = schedule(SeedSequence(SEED, spawn_key=(1,)), rate, len(places) - count)
+    due = schedule(SeedSequence(SEED), rate, count)
     # No query is sent before it is due: so the window began no later than this.
-    began = int((everything.received[place] - due).min())
-    return Run(step, everything, place, began + due, is_starved(scenario))
+    began = int((everything.received[places[-count:]] - due).min())
+    dues = began + np.concatenate((before - warm_up_seconds * SECOND, due))
+    return Run(step, everything, places, dues, is_starved(scenario))
 
 
 def wires_cost(oracle: OracleProcess, rate: float) -> Integers:
@@ -143,8 +157,7 @@ def test_waits_are_those_of_a_queue(
     known = known_mean_seconds(queue) * SECOND
     assert abs(means.mean() * SECOND / known - 1) < 0.02
     assert run.step.latency is not None
-    backlog = int(everything.due[run.place[0] - 1])
-    ideal = departures(run.due, services[run.place], backlog) - run.due
+    ideal = (departures(run.dues, services[run.places]) - run.dues)[run.window]
     disturbance = run.oracles.mean() - ideal.mean()
     mean = run.step.latency.mean_nanoseconds - disturbance
     tell(

@@ -26,10 +26,8 @@ def numbered_file(folder: Path) -> str:
     return str(path)
 
 
-def window_places(seen: Seen, warm_up_queries: int) -> Integers:
-    """Return where in `seen` the first, second, ... query of the window is."""
-    numbers = seen.number - (warm_up_queries - _TRIED)
-    within = np.flatnonzero((numbers >= 0) & (np.arange(len(seen)) >= _TRIED))
-    places: Integers = within[np.argsort(numbers[within])]
-    assert (numbers[places] == np.arange(len(seen) - warm_up_queries)).all()
+def query_places(seen: Seen) -> Integers:
+    """Return where in `seen` the first, second, ... query is: the warm-up's, then the window's."""
+    places: Integers = _TRIED + np.argsort(seen.number[_TRIED:])
+    assert (seen.number[places] == np.arange(len(places))).all()
     return places

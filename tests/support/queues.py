@@ -50,10 +50,10 @@ class Queue:
         return drawn
 
 
-def departures(arrivals: Integers, services: Integers, begin: int = 0) -> Integers:
-    """Return when each leaves, by Lindley's recursion; the server is busy until `begin`."""
+def departures(arrivals: Integers, services: Integers) -> Integers:
+    """Return when each leaves, by Lindley's recursion."""
     left = np.empty_like(arrivals)
-    free_at = begin
+    free_at = 0
     for place, (arrival, service) in enumerate(
         zip(arrivals.tolist(), services.tolist(), strict=True)
     ):
