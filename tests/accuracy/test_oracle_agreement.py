@@ -26,6 +26,8 @@ APART_NS = 1_000 * MS
 on a machine that others keep busy."""
 AMPLE = {"HTTP": {"connections": 512}, "GRPC": {"connections": 2, "streamsPerConnection": 500}}
 """A layout in which no query waits for a connection, also where each takes seconds."""
+HELD_UP_NS = 50 * MS
+"""More than the wire costs half of all queries."""
 LAWS = ("fixed", "exponential", "bimodal")
 
 
@@ -112,8 +114,9 @@ def test_open_loop_latencies_are_the_oracles_and_the_wires(
 ) -> None:
     """What a delayed query costs beyond its delay is what one that is answered at once costs.
 
-    A coin decides which of them are answered at once; so the two kinds meet the same disturbances,
-    and of both the same share may be slower than any limit, but for chance.
+    A coin decides which of them are answered at once; so the two kinds meet the same disturbances
+    (but in the drain, of delayed ones alone), and of both the same share may be slower than any
+    limit, but for chance.
     """
     random = np.random.default_rng(SEED)
     delays = delays_by(law, APART_NS) * (random.random(4096) < 0.5)
@@ -129,8 +132,14 @@ def test_open_loop_latencies_are_the_oracles_and_the_wires(
     delayed = len(seen) - int(at_once)
     # Waking from a sleep costs a delayed one as well; the oracle's own timers tell how much.
     woken = np.sort((seen.sent - seen.due)[seen.due > seen.received])
+    is_known = not is_starved(result)
+    # Client and oracle are kept waiting alike: to send, to take up, to answer. Where the oracle's
+    # timers tell of more than this, half of all may cost as much as the delay.
+    held_up = int(np.median(woken))
+    if is_known and held_up < APART_NS // 10:
+        assert ours.high[at_once // 2] < HELD_UP_NS + 4 * held_up
     judged: list[int] = []
-    for rank in (1, 4, int(at_once) // 20, int(at_once) // 4, int(at_once) // 2):
+    for rank in (1, 4, int(at_once) // 20, int(at_once) // 4, int(at_once) // 2) * is_known:
         cost = int(ours.high[at_once - rank])
         if cost >= APART_NS:
             continue  # it may be a delayed one: the machine was busy
@@ -138,8 +147,6 @@ def test_open_loop_latencies_are_the_oracles_and_the_wires(
         exceptions = rank - 1 + exceptions_beyond(rank, int(at_once), delayed)
         assert above(ours, seen.own + cost, exceptions) == 0, (rank, cost)
         judged.append(cost)
-    is_known = not is_starved(result) and np.median(woken) < APART_NS // 10
-    assert judged or not is_known, "Half of the queries took 1 s on the wire."
     told = _microseconds(np.array(judged)) if judged else "unknown: others had the machine"
     tell(f"seed {SEED}, {len(seen)} queries, the wire's cost {told}")
 

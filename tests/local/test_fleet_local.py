@@ -64,8 +64,9 @@ def test_the_union_of_the_shares_is_the_schedule(oracle: OracleProcess) -> None:
     late -= late.min()
     lag = nanoseconds_at(step.dispatch_lag, 50)
     assert lag is not None
-    # By no more than the workers know that they were late: another schedule is unknown to them.
-    assert np.median(late) < 50 * MS + lag
+    # Or by what the workers know that they were late, where the machine stands still for a while; a
+    # share of another schedule would be seconds off.
+    assert np.median(late) < 50 * MS + min(lag, SECOND)
     first, second = step.workers
     assert (first.queries, second.queries) == (len(expected[::2]), len(expected[1::2]))
     assert (first.clock_offset_nanoseconds, first.clock_uncertainty_nanoseconds) == (0, 0)
@@ -95,9 +96,12 @@ def test_a_slow_query_of_each_worker_beside_answers_to_others_is_no_stall(
     assert step.latency is not None
     assert step.latency.max_nanoseconds > 1_600 * MS
     assert step.longest_silence_nanoseconds is not None
-    stood_still = step.client.wake_up_lag_max_nanoseconds
-    assert stood_still is not None
-    assert step.longest_silence_nanoseconds < 1_000 * MS + stood_still
+    # Beside a stand-still of all workers, as where the machine itself stands still.
+    stood_still = [
+        worker.client.wake_up_lag_max_nanoseconds for worker in step.workers if worker.client
+    ]
+    assert len(stood_still) == 2
+    assert step.longest_silence_nanoseconds < 1_000 * MS + min(each or 0 for each in stood_still)
     assert "ServerStall" not in {reason.rule for reason in run.scenarios[0].verdict.reasons}
 
 

@@ -123,12 +123,12 @@ class Inferometer:
             found[:] = [pid for pid, words in self._processes() if _module(words) == _MODULES[role]]
             return bool(found)
 
-        wait_until(appears, f"the {role}")
+        wait_until(appears, f"the {role}", poll_seconds=0.01)  # it may be gone soon
         return found[0]
 
     def left_behind(self) -> list[int]:
         """Return the processes of this run that still are, after a short time to vanish."""
-        with suppress(AssertionError):
+        with suppress(TimeoutError):
             wait_until(lambda: not self._processes(), "their end", (), END_SECONDS)
         return [pid for pid, _ in self._processes()]
 

@@ -37,7 +37,7 @@ class Switch:
         ip(commands, self.prefix)
 
     def unplug(self) -> None:
-        """Remove the wire at once: left to the kernel, it may stay for half a minute."""
+        """Remove the wire at once: left to the kernel, it may stay for a minute or more."""
         unplug(self.wire, self._name)
 
     def _claim(self) -> Wire:
