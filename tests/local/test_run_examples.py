@@ -47,7 +47,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Future[
     folder = tmp_path_factory.mktemp("examples")
     words = ("serve", "zoo://classification/squeezenet1_1", "--http-port", "0", "--grpc-port", "0")
     with started(folder, *words) as server:
-        ports = json.loads(server.wait_for("event=listening").stdout().partition("\n")[0])
+        ports = json.loads(server.first_line())
         own: dict[str, dict[str, object]] = {
             "01-resnet50-cpu": {"spec.scenarios[throughput].batch.batchSizes": [1, 2]},
             # A slow machine needs a minute and more for its 80 queries.

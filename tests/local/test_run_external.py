@@ -42,7 +42,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Future[
         started(folder, *words) as server,
         socket.socket() as closed,
     ):
-        ports = json.loads(server.wait_for("event=ready").stdout().partition("\n")[0])
+        ports = json.loads(server.wait_for("event=ready").first_line())
         closed.bind(("127.0.0.1", 0))
         http = f"http://127.0.0.1:{ports['httpPort']}"
         grpc = f"grpc://127.0.0.1:{ports['grpcPort']}"

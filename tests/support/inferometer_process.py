@@ -65,6 +65,8 @@ class Inferometer:
         self._mark = f"{os.getpid()}-{time.monotonic_ns()}"
         self._changed = threading.Condition()
         self._written: dict[str, list[str]] = {"stdout": [], "stderr": []}
+        self._ended: set[str] = set()
+        """Which of the two nobody will write to any more."""
         self._process = subprocess.Popen(
             [COMMAND, *words],
             cwd=folder,
@@ -102,18 +104,13 @@ class Inferometer:
 
     def wait_for(self, text: str) -> Self:
         """Wait until standard error has a text; fail where the run ends without it."""
-        with self._changed:
-            came = self._changed.wait_for(
-                lambda: text in self._text("stderr") or self._process.poll() is not None,
-                DEADLINE_SECONDS,
-            )
-        if not came or text not in self._text("stderr"):
-            raise AssertionError(f"{text!r} was not said:\n{self._text('stderr')}")
+        self._wait_for("stderr", text)
         return self
 
-    def stdout(self) -> str:
-        """Return what it has written to standard output so far."""
-        return self._text("stdout")
+    def first_line(self) -> str:
+        """Wait for the first line of standard output; fail where the run ends without it."""
+        self._wait_for("stdout", "\n")
+        return self._written["stdout"][0]
 
     def child(self, role: Role) -> int:
         """Wait for a child and return its process id."""
@@ -166,6 +163,14 @@ class Inferometer:
             if stream is not None:
                 stream.close()
 
+    def _wait_for(self, name: str, text: str) -> None:
+        with self._changed:
+            self._changed.wait_for(
+                lambda: text in self._text(name) or name in self._ended, DEADLINE_SECONDS
+            )
+        if text not in self._text(name):
+            raise AssertionError(f"{text!r} was not said:\n{self._text('stderr')}")
+
     def _processes(self) -> list[tuple[int, list[str]]]:
         """Return the ids and command lines of this run's living processes but the first."""
         mark = f"{_MARK}={self._mark}".encode()
@@ -183,8 +188,8 @@ class Inferometer:
             with self._changed:
                 self._written[name].append(line)
                 self._changed.notify_all()
-        self._process.wait()
         with self._changed:
+            self._ended.add(name)
             self._changed.notify_all()
 
     def _text(self, name: str) -> str:
