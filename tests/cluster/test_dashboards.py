@@ -82,6 +82,8 @@ class Shown:
     measured: float
     """When it was seen to be measuring."""
     ended: float
+    without_bars: list[str]
+    """Why bars leave it out: the reasons for which it is INVALID."""
 
     def asked(self, query: Asked, by: str, expr: str = "") -> list[float]:
         """Return the values of a query, or of a part of it, as its panel asks for them."""
@@ -124,10 +126,8 @@ def shown(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         _be_refused(cluster, namespace, prometheus)
         for run in RUNS:
             found = _measured(cluster, namespace, run, machine, prometheus)
-            reasons = _why_without_bars(cluster, namespace, run)
-            if not reasons:
+            if not found.without_bars:
                 break
-            print(f"{run} is measured again: {reasons}")  # noqa: T201 - seen where a test fails
         yield found
 
 
@@ -156,7 +156,8 @@ def _measured(
 
     wait_until(seen_at_its_end, f"the end of {run}", (), SLOW_SECONDS, POLL_SECONDS)
     assert measured, status(cluster, namespace, run)
-    return Shown(prometheus, namespace, run, began, measured[0], time.time())
+    reasons = _why_without_bars(cluster, namespace, run)
+    return Shown(prometheus, namespace, run, began, measured[0], time.time(), reasons)
 
 
 def _why_without_bars(cluster: Cluster, namespace: str, run: str) -> list[str]:
@@ -189,7 +190,8 @@ def test_it_returns_data(shown: Shown, query: Asked, by: str) -> None:
 
     Of each variable one value is chosen; bars are grouped by everything that they can be.
     """
-    assert any(map(math.isfinite, shown.asked(query, by))), query.expr
+    told = "\n".join([*shown.without_bars, query.expr])
+    assert any(map(math.isfinite, shown.asked(query, by))), told
 
 
 @pytest.mark.parametrize("query", FALLING_BACK)
