@@ -22,6 +22,7 @@ from inferometer_serving.options import ServeOptions
 from inferometer_serving.service import Service
 from support import onnx_models
 from support.serving_process import DEADLINE_SECONDS, ServerProcess, serving
+from support.waiting import until
 
 FLAVOURS = {"http": over_http, "grpc": over_grpc}
 
@@ -164,10 +165,9 @@ def test_a_model_goes_once_what_is_being_read_for_it_is_put(tmp_path: Path) -> N
 
         service.reading.submit(lambda: is_read.wait(DEADLINE_SECONDS), put)
         loading = asyncio.create_task(service.load())
+        await until(lambda: service.served() is not before)
+        is_read.set()
         async with asyncio.timeout(DEADLINE_SECONDS):
-            while service.served() is before:  # noqa: ASYNC110 - nobody tells of it
-                await asyncio.sleep(0)
-            is_read.set()
             await loading
         assert before.instances.is_retired
         assert service.stop(DEADLINE_SECONDS)
