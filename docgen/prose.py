@@ -1,4 +1,4 @@
-"""Prose linter: finds words that our style guide replaces, in pages, docstrings, comments and messages.
+"""Prose linter: finds words that our style guide replaces in pages, docstrings and messages.
 
 `python -m docgen.prose [PATH ...]` prints one line per finding and exits with 1 if there is any.
 """
