@@ -165,7 +165,7 @@ class SimulatedConnection:
         self._flying: dict[int, tuple[Sent, asyncio.TimerHandle | None]] = {}
         self.capacity = server.capacity
         self.connected = True
-        self.trouble = ""
+        self.last_error = ""
         self.reconnects = 0
 
     @property

@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from inferometer_loadgen.wire.contract import EncodedRequest, Failure, Prepared, Reply, Target
-from inferometer_loadgen.wire.grpc_connection import prepare_grpc, request_headers
-from inferometer_loadgen.wire.grpc_engine import Event, GrpcEngine
-from inferometer_loadgen.wire.hpack import encode_request
+from inferometer_loadgen.wire.grpc.connection import prepare_grpc, request_headers
+from inferometer_loadgen.wire.grpc.engine import ConnectionEvent, GrpcEngine
+from inferometer_loadgen.wire.grpc.hpack import encode_request
 from support.wire_bytes import settings, split_frames
 
 Answer = tuple[int, Failure | None, Reply | None]
@@ -22,7 +22,7 @@ class Peer:
         headers: tuple[tuple[str, str], ...] = (),
     ) -> None:
         self.answers: list[Answer] = []
-        self.events: list[Event] = []
+        self.events: list[ConnectionEvent] = []
         self.engine = GrpcEngine(
             encode_request(request_headers(replace(TARGET, headers=headers))),
             lambda *answer: self.answers.append(answer),

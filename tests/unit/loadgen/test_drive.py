@@ -234,11 +234,11 @@ def test_why_a_lost_server_cannot_be_reached_is_told() -> None:
 
     def lose(drill: Drill) -> None:
         drill.server.lose(CUT)
-        drill.server.connections[0].trouble = "Its certificate has expired."
+        drill.server.connections[0].last_error = "Its certificate has expired."
 
     drill = Drill(after(5 * MILLISECOND))
     tallied = drill.run({2 * SECOND + 2 * MILLISECOND: lose})
-    assert drill.driver.trouble == "Its certificate has expired."
+    assert drill.driver.last_error == "Its certificate has expired."
     assert tallied.errors.keys() == {"connection"}
 
 

@@ -9,13 +9,13 @@ from tritonclient.grpc.service_pb2 import (  # type: ignore[import-untyped]  # h
     ModelInferResponse,
 )
 
-from inferometer_api.result import Tensor
+from inferometer_api.results.result import Tensor
 from inferometer_loadgen.requests.inputs import InputRefusedError
 from inferometer_loadgen.requests.replies import Expectation
 from inferometer_loadgen.server.headers import read_headers
 from inferometer_loadgen.server.servers import endpoints_of
 from inferometer_loadgen.wire import Reply
-from inferometer_loadgen.wire.sentences import bounded, conceal
+from inferometer_loadgen.wire.contract import printable_line, register_secrets
 from support.load_runs import a_plan
 
 SECRET = "s3cr3t"  # noqa: S105 - no secret of anybody's
@@ -86,16 +86,18 @@ def test_a_secret_that_a_server_sends_back_is_in_no_message(tmp_path: Path) -> N
     file.write_text("Authorization: Bearer 7f-q9Zx\nX-Key: k-5521\nX-Day: mon\n")
     plan = a_plan("http://127.0.0.1:1", {"singleStream": {}})
     endpoints_of(plan.model_copy(update={"headers_file": str(file)}))
-    quoted = bounded("HTTP status 401: Authorization: Bearer 7f-q9Zx, or 7f-q9Zx; k-5521 on mon")
+    quoted = printable_line(
+        "HTTP status 401: Authorization: Bearer 7f-q9Zx, or 7f-q9Zx; k-5521 on mon"
+    )
     assert quoted == "HTTP status 401: Authorization: ***, or ***; *** on mon"
     for before in range(480, 500):
-        assert "7f" not in bounded("x" * before + " Bearer 7f-q9Zx " + "y" * 600)
+        assert "7f" not in printable_line("x" * before + " Bearer 7f-q9Zx " + "y" * 600)
 
 
 @pytest.mark.parametrize("protocol", ["HTTP", "GRPC"])
 def test_expected_replies_name_no_secret(protocol: Literal["HTTP", "GRPC"]) -> None:
     """What is wrong with a reply is told in a server's words, too."""
-    conceal(["n0b0dys"])
+    register_secrets(["n0b0dys"])
     document = {"outputs": [{"name": "n0b0dys", "datatype": "FP32", "shape": [1], "data": [1]}]}
     message: Any = ModelInferResponse()
     message.outputs.add(name="n0b0dys", datatype="FP32", shape=[1])

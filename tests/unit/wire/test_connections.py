@@ -15,8 +15,8 @@ from inferometer_loadgen.wire.contract import (
     Reply,
     Target,
 )
-from inferometer_loadgen.wire.grpc_connection import GrpcConnection
-from inferometer_loadgen.wire.http1_connection import Http1Connection
+from inferometer_loadgen.wire.grpc.connection import GrpcConnection
+from inferometer_loadgen.wire.http1.connection import Http1Connection
 from support.waiting import until
 from support.wire_bytes import frame, goaway, reply, settings, split_frames
 

@@ -63,12 +63,12 @@ def test_why_a_server_cannot_be_reached_is_known_until_it_can(
         dialer = server.dialer
 
         async def note(_: float) -> None:
-            troubles.append(dialer.trouble)
+            troubles.append(dialer.last_error)
             await sleep(0)
 
         monkeypatch.setattr(asyncio, "sleep", note)
         await server.redialled(answered=True)
-        assert dialer.trouble == ""
+        assert dialer.last_error == ""
 
     asyncio.run(main())
     assert len(troubles) == 2

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inferometer_loadgen.wire import frames
-from inferometer_loadgen.wire.frame_reader import FrameReader
-from inferometer_loadgen.wire.frames import ErrorCode, Http2Error
+from inferometer_loadgen.wire.grpc import frames
+from inferometer_loadgen.wire.grpc.frame_reader import FrameReader
+from inferometer_loadgen.wire.grpc.frames import ErrorCode, Http2Error
 from support.wire_bytes import (
     ACK,
     CONTINUATION,
@@ -45,14 +45,14 @@ class Recorder:
             self.seen.pop()
         self.seen.append(("data", stream_id, body, flags & END_STREAM))
 
-    def on_opening(self, data: bytes, position: int) -> None:
+    def on_reply_start(self, data: bytes, position: int) -> None:
         """Learn nothing."""
 
-    def on_usual(self, _data: bytes, position: int) -> int:
+    def on_template(self, _data: bytes, position: int) -> int:
         """Know nothing by its bytes."""
         return position
 
-    def on_taken(self, size: int) -> None:
+    def on_window_used(self, size: int) -> None:
         """Count it."""
         self.padding_bytes += size
 

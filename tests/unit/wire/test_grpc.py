@@ -5,7 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from inferometer_loadgen.wire.contract import Failure, FailureKind, Reply
-from inferometer_loadgen.wire.hpack import decode
+from inferometer_loadgen.wire.grpc.hpack import decode
 from support.wire_bytes import (
     ACK,
     CONTINUATION,

@@ -2,9 +2,9 @@
 
 import pytest
 
-from inferometer_loadgen.wire import grpc_stream
 from inferometer_loadgen.wire.contract import FailureKind, Reply
-from inferometer_loadgen.wire.grpc_engine import Event, GrpcEngine
+from inferometer_loadgen.wire.grpc import reply as grpc_reply
+from inferometer_loadgen.wire.grpc.engine import ConnectionEvent, GrpcEngine
 from support.wire_bytes import (
     ACK,
     DATA,
@@ -66,7 +66,7 @@ def test_a_broken_connection_fails_all_and_says_goodbye(
         assert sentence in failure.message
     assert peer.frames()[-1] == (GOAWAY, 0, 0, bytes(4) + code.to_bytes(4, "big"))
     assert peer.finished()
-    assert peer.events == [Event.LIMITS, Event.RETIRED]
+    assert peer.events == [ConnectionEvent.LIMITS, ConnectionEvent.RETIRED]
     assert peer.receive(wire, reply(1)) == []
     assert peer.written() == b""
 
@@ -150,7 +150,7 @@ def test_a_request_that_was_held_back_is_told() -> None:
 
 def test_no_endless_message_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """A message longer than the longest that is kept is only counted."""
-    monkeypatch.setattr(grpc_stream, "KEPT_BYTES", 3)
+    monkeypatch.setattr(grpc_reply, "KEPT_REPLY_BYTES", 3)
     peer = Peer()
     peer.send()
     assert peer.receive(reply(1)) == [(0, None, None)]
@@ -165,7 +165,7 @@ def test_goaway_comes_twice() -> None:
     assert peer.receive(goaway(2**31 - 1) + frame(PING, 0, 0, b"draining")) == []
     assert peer.written() == frame(PING, ACK, 0, b"draining")
     assert peer.retired()
-    assert peer.events == [Event.LIMITS, Event.RETIRED]
+    assert peer.events == [ConnectionEvent.LIMITS, ConnectionEvent.RETIRED]
     [(token, failure, _)] = peer.receive(goaway(3, 11, b"too_many_pings"))
     assert token == 2
     assert failure is not None
@@ -175,7 +175,7 @@ def test_goaway_comes_twice() -> None:
     assert not peer.finished()
     assert peer.receive(reply(1)) == [(0, None, GOOD)]
     assert peer.finished()
-    assert peer.events == [Event.LIMITS, Event.RETIRED]
+    assert peer.events == [ConnectionEvent.LIMITS, ConnectionEvent.RETIRED]
 
 
 def test_the_last_stream_id_retires_the_connection() -> None:
@@ -192,9 +192,12 @@ def test_the_last_stream_id_retires_the_connection() -> None:
 def test_the_limit_of_streams_follows_the_server() -> None:
     """Each SETTINGS is told to the owner with the limit in force."""
     peer = Peer((3, 2))
-    assert (peer.engine.max_streams, peer.events) == (2, [Event.LIMITS])
+    assert (peer.engine.max_streams, peer.events) == (2, [ConnectionEvent.LIMITS])
     peer.receive(settings((3, 8)))
-    assert (peer.engine.max_streams, peer.events) == (8, [Event.LIMITS, Event.LIMITS])
+    assert (peer.engine.max_streams, peer.events) == (
+        8,
+        [ConnectionEvent.LIMITS, ConnectionEvent.LIMITS],
+    )
 
 
 def test_the_receive_window_is_given_back() -> None:

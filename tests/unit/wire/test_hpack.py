@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inferometer_loadgen.wire import huffman
-from inferometer_loadgen.wire.hpack import (
+from inferometer_loadgen.wire.grpc import hpack
+from inferometer_loadgen.wire.grpc.hpack import (
     STATIC_TABLE,
     HpackError,
     decode,
@@ -142,7 +142,7 @@ def test_huffman_strings_of_the_standard_are_decoded() -> None:
         "94e7821dd7f2e6c7b335dfdfcd5b3960d5af27087f3672c1ab270fb5291f9587316065c003ed4ee5b1063d5007"
     )
     text = b"foo=ASDJKHQKBZXOQWEOPIUAXQWEOIU; max-age=3600; version=1"
-    assert huffman.decode(coded) == text
+    assert hpack.decode_huffman(coded) == text
 
 
 FIELDS = [

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from inferometer_loadgen.wire import http1_parser
 from inferometer_loadgen.wire.contract import EncodedRequest, FailureKind, Reply, Target
-from inferometer_loadgen.wire.http1_connection import prepare_http1
-from inferometer_loadgen.wire.http1_parser import ReplyParser
+from inferometer_loadgen.wire.http1 import parser as http1_parser
+from inferometer_loadgen.wire.http1.connection import prepare_http1
+from inferometer_loadgen.wire.http1.parser import ReplyParser
 from support.wire_bytes import pieces_of
 
 OK = b"HTTP/1.1 200 OK\r\n"
@@ -302,13 +302,13 @@ def test_what_has_come_of_a_reply_is_told(wire: bytes, came: str) -> None:
     parser = ReplyParser()
     parser.start(False)
     assert not parser.feed(wire)
-    assert came in parser.came()
-    assert bool(came) == bool(parser.came())
+    assert came in parser.received_so_far()
+    assert bool(came) == bool(parser.received_so_far())
 
 
 def test_no_endless_reply_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is longer than the longest body that is kept is only counted; an error is one still."""
-    monkeypatch.setattr(http1_parser, "KEPT_BYTES", 1000)
+    monkeypatch.setattr(http1_parser, "KEPT_REPLY_BYTES", 1000)
     wire = [OK + b"Transfer-Encoding: chunked\r\n\r\n", *(1001 * [b"1\r\nx\r\n"]), b"0\r\n\r\n"]
     kept = read(wire)
     assert kept is not None

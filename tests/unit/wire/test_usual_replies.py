@@ -6,11 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inferometer_loadgen.wire import grpc_engine, hpack
 from inferometer_loadgen.wire.contract import FailureKind, Reply
-from inferometer_loadgen.wire.grpc_usual import SameReply, UsualReply, VaryingReply, usual_reply
-from inferometer_loadgen.wire.http1_parser import ReplyParser
-from inferometer_loadgen.wire.http1_usual import UsualReplies
+from inferometer_loadgen.wire.grpc import engine as grpc_engine
+from inferometer_loadgen.wire.grpc import hpack
+from inferometer_loadgen.wire.grpc.reply_template import (
+    ExactTemplate,
+    HeaderTolerantTemplate,
+    ReplyTemplate,
+    learn_template,
+)
+from inferometer_loadgen.wire.http1.parser import ReplyParser
+from inferometer_loadgen.wire.http1.reply_template import HttpReplyTemplate
 from support.wire_bytes import (
     DATA,
     END_HEADERS,
@@ -162,36 +168,36 @@ def test_what_only_the_first_reply_has_makes_no_varying_ones(
     """A server that begins with an update of the table is known by its second reply, for good."""
     learned = []
 
-    def learning(*arguments: Any) -> UsualReply | None:
-        learned.append(usual_reply(*arguments))
+    def learning(*arguments: Any) -> ReplyTemplate | None:
+        learned.append(learn_template(*arguments))
         return learned[-1]
 
-    monkeypatch.setattr(grpc_engine, "usual_reply", learning)
+    monkeypatch.setattr(grpc_engine, "learn_template", learning)
     peer = Peer((3, 100))
     for token in range(60):
         peer.send(token=token)
     first = parts(1, hpack.SIZE_UPDATE_TO_ZERO + OPENING, message(b"fine"), TRAILERS)
     others = [reply(2 * token + 1, b"fine") for token in range(1, 60)]
     assert len(peer.receive(first, *others)) == 60
-    assert [type(each) for each in learned] == [SameReply]
+    assert [type(each) for each in learned] == [ExactTemplate]
 
 
 def test_only_a_good_whole_reply_is_usual() -> None:
     """Nothing is learned of what is cut off, bad, or more than one frame of a message."""
-    assert usual_reply(b"x" + reply(1), 1) is not None
+    assert learn_template(b"x" + reply(1), 1) is not None
     for kind in ("two frames", "an error", "trailers only", "cut", "compressed"):
-        assert usual_reply(KINDS[kind](1), 0) is None
+        assert learn_template(KINDS[kind](1), 0) is None
     for end in range(len(reply(1))):
-        assert usual_reply(reply(1)[:end], 0) is None
+        assert learn_template(reply(1)[:end], 0) is None
 
 
 def test_values_that_a_proxy_writes_anew_are_passed_over() -> None:
     """Once two replies differ by such values alone, a third is known without being read."""
     first, second, third = (through_proxy(1, name) for name in (b"a", b"bc", b"def"))
-    usual = usual_reply(first, 0)
+    usual = learn_template(first, 0)
     assert usual is not None
     assert usual.stream_at(second, 0) == 0
-    usual = usual_reply(second, 0, usual)
+    usual = learn_template(second, 0, usual)
     assert usual is not None
     assert usual.stream_at(b"x" + third, 1) == 1
     assert third[usual.message_at : usual.message_end] == b"fine"
@@ -201,10 +207,10 @@ def test_values_that_a_proxy_writes_anew_are_passed_over() -> None:
 
 def test_a_reply_whose_headers_stay_is_known_as_a_whole() -> None:
     """Another length of the message does not make its headers varying ones."""
-    usual = usual_reply(through_proxy(1, b"a"), 0)
+    usual = learn_template(through_proxy(1, b"a"), 0)
     longer = parts(1, proxied(b"a"), message(b"longer"), TRAILERS)
-    assert isinstance(usual_reply(longer, 0, usual), SameReply)
-    assert isinstance(usual_reply(through_proxy(1, b"b"), 0, usual), VaryingReply)
+    assert isinstance(learn_template(longer, 0, usual), ExactTemplate)
+    assert isinstance(learn_template(through_proxy(1, b"b"), 0, usual), HeaderTolerantTemplate)
 
 
 @given(data=st.data())
@@ -213,7 +219,7 @@ def test_whatever_bytes_change_a_known_grpc_reply_is_a_good_one(data: st.DataObj
     said = bytearray(through_proxy(1, b"abcdef"))
     for _ in range(data.draw(st.integers(1, 3))):
         said[data.draw(st.integers(0, len(said) - 1))] = data.draw(st.integers(0, 255))
-    usual = usual_reply(through_proxy(1, b"x"), 0, usual_reply(through_proxy(1, b"y"), 0))
+    usual = learn_template(through_proxy(1, b"x"), 0, learn_template(through_proxy(1, b"y"), 0))
     assert usual is not None
     known = usual.stream_at(bytes(said), 0) == 1
     peer = Peer()
@@ -264,7 +270,7 @@ def test_a_known_http_reply_is_what_it_is_when_it_is_read(
     learned: list[bytes], lines: list[bytes], status: bytes, cut: int
 ) -> None:
     """What is known by an earlier reply's headers is good, with the same body."""
-    usual = UsualReplies()
+    usual = HttpReplyTemplate()
     parser = ReplyParser()
     first = http_reply(b"200 OK", learned)
     parser.start(True)
@@ -283,7 +289,7 @@ def test_a_known_http_reply_is_what_it_is_when_it_is_read(
 
 def test_what_a_proxy_adds_to_each_reply_is_not_read_again() -> None:
     """Dates, ids and lengths may be new in each."""
-    usual = UsualReplies()
+    usual = HttpReplyTemplate()
     lines = [b"Date: 1", b"X-Request-Id: abc", *PLAIN]
     usual.learn(http_reply(b"200 OK", lines))
     assert usual.take(http_reply(b"200 OK", [b"Date: 2", b"X-Request-Id: d", *PLAIN]))

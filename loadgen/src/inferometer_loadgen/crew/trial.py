@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from inferometer_api.problems import sentence
+from inferometer_api.spec.problems import sentence
 from inferometer_loadgen.drive import OpenConnection
 from inferometer_loadgen.wire import (
     Connection,
@@ -16,7 +16,7 @@ from inferometer_loadgen.wire import (
     FailureKind,
     Prepared,
     Reply,
-    no_answer,
+    no_answer_message,
 )
 
 REQUESTS = 3
@@ -106,14 +106,14 @@ async def _send(
     except TimeoutError:
         if is_sent:
             came = connection.cancel(token)
-            message = no_answer(f"{timeout_seconds:g} s", came)
+            message = no_answer_message(f"{timeout_seconds:g} s", came)
         elif connection.connected:
             message = (
                 f"The server allowed no request within {timeout_seconds:g} s: it allows "
                 f"{connection.capacity} streams (SETTINGS_MAX_CONCURRENT_STREAMS)."
             )
         else:
-            message = f"There was no connection for {timeout_seconds:g} s. {connection.trouble}"
+            message = f"There was no connection for {timeout_seconds:g} s. {connection.last_error}"
         return Failure(FailureKind.TIMEOUT, message.strip()), None
 
 

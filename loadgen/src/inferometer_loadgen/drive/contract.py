@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from inferometer_api.result import WorkerShare
+from inferometer_api.results.result import WorkerShare
 from inferometer_loadgen.client.client import Client
 from inferometer_loadgen.client.pace import Clock, Pacer
 from inferometer_loadgen.record.recorder import Recorder
@@ -61,7 +61,7 @@ class Driving(Protocol):
     on_window_over: Callable[[], None]
 
     @property
-    def trouble(self) -> str:
+    def last_error(self) -> str:
         """Why a server that was lost could not be reached again, as a sentence; else empty."""
 
     @property

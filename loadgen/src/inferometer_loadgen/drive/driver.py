@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import cycle
 
-from inferometer_api.result import WorkerShare
+from inferometer_api.results.result import WorkerShare
 from inferometer_loadgen.client.client import OwnProcess
 from inferometer_loadgen.drive.contract import OpenConnection, Progress, Queries, Site
 from inferometer_loadgen.drive.room import Room
@@ -26,7 +26,7 @@ from inferometer_loadgen.wire import (
     FailureKind,
     Prepared,
     Reply,
-    no_answer,
+    no_answer_message,
 )
 
 FREE = -1
@@ -81,7 +81,7 @@ class Driver(ABC):
         self.last_reply_ns = 0
         self._measured = 0
         self._is_window_over_told = False
-        self.trouble = ""
+        self.last_error = ""
         """Why the server that was lost could not be reached again, as a sentence."""
 
     # -- what a loop decides ---------------------------------------------------------------------
@@ -178,9 +178,9 @@ class Driver(ABC):
         if self._ended.done():
             return
         if why is End.SERVER_LOST:
-            self.trouble = self._room.trouble
+            self.last_error = self._room.last_error
             seconds = LOST_AFTER_NS // SECOND_NS
-            message = f"There was no connection to the server for {seconds} s. {self.trouble}"
+            message = f"There was no connection to the server for {seconds} s. {self.last_error}"
             self._abandon(Failure(FailureKind.CONNECTION, message.rstrip()))
         if self.window_ns <= self._clock():
             self._tell_window_over()
@@ -347,7 +347,7 @@ class Driver(ABC):
             self._recorder.tallied.warm_up_queries += 1
         else:
             milliseconds = self._timeout_ns / 1_000_000
-            message = no_answer(f"{milliseconds:g} ms", came)
+            message = no_answer_message(f"{milliseconds:g} ms", came)
             self._failed(Failure(FailureKind.TIMEOUT, message))
         if not self._is_ready[place]:
             self._offer(place)

@@ -74,9 +74,9 @@ class Room:
         return now - min(self._seen_ns)
 
     @property
-    def trouble(self) -> str:
+    def last_error(self) -> str:
         """Why a connection that is lost could not be opened again; empty where none tells."""
-        return next((each.trouble for each in self.connections if each.trouble), "")
+        return next((each.last_error for each in self.connections if each.last_error), "")
 
     @property
     def reconnects(self) -> int:

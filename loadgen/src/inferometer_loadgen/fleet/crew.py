@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
-from inferometer_api.plan import LoadPlan
+from inferometer_api.plan.load_plan import LoadPlan
 from inferometer_loadgen.drive import Driving
 from inferometer_loadgen.fleet.driving import FleetDriving
 from inferometer_loadgen.fleet.fleet import Fleet

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 
-from inferometer_api.result import WorkerShare
+from inferometer_api.results.result import WorkerShare
 from inferometer_loadgen.drive import Progress
 from inferometer_loadgen.drive.driver import NEVER
 from inferometer_loadgen.fleet.clock import ClockOffset
@@ -247,9 +247,9 @@ class FleetDriving:
         return self._recorder
 
     @property
-    def trouble(self) -> str:
+    def last_error(self) -> str:
         """Why a server that was lost could not be reached again, as a sentence; else empty."""
-        told = (hand.told.trouble for hand in self._hands.values() if hand.told)
+        told = (hand.told.last_error for hand in self._hands.values() if hand.told)
         return next(filter(None, told), "")
 
     def progress(self) -> Progress:

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequenc
 from contextlib import asynccontextmanager
 from typing import Protocol, TypeVar
 
-from inferometer_api.launch import worker_command
-from inferometer_api.plan import PlannedFleet
+from inferometer_api.plan.launch import worker_command
+from inferometer_api.plan.load_plan import PlannedFleet
 from inferometer_loadgen.fleet.lines import LONGEST_BYTES
 from inferometer_loadgen.fleet.messages import ORDERS, WORDS, Hello, Order, Word
 from inferometer_loadgen.fleet.relay import (

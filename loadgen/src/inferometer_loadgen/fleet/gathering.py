@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from inferometer_api.plan import LoadPlan, PlannedFleet
+from inferometer_api.plan.load_plan import LoadPlan, PlannedFleet
 from inferometer_loadgen.fleet.fleet import Fleet
 
 

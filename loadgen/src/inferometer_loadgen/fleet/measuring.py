@@ -12,7 +12,7 @@ from collections.abc import Coroutine
 
 import uvloop
 
-from inferometer_api.plan import LoadPlan
+from inferometer_api.plan.load_plan import LoadPlan
 from inferometer_loadgen.client.node import node_name
 from inferometer_loadgen.client.pace import TimerPacer
 from inferometer_loadgen.crew.crew import Hand, hand_of

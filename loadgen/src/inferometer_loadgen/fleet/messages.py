@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Discriminator, TypeAdapter
 
-from inferometer_api.result import ClientFacts
+from inferometer_api.results.result import ClientFacts
 from inferometer_loadgen.fleet.clock import ClockName
 from inferometer_loadgen.record.silences import Silence
 from inferometer_loadgen.schedule.steps import End, Share, StepPlan
@@ -228,7 +228,7 @@ class Told:
     """What became of it since then, in the last word of a step."""
     end: End | None = None
     """Why it ended, in the last."""
-    trouble: str = ""
+    last_error: str = ""
     """Why a server that was lost could not be reached again."""
     say: Literal["told"] = "told"
 

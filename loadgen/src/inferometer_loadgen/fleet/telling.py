@@ -99,6 +99,6 @@ class Telling:
                 memory_bytes=self._client.memory_bytes(),
                 client=self._client.facts() if stage == "ended" else None,
                 end=self.end,
-                trouble=driving.trouble,
+                last_error=driving.last_error,
             )
         )

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from inferometer_api.result import ClientFacts, WorkerShare
+from inferometer_api.results.result import ClientFacts, WorkerShare
 from inferometer_loadgen.client.watch import worst
 from inferometer_loadgen.fleet.clock import ONE_CLOCK, ClockOffset
 from inferometer_loadgen.fleet.messages import Told

@@ -12,10 +12,10 @@ from urllib.parse import quote, urlsplit
 
 from typing_extensions import override
 
-from inferometer_api.plan import PlannedAgent
-from inferometer_api.telemetry import AGENT_PORT, SAMPLE_PATH
+from inferometer_api.plan.load_plan import PlannedAgent
+from inferometer_api.results.agent_sample import AGENT_PORT, SAMPLE_PATH
 from inferometer_loadgen.nodes.window import Answer
-from inferometer_loadgen.wire.http1_parser import ReplyParser
+from inferometer_loadgen.wire.http1.parser import ReplyParser
 
 ANSWERS_WITHIN_SECONDS = 2.0
 MOST_BYTES = 256 * 1024

@@ -9,10 +9,10 @@ from typing import Any, Literal
 
 from google.protobuf.message import DecodeError
 
-from inferometer_api.result import Tensor
+from inferometer_api.results.result import Tensor
 from inferometer_loadgen.requests.inputs import DTYPES, has_batch_axis
 from inferometer_loadgen.wire import Reply
-from inferometer_loadgen.wire.sentences import bounded
+from inferometer_loadgen.wire.contract import printable_line
 
 EVERY = 64
 """One reply in so many is checked, and each of the first `FIRST`."""
@@ -175,7 +175,7 @@ class Expectation:
             fault = self._fault(read_outputs(self.protocol, reply))
         except UnreadableReplyError as error:
             fault = str(error)
-        return None if fault is None else bounded(fault)
+        return None if fault is None else printable_line(fault)
 
     def _fault(self, outputs: Sequence[Output]) -> str | None:
         found = {output.name: output for output in outputs}

@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from inferometer_api.availability import unavailable
 from inferometer_api.document import milli
-from inferometer_api.plan import Listening, LoadPlan, Measured, RepeatsMeasured, Surroundings
-from inferometer_api.result import Outcome, OutcomeState, ScenarioResult
-from inferometer_api.scenario import Scenario
+from inferometer_api.plan.load_plan import LoadPlan
+from inferometer_api.plan.reports import Listening, Measured, RepeatsMeasured, Surroundings
+from inferometer_api.results.result import Outcome, OutcomeState, ScenarioResult
+from inferometer_api.spec.availability import unavailable
+from inferometer_api.spec.scenario import Scenario
 from inferometer_loadgen.client.node import node_name
 from inferometer_loadgen.crew.crew import Crew, hand_of
 from inferometer_loadgen.crew.trial import NoAnswerError, RequestRefusedError
@@ -194,7 +195,7 @@ class Session:
 
     def _hold(self, driver: Driving | None) -> None:
         if self._driver is not None:
-            self._trouble = self._driver.trouble
+            self._trouble = self._driver.last_error
         self._driver = driver
         if driver is not None and self._interrupted:
             driver.end(End.INTERRUPTED)

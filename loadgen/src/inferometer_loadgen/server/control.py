@@ -15,8 +15,8 @@ from tritonclient.utils import (  # type: ignore[import-untyped]  # has no types
     InferenceServerException,
 )
 
-from inferometer_api.children import DEFAULT_PORTS
-from inferometer_api.result import Tensor
+from inferometer_api.plan.cluster_objects import DEFAULT_PORTS
+from inferometer_api.results.result import Tensor
 from inferometer_loadgen.requests.inputs import InputRefusedError
 from inferometer_loadgen.server.control_clients import control_client
 from inferometer_loadgen.server.documents import (
@@ -28,7 +28,7 @@ from inferometer_loadgen.server.documents import (
 from inferometer_loadgen.server.headers import Headers
 from inferometer_loadgen.server.tls_handshake import ClosedBehindError, knock
 from inferometer_loadgen.server.unanswered import FAULTS, reason_unanswered
-from inferometer_loadgen.wire.tls import Tls, refused_client
+from inferometer_loadgen.wire.tls import Tls, client_certificate_error
 
 _SHORTEST_POLL_SECONDS, _LONGEST_POLL_SECONDS = 0.02, 0.5
 _POLL_SHARE = 0.02
@@ -201,7 +201,7 @@ class Control:
             self._knocks += 1
             if self._knocks < _KNOCKS:
                 raise
-            raise refused_client(f"{at.host}:{at.port}", at.tls) from None
+            raise client_certificate_error(f"{at.host}:{at.port}", at.tls) from None
         except OSError:
             self._knocks = 0
             raise

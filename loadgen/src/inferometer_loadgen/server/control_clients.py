@@ -7,7 +7,7 @@ could have sent its first query.
 from typing import TYPE_CHECKING, Any, Literal
 
 from inferometer_loadgen.server.headers import Headers
-from inferometer_loadgen.wire.sentences import concealed
+from inferometer_loadgen.wire.contract import redact
 from inferometer_loadgen.wire.tls import Tls
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def _http_client(address: str, tls: Tls | None, headers: Headers, timeout_second
             )
             if 300 <= response.status < 400:
                 response.release()
-                where = concealed(response.headers.get("Location", ""))[:_LOCATION_CHARACTERS]
+                where = redact(response.headers.get("Location", ""))[:_LOCATION_CHARACTERS]
                 raise RedirectedError(
                     f"The server at {address} answered {response.status} to GET /{request_uri}, "
                     f"which leads to {where!r}. Redirects are never followed: name the address of "

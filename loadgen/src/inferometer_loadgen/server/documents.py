@@ -10,10 +10,10 @@ from typing import Any
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
 
-from inferometer_api.problems import shown
-from inferometer_api.result import Tensor
+from inferometer_api.results.result import Tensor
+from inferometer_api.spec.problems import shown
 from inferometer_loadgen.requests.inputs import DTYPES
-from inferometer_loadgen.wire.sentences import bounded
+from inferometer_loadgen.wire.contract import printable_line
 
 FACT_PREFIX = "inferometer."
 
@@ -128,7 +128,7 @@ def _tensor(told: dict[str, Any], what: str) -> Tensor:
     name = told.get("name")
     if not name or not isinstance(name, str):
         raise _unfit(f"the name of {what}", name, "a text")
-    what = f"its tensor {bounded(repr(name))}"
+    what = f"its tensor {printable_line(repr(name))}"
     datatype = told.get("datatype")
     if datatype not in tuple(DTYPES):
         raise UnreadableError(
@@ -159,4 +159,4 @@ def _unfit(what: str, value: Any, wanted: str) -> UnreadableError:
 
 
 def _shown(value: Any) -> str:
-    return bounded(shown(value))
+    return printable_line(shown(value))

@@ -7,7 +7,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from inferometer_api.plan import LoadPlan
+from inferometer_api.plan.load_plan import LoadPlan
 from inferometer_loadgen.reporting.board import Board
 from inferometer_loadgen.server.control import (
     Control,
@@ -18,7 +18,7 @@ from inferometer_loadgen.server.control import (
 )
 from inferometer_loadgen.server.headers import read_headers
 from inferometer_loadgen.wire import Target
-from inferometer_loadgen.wire.sentences import conceal
+from inferometer_loadgen.wire.contract import register_secrets
 from inferometer_loadgen.wire.tls import Tls, TlsFiles, tls_context
 
 SAME = ("model_sha256", "external_data_sha256")
@@ -137,7 +137,7 @@ def endpoints_of(plan: LoadPlan) -> list[Endpoint]:
     found = [endpoint_of(server.url, load.protocol) for server in plan.servers]
     if plan.headers_file is not None:
         headers = read_headers(Path(plan.headers_file))
-        conceal(value for _, value in headers)
+        register_secrets(value for _, value in headers)
         found = [replace(each, headers=headers) for each in found]
     if not any(_with_tls(server.url) for server in plan.servers):
         return found

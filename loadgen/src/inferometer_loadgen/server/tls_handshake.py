@@ -16,8 +16,8 @@ from typing import Literal, TypeVar
 from inferometer_loadgen.wire.tls import (
     Tls,
     TlsRefusedError,
-    refused_by_tls,
-    refused_client,
+    client_certificate_error,
+    handshake_error,
 )
 
 _HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -48,13 +48,13 @@ async def knock(protocol: Literal["HTTP", "GRPC"], host: str, port: int, tls: Tl
             hello = _hello(protocol, where)
             await door.until(lambda: door.tls.write(hello))
             if _NGINX_WANTS.match(await door.until(lambda: door.tls.read(_PIECE_BYTES))):
-                raise refused_client(where, tls)
+                raise client_certificate_error(where, tls)
         except (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionError) as error:
             if not shook_hands:
                 raise ClosedInTlsError("it closed the connection within TLS") from error
             raise ClosedBehindError("it closed the connection behind TLS's handshake") from error
         except ssl.SSLError as error:
-            raise refused_by_tls(error, where, tls) from error
+            raise handshake_error(error, where, tls) from error
 
 
 class ClosedInTlsError(ConnectionResetError):

@@ -8,7 +8,7 @@ from tritonclient.utils import (  # type: ignore[import-untyped]  # has no types
 )
 
 from inferometer_loadgen.server.tls_handshake import ClosedBehindError, ClosedInTlsError
-from inferometer_loadgen.wire.sentences import bounded
+from inferometer_loadgen.wire.contract import printable_line
 from inferometer_loadgen.wire.tls import Tls
 
 FAULTS = (InferenceServerException, aiohttp.ClientError, OSError, TimeoutError)
@@ -56,4 +56,4 @@ def _in_words(fault: BaseException, tls: Tls | None) -> str:
         return f"it gave no answer in gRPC; this may be its HTTP port ({scheme}://)"
     hint = "; this may be a port with TLS (grpcs://)"
     is_cut = tls is None and "Socket closed" in words
-    return bounded(words).rstrip(".") + (hint if is_cut else "")
+    return printable_line(words).rstrip(".") + (hint if is_cut else "")

@@ -12,7 +12,7 @@ from inferometer_loadgen.wire.contract import (
     Prepared,
     Reply,
     Target,
-    no_answer,
+    no_answer_message,
 )
 
 __all__ = [
@@ -27,5 +27,5 @@ __all__ = [
     "Prepared",
     "Reply",
     "Target",
-    "no_answer",
+    "no_answer_message",
 ]

@@ -10,8 +10,8 @@ from inferometer_loadgen.wire.contract import (
     Prepared,
     Target,
 )
-from inferometer_loadgen.wire.grpc_connection import open_grpc, prepare_grpc
-from inferometer_loadgen.wire.http1_connection import open_http1, prepare_http1
+from inferometer_loadgen.wire.grpc.connection import open_grpc, prepare_grpc
+from inferometer_loadgen.wire.http1.connection import open_http1, prepare_http1
 
 
 def prepare(target: Target, encoded: EncodedRequest, *, share_body: bool = False) -> Prepared:

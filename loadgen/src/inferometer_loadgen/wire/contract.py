@@ -4,7 +4,7 @@ A connection sends requests whose bytes were prepared before the measurement and
 exactly once through ``OnReply``, unless the driver cancelled it or closed the connection first.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal, NamedTuple, Protocol
@@ -31,7 +31,7 @@ MESSAGE_LIMIT = 500
 """The longest message of a failure, in characters."""
 
 
-KEPT_BYTES = 256 * 1024 * 1024
+KEPT_REPLY_BYTES = 256 * 1024 * 1024
 """The longest body that is kept to be looked at: a longer one may never end."""
 
 
@@ -62,7 +62,7 @@ class Target:
     model_version: str = ""
     path_prefix: str = ""
     tls: Tls | None = None
-    """None: no TLS is spoken."""
+    """None: the connection is not encrypted."""
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     """Of every request, beside its own; metadata with gRPC. They may be secret."""
 
@@ -130,7 +130,7 @@ class Connection(Protocol):
         """Whether it is there; a server may allow no request on it all the same."""
 
     @property
-    def trouble(self) -> str:
+    def last_error(self) -> str:
         """Why the last attempt to open it again failed, as a sentence; empty where none did."""
 
     @property
@@ -142,7 +142,7 @@ class Connection(Protocol):
 
         ``token`` names the request in ``OnReply``, ``cancel`` and nowhere else; it must not be
         outstanding already. With ``keep_reply`` the reply's body is kept and passed on; without
-        it, or where it is longer than ``KEPT_BYTES``, the body is counted and dropped, but status,
+        it, or where it is longer than ``KEPT_REPLY_BYTES``, the body is counted and dropped, but status,
         framing and lengths are checked as well.
         """
 
@@ -157,7 +157,7 @@ class Connection(Protocol):
         """Close for good; what is outstanding is forgotten without a call of ``OnReply``."""
 
 
-def no_answer(within: str, came: str) -> str:
+def no_answer_message(within: str, came: str) -> str:
     """Say that a query was given up after so long; ``came`` is what ``cancel`` returned."""
     if came:
         return f"There was no whole answer within {within}: {came}."
@@ -169,3 +169,43 @@ OnCapacity = Callable[[Connection], None]
 
 It is not called for the room that a reply or a ``cancel`` makes: the driver knows of those.
 """
+
+
+SHORTEST_SECRET = 4
+"""What is shorter is in every other sentence, and no secret."""
+
+_secrets: set[str] = set()
+
+
+def register_secrets(values: Iterable[str]) -> None:
+    """Let none of these values stand in a message of this process from now on.
+
+    A server may send a header back in its refusal: of `Bearer abc` the credentials alone, too.
+    """
+    for value in values:
+        found = {value, value.partition(" ")[2].strip()}
+        _secrets.update(each for each in found if len(each) >= SHORTEST_SECRET)
+
+
+def redact(text: str) -> str:
+    """Return a text with `***` for each value that is concealed."""
+    for secret in sorted(_secrets, key=len, reverse=True):
+        text = text.replace(secret, "***")
+    return text
+
+
+def printable_line(text: str) -> str:
+    """One line of printable text of at most MESSAGE_LIMIT characters, without what is concealed."""
+    text = redact(text)
+    head = text[: 2 * MESSAGE_LIMIT]
+    line = " ".join("".join(c if c.isprintable() else " " for c in head).split())
+    if len(line) <= MESSAGE_LIMIT and len(text) <= 2 * MESSAGE_LIMIT:
+        return line
+    return line[: MESSAGE_LIMIT - 1] + "…"
+
+
+def close_reason(error: Exception | None) -> str:
+    """Why a connection ended, as a clause."""
+    if error is None:
+        return "the server closed the connection."
+    return f"{error}."

@@ -6,7 +6,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from inferometer_loadgen.wire.contract import ConnectionFailedError, Target
-from inferometer_loadgen.wire.tls import refused_by_tls
+from inferometer_loadgen.wire.tls import handshake_error
 
 FIRST_DELAY_SECONDS = 0.01
 LONGEST_DELAY_SECONDS = 1.0
@@ -31,7 +31,7 @@ async def connect(
 class Dialer:
     """Opens a connection, and opens it again in the background until that works.
 
-    ``connect`` makes one attempt; ``came_back`` is told of each that succeeded in the background.
+    ``connect`` makes one attempt; ``on_reconnected`` is told of each that succeeded in the background.
     A loss after an answer, or of a connection that lived for a tenth of a second, is followed by
     an attempt at once. Else the delays double from 0.01 s to 1 s, so that a server that only
     accepts and closes is not stormed.
@@ -41,7 +41,7 @@ class Dialer:
         self,
         target: Target,
         connect: Callable[[], Awaitable[None]],
-        came_back: Callable[[], None],
+        on_reconnected: Callable[[], None],
         timeout_seconds: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -51,9 +51,9 @@ class Dialer:
         self._where = f"{target.host}:{target.port}"
         self._tls = target.tls
         self._connect = connect
-        self._came_back = came_back
+        self._on_reconnected = on_reconnected
         self._timeout_seconds = timeout_seconds
-        self.trouble = ""
+        self.last_error = ""
         """Why the last attempt in the background failed; empty where none did since."""
         self._delay_seconds = 0.0
         self._dialing = False
@@ -93,7 +93,7 @@ class Dialer:
 
     def _failed(self, error: Exception) -> str:
         if self._tls is not None and isinstance(error, ssl.SSLError):
-            return str(refused_by_tls(error, self._where, self._tls))
+            return str(handshake_error(error, self._where, self._tls))
         return f"The connection to {self._where} could not be opened: {error}"
 
     async def _redial(self) -> None:
@@ -106,9 +106,9 @@ class Dialer:
             try:
                 await self.dial()
             except ConnectionFailedError as error:
-                self.trouble = str(error)
+                self.last_error = str(error)
                 continue
             break
         self._task = None
-        self.trouble = ""
-        self._came_back()
+        self.last_error = ""
+        self._on_reconnected()

@@ -95,13 +95,13 @@ def _missing(file: Path | None, where: str) -> TlsRefusedError:
     return TlsRefusedError(f"There is no file {file}, which is asked for by {where}.")
 
 
-def refused_by_tls(error: ssl.SSLError, where: str, tls: Tls) -> TlsRefusedError:
+def handshake_error(error: ssl.SSLError, where: str, tls: Tls) -> TlsRefusedError:
     """Return the sentence of a handshake that failed for good; `where` is HOST:PORT."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return TlsRefusedError(_unproved(error, where, tls))
     reason = error.reason or ""
     if _OF_THE_CLIENT.search(reason):
-        return refused_client(where, tls)
+        return client_certificate_error(where, tls)
     if _NO_TLS.search(reason):
         return TlsRefusedError(
             f"The server at {where} speaks no TLS at this port ({_told(error)}): write http:// or "
@@ -110,7 +110,7 @@ def refused_by_tls(error: ssl.SSLError, where: str, tls: Tls) -> TlsRefusedError
     return TlsRefusedError(f"TLS with the server at {where} failed: {_told(error)}.")
 
 
-def refused_client(where: str, tls: Tls) -> TlsRefusedError:
+def client_certificate_error(where: str, tls: Tls) -> TlsRefusedError:
     """Return the sentence of a server that does not take the client's certificate, or its want."""
     shown = tls.files.certificate
     if shown is None:

@@ -16,11 +16,11 @@ from inferometer_loadgen.wire.contract import (
     OnReply,
     Prepared,
     Target,
+    close_reason,
 )
 from inferometer_loadgen.wire.dialer import Dialer, connect
-from inferometer_loadgen.wire.http1_parser import ReplyParser
-from inferometer_loadgen.wire.http1_usual import UsualReplies
-from inferometer_loadgen.wire.sentences import reason_of
+from inferometer_loadgen.wire.http1.parser import ReplyParser
+from inferometer_loadgen.wire.http1.reply_template import HttpReplyTemplate
 
 # One write of one object is the cheapest; above this, copying the body costs more than it saves.
 _JOINED_BYTES = 65_536
@@ -94,13 +94,13 @@ class Http1Connection(asyncio.Protocol):
         self._token = 0
         self._keep = False
         self._begun = False
-        self._usual = UsualReplies()
+        self._usual = HttpReplyTemplate()
         self._answered = False
         self._transport: asyncio.Transport | None = None
         self._write: Callable[[bytes], None] = _not_connected
         self._write_lines: Callable[[Iterable[bytes]], None] = _not_connected
         self._gone = asyncio.get_running_loop().create_future()
-        self._dialer = Dialer(target, self._connect, self._came_back, connect_timeout_seconds)
+        self._dialer = Dialer(target, self._connect, self._on_reconnected, connect_timeout_seconds)
 
     @property
     def connected(self) -> bool:
@@ -108,9 +108,9 @@ class Http1Connection(asyncio.Protocol):
         return self.capacity > 0
 
     @property
-    def trouble(self) -> str:
+    def last_error(self) -> str:
         """As in the contract."""
-        return self._dialer.trouble
+        return self._dialer.last_error
 
     async def open(self) -> None:
         """Connect for the first time; raises ConnectionFailedError."""
@@ -139,7 +139,7 @@ class Http1Connection(asyncio.Protocol):
             return ""
         self.outstanding = 0
         self._drop()
-        return self._parser.came() if self._begun else ""
+        return self._parser.received_so_far() if self._begun else ""
 
     async def close(self) -> None:
         """Close for good."""
@@ -154,7 +154,7 @@ class Http1Connection(asyncio.Protocol):
         self._transport = opened = cast("asyncio.Transport", transport)
         self._write, self._write_lines = opened.write, opened.writelines
         self._answered = False
-        self._usual = UsualReplies()
+        self._usual = HttpReplyTemplate()
         self._gone = asyncio.get_running_loop().create_future()
 
     @override
@@ -175,7 +175,7 @@ class Http1Connection(asyncio.Protocol):
     @override
     def eof_received(self) -> bool:
         self.capacity = 0
-        self._cut_off(reason_of(None), clean=True)
+        self._cut_off(close_reason(None), clean=True)
         return False
 
     @override
@@ -186,7 +186,7 @@ class Http1Connection(asyncio.Protocol):
         self._gone.set_result(None)
         # With TLS a peer that is done says so (close_notify, which is the end of file above): who
         # only goes may have been cut off (RFC 9112, section 9.8).
-        self._cut_off(reason_of(exc), clean=False)
+        self._cut_off(close_reason(exc), clean=False)
         self._dialer.redial(answered=self._answered)
 
     def _read(self, data: bytes) -> None:
@@ -227,7 +227,7 @@ class Http1Connection(asyncio.Protocol):
         if self._transport is None:
             raise ConnectionResetError("the server closed it at once.")
 
-    def _came_back(self) -> None:
+    def _on_reconnected(self) -> None:
         self.reconnects += 1
         self.capacity = 1
         self._on_capacity(self)

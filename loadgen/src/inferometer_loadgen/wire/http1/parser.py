@@ -1,29 +1,102 @@
-"""When is the reply on an HTTP/1.1 connection complete, and is it good?
+"""Parser of HTTP/1.1 replies: finds where a reply ends and whether it is good.
 
-The parser is fed what was read, in whatever pieces, and does no input or output.
+It takes bytes in any pieces and does no input or output. Chunked bodies follow RFC 9112, 7.1.
 """
 
 import json
 import re
+from enum import Enum
 from typing import Any
 
 import orjson
 
 from inferometer_loadgen.wire.contract import (
-    KEPT_BYTES,
+    KEPT_REPLY_BYTES,
     Failure,
     FailureKind,
     Reply,
+    printable_line,
 )
-from inferometer_loadgen.wire.http1_chunks import ChunkReader
-from inferometer_loadgen.wire.http1_head import (
+from inferometer_loadgen.wire.http1.head import (
     CHUNKED,
     HEAD_LIMIT_BYTES,
-    Head,
     ReplyError,
+    ReplyHead,
     parse_head,
 )
-from inferometer_loadgen.wire.sentences import bounded
+
+_LINE_LIMIT_BYTES = 16_384
+_HEX = frozenset(b"0123456789abcdefABCDEF")
+
+
+class _Expects(Enum):
+    SIZE = "a chunk's size"
+    DATA = "a chunk's data"
+    DATA_END = "the line end behind a chunk"
+    TRAILER = "a trailer"
+
+
+class ChunkReader:
+    """Reads a chunked body in any pieces, each byte once.
+
+    ``done`` is true once the last chunk and the trailers have been read.
+    """
+
+    __slots__ = ("_expects", "_left", "_line", "done")
+
+    def __init__(self) -> None:
+        self.done = False
+        self._expects = _Expects.SIZE
+        self._left = 0
+        self._line = b""
+
+    def feed(self, data: bytes, position: int) -> tuple[list[tuple[int, int]], int]:
+        """Find the spans of ``data`` that belong to the body, and the position behind them.
+
+        Raises ReplyError where the chunks break their rules.
+        """
+        spans: list[tuple[int, int]] = []
+        while position < len(data) and not self.done:
+            if self._expects is _Expects.DATA:
+                end = min(position + self._left, len(data))
+                spans.append((position, end))
+                self._left -= end - position
+                position = end
+                if not self._left:
+                    self._expects = _Expects.DATA_END
+                continue
+            line_end = data.find(b"\n", position) + 1
+            self._line += data[position : line_end or len(data)]
+            position = line_end or len(data)
+            if len(self._line) > _LINE_LIMIT_BYTES:
+                raise ReplyError(f"{self._expects.value.capitalize()} in the reply never ends.")
+            if line_end:
+                line, self._line = self._line, b""
+                self._read_line(line)
+        return spans, position
+
+    def _read_line(self, line: bytes) -> None:
+        if not line.endswith(b"\r\n"):
+            raise ReplyError(f"The reply has {line[:80]!r} in place of {self._expects.value}.")
+        text = line[:-2]
+        match self._expects:
+            case _Expects.SIZE:
+                self._left = _chunk_size(text)
+                self._expects = _Expects.DATA if self._left else _Expects.TRAILER
+            case _Expects.DATA_END:
+                if text:
+                    raise ReplyError(f"A chunk of the reply is followed by {text[:80]!r}.")
+                self._expects = _Expects.SIZE
+            case _:
+                self.done = not text
+
+
+def _chunk_size(line: bytes) -> int:
+    digits = line.partition(b";")[0].strip(b" \t")
+    if not 0 < len(digits) <= 15 or not _HEX.issuperset(digits):
+        raise ReplyError(f"The reply has {line[:80]!r} in place of a chunk's size.")
+    return int(digits, 16)
+
 
 _PREFIX = b"HTTP/1."
 _ERROR_BODY_BYTES = 4_096
@@ -68,7 +141,7 @@ class ReplyParser:
         self.usual = False
         self._keep = keep
         self._rest = b""
-        self._head: Head | None = None
+        self._head: ReplyHead | None = None
 
     def feed(self, data: bytes) -> bool:
         """Take what was read; True once the reply is over."""
@@ -93,7 +166,7 @@ class ReplyParser:
             f"The reply was cut off after {self._received}{whole} bytes of its body: {reason}",
         )
 
-    def came(self) -> str:
+    def received_so_far(self) -> str:
         """Tell what has come of a reply that is not over, as a clause."""
         head = self._head
         if head is None:
@@ -148,7 +221,7 @@ class ReplyParser:
         self._rest = rest
         return False
 
-    def _feed_body(self, head: Head, data: bytes, position: int) -> bool:
+    def _feed_body(self, head: ReplyHead, data: bytes, position: int) -> bool:
         if self._chunks is not None:
             spans, position = self._chunks.feed(data, position)
             for start, end in spans:
@@ -173,7 +246,7 @@ class ReplyParser:
         limit = self._limit
         if limit < 0:
             self._parts.append(data[start:end])
-            if self._received > KEPT_BYTES:
+            if self._received > KEPT_REPLY_BYTES:
                 self._keep_begin()
         elif self._kept < limit:
             part = data[start : min(end, start + limit - self._kept)]
@@ -191,7 +264,7 @@ class ReplyParser:
                 break
         self._parts, self._kept = [begin], len(begin)
 
-    def _end(self, head: Head) -> bool:
+    def _end(self, head: ReplyHead) -> bool:
         self.reusable = head.reusable
         if head.status != 200:
             self.failure = Failure(FailureKind.STATUS, _status_sentence(head, self._body()))
@@ -213,16 +286,18 @@ class ReplyParser:
         return self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
 
     def _fail(self, kind: FailureKind, message: str) -> bool:
-        self.failure = Failure(kind, bounded(message))
+        self.failure = Failure(kind, printable_line(message))
         self.reply = None
         self.reusable = False
         return True
 
 
-def _status_sentence(head: Head, body: bytes) -> str:
+def _status_sentence(head: ReplyHead, body: bytes) -> str:
     """Status and reason, and the protocol's error text or else the body's beginning."""
     text = _error_text(body, _read(body))
-    return bounded(f"HTTP status {head.status} {head.reason}" + (f": {text}" if text else ""))
+    return printable_line(
+        f"HTTP status {head.status} {head.reason}" + (f": {text}" if text else "")
+    )
 
 
 def _hidden_error(begin: bytes, length: int) -> Failure | None:
@@ -240,7 +315,7 @@ def _hidden_error(begin: bytes, length: int) -> Failure | None:
         is_hidden = isinstance(document, dict) and "error" in document and "outputs" not in document
     if not is_hidden:
         return None
-    sentence = bounded(f"HTTP status 200 with an error: {_error_text(begin, document)}")
+    sentence = printable_line(f"HTTP status 200 with an error: {_error_text(begin, document)}")
     return Failure(FailureKind.STATUS, sentence)
 
 

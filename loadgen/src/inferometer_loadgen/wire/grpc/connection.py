@@ -6,7 +6,6 @@ from typing import cast
 
 from typing_extensions import override
 
-from inferometer_loadgen.wire import frames, hpack
 from inferometer_loadgen.wire.contract import (
     Connection,
     ConnectionFailedError,
@@ -17,11 +16,12 @@ from inferometer_loadgen.wire.contract import (
     Prepared,
     Reply,
     Target,
+    close_reason,
 )
 from inferometer_loadgen.wire.dialer import Dialer, connect
-from inferometer_loadgen.wire.grpc_engine import Event, GrpcEngine
-from inferometer_loadgen.wire.http1_connection import authority
-from inferometer_loadgen.wire.sentences import reason_of
+from inferometer_loadgen.wire.grpc import frames, hpack
+from inferometer_loadgen.wire.grpc.engine import ConnectionEvent, GrpcEngine
+from inferometer_loadgen.wire.http1.connection import authority
 
 _LATEST_SECONDS = 0.01
 """After which the answer to a PING leaves alone: grpc-go sends one with nearly every reply."""
@@ -67,14 +67,14 @@ async def open_grpc(
     return connection
 
 
-class _Session(asyncio.Protocol):
+class _Http2Session(asyncio.Protocol):
     """One transport with its engine, from connecting to its end."""
 
     def __init__(
         self,
         blocks: hpack.RequestBlocks,
         on_reply: OnReply,
-        on_event: Callable[["_Session", Event], None],
+        on_event: Callable[["_Http2Session", ConnectionEvent], None],
     ) -> None:
         self.engine = GrpcEngine(blocks, on_reply, self._on_event)
         loop = asyncio.get_running_loop()
@@ -116,7 +116,7 @@ class _Session(asyncio.Protocol):
     @override
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
-        reason = self.engine.broken or f"The connection was lost: {reason_of(exc)}"
+        reason = self.engine.broken or f"The connection was lost: {close_reason(exc)}"
         if not self.ready.done():
             self.ready.set_exception(ConnectionFailedError(reason))
         self.engine.lost(reason)
@@ -149,8 +149,8 @@ class _Session(asyncio.Protocol):
         self._flushes_soon = False
         self.flush()
 
-    def _on_event(self, event: Event) -> None:
-        if event is Event.LIMITS and not self.ready.done():
+    def _on_event(self, event: ConnectionEvent) -> None:
+        if event is ConnectionEvent.LIMITS and not self.ready.done():
             self.ready.set_result(None)
         else:
             self._tell(self, event)
@@ -180,9 +180,9 @@ class GrpcConnection:
         self._on_reply = on_reply
         self._on_capacity = on_capacity
         self._streams = streams
-        self._session: _Session | None = None
-        self._draining: set[_Session] = set()
-        self._dialer = Dialer(target, self._connect, self._came_back, timeout_seconds)
+        self._session: _Http2Session | None = None
+        self._draining: set[_Http2Session] = set()
+        self._dialer = Dialer(target, self._connect, self._on_reconnected, timeout_seconds)
 
     @property
     def connected(self) -> bool:
@@ -190,9 +190,9 @@ class GrpcConnection:
         return self._session is not None
 
     @property
-    def trouble(self) -> str:
+    def last_error(self) -> str:
         """As in the contract."""
-        return self._dialer.trouble
+        return self._dialer.last_error
 
     async def open(self) -> None:
         """Connect for the first time; raises ConnectionFailedError."""
@@ -230,16 +230,16 @@ class GrpcConnection:
         self.outstanding -= 1
         self._on_reply(token, failure, reply)
 
-    def _on_event(self, session: _Session, event: Event) -> None:
+    def _on_event(self, session: _Http2Session, event: ConnectionEvent) -> None:
         if session is not self._session:
             return
         match event:
-            case Event.LIMITS:
+            case ConnectionEvent.LIMITS:
                 before = self.capacity
                 self.capacity = min(self._streams, session.engine.max_streams)
                 if self.capacity > before:
                     self._on_capacity(self)
-            case Event.RETIRED:
+            case ConnectionEvent.RETIRED:
                 self.capacity = 0
                 self._session = None
                 self._draining.add(session)
@@ -248,7 +248,7 @@ class GrpcConnection:
 
     async def _connect(self) -> None:
         loop = asyncio.get_running_loop()
-        session = _Session(self._blocks, self._replied, self._on_event)
+        session = _Http2Session(self._blocks, self._replied, self._on_event)
         await connect(loop, lambda: session, self._target)
         try:
             await session.ready
@@ -261,6 +261,6 @@ class GrpcConnection:
         self._session = session
         self.capacity = min(self._streams, session.engine.max_streams)
 
-    def _came_back(self) -> None:
+    def _on_reconnected(self) -> None:
         self.reconnects += 1
         self._on_capacity(self)

@@ -1,23 +1,83 @@
-"""Which bytes does a good reply have in common with the next?
+"""Templates of a good gRPC reply: bytes that identify another good reply without parsing it.
 
-A server answers one and the same method: headers, one message, trailers, and but for the stream
-and the message the same bytes again and again, or but for headers that mean nothing here. What is
-known by its bytes need not be read frame by frame.
+A server answers every call of one method with the same frames: headers, one message, trailers.
+They differ in the stream id, in the message and, behind a proxy, in headers that carry no meaning
+for a client (an id, a date, a duration). Some servers also write their headers in another order
+each time. A reply that matches the template is good and is not read frame by frame.
 """
 
 from dataclasses import dataclass
 from struct import Struct
 from typing import NamedTuple
 
-from inferometer_loadgen.wire import frames
-from inferometer_loadgen.wire.grpc_replies import (
+from inferometer_loadgen.wire.grpc import frames, hpack
+from inferometer_loadgen.wire.grpc.hpack import HpackError
+from inferometer_loadgen.wire.grpc.reply import (
     GOOD_OPENING,
-    good_openings_like,
+    MEANINGFUL_HEADERS,
     read_opening,
     read_trailers,
 )
-from inferometer_loadgen.wire.hpack import HpackError
-from inferometer_loadgen.wire.hpack_alike import AlikeBlocks
+
+_LONG = 0x7F
+"""A length, or an index, that takes more than one byte."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeaderPattern:
+    """All header blocks that hold these fields once, and else only fields of these names.
+
+    Both are bytes as they stand in a block, so that other codings of the same are not known.
+    """
+
+    fields: frozenset[bytes]
+    ignored: frozenset[bytes]
+
+    def matches(self, data: bytes, at: int, end: int) -> bool:
+        """Return whether such a block stands here; ``data`` goes on behind its end."""
+        missing = len(self.fields)
+        while at < end:
+            begin = at
+            first = data[at]
+            if first >= hpack.INDEXED:
+                at += 1
+            else:
+                if first in hpack.NEW_NAME:
+                    length = data[at + 1] & _LONG
+                    if length == _LONG:
+                        return False
+                    at += 2 + length
+                else:
+                    most = 0x3F if first >= hpack.WITH_INDEXING else 0x0F
+                    at += 2 if first & most == most else 1
+                if at >= end:
+                    return False
+                length = data[at] & _LONG
+                if length == _LONG:
+                    return False
+                if data[begin:at] in self.ignored:
+                    at += 1 + length
+                    continue
+                at += 1 + length
+            if data[begin:at] not in self.fields:
+                return False
+            missing -= 1
+        return at == end and not missing
+
+
+def header_pattern(block: bytes) -> HeaderPattern:
+    """Return all blocks that mean the same where only ``wanted`` names mean anything.
+
+    Raises HpackError. Where a block's coding is beyond what is known so, it is not one of its own.
+    """
+    fields, ignored = set(), set()
+    for part in hpack.parts(block, MEANINGFUL_HEADERS):
+        if part.is_skipped:
+            ignored.add(block[part.start : part.value_start])
+        else:
+            fields.add(block[part.start : part.end])
+    return HeaderPattern(frozenset(fields), frozenset(ignored))
+
 
 _HEADER = frames.HEADER_BYTES
 _START = 5
@@ -35,7 +95,7 @@ class _Spans(NamedTuple):
 
 
 @dataclass(slots=True)
-class SameReply:
+class ExactTemplate:
     """A good reply's bytes around its message and the three places where its stream stands."""
 
     known: tuple[bytes, bytes, bytes, bytes, bytes]
@@ -68,13 +128,13 @@ class SameReply:
 
 
 @dataclass(slots=True)
-class VaryingReply:
+class HeaderTolerantTemplate:
     """The same where the headers are alike in each reply, and not the same.
 
     The numbers are of the reply that was found last.
     """
 
-    opening: AlikeBlocks
+    opening: HeaderPattern
     known: tuple[bytes, bytes, bytes, bytes]
     """The beginning of the message's frame, the message's prefix, the beginning of the trailers'
     frame, their block."""
@@ -96,7 +156,7 @@ class VaryingReply:
             len(data) < block_end + self.parts.size
             or kind != frames.HEADERS
             or flags != frames.FLAG_END_HEADERS
-            or not self.opening.hold(data, block_at, block_end)
+            or not self.opening.matches(data, block_at, block_end)
         ):
             return 0
         start, second, prefix, end, third, trailers = self.parts.unpack_from(data, block_end)
@@ -109,10 +169,12 @@ class VaryingReply:
         return found
 
 
-UsualReply = SameReply | VaryingReply
+ReplyTemplate = ExactTemplate | HeaderTolerantTemplate
 
 
-def usual_reply(data: bytes, position: int, before: UsualReply | None = None) -> UsualReply | None:
+def learn_template(
+    data: bytes, position: int, before: ReplyTemplate | None = None
+) -> ReplyTemplate | None:
     """Return what is usual of the reply that begins here; None where it is not whole, or not good.
 
     Good means: headers, one DATA frame with exactly one message, trailers, all of one stream.
@@ -137,16 +199,16 @@ def usual_reply(data: bytes, position: int, before: UsualReply | None = None) ->
     )
     ending_parts = f"I5s{length}x5sI{len(ending[2])}s"
     block = data[block_at : spans.block_end]
-    opening = good_openings_like(block)
-    usual: UsualReply
-    varies = isinstance(before, VaryingReply) or (
+    opening = header_pattern(block)
+    usual: ReplyTemplate
+    varies = isinstance(before, HeaderTolerantTemplate) or (
         before is not None and not before.begins_with(block)
     )
-    if varies and opening.passed_over:
+    if varies and opening.ignored:
         parts = Struct(f">5s{ending_parts}")
-        usual = VaryingReply(opening, (message_start, *ending), parts, taken)
+        usual = HeaderTolerantTemplate(opening, (message_start, *ending), parts, taken)
     else:
-        usual = SameReply(
+        usual = ExactTemplate(
             known=(data[position : position + 5], block + message_start, *ending),
             parts=Struct(f">5sI{len(block) + 5}s{ending_parts}"),
             size=spans.end - position,

@@ -10,8 +10,73 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from inferometer_loadgen.wire import huffman
-from inferometer_loadgen.wire.frames import DEFAULT_HEADER_TABLE_BYTES
+from inferometer_loadgen.wire.grpc.frames import DEFAULT_HEADER_TABLE_BYTES
+
+# The code is canonical: the lengths of all symbols (0 to 255, then EOS) determine it.
+# fmt: off
+_LENGTHS = (
+    13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28,
+    28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 28,
+    6, 10, 10, 12, 13, 6, 8, 11, 10, 10, 8, 11, 8, 6, 6, 6,
+    5, 5, 5, 6, 6, 6, 6, 6, 6, 6, 7, 8, 15, 6, 12, 10,
+    13, 6, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7,
+    7, 7, 7, 7, 7, 7, 7, 7, 8, 7, 8, 13, 19, 13, 14, 6,
+    15, 5, 6, 5, 6, 5, 6, 6, 6, 5, 7, 7, 6, 6, 6, 5,
+    6, 7, 6, 5, 5, 6, 7, 7, 7, 7, 7, 15, 11, 14, 13, 28,
+    20, 22, 20, 20, 22, 22, 22, 23, 22, 23, 23, 23, 23, 23, 24, 23,
+    24, 24, 22, 23, 24, 23, 23, 23, 23, 21, 22, 23, 22, 23, 23, 24,
+    22, 21, 20, 22, 22, 23, 23, 21, 23, 22, 22, 24, 21, 22, 23, 23,
+    21, 21, 22, 21, 23, 22, 23, 23, 20, 22, 22, 22, 23, 22, 22, 23,
+    26, 26, 20, 19, 22, 23, 22, 25, 26, 26, 26, 27, 27, 26, 24, 25,
+    19, 21, 26, 27, 27, 26, 27, 24, 21, 21, 26, 26, 28, 27, 27, 27,
+    20, 24, 20, 21, 22, 21, 21, 23, 22, 22, 25, 25, 24, 24, 26, 23,
+    26, 27, 26, 26, 27, 27, 27, 27, 27, 28, 27, 27, 27, 27, 27, 26,
+    30,
+)
+# fmt: on
+_EOS = 256
+
+
+class HuffmanError(ValueError):
+    """A string is no Huffman code of HPACK; the message says why."""
+
+
+def _codes() -> dict[int, int]:
+    """Symbols by their code, with a 1 bit put before it so that its length counts too."""
+    codes = {}
+    code, length = 0, 0
+    for symbol in sorted(range(len(_LENGTHS)), key=lambda symbol: (_LENGTHS[symbol], symbol)):
+        code <<= _LENGTHS[symbol] - length
+        length = _LENGTHS[symbol]
+        codes[code | 1 << length] = symbol
+        code += 1
+    return codes
+
+
+_SYMBOLS = _codes()
+
+
+# Names, and the values that matter, repeat in each block; a proxy's new values are passed over.
+@lru_cache(maxsize=1024)
+def decode_huffman(coded: bytes) -> bytes:
+    """Decode one string; raises HuffmanError on EOS and on padding that is not all ones."""
+    text = bytearray()
+    code = 1
+    for byte in coded:
+        for shift in range(7, -1, -1):
+            code = code << 1 | (byte >> shift & 1)
+            symbol = _SYMBOLS.get(code)
+            if symbol is None:
+                continue
+            if symbol == _EOS:
+                raise HuffmanError("A Huffman-coded header holds the end-of-string symbol.")
+            text.append(symbol)
+            code = 1
+    padding_bits = code.bit_length() - 1
+    if padding_bits > 7 or code != (1 << padding_bits + 1) - 1:
+        raise HuffmanError("A Huffman-coded header ends in the middle of a symbol.")
+    return bytes(text)
+
 
 Field = tuple[bytes, bytes]
 
@@ -125,7 +190,7 @@ def decode(block: bytes, wanted: frozenset[bytes] | None = None) -> list[Field]:
     return [part.field for part in parts(block, wanted) if part.field is not None]
 
 
-class Part(NamedTuple):
+class HeaderPart(NamedTuple):
     """A field and where it stands in its block."""
 
     field: Field | None
@@ -136,30 +201,30 @@ class Part(NamedTuple):
     end: int
 
     @property
-    def is_passed_over(self) -> bool:
+    def is_skipped(self) -> bool:
         """Whether its value was not read."""
         return self.field is None
 
 
-def parts(block: bytes, wanted: frozenset[bytes] | None = None) -> list[Part]:
+def parts(block: bytes, wanted: frozenset[bytes] | None = None) -> list[HeaderPart]:
     """Read a header block as `decode` does, and tell where its fields stand."""
     try:
         return _parts(block, wanted)
     except IndexError:
         raise HpackError("A header block ends in the middle of a header.") from None
-    except huffman.HuffmanError as error:
+    except HuffmanError as error:
         raise HpackError(str(error)) from None
 
 
-def _parts(block: bytes, wanted: frozenset[bytes] | None) -> list[Part]:
-    found: list[Part] = []
+def _parts(block: bytes, wanted: frozenset[bytes] | None) -> list[HeaderPart]:
+    found: list[HeaderPart] = []
     position, end = 0, len(block)
     while position < end:
         start = position
         first = block[position]
         if first >= INDEXED:
             index, position = decode_integer(block, position, 7)
-            found.append(Part(_static(index), start, position, position))
+            found.append(HeaderPart(_static(index), start, position, position))
             continue
         if _SIZE_UPDATE <= first < WITH_INDEXING:
             size, position = decode_integer(block, position, 5)
@@ -181,7 +246,7 @@ def _parts(block: bytes, wanted: frozenset[bytes] | None) -> list[Part]:
             field = (name, value)
         else:
             position = _string_bounds(block, position)[1]
-        found.append(Part(field, start, value_start, position))
+        found.append(HeaderPart(field, start, value_start, position))
     return found
 
 
@@ -203,11 +268,7 @@ def _string_bounds(block: bytes, position: int) -> tuple[int, int]:
 def _read_string(block: bytes, position: int) -> tuple[bytes, int]:
     start, end = _string_bounds(block, position)
     text = block[start:end]
-    return _unpacked(text) if block[position] & _HUFFMAN else text, end
-
-
-# Names, and the values that matter, are the same in each block; a proxy's new ones are passed over.
-_unpacked = lru_cache(maxsize=256)(huffman.decode)
+    return decode_huffman(text) if block[position] & _HUFFMAN else text, end
 
 
 def decode_integer(block: bytes, position: int, prefix_bits: int) -> tuple[int, int]:

@@ -7,7 +7,7 @@ behind a proxy, an id and a duration that are new in each reply and mean nothing
 import re
 
 from inferometer_loadgen.wire.contract import Reply
-from inferometer_loadgen.wire.http1_head import MEANINGFUL
+from inferometer_loadgen.wire.http1.head import MEANINGFUL
 
 _LEARNS_EVERY = 16
 """Replies that are not the usual one until another is learned: some are never alike."""
@@ -17,7 +17,7 @@ _NUMBERS = {_LENGTH: rb"(?P<length>\d{1,18})", _JSON_LENGTH: rb"(?P<json_length>
 _NEVER = re.compile(rb"(?!)")
 
 
-class UsualReplies:
+class HttpReplyTemplate:
     """What is usual of the replies on one connection.
 
     ``head`` and ``size`` are of the last whole one: another that begins with these bytes and has

@@ -7,21 +7,27 @@ output itself. One write per read suffices: what callbacks send while frames are
 from collections.abc import Callable
 from enum import Enum
 
-from inferometer_loadgen.wire import frames
-from inferometer_loadgen.wire.contract import Failure, FailureKind, OnReply, Prepared, Reply
-from inferometer_loadgen.wire.frame_reader import LARGEST_DATA_BYTES, FrameReader
-from inferometer_loadgen.wire.frames import ErrorCode, Http2Error
-from inferometer_loadgen.wire.grpc_replies import (
+from inferometer_loadgen.wire.contract import (
+    Failure,
+    FailureKind,
+    OnReply,
+    Prepared,
+    Reply,
+    printable_line,
+)
+from inferometer_loadgen.wire.grpc import frames
+from inferometer_loadgen.wire.grpc.frame_reader import LARGEST_DATA_BYTES, FrameReader
+from inferometer_loadgen.wire.grpc.frames import ErrorCode, Http2Error
+from inferometer_loadgen.wire.grpc.hpack import SIZE_UPDATE_TO_ZERO, HpackError, RequestBlocks
+from inferometer_loadgen.wire.grpc.reply import (
     GOOD_OPENING,
+    ReplyStream,
     read_opening,
     read_trailers,
     read_trailers_only,
 )
-from inferometer_loadgen.wire.grpc_stream import ReplyStream
-from inferometer_loadgen.wire.grpc_usual import UsualReply, usual_reply
-from inferometer_loadgen.wire.hpack import SIZE_UPDATE_TO_ZERO, HpackError, RequestBlocks
-from inferometer_loadgen.wire.send_windows import SendWindows
-from inferometer_loadgen.wire.sentences import bounded
+from inferometer_loadgen.wire.grpc.reply_template import ReplyTemplate, learn_template
+from inferometer_loadgen.wire.grpc.send_windows import SendWindows
 
 # Above this, copying a body to join it to its headers costs more than a second buffer.
 _JOINED_BYTES = 32_768
@@ -31,7 +37,7 @@ _LEARNS_EVERY = 16
 """Replies that are not the usual one until another is learned: some are never alike."""
 _UNLIMITED = (1 << 32) - 1
 _PING_ACK_START = frames.ping_ack(bytes(8))[:5]
-_OPENING_WORDS = (
+_PREAMBLE = (
     frames.PREFACE,
     frames.settings(
         {
@@ -59,7 +65,7 @@ _CONTROL_FRAMES: dict[int, tuple[int | None, bool | None]] = {
 }
 
 
-class Event(Enum):
+class ConnectionEvent(Enum):
     """What changes a connection as a whole."""
 
     LIMITS = "the server's settings came; the first time, the connection is ready"
@@ -78,10 +84,10 @@ class GrpcEngine:
         self,
         blocks: RequestBlocks,
         on_reply: OnReply,
-        on_event: Callable[[Event], None],
+        on_event: Callable[[ConnectionEvent], None],
         last_stream_id: int = frames.LARGEST_STREAM_ID,
     ) -> None:
-        self.out: list[bytes | memoryview] = list(_OPENING_WORDS)
+        self.out: list[bytes | memoryview] = list(_PREAMBLE)
         self.bulky = False
         self.max_streams = _UNLIMITED
         self.retired = self.answered = False
@@ -97,7 +103,7 @@ class GrpcEngine:
         self._windows = SendWindows()
         self._whole_limit = self._largest_whole()
         self._consumed = 0
-        self._usual: UsualReply | None = None
+        self._usual: ReplyTemplate | None = None
         self._unusual, self._learns_at = 0, _LEARNS_FIRST
         self._reader = FrameReader(self)
 
@@ -146,13 +152,13 @@ class GrpcEngine:
                 self.out.append(frames.rst_stream(stream_id, ErrorCode.CANCEL))
                 if is_held_back:
                     return "the server's flow control held back a part of the request until then"
-                return stream.came()
+                return stream.received_so_far()
         return None
 
     def lost(self, sentence: str) -> None:
         """Fail whatever is outstanding: the transport is gone."""
         self._retire()
-        self._fail_all(Failure(FailureKind.CONNECTION, bounded(sentence)))
+        self._fail_all(Failure(FailureKind.CONNECTION, printable_line(sentence)))
 
     def forget(self) -> None:
         """Forget all requests; no callback is called for them."""
@@ -172,7 +178,7 @@ class GrpcEngine:
 
     def on_data(self, flags: int, stream_id: int, data: bytes, start: int, end: int) -> None:
         """Count a part of a message, and the window it took."""
-        self.on_taken(end - start)
+        self.on_window_used(end - start)
         stream = self._streams.get(stream_id)
         if stream is None:
             self._check_known(stream_id)
@@ -183,15 +189,15 @@ class GrpcEngine:
         elif flags & frames.FLAG_END_STREAM:
             self._finish(stream_id, stream, _UNCLOSED)
 
-    def on_opening(self, data: bytes, position: int) -> None:
+    def on_reply_start(self, data: bytes, position: int) -> None:
         """Learn now and then what is usual of a reply, where it is not what was usual."""
         self._unusual += 1
         if self._unusual >= self._learns_at:
             self._unusual, self._learns_at = 0, _LEARNS_EVERY
-            if usual := usual_reply(data, position, self._usual):
-                self._usual, self._reader.asks_for_usual = usual, True
+            if usual := learn_template(data, position, self._usual):
+                self._usual, self._reader.has_template = usual, True
 
-    def on_usual(self, data: bytes, position: int) -> int:
+    def on_template(self, data: bytes, position: int) -> int:
         """Answer whole replies that are known by their bytes."""
         usual, streams, waiting = self._usual, self._streams, self._windows.waiting
         end = len(data)
@@ -211,10 +217,10 @@ class GrpcEngine:
             self._on_reply(stream.token, None, reply)
             if position == end:
                 break
-        self.on_taken(0)
+        self.on_window_used(0)
         return position
 
-    def on_taken(self, size: int) -> None:
+    def on_window_used(self, size: int) -> None:
         """Count the window that a frame took, and give it back once half of it is used."""
         self._consumed += size
         if self._consumed > frames.LARGEST_WINDOW // 2:
@@ -299,7 +305,7 @@ class GrpcEngine:
         self.out.append(frames.SETTINGS_ACK)
         self._whole_limit = self._largest_whole()
         self._send_waiting()
-        self._on_event(Event.LIMITS)
+        self._on_event(ConnectionEvent.LIMITS)
 
     def _on_rst_stream(self, stream_id: int, code: int) -> None:
         stream = self._streams.get(stream_id)
@@ -315,7 +321,7 @@ class GrpcEngine:
         said = f" ({debug.decode('utf-8', 'replace')})" if debug else ""
         failure = Failure(
             FailureKind.CONNECTION,
-            bounded(
+            printable_line(
                 "The server closes the connection and did not take the request: "
                 f"{frames.error_name(code)}{said}."
             ),
@@ -352,10 +358,10 @@ class GrpcEngine:
     def _retire(self) -> None:
         if not self.retired:
             self.retired = True
-            self._on_event(Event.RETIRED)
+            self._on_event(ConnectionEvent.RETIRED)
 
     def _break(self, code: ErrorCode, message: str) -> None:
-        self.broken = bounded(message)
+        self.broken = printable_line(message)
         self.out.append(frames.goaway(0, code))
         self._retire()
         self._fail_all(Failure(FailureKind.PROTOCOL, self.broken))

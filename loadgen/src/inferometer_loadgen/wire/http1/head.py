@@ -27,7 +27,7 @@ class ReplyError(ValueError):
     """A reply breaks HTTP/1.1; the message is a sentence that says how."""
 
 
-class Head(NamedTuple):
+class ReplyHead(NamedTuple):
     """A reply's header block, as far as it matters for reading its body and judging it.
 
     ``length`` is the body's length in bytes: -1 where the body is chunked, and None where it ends
@@ -49,7 +49,7 @@ CHUNKED = -1
 # One and the same block comes with every reply until the Date in it changes; the bound matters
 # behind proxies, which write an id of its own into each reply.
 @lru_cache(maxsize=256)
-def parse_head(block: bytes) -> Head:
+def parse_head(block: bytes) -> ReplyHead:
     """Parse a header block, given with its empty line; raises ReplyError."""
     matched = _STATUS_LINE.match(block)
     if matched is None:
@@ -69,7 +69,7 @@ def parse_head(block: bytes) -> Head:
             f"The reply's JSON part should have {json_length} bytes, but its body has {length}."
         )
     reusable = length is not None and _stays_open(matched[1], fields)
-    return Head(
+    return ReplyHead(
         status=status,
         reason=_reason(status, matched[3]),
         length=length,

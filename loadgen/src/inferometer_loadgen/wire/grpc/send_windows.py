@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-from inferometer_loadgen.wire import frames
-from inferometer_loadgen.wire.frames import ErrorCode, Http2Error
+from inferometer_loadgen.wire.grpc import frames
+from inferometer_loadgen.wire.grpc.frames import ErrorCode, Http2Error
 
 
 @dataclass(slots=True)
-class Waiting:
+class PendingBody:
     """The rest of one request's body and the window of its stream."""
 
     rest: memoryview
@@ -29,7 +29,7 @@ class SendWindows:
         self.connection_window = frames.DEFAULT_WINDOW
         self._stream_window = frames.DEFAULT_WINDOW
         self._frame_bytes = frames.DEFAULT_FRAME_BYTES
-        self.waiting: dict[int, Waiting] = {}
+        self.waiting: dict[int, PendingBody] = {}
 
     @property
     def frame_limit(self) -> int:
@@ -38,7 +38,7 @@ class SendWindows:
 
     def add(self, stream_id: int, body: bytes) -> None:
         """Let a new stream's body wait; ``take`` sends what may leave at once."""
-        self.waiting[stream_id] = Waiting(memoryview(body), self._stream_window)
+        self.waiting[stream_id] = PendingBody(memoryview(body), self._stream_window)
 
     def forget(self, stream_id: int) -> bool:
         """Drop what is left of a body; True if anything was."""

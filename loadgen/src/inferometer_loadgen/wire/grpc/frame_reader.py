@@ -6,8 +6,8 @@ here; any other frame once it is whole, header blocks with their CONTINUATION fr
 
 from typing import Protocol
 
-from inferometer_loadgen.wire import frames
-from inferometer_loadgen.wire.frames import ErrorCode, Http2Error
+from inferometer_loadgen.wire.grpc import frames
+from inferometer_loadgen.wire.grpc.frames import ErrorCode, Http2Error
 
 LARGEST_DATA_BYTES = 1 << 20
 """The longest DATA frame that is taken: what SETTINGS_MAX_FRAME_SIZE tells the server."""
@@ -25,13 +25,13 @@ class FrameHandler(Protocol):
     def on_data(self, flags: int, stream_id: int, data: bytes, start: int, end: int) -> None:
         """Take a part of a DATA frame; END_STREAM is only set with its last."""
 
-    def on_opening(self, data: bytes, position: int) -> None:
+    def on_reply_start(self, data: bytes, position: int) -> None:
         """See that here begins a HEADERS frame that ends no stream, before it is handed on."""
 
-    def on_usual(self, data: bytes, position: int) -> int:
+    def on_template(self, data: bytes, position: int) -> int:
         """Take whole replies that are known by their bytes; return the position behind them."""
 
-    def on_taken(self, size: int) -> None:
+    def on_window_used(self, size: int) -> None:
         """Count bytes of DATA frames that take their part of the window: here those of padding."""
 
     def on_headers(self, flags: int, stream_id: int, block: bytes) -> None:
@@ -44,7 +44,7 @@ class FrameHandler(Protocol):
 class FrameReader:
     """Splits what is read into frames and hands them to their handler.
 
-    Where ``asks_for_usual`` is set the handler is first asked for a usual reply.
+    Where ``has_template`` is set the handler is first asked for a usual reply.
     """
 
     __slots__ = (
@@ -54,11 +54,11 @@ class FrameReader:
         "_first",
         "_handler",
         "_rest",
-        "asks_for_usual",
+        "has_template",
     )
 
     def __init__(self, handler: FrameHandler) -> None:
-        self.asks_for_usual = False
+        self.has_template = False
         self._handler = handler
         self._first = True
         self._rest = b""
@@ -82,11 +82,11 @@ class FrameReader:
         unpack = frames.FRAME_HEADER.unpack_from
         while end - position >= frames.HEADER_BYTES:
             if (
-                self.asks_for_usual
+                self.has_template
                 and data.startswith(_OPENING, position + 3)
                 and self._block is None
             ):
-                behind = handler.on_usual(data, position)
+                behind = handler.on_template(data, position)
                 if behind > position:
                     position = behind
                     continue
@@ -110,7 +110,7 @@ class FrameReader:
             handler.on_data(flags, stream_id, data, start, end)
         elif kind == frames.HEADERS and flags & frames.FLAG_END_HEADERS:
             if flags == frames.FLAG_END_HEADERS:
-                handler.on_opening(data, start - frames.HEADER_BYTES)
+                handler.on_reply_start(data, start - frames.HEADER_BYTES)
             handler.on_headers(flags, stream_id, data[start:end])
         else:
             self._rare(kind, flags, stream_id, data[start:end])
@@ -147,7 +147,7 @@ class FrameReader:
             self._continue_block(kind, flags, stream_id, payload)
         elif kind == frames.DATA:
             start, end = frames.unpad(flags & frames.FLAG_PADDED, payload)
-            self._handler.on_taken(len(payload) - (end - start))
+            self._handler.on_window_used(len(payload) - (end - start))
             self._handler.on_data(flags, stream_id, payload, start, end)
         elif kind == frames.HEADERS:
             start, end = frames.unpad(flags, payload)

@@ -1,0 +1,181 @@
+"""Reply of a unary gRPC call: what its header blocks say, and whether its one message is whole.
+
+The readers of header blocks are functions of the block's bytes alone, so a block that was seen
+before costs one cache look-up.
+"""
+
+from functools import lru_cache
+from typing import NamedTuple
+from urllib.parse import unquote
+
+from inferometer_loadgen.wire.contract import (
+    KEPT_REPLY_BYTES,
+    Failure,
+    FailureKind,
+    Reply,
+    printable_line,
+)
+from inferometer_loadgen.wire.grpc import hpack
+
+MEANINGFUL_HEADERS = frozenset(
+    (b":status", b"content-type", b"grpc-encoding", b"grpc-status", b"grpc-message")
+)
+# fmt: off
+_STATUS_NAMES = (
+    "OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND",
+    "ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED",
+    "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED",
+)
+# fmt: on
+
+
+class OpeningVerdict(NamedTuple):
+    """The verdict on a block that opens a reply: an interim one says nothing yet."""
+
+    interim: bool
+    failure: Failure | None
+
+
+GOOD_OPENING = OpeningVerdict(interim=False, failure=None)
+"""The one opening that lets a message follow; compare by identity."""
+
+
+@lru_cache(maxsize=256)
+def read_opening(block: bytes) -> OpeningVerdict:
+    """Judge the headers before a message; raises HpackError."""
+    fields = dict(hpack.decode(block, MEANINGFUL_HEADERS))
+    if fields.get(b":status", b"").startswith(b"1"):
+        return OpeningVerdict(interim=True, failure=None)
+    failure = _opening_failure(fields)
+    return GOOD_OPENING if failure is None else OpeningVerdict(interim=False, failure=failure)
+
+
+@lru_cache(maxsize=256)
+def read_trailers(block: bytes) -> Failure | None:
+    """Judge the headers behind a message; raises HpackError."""
+    return _closing_failure(dict(hpack.decode(block, MEANINGFUL_HEADERS)))
+
+
+@lru_cache(maxsize=256)
+def read_trailers_only(block: bytes) -> Failure | None:
+    """Judge headers that open and end a reply at once; raises HpackError."""
+    fields = dict(hpack.decode(block, MEANINGFUL_HEADERS))
+    if b"grpc-status" in fields:
+        return _closing_failure(fields)
+    return _opening_failure(fields) or _closing_failure(fields)
+
+
+def _opening_failure(fields: dict[bytes, bytes]) -> Failure | None:
+    status = fields.get(b":status", b"").decode("latin-1")
+    content_type = fields.get(b"content-type", b"").decode("latin-1")
+    if not status:
+        return Failure(FailureKind.PROTOCOL, "The reply's headers hold no :status.")
+    if status != "200":
+        return Failure(
+            FailureKind.STATUS,
+            printable_line(f"HTTP status {status}, with no grpc-status behind it."),
+        )
+    if not content_type.startswith("application/grpc"):
+        return Failure(
+            FailureKind.PROTOCOL,
+            printable_line(f"The reply's content-type is {content_type!r}, not application/grpc."),
+        )
+    return None
+
+
+def _closing_failure(fields: dict[bytes, bytes]) -> Failure | None:
+    status = fields.get(b"grpc-status")
+    if status is None:
+        return Failure(FailureKind.PROTOCOL, "The reply ended without a grpc-status.")
+    if status == b"0":
+        return None
+    number = status.decode("latin-1")
+    if not number.isascii() or not number.isdigit() or len(number) > 9:
+        return Failure(
+            FailureKind.PROTOCOL,
+            printable_line(f"The reply's grpc-status is {number!r}, no number."),
+        )
+    code = int(number)
+    if not code:
+        return None
+    name = f" {_STATUS_NAMES[code]}" if code < len(_STATUS_NAMES) else ""
+    # Percent-encoded UTF-8 by gRPC's own rule; what breaks it is shown as far as it goes.
+    message = unquote(fields.get(b"grpc-message", b"").decode("latin-1"), errors="replace")
+    return Failure(
+        FailureKind.STATUS,
+        printable_line(f"grpc-status {code}{name}" + (f": {message}" if message else "")),
+    )
+
+
+_PREFIX_BYTES = 5
+_COMPRESSED = Failure(
+    FailureKind.PROTOCOL, "The reply's message is compressed, which was not asked for."
+)
+_TOO_LONG = Failure(
+    FailureKind.PROTOCOL, "The reply holds more than its one message: bytes follow its end."
+)
+
+
+class ReplyStream:
+    """One outstanding request and what has come of its reply.
+
+    ``keep`` tells whether its message is to be kept. ``opened`` is true once the reply's headers
+    have come, ``left`` the bytes of the message that are still to come: -1 before its length is
+    known.
+    """
+
+    __slots__ = ("_parts", "_prefix", "keep", "left", "opened", "token")
+
+    def __init__(self, token: int, keep: bool) -> None:  # noqa: FBT001 - by position: made once per request
+        self.token = token
+        self.keep = keep
+        self.opened = False
+        self.left = -1
+
+    def open(self) -> None:
+        """Take in that the reply's headers came, and that they were good."""
+        self.opened = True
+        self._prefix = b""
+        self._parts: list[bytes] = []
+
+    def take(self, data: bytes, start: int, end: int) -> Failure | None:
+        """Take a part of the body, in whatever pieces it comes."""
+        left = self.left
+        if left < 0:
+            if self._prefix:
+                data = self._prefix + data[start:end]
+                start, end = 0, len(data)
+            if end - start < _PREFIX_BYTES:
+                self._prefix = data[start:end]
+                return None
+            if data[start]:
+                return _COMPRESSED
+            left = int.from_bytes(data[start + 1 : start + 5], "big")
+            self.keep &= left <= KEPT_REPLY_BYTES
+            start += _PREFIX_BYTES
+        left -= end - start
+        if left < 0:
+            return _TOO_LONG
+        self.left = left
+        if self.keep:
+            self._parts.append(data[start:end])
+        return None
+
+    def received_so_far(self) -> str:
+        """Tell what has come of it, as a clause; empty where nothing did."""
+        if not self.opened:
+            return ""
+        if self.left < 0:
+            return "only its headers had come"
+        return f"its message lacked {self.left} bytes" if self.left else "its trailers were missing"
+
+    def missing(self) -> Failure | None:
+        """Say what the message lacks, of a reply that ends here with a good status."""
+        if self.left == 0:
+            return None
+        what = "before its message" if self.left < 0 else f"{self.left} bytes before its message's"
+        return Failure(FailureKind.PROTOCOL, f"The reply ended {what} end, with grpc-status 0.")
+
+    def reply(self) -> Reply | None:
+        """Join the message, if it was to be kept."""
+        return Reply(b"".join(self._parts), None) if self.keep else None
