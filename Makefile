@@ -66,7 +66,7 @@ cluster-down: .venv/.installed ## Remove it without a trace: NAME=
 	@$(CLUSTER) down --name $(NAME)
 
 generate: .venv/.installed ## Write what is generated: CRDs, schemas, reference pages, dashboards, rules
-	$(BIN)/python -m inferometer_api.publish
+	$(BIN)/python -m docgen
 	$(BIN)/python -m grafana
 
 check: .venv/.installed ## Lint, types, import contracts, generated files fresh
@@ -74,7 +74,7 @@ check: .venv/.installed ## Lint, types, import contracts, generated files fresh
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m inferometer_api.publish --check
+	$(BIN)/python -m docgen --check
 	$(BIN)/python -m grafana --check
 
 # What only computes, waits or asks a server has all cores at once; what measures or starts a cluster

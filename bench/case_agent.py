@@ -13,7 +13,7 @@ from bench.case import Case, Figures, Place, Row, Side, Source, Turn, Unit
 from bench.figures import Bound
 from bench.processes import BenchError, Child, started
 
-from inferometer_api.telemetry import SAMPLE_PATH
+from inferometer_api.results.agent_sample import SAMPLE_PATH
 from support.recorded_node import RecordedNode
 from support.recorded_pods import QosClass
 

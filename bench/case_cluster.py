@@ -13,7 +13,7 @@ from bench.figures import Bound
 from bench.processes import BenchError
 
 from inferometer_api.document import API_VERSION
-from inferometer_api.result import ResultDocument, nanoseconds_at
+from inferometer_api.results.result import ResultDocument, nanoseconds_at
 
 _CLUSTER = "In the cluster"
 _LOCAL = "inferometer run"

@@ -18,8 +18,8 @@ from bench.paced import Rate, paced
 from bench.processes import BenchError, cpu_seconds_of, started
 from bench.servers import Server
 
-from inferometer_api.plan import LoadPlan, PlannedFleet
-from inferometer_api.result import Step
+from inferometer_api.plan.load_plan import LoadPlan, PlannedFleet
+from inferometer_api.results.result import Step
 from inferometer_loadgen.fleet.crew import FleetCrew
 from inferometer_loadgen.fleet.driving import FleetDriving
 from inferometer_loadgen.fleet.fleet import Fleet

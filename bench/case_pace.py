@@ -14,7 +14,7 @@ from bench.paced import Rate, paced
 from bench.processes import BenchError, Child, started
 from bench.servers import Server, inferometer_server
 
-from inferometer_api.result import nanoseconds_at
+from inferometer_api.results.result import nanoseconds_at
 
 _BARE = "bare timerfd loop"
 _QPS = 1000

@@ -14,8 +14,8 @@ from bench.model_files import SHUFFLENET, Measurand
 from bench.processes import BenchError, started
 from bench.servers import Server, inferometer_server
 
-from inferometer_api.result import ScenarioResult
-from inferometer_api.search import Peak
+from inferometer_api.results.result import ScenarioResult
+from inferometer_api.results.search import Peak
 
 _SIDE = "findPeak"
 _BOUND_MICROSECONDS = 20_000

@@ -20,7 +20,7 @@ import yaml
 from bench.case import PeerMissingError
 from bench.processes import ROOT, BenchError
 
-from inferometer_api.result import ResultDocument
+from inferometer_api.results.result import ResultDocument
 from support.cluster.availability import why_no_nodes
 from support.cluster.cluster import Cluster
 from support.cluster.images import images

@@ -11,7 +11,7 @@ from bench.case import Place
 from bench.load_generator import Asked, only_step, run_scenario
 from bench.processes import ROOT, BenchError, Child, started
 
-from inferometer_api.result import ScenarioResult
+from inferometer_api.results.result import ScenarioResult
 
 NO_MORE = {"warmUpSeconds": 0, "minDurationSeconds": 1, "minQueries": 1, "maxDurationSeconds": 120}
 """What is not said otherwise: no warm-up, and no minimum of its own."""

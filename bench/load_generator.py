@@ -14,11 +14,11 @@ from bench.model_files import Protocol
 from bench.processes import BenchError, on_core
 from bench.servers import Server
 
-from inferometer_api.launch import load_command, load_plan
-from inferometer_api.plan import LoadPlan, PlannedFleet, PlannedServer
-from inferometer_api.resolve import resolved
-from inferometer_api.result import ScenarioResult, Step
-from inferometer_api.run import BenchmarkRun
+from inferometer_api.plan.launch import load_command, load_plan
+from inferometer_api.plan.load_plan import LoadPlan, PlannedFleet, PlannedServer
+from inferometer_api.results.result import ScenarioResult, Step
+from inferometer_api.spec.resolve import resolved
+from inferometer_api.spec.run import BenchmarkRun
 
 Heard = Callable[[int, int], None]
 """Told the queries so far and the memory in bytes, about twice a second."""

@@ -15,7 +15,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
-from inferometer_api.result import Tensor
+from inferometer_api.results.result import Tensor
 from inferometer_models import zoo
 
 FloatArray = NDArray[np.float32]

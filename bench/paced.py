@@ -8,7 +8,7 @@ from bench.load_generator import Asked, Heard, only_step, run_scenario, url_of
 from bench.model_files import TINY, Protocol
 from bench.servers import Server
 
-from inferometer_api.result import Step
+from inferometer_api.results.result import Step
 
 _WARM_UP_SECONDS = 1
 _MOST_SECONDS = 7200

@@ -8,8 +8,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from docgen.files import stale, write
+
 from grafana import dashboards, rules
-from inferometer_api.generated import stale, write
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 

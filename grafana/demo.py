@@ -19,8 +19,8 @@ from typing import Any
 from grafana.dashboards.frame import UIDS
 from grafana.demo_finished import finished_runs, run_as_told
 from grafana.demo_grafana import grafana, installed
-from inferometer_api.metrics import RUN_INFO
-from inferometer_api.result import ResultDocument
+from inferometer_api.metrics.definitions import RUN_INFO
+from inferometer_api.results.result import ResultDocument
 from support.prometheus import from_files, on_the_path, prometheus, static
 from support.waiting import wait_until
 

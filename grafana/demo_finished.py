@@ -12,9 +12,9 @@ from typing import Any
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from typing_extensions import override
 
-from inferometer_api.handover import summary_of
-from inferometer_api.metrics import run_labels
-from inferometer_api.result import ResultDocument
+from inferometer_api.metrics.definitions import run_labels
+from inferometer_api.results.result import ResultDocument
+from inferometer_api.results.scenario_summary import summary_of
 from inferometer_operator.wiring.metrics import exposition
 from inferometer_operator.wiring.tally import Tally
 

@@ -16,7 +16,7 @@ from grafana.dashboards.frame import Panels, asked, chosen, filled, framed, seve
 from grafana.dashboards.panels import Query
 from grafana.dashboards.promql import of
 from grafana.dashboards.tables import bars
-from inferometer_api import metrics as m
+from inferometer_api.metrics import definitions as m
 
 _SAYS = (
     "Finished runs side by side, by run, model, node, runtime or device. Runs are here until their "

@@ -10,7 +10,7 @@ from typing_extensions import override
 from grafana.dashboards import palette
 from grafana.dashboards.panels import SCRAPE, SOURCE
 from grafana.dashboards.promql import STEP, of
-from inferometer_api import metrics as m
+from inferometer_api.metrics import definitions as m
 
 _MEASURING = of(m.LOAD_STAGE, f'{STEP}, stage="Measuring"') + " == 1"
 _TIMES = f"timestamp({_MEASURING})[$__range:{SCRAPE}]"

@@ -1,7 +1,7 @@
 """How do live joules per inference come from the counters of nodes and load generator?"""
 
 from grafana.dashboards.promql import RATE, STEP, of, of_run_nodes, of_run_targets, rate
-from inferometer_api import metrics as m
+from inferometer_api.metrics import definitions as m
 
 _MEASURING = 'stage="Measuring"'
 CPU = 'kind!="Gpu"'

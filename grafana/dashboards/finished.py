@@ -8,8 +8,8 @@ from grafana.dashboards.frame import UIDS
 from grafana.dashboards.panels import SCRAPE, Query
 from grafana.dashboards.promql import RUN, SCENARIO, of
 from grafana.dashboards.tables import columns, linked, verdicts, wide
-from inferometer_api import metrics as m
-from inferometer_api.metrics import Metric
+from inferometer_api.metrics import definitions as m
+from inferometer_api.metrics.definitions import Metric
 
 FACTS = ("model", "runtime", "device", "protocol", "node")
 CHOSEN = ", ".join(

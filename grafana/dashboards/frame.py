@@ -13,7 +13,7 @@ from grafana_foundation_sdk.models.dashboard import (
 )
 
 from grafana.dashboards.panels import SOURCE, link
-from inferometer_api.metrics import Metric
+from inferometer_api.metrics.definitions import Metric
 
 UIDS = {
     "Run": "inferometer-run",

@@ -7,7 +7,7 @@ from grafana_foundation_sdk.builders.statetimeline import Panel
 from grafana.dashboards import palette
 from grafana.dashboards.panels import Query, states
 from grafana.dashboards.promql import of
-from inferometer_api import metrics as m
+from inferometer_api.metrics import definitions as m
 
 
 def throttling(where: str, narrowed: Callable[[str], str] = str) -> Panel:

@@ -6,8 +6,8 @@ from grafana.dashboards.frame import Panels
 from grafana.dashboards.panels import Query, lines, stacked, states
 from grafana.dashboards.promql import NODE, RATE, of, process_of, rate
 from grafana.dashboards.tables import bars
-from inferometer_api import metrics as m
-from inferometer_api.metrics import Metric
+from inferometer_api.metrics import definitions as m
+from inferometer_api.metrics.definitions import Metric
 
 
 def panels() -> Panels:

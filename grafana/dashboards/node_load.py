@@ -18,8 +18,8 @@ from grafana.dashboards.panels import (
 )
 from grafana.dashboards.promql import NODE, of, rate
 from grafana.dashboards.tables import columns, wide
-from inferometer_api import metrics as m
-from inferometer_api.metrics import Metric
+from inferometer_api.metrics import definitions as m
+from inferometer_api.metrics.definitions import Metric
 
 _BUSY = f"max by (node) ({rate(m.NODE_CPU_BUSY, NODE)})"
 _STEAL = f"max by (node) ({rate(m.NODE_CPU_STEAL, NODE)})"

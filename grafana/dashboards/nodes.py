@@ -4,7 +4,7 @@ from grafana_foundation_sdk.builders.dashboard import Dashboard
 
 from grafana.dashboards import node_energy, node_load
 from grafana.dashboards.frame import asked, filled, framed, several
-from inferometer_api import metrics as m
+from inferometer_api.metrics import definitions as m
 
 _SAYS = (
     "The nodes that have an agent: how busy they are, what they draw by domain, what holds them "

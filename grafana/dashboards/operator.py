@@ -26,7 +26,7 @@ from grafana.dashboards.panels import (
 )
 from grafana.dashboards.promql import OPERATOR, RATE, mean, of, process_of, quantile, rate
 from grafana.dashboards.tables import columns, linked
-from inferometer_api import metrics as m
+from inferometer_api.metrics import definitions as m
 
 _SAYS = (
     "The operator: who leads, which runs it holds and for how long they have been where they are, "

@@ -1,7 +1,7 @@
 """How are the queries put together, so that names and labels are those of the metrics?"""
 
-from inferometer_api import metrics as m
-from inferometer_api.metrics import Metric
+from inferometer_api.metrics import definitions as m
+from inferometer_api.metrics.definitions import Metric
 
 RATE = "$__rate_interval"
 RUN = 'run_namespace="$run_namespace", run="$run"'

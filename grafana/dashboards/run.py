@@ -6,7 +6,7 @@ from grafana.dashboards import run_load, run_machine, run_result, run_server
 from grafana.dashboards.edges import edges
 from grafana.dashboards.frame import any_of, asked, filled, framed, newest, several
 from grafana.dashboards.promql import RUN, of
-from inferometer_api import metrics as m
+from inferometer_api.metrics import definitions as m
 
 _RUNS = (m.LOAD_STAGE, m.RUN_PHASE_SINCE, m.RUN_INFO)
 _STEPS = (m.LOAD_STAGE, m.RUN_VALID)

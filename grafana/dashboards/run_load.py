@@ -23,7 +23,7 @@ from grafana.dashboards.panels import (
     steps,
 )
 from grafana.dashboards.promql import RATE, RUN, STEP, of, process_of, quantile, rate
-from inferometer_api import metrics as m
+from inferometer_api.metrics import definitions as m
 
 _STAGES = {
     place: (name, colour) for place, (name, colour) in enumerate(palette.STAGES.items(), start=1)

@@ -5,8 +5,8 @@ from grafana.dashboards.frame import Panels
 from grafana.dashboards.gpus import throttling
 from grafana.dashboards.panels import Query, coloured, from_below, lines, stacked
 from grafana.dashboards.promql import of, of_run_nodes, of_run_targets, rate
-from inferometer_api import metrics as m
-from inferometer_api.metrics import Metric
+from inferometer_api.metrics import definitions as m
+from inferometer_api.metrics.definitions import Metric
 
 _NO_AGENT = "Empty: no node agent on the server's node was scraped; see Nodes."
 _TARGET = "{{node}} {{target}}"

@@ -4,7 +4,7 @@ from grafana.dashboards.finished import told
 from grafana.dashboards.frame import Panels
 from grafana.dashboards.panels import Query, words
 from grafana.dashboards.tables import columns, verdicts, wide
-from inferometer_api import metrics as m
+from inferometer_api.metrics import definitions as m
 
 _HOW = """\
 Every figure with its bounds and why the verdict is what it is; the same in short:

@@ -7,8 +7,8 @@ from grafana.dashboards import palette
 from grafana.dashboards.frame import Panels
 from grafana.dashboards.panels import Query, coloured, lines, logarithmic, on_the_right
 from grafana.dashboards.promql import RUN, mean, of, quantile, rate
-from inferometer_api import metrics as m
-from inferometer_api.metrics import Metric
+from inferometer_api.metrics import definitions as m
+from inferometer_api.metrics.definitions import Metric
 
 _NONE = "Empty for an External server, which tells other metrics."
 

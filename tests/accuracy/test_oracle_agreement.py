@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from inferometer_api.result import Distribution, ScenarioResult, Step
+from inferometer_api.results.result import Distribution, ScenarioResult, Step
 from support.agreement import (
     above,
     below,

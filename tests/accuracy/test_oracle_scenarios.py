@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from inferometer_api.plan import LoadPlan
-from inferometer_api.result import ScenarioResult, Step
+from inferometer_api.plan.load_plan import LoadPlan
+from inferometer_api.results.result import ScenarioResult, Step
 from support.agreement import above, below, closed_loop_bounds, latencies
 from support.load_runs import a_plan, is_starved, measure
 from support.numbered import NUMBERED, numbered_file

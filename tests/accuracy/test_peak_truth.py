@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from inferometer_api.search import Peak
+from inferometer_api.results.search import Peak
 from inferometer_loadgen.search.goal import goal_of
 from inferometer_loadgen.verdict.breaches import Conditions
 from inferometer_loadgen.verdict.breaches_of_search import peak_not_found

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from numpy.random import SeedSequence
 
-from inferometer_api.result import Step
+from inferometer_api.results.result import Step
 from support.agreement import Latencies, above, below, latencies
 from support.load_runs import a_plan, is_starved, measure
 from support.numbered import NUMBERED, QUERIES, numbered_file, query_places

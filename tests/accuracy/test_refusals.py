@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from inferometer_api.plan import LoadPlan, Measured, Progress, Report
-from inferometer_api.result import ScenarioResult
+from inferometer_api.plan.load_plan import LoadPlan
+from inferometer_api.plan.reports import Measured, Progress, Report
+from inferometer_api.results.result import ScenarioResult
 from inferometer_loadgen.schedule.arrivals import Poisson, Stream, generator
 from support.hostile import a_group, spinning
 from support.load_runs import LoadRun, a_plan, finished, measure, reports, started

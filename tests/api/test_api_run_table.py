@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from pydantic import ValidationError
 
-from inferometer_api.run import BenchmarkRun
+from inferometer_api.spec.run import BenchmarkRun
 from support.api_client import AnswerError, Api, path_of
 from support.cluster.control_plane import ControlPlane
 from support.cluster.namespaces import fresh_namespace

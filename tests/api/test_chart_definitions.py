@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 import yaml
+from docgen.files import CHECKOUT
 
-from inferometer_api.definition import NAME
-from inferometer_api.publish import CHECKOUT
+from inferometer_api.crd import NAME
 from support.chart import CHART, helm
 from support.cluster.control_plane import ControlPlane
 from support.cluster.namespaces import fresh_namespace

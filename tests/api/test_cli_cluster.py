@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from inferometer_api.result import ResultDocument
+from inferometer_api.results.result import ResultDocument
 from support.api_client import Api
 from support.cluster.control_plane import ControlPlane
 from support.cluster_runs import (

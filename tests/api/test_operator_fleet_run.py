@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable
 
-from inferometer_api.children import LOADGEN
+from inferometer_api.plan.cluster_objects import LOADGEN
 from support.fake_pod import Pod
 from support.stage import Stage
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from inferometer_api import rights
+from inferometer_api.plan import rights
 from support.cluster.audit import requests
 from support.fake_kubelet import ready_server
 from support.fake_pod import Pod

@@ -4,7 +4,7 @@ from typing import Literal, get_args
 
 import pytest
 
-from inferometer_api.children import LOADGEN, SERVER
+from inferometer_api.plan.cluster_objects import LOADGEN, SERVER
 from support.cluster.audit import requests
 from support.fake_kubelet import ready_server
 from support.fake_pod import Pod

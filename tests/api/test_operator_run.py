@@ -4,8 +4,8 @@ import base64
 import hashlib
 import json
 
-from inferometer_api.handover import decompressed, joined
-from inferometer_api.result import ResultDocument
+from inferometer_api.results.result import ResultDocument
+from inferometer_api.results.result_transport import decompressed, joined
 from support.cluster.audit import requests
 from support.stage import SHORT, Stage
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from inferometer_api import rights
-from inferometer_api.children import LOADGEN
+from inferometer_api.plan import rights
+from inferometer_api.plan.cluster_objects import LOADGEN
 from support.api_client import Object
 from support.cluster.audit import requests
 from support.cluster.control_plane import ControlPlane

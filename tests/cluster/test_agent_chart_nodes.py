@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from inferometer_api.telemetry import AGENT_PORT, AgentSample, TargetReading
+from inferometer_api.results.agent_sample import AGENT_PORT, AgentSample, TargetReading
 from support.agent_chart import AGENTS, v1_controllers
 from support.chart import Json
 from support.cluster.cluster import Cluster

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from inferometer_api.children import LOADGEN, load_name
+from inferometer_api.plan.cluster_objects import LOADGEN, load_name
 from support.chart import CHART, Json, helm
 from support.cluster.cluster import Cluster
 from support.node_runs import make_run, status, wait_for

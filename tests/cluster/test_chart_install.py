@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from inferometer_api.definition import NAME
+from inferometer_api.crd import NAME
 from support.chart import helm
 from support.cluster.cluster import Cluster
 from support.cluster.namespaces import fresh_namespace

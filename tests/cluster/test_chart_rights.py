@@ -2,7 +2,7 @@
 
 import json
 
-from inferometer_api.children import server_name
+from inferometer_api.plan.cluster_objects import server_name
 from support.chart import Json
 from support.cluster.audit import requests
 from support.cluster.cluster import Cluster

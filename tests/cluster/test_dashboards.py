@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from inferometer_api.children import COMPONENT_LABEL, SERVER
+from inferometer_api.plan.cluster_objects import COMPONENT_LABEL, SERVER
 from support.agent_chart import agents_installed, agents_namespace
 from support.chart import Json
 from support.cluster.cluster import Cluster

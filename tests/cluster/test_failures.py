@@ -16,7 +16,13 @@ from typing import Any
 
 import pytest
 
-from inferometer_api.children import COMPONENT_LABEL, LOADGEN, RUN_LABEL, SERVER, server_name
+from inferometer_api.plan.cluster_objects import (
+    COMPONENT_LABEL,
+    LOADGEN,
+    RUN_LABEL,
+    SERVER,
+    server_name,
+)
 from support.cluster.cluster import Cluster
 from support.hostile import group_of
 from support.node_runs import condition, holds, make_run, status, wait_for

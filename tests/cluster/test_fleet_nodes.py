@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from inferometer_api.children import (
+from inferometer_api.plan.cluster_objects import (
     ALLOW_USE_LABEL,
     COMPONENT_LABEL,
     JOB_INDEX_LABEL,
@@ -20,7 +20,7 @@ from inferometer_api.children import (
     fleet_name,
     result_name,
 )
-from inferometer_api.result import ResultDocument
+from inferometer_api.results.result import ResultDocument
 from support.cluster.cluster import Cluster
 from support.node_runs import condition, holds, make_run, status, wait_for
 from support.operator_installed import operator_installed

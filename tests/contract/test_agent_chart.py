@@ -8,8 +8,8 @@ import kubernetes_validate  # type: ignore[import-untyped] # it ships no types
 import pytest
 import yaml
 
-from inferometer_api.children import LOADGEN, labels
-from inferometer_api.telemetry import AGENT_PORT
+from inferometer_api.plan.cluster_objects import LOADGEN, labels
+from inferometer_api.results.agent_sample import AGENT_PORT
 from inferometer_telemetry.options import options
 from support.agent_chart import AGENT_CHART, AGENTS, agent_pods, agents_notes
 from support.agent_chart import agents as agents_anew

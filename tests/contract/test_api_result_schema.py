@@ -5,9 +5,9 @@ from typing import Any
 
 import jsonschema
 import pytest
+from docgen.files import CHECKOUT
 
-from inferometer_api.publish import CHECKOUT
-from inferometer_api.result import ResultDocument
+from inferometer_api.results.result import ResultDocument
 from support.run_table import VALID
 from support.runs import a_run
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 import yaml
+from docgen.files import CHECKOUT
 
-from inferometer_api.children import LOADGEN, RESULT, SERVER, labels
-from inferometer_api.publish import CHECKOUT
+from inferometer_api.plan.cluster_objects import LOADGEN, RESULT, SERVER, labels
 from inferometer_operator.settings import Settings
 from support.agent_chart import agents
 from support.chart import NAMESPACE, Json, helm, notes, of_kind, rendered, settings_text

@@ -8,8 +8,15 @@ from dataclasses import dataclass
 
 import pytest
 
-from inferometer_api.children import GRPC_PORT, HTTP_PORT, LOADGEN, LOADGEN_PORT, SERVER, labels
-from inferometer_api.telemetry import AGENT_PORT
+from inferometer_api.plan.cluster_objects import (
+    GRPC_PORT,
+    HTTP_PORT,
+    LOADGEN,
+    LOADGEN_PORT,
+    SERVER,
+    labels,
+)
+from inferometer_api.results.agent_sample import AGENT_PORT
 from support.chart import NAMESPACE, Json, of_kind, rendered
 
 CREATE: Json = {"networkPolicies": {"create": True, "runNamespaces": ["runs"]}}

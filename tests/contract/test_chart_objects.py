@@ -6,10 +6,10 @@ from pathlib import Path
 import kubernetes_validate  # type: ignore[import-untyped] # it ships no types
 import pytest
 import yaml
+from docgen.files import CHECKOUT
 
-from inferometer_api.definition import NAME
-from inferometer_api.publish import CHECKOUT
-from inferometer_api.run import BenchmarkRun
+from inferometer_api.crd import NAME
+from inferometer_api.spec.run import BenchmarkRun
 from inferometer_operator.settings import Settings
 from support.chart import CHART, NAMESPACE, Json, helm, notes, of_kind, pod_specs, settings_text
 from support.chart import rendered as rendered_anew

@@ -1,11 +1,11 @@
-"""The chart grants the operator exactly the rights that `inferometer_api.rights` tells of."""
+"""The chart grants the operator exactly the rights that `inferometer_api.plan.rights` tells of."""
 
 import re
 
 import pytest
+from docgen.files import CHECKOUT
 
-from inferometer_api.publish import CHECKOUT
-from inferometer_api.rights import LEASE, RUNS, SECRETS, Right
+from inferometer_api.plan.rights import LEASE, RUNS, SECRETS, Right
 from support.chart import NAMESPACE, Json, of_kind, rendered
 
 Grant = tuple[str, str, str, bool]

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 import yaml
+from docgen.files import CHECKOUT
 
-from inferometer_api.definition import NAME
-from inferometer_api.publish import CHECKOUT
+from inferometer_api.crd import NAME
 from support.chart import CHART, Json, helm, refusal
 
 REFUSED: list[tuple[Json, str, str]] = [

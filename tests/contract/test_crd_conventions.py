@@ -9,8 +9,8 @@ from pydantic import BaseModel, ValidationError
 from inferometer_api.document import Document
 from inferometer_api.patterns import MEANINGS
 from inferometer_api.rules import FaultsError
-from inferometer_api.run import RunSpec
-from inferometer_api.status import RunStatus
+from inferometer_api.spec.run import RunSpec
+from inferometer_api.status.run_status import RunStatus
 from support.run_bounds import Schema, crd, fields, run_schema
 from support.run_table import rows
 

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import kubernetes_validate  # type: ignore[import-untyped] # it ships no types
 import pytest
+from docgen.__main__ import generated_files, main, stale_files
+from docgen.files import CHECKOUT
 
-from inferometer_api.publish import CHECKOUT, generated_files, main, stale_files
 from support.run_bounds import crd
 
 

@@ -13,8 +13,8 @@ from grafana_foundation_sdk.cog.plugins import register_default_plugins
 from grafana_foundation_sdk.models.dashboard import Dashboard as Model
 from prometheus_client import CollectorRegistry, ProcessCollector
 
-from inferometer_api.metrics import METRICS, Metric
-from inferometer_api.plan import Progress
+from inferometer_api.metrics.definitions import METRICS, Metric
+from inferometer_api.plan.reports import Progress
 from support.dashboards import DASHBOARDS, Json, annotations, panels, queries, text_of
 
 _KNOWN = {metric.name: metric for metrics in METRICS.values() for metric in metrics}

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from inferometer_api.handover import LoadReport
-from inferometer_api.launch import agent_command
-from inferometer_api.metrics import METRICS, Component
+from inferometer_api.metrics.definitions import METRICS, Component
+from inferometer_api.plan.launch import agent_command
+from inferometer_api.plan.load_report import LoadReport
 from inferometer_operator.wiring.metrics import exposition
 from support import onnx_models
 from support.exposed import faults, silent

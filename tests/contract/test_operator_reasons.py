@@ -4,11 +4,12 @@ import re
 from pathlib import Path
 from typing import get_args
 
-from inferometer_api.conditions_page import conditions_page
+from docgen.conditions_page import conditions_page
+from docgen.files import CHECKOUT
+
 from inferometer_api.patterns import REASON
-from inferometer_api.publish import CHECKOUT
-from inferometer_api.reasons import REASONS, ReasonName
-from inferometer_api.status import ConditionType
+from inferometer_api.status.condition_reasons import REASONS, ReasonName
+from inferometer_api.status.run_status import ConditionType
 from support.condition_rows import PROGRESS_ROWS
 from support.fault_rows import FAULT_ROWS
 

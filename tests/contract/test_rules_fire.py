@@ -7,10 +7,10 @@ from typing import get_args
 
 import pytest
 import yaml
+from docgen.files import CHECKOUT
 from grafana.rules import files
 
-from inferometer_api.metrics import METRICS, Metric
-from inferometer_api.publish import CHECKOUT
+from inferometer_api.metrics.definitions import METRICS, Metric
 from inferometer_cli.prometheus_targets import Component
 from support.prometheus import Json, check
 from support.slower_runs import courses

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from inferometer_api.metrics import METRICS
+from inferometer_api.metrics.definitions import METRICS
 from support.agent_process import AgentProcess, agent
 from support.recorded_node import RANGE_MICROJOULES, RecordedNode
 from support.waiting import wait_until

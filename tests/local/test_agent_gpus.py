@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from inferometer_api.telemetry import AgentSample
+from inferometer_api.results.agent_sample import AgentSample
 from inferometer_telemetry.gpu.source import in_first_pid_namespace
 from support.agent_process import AgentProcess, agent
 from support.recorded_gpus import (

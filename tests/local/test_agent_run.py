@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from inferometer_api.result import Energy
+from inferometer_api.results.result import Energy
 from support.agent_process import agent
 from support.inferometer_process import Inferometer
 from support.load_runs import OF_THE_LOAD_GENERATOR

@@ -10,7 +10,7 @@ from threading import Thread
 import pytest
 from typing_extensions import override
 
-from inferometer_api.telemetry import AgentSample
+from inferometer_api.results.agent_sample import AgentSample
 from inferometer_cli.children import Child
 from inferometer_cli.exits import RefusedError
 from inferometer_cli.local_agent import Agent, Metering, agent_of, metering

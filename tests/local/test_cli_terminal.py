@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from inferometer_api.result import ResultDocument
+from inferometer_api.results.result import ResultDocument
 from support.inferometer_process import COMMAND, Inferometer, run_file
 from support.local_runs import Done, done, together
 from support.onnx_models import identity, save

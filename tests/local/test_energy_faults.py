@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from inferometer_api.plan import PlannedAgent, Progress
-from inferometer_api.result import ScenarioResult
+from inferometer_api.plan.load_plan import PlannedAgent
+from inferometer_api.plan.reports import Progress
+from inferometer_api.results.result import ScenarioResult
 from support.fake_agent import (
     SERVER_POD,
     FakeAgent,

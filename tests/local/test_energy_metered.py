@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from inferometer_api.launch import load_plan
-from inferometer_api.plan import PlannedServer
-from inferometer_api.result import Step
-from inferometer_api.telemetry import AgentSample
+from inferometer_api.plan.launch import load_plan
+from inferometer_api.plan.load_plan import PlannedServer
+from inferometer_api.results.agent_sample import AgentSample
+from inferometer_api.results.result import Step
 from support.fake_agent import SERVER_POD, FakeAgent, a_sample, answering, steady
 from support.load_runs import LoadRun, a_plan, measure
 from support.oracle import Oracle, fixed, serving

@@ -17,9 +17,10 @@ import numpy as np
 import psutil
 import pytest
 
-from inferometer_api.launch import POD_INDEX_VARIABLE, load_command
-from inferometer_api.plan import Listening, LoadPlan, PlannedFleet, Progress, Report
-from inferometer_api.result import nanoseconds_at
+from inferometer_api.plan.launch import POD_INDEX_VARIABLE, load_command
+from inferometer_api.plan.load_plan import LoadPlan, PlannedFleet
+from inferometer_api.plan.reports import Listening, Progress, Report
+from inferometer_api.results.result import nanoseconds_at
 from inferometer_loadgen.crew.crew import schedules_of
 from inferometer_loadgen.schedule.arrivals import Limits, MeasuredArrivals
 from inferometer_loadgen.schedule.steps import WHOLE, Steady

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from inferometer_api.plan import LoadPlan, Progress, Report
+from inferometer_api.plan.load_plan import LoadPlan
+from inferometer_api.plan.reports import Progress, Report
 from support.load_runs import COMMAND, LoadRun, a_plan, finished, measure, reports, started
 from support.oracle import Oracle, fixed, serving
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from inferometer_api.plan import Ended, Listening, LoadPlan, Measured, Progress, Report
+from inferometer_api.plan.load_plan import LoadPlan
+from inferometer_api.plan.reports import Ended, Listening, Measured, Progress, Report
 from support.exposed import Series, samples
 from support.load_runs import COMMAND, a_plan, reports
 from support.oracle import Oracle, fixed, serving

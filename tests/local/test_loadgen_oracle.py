@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped]  # has no types
 
-from inferometer_api.result import ScenarioResult, Step
+from inferometer_api.results.result import ScenarioResult, Step
 from inferometer_loadgen.schedule.arrivals import Poisson, Stream, generator
 from support.load_runs import LoadRun, a_plan, measure
 from support.oracle import Fault, Oracle, exponential, fixed, serving, stalling

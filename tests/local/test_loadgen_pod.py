@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from inferometer_api.plan import PlannedServer
+from inferometer_api.plan.load_plan import PlannedServer
 from support.load_pods import RUN_ID, TOKEN, a_load_pod, measures
 from support.load_runs import a_plan
 from support.oracle import Oracle, fixed, serving

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from inferometer_api.result import Step
+from inferometer_api.results.result import Step
 from support.load_runs import LoadRun, a_plan, measure
 from support.oracle import Oracle, fixed, serving
 

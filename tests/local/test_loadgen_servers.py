@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
-from inferometer_api.plan import LoadPlan, PlannedServer
+from inferometer_api.plan.load_plan import LoadPlan, PlannedServer
 from support.load_runs import OF_THE_LOAD_GENERATOR, a_plan, measure
 from support.oracle import Answered, Oracle, fixed, serving
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
-from inferometer_api.plan import LoadPlan
+from inferometer_api.plan.load_plan import LoadPlan
 from support.load_runs import LoadRun, a_plan, measure
 from support.oracle import Oracle, serving
 from support.signed_tls import signed_certificate

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 import pytest
 
-from inferometer_api.result import Finding, ResultDocument, Verdict
+from inferometer_api.results.result import Finding, ResultDocument, Verdict
 from inferometer_cli.report import render_report
 from support.browser import Page, Theme, browsing, find_chromium
 from support.energies import Machine

@@ -13,7 +13,7 @@ import pytest
 from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped]  # has no types
 from jsonschema import Draft202012Validator
 
-from inferometer_api.result import Distribution, ResultDocument
+from inferometer_api.results.result import Distribution, ResultDocument
 from inferometer_models import zoo
 from support.local_runs import Done, done, together
 

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import yaml
+from docgen.files import CHECKOUT
 
-from inferometer_api.publish import CHECKOUT
 from support.chart import Json, helm, of_kind
 from support.cluster.cluster import Cluster
 from support.cluster.namespaces import fresh_namespace

@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.error import HTTPError
 from urllib.parse import urlencode
 
-from inferometer_api.telemetry import SAMPLE_PATH, AgentSample
+from inferometer_api.results.agent_sample import SAMPLE_PATH, AgentSample
 
 DEADLINE_SECONDS = 30.0
 """Far above what anything takes: a test that reaches it has failed."""

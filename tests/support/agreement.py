@@ -15,7 +15,7 @@ from math import comb
 import numpy as np
 from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped]  # has no types
 
-from inferometer_api.result import Distribution
+from inferometer_api.results.result import Distribution
 from support.oracle_process import Integers, Seen
 
 UNBOUNDED = 1 << 62

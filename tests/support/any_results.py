@@ -10,7 +10,7 @@ from typing import Any, TypeVar, get_args
 import numpy as np
 from hypothesis import strategies as st
 
-from inferometer_api.result import (
+from inferometer_api.results.result import (
     Counts,
     Energy,
     EnergyDomain,
@@ -26,7 +26,7 @@ from inferometer_api.result import (
     Verdict,
     Window,
 )
-from inferometer_api.status import Attribution
+from inferometer_api.status.run_status import Attribution
 from support.results import a_result, a_run, an_environment
 from support.steps import a_distribution
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from docgen.files import CHECKOUT
 
-from inferometer_api.publish import CHECKOUT
 from support.cluster.binaries import binary
 
 CHART = CHECKOUT / "helm" / "inferometer"

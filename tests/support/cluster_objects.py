@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from inferometer_api.children import LOADGEN, SERVER, labels, load_name, server_name
+from inferometer_api.plan.cluster_objects import LOADGEN, SERVER, labels, load_name, server_name
 from inferometer_operator.reconcile.times import stamp
 
 Object = dict[str, Any]

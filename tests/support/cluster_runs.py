@@ -9,9 +9,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from inferometer_api.children import RESULT, RESULT_FILE, labels, result_name
-from inferometer_api.handover import compressed, summary_of
-from inferometer_api.result import ResultDocument
+from inferometer_api.plan.cluster_objects import RESULT, RESULT_FILE, labels, result_name
+from inferometer_api.results.result import ResultDocument
+from inferometer_api.results.result_transport import compressed
+from inferometer_api.results.scenario_summary import summary_of
 from support.cluster.namespaces import Kubectl
 
 _AT = "2026-03-12T14:03:21Z"

@@ -1,15 +1,16 @@
 """Which course of events gives a condition each of its reasons? One row each.
 
-The catalogue (`inferometer_api.reasons`) and these rows are compared in a contract test.
+The catalogue (`inferometer_api.status.condition_reasons`) and these rows
+are compared in a contract test.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from inferometer_api.children import ALLOW_USE_LABEL
-from inferometer_api.reasons import Place, ReasonName
-from inferometer_api.result import Finding, Outcome
+from inferometer_api.plan.cluster_objects import ALLOW_USE_LABEL
+from inferometer_api.results.result import Finding, Outcome
+from inferometer_api.status.condition_reasons import Place, ReasonName
 from inferometer_operator.reconcile.observed import Collected, Reference, Turn
 from support.pretend_api import stored
 from support.pretend_cluster import PretendCluster

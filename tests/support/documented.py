@@ -5,7 +5,8 @@ import re
 import subprocess
 from pathlib import Path
 
-from inferometer_api.publish import CHECKOUT
+from docgen.files import CHECKOUT
+
 from support.cluster.binaries import ensure
 
 

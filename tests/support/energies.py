@@ -7,14 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from inferometer_api.result import (
-    Energy,
-    EnergyDomain,
-    NodeSample,
-    NodeTelemetry,
-    Step,
-)
-from inferometer_api.status import Attribution
+from inferometer_api.results.result import Energy, EnergyDomain, NodeSample, NodeTelemetry, Step
+from inferometer_api.status.run_status import Attribution
 
 _GIB = 2**30
 _STRENGTH: tuple[Attribution, ...] = ("dedicated", "shared", "node", "estimated")

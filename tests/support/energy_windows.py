@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from inferometer_api.result import Energy
-from inferometer_api.telemetry import (
+from inferometer_api.results.agent_sample import (
     AgentSample,
     CpuReading,
     EnergyReading,
     GpuUse,
     TargetReading,
 )
+from inferometer_api.results.result import Energy
 from inferometer_loadgen.nodes.energy import Terms, Worked, energy
 from inferometer_loadgen.nodes.window import NodeWindow, Taken
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from inferometer_api.metrics import METRICS, Component
+from inferometer_api.metrics.definitions import METRICS, Component
 
 Series = tuple[str, frozenset[tuple[str, str]]]
 """A sample's name with its labels."""

@@ -11,8 +11,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from inferometer_api.plan import PlannedAgent
-from inferometer_api.telemetry import (
+from inferometer_api.plan.load_plan import PlannedAgent
+from inferometer_api.results.agent_sample import (
     AgentSample,
     CpuReading,
     EnergyReading,

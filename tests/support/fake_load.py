@@ -13,10 +13,12 @@ from typing import Literal
 
 from typing_extensions import override
 
-from inferometer_api.handover import LoadReport, packed, report_within, summary_of
-from inferometer_api.plan import Progress
-from inferometer_api.result import Outcome, OutcomeState, ResultDocument, ScenarioResult
-from inferometer_api.run import BenchmarkRun
+from inferometer_api.plan.load_report import LoadReport, report_within
+from inferometer_api.plan.reports import Progress
+from inferometer_api.results.result import Outcome, OutcomeState, ResultDocument, ScenarioResult
+from inferometer_api.results.result_transport import packed
+from inferometer_api.results.scenario_summary import summary_of
+from inferometer_api.spec.run import BenchmarkRun
 from support.fake_pod import Pod
 from support.results import a_result
 from support.steps import Load, a_step

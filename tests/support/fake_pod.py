@@ -9,7 +9,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from inferometer_api.children import JOB_INDEX_LABEL
+from inferometer_api.plan.cluster_objects import JOB_INDEX_LABEL
 from support.api_client import AnswerError, Api, Object, path_of
 
 _ADDRESSES = itertools.count(2)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from inferometer_api.children import LOADGEN, SERVER
+from inferometer_api.plan.cluster_objects import LOADGEN, SERVER
 from support.cluster_objects import (
     Object,
     container,

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from inferometer_api.children import LOADGEN, SERVER
-from inferometer_api.reasons import REASONS, Place, ReasonName
-from inferometer_api.result import Outcome
+from inferometer_api.plan.cluster_objects import LOADGEN, SERVER
+from inferometer_api.results.result import Outcome
+from inferometer_api.status.condition_reasons import REASONS, Place, ReasonName
 from inferometer_operator.reconcile.observed import Collected
 from support.cluster_objects import (
     EPOCH,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from inferometer_api.result import ResultDocument
+from inferometer_api.results.result import ResultDocument
 from support.waiting import DEADLINE_SECONDS, wait_until
 
 COMMAND = str(Path(sys.executable).with_name("inferometer"))
@@ -23,7 +23,7 @@ _MARK = "INFEROMETER_TEST_MARK"
 
 Role = Literal["model fetcher", "server", "load generator", "node agent"]
 _MODULES: dict[Role, str] = {
-    "model fetcher": "inferometer_serving.fetcher",
+    "model fetcher": "inferometer_fetch",
     "server": "inferometer_serving",
     "load generator": "inferometer_loadgen",
     "node agent": "inferometer_telemetry",

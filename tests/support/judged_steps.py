@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from inferometer_api.result import (
+from inferometer_api.results.result import (
     ClientFacts,
     Counts,
     Distribution,
@@ -19,7 +19,7 @@ from inferometer_api.result import (
     Window,
     WorkerShare,
 )
-from inferometer_api.search import Peak, Probe
+from inferometer_api.results.search import Peak, Probe
 from inferometer_loadgen.record.backlog import Unanswered
 from inferometer_loadgen.schedule.steps import Closed, End, Judged, Open, Steady, StepPlan
 from inferometer_loadgen.verdict.breaches import Conditions, Measurement

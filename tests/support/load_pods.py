@@ -11,9 +11,10 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from inferometer_api.handover import LoadReport, unpacked
-from inferometer_api.plan import LoadPlan
-from inferometer_api.result import ResultDocument
+from inferometer_api.plan.load_plan import LoadPlan
+from inferometer_api.plan.load_report import LoadReport
+from inferometer_api.results.result import ResultDocument
+from inferometer_api.results.result_transport import unpacked
 from support.load_runs import COMMAND
 
 TOKEN = "a token that nobody guesses"  # noqa: S105 - of a test

@@ -14,21 +14,19 @@ from typing import Any
 import uvloop
 from pydantic import TypeAdapter
 
-from inferometer_api.launch import load_plan
-from inferometer_api.plan import (
+from inferometer_api.plan.launch import load_plan
+from inferometer_api.plan.load_plan import LoadPlan, PlannedAgent, PlannedServer
+from inferometer_api.plan.reports import (
     Ended,
-    LoadPlan,
     Measured,
-    PlannedAgent,
-    PlannedServer,
     Progress,
     RepeatsMeasured,
     Report,
     Surroundings,
 )
-from inferometer_api.result import Environment, Outcome, ScenarioResult
-from inferometer_api.run import BenchmarkRun
-from inferometer_api.search import Repeated
+from inferometer_api.results.result import Environment, Outcome, ScenarioResult
+from inferometer_api.results.search import Repeated
+from inferometer_api.spec.run import BenchmarkRun
 from inferometer_loadgen.reporting.report import Reporter
 from inferometer_loadgen.run.execution import Execution, exit_code
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from onnx import ModelProto
 
-from inferometer_api.result import ResultDocument
+from inferometer_api.results.result import ResultDocument
 from support.inferometer_process import (
     Ended,
     Inferometer,

@@ -1,8 +1,8 @@
 """How does a test get at the pods that a run is made of?"""
 
-from inferometer_api.resolve import resolved
-from inferometer_api.run import BenchmarkRun
-from inferometer_api.server import Toleration
+from inferometer_api.spec.resolve import resolved
+from inferometer_api.spec.run import BenchmarkRun
+from inferometer_api.spec.server import Toleration
 from inferometer_operator.manifests.load_job import load_job
 from inferometer_operator.manifests.owner import Manifest, Owner
 from inferometer_operator.manifests.server_deployment import server_deployment

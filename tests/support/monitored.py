@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
+from docgen.files import CHECKOUT
 
-from inferometer_api.publish import CHECKOUT
 from support.agent_chart import agents_installed, agents_namespace
 from support.chart import Json
 from support.cluster.cluster import Cluster

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import psutil
 
-from inferometer_api.address import STORE_VARIABLES
+from inferometer_api.spec.address import STORE_VARIABLES
 from support.cluster.binaries import binary
 from support.waiting import wait_until
 

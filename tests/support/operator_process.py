@@ -10,8 +10,8 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from inferometer_api import rights
-from inferometer_api.rights import Right
+from inferometer_api.plan import rights
+from inferometer_api.plan.rights import Right
 from support.api_client import Api
 from support.waiting import wait_until
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from inferometer_api.status import RunStatus
+from inferometer_api.status.run_status import RunStatus
 from inferometer_operator.reconcile.conditions import status_of
 from inferometer_operator.reconcile.observed import Observed
 from inferometer_operator.reconcile.plan import Plan, Target

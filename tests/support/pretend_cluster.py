@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from inferometer_api.children import (
+from inferometer_api.plan.cluster_objects import (
     COMPONENT_LABEL,
     JOB_INDEX_LABEL,
     LOADGEN,
@@ -19,9 +19,9 @@ from inferometer_api.children import (
     SERVER,
     fleet_name,
 )
-from inferometer_api.handover import LoadReport
-from inferometer_api.plan import Progress
-from inferometer_api.result import Outcome, ResultDocument
+from inferometer_api.plan.load_report import LoadReport
+from inferometer_api.plan.reports import Progress
+from inferometer_api.results.result import Outcome, ResultDocument
 from inferometer_operator.reconcile.decide import plan as decide
 from inferometer_operator.reconcile.observed import (
     Collected,

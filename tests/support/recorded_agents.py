@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from inferometer_api.telemetry import AGENT_PORT
+from inferometer_api.results.agent_sample import AGENT_PORT
 from support.cluster.cluster import Cluster
 from support.recorded_gpus import SW_POWER_CAP, RecordedGpu
 from support.recorded_node import RecordedNode

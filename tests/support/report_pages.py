@@ -3,7 +3,7 @@
 import re
 from html import unescape
 
-from inferometer_api.result import ResultDocument
+from inferometer_api.results.result import ResultDocument
 from inferometer_cli.report import render_report
 
 

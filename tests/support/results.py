@@ -5,7 +5,7 @@ Documents as a real run leaves them: complete, ended early, refused, long.
 
 from typing import Any
 
-from inferometer_api.result import (
+from inferometer_api.results.result import (
     Environment,
     Finding,
     ModelFacts,
@@ -18,7 +18,7 @@ from inferometer_api.result import (
     Tensor,
     Verdict,
 )
-from inferometer_api.run import BenchmarkRun
+from inferometer_api.spec.run import BenchmarkRun
 from support.energies import Machine, metered
 from support.steps import Load, a_step
 

@@ -7,7 +7,7 @@ from typing import assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from inferometer_api.search import Peak
+from inferometer_api.results.search import Peak
 from inferometer_loadgen.search.goal import Decision, Goal, Seen
 from inferometer_loadgen.search.peak import (
     Alone,

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from inferometer_api.children import LOADGEN, SERVER
+from inferometer_api.plan.cluster_objects import LOADGEN, SERVER
 from support.api_client import Api, Object
 from support.cluster import configurations
 from support.cluster.control_plane import ControlPlane

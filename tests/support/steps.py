@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped]  # has no types
 
-from inferometer_api.result import (
+from inferometer_api.results.result import (
     Counts,
     Distribution,
     Energy,

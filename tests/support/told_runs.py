@@ -7,7 +7,7 @@ from typing import Any
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
-from inferometer_api.metrics import METRICS
+from inferometer_api.metrics.definitions import METRICS
 from inferometer_operator.reconcile.times import stamp
 from inferometer_operator.wiring.metrics import exposition
 from inferometer_operator.wiring.tally import Tally

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.text import Text
 
-from inferometer_api.status import Attribution
+from inferometer_api.status.run_status import Attribution
 from inferometer_cli.energy_words import explained, net_explained
 from inferometer_cli.grid import Row, print_rows, print_sentences, printable
 from inferometer_cli.quantity import DASH, energy_unit, significant

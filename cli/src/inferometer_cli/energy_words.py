@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 
-from inferometer_api.result import Energy
-from inferometer_api.status import Attribution
+from inferometer_api.results.result import Energy
+from inferometer_api.status.run_status import Attribution
 
 COVERS: dict[Attribution, str] = {
     "dedicated": "all energy of the counters is the servers': they took at least 95 % of the "

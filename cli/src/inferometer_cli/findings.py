@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from inferometer_api.result import Finding, ResultDocument, ScenarioResult
+from inferometer_api.results.result import Finding, ResultDocument, ScenarioResult
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal, assert_never
 
-from inferometer_api.result import OutcomeState, ResultDocument, Step
+from inferometer_api.results.result import OutcomeState, ResultDocument, Step
 from inferometer_cli.findings import cautions_of
 
 Tone = Literal["good", "bad", "unfinished"]

@@ -4,7 +4,7 @@ import json
 
 from pydantic import ValidationError
 
-from inferometer_api.result import SCHEMA_VERSION, ResultDocument
+from inferometer_api.results.result import SCHEMA_VERSION, ResultDocument
 from inferometer_cli.exits import RefusedError
 from inferometer_cli.version import VERSION
 

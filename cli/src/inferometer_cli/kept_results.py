@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from inferometer_api.result import ResultDocument
+from inferometer_api.results.result import ResultDocument
 from inferometer_cli.cluster.options import Where
 from inferometer_cli.exits import RefusedError
 from inferometer_cli.kept import parse_result

@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
-from inferometer_api.launch import agent_command
-from inferometer_api.plan import PlannedAgent
-from inferometer_api.telemetry import SAMPLE_PATH, AgentSample
+from inferometer_api.plan.launch import agent_command
+from inferometer_api.plan.load_plan import PlannedAgent
+from inferometer_api.results.agent_sample import SAMPLE_PATH, AgentSample
 from inferometer_cli.children import Child
 from inferometer_cli.exits import RefusedError
 from inferometer_cli.local_server import Server, start, with_last_lines

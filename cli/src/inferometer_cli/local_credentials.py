@@ -5,8 +5,8 @@ Asked before anything is started, with the load generator's own rules.
 
 from pathlib import Path
 
-from inferometer_api.credentials import Credentials
-from inferometer_api.run import BenchmarkRun
+from inferometer_api.plan.credentials import Credentials
+from inferometer_api.spec.run import BenchmarkRun
 from inferometer_cli.exits import RefusedError
 from inferometer_loadgen.requests.inputs import InputRefusedError
 from inferometer_loadgen.server.headers import read_headers

@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from inferometer_api.document import milli
-from inferometer_api.launch import request_batch_sizes
-from inferometer_api.result import Tensor
-from inferometer_api.run import BenchmarkRun
-from inferometer_api.scenario import Validity
+from inferometer_api.plan.launch import request_batch_sizes
+from inferometer_api.results.result import Tensor
+from inferometer_api.spec.run import BenchmarkRun
+from inferometer_api.spec.scenario import Validity
 from inferometer_cli.exits import RefusedError
+from inferometer_fetch.model import local_path
 from inferometer_loadgen.requests.inputs import FileSource, InputRefusedError, fit_shapes, read_npz
 from inferometer_loadgen.requests.trace import read_trace
 from inferometer_loadgen.schedule.arrivals import Offsets
 from inferometer_loadgen.schedule.steps import SECOND_NS
-from inferometer_serving.errors import ModelRefusedError
-from inferometer_serving.fetch.model import local_path
+from inferometer_models.errors import ModelRefusedError
 
 Shapes = dict[str, tuple[int, ...]]
 

@@ -1,7 +1,7 @@
 """How is a run done without a cluster: which processes, in which order, and what ends it?
 
 The same fetch, server and load generator that a cluster runs in pods are started as child
-processes on loopback (`inferometer_api.launch` makes the command lines of both).
+processes on loopback (`inferometer_api.plan.launch` makes the command lines of both).
 """
 
 import asyncio
@@ -19,23 +19,21 @@ from uuid import uuid4
 
 from pydantic import TypeAdapter, ValidationError
 
-from inferometer_api.launch import load_command, load_plan
-from inferometer_api.plan import (
+from inferometer_api.plan.launch import load_command, load_plan
+from inferometer_api.plan.load_plan import LoadPlan, PlannedFleet, PlannedServer
+from inferometer_api.plan.reports import (
     Ended,
     Listening,
-    LoadPlan,
     Measured,
-    PlannedFleet,
-    PlannedServer,
     Progress,
     RepeatsMeasured,
     Report,
     Surroundings,
 )
-from inferometer_api.resolve import launched, local_notes
-from inferometer_api.result import Environment, Outcome, ResultDocument, ScenarioResult
-from inferometer_api.run import BenchmarkRun
-from inferometer_api.search import Repeated
+from inferometer_api.results.result import Environment, Outcome, ResultDocument, ScenarioResult
+from inferometer_api.results.search import Repeated
+from inferometer_api.spec.resolve import launched, local_notes
+from inferometer_api.spec.run import BenchmarkRun
 from inferometer_cli.children import Child, describe_exit
 from inferometer_cli.exits import FailedError, RefusedError
 from inferometer_cli.local_agent import Metering, agent_of, metering

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from inferometer_api.launch import fetch_command, server_command
-from inferometer_api.result import Outcome
-from inferometer_api.run import BenchmarkRun
+from inferometer_api.plan.launch import fetch_command, server_command
+from inferometer_api.results.result import Outcome
+from inferometer_api.spec.run import BenchmarkRun
 from inferometer_cli.children import Child, describe_exit
 from inferometer_cli.exits import Exit, FailedError, RefusedError
 from inferometer_cli.local_inputs import request_shapes

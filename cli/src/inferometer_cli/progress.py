@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 
-from inferometer_api.plan import Progress
+from inferometer_api.plan.reports import Progress
 from inferometer_cli.quantity import significant, time_unit
 
 

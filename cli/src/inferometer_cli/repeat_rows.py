@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
-from inferometer_api.search import Repeated
+from inferometer_api.results.search import Repeated
 from inferometer_cli.grid import Row, print_rows, print_sentences, printable
 from inferometer_cli.search_words import (
     FIGURE_HEADINGS,

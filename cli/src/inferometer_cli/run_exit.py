@@ -1,6 +1,6 @@
 """With which code does a run end that left a result?"""
 
-from inferometer_api.result import OutcomeState, ResultDocument
+from inferometer_api.results.result import OutcomeState, ResultDocument
 from inferometer_cli.exits import Exit
 
 _BY_STATE: dict[OutcomeState, Exit] = {

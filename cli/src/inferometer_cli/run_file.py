@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from inferometer_api.availability import unavailable
-from inferometer_api.doubts import doubts
-from inferometer_api.reading import InvalidRunError, parse_run
-from inferometer_api.resolve import launched, resolved
-from inferometer_api.run import BenchmarkRun
+from inferometer_api.spec.availability import unavailable
+from inferometer_api.spec.reading import InvalidRunError, parse_run
+from inferometer_api.spec.resolve import launched, resolved
+from inferometer_api.spec.run import BenchmarkRun
+from inferometer_api.spec.spec_warnings import doubts
 from inferometer_cli.exits import RefusedError
 from inferometer_cli.runtime import check_runtime
 from inferometer_cli.terminal import tell

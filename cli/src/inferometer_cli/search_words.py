@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import assert_never
 
-from inferometer_api.result import ResultDocument, ScenarioResult, Step
-from inferometer_api.search import Knee, Peak, Repeated, RepeatedFigure
+from inferometer_api.results.result import ResultDocument, ScenarioResult, Step
+from inferometer_api.results.search import Knee, Peak, Repeated, RepeatedFigure
 from inferometer_cli.quantity import DASH, duration, energy, percent, significant
 
 _NAMES = {

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from rich.console import Console
 from rich.text import Text
 
-from inferometer_api.result import ResultDocument, Step, nanoseconds_at
+from inferometer_api.results.result import ResultDocument, Step, nanoseconds_at
 from inferometer_cli.energy_rows import Spent, print_energy
 from inferometer_cli.energy_words import mean_milliwatts, notes_of
 from inferometer_cli.findings import Told, cautions_of, entry_name, reasons_of

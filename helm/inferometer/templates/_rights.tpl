@@ -1,4 +1,4 @@
-{{- /* What the operator may do where runs are: inferometer_api.rights says the same, and why. */ -}}
+{{- /* What the operator may do where runs are: inferometer_api.plan.rights says the same, and why. */ -}}
 {{- define "inferometer.runRules" -}}
 - apiGroups: [inferometer.dev]
   resources: [benchmarkruns]

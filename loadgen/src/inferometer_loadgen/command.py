@@ -9,9 +9,10 @@ from pathlib import Path
 import uvloop
 from pydantic import ValidationError
 
-from inferometer_api.launch import POD_INDEX_VARIABLE, worker_command
-from inferometer_api.plan import Ended, LoadPlan
-from inferometer_api.result import Outcome
+from inferometer_api.plan.launch import POD_INDEX_VARIABLE, worker_command
+from inferometer_api.plan.load_plan import LoadPlan
+from inferometer_api.plan.reports import Ended
+from inferometer_api.results.result import Outcome
 from inferometer_loadgen.local import MetricsAt, carry_out_locally
 from inferometer_loadgen.pod.serve import Handover, carry_out_in_pod
 from inferometer_loadgen.reporting.report import ReaderGoneError, Reporter

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from inferometer_api.plan import Ended, Listening, LoadPlan
-from inferometer_api.result import Outcome
+from inferometer_api.plan.load_plan import LoadPlan
+from inferometer_api.plan.reports import Ended, Listening
+from inferometer_api.results.result import Outcome
 from inferometer_loadgen.reporting.answering import Answering, metrics_answer, sentence
 from inferometer_loadgen.reporting.report import Reporter
 from inferometer_loadgen.run.execution import Execution

@@ -13,7 +13,7 @@ import structlog
 import yaml
 from pydantic import ValidationError
 
-from inferometer_api.children import LEASE, LOADGEN_PORT
+from inferometer_api.plan.cluster_objects import LEASE, LOADGEN_PORT
 from inferometer_operator.cluster.connection import ConfigurationError
 from inferometer_operator.cluster.lease import Terms
 from inferometer_operator.handlers.lead import Started, led

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from inferometer_api.document import Document, Integral, MemoryQuantity
-from inferometer_api.server import Resources, Toleration
+from inferometer_api.spec.server import Resources, Toleration
 
 
 class Images(Document):

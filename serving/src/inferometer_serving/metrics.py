@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 
-from inferometer_api import metrics as names
-from inferometer_api.exposition import Form, form, head
-from inferometer_api.metrics import METRICS, Metric
+from inferometer_api.metrics import definitions as names
+from inferometer_api.metrics.definitions import METRICS, Metric
+from inferometer_api.metrics.exposition import Form, form, head
 
 
 class Durations:

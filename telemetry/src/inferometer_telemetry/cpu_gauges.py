@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import TypeVar
 
-from inferometer_api.telemetry import MissingSource
+from inferometer_api.results.agent_sample import MissingSource
 from inferometer_telemetry.kernel_files import (
     AbsentError,
     UnreadableError,

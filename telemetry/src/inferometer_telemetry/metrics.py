@@ -7,9 +7,9 @@ from prometheus_client.core import Metric as Family
 from prometheus_client.registry import Collector
 from typing_extensions import override
 
-from inferometer_api import metrics as api
-from inferometer_api.exposition import family
-from inferometer_api.telemetry import AgentSample, CpuReading, GpuReading, TargetReading
+from inferometer_api.metrics import definitions as api
+from inferometer_api.metrics.exposition import family
+from inferometer_api.results.agent_sample import AgentSample, CpuReading, GpuReading, TargetReading
 from inferometer_telemetry.sampler import Latest
 from inferometer_telemetry.sources import Target
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from inferometer_api.telemetry import CpuReading, MissingSource
+from inferometer_api.results.agent_sample import CpuReading, MissingSource
 from inferometer_telemetry.counting import MOST_BYTES, Rising
 from inferometer_telemetry.cpu_gauges import Gauges
 from inferometer_telemetry.kernel_files import UnreadableError, named_number, text, whole_number

@@ -10,7 +10,7 @@ from typing import NoReturn
 
 from typing_extensions import override
 
-from inferometer_api.telemetry import AGENT_PORT, Source
+from inferometer_api.results.agent_sample import AGENT_PORT, Source
 
 _SHORTEST_SECONDS, _LONGEST_SECONDS = 0.1, 60.0
 """An energy counter wraps around after some minutes of full power: it must be read more often."""

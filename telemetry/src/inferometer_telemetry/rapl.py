@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from inferometer_api.telemetry import EnergyKind, EnergyReading, MissingSource
+from inferometer_api.results.agent_sample import EnergyKind, EnergyReading, MissingSource
 from inferometer_telemetry.counting import Energy
 from inferometer_telemetry.kernel_files import (
     AbsentError,

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from inferometer_api.telemetry import AgentSample, MissingSource, Source
+from inferometer_api.results.agent_sample import AgentSample, MissingSource, Source
 from inferometer_telemetry.cgroups import Cgroups
 from inferometer_telemetry.cpu_gauges import Gauges, read_gauges
 from inferometer_telemetry.kernel_files import UnreadableError, text

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from inferometer_api.telemetry import EnergyReading, GpuReading, GpuUse, MissingSource
+from inferometer_api.results.agent_sample import EnergyReading, GpuReading, GpuUse, MissingSource
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from inferometer_api.telemetry import GpuUse, MissingSource, TargetReading
+from inferometer_api.results.agent_sample import GpuUse, MissingSource, TargetReading
 from inferometer_telemetry.cgroups import Cgroups
 from inferometer_telemetry.counting import MOST_BYTES, Highest, Rising
 from inferometer_telemetry.kernel_files import UnreadableError, text

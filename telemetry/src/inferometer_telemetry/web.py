@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from aiohttp import web
 from prometheus_client import CollectorRegistry, generate_latest
 
-from inferometer_api.exposition import CONTENT_TYPE
-from inferometer_api.telemetry import MOST_ASKED, SAMPLE_PATH
+from inferometer_api.metrics.exposition import CONTENT_TYPE
+from inferometer_api.results.agent_sample import MOST_ASKED, SAMPLE_PATH
 from inferometer_telemetry.sampler import Sampler
 from inferometer_telemetry.sources import Target
 from inferometer_telemetry.targets import POD_UID

@@ -3,12 +3,12 @@
 from typing import Any, get_args
 
 import pytest
+from docgen.reference_pages import benchmarkrun_page
+from docgen.refusals import REFUSED, run_asking
 
-from inferometer_api.availability import Place, unavailable
-from inferometer_api.definition import custom_resource_definition
-from inferometer_api.reference import benchmarkrun_page
-from inferometer_api.refusals_page import REFUSED, run_asking
-from inferometer_api.run import BenchmarkRun
+from inferometer_api.crd import custom_resource_definition
+from inferometer_api.spec.availability import Place, unavailable
+from inferometer_api.spec.run import BenchmarkRun
 from support.run_bounds import fields, run_schema
 from support.runs import Run, a_run, a_scenario, an_external_run, with_value
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from inferometer_api.doubts import doubts
-from inferometer_api.launch import load_plan
-from inferometer_api.plan import PlannedServer
-from inferometer_api.run import BenchmarkRun
+from inferometer_api.plan.launch import load_plan
+from inferometer_api.plan.load_plan import PlannedServer
+from inferometer_api.spec.run import BenchmarkRun
+from inferometer_api.spec.spec_warnings import doubts
 from support.runs import Run, a_run, a_scenario
 
 _BURST = {"baseQps": 1, "burstQps": 2, "burstSeconds": 1, "periodSeconds": 60}

@@ -7,26 +7,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inferometer_api.handover import (
+from inferometer_api.plan.load_report import LoadReport, report_within
+from inferometer_api.plan.reports import Progress
+from inferometer_api.results.result import Finding, Outcome, ScenarioResult, Verdict
+from inferometer_api.results.result_transport import (
     DOCUMENT_BYTES,
     LINE_BYTES,
     LOG_BYTES,
     PART_BYTES,
     IncompleteError,
-    LoadReport,
     TooLargeError,
     compressed,
     decompressed,
     joined,
     packed,
     parts,
-    report_within,
-    summary_of,
     unpacked,
 )
-from inferometer_api.plan import Progress
-from inferometer_api.result import Finding, Outcome, ScenarioResult, Verdict
-from inferometer_api.status import ScenarioSummary
+from inferometer_api.results.scenario_summary import summary_of
+from inferometer_api.status.run_status import ScenarioSummary
 from inferometer_loadgen.schedule.arrivals import Stream, generator
 from support.results import a_result
 from support.steps import Load, a_step

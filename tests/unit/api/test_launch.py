@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inferometer_api.document import milli
-from inferometer_api.launch import (
+from inferometer_api.plan.launch import (
     FetchingPod,
     Listen,
     fetch_command,
@@ -19,9 +19,9 @@ from inferometer_api.launch import (
     server_command,
     server_model_name,
 )
-from inferometer_api.plan import LoadPlan, PlannedServer
-from inferometer_api.resolve import local_notes, resolved, whole_cpus
-from inferometer_api.run import BenchmarkRun
+from inferometer_api.plan.load_plan import LoadPlan, PlannedServer
+from inferometer_api.spec.resolve import local_notes, resolved, whole_cpus
+from inferometer_api.spec.run import BenchmarkRun
 from inferometer_serving.options import add_options
 from support.run_table import rows
 from support.runs import Run, a_run, a_scenario, an_external_run, with_value
@@ -274,7 +274,7 @@ def test_the_model_is_fetched_with_its_checksum() -> None:
     model = {"uri": "https://h/m.onnx", "sha256": "0" * 64}
     run = read(a_run(model=model))
     command = fetch_command(run, base="/here", destination="/there", python="py")
-    assert command[:3] == ("py", "-m", "inferometer_serving.fetcher")
+    assert command[:3] == ("py", "-m", "inferometer_fetch")
     assert options(command) == {
         "--uri": model["uri"],
         "--sha256": model["sha256"],

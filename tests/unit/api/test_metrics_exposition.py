@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from inferometer_api.exposition import family, form, head
-from inferometer_api.metrics import METRICS, Metric
+from inferometer_api.metrics.definitions import METRICS, Metric
+from inferometer_api.metrics.exposition import family, form, head
 from support.exposed import families, samples
 
 GAUGE = Metric("a_ratio", "gauge", "Some.", ("x", "y"))

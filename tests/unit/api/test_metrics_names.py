@@ -3,10 +3,10 @@
 from itertools import pairwise
 
 import pytest
+from docgen.metrics_page import metrics_page
 
-from inferometer_api.metrics import LATENCY_BUCKETS, METRICS, Metric, run_labels
-from inferometer_api.metrics_page import metrics_page
-from inferometer_api.run import BenchmarkRun
+from inferometer_api.metrics.definitions import LATENCY_BUCKETS, METRICS, Metric, run_labels
+from inferometer_api.spec.run import BenchmarkRun
 from support.runs import a_run
 
 ALL = [metric for group in METRICS.values() for metric in group]

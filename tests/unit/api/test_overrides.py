@@ -2,8 +2,8 @@
 
 import pytest
 
-from inferometer_api.reading import InvalidRunError, parse_run
-from inferometer_api.run import BenchmarkRun
+from inferometer_api.spec.reading import InvalidRunError, parse_run
+from inferometer_api.spec.run import BenchmarkRun
 
 RUN = """\
 apiVersion: inferometer.dev/v1alpha1

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inferometer_api.reading import InvalidRunError, parse_run
+from inferometer_api.spec.reading import InvalidRunError, parse_run
 from support.run_table import rows
 
 OK = """\

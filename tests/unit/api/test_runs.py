@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from inferometer_api.reading import InvalidRunError, parse_run
+from inferometer_api.spec.reading import InvalidRunError, parse_run
 from support.run_table import BROKEN_RULES, MISFITS, UPDATES, VALID, rows
 from support.runs import Row
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from inferometer_api.yaml_text import UnreadableTextError, read_yaml
+from inferometer_api.spec.yaml_text import UnreadableTextError, read_yaml
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from inferometer_api.telemetry import AgentSample, TargetReading
+from inferometer_api.results.agent_sample import AgentSample, TargetReading
 from inferometer_cli.local_agent import why_not_of
 
 BOOT = "6fdd4dba-2c4c-4c6c-9a8a-3f6a5c2a7f10"

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from inferometer_api.children import RESULT_FILE, RUN_UID_LABEL
-from inferometer_api.handover import IncompleteError, compressed, summary_of
-from inferometer_api.status import ResultReference
+from inferometer_api.plan.cluster_objects import RESULT_FILE, RUN_UID_LABEL
+from inferometer_api.results.result_transport import IncompleteError, compressed
+from inferometer_api.results.scenario_summary import summary_of
+from inferometer_api.status.run_status import ResultReference
 from inferometer_cli.cluster.cancelling import meaning
 from inferometer_cli.cluster.figures import print_figures
 from inferometer_cli.cluster.follow import line_of

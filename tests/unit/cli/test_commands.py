@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from inferometer_api.result import ResultDocument
+from inferometer_api.results.result import ResultDocument
 from support.command import Command
 from support.inferometer_process import run_file
 from support.onnx_models import identity, save

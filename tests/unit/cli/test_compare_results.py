@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from inferometer_api.result import Energy, ResultDocument, ScenarioResult, Step, Verdict
-from inferometer_api.status import Attribution
+from inferometer_api.results.result import Energy, ResultDocument, ScenarioResult, Step, Verdict
+from inferometer_api.status.run_status import Attribution
 from inferometer_cli.cluster.options import Where
 from inferometer_cli.compare.comparison import compare, slower, unjudged
 from inferometer_cli.compare.differences import differences

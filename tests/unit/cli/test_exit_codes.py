@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 
-from inferometer_api.result import Outcome, OutcomeState
+from inferometer_api.results.result import Outcome, OutcomeState
 from inferometer_cli.ending import EndedError, Ending, end_when_asked, ending_heard, exit_for
 from inferometer_cli.exits import Exit
 from inferometer_cli.run_exit import exit_of

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from inferometer_api.run import BenchmarkRun
+from inferometer_api.spec.run import BenchmarkRun
 from inferometer_cli.exits import RefusedError
 from inferometer_cli.local_inputs import inputs_file, request_shapes, trace_files
 from support.results import a_run

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from inferometer_api.result import Outcome, OutcomeState
+from inferometer_api.results.result import Outcome, OutcomeState
 from inferometer_cli.children import describe_exit
 from inferometer_cli.local_run import _explained
 

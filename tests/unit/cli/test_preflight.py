@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inferometer_api.definition import custom_resource_definition
-from inferometer_api.resolve import resolved
-from inferometer_api.run import BenchmarkRun
+from inferometer_api.crd import custom_resource_definition
+from inferometer_api.spec.resolve import resolved
+from inferometer_api.spec.run import BenchmarkRun
 from inferometer_cli.preflight.api_server import (
     RIGHTS,
     definition_check,

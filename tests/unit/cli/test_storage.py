@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from inferometer_api.result import ResultDocument
+from inferometer_api.results.result import ResultDocument
 from inferometer_cli import storage
 from inferometer_cli.exits import FailedError, RefusedError
 from support.results import a_result, a_valid_result

@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from rich.console import Console
 from rich.text import Text
 
-from inferometer_api.handover import summary_of
-from inferometer_api.result import Energy, ResultDocument, Step
+from inferometer_api.results.result import Energy, ResultDocument, Step
+from inferometer_api.results.scenario_summary import summary_of
 from inferometer_cli.cluster.figures import print_figures
 from inferometer_cli.quantity import energy_unit
 from inferometer_cli.table import print_table

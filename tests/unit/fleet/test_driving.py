@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
-from inferometer_api.result import ClientFacts
+from inferometer_api.results.result import ClientFacts
 from inferometer_loadgen.fleet.clock import ClockName, ClockOffset
 from inferometer_loadgen.fleet.crew import participants
 from inferometer_loadgen.fleet.driving import FleetDriving

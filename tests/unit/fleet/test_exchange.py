@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 from typing_extensions import override
 
-from inferometer_api.result import WorkerShare
+from inferometer_api.results.result import WorkerShare
 from inferometer_loadgen.fleet.clock import ClockName
 from inferometer_loadgen.fleet.clock_identity import own_clock
 from inferometer_loadgen.fleet.driving import FleetDriving

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from inferometer_api.result import ClientFacts
+from inferometer_api.results.result import ClientFacts
 from inferometer_loadgen.client.watch import ClientWatch, worst
 
 V1 = "31 23 0:28 / /sys/fs/cgroup/cpu rw shared:1 - cgroup cgroup rw,cpu\n"

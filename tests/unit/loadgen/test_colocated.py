@@ -2,7 +2,7 @@
 
 import pytest
 
-from inferometer_api.plan import LoadPlan, PlannedAgent, PlannedServer
+from inferometer_api.plan.load_plan import LoadPlan, PlannedAgent, PlannedServer
 from inferometer_loadgen.server.servers import Servers
 from support.results import a_run
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from inferometer_api.result import ScenarioResult
-from inferometer_api.scenario import Concurrency, Scenario, Validity
+from inferometer_api.results.result import ScenarioResult
+from inferometer_api.spec.scenario import Concurrency, Scenario, Validity
 from inferometer_loadgen.crew.trial import RequestRefusedError
 from inferometer_loadgen.fleet.round import lost
 from inferometer_loadgen.run import scenario as run_scenario

@@ -2,9 +2,10 @@
 
 import pytest
 
-from inferometer_api.handover import LoadReport, TooLargeError, packed, unpacked
-from inferometer_api.plan import Ended, Measured, Progress, Surroundings
-from inferometer_api.result import NodeSample, NodeTelemetry, Outcome, ResultDocument, Step
+from inferometer_api.plan.load_report import LoadReport
+from inferometer_api.plan.reports import Ended, Measured, Progress, Surroundings
+from inferometer_api.results.result import NodeSample, NodeTelemetry, Outcome, ResultDocument, Step
+from inferometer_api.results.result_transport import TooLargeError, packed, unpacked
 from inferometer_loadgen.pod.delivery import delivery
 from inferometer_loadgen.pod.ledger import Ledger
 from support.results import a_long_result, a_result, an_environment

@@ -9,7 +9,7 @@ from tritonclient.grpc.service_pb2 import (  # type: ignore[import-untyped]  # h
     ServerMetadataResponse,
 )
 
-from inferometer_api.result import Tensor
+from inferometer_api.results.result import Tensor
 from inferometer_loadgen.server.documents import (
     ModelDocument,
     ServerDocument,

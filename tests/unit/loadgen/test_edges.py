@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import uvloop
 
-from inferometer_api.plan import Ended, Progress
-from inferometer_api.result import Outcome
+from inferometer_api.plan.reports import Ended, Progress
+from inferometer_api.results.result import Outcome
 from inferometer_loadgen.client.client import OwnProcess
 from inferometer_loadgen.client.node import node, packages
 from inferometer_loadgen.client.pace import TimerPacer

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from inferometer_api.telemetry import EnergyReading, GpuReading, GpuUse, MissingSource
+from inferometer_api.results.agent_sample import EnergyReading, GpuReading, GpuUse, MissingSource
 from inferometer_loadgen.nodes.energy import DISABLED, Terms
 from inferometer_loadgen.nodes.window import NodeWindow, Taken
 from support.energy_windows import (

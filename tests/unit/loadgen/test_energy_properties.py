@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inferometer_api.plan import PlannedAgent
-from inferometer_api.result import Energy
-from inferometer_api.telemetry import AgentSample, EnergyReading, GpuReading, GpuUse
+from inferometer_api.plan.load_plan import PlannedAgent
+from inferometer_api.results.agent_sample import AgentSample, EnergyReading, GpuReading, GpuUse
+from inferometer_api.results.result import Energy
 from inferometer_loadgen.nodes.energy import WEAKEST_LAST, Terms
 from inferometer_loadgen.nodes.window import Answer, Answers, NodeWindow, Taken, window_of
 from support.energy_windows import (

@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from inferometer_api.plan import PlannedAgent
-from inferometer_api.result import NodeTelemetry, Step, UsageSample
-from inferometer_api.telemetry import (
+from inferometer_api.plan.load_plan import PlannedAgent
+from inferometer_api.results.agent_sample import (
     AgentSample,
     EnergyReading,
     GpuReading,
@@ -14,6 +13,7 @@ from inferometer_api.telemetry import (
     MissingSource,
     TargetReading,
 )
+from inferometer_api.results.result import NodeTelemetry, Step, UsageSample
 from inferometer_loadgen.found.summary import Metered, Span, Used, summarize
 from inferometer_loadgen.nodes.energy import Terms
 from inferometer_loadgen.nodes.series import filled, served_cpu_seconds, telemetry_of

@@ -14,8 +14,8 @@ from tritonclient.utils import (  # type: ignore[import-untyped]  # has no types
     deserialize_bytes_tensor,
 )
 
-from inferometer_api.load import FileInputs, Inputs, Load, RandomInputs
-from inferometer_api.result import Tensor
+from inferometer_api.results.result import Tensor
+from inferometer_api.spec.load import FileInputs, Inputs, Load, RandomInputs
 from inferometer_loadgen.requests import pool
 from inferometer_loadgen.requests.encode import Encoder
 from inferometer_loadgen.requests.inputs import (

@@ -5,10 +5,11 @@ from typing import Literal, cast, get_args
 
 import numpy as np
 import pytest
+from docgen.metrics_page import step_series
 
-from inferometer_api.metrics import LOAD_STAGE, METRICS
-from inferometer_api.metrics_page import step_series
-from inferometer_api.plan import LoadPlan, PlannedAgent, PlannedServer, Progress
+from inferometer_api.metrics.definitions import LOAD_STAGE, METRICS
+from inferometer_api.plan.load_plan import LoadPlan, PlannedAgent, PlannedServer
+from inferometer_api.plan.reports import Progress
 from inferometer_loadgen import drive
 from inferometer_loadgen.drive import Driving
 from inferometer_loadgen.record.recorder import Recorder

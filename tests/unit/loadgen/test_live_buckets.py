@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inferometer_api.metrics import LATENCY_BUCKETS, LOAD_LAG
+from inferometer_api.metrics.definitions import LATENCY_BUCKETS, LOAD_LAG
 from inferometer_loadgen.record.histogram import Histogram, Integers, counters_from
 
 LEAST_NS, MOST_NS = 50_000, 60_000_000_000

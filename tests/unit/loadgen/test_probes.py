@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from inferometer_api.result import Step
-from inferometer_api.scenario import Validity
+from inferometer_api.results.result import Step
+from inferometer_api.spec.scenario import Validity
 from inferometer_loadgen.found.summary import Metered, Span, Used, summarize
 from inferometer_loadgen.nodes.energy import Terms
 from inferometer_loadgen.run.watch import StepWatch

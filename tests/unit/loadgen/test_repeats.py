@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inferometer_api.result import ScenarioResult, Step, Verdict
+from inferometer_api.results.result import ScenarioResult, Step, Verdict
 from inferometer_loadgen.record.steadiness import is_steady
 from inferometer_loadgen.record.windows import Second, Tally
 from inferometer_loadgen.search.knee import knee_of

@@ -11,7 +11,7 @@ from tritonclient.grpc.service_pb2 import (  # type: ignore[import-untyped]  # h
     ModelInferResponse,
 )
 
-from inferometer_api.result import Tensor
+from inferometer_api.results.result import Tensor
 from inferometer_loadgen.requests.replies import Expectation, first_axes
 from inferometer_loadgen.wire import Reply
 

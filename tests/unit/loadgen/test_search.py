@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inferometer_api.scenario import FindPeak, Validity
-from inferometer_api.search import Peak
+from inferometer_api.results.search import Peak
+from inferometer_api.spec.scenario import FindPeak, Validity
 from inferometer_loadgen.schedule.steps import SECOND_NS, Closed, Open, Steady
 from inferometer_loadgen.search.crossing import LEAST_BURSTS, Counted, crossing
 from inferometer_loadgen.search.goal import Decision, Goal, Seen, decision, goal_of, is_beyond

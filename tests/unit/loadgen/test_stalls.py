@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from inferometer_api.result import ClientFacts, WorkerShare
+from inferometer_api.results.result import ClientFacts, WorkerShare
 from inferometer_loadgen.record.histogram import Histogram
 from support.judged_steps import CLOSED, MS, SECOND, a_step, names, silent, times, verdict, workers
 

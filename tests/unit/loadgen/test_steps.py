@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from inferometer_api.load import Load
-from inferometer_api.scenario import Scenario, Validity
+from inferometer_api.spec.load import Load
+from inferometer_api.spec.scenario import Scenario, Validity
 from inferometer_loadgen.schedule.layout import Layout, layout, part_of
 from inferometer_loadgen.schedule.steps import (
     SECOND_NS,

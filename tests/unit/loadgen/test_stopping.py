@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from inferometer_api.mlperf import fewest_queries
-from inferometer_api.scenario import Scenario, Validity
+from inferometer_api.spec.mlperf import fewest_queries
+from inferometer_api.spec.scenario import Scenario, Validity
 from inferometer_loadgen.found.stopping import early_stopping
 from inferometer_loadgen.record.recorder import Recorder, Tallied
 from inferometer_loadgen.schedule.steps import SECOND_NS, Closed, Judged, steps_of

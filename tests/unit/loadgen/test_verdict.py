@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from inferometer_api.result import ClientFacts, Energy, Step
+from inferometer_api.results.result import ClientFacts, Energy, Step
 from inferometer_loadgen.schedule.steps import End
 from inferometer_loadgen.verdict.rules import RULES, Rule
 from support.judged_steps import (

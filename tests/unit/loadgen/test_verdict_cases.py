@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from inferometer_api.result import (
+from inferometer_api.results.result import (
     ClientFacts,
     Distribution,
     Energy,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from inferometer_api.reasons import REASONS
+from inferometer_api.status.condition_reasons import REASONS
 from support.cluster_objects import EPOCH
 from support.condition_rows import PROGRESS_ROWS, Row
 from support.fault_rows import FAULT_ROWS

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from inferometer_api.children import LOADGEN, SERVER
-from inferometer_api.handover import compressed, decompressed, joined, summary_of
-from inferometer_api.result import Outcome, ResultDocument
+from inferometer_api.plan.cluster_objects import LOADGEN, SERVER
+from inferometer_api.results.result import Outcome, ResultDocument
+from inferometer_api.results.result_transport import compressed, decompressed, joined
+from inferometer_api.results.scenario_summary import summary_of
 from inferometer_operator.reconcile import packing
 from inferometer_operator.reconcile.observed import Collected
 from support.cluster_objects import (

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from inferometer_api.children import LOADGEN, RESULT, SERVER, labels
+from inferometer_api.plan.cluster_objects import LOADGEN, RESULT, SERVER, labels
 from support.cluster_objects import a_pod, being_deleted, started, warning
 from support.condition_rows import a_cluster, over
 from support.fault_courses import left_behind

@@ -6,8 +6,8 @@ from datetime import timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inferometer_api.children import LOADGEN, SERVER
-from inferometer_api.result import Outcome
+from inferometer_api.plan.cluster_objects import LOADGEN, SERVER
+from inferometer_api.results.result import Outcome
 from inferometer_operator.reconcile.observed import Collected, Turn
 from support.cluster_objects import (
     Object,

@@ -3,8 +3,8 @@
 import kubernetes_validate  # type: ignore[import-untyped] # it ships no types
 import pytest
 
-from inferometer_api.children import LOADGEN, RUN_UID_LABEL
-from inferometer_api.plan import LoadPlan
+from inferometer_api.plan.cluster_objects import LOADGEN, RUN_UID_LABEL
+from inferometer_api.plan.load_plan import LoadPlan
 from inferometer_operator.manifests.fleet_service import fleet_service
 from inferometer_operator.manifests.load_job import load_job
 from support.cluster_objects import bound, condition, started

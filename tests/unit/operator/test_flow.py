@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from inferometer_api.plan import LoadPlan
-from inferometer_api.result import ResultDocument, ScenarioResult
+from inferometer_api.plan.load_plan import LoadPlan
+from inferometer_api.results.result import ResultDocument, ScenarioResult
 from inferometer_operator.reconcile.observed import Turn
 from support.cluster_objects import ended, on_silent_node
 from support.condition_rows import (

@@ -7,12 +7,12 @@ from typing import Any
 import kubernetes_validate  # type: ignore[import-untyped] # it ships no types
 import pytest
 
-from inferometer_api.availability import unavailable
-from inferometer_api.children import labels
-from inferometer_api.launch import load_plan
-from inferometer_api.plan import LoadPlan, PlannedServer
-from inferometer_api.resolve import launched
-from inferometer_api.run import BenchmarkRun
+from inferometer_api.plan.cluster_objects import labels
+from inferometer_api.plan.launch import load_plan
+from inferometer_api.plan.load_plan import LoadPlan, PlannedServer
+from inferometer_api.spec.availability import unavailable
+from inferometer_api.spec.resolve import launched
+from inferometer_api.spec.run import BenchmarkRun
 from inferometer_operator.manifests.load_job import load_job
 from inferometer_operator.manifests.owner import Manifest, Owner
 from inferometer_operator.manifests.plan_map import plan_map

@@ -9,10 +9,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from inferometer_api import patterns
-from inferometer_api.address import AddressError
-from inferometer_api.launch import server_model_name
-from inferometer_api.resolve import resolved
-from inferometer_api.run import BenchmarkRun
+from inferometer_api.plan.launch import server_model_name
+from inferometer_api.spec.address import AddressError
+from inferometer_api.spec.resolve import resolved
+from inferometer_api.spec.run import BenchmarkRun
 from inferometer_operator.manifests.load_job import load_job
 from inferometer_operator.manifests.owner import Manifest, Owner
 from inferometer_operator.manifests.server_deployment import server_deployment
@@ -143,7 +143,7 @@ def _check_command(command: list[str]) -> None:
     assert command[:2] == ["python3", "-m"]
     assert command[2] in {
         "inferometer_serving",
-        "inferometer_serving.fetcher",
+        "inferometer_fetch",
         "inferometer_loadgen",
     }
     words = iter(command[3:])

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from inferometer_api.plan import LoadPlan
+from inferometer_api.plan.load_plan import LoadPlan
 from inferometer_operator.reconcile.observed import Listed
 from inferometer_operator.settings import Agents
 from support.cluster_objects import Object, bound, endpoint, endpoint_slice, server_pod

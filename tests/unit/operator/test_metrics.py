@@ -7,12 +7,12 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from docgen.metrics_page import metrics_page
 from prometheus_client.parser import text_string_to_metric_families
 from pydantic import ValidationError
 
-from inferometer_api.metrics import METRICS
-from inferometer_api.metrics_page import metrics_page
-from inferometer_api.run import BenchmarkRun
+from inferometer_api.metrics.definitions import METRICS
+from inferometer_api.spec.run import BenchmarkRun
 from inferometer_operator.reconcile.run_facts import RunFacts, spec_hash
 from inferometer_operator.reconcile.times import stamp
 from inferometer_operator.wiring import finished_runs

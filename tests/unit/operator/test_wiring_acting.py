@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 from typing_extensions import override
 
-from inferometer_api.status import RunStatus
+from inferometer_api.status.run_status import RunStatus
 from inferometer_operator.cluster.connection import Connection
 from inferometer_operator.cluster.errors import RefusedError
 from inferometer_operator.cluster.load_answers import LoadAnswers

@@ -8,7 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 from typing_extensions import override
 
-from inferometer_api.children import LOADGEN
+from inferometer_api.plan.cluster_objects import LOADGEN
 from inferometer_operator.cluster.connection import Connection
 from inferometer_operator.cluster.errors import RefusedError, UnreachableError
 from inferometer_operator.cluster.reading import Reader

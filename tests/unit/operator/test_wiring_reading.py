@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
-from inferometer_api.children import LOADGEN, RESULT, SERVER, labels
+from inferometer_api.plan.cluster_objects import LOADGEN, RESULT, SERVER, labels
 from inferometer_operator.cluster.connection import Connection
 from inferometer_operator.cluster.load_answers import LoadAnswers
 from inferometer_operator.cluster.reading import Reader

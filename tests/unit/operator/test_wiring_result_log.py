@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from inferometer_api.handover import left_out, packed
+from inferometer_api.results.result_transport import left_out, packed
 from inferometer_operator.cluster.errors import UnreachableError
 from inferometer_operator.cluster.reading import Reader
 from inferometer_operator.reconcile.observed import Collected

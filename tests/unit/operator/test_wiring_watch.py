@@ -13,7 +13,7 @@ from aiohttp.test_utils import TestServer
 from structlog.testing import capture_logs
 from typing_extensions import override
 
-from inferometer_api.handover import LoadReport
+from inferometer_api.plan.load_report import LoadReport
 from inferometer_operator.cluster import watching
 from inferometer_operator.cluster.connection import Connection
 from inferometer_operator.cluster.errors import UnreachableError

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from inferometer_api.status import RunStatus
+from inferometer_api.status.run_status import RunStatus
 from inferometer_operator.cluster.errors import RefusedError, UnreachableError, refusal
 from inferometer_operator.reconcile.conditions import status_of
 from inferometer_operator.reconcile.observed import Collected, Observed

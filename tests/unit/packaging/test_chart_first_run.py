@@ -6,8 +6,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-
-from inferometer_api.publish import CHECKOUT
+from docgen.files import CHECKOUT
 
 Json = dict[str, Any]
 Answering = Callable[..., list[tuple[str, str]]]

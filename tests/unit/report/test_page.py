@@ -10,9 +10,9 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from typing_extensions import override
 
-from inferometer_api.result import Finding, ResultDocument, Verdict
-from inferometer_api.run import BenchmarkRun
-from inferometer_api.server import External
+from inferometer_api.results.result import Finding, ResultDocument, Verdict
+from inferometer_api.spec.run import BenchmarkRun
+from inferometer_api.spec.server import External
 from inferometer_cli.report import render_report
 from support.any_results import any_results
 from support.report_pages import alone, titles

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from inferometer_api.result import (
+from inferometer_api.results.result import (
     Distribution,
     EarlyStopping,
     ResultDocument,
@@ -17,7 +17,7 @@ from inferometer_api.result import (
     Verdict,
     WorkerShare,
 )
-from inferometer_api.search import Knee, Peak, Probe, Repeated, RepeatedFigure
+from inferometer_api.results.search import Knee, Peak, Probe, Repeated, RepeatedFigure
 from inferometer_cli.compare.comparison import compare
 from inferometer_cli.report import render_report
 from inferometer_cli.report.latency_marks import latency_marks

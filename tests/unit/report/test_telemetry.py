@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from inferometer_api.result import NodeSample, NodeTelemetry, ScenarioResult
+from inferometer_api.results.result import NodeSample, NodeTelemetry, ScenarioResult
 from inferometer_cli.report import render_report
 from inferometer_cli.report.chart import Band, Line
 from inferometer_cli.report.frame import Margins

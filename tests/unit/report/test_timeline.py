@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from inferometer_api.result import ScenarioResult, Verdict, Window
+from inferometer_api.results.result import ScenarioResult, Verdict, Window
 from inferometer_cli.report.chart import Line
 from inferometer_cli.report.time_charts import rate_chart
 from inferometer_cli.report.timeline import MOST_POINTS, merged, of_windows

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inferometer_api.metrics import SERVER_BATCH, SERVER_COMPUTE
+from inferometer_api.metrics.definitions import SERVER_BATCH, SERVER_COMPUTE
 from inferometer_serving.metrics import Exposition, Metrics
 from support.exposed import samples
 

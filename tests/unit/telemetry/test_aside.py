@@ -5,7 +5,7 @@ from collections.abc import Collection
 
 import pytest
 
-from inferometer_api.telemetry import GpuReading
+from inferometer_api.results.agent_sample import GpuReading
 from inferometer_telemetry.gpu.aside import Aside
 from inferometer_telemetry.sources import GpusFound, Owners, Target
 

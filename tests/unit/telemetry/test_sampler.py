@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from inferometer_api.telemetry import (
+from inferometer_api.results.agent_sample import (
     AgentSample,
     EnergyReading,
     GpuReading,

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from inferometer_api.metrics import METRICS
-from inferometer_api.telemetry import (
+from inferometer_api.metrics.definitions import METRICS
+from inferometer_api.results.agent_sample import (
     MOST_ASKED,
     AgentSample,
     CpuReading,

@@ -21,7 +21,7 @@ from kubernetes.config import (
 )
 from kubernetes.config.kube_config import KubeConfigMerger
 
-from inferometer_api.definition import GROUP, PLURAL, VERSION
+from inferometer_api.crd import GROUP, PLURAL, VERSION
 from inferometer_cli.cluster.options import Where
 from inferometer_cli.exits import FailedError, RefusedError
 from inferometer_cli.invocation import program

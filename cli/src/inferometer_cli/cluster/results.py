@@ -6,9 +6,9 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from inferometer_api.children import RESULT_FILE, RUN_UID_LABEL
-from inferometer_api.handover import IncompleteError, decompressed, joined
-from inferometer_api.status import ResultReference
+from inferometer_api.plan.cluster_objects import RESULT_FILE, RUN_UID_LABEL
+from inferometer_api.results.result_transport import IncompleteError, decompressed, joined
+from inferometer_api.status.run_status import ResultReference
 from inferometer_cli.cluster.api import Cluster, NotThereError
 from inferometer_cli.cluster.runs import SeenRun
 from inferometer_cli.cluster.summary import headline

@@ -7,8 +7,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from inferometer_api.definition import NAME as DEFINITION
-from inferometer_api.status import Condition, ConditionType, RunStatus
+from inferometer_api.crd import NAME as DEFINITION
+from inferometer_api.status.run_status import Condition, ConditionType, RunStatus
 from inferometer_cli.cluster.api import Cluster, Json, NotThereError
 from inferometer_cli.exits import FailedError, RefusedError
 from inferometer_cli.invocation import program

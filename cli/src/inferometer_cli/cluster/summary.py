@@ -7,9 +7,9 @@ from typing import Any
 
 from rich.text import Text
 
-from inferometer_api.problems import sentence
-from inferometer_api.reasons import ReasonName
-from inferometer_api.status import Condition, RunStatus
+from inferometer_api.spec.problems import sentence
+from inferometer_api.status.condition_reasons import ReasonName
+from inferometer_api.status.run_status import Condition, RunStatus
 from inferometer_cli.cluster.runs import SeenRun
 from inferometer_cli.exits import Exit
 from inferometer_cli.grid import STYLES, printable

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from inferometer_api.result import ResultDocument
+from inferometer_api.results.result import ResultDocument
 from inferometer_cli.cluster.options import (
     ContextOption,
     KubeconfigOption,

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from inferometer_api.metrics import run_labels
-from inferometer_api.result import Outcome, ResultDocument
-from inferometer_api.run import BenchmarkRun
+from inferometer_api.metrics.definitions import run_labels
+from inferometer_api.results.result import Outcome, ResultDocument
+from inferometer_api.spec.run import BenchmarkRun
 from inferometer_cli.ending import Ending, ending_heard, exit_for
 from inferometer_cli.exits import Exit
 from inferometer_cli.progress import watching

@@ -4,8 +4,8 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
-from inferometer_api.resolve import launched
-from inferometer_api.run import BenchmarkRun
+from inferometer_api.spec.resolve import launched
+from inferometer_api.spec.run import BenchmarkRun
 from inferometer_cli.exits import RefusedError
 from inferometer_cli.run_file import RunFile, SetOption, read_run_file
 from inferometer_cli.terminal import say
@@ -26,8 +26,8 @@ def validate(file: RunFile, set_: SetOption = None) -> None:
 def _check_files(run: BenchmarkRun, base: Path) -> None:
     from inferometer_cli.local_credentials import credentials
     from inferometer_cli.local_inputs import inputs_file, request_shapes, trace_files
-    from inferometer_serving.errors import ModelRefusedError
-    from inferometer_serving.fetch.model import fetch
+    from inferometer_fetch.model import fetch_model
+    from inferometer_models.errors import ModelRefusedError
 
     file = inputs_file(run, base)
     trace_files(run, base)
@@ -37,7 +37,7 @@ def _check_files(run: BenchmarkRun, base: Path) -> None:
         return
     with tempfile.TemporaryDirectory(prefix="inferometer-") as folder:
         try:
-            model = fetch(uri, Path(folder), relative_to=base, sha256=run.spec.model.sha256)
+            model = fetch_model(uri, Path(folder), relative_to=base, sha256=run.spec.model.sha256)
         except ModelRefusedError as refusal:
             raise RefusedError(str(refusal)) from refusal
     # As the fetcher tells them to a run, in JSON: lists, no tuples.

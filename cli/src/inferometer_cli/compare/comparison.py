@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from inferometer_api.result import ResultDocument
-from inferometer_api.scenario import Scenario
+from inferometer_api.results.result import ResultDocument
+from inferometer_api.spec.scenario import Scenario
 from inferometer_cli.compare.figures import Basis, Figure, Measured, measured
 from inferometer_cli.compare.interval import Change, change
 

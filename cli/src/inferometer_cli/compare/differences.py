@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from inferometer_api.result import ResultDocument
+from inferometer_api.results.result import ResultDocument
 
 _ABSENT = "none"
 _HEADINGS = {

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from inferometer_api.result import ScenarioResult, Step, percentile_of, whole_windows
-from inferometer_api.search import Peak
+from inferometer_api.results.result import ScenarioResult, Step, percentile_of, whole_windows
+from inferometer_api.results.search import Peak
 from inferometer_cli.compare.interval import Estimate, by_batch_means, over_repeats
 from inferometer_cli.quantity import PERCENTILES
 from inferometer_loadgen.verdict.breaches_of_client import late_at

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from inferometer_api.result import ResultDocument
+from inferometer_api.results.result import ResultDocument
 from inferometer_cli.compare.comparison import (
     Bases,
     Compared,

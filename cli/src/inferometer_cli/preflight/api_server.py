@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 
-from inferometer_api.definition import NAME, VERSION, custom_resource_definition
+from inferometer_api.crd import NAME, VERSION, custom_resource_definition
 from inferometer_cli.preflight.check import (
     Check,
     Json,

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from inferometer_api.document import API_VERSION
-from inferometer_api.resolve import resolved
-from inferometer_api.run import BenchmarkRun
+from inferometer_api.spec.resolve import resolved
+from inferometer_api.spec.run import BenchmarkRun
 from inferometer_cli.preflight.api_server import (
     definition_check,
     namespace_check,

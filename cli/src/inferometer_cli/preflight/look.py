@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from inferometer_api.address import AddressError
-from inferometer_api.resolve import resolved
-from inferometer_api.run import BenchmarkRun
+from inferometer_api.spec.address import AddressError
+from inferometer_api.spec.resolve import resolved
+from inferometer_api.spec.run import BenchmarkRun
 from inferometer_cli.cluster.api import Cluster, UnreachableError
 from inferometer_cli.preflight.check import Check, stops
 from inferometer_cli.preflight.judge import (

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 
-from inferometer_api.children import RUN_UID_LABEL
+from inferometer_api.plan.cluster_objects import RUN_UID_LABEL
 from inferometer_cli.preflight.check import Check, Json, Unread, not_known, ok, stops, warning
 from inferometer_cli.preflight.pods import Pods
 from inferometer_cli.preflight.quantities import Amounts, amounts, written

@@ -7,7 +7,7 @@ from datetime import datetime
 import yaml
 from pydantic import ValidationError
 
-from inferometer_api.children import LEASE
+from inferometer_api.plan.cluster_objects import LEASE
 from inferometer_cli.preflight.check import (
     Check,
     Json,

@@ -6,8 +6,8 @@ They are those that the operator itself makes of the run.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from inferometer_api.resolve import launched
-from inferometer_api.run import BenchmarkRun
+from inferometer_api.spec.resolve import launched
+from inferometer_api.spec.run import BenchmarkRun
 from inferometer_cli.preflight.check import Json
 from inferometer_cli.preflight.quantities import Amounts, amounts
 from inferometer_operator.manifests.load_job import load_job

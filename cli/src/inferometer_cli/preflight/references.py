@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from inferometer_api.address import AddressError, address
-from inferometer_api.availability import unavailable
-from inferometer_api.children import ALLOW_USE_LABEL
-from inferometer_api.run import BenchmarkRun
+from inferometer_api.plan.cluster_objects import ALLOW_USE_LABEL
+from inferometer_api.spec.address import AddressError, address
+from inferometer_api.spec.availability import unavailable
+from inferometer_api.spec.run import BenchmarkRun
 from inferometer_cli.preflight.check import Check, Json, Unread, not_known, ok, stops
 from inferometer_operator.reconcile.acceptance import allowed
 from inferometer_operator.reconcile.observed import Reference

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, cast
 from urllib.parse import quote
 
-from inferometer_api.children import GROUP, LEASE
-from inferometer_api.run import BenchmarkRun
+from inferometer_api.plan.cluster_objects import GROUP, LEASE
+from inferometer_api.spec.run import BenchmarkRun
 from inferometer_cli.cluster.api import Cluster, NotThereError, UnreachableError
 from inferometer_cli.exits import RefusedError
 from inferometer_cli.preflight.api_server import RIGHTS, Right

@@ -3,7 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from inferometer_api.result import Energy, EnergyDomain, ResultDocument, ScenarioResult, Step
+from inferometer_api.results.result import (
+    Energy,
+    EnergyDomain,
+    ResultDocument,
+    ScenarioResult,
+    Step,
+)
 from inferometer_cli.energy_words import explained, mean_milliwatts, net_explained
 from inferometer_cli.quantity import DASH, energy, percent, watts
 

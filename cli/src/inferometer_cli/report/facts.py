@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import yaml
 
-from inferometer_api.result import (
+from inferometer_api.results.result import (
     Environment,
     NodeTelemetry,
     ResultDocument,
@@ -14,7 +14,7 @@ from inferometer_api.result import (
     Step,
     Tensor,
 )
-from inferometer_api.search import Repeated
+from inferometer_api.results.search import Repeated
 from inferometer_cli.quantity import DASH, duration, significant, size, time_unit
 from inferometer_cli.report.summary import Figure, bounded
 from inferometer_cli.search_words import FIGURE_HEADINGS, figure_name, figure_texts, figures_shown

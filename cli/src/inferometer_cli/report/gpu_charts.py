@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from inferometer_api.result import NodeSample, ScenarioResult
+from inferometer_api.results.result import NodeSample, ScenarioResult
 from inferometer_cli.quantity import byte_unit
 from inferometer_cli.report.axis import Axis, Floats
 from inferometer_cli.report.chart import Area, Chart, Line, Mark, Note

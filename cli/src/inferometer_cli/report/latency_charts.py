@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from inferometer_api.result import Distribution, ScenarioResult, Step
+from inferometer_api.results.result import Distribution, ScenarioResult, Step
 from inferometer_cli.quantity import DASH, Unit, significant, time_unit
 from inferometer_cli.report.axis import (
     Axis,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from inferometer_api.result import Step, nanoseconds_at, percentile_of
+from inferometer_api.results.result import Step, nanoseconds_at, percentile_of
 from inferometer_cli.quantity import Unit, time_unit
 from inferometer_cli.report.axis import Axis, Floats, linear_axis, log_axis
 from inferometer_cli.report.chart import Line, Mark, Whiskers, finite

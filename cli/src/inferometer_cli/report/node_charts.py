@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from inferometer_api.result import ScenarioResult
+from inferometer_api.results.result import ScenarioResult
 from inferometer_cli.quantity import byte_unit
 from inferometer_cli.report.axis import Axis, linear_axis, span_axis
 from inferometer_cli.report.chart import Chart, Line

@@ -6,7 +6,7 @@ from importlib.resources import files
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from inferometer_api.result import ResultDocument
+from inferometer_api.results.result import ResultDocument
 from inferometer_cli.findings import cautions_of, reasons_of
 from inferometer_cli.headline import headline, model_of
 from inferometer_cli.quantity import PERCENTILES

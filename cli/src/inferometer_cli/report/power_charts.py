@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from inferometer_api.result import NodeSample, ScenarioResult, Step
+from inferometer_api.results.result import NodeSample, ScenarioResult, Step
 from inferometer_cli.quantity import significant
 from inferometer_cli.report.axis import Floats, linear_axis
 from inferometer_cli.report.chart import Band, Chart, Line, Mark

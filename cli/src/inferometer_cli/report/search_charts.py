@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from inferometer_api.result import ScenarioResult, nanoseconds_at
-from inferometer_api.search import Peak, Probe, Repeated
+from inferometer_api.results.result import ScenarioResult, nanoseconds_at
+from inferometer_api.results.search import Peak, Probe, Repeated
 from inferometer_cli.quantity import Unit, significant, time_unit
 from inferometer_cli.report.axis import Floats, category_axis, linear_axis, log_axis, span_axis
 from inferometer_cli.report.chart import Chart, Line, Mark, Reference, Whiskers, finite

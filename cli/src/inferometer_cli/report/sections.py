@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
-from inferometer_api.result import NodeSample, ResultDocument, ScenarioResult
-from inferometer_api.search import Repeated
+from inferometer_api.results.result import NodeSample, ResultDocument, ScenarioResult
+from inferometer_api.results.search import Repeated
 from inferometer_cli.findings import entry_name
 from inferometer_cli.report.chart import Chart
 from inferometer_cli.report.energy_facts import StepEnergy, energy_of_steps, left_out

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from inferometer_api.result import ScenarioResult
+from inferometer_api.results.result import ScenarioResult
 from inferometer_cli.quantity import energy_unit, significant
 from inferometer_cli.report.axis import Axis, category_axis, linear_axis
 from inferometer_cli.report.chart import Bars, Chart, Line, Mark, finite

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from inferometer_api.result import (
+from inferometer_api.results.result import (
     Distribution,
     PercentileValue,
     ResultDocument,
@@ -11,9 +11,9 @@ from inferometer_api.result import (
     Step,
     percentile_of,
 )
-from inferometer_api.scenario import READ_FOR_THROUGHPUT
-from inferometer_api.search import Peak
-from inferometer_api.status import Attribution
+from inferometer_api.results.search import Peak
+from inferometer_api.spec.scenario import READ_FOR_THROUGHPUT
+from inferometer_api.status.run_status import Attribution
 from inferometer_cli.findings import entry_name
 from inferometer_cli.quantity import (
     DASH,

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from inferometer_api.result import ScenarioResult
+from inferometer_api.results.result import ScenarioResult
 from inferometer_cli.headline import is_open_loop
 from inferometer_cli.quantity import significant, time_unit
 from inferometer_cli.report.axis import linear_axis, log_axis

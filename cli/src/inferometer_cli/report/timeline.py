@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from inferometer_api.result import NodeSample, ScenarioResult, Step, UsageSample, Window
+from inferometer_api.results.result import NodeSample, ScenarioResult, Step, UsageSample, Window
 from inferometer_cli.quantity import significant
 from inferometer_cli.report.axis import Axis, Floats, linear_axis, span_axis
 from inferometer_cli.report.chart import TRACK_HEIGHT, Chart, Line, Mark, Reference, finite

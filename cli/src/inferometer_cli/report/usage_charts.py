@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from inferometer_api.result import ScenarioResult
+from inferometer_api.results.result import ScenarioResult
 from inferometer_cli.quantity import byte_unit
 from inferometer_cli.report.axis import Floats
 from inferometer_cli.report.chart import Chart, Line

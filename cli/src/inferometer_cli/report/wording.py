@@ -1,8 +1,8 @@
 """How is each kind of scenario explained, and how exactly was it measured?"""
 
-from inferometer_api.result import ResultDocument
-from inferometer_api.run import BenchmarkRun
-from inferometer_api.scenario import Scenario, percentile_value
+from inferometer_api.results.result import ResultDocument
+from inferometer_api.spec.run import BenchmarkRun
+from inferometer_api.spec.scenario import Scenario, percentile_value
 from inferometer_cli.report.latency_charts import Bound
 
 _CLOSED = (

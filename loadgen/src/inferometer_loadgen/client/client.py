@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 from typing import Protocol
 
-from inferometer_api.result import ClientFacts
+from inferometer_api.results.result import ClientFacts
 from inferometer_loadgen.client.wake_ups import WakeUps
 from inferometer_loadgen.client.watch import ClientWatch
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import psutil
 
-from inferometer_api.result import Node
+from inferometer_api.results.result import Node
 
 _PACKAGES = ("inferometer", "hdrhistogram", "numpy", "tritonclient", "uvloop")
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from inferometer_api.result import ClientFacts
+from inferometer_api.results.result import ClientFacts
 from inferometer_loadgen.schedule.steps import SECOND_NS
 
 _CLOCK_TRIES = 8

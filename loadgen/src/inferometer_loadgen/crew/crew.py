@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, assert_never
 
-from inferometer_api.load import Load
-from inferometer_api.plan import LoadPlan
-from inferometer_api.result import Tensor
+from inferometer_api.plan.load_plan import LoadPlan
+from inferometer_api.results.result import Tensor
+from inferometer_api.spec.load import Load
 from inferometer_loadgen.client.pace import SpinPacer, TimerPacer
 from inferometer_loadgen.crew.trial import (
     REQUESTS,

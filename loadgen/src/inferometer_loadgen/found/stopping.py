@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from inferometer_api.result import EarlyStopping
+from inferometer_api.results.result import EarlyStopping
 from inferometer_loadgen.record.histogram import Histogram, highest_of
 from inferometer_loadgen.record.recorder import Tallied
 from inferometer_loadgen.schedule.steps import Judged

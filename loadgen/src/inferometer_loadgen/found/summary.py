@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from inferometer_api.result import (
+from inferometer_api.results.result import (
     ClientFacts,
     Counts,
     ErrorExample,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from inferometer_api.plan import LoadPlan
+from inferometer_api.plan.load_plan import LoadPlan
 from inferometer_loadgen.meter.line import AgentLine
 from inferometer_loadgen.nodes.energy import Terms, terms_of
 from inferometer_loadgen.nodes.window import Answer, Answers, NodeWindow, read_sample, window_of

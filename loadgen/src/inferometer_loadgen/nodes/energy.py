@@ -7,9 +7,9 @@ source is unavailable with its reason, never zero.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from inferometer_api.plan import LoadPlan
-from inferometer_api.result import Energy, EnergyDomain
-from inferometer_api.status import Attribution
+from inferometer_api.plan.load_plan import LoadPlan
+from inferometer_api.results.result import Energy, EnergyDomain
+from inferometer_api.status.run_status import Attribution
 from inferometer_loadgen.nodes.energy_domains import counted_ns, estimated, node_energy
 from inferometer_loadgen.nodes.window import NodeWindow, gpus_busy
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from inferometer_api.result import EnergyDomain
-from inferometer_api.status import Attribution
-from inferometer_api.telemetry import AgentSample, EnergyReading, GpuReading
+from inferometer_api.results.agent_sample import AgentSample, EnergyReading, GpuReading
+from inferometer_api.results.result import EnergyDomain
+from inferometer_api.status.run_status import Attribution
 from inferometer_loadgen.nodes.window import (
     NodeWindow,
     gpus_used,

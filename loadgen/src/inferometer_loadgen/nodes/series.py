@@ -3,8 +3,8 @@
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from inferometer_api.result import NodeSample, NodeTelemetry, UsageSample
-from inferometer_api.telemetry import AgentSample, CpuReading, GpuReading, TargetReading
+from inferometer_api.results.agent_sample import AgentSample, CpuReading, GpuReading, TargetReading
+from inferometer_api.results.result import NodeSample, NodeTelemetry, UsageSample
 from inferometer_loadgen.nodes.window import (
     NodeWindow,
     Taken,

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
-from inferometer_api.plan import PlannedAgent
-from inferometer_api.telemetry import AgentSample, TargetReading
+from inferometer_api.plan.load_plan import PlannedAgent
+from inferometer_api.results.agent_sample import AgentSample, TargetReading
 
 _LONGEST_FAULT = 300
 MOST_LISTED, MOST_CHARACTERS = 128, 512

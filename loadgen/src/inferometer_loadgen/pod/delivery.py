@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TypeVar
 
-from inferometer_api.handover import LOG_BYTES, LoadReport, TooLargeError, left_out, packed
-from inferometer_api.result import ResultDocument, Step
+from inferometer_api.plan.load_report import LoadReport
+from inferometer_api.results.result import ResultDocument, Step
+from inferometer_api.results.result_transport import LOG_BYTES, TooLargeError, left_out, packed
 
 _KEPT_OF = (4, 16, 64)
 """Of so many entries of a series one is kept, tried in this order, before all are left out."""

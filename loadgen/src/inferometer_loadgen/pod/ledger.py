@@ -2,11 +2,19 @@
 
 from collections.abc import Callable
 
-from inferometer_api.handover import LoadReport, summary_of
-from inferometer_api.plan import Ended, Listening, Measured, Progress, RepeatsMeasured, Surroundings
-from inferometer_api.result import Environment, Outcome, ScenarioResult
-from inferometer_api.search import Repeated
-from inferometer_api.status import ScenarioSummary
+from inferometer_api.plan.load_report import LoadReport
+from inferometer_api.plan.reports import (
+    Ended,
+    Listening,
+    Measured,
+    Progress,
+    RepeatsMeasured,
+    Surroundings,
+)
+from inferometer_api.results.result import Environment, Outcome, ScenarioResult
+from inferometer_api.results.scenario_summary import summary_of
+from inferometer_api.results.search import Repeated
+from inferometer_api.status.run_status import ScenarioSummary
 
 Place = tuple[str, str, str]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from inferometer_api.handover import PROGRESS_BYTES, LoadReport, report_within
+from inferometer_api.plan.load_report import PROGRESS_BYTES, LoadReport, report_within
 from inferometer_loadgen.reporting.answering import metrics_answer, sentence
 
 _MOST_BODY_BYTES = 4096

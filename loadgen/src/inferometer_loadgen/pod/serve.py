@@ -9,9 +9,10 @@ from importlib.metadata import version
 from pathlib import Path
 from uuid import uuid4
 
-from inferometer_api.handover import LoadReport, report_within
-from inferometer_api.plan import Ended, LoadPlan
-from inferometer_api.result import Outcome, ResultDocument
+from inferometer_api.plan.load_plan import LoadPlan
+from inferometer_api.plan.load_report import LoadReport, report_within
+from inferometer_api.plan.reports import Ended
+from inferometer_api.results.result import Outcome, ResultDocument
 from inferometer_loadgen.pod.delivery import delivery
 from inferometer_loadgen.pod.ledger import Ledger
 from inferometer_loadgen.pod.listener import Desk

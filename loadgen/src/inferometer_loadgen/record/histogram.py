@@ -13,7 +13,7 @@ import numpy as np
 from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped]  # has no types
 from numpy.typing import NDArray
 
-from inferometer_api.result import Distribution, PercentileValue
+from inferometer_api.results.result import Distribution, PercentileValue
 from inferometer_loadgen.record.order_statistics import confidence_ranks, rank_of
 
 HOUR_NS = 3_600_000_000_000

@@ -5,7 +5,7 @@ from functools import reduce
 
 import numpy as np
 
-from inferometer_api.result import Window
+from inferometer_api.results.result import Window
 from inferometer_loadgen.record.histogram import (
     BUCKETS,
     EMPTY,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from aiohttp import web
 
-from inferometer_api.exposition import CONTENT_TYPE
+from inferometer_api.metrics.exposition import CONTENT_TYPE
 
 _MOST_HEADER_BYTES = 4096
 _LAST_ANSWERS_SECONDS = 0.1

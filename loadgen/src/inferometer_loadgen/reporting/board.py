@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Literal
 
-from inferometer_api.plan import Progress
+from inferometer_api.plan.reports import Progress
 from inferometer_loadgen.drive import Driving
 from inferometer_loadgen.reporting.report import ReaderGoneError, Reports
 from inferometer_loadgen.schedule.steps import SECOND_NS

@@ -10,10 +10,11 @@ from typing import get_args
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 
-from inferometer_api import metrics as names
-from inferometer_api.exposition import form, head
-from inferometer_api.metrics import METRICS, Metric, run_labels
-from inferometer_api.plan import LoadPlan, Progress
+from inferometer_api.metrics import definitions as names
+from inferometer_api.metrics.definitions import METRICS, Metric, run_labels
+from inferometer_api.metrics.exposition import form, head
+from inferometer_api.plan.load_plan import LoadPlan
+from inferometer_api.plan.reports import Progress
 from inferometer_loadgen.drive import Driving
 from inferometer_loadgen.record.histogram import Histogram, Integers, counters_from
 from inferometer_loadgen.schedule.steps import SECOND_NS

@@ -4,7 +4,7 @@ import os
 import select
 from typing import Protocol
 
-from inferometer_api.plan import (
+from inferometer_api.plan.reports import (
     Ended,
     Listening,
     Measured,

@@ -12,7 +12,7 @@ from tritonclient.utils import (  # type: ignore[import-untyped]  # has no types
     InferenceServerException,
 )
 
-from inferometer_api.result import Tensor
+from inferometer_api.results.result import Tensor
 from inferometer_loadgen.requests.inputs import InputRefusedError, Tensors
 from inferometer_loadgen.wire import EncodedRequest
 

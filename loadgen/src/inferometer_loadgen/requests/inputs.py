@@ -13,7 +13,7 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-from inferometer_api.result import Tensor
+from inferometer_api.results.result import Tensor
 from inferometer_loadgen.schedule.arrivals import Stream, generator
 
 Array = NDArray[Any]

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from inferometer_api.load import Load
-from inferometer_api.result import Tensor
+from inferometer_api.results.result import Tensor
+from inferometer_api.spec.load import Load
 from inferometer_loadgen.requests.encode import Encoder
 from inferometer_loadgen.requests.inputs import (
     FileSource,

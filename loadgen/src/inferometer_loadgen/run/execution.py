@@ -5,8 +5,8 @@ import signal
 import traceback
 from typing import assert_never
 
-from inferometer_api.plan import LoadPlan
-from inferometer_api.result import Outcome
+from inferometer_api.plan.load_plan import LoadPlan
+from inferometer_api.results.result import Outcome
 from inferometer_loadgen.reporting.live import Live
 from inferometer_loadgen.reporting.report import ReaderGoneError, Reports
 from inferometer_loadgen.run.session import Session

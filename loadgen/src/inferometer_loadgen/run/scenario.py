@@ -5,9 +5,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from inferometer_api.result import ScenarioResult
-from inferometer_api.scenario import Scenario, Validity
-from inferometer_api.search import Peak
+from inferometer_api.results.result import ScenarioResult
+from inferometer_api.results.search import Peak
+from inferometer_api.spec.scenario import Scenario, Validity
 from inferometer_loadgen.fleet.round import WorkerLostError
 from inferometer_loadgen.run.step import Bench, Finished, run_step
 from inferometer_loadgen.schedule.steps import End, StepPlan

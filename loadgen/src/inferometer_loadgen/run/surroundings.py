@@ -3,8 +3,8 @@
 import json
 from collections.abc import Sequence
 
-from inferometer_api.plan import LoadPlan
-from inferometer_api.result import Environment, ModelFacts, ServerFacts, ServerReplica
+from inferometer_api.plan.load_plan import LoadPlan
+from inferometer_api.results.result import Environment, ModelFacts, ServerFacts, ServerReplica
 from inferometer_loadgen.client.node import node, packages
 from inferometer_loadgen.server.control import Described
 

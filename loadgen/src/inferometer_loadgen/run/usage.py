@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import psutil
 
-from inferometer_api.result import ClientFacts, UsageSample
+from inferometer_api.results.result import ClientFacts, UsageSample
 from inferometer_loadgen.client.client import Client
 from inferometer_loadgen.record.thinned import Thinned
 from inferometer_loadgen.schedule.steps import SECOND_NS

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from inferometer_api.load import Load
+from inferometer_api.spec.load import Load
 from inferometer_loadgen.schedule.steps import Closed, Open, Share, StepPlan
 
 

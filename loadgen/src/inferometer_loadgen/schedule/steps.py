@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Literal
 
-from inferometer_api import mlperf
 from inferometer_api.document import milli
-from inferometer_api.scenario import Scenario, ServerLoad, Validity, percentile_value
+from inferometer_api.spec import mlperf
+from inferometer_api.spec.scenario import Scenario, ServerLoad, Validity, percentile_value
 
 SECOND_NS = 1_000_000_000
 LEAST_QUERIES_OF_A_STEP = 10

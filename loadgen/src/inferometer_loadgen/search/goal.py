@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from inferometer_api.mlperf import CONFIDENCE
+from inferometer_api.spec.mlperf import CONFIDENCE
 from inferometer_loadgen.verdict.early_stopping import most_overshoots, required_queries
 
 Decision = Literal["Overshoots", "EnoughQueries", "Unfinished", "Errors"]

@@ -8,8 +8,8 @@ more than the latency, in per cent; beyond it by less.
 
 from collections.abc import Sequence
 
-from inferometer_api.result import Step, nanoseconds_at
-from inferometer_api.search import Knee
+from inferometer_api.results.result import Step, nanoseconds_at
+from inferometer_api.results.search import Knee
 
 
 def knee_of(steps: Sequence[Step]) -> Knee | None:

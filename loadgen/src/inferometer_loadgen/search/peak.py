@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from inferometer_api.search import Peak, Probe
+from inferometer_api.results.search import Peak, Probe
 from inferometer_loadgen.search.crossing import CONFIDENCE, Counted, Crossing, crossing
 from inferometer_loadgen.search.goal import Decision, Goal, Seen, is_beyond
 from inferometer_loadgen.search.student import student_quantile

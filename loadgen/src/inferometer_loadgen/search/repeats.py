@@ -8,8 +8,8 @@ import math
 from collections.abc import Callable, Sequence
 from statistics import fmean, stdev
 
-from inferometer_api.result import ScenarioResult, Step, nanoseconds_at
-from inferometer_api.search import Repeated, RepeatedFigure
+from inferometer_api.results.result import ScenarioResult, Step, nanoseconds_at
+from inferometer_api.results.search import Repeated, RepeatedFigure
 from inferometer_loadgen.search.student import student_quantile
 
 WITHIN = 0.05

@@ -3,8 +3,8 @@
 from dataclasses import replace
 from typing import assert_never
 
-from inferometer_api.result import Step, nanoseconds_at
-from inferometer_api.scenario import FindPeak, Validity, percentile_value
+from inferometer_api.results.result import Step, nanoseconds_at
+from inferometer_api.spec.scenario import FindPeak, Validity, percentile_value
 from inferometer_loadgen.schedule.arrivals import probe_seed
 from inferometer_loadgen.schedule.steps import SECOND_NS, Closed, Judged, Open, Steady, StepPlan
 from inferometer_loadgen.search.goal import Goal, Over, decision, goal_of

@@ -10,9 +10,9 @@ from typing import Literal, NamedTuple
 
 from typing_extensions import override
 
-from inferometer_api.problems import sentence
-from inferometer_api.result import Step
-from inferometer_api.search import Peak
+from inferometer_api.results.result import Step
+from inferometer_api.results.search import Peak
+from inferometer_api.spec.problems import sentence
 from inferometer_loadgen.record.backlog import Unanswered
 from inferometer_loadgen.schedule.steps import (
     SECOND_NS,

@@ -6,7 +6,7 @@ One function for each rule of `rules.RULES` that speaks of the client.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from inferometer_api.result import ClientFacts, Step, nanoseconds_at
+from inferometer_api.results.result import ClientFacts, Step, nanoseconds_at
 from inferometer_loadgen.schedule.steps import SECOND_NS, Closed
 from inferometer_loadgen.verdict.breaches import (
     ERROR_RATE_LIMIT,

@@ -5,7 +5,7 @@ One function for each rule of `rules.RULES` that speaks of workers.
 
 from heapq import nlargest, nsmallest
 
-from inferometer_api.result import WorkerShare
+from inferometer_api.results.result import WorkerShare
 from inferometer_loadgen.schedule.steps import End
 from inferometer_loadgen.verdict.breaches import Breach, Broken, Conditions, Measurement, in_ms
 

@@ -3,9 +3,9 @@
 One function for each rule of `rules.RULES` that speaks of the latency.
 """
 
-from inferometer_api.mlperf import mlperf_minimums
-from inferometer_api.result import Step, nanoseconds_at, whole_windows
-from inferometer_api.scenario import READ_FOR_THROUGHPUT
+from inferometer_api.results.result import Step, nanoseconds_at, whole_windows
+from inferometer_api.spec.mlperf import mlperf_minimums
+from inferometer_api.spec.scenario import READ_FOR_THROUGHPUT
 from inferometer_loadgen.record.order_statistics import least_count
 from inferometer_loadgen.schedule.steps import Bursts, Closed, Open, Recorded, StepPlan
 from inferometer_loadgen.verdict.breaches import (

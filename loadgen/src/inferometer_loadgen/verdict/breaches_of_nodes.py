@@ -5,7 +5,7 @@ One function for each rule of `verdict.RULES` that speaks of what node agents te
 
 from collections.abc import Callable, Iterator
 
-from inferometer_api.result import NodeTelemetry
+from inferometer_api.results.result import NodeTelemetry
 from inferometer_loadgen.schedule.steps import SECOND_NS
 from inferometer_loadgen.verdict.breaches import Breach, Broken, Conditions, Measurement
 

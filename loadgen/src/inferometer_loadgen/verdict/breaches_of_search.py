@@ -3,7 +3,7 @@
 One function for each rule of `rules.RULES` that speaks of the search.
 """
 
-from inferometer_api.search import Peak
+from inferometer_api.results.search import Peak
 from inferometer_loadgen.verdict.breaches import Breach, Broken, Conditions, in_ms
 
 

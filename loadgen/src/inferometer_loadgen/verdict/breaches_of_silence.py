@@ -7,7 +7,7 @@ omission). One function for each rule of `rules.RULES` that speaks of it.
 import math
 from typing import NamedTuple
 
-from inferometer_api.result import Step, nanoseconds_at
+from inferometer_api.results.result import Step, nanoseconds_at
 from inferometer_loadgen.schedule.steps import SECOND_NS, Closed
 from inferometer_loadgen.verdict.breaches import (
     USUAL_PERCENTILE,

@@ -11,7 +11,7 @@ from math import ceil, exp, isqrt, lgamma, log, log1p
 
 import numpy as np
 
-from inferometer_api.mlperf import CONFIDENCE
+from inferometer_api.spec.mlperf import CONFIDENCE
 
 _ODDS = 1 - CONFIDENCE
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from inferometer_api.result import Finding, Verdict
+from inferometer_api.results.result import Finding, Verdict
 from inferometer_loadgen.schedule.steps import End
 from inferometer_loadgen.verdict.breaches import Conditions, Measurement
 from inferometer_loadgen.verdict.rules import RULES, Rule

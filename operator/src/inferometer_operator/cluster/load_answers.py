@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import aiohttp
 from pydantic import ValidationError
 
-from inferometer_api.children import LOADGEN_PORT
-from inferometer_api.handover import LoadReport
+from inferometer_api.plan.cluster_objects import LOADGEN_PORT
+from inferometer_api.plan.load_report import LoadReport
 
 _LIMIT_BYTES = 1 << 20
 _TIMEOUT = aiohttp.ClientTimeout(total=2.0)

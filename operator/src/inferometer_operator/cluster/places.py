@@ -1,6 +1,6 @@
 """Under which path does the API server keep the objects of a kind?"""
 
-from inferometer_api.children import GROUP
+from inferometer_api.plan.cluster_objects import GROUP
 
 _KINDS = {
     "BenchmarkRun": (f"apis/{GROUP}/v1alpha1", "benchmarkruns"),

@@ -6,7 +6,7 @@ from typing import Any
 
 import aiohttp
 
-from inferometer_api.children import COMPONENT_LABEL, RESULT, selector
+from inferometer_api.plan.cluster_objects import COMPONENT_LABEL, RESULT, selector
 from inferometer_operator.cluster.connection import (
     JSON,
     METADATA_LIST,

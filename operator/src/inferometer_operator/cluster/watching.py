@@ -14,7 +14,7 @@ from typing import Any, Final
 import aiohttp
 import structlog
 
-from inferometer_api.children import MANAGED_BY_LABEL, MANAGER
+from inferometer_api.plan.cluster_objects import MANAGED_BY_LABEL, MANAGER
 from inferometer_operator.cluster.connection import METADATA_ONLY, Connection
 from inferometer_operator.cluster.errors import RefusedError, UnreachableError
 from inferometer_operator.cluster.places import path

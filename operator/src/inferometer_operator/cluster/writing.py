@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from inferometer_api.children import MANAGER
-from inferometer_api.status import RunStatus
+from inferometer_api.plan.cluster_objects import MANAGER
+from inferometer_api.status.run_status import RunStatus
 from inferometer_operator.cluster.connection import APPLY, Connection
 from inferometer_operator.cluster.errors import RefusedError
 from inferometer_operator.cluster.places import path

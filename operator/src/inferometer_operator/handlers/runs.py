@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 import kopf
 
-from inferometer_api.children import GROUP, MANAGER
+from inferometer_api.plan.cluster_objects import GROUP, MANAGER
 from inferometer_operator.cluster.connection import Connection
 from inferometer_operator.cluster.watching import SILENCE_SECONDS, WATCH_SECONDS
 from inferometer_operator.reconcile.observed import Json

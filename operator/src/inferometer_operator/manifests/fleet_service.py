@@ -1,6 +1,6 @@
 """Which Service gives the pods of a fleet their names, so that workers find their master?"""
 
-from inferometer_api.children import (
+from inferometer_api.plan.cluster_objects import (
     COMPONENT_LABEL,
     FLEET_PORT,
     LOADGEN,
@@ -8,8 +8,8 @@ from inferometer_api.children import (
     fleet_name,
     load_name,
 )
-from inferometer_api.plan import PlannedFleet
-from inferometer_api.run import BenchmarkRun
+from inferometer_api.plan.load_plan import PlannedFleet
+from inferometer_api.spec.run import BenchmarkRun
 from inferometer_operator.manifests.owner import Manifest, Owner, child_metadata
 
 

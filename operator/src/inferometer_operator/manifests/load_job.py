@@ -1,7 +1,6 @@
 """Which Job runs the load generator: one pod, or those of a fleet?"""
 
-from inferometer_api.address import INPUTS_FILE, trace_file
-from inferometer_api.children import (
+from inferometer_api.plan.cluster_objects import (
     COMPONENT_LABEL,
     FLEET_PORT,
     JOB_INDEX_LABEL,
@@ -13,9 +12,10 @@ from inferometer_api.children import (
     labels,
     load_name,
 )
-from inferometer_api.credentials import Credentials, credentials_below, secrets_of
-from inferometer_api.launch import fetch_inputs_command, fleet_pods, load_command
-from inferometer_api.run import BenchmarkRun
+from inferometer_api.plan.credentials import Credentials, credentials_below, secrets_of
+from inferometer_api.plan.launch import fetch_inputs_command, fleet_pods, load_command
+from inferometer_api.spec.address import INPUTS_FILE, trace_file
+from inferometer_api.spec.run import BenchmarkRun
 from inferometer_operator.manifests.owner import Manifest, Owner, child_metadata
 from inferometer_operator.manifests.plan_map import PLAN_FILE
 from inferometer_operator.manifests.restricted import PYTHON, container, mounted, pod_spec

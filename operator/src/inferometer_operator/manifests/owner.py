@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-from inferometer_api.children import GROUP, labels
 from inferometer_api.document import API_VERSION
+from inferometer_api.plan.cluster_objects import GROUP, labels
 
 Manifest = dict[str, Any]
 """An object of the Kubernetes API as JSON."""

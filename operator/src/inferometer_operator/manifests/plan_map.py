@@ -1,7 +1,7 @@
 """Which ConfigMap tells the load generator its plan?"""
 
-from inferometer_api.children import LOADGEN, load_name
-from inferometer_api.plan import LoadPlan
+from inferometer_api.plan.cluster_objects import LOADGEN, load_name
+from inferometer_api.plan.load_plan import LoadPlan
 from inferometer_operator.manifests.owner import Manifest, Owner, child_metadata
 
 PLAN_FILE = "plan.json"

@@ -3,7 +3,7 @@
 from base64 import b64encode
 from collections.abc import Sequence
 
-from inferometer_api.children import RESULT, RESULT_FILE, result_name
+from inferometer_api.plan.cluster_objects import RESULT, RESULT_FILE, result_name
 from inferometer_operator.manifests.owner import (
     PARTS_ANNOTATION,
     Manifest,

@@ -1,7 +1,6 @@
 """Which Deployment runs the server under test?"""
 
-from inferometer_api.address import INPUTS_FILE
-from inferometer_api.children import (
+from inferometer_api.plan.cluster_objects import (
     COMPONENT_LABEL,
     GRPC_PORT,
     HTTP_PORT,
@@ -10,14 +9,10 @@ from inferometer_api.children import (
     labels,
     server_name,
 )
-from inferometer_api.launch import (
-    Listen,
-    fetch_command,
-    pod_model_path,
-    server_command,
-)
-from inferometer_api.run import BenchmarkRun
-from inferometer_api.server import Server
+from inferometer_api.plan.launch import Listen, fetch_command, pod_model_path, server_command
+from inferometer_api.spec.address import INPUTS_FILE
+from inferometer_api.spec.run import BenchmarkRun
+from inferometer_api.spec.server import Server
 from inferometer_operator.manifests.owner import Manifest, Owner, child_metadata
 from inferometer_operator.manifests.restricted import PYTHON, container, mounted, pod_spec
 from inferometer_operator.manifests.scraping import SCRAPED_PORT, scrape_annotations

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from inferometer_api.address import CLAIMS, CONFIG_MAPS, STORE_VARIABLES, Address, address
-from inferometer_api.launch import FetchingPod
-from inferometer_api.quantity import whole_bytes
-from inferometer_api.run import BenchmarkRun
+from inferometer_api.plan.launch import FetchingPod
+from inferometer_api.spec.address import CLAIMS, CONFIG_MAPS, STORE_VARIABLES, Address, address
+from inferometer_api.spec.resolve import whole_bytes
+from inferometer_api.spec.run import BenchmarkRun
 from inferometer_operator.manifests.owner import Manifest
 from inferometer_operator.manifests.restricted import container, mounted
 from inferometer_operator.settings import Settings

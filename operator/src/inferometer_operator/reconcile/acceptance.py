@@ -7,14 +7,14 @@ from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
-from inferometer_api.availability import unavailable
-from inferometer_api.children import ALLOW_USE_LABEL, DEFAULT_PORTS
-from inferometer_api.deadlines import APPEARS_SECONDS
-from inferometer_api.problems import Problem, told
-from inferometer_api.reasons import REASONS, ReasonName
-from inferometer_api.resolve import resolved
+from inferometer_api.plan.cluster_objects import ALLOW_USE_LABEL, DEFAULT_PORTS
+from inferometer_api.plan.deadlines import APPEARS_SECONDS
 from inferometer_api.rules import spelt
-from inferometer_api.run import BenchmarkRun
+from inferometer_api.spec.availability import unavailable
+from inferometer_api.spec.problems import Problem, told
+from inferometer_api.spec.resolve import resolved
+from inferometer_api.spec.run import BenchmarkRun
+from inferometer_api.status.condition_reasons import REASONS, ReasonName
 from inferometer_operator.reconcile.case import Case, created
 from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.references import references_of

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from inferometer_api.children import fleet_name, load_name, server_name
-from inferometer_api.deadlines import GONE_SECONDS
-from inferometer_api.resolve import launched
-from inferometer_api.run import BenchmarkRun
-from inferometer_api.status import RunStatus
+from inferometer_api.plan.cluster_objects import fleet_name, load_name, server_name
+from inferometer_api.plan.deadlines import GONE_SECONDS
+from inferometer_api.spec.resolve import launched
+from inferometer_api.spec.run import BenchmarkRun
+from inferometer_api.status.run_status import RunStatus
 from inferometer_operator.manifests.owner import Owner
 from inferometer_operator.reconcile.conditions import Moment
 from inferometer_operator.reconcile.observed import Json, Observed

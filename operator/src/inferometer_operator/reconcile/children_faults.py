@@ -8,8 +8,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 
-from inferometer_api.deadlines import NAMESAKE_SECONDS
-from inferometer_api.reasons import REASONS, ReasonName
+from inferometer_api.plan.deadlines import NAMESAKE_SECONDS
+from inferometer_api.status.condition_reasons import REASONS, ReasonName
 from inferometer_operator.reconcile.case import Case, created
 from inferometer_operator.reconcile.faults import Fault, fault
 from inferometer_operator.reconcile.observed import Json, Refusal

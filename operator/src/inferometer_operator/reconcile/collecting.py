@@ -3,11 +3,11 @@
 import json
 from dataclasses import dataclass
 
-from inferometer_api.children import RESULT_FILE
-from inferometer_api.deadlines import KEPT_SECONDS
-from inferometer_api.reasons import ReasonName
-from inferometer_api.result import Outcome
-from inferometer_api.status import ResultReference, RunStatus, ScenarioSummary
+from inferometer_api.plan.cluster_objects import RESULT_FILE
+from inferometer_api.plan.deadlines import KEPT_SECONDS
+from inferometer_api.results.result import Outcome
+from inferometer_api.status.condition_reasons import ReasonName
+from inferometer_api.status.run_status import ResultReference, RunStatus, ScenarioSummary
 from inferometer_operator.manifests.owner import PARTS_ANNOTATION, Manifest
 from inferometer_operator.manifests.result_maps import result_maps
 from inferometer_operator.reconcile import pods

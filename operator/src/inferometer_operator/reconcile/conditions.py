@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from inferometer_api.reasons import ReasonName
-from inferometer_api.status import Condition, ConditionType, RunStatus
+from inferometer_api.status.condition_reasons import ReasonName
+from inferometer_api.status.run_status import Condition, ConditionType, RunStatus
 from inferometer_operator.reconcile.times import stamp
 
 Value = Literal["True", "False", "Unknown"]

@@ -5,8 +5,8 @@ from datetime import datetime
 
 from pydantic import ValidationError
 
-from inferometer_api.run import Retention
-from inferometer_api.status import RunStatus
+from inferometer_api.spec.run import Retention
+from inferometer_api.status.run_status import RunStatus
 from inferometer_operator.reconcile.acceptance import NotAccepted, not_accepted, parsed
 from inferometer_operator.reconcile.case import Case, deleting, moment_of
 from inferometer_operator.reconcile.conditions import Told, condition, holds, status_of, told

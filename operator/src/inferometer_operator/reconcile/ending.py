@@ -3,10 +3,10 @@
 from dataclasses import replace
 from datetime import datetime
 
-from inferometer_api.deadlines import FORCED_SECONDS, STOP_SECONDS
-from inferometer_api.reasons import ReasonName
-from inferometer_api.result import Outcome
-from inferometer_api.status import RunStatus
+from inferometer_api.plan.deadlines import FORCED_SECONDS, STOP_SECONDS
+from inferometer_api.results.result import Outcome
+from inferometer_api.status.condition_reasons import ReasonName
+from inferometer_api.status.run_status import RunStatus
 from inferometer_operator.reconcile import pods
 from inferometer_operator.reconcile.case import Case, deleting, given_up_at
 from inferometer_operator.reconcile.collecting import Collection, collection

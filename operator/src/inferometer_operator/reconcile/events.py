@@ -6,7 +6,7 @@ write to the API.
 
 from collections.abc import Iterator
 
-from inferometer_api.status import ConditionType, RunStatus, ScenarioSummary
+from inferometer_api.status.run_status import ConditionType, RunStatus, ScenarioSummary
 from inferometer_operator.reconcile.conditions import condition, holds
 from inferometer_operator.reconcile.plan import Event
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from inferometer_api.deadlines import NODE_LOST_SECONDS
-from inferometer_api.reasons import REASONS, ReasonName
+from inferometer_api.plan.deadlines import NODE_LOST_SECONDS
+from inferometer_api.status.condition_reasons import REASONS, ReasonName
 from inferometer_operator.reconcile import pods
 from inferometer_operator.reconcile.case import deleting
 from inferometer_operator.reconcile.observed import Json

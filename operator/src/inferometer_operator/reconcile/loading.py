@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
-from inferometer_api.launch import load_plan
-from inferometer_api.plan import LoadPlan, PlannedServer
+from inferometer_api.plan.launch import load_plan
+from inferometer_api.plan.load_plan import LoadPlan, PlannedServer
 from inferometer_operator.manifests.fleet_service import fleet_service, planned_fleet
 from inferometer_operator.manifests.load_job import (
     credentials_of,

@@ -2,11 +2,11 @@
 
 from typing import assert_never
 
-from inferometer_api.handover import LoadReport
-from inferometer_api.plan import Progress
-from inferometer_api.run import RunSpec
-from inferometer_api.scenario import Scenario, Validity
-from inferometer_api.status import RunStatus, ScenarioSummary, Shown
+from inferometer_api.plan.load_report import LoadReport
+from inferometer_api.plan.reports import Progress
+from inferometer_api.spec.run import RunSpec
+from inferometer_api.spec.scenario import Scenario, Validity
+from inferometer_api.status.run_status import RunStatus, ScenarioSummary, Shown
 from inferometer_operator.reconcile.conditions import Told
 
 USUAL_PROBES = 18

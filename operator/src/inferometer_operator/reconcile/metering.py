@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from inferometer_api.plan import PlannedAgent, PlannedServer
-from inferometer_api.telemetry import MOST_ASKED
+from inferometer_api.plan.load_plan import PlannedAgent, PlannedServer
+from inferometer_api.results.agent_sample import MOST_ASKED
 from inferometer_operator.reconcile import pods
 from inferometer_operator.reconcile.behind_service import Behind, behind, endpoints
 from inferometer_operator.reconcile.case import Case, created

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
-from inferometer_api.handover import LoadReport
-from inferometer_api.result import ResultDocument
+from inferometer_api.plan.load_report import LoadReport
+from inferometer_api.results.result import ResultDocument
 from inferometer_operator.reconcile.packing import Packing
 
 Json = Mapping[str, Any]

@@ -2,9 +2,9 @@
 
 from datetime import datetime
 
-from inferometer_api.deadlines import SERVER_TELLS_SECONDS
-from inferometer_api.reasons import REASONS, ReasonName
-from inferometer_api.result import Outcome
+from inferometer_api.plan.deadlines import SERVER_TELLS_SECONDS
+from inferometer_api.results.result import Outcome
+from inferometer_api.status.condition_reasons import REASONS, ReasonName
 from inferometer_operator.reconcile.case import Case
 from inferometer_operator.reconcile.faults import fault, pod_fault
 from inferometer_operator.reconcile.loading import Loading, asked_of_load

@@ -2,7 +2,7 @@
 
 import re
 
-from inferometer_api.children import LOADGEN, SERVER
+from inferometer_api.plan.cluster_objects import LOADGEN, SERVER
 from inferometer_operator.reconcile import pods
 from inferometer_operator.reconcile.case import Case, controller
 from inferometer_operator.reconcile.observed import Json

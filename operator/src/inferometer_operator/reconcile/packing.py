@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from hashlib import sha256
 
-from inferometer_api.handover import compressed, parts, summary_of
-from inferometer_api.result import Outcome, ResultDocument
-from inferometer_api.status import ScenarioSummary
+from inferometer_api.results.result import Outcome, ResultDocument
+from inferometer_api.results.result_transport import compressed, parts
+from inferometer_api.results.scenario_summary import summary_of
+from inferometer_api.status.run_status import ScenarioSummary
 
 
 @dataclass(frozen=True, slots=True)

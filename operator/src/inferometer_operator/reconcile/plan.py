@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from inferometer_api.status import RunStatus
+from inferometer_api.status.run_status import RunStatus
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from inferometer_api.children import COMPONENT_LABEL, JOB_INDEX_LABEL
+from inferometer_api.plan.cluster_objects import COMPONENT_LABEL, JOB_INDEX_LABEL
 from inferometer_operator.reconcile.case import deleting
 from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.times import read

@@ -3,7 +3,7 @@
 import re
 from datetime import UTC, datetime
 
-from inferometer_api.status import RunStatus
+from inferometer_api.status.run_status import RunStatus
 from inferometer_operator.reconcile.conditions import Moment, Told, condition, told
 from inferometer_operator.reconcile.observed import Turn
 

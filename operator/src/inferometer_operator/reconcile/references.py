@@ -2,8 +2,8 @@
 
 from pydantic import ValidationError
 
-from inferometer_api.address import AddressError, address
-from inferometer_api.run import BenchmarkRun, RunSpec
+from inferometer_api.spec.address import AddressError, address
+from inferometer_api.spec.run import BenchmarkRun, RunSpec
 from inferometer_operator.reconcile.observed import Json, Reference
 
 

@@ -10,10 +10,10 @@ from hashlib import sha256
 from pydantic import ValidationError
 
 from inferometer_api.document import API_VERSION
-from inferometer_api.launch import server_model_name
-from inferometer_api.resolve import resolved
-from inferometer_api.run import BenchmarkRun
-from inferometer_api.status import ConditionType, Phase, RunStatus, ScenarioSummary
+from inferometer_api.plan.launch import server_model_name
+from inferometer_api.spec.resolve import resolved
+from inferometer_api.spec.run import BenchmarkRun
+from inferometer_api.status.run_status import ConditionType, Phase, RunStatus, ScenarioSummary
 from inferometer_operator.reconcile.conditions import condition, holds, status_of
 from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.times import read

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
 
-from inferometer_api.reasons import ReasonName
-from inferometer_api.status import ConditionType, Phase, RunStatus
+from inferometer_api.status.condition_reasons import ReasonName
+from inferometer_api.status.run_status import ConditionType, Phase, RunStatus
 from inferometer_operator.reconcile.case import Case, created
 from inferometer_operator.reconcile.collecting import Collection, collection
 from inferometer_operator.reconcile.conditions import Told, Value, condition, holds, told

@@ -4,9 +4,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from inferometer_api.children import GRPC_PORT, HTTP_PORT
-from inferometer_api.plan import PlannedServer
-from inferometer_api.server import Server
+from inferometer_api.plan.cluster_objects import GRPC_PORT, HTTP_PORT
+from inferometer_api.plan.load_plan import PlannedServer
+from inferometer_api.spec.server import Server
 from inferometer_operator.manifests.owner import Manifest
 from inferometer_operator.manifests.plan_map import PLAN_FILE
 from inferometer_operator.manifests.server_deployment import server_deployment

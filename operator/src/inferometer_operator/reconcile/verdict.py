@@ -1,6 +1,6 @@
 """Is what a run measured valid?"""
 
-from inferometer_api.status import RunStatus
+from inferometer_api.status.run_status import RunStatus
 from inferometer_operator.reconcile.conditions import Told
 
 _REASON_CHARACTERS = 400

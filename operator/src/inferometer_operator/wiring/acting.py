@@ -7,7 +7,7 @@ from typing import Any
 
 import structlog
 
-from inferometer_api.plan import LoadPlan
+from inferometer_api.plan.load_plan import LoadPlan
 from inferometer_operator.cluster.errors import RefusedError, UnreachableError
 from inferometer_operator.cluster.load_answers import LoadAnswers
 from inferometer_operator.cluster.reading import Reader, made_for

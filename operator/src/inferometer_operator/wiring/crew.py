@@ -4,7 +4,7 @@ import asyncio
 
 import structlog
 
-from inferometer_api.children import RUN_UID_LABEL
+from inferometer_api.plan.cluster_objects import RUN_UID_LABEL
 from inferometer_operator.cluster.watching import Change
 from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.wiring.roster import Roster

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable
 
 import structlog
 
-from inferometer_api.children import SERVER
+from inferometer_api.plan.cluster_objects import SERVER
 from inferometer_operator.cluster.errors import RefusedError, UnreachableError
 from inferometer_operator.cluster.reading import Reader
 from inferometer_operator.reconcile.behind_service import nodes_named

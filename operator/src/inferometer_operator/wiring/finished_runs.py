@@ -11,8 +11,7 @@ from heapq import nlargest
 
 from prometheus_client.utils import floatToGoString
 
-from inferometer_api.exposition import head
-from inferometer_api.metrics import (
+from inferometer_api.metrics.definitions import (
     RUN_ERRORS,
     RUN_FINISHED,
     RUN_INFO,
@@ -25,6 +24,7 @@ from inferometer_api.metrics import (
     RUN_VALID,
     Metric,
 )
+from inferometer_api.metrics.exposition import head
 from inferometer_operator.reconcile.run_facts import FinishedFacts, RunFacts, ScenarioFacts
 
 MOST_FINISHED_RUNS = 200

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Literal
 
-from inferometer_api.status import RunStatus
+from inferometer_api.status.run_status import RunStatus
 from inferometer_operator.reconcile.conditions import Moment, Told, holds, status_of, told
 from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.times import stamp

@@ -7,7 +7,7 @@ from typing import Final
 
 from aiohttp import web
 
-from inferometer_api.exposition import CONTENT_TYPE
+from inferometer_api.metrics.exposition import CONTENT_TYPE
 
 ALIVE_SECONDS: Final = 30.0
 """A loop whose last tick is older hangs."""

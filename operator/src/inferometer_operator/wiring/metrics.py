@@ -15,7 +15,7 @@ from prometheus_client.core import Metric as Family
 from prometheus_client.registry import Collector
 from typing_extensions import override
 
-from inferometer_api.metrics import (
+from inferometer_api.metrics.definitions import (
     API_ERRORS,
     LEADER,
     RECONCILE,
@@ -24,7 +24,7 @@ from inferometer_api.metrics import (
     RUNS,
     Metric,
 )
-from inferometer_api.status import Phase
+from inferometer_api.status.run_status import Phase
 from inferometer_operator.reconcile.run_facts import RunFacts
 from inferometer_operator.wiring.finished_runs import FinishedRuns
 from inferometer_operator.wiring.tally import Durations, Tally

@@ -10,8 +10,14 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
-from inferometer_api.children import LOADGEN, SERVER, fleet_name, load_name, server_name
-from inferometer_api.handover import LoadReport
+from inferometer_api.plan.cluster_objects import (
+    LOADGEN,
+    SERVER,
+    fleet_name,
+    load_name,
+    server_name,
+)
+from inferometer_api.plan.load_report import LoadReport
 from inferometer_operator.cluster.load_answers import LoadAnswers
 from inferometer_operator.cluster.reading import Reader
 from inferometer_operator.reconcile.conditions import holds, status_of

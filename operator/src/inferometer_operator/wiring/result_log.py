@@ -6,8 +6,8 @@ import gc
 
 from pydantic import ValidationError
 
-from inferometer_api.handover import IncompleteError, TooLargeError, unpacked
-from inferometer_api.result import ResultDocument
+from inferometer_api.results.result import ResultDocument
+from inferometer_api.results.result_transport import IncompleteError, TooLargeError, unpacked
 from inferometer_operator.cluster.errors import RefusedError, UnreachableError
 from inferometer_operator.cluster.reading import Reader
 from inferometer_operator.reconcile.observed import Collected, Json

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from inferometer_api.children import fleet_name, load_name, server_name
+from inferometer_api.plan.cluster_objects import fleet_name, load_name, server_name
 from inferometer_operator.cluster.reading import Reader
 from inferometer_operator.cluster.writing import Writer
 from inferometer_operator.reconcile.observed import Json

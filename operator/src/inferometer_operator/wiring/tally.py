@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass, field
 
-from inferometer_api.metrics import RECONCILE
+from inferometer_api.metrics.definitions import RECONCILE
 from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.run_facts import RunFacts, run_facts
 

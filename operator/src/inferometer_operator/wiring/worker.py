@@ -12,7 +12,7 @@ from typing import Protocol
 
 import structlog
 
-from inferometer_api.deadlines import GONE_SECONDS
+from inferometer_api.plan.deadlines import GONE_SECONDS
 from inferometer_operator.cluster.errors import RefusedError, UnreachableError
 from inferometer_operator.cluster.reading import Reader
 from inferometer_operator.cluster.writing import Writer

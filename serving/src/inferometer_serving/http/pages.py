@@ -6,7 +6,7 @@ from typing import Any, Literal, assert_never
 import orjson
 import structlog
 
-from inferometer_api.exposition import CONTENT_TYPE
+from inferometer_api.metrics.exposition import CONTENT_TYPE
 from inferometer_serving.described import server_metadata
 from inferometer_serving.errors import RequestRefusedError, invalid
 from inferometer_serving.http.reply import Reply, error_reply, json_reply, refusal_reply

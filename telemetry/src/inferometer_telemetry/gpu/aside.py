@@ -8,7 +8,7 @@ import threading
 from collections.abc import Collection
 from queue import SimpleQueue
 
-from inferometer_api.telemetry import MissingSource
+from inferometer_api.results.agent_sample import MissingSource
 from inferometer_telemetry.sources import GpusFound, GpuSource, Owners, Target
 
 PATIENCE_SECONDS = 1.0

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from inferometer_api.telemetry import EnergyMethod
+from inferometer_api.results.agent_sample import EnergyMethod
 from inferometer_telemetry.gpu import nvml
 from inferometer_telemetry.gpu.snapshot import Snapshot
 from inferometer_telemetry.gpu.totals import GAP_NS, Counter, Integral

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from inferometer_api.telemetry import EnergyReading, GpuReading, GpuUse, MissingSource
+from inferometer_api.results.agent_sample import EnergyReading, GpuReading, GpuUse, MissingSource
 from inferometer_telemetry.gpu import nvml
 from inferometer_telemetry.gpu.busy import GpuBusy
 from inferometer_telemetry.gpu.energy import GpuEnergy

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from pathlib import Path
 
-from inferometer_api.telemetry import GpuUse, MissingSource
+from inferometer_api.results.agent_sample import GpuUse, MissingSource
 from inferometer_telemetry.gpu import nvml
 from inferometer_telemetry.gpu.busy import GpuBusy
 from inferometer_telemetry.gpu.meter import GpuFound, GpuMeter

@@ -1,0 +1,83 @@
+"""How is BenchmarkRun defined to a Kubernetes API server?"""
+
+from typing import Any
+
+from inferometer_api.document import API_VERSION
+from inferometer_api.schema import structural_schema
+from inferometer_api.spec.run import BenchmarkRun, RunSpec
+from inferometer_api.status.run_status import RunStatus
+
+GROUP, VERSION = API_VERSION.split("/")
+PLURAL = "benchmarkruns"
+NAME = f"{PLURAL}.{GROUP}"
+
+_COLUMNS = (
+    ("Phase", ".status.phase", "A summary of the conditions."),
+    ("Scenario", ".status.shown.scenario", "The scenario now running, else the last one."),
+    ("Valid", ".status.shown.valid", "Whether its figures can be trusted."),
+    ("QPS", ".status.shown.qps", "Queries answered per second."),
+    ("P99", ".status.shown.p99", "99th percentile of the latency."),
+    ("J/Inf", ".status.shown.joulesPerInference", "Energy per inference."),
+)
+
+_API_VERSION_HELP = (
+    "APIVersion defines the versioned schema of this representation of an object. Always "
+    f"{API_VERSION}."
+)
+_KIND_HELP = "Kind is the REST resource that this object represents. Always BenchmarkRun."
+
+
+def custom_resource_definition() -> dict[str, Any]:
+    """Return the CustomResourceDefinition of BenchmarkRun, made from the pydantic models."""
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": NAME},
+        "spec": {
+            "group": GROUP,
+            "names": {
+                "kind": "BenchmarkRun",
+                "listKind": "BenchmarkRunList",
+                "plural": PLURAL,
+                "singular": "benchmarkrun",
+                "shortNames": ["bmr"],
+                "categories": ["inferometer"],
+            },
+            "scope": "Namespaced",
+            "versions": [
+                {
+                    "name": VERSION,
+                    "served": True,
+                    "storage": True,
+                    "subresources": {"status": {}},
+                    "additionalPrinterColumns": _columns(),
+                    "schema": {"openAPIV3Schema": _root()},
+                }
+            ],
+        },
+    }
+
+
+def _columns() -> list[dict[str, str]]:
+    columns = [
+        {"name": name, "type": "string", "jsonPath": path, "description": text}
+        for name, path, text in _COLUMNS
+    ]
+    age = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
+    return [*columns, age]
+
+
+def _root() -> dict[str, Any]:
+    """Return the schema of the object; its metadata is the API server's own business."""
+    return {
+        "description": BenchmarkRun.__doc__,
+        "type": "object",
+        "properties": {
+            "apiVersion": {"description": _API_VERSION_HELP, "type": "string"},
+            "kind": {"description": _KIND_HELP, "type": "string"},
+            "metadata": {"type": "object"},
+            "spec": structural_schema(RunSpec, path="spec"),
+            "status": structural_schema(RunStatus, path="status"),
+        },
+        "required": ["spec"],
+    }

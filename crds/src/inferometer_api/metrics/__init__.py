@@ -1,0 +1,1 @@
+"""The Prometheus metrics that Inferometer exposes, and their text format."""

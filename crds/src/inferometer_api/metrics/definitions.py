@@ -1,0 +1,451 @@
+"""Which metrics does Inferometer expose, under which names, with which labels?
+
+Data alone: each component makes its prometheus-client families from these, and the reference page,
+the dashboards and the rules are checked against them.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:  # servers show metrics and have no pydantic
+    from inferometer_api.spec.run import BenchmarkRun
+
+Type = Literal["counter", "gauge", "histogram"]
+Component = Literal["load generator", "server", "node agent", "operator"]
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One family of time series."""
+
+    name: str
+    """As Prometheus shows it: base units, counters with _total."""
+    type: Type
+    help: str
+    labels: tuple[str, ...] = ()
+    buckets: tuple[float, ...] = ()
+    """Upper bounds of a histogram, without +Inf."""
+
+
+def _geometric(low: float, high: float, ratio: float) -> tuple[float, ...]:
+    """Return bounds from low to high, each at most `ratio` times the one before."""
+    steps = math.ceil(math.log(high / low) / math.log(ratio))
+    return tuple(float(f"{low * (high / low) ** (at / steps):.6g}") for at in range(steps + 1))
+
+
+LATENCY_BUCKETS = _geometric(50e-6, 60.0, 1.0995)
+"""From 50 us to 60 s; six digits are kept, so that the ratio stays below 1.1."""
+_COARSE_BUCKETS = _geometric(1e-6, 60.0, 2.0)
+_BATCH_BUCKETS = tuple(float(2**power) for power in range(11))
+_RUN = ("run_namespace", "run")
+_STEP = (*_RUN, "scenario", "step")
+
+# -- the load generator, live -------------------------------------------------------------------
+
+LOAD_SCHEDULED = Metric(
+    "inferometer_load_scheduled_queries_total",
+    "counter",
+    "Queries that were due within the window; open-loop scenarios only.",
+    _STEP,
+)
+LOAD_QUERIES = Metric(
+    "inferometer_load_queries_total",
+    "counter",
+    "Queries of the window that ended: result is ok or the kind of error.",
+    (*_STEP, "result"),
+)
+LOAD_SAMPLES = Metric(
+    "inferometer_load_samples_total",
+    "counter",
+    "Inferences in the queries of the window that were answered.",
+    _STEP,
+)
+LOAD_IN_FLIGHT = Metric(
+    "inferometer_load_in_flight_queries", "gauge", "Queries sent and not answered.", _STEP
+)
+LOAD_ASKED = Metric(
+    "inferometer_load_asked_queries_per_second",
+    "gauge",
+    "The rate that the scenario asks for, 0 once all is sent; open-loop scenarios only.",
+    _STEP,
+)
+LOAD_ACHIEVED = Metric(
+    "inferometer_load_achieved_queries_per_second",
+    "gauge",
+    "Queries answered in the last whole second of the window, 0 once it is over.",
+    _STEP,
+)
+LOAD_LATENCY = Metric(
+    "inferometer_load_latency_seconds",
+    "histogram",
+    "Latency of the window's queries: from the scheduled time in open-loop scenarios, else from "
+    "the send, to the whole reply.",
+    _STEP,
+    LATENCY_BUCKETS,
+)
+LOAD_LAG = Metric(
+    "inferometer_load_dispatch_lag_seconds",
+    "histogram",
+    "From a query's scheduled time to the moment the load generator took it up; open-loop "
+    "scenarios only.",
+    _STEP,
+    _COARSE_BUCKETS,
+)
+LOAD_STAGE = Metric(
+    "inferometer_load_stage",
+    "gauge",
+    "1 for the stage that the load generator is in: WaitingForWorkers, WaitingForServer, "
+    "Preparing, Idle, WarmUp, Measuring or Draining; 0 for the others.",
+    (*_RUN, "scenario", "step", "stage"),
+)
+LOAD_TARGET = Metric(
+    "inferometer_load_target_info",
+    "gauge",
+    "Always 1; which target of a node agent (a pod's UID, or process:ID) is a server of the run.",
+    (*_RUN, "node", "target"),
+)
+
+# -- the server ---------------------------------------------------------------------------------
+
+_SERVED = (*_RUN, "model")
+SERVER_READY = Metric(
+    "inferometer_server_ready",
+    "gauge",
+    "1 while the model is loaded, warm and not draining.",
+    _SERVED,
+)
+SERVER_INFO = Metric(
+    "inferometer_server_info", "gauge", "Always 1; tells the version.", (*_SERVED, "version")
+)
+SERVER_REQUESTS = Metric(
+    "inferometer_server_requests_total",
+    "counter",
+    "Requests that ended.",
+    (*_SERVED, "protocol", "endpoint", "code"),
+)
+SERVER_INFERENCES = Metric(
+    "inferometer_server_inferences_total",
+    "counter",
+    "Samples that went through the model; an execution counts as 1 where the first axis of the "
+    "model's inputs is not open.",
+    _SERVED,
+)
+SERVER_PENDING = Metric(
+    "inferometer_server_pending_requests",
+    "gauge",
+    "Inference requests that wait for the model or are in it.",
+    _SERVED,
+)
+SERVER_REQUEST = Metric(
+    "inferometer_server_request_duration_seconds",
+    "histogram",
+    "From the last byte of an inference request to its answer being ready to be sent.",
+    (*_SERVED, "protocol"),
+    _COARSE_BUCKETS,
+)
+SERVER_QUEUE = Metric(
+    "inferometer_server_queue_seconds",
+    "histogram",
+    "How long an inference request waited for the model.",
+    _SERVED,
+    _COARSE_BUCKETS,
+)
+SERVER_COMPUTE = Metric(
+    "inferometer_server_compute_seconds",
+    "histogram",
+    "Time within the model, per execution.",
+    _SERVED,
+    _COARSE_BUCKETS,
+)
+SERVER_BATCH = Metric(
+    "inferometer_server_batch_size",
+    "histogram",
+    "Samples per execution of the model; 1 where the first axis of its inputs is not open.",
+    _SERVED,
+    _BATCH_BUCKETS,
+)
+SERVER_JOINED = Metric(
+    "inferometer_server_joined_requests",
+    "histogram",
+    "Requests per execution of the model: more than 1 only with dynamic batching.",
+    _SERVED,
+    _BATCH_BUCKETS,
+)
+
+# -- the node agent -----------------------------------------------------------------------------
+
+NODE_ENERGY = Metric(
+    "inferometer_node_energy_joules_total",
+    "counter",
+    "Energy since the agent's start, by domain: kind is Package, Dram or Gpu; method is Counter "
+    "or PowerIntegral.",
+    ("node", "domain", "kind", "method"),
+)
+NODE_POWER = Metric(
+    "inferometer_node_power_watts",
+    "gauge",
+    "Power by domain: the mean since the sample before, or what a GPU tells.",
+    ("node", "domain", "kind", "method"),
+)
+NODE_CPUS = Metric("inferometer_node_cpus", "gauge", "CPUs online.", ("node",))
+NODE_CPU_BUSY = Metric(
+    "inferometer_node_cpu_busy_seconds_total",
+    "counter",
+    "CPU time in user and kernel mode, of all CPUs, since the agent's start.",
+    ("node",),
+)
+NODE_CPU_STEAL = Metric(
+    "inferometer_node_cpu_steal_seconds_total",
+    "counter",
+    "CPU time that the hypervisor gave to others, since the agent's start.",
+    ("node",),
+)
+NODE_FREQUENCY = Metric(
+    "inferometer_node_cpu_frequency_hertz", "gauge", "Mean frequency of the CPUs.", ("node",)
+)
+NODE_GOVERNOR = Metric(
+    "inferometer_node_cpu_governor_info",
+    "gauge",
+    "Always 1; tells the frequency governor of CPU 0.",
+    ("node", "governor"),
+)
+NODE_TEMPERATURE = Metric(
+    "inferometer_node_cpu_temperature_celsius",
+    "gauge",
+    "The hottest of the CPU's sensors.",
+    ("node",),
+)
+NODE_MEMORY_AVAILABLE = Metric(
+    "inferometer_node_memory_available_bytes",
+    "gauge",
+    "Memory that programs can still have without swapping.",
+    ("node",),
+)
+_TARGET = ("node", "target")
+TARGET_CPU = Metric(
+    "inferometer_target_cpu_seconds_total",
+    "counter",
+    "CPU time of a target (a pod's UID, or process:ID) that was asked for within five minutes.",
+    _TARGET,
+)
+TARGET_THROTTLED = Metric(
+    "inferometer_target_cpu_throttled_seconds_total",
+    "counter",
+    "How long a target's threads waited since their CPU limit was used up.",
+    _TARGET,
+)
+TARGET_MEMORY = Metric(
+    "inferometer_target_memory_bytes", "gauge", "A target's working set.", _TARGET
+)
+TARGET_PRESSURE = Metric(
+    "inferometer_target_pressure_seconds_total",
+    "counter",
+    "How long some of a target's threads waited (PSI): resource is cpu, memory or io.",
+    (*_TARGET, "resource"),
+)
+_GPU = ("node", "gpu")
+GPU_INFO = Metric(
+    "inferometer_gpu_info",
+    "gauge",
+    'Always 1; tells a GPU\'s UUID and name, and whether it is cut into instances ("true").',
+    (*_GPU, "uuid", "name", "mig"),
+)
+GPU_UTILIZATION = Metric(
+    "inferometer_gpu_utilization_ratio",
+    "gauge",
+    "Part of the time in which a kernel ran, from 0 to 1.",
+    _GPU,
+)
+GPU_MEMORY_USED = Metric(
+    "inferometer_gpu_memory_used_bytes", "gauge", "Memory in use on a GPU.", _GPU
+)
+GPU_MEMORY_TOTAL = Metric("inferometer_gpu_memory_total_bytes", "gauge", "Memory of a GPU.", _GPU)
+GPU_CLOCK = Metric(
+    "inferometer_gpu_clock_hertz", "gauge", "Clock of a GPU's streaming multiprocessors.", _GPU
+)
+GPU_TEMPERATURE = Metric(
+    "inferometer_gpu_temperature_celsius", "gauge", "Temperature of a GPU.", _GPU
+)
+GPU_THROTTLED = Metric(
+    "inferometer_gpu_throttled",
+    "gauge",
+    "1 while a GPU's clock is held down for this reason.",
+    (*_GPU, "reason"),
+)
+AGENT_SOURCE = Metric(
+    "inferometer_agent_source_available",
+    "gauge",
+    "1 where a source (rapl, nvml, cgroup, node) gives figures, 0 where it gives none.",
+    ("node", "source"),
+)
+AGENT_SAMPLES = Metric("inferometer_agent_samples_total", "counter", "Samples taken.", ("node",))
+AGENT_SAMPLE_SECONDS = Metric(
+    "inferometer_agent_sample_seconds_total", "counter", "Time spent on taking samples.", ("node",)
+)
+
+# -- the operator -------------------------------------------------------------------------------
+
+RUNS = Metric("inferometer_runs", "gauge", "BenchmarkRuns that exist, by their phase.", ("phase",))
+RUN_PHASE_SINCE = Metric(
+    "inferometer_run_phase_since_timestamp_seconds",
+    "gauge",
+    "Since when a run that is not finished is in its phase. Of more than 200 those that "
+    "have begun come first, and of these the longest in their phase.",
+    (*_RUN, "phase"),
+)
+RUN_DEADLINE = Metric(
+    "inferometer_run_deadline_timestamp_seconds",
+    "gauge",
+    "When a run that has begun must be finished, by its activeDeadlineSeconds. Of the same runs.",
+    _RUN,
+)
+RECONCILE = Metric(
+    "inferometer_operator_reconcile_duration_seconds",
+    "histogram",
+    "How long it took to observe a run, decide and act, once.",
+    (),
+    _COARSE_BUCKETS,
+)
+API_ERRORS = Metric(
+    "inferometer_operator_api_errors_total",
+    "counter",
+    "Requests to the API server that failed: code is the HTTP status, or unreachable.",
+    ("code",),
+)
+LEADER = Metric(
+    "inferometer_operator_leader", "gauge", "1 while this replica leads, 0 while it stands by."
+)
+RUN_INFO = Metric(
+    "inferometer_run_info",
+    "gauge",
+    "Always 1; what a finished run measured (the newest 200, until they are deleted). spec_hash is "
+    "the same for runs of the same model, server, load, scenarios and validity. node is the first "
+    "server's; device is empty of an External server.",
+    (
+        *_RUN,
+        "run_uid",
+        "model",
+        "runtime",
+        "device",
+        "protocol",
+        "node",
+        "outcome",
+        "spec_hash",
+    ),
+)
+RUN_FINISHED = Metric(
+    "inferometer_run_finished_timestamp_seconds", "gauge", "When a finished run ended.", _RUN
+)
+RUN_STARTED = Metric(
+    "inferometer_run_started_timestamp_seconds", "gauge", "When a finished run began.", _RUN
+)
+RUN_VALID = Metric(
+    "inferometer_run_valid", "gauge", "1 where a scenario's verdict is VALID, else 0.", _STEP
+)
+RUN_QPS = Metric(
+    "inferometer_run_queries_per_second",
+    "gauge",
+    "Queries answered per second; of several steps that with the most samples per second.",
+    _STEP,
+)
+RUN_QUERIES = Metric(
+    "inferometer_run_queries", "gauge", "Queries measured in a scenario, all steps.", _STEP
+)
+RUN_ERRORS = Metric(
+    "inferometer_run_errors", "gauge", "Queries of a scenario that failed, all steps.", _STEP
+)
+RUN_LATENCY = Metric(
+    "inferometer_run_latency_seconds",
+    "gauge",
+    "Percentiles of the latency: percentile is 50, 90, 99 or 99.9.",
+    (*_STEP, "percentile"),
+)
+RUN_JOULES = Metric(
+    "inferometer_run_joules_per_inference",
+    "gauge",
+    "Energy per inference: gross, with its attribution; absent where it is unavailable.",
+    (*_STEP, "attribution"),
+)
+RUN_NET_JOULES = Metric(
+    "inferometer_run_net_joules_per_inference",
+    "gauge",
+    "Energy per inference less the idle power's part; absent where it is unavailable.",
+    (*_STEP, "attribution"),
+)
+
+METRICS: dict[Component, tuple[Metric, ...]] = {
+    "load generator": (
+        LOAD_SCHEDULED,
+        LOAD_QUERIES,
+        LOAD_SAMPLES,
+        LOAD_IN_FLIGHT,
+        LOAD_ASKED,
+        LOAD_ACHIEVED,
+        LOAD_LATENCY,
+        LOAD_LAG,
+        LOAD_STAGE,
+        LOAD_TARGET,
+    ),
+    "server": (
+        SERVER_READY,
+        SERVER_INFO,
+        SERVER_REQUESTS,
+        SERVER_INFERENCES,
+        SERVER_PENDING,
+        SERVER_REQUEST,
+        SERVER_QUEUE,
+        SERVER_COMPUTE,
+        SERVER_BATCH,
+        SERVER_JOINED,
+    ),
+    "node agent": (
+        NODE_ENERGY,
+        NODE_POWER,
+        NODE_CPUS,
+        NODE_CPU_BUSY,
+        NODE_CPU_STEAL,
+        NODE_FREQUENCY,
+        NODE_GOVERNOR,
+        NODE_TEMPERATURE,
+        NODE_MEMORY_AVAILABLE,
+        TARGET_CPU,
+        TARGET_THROTTLED,
+        TARGET_MEMORY,
+        TARGET_PRESSURE,
+        GPU_INFO,
+        GPU_UTILIZATION,
+        GPU_MEMORY_USED,
+        GPU_MEMORY_TOTAL,
+        GPU_CLOCK,
+        GPU_TEMPERATURE,
+        GPU_THROTTLED,
+        AGENT_SOURCE,
+        AGENT_SAMPLES,
+        AGENT_SAMPLE_SECONDS,
+    ),
+    "operator": (
+        RUNS,
+        RUN_PHASE_SINCE,
+        RUN_DEADLINE,
+        RECONCILE,
+        API_ERRORS,
+        LEADER,
+        RUN_INFO,
+        RUN_STARTED,
+        RUN_FINISHED,
+        RUN_VALID,
+        RUN_QPS,
+        RUN_QUERIES,
+        RUN_ERRORS,
+        RUN_LATENCY,
+        RUN_JOULES,
+        RUN_NET_JOULES,
+    ),
+}
+"""Every metric, by who exposes it; beside them each component has prometheus-client's process_*."""
+
+
+def run_labels(run: "BenchmarkRun") -> tuple[str, str]:
+    """Return the values of the labels run_namespace and run; a local run has no namespace."""
+    return run.metadata.namespace or "local", run.metadata.name or "run"

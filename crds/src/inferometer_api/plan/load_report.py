@@ -1,0 +1,110 @@
+"""What a load generator in a pod answers at /progress and leaves as its termination message."""
+
+from collections.abc import Iterator
+from typing import Literal
+
+from pydantic import Field
+
+from inferometer_api.document import Count, Document, Sha256
+from inferometer_api.plan.reports import Progress
+from inferometer_api.results.result import Outcome
+from inferometer_api.status.run_status import ScenarioSummary
+
+TERMINATION_MESSAGE_BYTES = 4096
+"""The longest termination message that Kubernetes keeps."""
+
+
+PROGRESS_BYTES = 1024 * 1024
+"""The longest answer at /progress."""
+
+
+Omission = Literal["progress", "cautions", "reasons", "percentiles", "message", "scenarios"]
+
+
+class LoadReport(Document):
+    """What a load generator answers at /progress, and leaves as its termination message."""
+
+    progress: Progress | None = None
+    scenarios: list[ScenarioSummary] = Field(default_factory=list)
+    """Scenarios that are measured and judged."""
+    outcome: Outcome | None = None
+    """How it ended, once it has."""
+    document_sha256: Sha256 | None = None
+    """Of the result document in the log, once it is written."""
+    document_bytes: Count = 0
+    """Its size, also where it was too large for the log."""
+    undelivered: str = ""
+    """Why the log holds no result document though the load generator has ended: a sentence."""
+    omitted: list[Omission] = Field(default_factory=list)
+    """What was left out or cut, wholly or in part, for the report to be short enough."""
+
+
+def report_within(report: LoadReport, limit_bytes: int = TERMINATION_MESSAGE_BYTES) -> bytes:
+    """Return a report as JSON of at most so many bytes (2,048 or more), leaving out what it must.
+
+    Cautions go first, then reasons, percentiles but the 99th, the end of a long message, and last
+    the scenarios that no longer fit; `omitted` names what went.
+    """
+    shortened = report
+    for shortened in _ever_shorter(report):
+        encoded = _encoded(shortened)
+        if len(encoded) <= limit_bytes:
+            return encoded
+    kept, too_many = 0, len(shortened.scenarios)
+    while too_many - kept > 1:
+        tried = (kept + too_many) // 2
+        if len(_encoded(_with_scenarios(shortened, tried))) <= limit_bytes:
+            kept = tried
+        else:
+            too_many = tried
+    return _encoded(_with_scenarios(shortened, kept))
+
+
+def _ever_shorter(report: LoadReport) -> Iterator[LoadReport]:
+    yield report
+    if report.progress is not None and report.outcome is not None:
+        report = _without(report, "progress", progress=None)
+        yield report
+    for what in ("cautions", "reasons"):
+        if any(getattr(each, what) for each in report.scenarios):
+            cut = [each.model_copy(update={what: []}) for each in report.scenarios]
+            report = _without(report, what, scenarios=cut)
+            yield report
+    if report.scenarios:
+        absent = dict.fromkeys(("p50_microseconds", "p90_microseconds", "p999_microseconds"))
+        cut = [each.model_copy(update=absent) for each in report.scenarios]
+        report = _without(report, "percentiles", scenarios=cut)
+        yield report
+    told = (report.outcome.message if report.outcome else "") + report.undelivered
+    for most in (600, 60):
+        if len(told) > most:
+            report = _with_messages(report, most)
+            yield report
+    if report.progress is not None:
+        report = _without(report, "progress", progress=None)
+        yield report
+
+
+def _without(report: LoadReport, what: Omission, **update: object) -> LoadReport:
+    omitted = [*report.omitted, *([] if what in report.omitted else [what])]
+    return report.model_copy(update={**update, "omitted": omitted})
+
+
+def _with_messages(report: LoadReport, most: int) -> LoadReport:
+    outcome = report.outcome
+    if outcome is not None:
+        words = {"message": _cut(outcome.message, most), "reason": outcome.reason[:60]}
+        outcome = outcome.model_copy(update=words)
+    return _without(report, "message", outcome=outcome, undelivered=_cut(report.undelivered, most))
+
+
+def _with_scenarios(report: LoadReport, count: int) -> LoadReport:
+    return _without(report, "scenarios", scenarios=report.scenarios[:count])
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
+def _encoded(report: LoadReport) -> bytes:
+    return report.model_dump_json(exclude_defaults=True).encode()

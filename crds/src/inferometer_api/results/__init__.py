@@ -1,0 +1,1 @@
+"""What a run measures: the result document, its transport and its summary."""

@@ -1,0 +1,79 @@
+"""The summary of a measured scenario, as the status of its run shows it."""
+
+from collections.abc import Sequence
+
+from inferometer_api.results.result import ScenarioResult, Step, nanoseconds_at
+from inferometer_api.status.run_status import ScenarioSummary
+
+_MOST_MESSAGES = 16
+
+
+_LONGEST_MESSAGE = 4096
+
+
+def summary_of(result: ScenarioResult) -> ScenarioSummary:
+    """Return what a status tells of a scenario: rates in queries per 1,000 s, times in us.
+
+    `queries` and `errors` count all steps. Of several steps every other figure is that of the one
+    which the scenario looks for, and `step` names it: the probe at the peak, the knee, else (the
+    sizes of a `batch`) the one that answered the most samples per second.
+    """
+    best = _sought(result)
+    peak = None if result.peak is None else result.peak.qps
+    summary = ScenarioSummary(
+        name=result.name,
+        repeat=result.repeat,
+        peak_milli_qps=None if peak is None else round(peak * 1000),
+        verdict=result.verdict.state,
+        reasons=_sentences([finding.message for finding in result.verdict.reasons]),
+        cautions=_sentences([finding.message for finding in result.verdict.cautions]),
+        queries=sum(step.counts.queries for step in result.steps),
+        errors=sum(step.counts.failed for step in result.steps),
+    )
+    return summary if best is None else summary.model_copy(update=_figures(best))
+
+
+def _sought(result: ScenarioResult) -> Step | None:
+    named = result.peak.step if result.peak is not None else None
+    if result.knee is not None:
+        named = result.knee.step
+    chosen = [step for step in result.steps if step.label == named]
+    if result.peak is not None:
+        return chosen[0] if chosen else None
+    among = chosen or result.steps
+    return max(among, key=lambda step: step.achieved_samples_per_second, default=None)
+
+
+def _figures(step: Step) -> dict[str, object]:
+    return {
+        "step": step.label[:64],
+        "achieved_milli_qps": round(step.achieved_qps * 1000),
+        "scheduled_milli_qps": (
+            None if step.scheduled_qps is None else round(step.scheduled_qps * 1000)
+        ),
+        "p50_microseconds": _microseconds(step, 50.0),
+        "p90_microseconds": _microseconds(step, 90.0),
+        "p99_microseconds": _microseconds(step, 99.0),
+        "p999_microseconds": _microseconds(step, 99.9),
+        "microjoules_per_inference": step.energy.microjoules_per_inference,
+        "net_microjoules_per_inference": step.energy.net_microjoules_per_inference,
+        "energy_attribution": step.energy.attribution,
+    }
+
+
+def _microseconds(step: Step, percentile: float) -> int | None:
+    nanoseconds = nanoseconds_at(step.latency, percentile)
+    return None if nanoseconds is None else round(nanoseconds / 1000)
+
+
+def _sentences(messages: Sequence[str]) -> list[str]:
+    """Return as many as a status may hold; where there are more, the last says how many."""
+    cut = [_cut(message, _LONGEST_MESSAGE) for message in messages]
+    if len(cut) <= _MOST_MESSAGES:
+        return cut
+    kept = _MOST_MESSAGES - 1
+    return [*cut[:kept], f"{len(cut) - kept} more stand in the result document."]
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 3]}..."

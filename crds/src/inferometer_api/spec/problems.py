@@ -1,0 +1,259 @@
+"""How is it told to a person what is wrong with a run: where, what was found, what is allowed?
+
+The words come from the schema, as do those of the reference, and never from pydantic.
+"""
+
+import difflib
+import functools
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+from typing_extensions import override
+
+from inferometer_api.patterns import MEANINGS
+from inferometer_api.rules import FaultsError, Where, spelt
+from inferometer_api.schema import Schema, json_schema
+from inferometer_api.spec.run import BenchmarkRun
+
+_SHORT = 60
+_USER = re.compile(r"^([A-Za-z][\w.+-]*://|(?!file:)(?=[^/@]*:)).*@", re.DOTALL)
+"""What stands before the host of an address, with a password maybe."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong with a run."""
+
+    path: str
+    """The field's place in the file: spec.scenarios[1].server.targetQps; empty: the file."""
+    message: str
+    """What was asked, what is allowed, what to do."""
+    line: int | None = None
+    """The line of the file, counted from 1, where it is known."""
+
+    @override
+    def __str__(self) -> str:
+        """Return the problem as one line."""
+        line = "" if self.line is None else f"line {self.line}: "
+        path = f"{self.path}: " if self.path else ""
+        return f"{line}{path}{self.message}"
+
+
+def told(error: ValidationError, data: Any) -> Iterator[tuple[Where, str]]:
+    """Yield place and sentence of each thing that pydantic found in the data."""
+    for details in error.errors(include_url=False, include_input=False):
+        cause = details.get("ctx", {}).get("error")
+        if isinstance(cause, FaultsError):
+            for fault in cause.faults:
+                where = (*details["loc"], *fault.where)
+                # The place is told before the message, whose subject it may be.
+                message = fault.message.removeprefix(f"{where[-1]} ") if where else fault.message
+                yield where, _with_found(message, data, where)
+        else:
+            yield _place(details["loc"]), _worded(details, data)
+
+
+def nearest(name: str, names: list[str]) -> str | None:
+    """Return which of the names someone may have meant, None where none is near."""
+    by_plain = {_plain(each): each for each in names}
+    begun = [each for each in by_plain if len(name) > 2 and each.startswith(_plain(name))]
+    near = begun or difflib.get_close_matches(_plain(name), by_plain, n=1, cutoff=0.6)
+    return by_plain[near[0]] if near else None
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", "").replace("-", "").lower()
+
+
+def _place(where: Where) -> Where:
+    return where[:-1] if where[-1:] == ("[key]",) else where
+
+
+def _worded(details: ErrorDetails, data: Any) -> str:
+    where = details["loc"]
+    if details["type"] == "extra_forbidden":
+        return _unknown(where)
+    if details["type"] == "missing":
+        return f"is missing, and must be {_allowed(_node(where))}."
+    if where[-1:] == ("[key]",):
+        names = _key_schema(_node(where[:-2]))
+        return f"the key must be {_allowed(names)}; found {shown(where[-2])}."
+    node = _node(where)
+    allowed = f"must be {_allowed(node)}" if node else details["msg"]
+    return _with_found(allowed, data, where)
+
+
+def _key_schema(node: Schema) -> Schema:
+    patterns = node.get("patternProperties")
+    if patterns:
+        return {"type": "string", "pattern": next(iter(patterns))}
+    return {"type": "string", **node.get("propertyNames", {})}
+
+
+def _unknown(where: Where) -> str:
+    name = str(where[-1])
+    known = list(_node(where[:-1]).get("properties", {}))
+    if near := nearest(name, known):
+        return f"there is no such field; did you mean {near}?"
+    if elsewhere := _elsewhere(name):
+        return f"there is no such field here, but there is {' and '.join(elsewhere[:2])}."
+    if not known:
+        return f"there is no such field: {spelt(where[:-1])} takes none, write {{}}."
+    return f"there is no such field; there are {', '.join(known)}."
+
+
+def sentence(text: str) -> str:
+    """Return the text with a full stop, where it does not end by itself."""
+    return text if text.endswith((".", "!", "?", "…")) else f"{text}."
+
+
+def _with_found(text: str, data: Any, where: Where) -> str:
+    """Return a sentence that says what was found where its text does not, with a hint."""
+    try:
+        value = functools.reduce(lambda here, step: here[step], where, data)
+    except (KeyError, IndexError, TypeError):
+        return sentence(text)
+    if text.startswith("set ") and isinstance(value, dict):
+        nulls = [key for key, each in value.items() if each is None]
+        return sentence(f"{text}; null means absent: write {nulls[0]}: {{}}" if nulls else text)
+    if "; found " in text or (isinstance(value, dict | list) and not text.startswith("must be")):
+        return sentence(text)
+    return sentence(f"{text}; found {shown(value)}{_hint(value, _node(where))}")
+
+
+def _hint(value: Any, node: Schema) -> str:
+    """Return what to do about a value of the wrong type or spelling, empty where nothing helps."""
+    if isinstance(value, bool):
+        words = "true, yes, on and y" if value else "false, no, off and n"
+        is_text = (node.get("type") == "string" or "pattern" in node) and "enum" not in node
+        return f", as YAML reads {words}: write a text in quotes" if is_text else ""
+    if not isinstance(value, str | int | float):
+        return ""
+    text = value if isinstance(value, str) else shown(value)
+    near = nearest(text, [*map(str, node.get("enum", ()))])
+    if near is not None and near != text:
+        return f"; did you mean {near}?"
+    if not isinstance(value, str):
+        return f': write it in quotes, "{text}"' if _fits(text, node) else ""
+    right = {"integer": value.isdecimal(), "boolean": value in {"true", "false"}}
+    if right.get(node.get("type", "")):
+        return ", which is a text: write it without quotes"
+    return ""
+
+
+def _fits(text: str, node: Schema) -> bool:
+    """Whether a text is what a field takes."""
+    if node.get("type") != "string" and "pattern" not in node:
+        return False
+    if "enum" in node or "const" in node:
+        return text in (node.get("enum") or [node["const"]])
+    return re.search(node.get("pattern", ""), text) is not None
+
+
+def shown(value: Any) -> str:
+    """Return what was found, shortened, as JSON or in words; an address without its user."""
+    if isinstance(value, str):
+        value = _USER.sub(r"\1***@", value)
+    match value:
+        case dict():
+            return "a mapping" if value else "an empty mapping"
+        case list():
+            return f"a list of {len(value)}"
+        case str() if len(value) > _SHORT:
+            start = json.dumps(value[:_SHORT], ensure_ascii=False)[:-1]
+            return f'{start}..." ({len(value)} characters)'
+        case _:
+            return json.dumps(value, ensure_ascii=False)
+
+
+def _allowed(node: Schema) -> str:
+    """Return what a field takes, behind "must be"."""
+    if node.get("pattern") in MEANINGS:
+        return MEANINGS[node["pattern"]]
+    if "enum" in node or "const" in node:
+        values = [str(value) for value in node.get("enum") or [node["const"]]]
+        return values[0] if len(values) == 1 else f"one of {', '.join(values)}"
+    if node.get("title") == "ObjectMeta":
+        return "a mapping with a name: {name: my-run}"
+    if node.get("properties"):
+        return f"a mapping with the fields {', '.join(node['properties'])}"
+    if node.get("type") == "object" and not _is_map(node):
+        return "a mapping without fields: {}"
+    word, *bounds = _WORDS[node["type"]]
+    return word + _range(node, *bounds)
+
+
+_WORDS = {
+    "integer": ("a whole number", "minimum", "maximum", ""),
+    "boolean": ("true or false", "", "", ""),
+    "string": ("a text", "minLength", "maxLength", " characters"),
+    "array": ("a list", "minItems", "maxItems", " items"),
+    "object": ("a mapping", "minProperties", "maxProperties", " keys"),
+}
+
+
+def _is_map(node: Schema) -> bool:
+    return bool(node.get("additionalProperties") or node.get("patternProperties"))
+
+
+def _range(node: Schema, low: str, high: str, unit: str) -> str:
+    if low in node and high in node:
+        between = "from" if not unit else "of"
+        return f" {between} {node[low]} to {node[high]}{unit}"
+    if high in node:
+        return f" of at most {node[high]}{unit}"
+    return f" of at least {node[low]}{unit}" if low in node else ""
+
+
+@functools.cache
+def _root() -> Schema:
+    return json_schema(BenchmarkRun)
+
+
+def _resolved(node: Schema) -> Schema:
+    while "$ref" in node:
+        name = node["$ref"].removeprefix("#/$defs/")
+        node = {**_root()["$defs"][name], **{k: v for k, v in node.items() if k != "$ref"}}
+    return node
+
+
+def _node(where: Where) -> Schema:
+    """Return the schema of a place, empty where there is none."""
+    node = _root()
+    for step in where:
+        node = _below(_resolved(node), step)
+    return _resolved(node)
+
+
+def _below(node: Schema, step: str | int) -> Schema:
+    if isinstance(step, int):
+        found = node.get("items", {})
+    elif "properties" in node:
+        found = node["properties"].get(step, {})
+    else:
+        values = [*node.get("patternProperties", {}).values(), node.get("additionalProperties")]
+        found = values[0]
+    return found if isinstance(found, dict) else {}
+
+
+def _elsewhere(name: str) -> list[str]:
+    """Return the paths of the spec's fields that have this very name."""
+    return [path for path in _paths(_root()["properties"]["spec"], "spec") if _last(path) == name]
+
+
+def _last(path: str) -> str:
+    return path.rpartition(".")[2]
+
+
+def _paths(node: Schema, path: str) -> Iterator[str]:
+    node = _resolved(node)
+    if "items" in node:
+        yield from _paths(node["items"], f"{path}[]")
+    for name, each in node.get("properties", {}).items():
+        yield f"{path}.{name}"
+        yield from _paths(each, f"{path}.{name}")

@@ -1,0 +1,105 @@
+"""Which run does a file ask for, and if none, what is wrong with it?"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import ValidationError
+
+from inferometer_api.document import API_VERSION
+from inferometer_api.rules import Where, spelt
+from inferometer_api.spec.overrides import OverrideError, with_override
+from inferometer_api.spec.problems import Problem, sentence, shown, told
+from inferometer_api.spec.run import BenchmarkRun
+from inferometer_api.spec.yaml_text import UnreadableTextError, YamlText, read_yaml
+
+_KIND = "BenchmarkRun"
+_BEGINS = f"a run begins with apiVersion: {API_VERSION} and kind: {_KIND}"
+
+
+class InvalidRunError(ValueError):
+    """A text is no valid BenchmarkRun; `problems` says all that is wrong with it."""
+
+    def __init__(self, source: str, problems: tuple[Problem, ...]) -> None:
+        many = f"; {len(problems)} things are wrong" if len(problems) > 1 else ""
+        lines = "".join(f"\n  {problem}" for problem in problems)
+        super().__init__(f"{source} is no valid BenchmarkRun{many}:{lines}")
+        self.source = source
+        self.problems = problems
+
+
+def parse_run(text: str, *, source: str, overrides: Sequence[tuple[str, str]] = ()) -> BenchmarkRun:
+    """Return the run that a YAML or JSON text asks for, read as kubectl reads it.
+
+    `source` is what the text is called in errors, a file's name. `overrides` are (path, value)
+    pairs of a command line, set in order: `("spec.scenarios[traffic].server.targetQps", "20")`.
+    Raises InvalidRunError with every problem that can be seen at once.
+    """
+    try:
+        read = read_yaml(text)
+    except UnreadableTextError as error:
+        raise InvalidRunError(source, (Problem("", sentence(str(error))),)) from error
+    if problem := _foreign(read):
+        raise InvalidRunError(source, (problem,))
+    overridden = _override(read.data, source, overrides)
+    try:
+        return BenchmarkRun.model_validate(read.data, by_alias=True, by_name=False)
+    except ValidationError as error:
+        found = [
+            _problem(where, message, read, overridden)
+            for where, message in dict.fromkeys(told(error, read.data))
+        ]
+        # In the file's order, as a person goes through it.
+        found.sort(key=lambda problem: (problem.line is None, problem.line or 0))
+        raise InvalidRunError(source, tuple(found)) from error
+
+
+def _override(data: Any, source: str, overrides: Sequence[tuple[str, str]]) -> frozenset[Where]:
+    """Set what a command line sets, and return where."""
+    places, problems = [], []
+    for path, value in overrides:
+        try:
+            places.append(with_override(data, path, value))
+        except OverrideError as error:
+            problems.append(Problem(path, sentence(f"cannot be set: {error}")))
+    if problems:
+        raise InvalidRunError(source, tuple(problems))
+    return frozenset(places)
+
+
+def _problem(where: Where, message: str, read: YamlText, overridden: frozenset[Where]) -> Problem:
+    if any(_is_part(where, place, read) for place in overridden):
+        return Problem(spelt(where), f"{message} It was set on the command line.")
+    # What is missing has no line: the mapping that lacks it has.
+    line = next((read.lines[up] for up in _upwards(where) if up in read.lines), None)
+    return Problem(spelt(where), message, line)
+
+
+def _is_part(where: Where, place: Where, read: YamlText) -> bool:
+    """Whether a value was set at `place`: it is part of it, or was made on the way to it."""
+    return where[: len(place)] == place or (
+        place[: len(where)] == where and where not in read.lines
+    )
+
+
+def _upwards(where: Where) -> list[Where]:
+    return [where[:length] for length in range(len(where), -1, -1)]
+
+
+def _foreign(read: YamlText) -> Problem | None:
+    """Return what is wrong where the text is no BenchmarkRun at all."""
+    data = read.data
+    if data is None:
+        return Problem("", f"it is empty; {_BEGINS}.")
+    if not isinstance(data, dict):
+        kind = "a list" if isinstance(data, list) else "a single value"
+        return Problem("", f"it holds {kind}, and must be a mapping; {_BEGINS}.")
+    asked = data.get("apiVersion"), data.get("kind")
+    if asked == (None, None):
+        return Problem("", f"it says no apiVersion and no kind; {_BEGINS}.")
+    for name, found, allowed in zip(
+        ("kind", "apiVersion"), reversed(asked), (_KIND, API_VERSION), strict=True
+    ):
+        if found is not None and found != allowed:
+            line = read.lines.get((name,))
+            return Problem(name, f"must be {allowed}; found {shown(found)}.", line)
+    return None

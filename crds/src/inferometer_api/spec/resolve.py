@@ -1,0 +1,87 @@
+"""What does a run mean where it leaves something out, and what of it does not apply locally?"""
+
+from inferometer_api.spec.run import BenchmarkRun, Retention, RunSpec
+from inferometer_api.spec.server import MAXIMUM_THREADS, Gpu, Placement, Server
+
+
+def resolved(run: BenchmarkRun) -> BenchmarkRun:
+    """Return the run with every computed default filled in; a resolved run stays as it is.
+
+    Plain defaults stand in the models already. Computed are `threads` (whole CPUs of the limit
+    less one, from 1 to 1024) and `gpu` (one nvidia.com/gpu with device GPU). An External server
+    has settings of its own, so that nothing is filled in there.
+    """
+    server = run.spec.server
+    if not launched(run.spec):
+        return run
+    spare = whole_cpus(server.resources.cpu) - 1
+    threads = server.threads or min(max(1, spare), MAXIMUM_THREADS)
+    gpu = Gpu() if server.device == "GPU" and server.gpu is None else server.gpu
+    filled = server.model_copy(update={"threads": threads, "gpu": gpu})
+    return run.model_copy(update={"spec": run.spec.model_copy(update={"server": filled})})
+
+
+def launched(spec: RunSpec) -> bool:
+    """Whether Inferometer starts the server, rather than measure what serves already."""
+    return spec.server.runtime != "External"
+
+
+def whole_cpus(quantity: str) -> int:
+    """Return how many whole CPUs a quantity has: 2 for "2", "2.5" and "2500m"."""
+    if quantity.endswith("m"):
+        return int(quantity.removesuffix("m")) // 1000
+    return int(quantity.partition(".")[0])
+
+
+def local_notes(run: BenchmarkRun) -> tuple[str, ...]:
+    """Return a sentence for each thing in the spec that a local run does not enforce."""
+    notes = _launched_notes(run.spec.server) if launched(run.spec) else []
+    if run.spec.retention != Retention():
+        notes.append(
+            "spec.retention is for clusters: a local run always ends its processes and keeps its "
+            "result until you delete it."
+        )
+    return tuple(notes)
+
+
+def _launched_notes(server: Server) -> list[str]:
+    resources = server.resources
+    asked = f"cpu {resources.cpu}, memory {resources.memory}"
+    notes = [
+        (
+            f"spec.server.resources ({asked}) is not enforced in a local run; only the default of "
+            "threads comes from it."
+        )
+    ]
+    if server.placement != Placement():
+        notes.append(
+            "spec.server.placement is not used in a local run: the server runs on this machine."
+        )
+    if server.gpu is not None and server.gpu.resource != "nvidia.com/gpu":
+        notes.append(
+            f"spec.server.gpu.resource ({server.gpu.resource}) is not used in a local run: the "
+            "server takes the first GPU that CUDA shows it."
+        )
+    return notes
+
+
+_SIZES = {
+    "": 1,
+    "k": 10**3,
+    "M": 10**6,
+    "G": 10**9,
+    "T": 10**12,
+    "Ki": 2**10,
+    "Mi": 2**20,
+    "Gi": 2**30,
+    "Ti": 2**40,
+}
+
+
+def whole_bytes(quantity: str) -> int:
+    """Return the bytes of a whole quantity: 2147483648 for "2Gi".
+
+    `quantity` is a MemoryQuantity of the documents, whose pattern has been checked.
+    """
+    digits = quantity.rstrip("kMGTi")
+    return int(digits) * _SIZES[quantity.removeprefix(digits)]

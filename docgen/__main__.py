@@ -1,0 +1,65 @@
+"""Are the files that are made from the models fresh, and who writes them?
+
+`python -m docgen` writes them into the checkout; with `--check` it only compares.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import yaml
+
+from docgen.conditions_page import conditions_page
+from docgen.files import CHECKOUT, stale, write
+from docgen.metrics_page import metrics_page
+from docgen.reference_pages import HEADER, benchmarkrun_page, result_page
+from docgen.result_schema import result_schema
+from inferometer_api.crd import NAME, custom_resource_definition
+
+
+def generated_files() -> dict[str, str]:
+    """Return the text of each generated file by its path in the checkout."""
+    definition = custom_resource_definition()
+    schema = result_schema()
+    manifest = f"# {HEADER}\n" + yaml.safe_dump(
+        definition, sort_keys=False, width=100, allow_unicode=True
+    )
+    return {
+        f"crds/{NAME}.yaml": manifest,
+        # A copy: a packed chart holds nothing from outside its folder.
+        f"helm/inferometer/files/{NAME}.yaml": manifest,
+        "crds/result.schema.json": json.dumps({"$comment": HEADER, **schema}, indent=2) + "\n",
+        "docs/reference/benchmarkrun.md": benchmarkrun_page(definition),
+        "docs/reference/conditions.md": conditions_page(),
+        "docs/reference/metrics.md": metrics_page(),
+        "docs/reference/result.md": result_page(schema),
+    }
+
+
+def stale_files(root: Path) -> tuple[str, ...]:
+    """Return a sentence for each generated file that is absent or not what the models say."""
+    return stale(generated_files(), root, "the models say")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write or check the generated files; return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m docgen", description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; 1 if a file is stale")
+    parser.add_argument("--root", type=Path, default=CHECKOUT, help="the checkout")
+    options = parser.parse_args(arguments)
+    root: Path = options.root
+    if not (root / "crds").is_dir():
+        sys.stderr.write(f"{root} is no checkout of Inferometer: it has no crds/.\n")
+        return 2
+    if options.check:
+        sentences = stale_files(root)
+        sys.stderr.writelines(f"{sentence}\n" for sentence in sentences)
+        return 1 if sentences else 0
+    write(generated_files(), root)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

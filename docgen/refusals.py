@@ -1,0 +1,96 @@
+"""What of the API does this version refuse, as its reference tells it?
+
+Nothing here is said by hand but what is tried: the sentences are those of `unavailable`.
+"""
+
+from typing import Any, get_args
+
+from inferometer_api.spec.availability import Place, unavailable
+from inferometer_api.spec.run import BenchmarkRun
+
+_HEAD = """\
+The API is whole; this version does a part of it. It refuses the rest by name: locally with exit
+code 2, in a cluster with `Accepted=False`, reason `NotAvailable`. Of an example of each it says:"""
+_HEADINGS: dict[tuple[Place, ...], str] = {
+    ("Local", "Cluster"): "Everywhere:",
+    ("Local",): "In a local run:",
+    ("Cluster",): "In a cluster:",
+}
+Asked = dict[str, Any]
+"""Members of a spec, in wire names."""
+
+
+def _external(tls: Asked | None = None, **external: Any) -> Asked:
+    server = {"runtime": "External", "external": external}
+    load: Asked = {"load": {"tls": tls}} if tls else {}
+    return {"model": {"name": "a"}, "server": server, **load}
+
+
+def _inputs(uri: str) -> Asked:
+    return {"load": {"inputs": {"file": {"uri": uri}}}}
+
+
+_CLIENT_FILES = {"clientCertificateFile": "c.crt", "clientKeyFile": "c.key"}
+
+REFUSED: tuple[Asked, ...] = (
+    *({"server": {"runtime": runtime}} for runtime in ("Triton", "MLServer", "KServe")),
+    {"server": {"device": "GPU", "gpu": {"count": 2}}},
+    {"server": {"device": "GPU", "gpu": {"resource": "cpu"}}},
+    {"server": {"replicas": 2}},
+    _external(service={"name": "a", "port": 80}),
+    {"model": {"uri": "file:model.onnx"}},
+    {"model": {"uri": "pvc://claim/model.onnx"}},
+    {"model": {"uri": "s3://bucket/model.onnx"}},
+    *map(_inputs, ("file:a.npz", "https://h/a.npz", "configmap://a/b.npz", "pvc://c/a.npz")),
+    _inputs("s3://bucket/a.npz"),
+    {"load": {"tls": {"serverName": "h"}}},
+    _external({"serverName": "h"}, url="http://h"),
+    _external({"caSecret": "a", "clientSecret": "b"}, url="https://h"),
+    _external({"caFile": "ca.crt", **_CLIENT_FILES}, url="https://h"),
+    {"load": {"headersSecret": "a"}},
+    {"load": {"headersFile": "headers"}},
+    {
+        "load": {"protocol": "GRPC", "connections": 1, "streamsPerConnection": 8},
+        "scenarios": [{"name": "a", "concurrency": {"clients": [16]}}],
+    },
+    {"suspend": True},
+    {"cancel": True},
+)
+"""One example of each thing that is refused somewhere."""
+
+
+def refusals_section() -> str:
+    """Return the section of the reference, with each sentence below the places that say it."""
+    places: dict[str, list[Place]] = {}
+    for asked in REFUSED:
+        for place in get_args(Place):
+            for sentence in unavailable(run_asking(asked), place=place):
+                said = places.setdefault(sentence, [])
+                said += [] if place in said else [place]
+    lines = [_HEAD]
+    for which, heading in _HEADINGS.items():
+        items = [_item(sentence) for sentence, said in places.items() if tuple(said) == which]
+        lines += ["", heading, "", *items]
+    return "\n".join(lines)
+
+
+def run_asking(asked: Asked) -> BenchmarkRun:
+    """Return the smallest run that asks for these members of the spec."""
+    spec = {
+        "model": {"uri": "zoo://classification/resnet50"},
+        "scenarios": [{"name": "a", "singleStream": {}}],
+        **asked,
+    }
+    return BenchmarkRun.model_validate(
+        {
+            "apiVersion": "inferometer.dev/v1alpha1",
+            "kind": "BenchmarkRun",
+            "metadata": {"name": "a"},
+            "spec": spec,
+        }
+    )
+
+
+def _item(sentence: str) -> str:
+    path, _, words = sentence.partition(": ")
+    return f"* `{path}`: {words}"
