@@ -97,4 +97,5 @@ bench-cluster: .venv/.installed ## Measure on a cluster of this machine and writ
 	$(BIN)/python bench/run.py --case apply-to-first-query --case laptop-and-cluster
 
 clean: ## Remove what was built and measured here
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist results
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist
+	find results -mindepth 1 -maxdepth 1 -not -name src -exec rm -rf {} +

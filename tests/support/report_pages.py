@@ -4,7 +4,7 @@ import re
 from html import unescape
 
 from inferometer_api.results.result import ResultDocument
-from inferometer_cli.report import render_report
+from inferometer_results.report import render_report
 
 
 def alone(document: ResultDocument, index: int = 0) -> ResultDocument:

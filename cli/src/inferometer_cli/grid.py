@@ -7,8 +7,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from inferometer_cli.headline import Tone
-from inferometer_cli.quantity import PERCENTILES, Unit
+from inferometer_results.headline import Tone
+from inferometer_results.quantity import PERCENTILES, Unit
 
 STYLES: dict[Tone, str] = {"good": "bold green", "bad": "bold red", "unfinished": "bold yellow"}
 _WORD_STYLES = {"VALID": STYLES["good"], "INVALID": STYLES["bad"]}

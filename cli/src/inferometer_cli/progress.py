@@ -9,7 +9,7 @@ from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 
 from inferometer_api.plan.reports import Progress
-from inferometer_cli.quantity import significant, time_unit
+from inferometer_results.quantity import significant, time_unit
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from inferometer_api.results.search import Repeated
 from inferometer_cli.grid import Row, print_rows, print_sentences, printable
-from inferometer_cli.search_words import (
+from inferometer_results.wording.search import (
     FIGURE_HEADINGS,
     figure_name,
     figure_texts,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from inferometer_api.results.result import ResultDocument
 from inferometer_cli.exits import FailedError, RefusedError
-from inferometer_cli.report import render_report
+from inferometer_results.report import render_report
 
 RESULT_NAME = "result.json"
 REPORT_NAME = "report.html"

@@ -11,8 +11,8 @@ from rich.text import Text
 from inferometer_api.results.result import Energy, ResultDocument, Step
 from inferometer_api.results.scenario_summary import summary_of
 from inferometer_cli.cluster.figures import print_figures
-from inferometer_cli.quantity import energy_unit
-from inferometer_cli.table import print_table
+from inferometer_cli.result_table import print_table
+from inferometer_results.quantity import energy_unit
 from support.any_results import any_results
 from support.results import (
     a_metered_result,

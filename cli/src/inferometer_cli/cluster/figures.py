@@ -10,9 +10,9 @@ from rich.console import Console
 from rich.text import Text
 
 from inferometer_api.status.run_status import ScenarioSummary
-from inferometer_cli.energy_rows import Spent, print_energy
+from inferometer_cli.energy_table import Spent, print_energy
 from inferometer_cli.grid import Row, latency_headings, print_rows, print_sentences, printable
-from inferometer_cli.quantity import DASH, Unit, significant, time_unit
+from inferometer_results.quantity import DASH, Unit, significant, time_unit
 
 _Kind = Literal["reasons", "cautions"]
 

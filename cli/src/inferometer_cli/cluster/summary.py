@@ -13,7 +13,7 @@ from inferometer_api.status.run_status import Condition, RunStatus
 from inferometer_cli.cluster.runs import SeenRun
 from inferometer_cli.exits import Exit
 from inferometer_cli.grid import STYLES, printable
-from inferometer_cli.headline import Headline
+from inferometer_results.headline import Headline
 
 REFUSED_REASONS: frozenset[ReasonName] = frozenset(
     {

@@ -17,7 +17,7 @@ from inferometer_cli.terminal import output as standard_output
 from inferometer_cli.terminal import tell, written_out
 
 if TYPE_CHECKING:
-    from inferometer_cli.compare.comparison import Comparison
+    from inferometer_results.compare.comparison import Comparison
 
 
 def _part(text: str) -> float:
@@ -66,8 +66,8 @@ def compare(
     """Show two results side by side: what differs, and whether a difference is real."""
     where = Where(namespace, context, kubeconfig)
     first, second = read_kept(before, where), read_kept(after, where)
-    from inferometer_cli.compare import show
-    from inferometer_cli.compare.comparison import compare as compared
+    from inferometer_cli import comparison_table
+    from inferometer_results.compare.comparison import compare as compared
 
     comparison = compared(first, second)
     if not comparison.pairs:
@@ -76,7 +76,9 @@ def compare(
             "give results of runs whose scenarios (and their steps) have the same names."
         )
     with written_out():
-        show.print_comparison((before, first), (after, second), comparison, standard_output())
+        comparison_table.print_comparison(
+            (before, first), (after, second), comparison, standard_output()
+        )
     if fail_if_slower is not None:
         _fail_if_slower(first, second, comparison, fail_if_slower)
 
@@ -84,8 +86,8 @@ def compare(
 def _fail_if_slower(
     first: ResultDocument, second: ResultDocument, comparison: "Comparison", part: float
 ) -> None:
-    from inferometer_cli.compare.comparison import slower, unjudged
-    from inferometer_cli.compare.show import regression
+    from inferometer_cli.comparison_table import regression
+    from inferometer_results.compare.comparison import slower, unjudged
 
     regressions = slower(comparison, part)
     for pair, figure in regressions:

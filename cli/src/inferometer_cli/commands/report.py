@@ -53,8 +53,8 @@ def report(
         beside = Path(result).parent
     else:
         beside = Path("results") / f"{result}-{_compact(document.started_at)}"
+    from inferometer_cli.result_table import print_table
     from inferometer_cli.storage import check_room
-    from inferometer_cli.table import print_table
 
     path = _page(output, beside)
     check_room(path.parent)

@@ -130,8 +130,8 @@ def _outcome_of(number: signal.Signals) -> Outcome:
 
 
 def _keep_and_show(document: ResultDocument, directory: Path, *, json: bool) -> None:
+    from inferometer_cli.result_table import print_table
     from inferometer_cli.storage import keep
-    from inferometer_cli.table import print_table
 
     try:
         paths = keep(document, directory) if document.scenarios else None

@@ -30,11 +30,12 @@ def serve(context: typer.Context) -> None:
 
 
 def _fetched(asked: argparse.Namespace, folder: Path) -> ServeOptions:
-    from inferometer_serving.errors import FetchFailedError, ModelRefusedError
-    from inferometer_serving.fetch.model import fetch
+    from inferometer_fetch.errors import FetchFailedError
+    from inferometer_fetch.model import fetch_model
+    from inferometer_models.errors import ModelRefusedError
 
     try:
-        model = fetch(
+        model = fetch_model(
             asked.model_uri,
             folder,
             relative_to=Path(),

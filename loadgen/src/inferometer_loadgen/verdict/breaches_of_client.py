@@ -4,8 +4,8 @@ One function for each rule of `rules.RULES` that speaks of the client.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
+from inferometer_api.results.lateness import LAG_LEAST_NS, LAG_SHARE_LIMIT, Late, late_at
 from inferometer_api.results.result import ClientFacts, Step, nanoseconds_at
 from inferometer_loadgen.schedule.steps import SECOND_NS, Closed
 from inferometer_loadgen.verdict.breaches import (
@@ -18,8 +18,6 @@ from inferometer_loadgen.verdict.breaches import (
     in_ms,
 )
 
-LAG_SHARE_LIMIT = 0.05
-LAG_LEAST_NS = 1_000_000
 CPU_LIMIT = 0.9
 THROTTLED_LIMIT = 0.001
 STARVED_LIMIT = 0.1
@@ -54,25 +52,6 @@ def lag_elsewhere(measurement: Measurement, _: Conditions) -> Broken:
             in_ms(late[0].lag_ns),
             in_ms(late[0].limit_ns),
         )
-
-
-class Late(NamedTuple):
-    """That an open loop's dispatch lag is too large a part of its latency at a percentile."""
-
-    percentile: float
-    latency_ns: int
-    lag_ns: int
-    limit_ns: int
-
-
-def late_at(step: Step, percentile: float) -> Late | None:
-    """Return by how much the load generator was late at a percentile, None where it was not."""
-    latency = nanoseconds_at(step.latency, percentile)
-    lag = nanoseconds_at(step.dispatch_lag, percentile)
-    if latency is None or lag is None:
-        return None
-    limit = round(max(LAG_LEAST_NS, LAG_SHARE_LIMIT * latency))
-    return Late(percentile, latency, lag, limit) if lag > limit else None
 
 
 def late_percentiles(step: Step) -> list[Late]:

@@ -1,5 +1,0 @@
-"""What does a person see of a result: one HTML file that opens offline."""
-
-from inferometer_cli.report.page import render_report
-
-__all__ = ["render_report"]

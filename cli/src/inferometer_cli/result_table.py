@@ -1,0 +1,122 @@
+"""How does a result read at the end of a run, in a terminal and in a log?"""
+
+from collections.abc import Iterator
+
+from rich.console import Console
+from rich.text import Text
+
+from inferometer_api.results.result import ResultDocument, Step, nanoseconds_at
+from inferometer_cli.energy_table import Spent, print_energy
+from inferometer_cli.grid import (
+    STYLES,
+    Row,
+    latency_headings,
+    print_rows,
+    print_sentences,
+    printable,
+)
+from inferometer_cli.repeat_rows import print_repeats
+from inferometer_results.findings import Told, cautions_of, entry_name, reasons_of
+from inferometer_results.headline import headline
+from inferometer_results.quantity import PERCENTILES, Unit, significant, time_unit
+from inferometer_results.wording.energy import mean_milliwatts, notes_of
+from inferometer_results.wording.search import found_by, judged_step, steps_shown
+
+_INDENT = "  "
+
+
+def print_table(document: ResultDocument, console: Console) -> None:
+    """Print a row for each step, their energy where some has one, the verdict and every finding.
+
+    A search has a row for the probe at its peak. Repeats are told together, too.
+
+    On a terminal a coloured table; elsewhere plain lines, each sentence on one line of its own.
+    """
+    rows = list(_rows(document))
+    if rows:
+        print_rows(_header(document), rows, console)
+        console.print()
+        print_energy(list(_spent(document)), _energy_notes(document), console)
+        print_repeats(document.repeated, console)
+    print_sentences(_sentences(document), console)
+
+
+def _rows(document: ResultDocument) -> Iterator[Row]:
+    unit = _latency_unit(document)
+    for result in document.scenarios:
+        verdict = result.verdict.state
+        name = printable(entry_name(result))
+        if len(result.steps) == 1 and not result.steps[0].label:
+            yield Row(verdict, name, _figures(result.steps[0], unit))
+            continue
+        probe = judged_step(result)
+        if probe is not None:
+            yield Row(verdict, name, _figures(probe, unit))
+            continue
+        yield Row(verdict, name, ())
+        for step in steps_shown(result):
+            yield Row("", _INDENT + printable(step.label), _figures(step, unit))
+
+
+def _figures(step: Step, unit: Unit) -> tuple[str, ...]:
+    return (
+        str(step.counts.queries),
+        significant(step.achieved_qps),
+        significant(step.achieved_samples_per_second),
+        *(unit.text(nanoseconds_at(step.latency, percentile)) for percentile in PERCENTILES),
+        str(step.counts.failed),
+    )
+
+
+def _spent(document: ResultDocument) -> Iterator[Spent]:
+    for result in document.scenarios:
+        for step in steps_shown(result):
+            energy = step.energy
+            yield Spent(
+                name=", ".join(part for part in (entry_name(result), step.label) if part),
+                attribution=energy.attribution,
+                gross=energy.microjoules_per_inference,
+                net=energy.net_microjoules_per_inference,
+                milliwatts=mean_milliwatts(energy),
+                idle_milliwatts=energy.baseline_milliwatts,
+            )
+
+
+def _energy_notes(document: ResultDocument) -> Iterator[str]:
+    """Yield why energy is unavailable and what it leaves out."""
+    for result in document.scenarios:
+        for step in steps_shown(result):
+            yield from notes_of(step.energy)
+
+
+def _header(document: ResultDocument) -> tuple[str, ...]:
+    latencies = latency_headings(_latency_unit(document))
+    return ("", "scenario", "queries", "qps", "samples/s", *latencies, "errors")
+
+
+def _latency_unit(document: ResultDocument) -> Unit:
+    return time_unit(
+        nanoseconds_at(step.latency, percentile)
+        for result in document.scenarios
+        for step in steps_shown(result)
+        for percentile in PERCENTILES
+    )
+
+
+def _sentences(document: ResultDocument) -> Iterator[Text]:
+    head = headline(document)
+    yield Text.assemble((head.word, STYLES[head.tone]), ": ", head.sentence)
+    if document.outcome.message and document.outcome.state != "Complete":
+        yield Text(printable(document.outcome.message))
+    for result in document.scenarios:
+        for sentence in found_by(result):
+            yield Text(printable(f"{entry_name(result)}: {sentence}"))
+    for told in reasons_of(document):
+        yield _told("INVALID", "red", told)
+    for told in cautions_of(document):
+        yield _told("caution", "yellow", told)
+
+
+def _told(word: str, style: str, told: Told) -> Text:
+    where = ", ".join(place for _, place in told.places)
+    return Text.assemble((word, style), f" {printable(where)}: {printable(told.finding.message)}")

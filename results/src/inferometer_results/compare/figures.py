@@ -1,0 +1,184 @@
+"""Which figures of a scenario are compared, and how well is each known?"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from inferometer_api.results.lateness import late_at
+from inferometer_api.results.result import ScenarioResult, Step, percentile_of, whole_windows
+from inferometer_api.results.search import Peak
+from inferometer_results.compare.interval import Estimate, by_batch_means, over_repeats
+from inferometer_results.quantity import PERCENTILES
+
+Kind = Literal["rate", "time", "energy"]
+Basis = Literal["repeats", "run"]
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One figure of a step: a rate per second, nanoseconds, or microjoules."""
+
+    name: str
+    kind: Kind
+    estimate: Estimate | None
+    """None where the result has none."""
+    why_unknown: str = ""
+    """Why the result has none, or none that can be judged."""
+    remedy: str = ""
+    by_schedule: bool = False
+    """Whether it is what the scenario asked for, and no merit of the server."""
+    covers: str = ""
+    """Of an energy: its attribution."""
+
+    @property
+    def more_is_better(self) -> bool:
+        """Whether a larger figure is the better one."""
+        return self.kind == "rate"
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a result says of one step of a scenario, all its repeats together."""
+
+    scenario: str
+    step: str
+    verdict: Literal["VALID", "INVALID"]
+    """INVALID where any repeat is."""
+    basis: Basis
+    """Whether bounds come from repeats, or from within one run."""
+    batch_size: int
+    figures: tuple[Figure, ...]
+
+
+def measured(scenarios: Sequence[ScenarioResult]) -> dict[tuple[str, str], Measured]:
+    """Return the figures of each step, by the scenario's name and the step's label.
+
+    A search has one entry without a label: its peak.
+    """
+    grouped: dict[tuple[str, str], list[Step]] = {}
+    peaks: dict[str, list[Peak]] = {}
+    invalid = {each.name for each in scenarios if each.verdict.state == "INVALID"}
+    for scenario in scenarios:
+        if scenario.peak is not None:
+            peaks.setdefault(scenario.name, []).append(scenario.peak)
+            continue
+        for step in scenario.steps:
+            grouped.setdefault((scenario.name, step.label), []).append(step)
+    found = {
+        (name, ""): Measured(
+            name,
+            "",
+            "INVALID" if name in invalid else "VALID",
+            "repeats" if len(of_one) > 1 else "run",
+            1,
+            (_peak_figure(of_one),),
+        )
+        for name, of_one in peaks.items()
+    }
+    return found | {
+        (name, label): Measured(
+            name,
+            label,
+            "INVALID" if name in invalid else "VALID",
+            "repeats" if len(steps) > 1 else "run",
+            steps[0].batch_size,
+            tuple(_figures(steps)),
+        )
+        for (name, label), steps in grouped.items()
+    }
+
+
+def _peak_figure(peaks: Sequence[Peak]) -> Figure:
+    """Return the peak of a search, with its own bracket or, where it was repeated, by repeats.
+
+    Its probes are of other rates each time, and no other figure of theirs is comparable.
+    """
+    name: str = "peak queries/s"
+    rates = [peak.qps for peak in peaks if peak.qps is not None]
+    if len(rates) < len(peaks) or min(rates) <= 0:
+        return Figure(name, "rate", None, why_unknown="no peak was found")
+    if len(rates) > 1:
+        return Figure(name, "rate", over_repeats(rates))
+    (peak,) = peaks
+    is_known = peak.confidence is not None
+    low, high = (peak.low_qps, peak.high_qps) if is_known else (None, None)
+    return Figure(name, "rate", Estimate(rates[0], low, high))
+
+
+def _figures(steps: Sequence[Step]) -> Iterator[Figure]:
+    scheduled = steps[0].scheduled_qps is not None
+    for name, rate in (("queries/s", _queries_rate), ("samples/s", _samples_rate)):
+        yield replace(_figure(name, "rate", steps, rate), by_schedule=scheduled)
+    for percentile in PERCENTILES:
+        figure = _figure(f"p{percentile:g}", "time", steps, _percentile(percentile))
+        if figure.estimate is not None and any(late_at(step, percentile) for step in steps):
+            alone = Estimate(figure.estimate.value)
+            why = "the load generator itself was late at it, by more than DispatchLag allows"
+            remedy = "Give it a core of its own, and measure again."
+            figure = replace(figure, estimate=alone, why_unknown=why, remedy=remedy)
+        yield figure
+    yield from _energies(steps)
+
+
+def _energies(steps: Sequence[Step]) -> Iterator[Figure]:
+    covers = ", ".join(sorted({step.energy.attribution for step in steps}))
+    reasons = {step.energy.reason.rstrip(".") for step in steps if step.energy.reason}
+    for name, of in (("J/inference", _gross), ("J/inference net", _net)):
+        found = _figure(name, "energy", steps, of)
+        if found.estimate is not None:
+            yield replace(found, covers=covers)
+        else:
+            yield replace(found, why_unknown="; ".join(sorted(reasons)))
+
+
+def _figure(
+    name: str, kind: Kind, steps: Sequence[Step], of: Callable[[Step], Estimate | None]
+) -> Figure:
+    found = [estimate for step in steps if (estimate := of(step)) is not None]
+    if len(found) < len(steps) or not found:
+        return Figure(name, kind, None)
+    if len(found) == 1:
+        return Figure(name, kind, found[0])
+    if min(estimate.value for estimate in found) <= 0:
+        return Figure(name, kind, None)
+    return Figure(name, kind, over_repeats([estimate.value for estimate in found]))
+
+
+def _queries_rate(step: Step) -> Estimate:
+    return _rate(step, step.achieved_qps, 1)
+
+
+def _samples_rate(step: Step) -> Estimate:
+    return _rate(step, step.achieved_samples_per_second, step.batch_size)
+
+
+def _rate(step: Step, value: float, per_query: int) -> Estimate:
+    """Return a rate with bounds by all whole windows."""
+    least = step.windows[0].duration_milliseconds if step.windows else 0
+    if not least:
+        return Estimate(value)
+    rates = [
+        window.succeeded * per_query * 1000 / window.duration_milliseconds
+        for window in whole_windows(step)
+    ]
+    return by_batch_means(value, rates, per_query * 1000 / least)
+
+
+def _percentile(percentile: float) -> Callable[[Step], Estimate | None]:
+    def of(step: Step) -> Estimate | None:
+        found = percentile_of(step.latency, percentile)
+        if found is None:
+            return None
+        return Estimate(found.nanoseconds, found.low_nanoseconds, found.high_nanoseconds)
+
+    return of
+
+
+def _gross(step: Step) -> Estimate | None:
+    spent = step.energy.microjoules_per_inference
+    return None if spent is None else Estimate(spent)
+
+
+def _net(step: Step) -> Estimate | None:
+    spent = step.energy.net_microjoules_per_inference
+    return None if spent is None else Estimate(spent)

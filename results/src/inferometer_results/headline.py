@@ -1,0 +1,84 @@
+"""How did a run end, in one word and one sentence?"""
+
+from dataclasses import dataclass
+from typing import Literal, assert_never
+
+from inferometer_api.results.result import OutcomeState, ResultDocument, Step
+from inferometer_results.findings import cautions_of
+
+Tone = Literal["good", "bad", "unfinished"]
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """What a person reads first."""
+
+    word: str
+    """VALID, INVALID, or how a run ended that is not complete."""
+    tone: Tone
+    sentence: str
+
+
+def headline(document: ResultDocument) -> Headline:
+    """Return the verdict over the whole run, or how it ended where it is not complete."""
+    state = document.outcome.state
+    if state != "Complete":
+        return Headline(state.upper(), "unfinished", f"{_ended(state)} {_kept(document)}")
+    invalid = [result for result in document.scenarios if result.verdict.state == "INVALID"]
+    total = len(document.scenarios)
+    if not total:
+        return Headline("NOTHING MEASURED", "unfinished", "The run holds no scenario.")
+    if invalid:
+        verb = "is" if len(invalid) == 1 else "are"
+        sentence = f"{len(invalid)} of {_scenarios(total)} {verb} invalid, for the reasons below."
+        return Headline("INVALID", "bad", sentence)
+    cautions = len(cautions_of(document))
+    which = "The scenario is valid" if total == 1 else f"All {_scenarios(total)} are valid"
+    match cautions:
+        case 0:
+            return Headline("VALID", "good", f"{which}.")
+        case 1:
+            return Headline("VALID", "good", f"{which}, with one caution.")
+        case _:
+            return Headline("VALID", "good", f"{which}, with {cautions} cautions.")
+
+
+def model_of(document: ResultDocument) -> str:
+    """Return what was measured: the model's URI, or its name on an external server."""
+    model = document.run.spec.model
+    return model.uri or model.name or ""
+
+
+def is_open_loop(step: Step) -> bool:
+    """Return whether queries came by a schedule, whether or not the server kept up."""
+    return step.scheduled_qps is not None
+
+
+def _scenarios(count: int) -> str:
+    return "1 scenario" if count == 1 else f"{count} scenarios"
+
+
+def _ended(state: OutcomeState) -> str:
+    match state:
+        case "Failed":
+            return "The run failed before it was complete."
+        case "Refused":
+            return "What was asked cannot be run."
+        case "Interrupted":
+            return "The run was interrupted before it was complete."
+        case "Terminated":
+            return "The run was terminated before it was complete."
+        case "Complete":
+            return "The run is complete."
+        case _:
+            assert_never(state)
+
+
+def _kept(document: ResultDocument) -> str:
+    if not document.scenarios:
+        return "Nothing was measured."
+    asked = len(document.run.spec.scenarios) * document.run.spec.validity.repeats
+    return (
+        f"The figures are what was measured until then: "
+        f"{len(document.scenarios)} of {_scenarios(asked)}."
+    )

@@ -1,0 +1,5 @@
+"""What does a person see of a result: one HTML file that opens offline."""
+
+from inferometer_results.report.page import render_report
+
+__all__ = ["render_report"]

@@ -1,0 +1,281 @@
+"""Which facts about a run stand at the end of its report?"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import yaml
+
+from inferometer_api.results.result import (
+    Environment,
+    NodeTelemetry,
+    ResultDocument,
+    ScenarioResult,
+    Step,
+    Tensor,
+)
+from inferometer_api.results.search import Repeated
+from inferometer_results.quantity import DASH, duration, significant, size, time_unit
+from inferometer_results.report.summary import Figure, bounded
+from inferometer_results.wording.search import (
+    FIGURE_HEADINGS,
+    figure_name,
+    figure_texts,
+    figures_shown,
+)
+
+_MANY_COLUMNS = 11
+_DISTRIBUTIONS = (
+    ("latency", "latency"),
+    ("service time", "service_time"),
+    ("dispatch lag", "dispatch_lag"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Facts under one heading."""
+
+    title: str
+    facts: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of texts: a heading for each column, and rows of as many figures."""
+
+    headings: tuple[str, ...]
+    rows: tuple[tuple[Figure, ...], ...]
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether it has so many columns that they must stand closer to fit."""
+        return len(self.headings) > _MANY_COLUMNS
+
+
+def moment(text: str) -> str:
+    """Return an RFC 3339 time as people write it, or the text itself where it is none."""
+    try:
+        time = datetime.fromisoformat(text).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return text
+    return f"{time.day} {time:%B %Y, %H:%M:%S} UTC"
+
+
+def clock_time(text: str) -> str:
+    """Return the time of day of an RFC 3339 time, or the text itself where it is none."""
+    return moment(text).rpartition(", ")[2]
+
+
+def environment_groups(environment: Environment) -> list[Group]:
+    """Return the conditions of the figures: machine, server, model, software."""
+    groups = [
+        Group("Machine", tuple(_machine(environment))),
+        Group("Server", tuple(_server(environment))),
+        Group("Model", tuple(_model(environment))),
+        Group("Server settings", tuple(_settings(environment))),
+        Group("Software", tuple(sorted(environment.packages.items()))),
+        Group("Images", tuple(sorted(environment.images.items()))),
+    ]
+    return [group for group in groups if group.facts]
+
+
+def spec_yaml(document: ResultDocument) -> str:
+    """Return the resolved run as YAML that can be run again."""
+    run = document.run.model_dump(mode="json", exclude_none=True, exclude={"status"})
+    run["metadata"] = {key: value for key, value in run["metadata"].items() if value}
+    return str(yaml.safe_dump(run, sort_keys=False, allow_unicode=True, width=100))
+
+
+def agent_facts(document: ResultDocument) -> list[Group]:
+    """Return for each node with an agent what it is, and what its agent could not read."""
+    told: dict[str, list[NodeTelemetry]] = {}
+    for result in document.scenarios:
+        for step in result.steps:
+            for each in step.telemetry:
+                told.setdefault(each.node, []).append(each)
+    return [Group(node or "node", tuple(_agent(found))) for node, found in told.items()]
+
+
+def _agent(found: list[NodeTelemetry]) -> Iterator[tuple[str, str]]:
+    """Yield each fact in the words of every step, once."""
+    facts = {
+        "Agent": [each.agent_version for each in found],
+        "CPUs": [str(each.cpu_count) for each in found if each.cpu_count],
+        "Frequency governor": [each.governor for each in found if each.governor],
+    }
+    for name, values in facts.items():
+        known = [value for value in dict.fromkeys(values) if value]
+        if known:
+            yield name, ", ".join(known)
+    for missing in dict.fromkeys(sentence for each in found for sentence in each.missing):
+        yield "Not told", missing
+
+
+def step_table(result: ScenarioResult) -> Table:
+    """Return what was counted in each step, one row for each."""
+    columns: dict[str, Callable[[Step], str | Figure]] = {
+        "Step": lambda step: step.label or result.name,
+        "Started": lambda step: clock_time(step.started_at),
+        "Window": lambda step: Figure(
+            duration(step.duration_nanoseconds), "ended early" * step.ended_early
+        ),
+        "Warm-up": lambda step: Figure(
+            duration(step.warm_up_nanoseconds), f"{step.warm_up_queries:,} queries"
+        ),
+        "Scheduled": lambda step: (
+            DASH if step.counts.scheduled is None else f"{step.counts.scheduled:,}"
+        ),
+        "Answered": lambda step: f"{step.counts.succeeded:,}",
+        "Failed": lambda step: f"{step.counts.failed:,}",
+        "Waited for a connection": lambda step: f"{step.counts.waited_for_connection:,}",
+        "Reconnects": lambda step: f"{step.counts.reconnects:,}",
+        "Replies checked": lambda step: f"{step.counts.checked_replies:,}",
+        "Server CPU": lambda step: _seconds(step.server_cpu_seconds),
+        "Client CPU": lambda step: _seconds(step.client_cpu_seconds),
+    }
+    if any(step.telemetry for step in result.steps):
+        columns["Throttled"] = lambda step: _seconds(
+            _sum(told.server_throttled_seconds for told in step.telemetry)
+        )
+        columns["Stolen CPU"] = lambda step: _seconds(
+            _sum(told.steal_seconds for told in step.telemetry)
+        )
+    rows = (tuple(_cell(column(step)) for column in columns.values()) for step in result.steps)
+    return Table(tuple(columns), tuple(rows))
+
+
+def _cell(told: str | Figure) -> Figure:
+    return told if isinstance(told, Figure) else Figure(told)
+
+
+def _seconds(value: float | None) -> str:
+    return DASH if value is None else f"{significant(value)} s"
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    """Return the sum of what is known; None where nothing is."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def percentile_table(result: ScenarioResult) -> Table:
+    """Return every percentile of every distribution of a scenario, with its bounds."""
+    found = [
+        (" ".join(part for part in (step.label, name) if part), getattr(step, field))
+        for step in result.steps
+        for name, field in _DISTRIBUTIONS
+        if getattr(step, field) is not None
+    ]
+    percentiles = list(dict.fromkeys(v.percentile for _, d in found for v in d.percentiles))
+    headings = ("", "Count", "Min", "Mean", *(f"p{p:g}" for p in percentiles), "Max")
+    rows = []
+    for name, summary in found:
+        unit = time_unit([summary.min_nanoseconds, summary.max_nanoseconds])
+        values = {value.percentile: value for value in summary.percentiles}
+        rows.append(
+            (
+                Figure(f"{name} ({unit.name})"),
+                Figure(f"{summary.count:,}"),
+                Figure(unit.text(summary.min_nanoseconds)),
+                Figure(unit.text(summary.mean_nanoseconds)),
+                *(bounded(values.get(percentile), unit) for percentile in percentiles),
+                Figure(unit.text(summary.max_nanoseconds)),
+            )
+        )
+    return Table(headings, tuple(rows))
+
+
+def repeat_table(repeated: Repeated | None) -> Table:
+    """Return each figure over the repeats of a scenario; without rows where it has none."""
+    figures = [] if repeated is None else figures_shown(repeated)
+    rows = tuple(
+        (
+            Figure(", ".join(part for part in (figure_name(each), each.step) if part)),
+            *(Figure(text) for text in figure_texts(each)),
+        )
+        for each in figures
+    )
+    return Table(("", *FIGURE_HEADINGS), rows)
+
+
+def worker_table(result: ScenarioResult) -> Table:
+    """Return what each worker of a fleet did in each step, and how far its clock was off."""
+    rows = []
+    for step in result.steps:
+        for each in step.workers:
+            idle = not each.queries and not each.client_cpu_seconds  # it had no part in the step
+            name = f"{each.worker}{' (lost)' * each.lost}"
+            rows.append(
+                tuple(
+                    Figure(text)
+                    for text in (
+                        " ".join(part for part in (step.label, f"worker {name}") if part),
+                        each.node or DASH,
+                        f"{each.queries:,}",
+                        DASH if idle else _signed(each.start_offset_nanoseconds),
+                        _signed(each.clock_offset_nanoseconds),
+                        duration(each.clock_uncertainty_nanoseconds),
+                        DASH if idle else f"{each.client_cpu_seconds:.3g} s",
+                    )
+                )
+            )
+    headings = ("", "Node", "Queries", "Began", "Clock ahead", "Known within", "CPU")
+    return Table(headings, tuple(rows))
+
+
+def _signed(nanoseconds: int) -> str:
+    sign = "-" if nanoseconds < 0 else ""
+    return f"{sign}{duration(abs(nanoseconds))}"
+
+
+def _machine(environment: Environment) -> Iterator[tuple[str, str]]:
+    node = environment.node
+    yield "Place", environment.place
+    yield "Host", node.hostname
+    yield "CPU", f"{node.cpu_model}, {node.cpu_count} CPUs ({node.architecture})"
+    yield "Memory", size(node.memory_bytes)
+    if node.gpus:
+        yield "GPU", ", ".join(node.gpus)
+    yield "System", node.operating_system
+    yield "Kernel", node.kernel
+    yield "Frequency governor", node.cpu_governor or "not told by the machine"
+
+
+def _server(environment: Environment) -> Iterator[tuple[str, str]]:
+    server = environment.server
+    yield "Server", f"{server.name} {server.version}".strip() or "does not say"
+    yield "Started by", "Inferometer" if server.launched else "others: it already served"
+    yield "Address", server.url
+    for provider, nodes in sorted(server.nodes_by_provider.items()):
+        yield "Graph nodes", f"{nodes:,} on {provider}"
+    if server.compute_nodes_fell_back:
+        yield "Compute nodes that fell back to the CPU", f"{server.compute_nodes_fell_back:,}"
+    if server.extensions:
+        yield "Extensions", ", ".join(server.extensions)
+
+
+def _settings(environment: Environment) -> Iterator[tuple[str, str]]:
+    """Yield what the server says of its model's configuration and nothing else on the page says."""
+    told = {"nodes_by_provider", "compute_nodes_fell_back", "model_sha256"}
+    for name, value in sorted(environment.server.settings.items()):
+        if name not in told and value not in {"", "{}", "[]"}:
+            yield name, value
+
+
+def _model(environment: Environment) -> Iterator[tuple[str, str]]:
+    model = environment.model
+    yield "Name", f"{model.name} {model.version}".strip()
+    if model.uri:
+        yield "URI", model.uri
+    if model.sha256:
+        yield "SHA-256", model.sha256
+    for tensor in model.inputs:
+        yield "Input", _tensor(tensor)
+    for tensor in model.outputs:
+        yield "Output", _tensor(tensor)
+
+
+def _tensor(tensor: Tensor) -> str:
+    shape = ", ".join("?" if axis < 0 else str(axis) for axis in tensor.shape)
+    return f"{tensor.name}: {tensor.datatype} [{shape}]"

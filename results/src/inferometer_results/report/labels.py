@@ -1,0 +1,60 @@
+"""Where do the words beside lines and above references stand, clear of each other?"""
+
+from collections.abc import Iterator
+
+import numpy as np
+from markupsafe import Markup
+
+from inferometer_results.report.chart import Area, Note, Reference
+from inferometer_results.report.elements import written
+from inferometer_results.report.frame import CHARACTER, WIDTH, Frame, names
+
+_LABEL_GAP = 16.0
+
+
+def guide_labels(frame: Frame) -> Iterator[Markup]:
+    """Write the upright references' texts above the plot, and within it where two would overlap."""
+    upright = [m for m in frame.chart.marks if isinstance(m, Reference) and m.axis == "x"]
+    ends: list[float] = []
+    for mark in sorted(upright, key=lambda mark: mark.value):
+        x, room = float(frame.x(mark.value)), len(mark.text) * CHARACTER + 8
+        turned = x + room > WIDTH
+        start = x - room if turned else x
+        row = next((i for i, end in enumerate(ends) if start >= end), len(ends))
+        ends[row : row + 1] = [start + room]
+        anchor, shift = (" end", -4) if turned else ("", 4)
+        if row == 0:
+            shift = 0
+        y = frame.top - 6 if row == 0 else frame.top - 4 + row * _LABEL_GAP
+        yield written(f"note {mark.tone}{anchor}", x + shift, y, mark.text)
+
+
+def line_labels(frame: Frame) -> Iterator[Markup]:
+    """Write each name at the end of its line, pushed apart where the ends are close."""
+    beside = names(frame)
+    heights = pushed_apart([name.y for name in beside], frame.top + 4, frame.bottom)
+    for name, y in zip(beside, heights, strict=True):
+        yield written(f"name {name.style}", name.x + 6, y + 4, name.text)
+    for mark in frame.chart.marks:
+        if isinstance(mark, Area) and mark.name:
+            top = int(np.argmax(mark.heights))
+            x = float(frame.x(mark.edges[top + 1]))
+            y = float(frame.y(mark.base + mark.heights[top]))
+            yield written(f"name s{mark.series}", x + 6, max(y + 8, frame.top + 8), mark.name)
+        elif isinstance(mark, Note):
+            yield written("note", frame.left + 4, float(frame.y(mark.y)), mark.text)
+
+
+def pushed_apart(heights: list[float], top: float, bottom: float) -> list[float]:
+    """Return ascending heights moved as little as lets each stand clear of the next."""
+    # Isotonic regression by pooling: neighbours too close share the mean of their wishes.
+    pools: list[tuple[float, int]] = []
+    for index, height in enumerate(heights):
+        mean, size = height - index * _LABEL_GAP, 1
+        while pools and pools[-1][0] > mean:
+            other, others = pools.pop()
+            mean, size = (mean * size + other * others) / (size + others), size + others
+        pools.append((mean, size))
+    highest = max(top, bottom - (len(heights) - 1) * _LABEL_GAP)
+    means = [min(max(mean, top), highest) for mean, size in pools for _ in range(size)]
+    return [mean + index * _LABEL_GAP for index, mean in enumerate(means)]

@@ -1,0 +1,288 @@
+"""Which charts and tables stand in a scenario's part of the page?"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from markupsafe import Markup
+
+from inferometer_api.results.result import NodeSample, ResultDocument, ScenarioResult
+from inferometer_api.results.search import Repeated
+from inferometer_results.findings import entry_name
+from inferometer_results.report.chart import Chart
+from inferometer_results.report.energy_facts import StepEnergy, energy_of_steps, left_out
+from inferometer_results.report.facts import (
+    Table,
+    percentile_table,
+    repeat_table,
+    step_table,
+    worker_table,
+)
+from inferometer_results.report.frame import Margins
+from inferometer_results.report.gpu_charts import (
+    gpu_clock_chart,
+    gpu_memory_chart,
+    held_down_chart,
+    utilization_chart,
+)
+from inferometer_results.report.latency_charts import (
+    distribution_chart,
+    lag_chart,
+    percentile_chart,
+)
+from inferometer_results.report.node_charts import (
+    frequency_chart,
+    never_held_back,
+    node_cpu_chart,
+    node_memory_chart,
+    same_scale,
+    temperature_chart,
+    waiting_chart,
+)
+from inferometer_results.report.power_charts import power_chart
+from inferometer_results.report.search_charts import curve_chart, repeats_chart, search_chart
+from inferometer_results.report.step_charts import (
+    step_energy_chart,
+    step_latency_chart,
+    throughput_chart,
+)
+from inferometer_results.report.summary import anchor
+from inferometer_results.report.svg import draw
+from inferometer_results.report.time_charts import error_chart, latency_chart, rate_chart
+from inferometer_results.report.timeline import Timeline, of_node
+from inferometer_results.report.usage_charts import cpu_chart, memory_chart
+from inferometer_results.report.wording import bound_of, setting
+from inferometer_results.wording.search import (
+    early_stopping_sentences,
+    found_by,
+    repeated_of,
+    steps_shown,
+)
+
+MOST_DRAWN = 16
+"""Scenarios past so many have their figures in the tables but no charts: the file stays small."""
+_MOST_NODES = 6
+"""Nodes past so many have no charts of their own."""
+_MOST_ROWS = 12
+
+_NodeChart = Callable[[Timeline, ScenarioResult, str], Chart | None]
+_OF_MANY: tuple[_NodeChart, ...] = (node_cpu_chart, node_memory_chart)
+"""Where servers run on one node, its CPU and memory are in the charts of the whole."""
+_OF_NODES: tuple[_NodeChart, ...] = (
+    power_chart,
+    waiting_chart,
+    frequency_chart,
+    temperature_chart,
+    utilization_chart,
+    gpu_clock_chart,
+    held_down_chart,
+    gpu_memory_chart,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A chart as it stands on the page."""
+
+    title: str
+    caption: str
+    svg: Markup
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """Charts under one heading: all that is over time, or one figure node by node."""
+
+    title: str
+    caption: str
+    charts: tuple[Drawn, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A scenario's part of the page."""
+
+    anchor: str
+    name: str
+    setting: str
+    result: ScenarioResult
+    charts: tuple[Drawn, ...]
+    panels: tuple[Panel, ...]
+    calm: tuple[str, ...]
+    """What never held the servers back: sentences without their period."""
+    not_drawn: tuple[str, ...]
+    """Why something is not drawn: sentences without their period."""
+    found: tuple[str, ...]
+    """What a search, a sweep, repeats and early stopping came to: sentences."""
+    repeats: Table
+    """What all repeats say together, with the first; without rows elsewhere."""
+    workers: Table
+    """What each worker of a fleet did; without rows where there is none."""
+    energy: tuple[StepEnergy, ...]
+    left_out: tuple[str, ...]
+    """What the figures of energy do not cover: sentences without their period."""
+    steps: Table
+    percentiles: Table
+    errors: tuple[tuple[str, str, str], ...]
+
+    @property
+    def few_counters(self) -> bool:
+        """Return whether the table of counters is short enough to stand unfolded."""
+        return sum(len(step.rows) for step in self.energy) <= _MOST_ROWS
+
+
+def section_of(document: ResultDocument, index: int) -> Section:
+    """Return the part of the page of the scenario at this place of the document."""
+    result = document.scenarios[index]
+    key = anchor(index)
+    drawn = bool(result.steps) and index < MOST_DRAWN
+    shown = _shown(result)
+    nodes = _nodes(shown)
+    return Section(
+        anchor=key,
+        name=entry_name(result),
+        setting=setting(document.run, result.name, result.kind),
+        result=result,
+        charts=tuple(_drawn(_charts(document, result), key)) if drawn else (),
+        panels=tuple(_panels(document, shown, nodes, key)) if drawn else (),
+        calm=tuple(never_held_back(shown)) if drawn else (),
+        not_drawn=tuple(_not_drawn(shown, nodes)) if drawn else (),
+        found=tuple(_found(document, result)),
+        repeats=repeat_table(_repeats(document, result)),
+        workers=worker_table(result),
+        energy=tuple(energy_of_steps(shown)),
+        left_out=tuple(left_out(shown)),
+        steps=step_table(result),
+        percentiles=percentile_table(result),
+        errors=tuple(_errors(result)),
+    )
+
+
+def _charts(document: ResultDocument, result: ScenarioResult) -> Iterator[Chart]:
+    repeats = _repeats(document, result)
+    found = (search_chart(result), curve_chart(result), repeats_chart(repeats))
+    result = _shown(result)
+    candidates = (
+        *found,
+        throughput_chart(result),
+        step_latency_chart(result),
+        step_energy_chart(result),
+        distribution_chart(result),
+        percentile_chart(result, bound_of(document.run, result.name)),
+        lag_chart(result),
+    )
+    yield from (chart for chart in candidates if chart is not None)
+
+
+def _repeats(document: ResultDocument, result: ScenarioResult) -> Repeated | None:
+    return repeated_of(document, result.name) if result.repeat == 1 else None
+
+
+def _shown(result: ScenarioResult) -> ScenarioResult:
+    """Return it with the steps that are drawn: of a search, the probe by which it is judged."""
+    return result.model_copy(update={"steps": steps_shown(result)})
+
+
+def _panels(
+    document: ResultDocument, result: ScenarioResult, nodes: Sequence[str], key: str
+) -> Iterator[Panel]:
+    """Yield the charts over time, all with the same margins: one is read against the other."""
+    only = nodes[0] if len(nodes) == 1 else None
+    candidates = (
+        latency_chart(result, bound_of(document.run, result.name)),
+        rate_chart(result),
+        error_chart(result),
+        cpu_chart(result, only),
+        memory_chart(result),
+    )
+    whole = [chart for chart in candidates if chart is not None]
+    figures = list(_figures(result, nodes))
+    if only is not None:
+        whole += [chart for charts in figures for chart in charts.values()]
+        figures = []
+    margins = Margins.shared([*whole, *(chart for charts in figures for chart in charts.values())])
+    if whole:
+        yield Panel("", "", tuple(_drawn(whole, key, margins)))
+    for charts in figures:
+        yield _panel(charts, key, margins)
+
+
+def _figures(result: ScenarioResult, nodes: Sequence[str]) -> Iterator[dict[str, Chart]]:
+    """Yield one figure after the other as a chart for each node that knows it."""
+    timelines = {node: of_node(result, node) for node in nodes[:_MOST_NODES]}
+    kinds = _OF_NODES if len(nodes) == 1 else (*_OF_MANY, *_OF_NODES)
+    for kind in kinds:
+        charts = {node: kind(timeline, result, node) for node, timeline in timelines.items()}
+        found = {node: chart for node, chart in charts.items() if chart is not None}
+        if found:
+            yield dict(zip(found, same_scale(list(found.values())), strict=True))
+
+
+def _panel(charts: dict[str, Chart], key: str, margins: Margins | None) -> Panel:
+    first = next(iter(charts.values()))
+    alike = len({chart.caption for chart in charts.values()}) == 1
+    drawn = []
+    for place, (node, chart) in enumerate(charts.items(), 1):
+        named = replace(chart, key=f"{chart.key}-{place}", title=f"{chart.title}, {node}")
+        drawn.append(Drawn(node, "" if alike else chart.caption, draw(named, key, margins)))
+    return Panel(f"{first.title} by node", first.caption if alike else "", tuple(drawn))
+
+
+def _drawn(charts: Iterable[Chart], key: str, margins: Margins | None = None) -> Iterator[Drawn]:
+    for chart in charts:
+        yield Drawn(chart.title, chart.caption, draw(chart, key, margins))
+
+
+def _found(document: ResultDocument, result: ScenarioResult) -> Iterator[str]:
+    yield from found_by(result)
+    repeats = _repeats(document, result)
+    if repeats is not None and repeats.advice:
+        yield repeats.advice
+    for sentence in early_stopping_sentences(result):
+        yield f"{sentence[0].upper()}{sentence[1:]}."
+
+
+def _nodes(result: ScenarioResult) -> list[str]:
+    """Return the nodes whose agents told anything, in order."""
+    return list(dict.fromkeys(told.node for step in result.steps for told in step.telemetry))
+
+
+def _not_drawn(result: ScenarioResult, nodes: Sequence[str]) -> Iterator[str]:
+    """Yield why there is no chart of what a reader may look for."""
+    if not nodes:
+        reasons = dict.fromkeys(step.energy.reason.strip().rstrip(".") for step in result.steps)
+        why = "; ".join(reason for reason in reasons if reason)
+        yield "What the servers' nodes did is not drawn: no agent told it" + f" ({why})" * bool(why)
+        return
+    if len(nodes) > _MOST_NODES:
+        yield f"The charts are of the first {_MOST_NODES} of {len(nodes)} nodes"
+    for node in nodes:
+        absent = [word for word, is_told in _TOLD.items() if not _is_told(result, node, is_told)]
+        if absent:
+            yield f"Not drawn of {node or 'the node'}, as its agent did not tell it: " + ", ".join(
+                absent
+            )
+
+
+def _is_told(result: ScenarioResult, node: str, is_told: Callable[[NodeSample], bool]) -> bool:
+    samples = (
+        s for step in result.steps for t in step.telemetry if t.node == node for s in t.samples
+    )
+    return any(map(is_told, samples))
+
+
+_TOLD: dict[str, Callable[[NodeSample], bool]] = {
+    "power": lambda sample: bool(sample.watts),
+    "CPU use": lambda sample: sample.cpu_cores is not None,
+    "CPU clock": lambda sample: sample.cpu_frequency_hertz is not None,
+    "CPU temperature": lambda sample: sample.temperature_celsius is not None,
+}
+
+
+def _errors(result: ScenarioResult) -> Iterator[tuple[str, str, str]]:
+    totals: dict[str, int] = {}
+    for step in result.steps:
+        for kind, count in step.counts.errors.items():
+            totals[kind] = totals.get(kind, 0) + count
+    said = {example.kind: example.message for s in result.steps for example in s.error_examples}
+    for kind, count in sorted(totals.items()):
+        yield kind, f"{count:,}", said.get(kind, "")

@@ -1,0 +1,1 @@
+"""Sentences about what a run found: searches, repeats, energy."""

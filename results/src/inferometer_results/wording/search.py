@@ -1,0 +1,189 @@
+"""What did a search, a sweep or the repeats of a scenario come to, in a sentence?"""
+
+from collections.abc import Iterator
+from typing import assert_never
+
+from inferometer_api.results.result import ResultDocument, ScenarioResult, Step
+from inferometer_api.results.search import Knee, Peak, Repeated, RepeatedFigure
+from inferometer_results.quantity import DASH, duration, energy, percent, significant
+
+_NAMES = {
+    "achievedQps": "queries/s",
+    "achievedSamplesPerSecond": "samples/s",
+    "meanNanoseconds": "mean latency",
+    "p50Nanoseconds": "p50",
+    "p90Nanoseconds": "p90",
+    "p99Nanoseconds": "p99",
+    "p999Nanoseconds": "p99.9",
+    "microjoulesPerInference": "energy/inference",
+    "peakQps": "peak queries/s",
+}
+_FIGURES_SHOWN = ("peakQps", "achievedQps", "p50Nanoseconds", "p99Nanoseconds")
+
+
+def judged_step(result: ScenarioResult) -> Step | None:
+    """Return the probe by which a search is judged; None where there is none."""
+    if result.peak is None:
+        return None
+    return next((step for step in result.steps if step.label == result.peak.step), None)
+
+
+def steps_shown(result: ScenarioResult) -> list[Step]:
+    """Return the steps that stand for a scenario: all, but of a search only the judged probe."""
+    if result.peak is None:
+        return result.steps
+    step = judged_step(result)
+    return [] if step is None else [step]
+
+
+def found_by(result: ScenarioResult) -> Iterator[str]:
+    """Yield what a search or a sweep came to, a sentence each."""
+    if result.peak is not None:
+        yield peak_sentence(result.peak)
+    if result.knee is not None:
+        yield knee_sentence(result.knee)
+
+
+def peak_sentence(peak: Peak) -> str:
+    """Return what the search for a peak came to, and how well that is known."""
+    name = f"p{peak.percentile:g}"
+    bound = f"{name} within {duration(peak.latency_bound_nanoseconds)}"
+    if peak.stopped == "CannotBeMet":
+        return f"No rate keeps the {bound}: {', but '.join(_unmet(peak, name))}."
+    probes = "1 probe" if len(peak.probes) == 1 else f"{len(peak.probes)} probes"
+    if peak.qps is None:
+        return f"No peak with {bound} was found in {probes} {_why(peak, until='before')}."
+    known = ", without a bracket"
+    if peak.confidence is not None and peak.low_qps is not None and peak.high_qps is not None:
+        low, high = significant(peak.low_qps, 4), significant(peak.high_qps, 4)
+        known = f" ({peak.confidence:.0%} sure: {low} to {high})"
+    return f"The peak with {bound} is {peak_rate(peak)} queries/s{known}; {probes}, {_why(peak)}."
+
+
+def peak_rate(peak: Peak) -> str:
+    """Return the peak in as many digits as are known: few where it has no bracket."""
+    if peak.qps is None:
+        return DASH
+    if peak.confidence is None:
+        return f"about {significant(peak.qps, 2)}"
+    return significant(peak.qps, 4)
+
+
+def _unmet(peak: Peak, name: str) -> Iterator[str]:
+    """Yield what shows that the bound cannot be met."""
+    if peak.service_time_nanoseconds is not None:
+        alone = duration(peak.service_time_nanoseconds)
+        yield f"alone at the server a query has a {name} of {alone}"
+    elif not peak.probes:
+        yield "not even one query at a time does"
+    if peak.probes:
+        lowest = significant(min(probe.asked_qps for probe in peak.probes))
+        yield f"no probe kept it, down to {lowest} queries/s"
+
+
+def _why(peak: Peak, *, until: str = "until") -> str:
+    match peak.stopped:
+        case "Resolved":
+            end = "the bracket was within 1 %"
+        case "Indistinguishable" if peak.qps is None:
+            return (
+                "which contradict one another: take longer probes, where nothing else runs on the "
+                "machine"
+            )
+        case "Indistinguishable" if peak.confidence is None:
+            return "which saw too few bursts of slow queries for a bracket: take longer probes"
+        case "Indistinguishable":
+            end = "two at the bracket's ends would differ by chance alone"
+        case "ProbesTooShort":
+            return "which were over before a queue could grow: take longer probes"
+        case "OutOfTime":
+            end = "the maximum duration ended the search"
+        case "EndedEarly":
+            end = "the search was ended early"
+        case "CannotBeMet":
+            return "which no rate can keep"
+        case _:
+            assert_never(peak.stopped)
+    return f"{until} {end}"
+
+
+def knee_sentence(knee: Knee) -> str:
+    """Return where a sweep over clients has most throughput for its latency."""
+    p99 = f", p99 {duration(knee.p99_nanoseconds)}" if knee.p99_nanoseconds is not None else ""
+    clients = "1 client" if knee.clients == 1 else f"{knee.clients} clients"
+    beyond = "; as it is the last step, it may lie beyond" if knee.is_last else ""
+    return (
+        f"The knee, where throughput over mean latency is greatest, is at {clients}: "
+        f"{significant(knee.qps)} queries/s{p99}{beyond}."
+    )
+
+
+def figures_shown(repeated: Repeated) -> list[RepeatedFigure]:
+    """Return the figures of repeats that people compare."""
+    return [each for each in repeated.figures if each.name in _FIGURES_SHOWN]
+
+
+def figure_name(figure: RepeatedFigure) -> str:
+    """Return what a figure is called."""
+    return _NAMES.get(figure.name, figure.name)
+
+
+def figure_value(figure: RepeatedFigure, value: float | None) -> str:
+    """Return one value of a figure with its unit."""
+    if value is None:
+        return "?"
+    if figure.name.endswith("Nanoseconds"):
+        return duration(max(0.0, value))
+    if figure.name == "microjoulesPerInference":
+        return energy(max(0.0, value))
+    return significant(max(0.0, value), 4)
+
+
+FIGURE_HEADINGS = ("n", "mean", "95 % low", "95 % high", "variation")
+
+
+def figure_texts(figure: RepeatedFigure) -> tuple[str, ...]:
+    """Return what is known of a figure over the repeats, by `FIGURE_HEADINGS`."""
+    variation = figure.coefficient_of_variation
+    return (
+        str(len(figure.values)),
+        figure_value(figure, figure.mean),
+        figure_value(figure, figure.low),
+        figure_value(figure, figure.high),
+        DASH if variation is None else percent(variation),
+    )
+
+
+def repeated_of(document: ResultDocument, name: str) -> Repeated | None:
+    """Return what the repeats of a scenario say together."""
+    return next((each for each in document.repeated if each.name == name), None)
+
+
+def early_stopping_sentences(result: ScenarioResult) -> Iterator[str]:
+    """Yield what MLPerf's early stopping says of each step, without its period.
+
+    Of a search nothing: at its peak the percentile is just at the bound, as its bracket says.
+    """
+    for step in [] if result.peak is not None else result.steps:
+        found = step.early_stopping
+        if found is None:
+            continue
+        of = f"{step.label}: " if step.label else ""
+        name = f"p{found.percentile:g}"
+        if found.latency_bound_nanoseconds is not None:
+            yield (
+                f"{of}{found.overshoots:,} of {found.queries:,} queries were beyond "
+                f"{duration(found.latency_bound_nanoseconds)}; with so many it takes "
+                f"{found.required_queries or 0:,} to know with 99 % confidence that the {name} "
+                f"keeps it (MLPerf's early stopping)"
+            )
+        elif found.estimate_nanoseconds is not None:
+            yield (
+                f"{of}with 99 % confidence the {name} is at most "
+                f"{duration(found.estimate_nanoseconds)} (MLPerf's early stopping)"
+            )
+        elif found.required_queries is not None:
+            yield (
+                f"{of}{found.queries:,} queries are too few to bound the {name} with 99 % "
+                f"confidence: it takes {found.required_queries:,} (MLPerf's early stopping)"
+            )

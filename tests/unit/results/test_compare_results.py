@@ -1,0 +1,458 @@
+"""What does `inferometer compare` say of two results?"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from inferometer_api.results.result import Energy, ResultDocument, ScenarioResult, Step, Verdict
+from inferometer_api.status.run_status import Attribution
+from inferometer_cli.cluster.options import Where
+from inferometer_cli.exits import Exit
+from inferometer_cli.kept_results import is_file
+from inferometer_results.compare.comparison import compare, slower, unjudged
+from inferometer_results.compare.differences import differences
+from inferometer_results.compare.figures import measured
+from support.any_results import any_results
+from support.command import Command
+from support.results import a_result, a_run, a_valid_result, an_environment, an_unfinished_result
+from support.steps import Load, a_step
+
+_SCENARIO = {"name": "latency", "singleStream": {}}
+
+
+@pytest.fixture
+def inferometer(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Return what runs a command line in this process."""
+    return Command(monkeypatch, capsys)
+
+
+def with_service(milliseconds: float, *, seed: int = 7, **changes: Any) -> ResultDocument:
+    """Return a VALID run of one scenario whose server takes so long."""
+    step = a_step(Load(service_milliseconds=milliseconds, seed=seed))
+    scenario = ScenarioResult(
+        name="latency",
+        kind="singleStream",
+        seed=42,
+        steps=[step],
+        verdict=Verdict(state="VALID"),
+    )
+    return a_result(**({"run": a_run([_SCENARIO]), "scenarios": [scenario]} | changes))
+
+
+def with_steps(document: ResultDocument, change: Callable[[Step], Step]) -> ResultDocument:
+    """Return a document whose steps are changed."""
+    scenarios = [
+        each.model_copy(update={"steps": [change(step) for step in each.steps]})
+        for each in document.scenarios
+    ]
+    return document.model_copy(update={"scenarios": scenarios})
+
+
+def words(before: ResultDocument, after: ResultDocument) -> dict[str, str]:
+    """Return what is said of each figure of the first step."""
+    return {each.name: each.word for each in compare(before, after).pairs[0].figures}
+
+
+def test_a_slower_server_is_seen_in_its_rate_and_its_latencies() -> None:
+    """20 % slower is worse in both, and better when it is looked at the other way round."""
+    before, after = with_service(20.0), with_service(24.0, seed=8)
+    found = words(before, after)
+    assert {found[name] for name in ("queries/s", "p50", "p90")} == {"worse"}
+    assert {words(after, before)[name] for name in ("queries/s", "p50")} == {"better"}
+    named = {figure.name for _, figure in slower(compare(before, after), 0.05)}
+    assert named >= {"queries/s", "p50", "p90"}
+    assert not slower(compare(before, after), 0.5)
+    assert not slower(compare(after, before), 0.05)
+
+
+def test_a_run_is_not_different_from_itself() -> None:
+    """Nothing is shown to differ, neither in figures nor beside them."""
+    document = a_result()
+    comparison = compare(document, document)
+    assert {figure.word for pair in comparison.pairs for figure in pair.figures} <= {
+        "no difference shown",
+        "not known",
+        "by schedule",
+    }
+    assert differences(document, document) == []
+    assert not slower(comparison, 0.0)
+
+
+def test_what_only_one_result_has_is_named() -> None:
+    """Scenarios answer each other by name, their steps by label."""
+    comparison = compare(a_result(), a_valid_result())
+    assert [pair.before.scenario for pair in comparison.pairs] == ["latency"]
+    assert comparison.only_before == (
+        "traffic",
+        *(f"throughput, batch {size}" for size in (1, 8, 32)),
+    )
+    assert comparison.only_after == ()
+
+
+def repeated(milliseconds: float) -> ResultDocument:
+    """Return a run whose scenario was repeated three times, with energy."""
+    scenarios = []
+    for repeat in (1, 2, 3):
+        one = with_service(milliseconds + repeat / 100, seed=repeat).scenarios[0]
+        energy = Energy(attribution="shared", microjoules_per_inference=500_000 + repeat)
+        step = one.steps[0].model_copy(update={"energy": energy})
+        scenarios.append(one.model_copy(update={"repeat": repeat, "steps": [step]}))
+    return with_service(1.0, scenarios=scenarios)
+
+
+def test_repeats_give_the_bounds_where_there_are_some() -> None:
+    """Then every figure has bounds, energy too, and the variation between runs is covered."""
+    comparison = compare(repeated(20.0), repeated(22.0))
+    assert (comparison.basis_before, comparison.basis_after) == ("repeats", "repeats")
+    (pair,) = comparison.pairs
+    assert pair.before.basis == "repeats"
+    found = {figure.name: figure for figure in pair.figures}
+    assert found["p50"].word == "worse"
+    energy = found["J/inference"]
+    assert energy.before.estimate is not None
+    assert energy.before.estimate.value == pytest.approx(500_002)
+    assert energy.word == "no difference shown"
+
+
+_OF_ONE_RUN = "from within one run (percentiles: order statistics"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        (repeated(20.0), repeated(22.0), "% and come from the repeats of each scenario."),
+        (with_service(20.0), with_service(22.0), "% and come from within one run each (perc"),
+        (
+            repeated(20.0),
+            with_service(22.0),
+            f"%: those of A come from the repeats of each scenario, those of B {_OF_ONE_RUN}",
+        ),
+        (
+            with_service(20.0),
+            repeated(22.0),
+            f"%: those of B come from the repeats of each scenario, those of A {_OF_ONE_RUN}",
+        ),
+    ],
+    ids=["both repeated", "neither", "only A", "only B"],
+)
+def test_each_result_is_told_whence_its_bounds_come(
+    inferometer: Command,
+    tmp_path: Path,
+    before: ResultDocument,
+    after: ResultDocument,
+    told: str,
+) -> None:
+    """One that was repeated is not said to have been run once, whatever the other is."""
+    shown = inferometer("compare", kept(tmp_path, "a", before), kept(tmp_path, "b", after)).stdout
+    assert f"The bounds are of 95 {told}" in " ".join(shown.split())
+    assert ("is not covered within a run" in shown) == ("from within one run" in shown)
+
+
+def test_a_run_of_which_some_scenarios_were_repeated_is_told_so(
+    inferometer: Command, tmp_path: Path
+) -> None:
+    """As where it was cut short: neither of the two sentences alone is true of it."""
+    run = a_run([_SCENARIO, {"name": "again", "singleStream": {}}])
+    again = with_service(20.0).scenarios[0].model_copy(update={"name": "again"})
+    document = repeated(20.0)
+    both = document.model_copy(update={"run": run, "scenarios": [*document.scenarios, again]})
+    path = kept(tmp_path, "both", both)
+    assert "come from repeats where there are some, else from within one run (perc" in " ".join(
+        inferometer("compare", path, path).stdout.split()
+    )
+
+
+def test_energy_is_compared_and_fails_nobody() -> None:
+    """Joules have no bounds within one run, so that no difference of theirs is called real."""
+
+    def spending(microjoules: int) -> ResultDocument:
+        energy = Energy(attribution="dedicated", microjoules_per_inference=microjoules)
+        return with_steps(
+            with_service(20.0), lambda step: step.model_copy(update={"energy": energy})
+        )
+
+    comparison = compare(spending(1_000_000), spending(3_000_000))
+    (figure,) = (each for each in comparison.pairs[0].figures if each.name == "J/inference")
+    assert figure.change is not None
+    assert figure.change.ratio == 3
+    assert figure.word == "not known"
+    assert not slower(comparison, 0.05)
+
+
+def test_what_was_asked_and_where_it_ran_is_told_apart() -> None:
+    """Model, spec, machine, server and software, in this order; addresses and times are left."""
+    environment = an_environment()
+    node = environment.node.model_copy(update={"hostname": "other", "cpu_governor": "powersave"})
+    model = environment.model.model_copy(update={"sha256": "f" * 64})
+    server = environment.server.model_copy(update={"url": "http://127.0.0.1:1", "version": "9"})
+    changed = environment.model_copy(
+        update={
+            "node": node,
+            "model": model,
+            "server": server,
+            "packages": {**environment.packages, "numpy": "0.1"},
+        }
+    )
+    run = a_run().model_dump(by_alias=True, exclude_none=True)
+    run["spec"]["scenarios"][1]["server"]["targetQps"] = "40"
+    other = a_result(
+        environment=changed, run=type(a_run()).model_validate(run), run_id="another", started_at="x"
+    )
+    found = [(each.heading, each.name) for each in differences(a_result(), other)]
+    assert found == [
+        ("Model", "sha256"),
+        ("Asked", "spec.scenarios[traffic].server.targetQps"),
+        ("Machine", "hostname"),
+        ("Machine", "cpuGovernor"),
+        ("Server", "version"),
+        ("Software", "numpy"),
+    ]
+
+
+def test_what_cannot_be_judged_is_said() -> None:
+    """A broken-off run, an INVALID scenario and one that is missing leave a doubt each."""
+    before, after = a_result(), an_unfinished_result()
+    doubts = "\n".join(unjudged(before, after, compare(before, after), 0.05))
+    assert "B is Interrupted" in doubts
+    assert "traffic is INVALID in A" in doubts
+    assert "B has no throughput, batch 8" in doubts
+    assert (
+        unjudged(with_service(20.0), with_service(20.0), compare(*[with_service(20.0)] * 2), 0.05)
+        == []
+    )
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@given(any_results(), any_results())
+def test_any_two_documents_can_be_compared(before: ResultDocument, after: ResultDocument) -> None:
+    """Whatever stands in them, and whatever is missing, there is no fault."""
+    comparison = compare(before, after)
+    slower(comparison, 0.05)
+    unjudged(before, after, comparison, 0.05)
+    differences(before, after)
+
+
+def kept(folder: Path, name: str, document: ResultDocument) -> str:
+    """Write a result as `inferometer run` does; return its path."""
+    path = folder / f"{name}.json"
+    path.write_text(document.model_dump_json(exclude_none=True), encoding="utf-8")
+    return str(path)
+
+
+def test_a_regression_ends_the_command_with_4(inferometer: Command, tmp_path: Path) -> None:
+    """And says which figures are slower; without the option the comparison is only shown."""
+    before = kept(tmp_path, "before", with_service(20.0))
+    after = kept(tmp_path, "after", with_service(24.0, seed=8))
+    shown = inferometer("compare", before, after)
+    assert shown.code == Exit.VALID
+    assert "worse" in shown.stdout
+    assert "varies from run to run is not covered" in shown.stdout
+    assert "Where queries wait for one another" in shown.stdout
+    failed = inferometer("compare", before, after, "--fail-if-slower", "5%")
+    assert failed.code == Exit.SLOWER
+    assert "slower: latency, p50" in failed.stderr
+    assert inferometer("compare", after, before, "--fail-if-slower", "5%").code == Exit.VALID
+    assert inferometer("compare", before, after, "--fail-if-slower", "60").code == Exit.VALID
+
+
+def test_a_result_that_cannot_be_judged_is_no_success(inferometer: Command, tmp_path: Path) -> None:
+    """An INVALID scenario ends a comparison that should fail a pipeline with 3."""
+    path = kept(tmp_path, "invalid", a_result())
+    told = inferometer("compare", path, path, "--fail-if-slower", "5%")
+    assert told.code == Exit.INVALID
+    assert "not judged: traffic is INVALID in B." in told.stderr
+
+
+def test_results_without_a_scenario_in_common_are_refused(
+    inferometer: Command, tmp_path: Path
+) -> None:
+    """With what to do about it; so is a percentage that is none, and a file that is not there."""
+    one = kept(tmp_path, "one", with_service(20.0))
+    other = kept(tmp_path, "other", a_result(scenarios=[]))
+    told = inferometer("compare", one, other)
+    assert told.code == Exit.REFUSED
+    assert "no scenario in common" in told.stderr
+    assert inferometer("compare", one, one, "--fail-if-slower", "fast").code == Exit.REFUSED
+    assert inferometer("compare", one, str(tmp_path / "none.json")).code == Exit.REFUSED
+
+
+def few_windows(document: ResultDocument) -> ResultDocument:
+    """Return a result too short for bounds: three windows, percentiles without bounds."""
+
+    def short(step: Step) -> Step:
+        assert step.latency is not None
+        bare = {"low_nanoseconds": None, "high_nanoseconds": None}
+        values = [each.model_copy(update=bare) for each in step.latency.percentiles]
+        latency = step.latency.model_copy(update={"percentiles": values})
+        return step.model_copy(update={"windows": step.windows[:3], "latency": latency})
+
+    return with_steps(document, short)
+
+
+def with_drain(document: ResultDocument, milliseconds: int) -> ResultDocument:
+    """Return a result of ten seconds and a last reply after them, as windows have it."""
+
+    def drained(step: Step) -> Step:
+        seconds = step.windows[:10]
+        last = seconds[-1].model_copy(update={"duration_milliseconds": 1000 + milliseconds})
+        whole = {"duration_nanoseconds": 10_000_000_000, "windows": [*seconds[:-1], last]}
+        return step.model_copy(update=whole)
+
+    return with_steps(document, drained)
+
+
+@pytest.mark.parametrize("milliseconds", [0, 6, 499])
+def test_a_rate_of_ten_seconds_has_bounds_whatever_the_drain(milliseconds: int) -> None:
+    """The rest that joins the last second leaves it a second of the run."""
+    result = with_drain(with_service(20.0), milliseconds)
+    for each in measured(result.scenarios).values():
+        (rate,) = [figure for figure in each.figures if figure.name == "queries/s"]
+        assert rate.estimate is not None
+        assert rate.estimate.low is not None
+
+
+def ended(inferometer: Command, folder: Path, before: ResultDocument, after: ResultDocument) -> int:
+    """Return how a comparison ends that allows 5 %."""
+    paths = kept(folder, "before", before), kept(folder, "after", after)
+    return inferometer("compare", *paths, "--fail-if-slower", "5%").code
+
+
+def test_what_looks_slower_and_is_not_known_is_no_success(
+    inferometer: Command, tmp_path: Path
+) -> None:
+    """Ten times slower, but too few queries to know: 3, never 0."""
+    before, after = few_windows(with_service(20.0)), few_windows(with_service(200.0))
+    assert ended(inferometer, tmp_path, before, after) == Exit.INVALID
+    assert ended(inferometer, tmp_path, before, before) == Exit.INVALID
+
+
+def test_an_invalid_scenario_is_no_regression(inferometer: Command, tmp_path: Path) -> None:
+    """Its figures are not to be compared: 3, not 4, and why is told."""
+    slow = with_service(24.0, seed=8)
+    invalid = [
+        each.model_copy(update={"verdict": Verdict(state="INVALID")}) for each in slow.scenarios
+    ]
+    after = slow.model_copy(update={"scenarios": invalid})
+    assert ended(inferometer, tmp_path, with_service(20.0), after) == Exit.INVALID
+
+
+def traffic(rate: str, milliseconds: float = 10.0) -> ResultDocument:
+    """Return a VALID run of an open loop at this rate."""
+    scenario = {"name": "traffic", "server": {"targetQps": rate}}
+    load = Load(qps=float(rate), service_milliseconds=milliseconds)
+    result = ScenarioResult(
+        name="traffic",
+        kind="server",
+        seed=42,
+        steps=[a_step(load)],
+        verdict=Verdict(state="VALID"),
+    )
+    return a_result(run=a_run([scenario]), scenarios=[result])
+
+
+def test_another_question_is_no_regression(inferometer: Command, tmp_path: Path) -> None:
+    """A lower rate that was asked for is no slower server: it cannot be judged at all."""
+    before, after = traffic("40"), traffic("30")
+    assert ended(inferometer, tmp_path, before, after) == Exit.INVALID
+    assert words(before, after)["queries/s"] == "by schedule"
+    assert ended(inferometer, tmp_path, traffic("20"), traffic("20", 20.0)) == Exit.SLOWER
+
+
+def test_samples_are_compared_where_queries_carry_several() -> None:
+    """And stand for themselves where every query carries one."""
+    steps = {pair.before.step: pair for pair in compare(a_result(), a_result()).pairs}
+    names = {label: [each.name for each in pair.figures] for label, pair in steps.items()}
+    assert "samples/s" in names["batch 8"]
+    assert "samples/s" not in names["batch 1"]
+
+
+def test_a_file_is_a_file_beside_a_cluster_s_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What ends in .json or has a slash is a file; a folder of a run's name is none."""
+    monkeypatch.chdir(tmp_path)
+    Path("nightly").mkdir()
+    Path("kept").touch()
+    cluster = Where(namespace="bench")
+    assert is_file("before.json", cluster)
+    assert is_file("./kept", cluster)
+    assert not is_file("nightly", Where())
+    assert is_file("kept", Where())
+    assert not is_file("kept", cluster)
+
+
+def spending(microjoules: int, attribution: Attribution, net: int | None = None) -> ResultDocument:
+    """Return a run that cost so much an inference."""
+    energy = Energy(
+        attribution=attribution,
+        microjoules_per_inference=microjoules,
+        net_microjoules_per_inference=net,
+    )
+    return with_steps(with_service(20.0), lambda step: step.model_copy(update={"energy": energy}))
+
+
+def test_joules_that_cover_different_things_are_not_compared(
+    inferometer: Command, tmp_path: Path
+) -> None:
+    """Each stands with its attribution; there is no ratio of a node's to a pod's."""
+    before, after = spending(279_000, "node", 100_000), spending(32_480, "shared", 30_000)
+    found = {each.name: each for each in compare(before, after).pairs[0].figures}
+    assert found["J/inference"].word == "covers differ"
+    assert found["J/inference"].change is None
+    assert found["J/inference net"].word == "covers differ"
+    shown = inferometer("compare", kept(tmp_path, "a", before), kept(tmp_path, "b", after)).stdout
+    assert "279.0 node" in shown
+    assert "32.48 shared" in shown
+
+
+def late_from_p99(document: ResultDocument) -> ResultDocument:
+    """Return a document of an open loop whose client was late at the P99 and above."""
+
+    def late(step: Step) -> Step:
+        assert step.latency is not None
+        values = [
+            value.model_copy(
+                update={"nanoseconds": value.nanoseconds if value.percentile >= 99 else 0}
+            )
+            for value in step.latency.percentiles
+        ]
+        lag = step.latency.model_copy(update={"percentiles": values})
+        return step.model_copy(update={"dispatch_lag": lag})
+
+    return with_steps(document, late)
+
+
+def test_percentiles_at_which_the_client_was_late_fail_no_pipeline(
+    inferometer: Command, tmp_path: Path
+) -> None:
+    """They are not known, whatever they look like, and it is told why."""
+    before, after = with_service(20.0), late_from_p99(with_service(24.0, seed=8))
+    found = words(before, after)
+    assert (found["p50"], found["p90"], found["p99"]) == ("worse", "worse", "not known")
+    shown = inferometer("compare", kept(tmp_path, "a", before), kept(tmp_path, "b", after)).stdout
+    assert "p99 is not known in B: the load generator itself was late at it" in shown
+    assert "p90 is not known" not in shown
+    doubts = unjudged(before, after, compare(before, after), 0.05)
+    (told,) = [each for each in doubts if ", p99:" in each]
+    assert told.startswith("latency, p99: it is not known in B: the load generator itself was late")
+    quicker = late_from_p99(with_service(16.0, seed=8))
+    assert not any(", p99:" in e for e in unjudged(before, quicker, compare(before, quicker), 0.05))
+
+
+def test_a_late_client_in_the_first_result_hides_no_slower_server() -> None:
+    """Its P99 is too high by what nobody knows: B's is never said not to be slower."""
+    before, after = late_from_p99(with_service(24.0)), with_service(20.0, seed=8)
+    doubts = unjudged(before, after, compare(before, after), 0.05)
+    (told,) = [each for each in doubts if ", p99:" in each]
+    assert told.startswith("latency, p99: it is not known in A: the load generator itself was late")
+    assert told.endswith("Give it a core of its own, and measure again.")
+
+
+def test_why_one_side_has_no_energy_is_told(inferometer: Command, tmp_path: Path) -> None:
+    """Once, and of which result."""
+    paths = kept(tmp_path, "a", with_service(20.0)), kept(tmp_path, "b", spending(5, "node"))
+    shown = inferometer("compare", *paths).stdout
+    assert shown.count("Energy is unavailable in A: this machine has no readable RAPL") == 1

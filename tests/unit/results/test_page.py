@@ -1,0 +1,301 @@
+"""report.html shows what the result document holds, and nothing that the document could inject."""
+
+import re
+import xml.etree.ElementTree as ET
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from typing_extensions import override
+
+from inferometer_api.results.result import Finding, ResultDocument, Verdict
+from inferometer_api.spec.run import BenchmarkRun
+from inferometer_api.spec.server import External
+from inferometer_results.report import render_report
+from support.any_results import any_results
+from support.report_pages import alone, titles
+from support.results import (
+    a_long_result,
+    a_refused_result,
+    a_result,
+    a_valid_result,
+    an_environment,
+    an_unfinished_result,
+)
+
+_VOID = {"meta"}
+_INLINE = {"a", "b", "span", "code"}
+_SCRIPT = "<script>alert(1)</script>"
+
+
+class _Page(HTMLParser):
+    """The page as a browser takes it apart: elements, ids, links and the text that is read."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.ids: list[str] = []
+        self.open: list[str] = []
+        self.words = ""
+        self.feed(html)
+        self.close()
+
+    @override
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+        self.ids += [value or "" for name, value in attrs if name == "id"]
+        if tag not in _VOID:
+            self.open.append(tag)
+        if tag not in _INLINE:
+            self.words += " "
+
+    @override
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        self.open.pop()
+
+    @override
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag, f"</{tag}> closes another element"
+
+    @override
+    def handle_data(self, data: str) -> None:
+        if not {"script", "style"} & set(self.open):
+            self.words += data
+
+    @property
+    def text(self) -> str:
+        """Return what is read, with single spaces."""
+        return " ".join(self.words.split())
+
+
+def _page(document: ResultDocument) -> _Page:
+    return _Page(render_report(document))
+
+
+@given(any_results())
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+def test_any_document_renders_and_cannot_inject(document: ResultDocument) -> None:
+    """Whatever a document holds, the page is well-formed and no element comes from a text."""
+    page = _page(document)
+    assert page.open == []
+    assert page.tags.count("script") == 1
+    assert "img" not in page.tags
+    assert len(page.ids) == len(set(page.ids))
+    assert not any(name.startswith("on") for name, _ in page.attributes)
+    assert "8641969" not in page.text
+
+
+@pytest.mark.parametrize(
+    "document",
+    [a_result(), a_valid_result(), a_long_result(), a_refused_result(), an_unfinished_result()],
+    ids=["three", "valid", "long", "refused", "interrupted"],
+)
+def test_the_page_is_one_file_that_asks_for_nothing(document: ResultDocument) -> None:
+    """Nothing is fetched: no source, no link out, and a policy that would refuse it; 1.5 MB."""
+    html = render_report(document)
+    assert len(html.encode()) < 1_500_000
+    outward = [
+        value
+        for name, value in _Page(html).attributes
+        if name in {"src", "href", "srcset", "data", "action"} and not (value or "").startswith("#")
+    ]
+    assert outward == []
+    assert not re.search(r"@import|url\(", html)
+    assert "default-src &#39;none&#39;" in html
+
+
+def test_the_same_result_gives_the_same_page() -> None:
+    """A page can be drawn again from result.json, byte for byte."""
+    document = a_result()
+    again = ResultDocument.model_validate_json(document.model_dump_json())
+    assert render_report(again) == render_report(document)
+
+
+def test_an_invalid_run_says_why_first() -> None:
+    """The verdict stands before everything else, then each reason with figure and limit."""
+    document = a_result()
+    text = _page(document).text
+    order = ["INVALID", "Why it is invalid", "Cautions", "At a glance", "Summary", "Environment"]
+    places = [text.index(part, text.index("Measured")) for part in order]
+    assert places == sorted(places)
+    for result in document.scenarios:
+        for finding in (*result.verdict.reasons, *result.verdict.cautions):
+            assert finding.message in text
+            assert f"found {finding.figure} limit {finding.limit}" in text
+
+
+def test_a_caution_of_three_scenarios_stands_once() -> None:
+    """What is said of several scenarios is told once, with links to each of them."""
+    document = a_result()
+    message = document.scenarios[0].verdict.cautions[0].message
+    text = _page(document).text
+    assert text.count(message) == 1
+    assert f"latency, traffic, throughput {message}" in text
+
+
+def test_a_valid_run_says_so_without_reasons() -> None:
+    """A valid run shows VALID and has neither a list of reasons nor one of cautions."""
+    text = _page(a_valid_result()).text
+    assert "VALID The scenario is valid." in text
+    assert "Why it is invalid" not in text
+    assert "Cautions" not in text
+
+
+def test_an_unfinished_run_says_what_its_figures_are() -> None:
+    """A run that failed says so, with the server's last lines, and what the figures are."""
+    document = an_unfinished_result("Failed")
+    html = render_report(document)
+    text = _Page(html).text
+    assert "FAILED The run failed before it was complete." in text
+    assert "The figures are what was measured until then: 2 of 3 scenarios." in text
+    assert "ServerDied" in text
+    assert "<pre>14:03:59 info  ready on 127.0.0.1:38211\n14:04:11 fatal" in html
+
+
+def test_a_refused_run_has_a_page_without_figures() -> None:
+    """Where nothing was measured the page tells what was refused, and no figure."""
+    page = _page(a_refused_result())
+    assert "REFUSED What was asked cannot be run. Nothing was measured." in page.text
+    assert "there is no such file" in page.text
+    assert "Summary" not in page.text
+    assert page.tags.count("figure") == 0
+    assert "the run ended before the server was ready" in page.text
+
+
+def test_the_summary_has_every_figure() -> None:
+    """Each step's row has its counts, rates, percentiles with bounds, errors and its maximum."""
+    document = a_result()
+    step = document.scenarios[1].steps[0]
+    assert step.latency is not None
+    table = re.search(r'<table class="summary">.*?</table>', render_report(document), re.DOTALL)
+    assert table is not None
+    row = _Page(table.group()).text.partition("traffic")[2].partition("throughput")[0]
+    for text in (
+        f"{step.counts.queries:,}",
+        "1 connection",
+        "2 timeout",
+        f"of {step.scheduled_qps:.1f}",
+        f"{step.latency.percentiles[4].nanoseconds / 1e6:.0f}",
+        f"{(step.latency.percentiles[4].low_nanoseconds or 0) / 1e6:.0f}",
+        f"{step.latency.max_nanoseconds / 1e6:.0f}",
+    ):
+        assert f" {text}" in row
+
+
+def test_energy_without_a_source_is_unavailable_with_the_reason() -> None:
+    """No source of energy is told with its reason, once, and never as zero."""
+    text = _page(a_result()).text
+    assert text.count("Energy per inference is unavailable: this machine has no readable") == 1
+
+
+def test_charts_are_named_and_described() -> None:
+    """Each chart is a well-formed image with a title, a description and labelled axes."""
+    html = render_report(a_result())
+    charts = re.findall(r"<svg class=\"chart\".*?</svg>", html, re.DOTALL)
+    assert len(charts) == 6 + 8 + 8
+    for chart in charts:
+        root = ET.fromstring(chart)  # noqa: S314 - our own page
+        assert root.get("role") == "img"
+        title, description = root[0].text, root[1].text
+        assert title
+        assert description
+        assert description.endswith(".")
+        axes = [e.text for e in root.iter("text") if "axis" in (e.get("class") or "").split()]
+        assert all(axes)
+        assert len(axes) == 2
+        assert "nan" not in chart
+
+
+_OF_ALL = ["Latency distribution", "Latency by percentile"]
+_OVER_TIME = ["Latency over time", "Achieved rate", "CPU", "Memory"]
+
+
+@pytest.mark.parametrize(
+    ("index", "expected"),
+    [
+        (0, [*_OF_ALL, *_OVER_TIME]),
+        (
+            1,
+            [
+                *_OF_ALL,
+                "Dispatch lag by percentile",
+                "Latency over time",
+                "Scheduled and achieved rate",
+                "Errors over time",
+                "CPU",
+                "Memory",
+            ],
+        ),
+        (2, ["Throughput by batch size", "Latency by batch size", *_OF_ALL, *_OVER_TIME]),
+    ],
+)
+def test_each_kind_of_scenario_has_its_charts(index: int, expected: list[str]) -> None:
+    """A scenario shows the charts that its kind calls for, and none that would be empty."""
+    assert titles(render_report(alone(a_result(), index))) == expected
+
+
+def test_the_spec_can_be_run_again() -> None:
+    """The YAML on the page is the resolved run."""
+    document = a_result()
+    html = render_report(document)
+    pre = re.findall(r"<pre>(.*?)</pre>", html, re.DOTALL)[-1].replace("&#39;", "'")
+    assert BenchmarkRun.model_validate(yaml.safe_load(pre)) == document.run
+
+
+def test_the_environment_is_complete() -> None:
+    """Machine, server, model and versions stand on the page, and what did not apply."""
+    environment = an_environment()
+    text = _page(a_result()).text
+    node, model = environment.node, environment.model
+    for fact in (
+        node.hostname,
+        node.cpu_model,
+        node.kernel,
+        "16.0 GiB",
+        "122 on CPUExecutionProvider",
+        model.sha256 or "",
+        "FP32 [?, 3, 224, 224]",
+        *(f"{name} {version}" for name, version in environment.packages.items()),
+        *environment.notes,
+    ):
+        assert fact in text
+
+
+def test_the_device_of_a_server_that_was_there_is_not_guessed() -> None:
+    """An External server keeps its own, which nobody told us."""
+    document = a_result()
+    spec = document.run.spec
+    external = spec.server.model_copy(
+        update={"runtime": "External", "external": External(url="http://127.0.0.1:8000")}
+    )
+    run = document.run.model_copy(update={"spec": spec.model_copy(update={"server": external})})
+    assert f"OnnxRuntime on CPU, {spec.load.protocol}" in _page(document).text
+    assert f"External, {spec.load.protocol}" in _page(document.model_copy(update={"run": run})).text
+
+
+def test_hundreds_of_scenarios_still_make_a_small_page() -> None:
+    """Past the first sixteen scenarios only the tables go on, and the page says so."""
+    document = a_result()
+    many = [document.scenarios[0].model_copy(update={"repeat": repeat}) for repeat in range(1, 101)]
+    html = render_report(document.model_copy(update={"scenarios": many}))
+    assert len(html.encode()) < 1_500_000
+    assert html.count("Charts are drawn for the first 16 scenarios") == 84
+    assert "latency (repeat 100)" in html
+
+
+@pytest.mark.parametrize("place", ["message", "rule", "figure", "limit", "step"])
+def test_a_script_in_a_finding_is_text(place: str) -> None:
+    """A hostile text is shown letter by letter."""
+    fields: dict[str, Any] = {"rule": "r", "message": "m", "figure": "f", "limit": "l"}
+    finding = Finding(**(fields | {place: _SCRIPT}))
+    document = a_valid_result()
+    verdict = Verdict(state="INVALID", reasons=[finding])
+    scenario = document.scenarios[0].model_copy(update={"verdict": verdict})
+    page = _page(document.model_copy(update={"scenarios": [scenario]}))
+    assert page.tags.count("script") == 1
+    assert _SCRIPT in page.text

@@ -1,0 +1,341 @@
+"""How are searches, sweeps, repeats and fleets shown, on a page and in a terminal?"""
+
+import re
+from io import StringIO
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from inferometer_api.results.result import (
+    Distribution,
+    EarlyStopping,
+    ResultDocument,
+    ScenarioResult,
+    Step,
+    Verdict,
+    WorkerShare,
+)
+from inferometer_api.results.search import Knee, Peak, Probe, Repeated, RepeatedFigure
+from inferometer_cli.result_table import print_table
+from inferometer_results.compare.comparison import compare
+from inferometer_results.report import render_report
+from inferometer_results.report.latency_marks import latency_marks
+from support.report_pages import text_of, titles
+from support.results import a_result, a_run
+from support.steps import Load, a_step
+
+_MS = 1_000_000
+_SEARCH = {"name": "capacity", "findPeak": {"latencyBoundMicroseconds": 100_000}}
+_SWEEP = {"name": "clients", "concurrency": {"clients": [1, 4]}}
+
+
+_A_PROBE = Probe(
+    step="probe 0",
+    seed=0,
+    asked_qps=20.0,
+    kept=False,
+    decided_by="Unfinished",
+    queries=9,
+    overshoots=9,
+)
+
+
+def a_search(**changes: Any) -> ScenarioResult:
+    """Return a search of four probes, the third of which is nearest to the peak."""
+    rates = (20.0, 40.0, 31.0, 33.0)
+    steps = [a_step(Load(qps=rate, seconds=6, label=f"probe {i}")) for i, rate in enumerate(rates)]
+    probes = [
+        Probe(
+            step=step.label,
+            seed=index,
+            asked_qps=rate,
+            kept=rate < 32,
+            decided_by="EnoughQueries" if rate < 32 else "Overshoots",
+            is_whole=index > 1,
+            queries=1000,
+            overshoots=index,
+        )
+        for index, (rate, step) in enumerate(zip(rates, steps, strict=True))
+    ]
+    known: dict[str, Any] = {
+        "qps": 31.5,
+        "low_qps": 30.1,
+        "high_qps": 32.9,
+        "confidence": 0.95,
+        "step": "probe 2",
+        "stopped": "Indistinguishable",
+    }
+    peak = Peak(
+        percentile=99.0,
+        latency_bound_nanoseconds=100 * _MS,
+        closed_loop_qps=40.0,
+        **(known | {"service_time_nanoseconds": 25 * _MS, "probes": probes} | changes),
+    )
+    return ScenarioResult(
+        name="capacity",
+        kind="findPeak",
+        seed=42,
+        steps=steps,
+        verdict=Verdict(state="VALID"),
+        peak=peak,
+    )
+
+
+def a_sweep(repeat: int = 1) -> ScenarioResult:
+    """Return a sweep over one and four clients with its knee at four."""
+    steps = [
+        a_step(Load(seconds=4, label=f"clients {n}")).model_copy(update={"clients": n})
+        for n in (1, 4)
+    ]
+    knee = Knee(step="clients 4", clients=4, qps=44.4, p99_nanoseconds=90 * _MS, is_last=True)
+    return ScenarioResult(
+        name="clients",
+        kind="concurrency",
+        repeat=repeat,
+        seed=41 + repeat,
+        steps=steps,
+        verdict=Verdict(state="VALID"),
+        knee=knee,
+    )
+
+
+def with_high(latency: Distribution | None, nanoseconds: int) -> Distribution | None:
+    """Return latencies whose P99 may be as high as that."""
+    if latency is None:
+        return None
+    values = [
+        value.model_copy(
+            update={"low_nanoseconds": value.nanoseconds, "high_nanoseconds": nanoseconds}
+            if value.percentile == 99.0
+            else {}
+        )
+        for value in latency.percentiles
+    ]
+    return latency.model_copy(update={"percentiles": values})
+
+
+def a_document(*results: ScenarioResult, **changes: Any) -> ResultDocument:
+    """Return a run of a search and a sweep."""
+    return a_result(run=a_run([_SEARCH, _SWEEP]), scenarios=list(results), **changes)
+
+
+def printed(document: ResultDocument) -> str:
+    """Return what is told at the end of a run, in a log."""
+    file = StringIO()
+    print_table(document, Console(file=file, width=200))
+    return file.getvalue()
+
+
+def test_a_search_has_one_row_and_a_sentence_with_its_bracket() -> None:
+    """The terminal shows the probe at the peak, and what the search came to."""
+    text = printed(a_document(a_search()))
+    assert text.count("probe") == text.count("probes")
+    assert "The peak with p99 within 100 ms is 31.50 queries/s (95% sure: 30.10 to 32.90)" in text
+    assert "4 probes, until two at the bracket's ends would differ by chance alone." in text
+
+
+_UNMET: dict[str, Any] = {
+    "qps": None,
+    "low_qps": None,
+    "high_qps": None,
+    "confidence": None,
+    "step": None,
+    "stopped": "CannotBeMet",
+}
+
+
+def test_a_bound_below_the_service_time_is_told_with_it() -> None:
+    """Nobody reads a rate where there is none."""
+    text = printed(a_document(a_search(**_UNMET, probes=[], service_time_nanoseconds=125 * _MS)))
+    assert "No rate keeps the p99 within 100 ms: alone at the server a query has a p99" in text
+    assert "a p99 of 125 ms." in text
+    unknown = printed(a_document(a_search(**_UNMET, probes=[], service_time_nanoseconds=None)))
+    assert "within 100 ms: not even one query at a time does." in unknown
+
+
+def test_rates_that_never_keep_the_bound_are_told_with_the_lowest() -> None:
+    """Where one query alone keeps the bound, nobody reads that it does not."""
+    text = printed(a_document(a_search(**_UNMET)))
+    assert "a p99 of 25.0 ms, but no probe kept it, down to 20.0 queries/s." in text
+
+
+@pytest.mark.parametrize(
+    ("stopped", "end"),
+    [
+        ("ProbesTooShort", "which were over before a queue could grow: take longer probes."),
+        ("OutOfTime", "before the maximum duration ended the search."),
+        ("EndedEarly", "before the search was ended early."),
+    ],
+)
+def test_a_search_without_a_peak_is_told_in_a_sentence(stopped: str, end: str) -> None:
+    """It says how many probes there were, and what ended the search."""
+    text = printed(a_document(a_search(**{**_UNMET, "stopped": stopped})))
+    assert f"No peak with p99 within 100 ms was found in 4 probes {end}" in text
+    one = a_search(**{**_UNMET, "stopped": stopped}, probes=[_A_PROBE])
+    assert f"was found in 1 probe {end}" in printed(a_document(one))
+
+
+def test_a_sweep_tells_its_knee() -> None:
+    """Where it is the last step, the knee may lie beyond."""
+    text = printed(a_document(a_sweep()))
+    assert "is at 4 clients: 44.4 queries/s, p99 90.0 ms; as it is the last step" in text
+
+
+def test_repeats_have_a_table_and_their_advice() -> None:
+    """Each figure has its mean, its interval and its variation."""
+    figure = RepeatedFigure(
+        name="achievedQps",
+        step="clients 4",
+        values=[40.0, 50.0],
+        mean=45.0,
+        low=40.0,
+        high=50.0,
+        coefficient_of_variation=0.157,
+    )
+    told = Repeated(name="clients", repeats=2, figures=[figure], advice="Set repeats to 40.")
+    document = a_document(a_sweep(), a_sweep(2), repeated=[told])
+    text = printed(document)
+    assert "over repeats" in text
+    assert "clients, clients 4" in text
+    assert "clients: Set repeats to 40." in text
+    page = render_report(document)
+    assert titles(page).count("Over the repeats") == 1
+    assert "Beyond the chart" not in page
+    assert page.count("<h3>Means of the repeats</h3>") == 1
+    row = page[page.index('scope="row">queries/s, clients 4<') :]
+    assert re.findall(r"<td>(.*?)</td>", row)[:5] == ["2", "45.00", "40.00", "50.00", "15.7 %"]
+
+
+def test_bounds_above_every_percentile_are_on_the_charts() -> None:
+    """The axis of latencies ends beyond the strokes, too, not beyond the dots alone."""
+    steps = a_sweep().steps
+    drawn = latency_marks(steps, np.array([1.0, 4.0]))
+    assert drawn is not None
+    bounds = [
+        value.high_nanoseconds or 0
+        for step in steps
+        for value in (step.latency.percentiles if step.latency else [])
+        if value.percentile in {50.0, 99.0}
+    ]
+    high = 10 * max(bounds)
+    raised = [step.model_copy(update={"latency": with_high(step.latency, high)}) for step in steps]
+    wider = latency_marks(raised, np.array([1.0, 4.0]))
+    assert wider is not None
+    assert drawn.axis.high >= drawn.unit.of(max(bounds))
+    assert wider.axis.high >= wider.unit.of(high)
+
+
+def test_an_interval_that_a_chart_cuts_is_told_in_figures() -> None:
+    """Two repeats may know little: the chart stays readable, and its caption says how little."""
+    figure = RepeatedFigure(
+        name="p99Nanoseconds",
+        step="clients 4",
+        values=[9.0 * _MS, 11.0 * _MS],
+        mean=10.0 * _MS,
+        low=2.0 * _MS,
+        high=18.0 * _MS,
+        coefficient_of_variation=0.141,
+    )
+    told = Repeated(name="clients", repeats=2, figures=[figure], advice="Set repeats to 40.")
+    page = render_report(a_document(a_sweep(), a_sweep(2), repeated=[told]))
+    assert "Beyond the chart&#39;s edges: clients 4, p99 (20 to 180 %)." in page
+
+
+def test_a_peak_without_a_bracket_is_told_in_few_digits() -> None:
+    """Nobody reads four digits of what is not known."""
+    unknown = a_search(qps=99.668, low_qps=None, high_qps=None, confidence=None)
+    document = a_document(unknown)
+    assert "is about 100 queries/s, without a bracket" in printed(document)
+    shown = text_of(document)
+    assert "about 100" in shown
+    assert "99.67" not in shown
+    assert "bracket none: not known" in shown
+
+
+@pytest.mark.parametrize(
+    ("kind", "percentile", "hero"),
+    [
+        ("offline", None, r"samples/s throughput"),
+        ("batch", None, r"samples/s throughput"),
+        ("singleStream", 90.0, r"ms p90 latency"),
+        ("multiStream", 99.0, r"ms p99 latency"),
+        ("burst", None, r"ms p99 latency"),
+    ],
+)
+def test_a_scenario_is_headed_by_the_figure_that_it_is_read_by(
+    kind: str, percentile: float | None, hero: str
+) -> None:
+    """Throughput where that is the figure, else the percentile of MLPerf's rules, else the P99."""
+    stopping = percentile and EarlyStopping(percentile=percentile, queries=9, overshoots=0)
+    step = a_step(Load()).model_copy(update={"early_stopping": stopping or None})
+    result = ScenarioResult(
+        name="one", kind=kind, seed=1, steps=[step], verdict=Verdict(state="VALID")
+    )
+    text = text_of(a_document(result))
+    assert hero in text[text.index("At a glance") : text.index("Summary")]
+
+
+def test_the_page_draws_the_search_and_the_curve() -> None:
+    """A search is drawn by its probes and the probe at its peak, a sweep by its curve."""
+    document = a_document(a_search(), a_sweep())
+    drawn = titles(render_report(document))
+    assert drawn[0] == "The search for the peak"
+    assert "Latency over throughput" in drawn
+    assert "Latency by step" not in drawn
+    text = text_of(document)
+    assert "95% bracket" in text
+    assert "knee, at clients 4" in text
+
+
+def test_the_summary_says_that_of_a_search_it_has_one_probe() -> None:
+    """Nobody looks for the other probes in it, nor for steps that it does have."""
+    told = "Every scenario and step, but of a search only the probe by which it is judged. Latency"
+    assert told in text_of(a_document(a_search(), a_sweep()))
+    assert "Every scenario and step. Latency" in text_of(a_document(a_sweep()))
+
+
+def test_workers_and_early_stopping_stand_on_the_page() -> None:
+    """Each worker's begin and clock are told, and what early stopping says."""
+    share = WorkerShare(
+        worker=1,
+        node="node-b",
+        queries=512,
+        start_offset_nanoseconds=-1_500_000,
+        clock_offset_nanoseconds=2_000_000,
+        clock_uncertainty_nanoseconds=40_000,
+        client_cpu_seconds=0.25,
+        lost=True,
+    )
+    stopping = EarlyStopping(
+        percentile=99.0,
+        latency_bound_nanoseconds=100 * _MS,
+        queries=512,
+        overshoots=1,
+        required_queries=662,
+    )
+    idle = share.model_copy(
+        update={"worker": 2, "queries": 0, "client_cpu_seconds": 0.0, "lost": False}
+    )
+    step: Step = a_step(Load(qps=30, seconds=4)).model_copy(
+        update={"workers": [share, idle], "early_stopping": stopping}
+    )
+    result = ScenarioResult(
+        name="traffic", kind="server", seed=42, steps=[step], verdict=Verdict(state="VALID")
+    )
+    text = text_of(a_result(scenarios=[result]))
+    assert "worker 1 (lost) node-b 512 -1.50 ms 2.00 ms 40.0 µs 0.25 s" in text
+    assert "worker 2 node-b 0 \N{EN DASH} 2.00 ms 40.0 µs \N{EN DASH}" in text
+    assert "1 of 512 queries were beyond 100 ms; with so many it takes 662" in text
+
+
+def test_searches_are_compared_by_their_peaks_alone() -> None:
+    """Probes of two searches have other rates; only the peaks and their brackets compare."""
+    slower = a_search(qps=20.0, low_qps=19.0, high_qps=21.0)
+    (pair,) = compare(a_document(a_search()), a_document(slower)).pairs
+    (figure,) = pair.figures
+    assert (figure.name, figure.word) == ("peak queries/s", "worse")
+    alike = a_search(qps=31.0, low_qps=29.0, high_qps=33.0)
+    (pair,) = compare(a_document(a_search()), a_document(alike)).pairs
+    assert pair.figures[0].word == "no difference shown"
