@@ -84,8 +84,9 @@ def test_it_has_no_build_tools(image: UnpackedImage) -> None:
 
 def test_every_module_imports_from_bytecode(image: UnpackedImage, component: str) -> None:
     """With only its own packages, all of the component imports, and nothing is compiled anew."""
-    uncompiled = image.run("python3", "-c", _IMPORT_ALL, f"inferometer_{component}")
-    assert json.loads(uncompiled) == []
+    for each in {"serving": ("serving", "fetch")}.get(component, (component,)):
+        uncompiled = image.run("python3", "-c", _IMPORT_ALL, f"inferometer_{each}")
+        assert json.loads(uncompiled) == []
 
 
 def test_its_entry_point_starts(image: UnpackedImage) -> None:
@@ -97,7 +98,7 @@ def test_its_entry_point_starts(image: UnpackedImage) -> None:
 @pytest.mark.parametrize("component", ["serving"], scope="module")
 def test_the_server_brings_the_zoo(image: UnpackedImage) -> None:
     """A model of the zoo is fetched without a network, into the one folder that can be written."""
-    fetcher = ("python3", "-m", "inferometer_serving.fetcher")
+    fetcher = ("python3", "-m", "inferometer_fetch")
     uri = "zoo://classification/resnet50"
     told = image.run(*fetcher, "--uri", uri, "--destination", "/tmp/model")  # noqa: S108 - a tmpfs of its own
     assert json.loads(told)["name"] == "resnet50"

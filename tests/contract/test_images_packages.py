@@ -23,6 +23,8 @@ IMAGES = {
     "image-serving-cpu": "serving",
     "image-serving-gpu": "serving",
 }
+PROGRAMS = {"serving": ("serving", "fetch")}
+"""Components whose programs one image holds, if these are more than the image's own."""
 BROUGHT_BY = {
     "flask": "locust",
     "gevent": "locust",
@@ -82,10 +84,11 @@ def module_file(name: str) -> Path | None:
 
 
 def reached(component: str) -> tuple[set[str], set[str]]:
-    """Return our packages and the top names of others that a component's modules lead to."""
-    folder = OURS[f"inferometer_{component}"]
+    """Return our packages and the top names of others that an image's programs import."""
+    folders = [OURS[f"inferometer_{each}"] for each in PROGRAMS.get(component, (component,))]
     waiting = [
         ".".join((folder.name, *path.relative_to(folder).with_suffix("").parts))
+        for folder in folders
         for path in folder.rglob("*.py")
     ]
     seen: set[str] = set()

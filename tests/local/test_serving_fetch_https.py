@@ -11,9 +11,10 @@ from typing import ClassVar
 import pytest
 from typing_extensions import override
 
-from inferometer_serving.errors import FetchFailedError, ModelRefusedError
-from inferometer_serving.fetch import transfer
-from inferometer_serving.fetch.model import fetch
+from inferometer_fetch import transfer
+from inferometer_fetch.errors import FetchFailedError
+from inferometer_fetch.model import fetch_model
+from inferometer_models.errors import ModelRefusedError
 from support import onnx_models
 from support.loopback_tls import certificate_file, server_context
 
@@ -85,7 +86,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 def _fetch(uri: str, folder: Path, sha256: str = SHA256, max_bytes: int = 1 << 20) -> Path:
     fetched = folder / "fetched"
-    return fetch(uri, fetched, relative_to=folder, sha256=sha256, max_bytes=max_bytes).path
+    return fetch_model(uri, fetched, relative_to=folder, sha256=sha256, max_bytes=max_bytes).path
 
 
 @pytest.mark.parametrize("path", ["copy.onnx", "copy.onnx?version=3", "moved.onnx"])

@@ -13,11 +13,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from inferometer_serving import fetcher
-from inferometer_serving.errors import FetchFailedError, ModelRefusedError
-from inferometer_serving.fetch import transfer
-from inferometer_serving.fetch.inputs import fetch_inputs
-from inferometer_serving.fetch.model import fetch
+from inferometer_fetch import __main__ as fetcher
+from inferometer_fetch import transfer
+from inferometer_fetch.data_files import fetch_inputs
+from inferometer_fetch.errors import FetchFailedError
+from inferometer_fetch.model import fetch_model
+from inferometer_models.errors import ModelRefusedError
 from support import onnx_models
 from support.object_store import keys, object_store, store_binary
 from support.signed_tls import signed_certificate
@@ -79,7 +80,7 @@ def _know(monkeypatch: pytest.MonkeyPatch, told: dict[str, str]) -> None:
 
 
 def _fetch(uri: str, folder: Path, sha256: str | None = None, max_bytes: int = 1 << 20) -> Path:
-    model = fetch(
+    model = fetch_model(
         uri,
         folder / "fetched",
         relative_to=folder,
@@ -233,7 +234,7 @@ def test_a_pods_fetcher_reads_the_keys_from_its_environment(endpoint: str, tmp_p
     """The process of an init container has both files in its folder when it ends."""
     done = subprocess.run(
         [
-            *(sys.executable, "-m", "inferometer_serving.fetcher"),
+            *(sys.executable, "-m", "inferometer_fetch"),
             *("--uri", "s3://models/top.onnx", "--inputs-uri", "s3://models/samples.npz"),
             *("--destination", tmp_path / "model", "--file-name", "model.onnx"),
         ],

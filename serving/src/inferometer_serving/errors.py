@@ -7,14 +7,6 @@ class RefusedError(ValueError):
     """What was asked of the server cannot be run; the message is a sentence for a person."""
 
 
-class ModelRefusedError(RefusedError):
-    """A model cannot be served: not found, damaged, too large, or not for this runtime."""
-
-
-class FetchFailedError(Exception):
-    """A model could not be fetched for a fault that may pass; the message is a sentence."""
-
-
 class Refusal(Enum):
     """Why a request was not answered, whatever the protocol."""
 

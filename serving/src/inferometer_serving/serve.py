@@ -17,6 +17,7 @@ import orjson
 import structlog
 import uvloop
 
+from inferometer_models.errors import ModelRefusedError
 from inferometer_serving.errors import RefusedError
 from inferometer_serving.exits import EXIT_DONE, EXIT_FAILED, EXIT_REFUSED
 from inferometer_serving.grpc.server import GrpcServer
@@ -46,7 +47,7 @@ def serve(options: ServeOptions) -> int:
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_Process(options).run())
-    except RefusedError as error:
+    except (ModelRefusedError, RefusedError) as error:
         return _end("refused", str(error), EXIT_REFUSED)
     except Exception as error:  # noqa: BLE001 - the process's last resort
         traceback.print_exc()

@@ -9,8 +9,9 @@ from typing import Any
 
 import structlog
 
+from inferometer_models.errors import ModelRefusedError
 from inferometer_serving.described import MODEL_VERSION
-from inferometer_serving.errors import ModelRefusedError, Refusal, RequestRefusedError, invalid
+from inferometer_serving.errors import Refusal, RequestRefusedError, invalid
 from inferometer_serving.freed_memory import keep_freed_memory
 from inferometer_serving.metrics import Metrics
 from inferometer_serving.model.session import Interrupt

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from inferometer_models.errors import ModelRefusedError
 from inferometer_serving.batching.joining import (
     Joiner,
     NotJoinableError,
@@ -15,7 +16,7 @@ from inferometer_serving.batching.joining import (
     samples_of,
     split,
 )
-from inferometer_serving.errors import ModelRefusedError, RequestRefusedError
+from inferometer_serving.errors import RequestRefusedError
 from inferometer_serving.infer.datatypes import DATATYPES
 from inferometer_serving.infer.request import joined_by
 from inferometer_serving.infer.signature import Signature, TensorSpec

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.lib import format as npy
 
-from inferometer_serving.errors import ModelRefusedError
+from inferometer_models.errors import ModelRefusedError
 from inferometer_serving.infer.datatypes import DATATYPES
 from inferometer_serving.infer.signature import Shape, Signature, TensorSpec
 from inferometer_serving.model.samples import array_shapes, sample_shapes

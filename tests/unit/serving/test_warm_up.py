@@ -2,7 +2,7 @@
 
 import pytest
 
-from inferometer_serving.errors import ModelRefusedError
+from inferometer_models.errors import ModelRefusedError
 from inferometer_serving.infer.datatypes import DATATYPES
 from inferometer_serving.infer.signature import Shape, Signature, TensorSpec
 from inferometer_serving.model.warm_up import warm_up_inputs

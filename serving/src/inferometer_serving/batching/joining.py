@@ -9,7 +9,8 @@ from collections.abc import Hashable, Mapping, Sequence
 
 import numpy as np
 
-from inferometer_serving.errors import ModelRefusedError, invalid
+from inferometer_models.errors import ModelRefusedError
+from inferometer_serving.errors import invalid
 from inferometer_serving.infer.signature import Signature, TensorSpec
 from inferometer_serving.infer.tensors import Array
 

@@ -6,7 +6,6 @@ from types import MappingProxyType
 
 import ml_dtypes
 import numpy as np
-from onnx import TensorProto
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,8 +16,6 @@ class Datatype:
     """The protocol's word: "FP32"."""
     runtime_name: str
     """ONNX Runtime's word: "tensor(float)"."""
-    onnx_code: int
-    """onnx.TensorProto.DataType."""
     dtype: np.dtype[np.generic]
     """How elements lie in memory; objects (str) for BYTES."""
     struct_code: str | None
@@ -56,33 +53,32 @@ _STRUCT_CODES = {
 
 def _table() -> Mapping[str, Datatype]:
     rows = (
-        ("BOOL", "bool", TensorProto.BOOL, np.bool_, frozenset({bool}), "bool_contents"),
-        ("UINT8", "uint8", TensorProto.UINT8, np.uint8, _WHOLE, "uint_contents"),
-        ("UINT16", "uint16", TensorProto.UINT16, np.uint16, _WHOLE, "uint_contents"),
-        ("UINT32", "uint32", TensorProto.UINT32, np.uint32, _WHOLE, "uint_contents"),
-        ("UINT64", "uint64", TensorProto.UINT64, np.uint64, _WHOLE, "uint64_contents"),
-        ("INT8", "int8", TensorProto.INT8, np.int8, _WHOLE, "int_contents"),
-        ("INT16", "int16", TensorProto.INT16, np.int16, _WHOLE, "int_contents"),
-        ("INT32", "int32", TensorProto.INT32, np.int32, _WHOLE, "int_contents"),
-        ("INT64", "int64", TensorProto.INT64, np.int64, _WHOLE, "int64_contents"),
-        ("FP16", "float16", TensorProto.FLOAT16, np.float16, _REAL, None),
-        ("BF16", "bfloat16", TensorProto.BFLOAT16, ml_dtypes.bfloat16, _REAL, None),
-        ("FP32", "float", TensorProto.FLOAT, np.float32, _REAL, "fp32_contents"),
-        ("FP64", "double", TensorProto.DOUBLE, np.float64, _REAL, "fp64_contents"),
-        ("BYTES", "string", TensorProto.STRING, np.object_, frozenset({str}), "bytes_contents"),
+        ("BOOL", "bool", np.bool_, frozenset({bool}), "bool_contents"),
+        ("UINT8", "uint8", np.uint8, _WHOLE, "uint_contents"),
+        ("UINT16", "uint16", np.uint16, _WHOLE, "uint_contents"),
+        ("UINT32", "uint32", np.uint32, _WHOLE, "uint_contents"),
+        ("UINT64", "uint64", np.uint64, _WHOLE, "uint64_contents"),
+        ("INT8", "int8", np.int8, _WHOLE, "int_contents"),
+        ("INT16", "int16", np.int16, _WHOLE, "int_contents"),
+        ("INT32", "int32", np.int32, _WHOLE, "int_contents"),
+        ("INT64", "int64", np.int64, _WHOLE, "int64_contents"),
+        ("FP16", "float16", np.float16, _REAL, None),
+        ("BF16", "bfloat16", ml_dtypes.bfloat16, _REAL, None),
+        ("FP32", "float", np.float32, _REAL, "fp32_contents"),
+        ("FP64", "double", np.float64, _REAL, "fp64_contents"),
+        ("BYTES", "string", np.object_, frozenset({str}), "bytes_contents"),
     )
     return MappingProxyType(
         {
             name: Datatype(
                 name=name,
                 runtime_name=f"tensor({runtime_name})",
-                onnx_code=int(code),
                 dtype=np.dtype(dtype),
                 struct_code=_STRUCT_CODES.get(np.dtype(dtype).str[1:]),
                 json_types=json_types,
                 contents_field=field,
             )
-            for name, runtime_name, code, dtype, json_types, field in rows
+            for name, runtime_name, dtype, json_types, field in rows
         }
     )
 

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from time import perf_counter
 
+from inferometer_models.errors import ModelRefusedError
+from inferometer_models.graph_file import read_graph
 from inferometer_serving.batching.joining import check_joinable
-from inferometer_serving.errors import ModelRefusedError
 from inferometer_serving.infer.signature import Shape
 from inferometer_serving.infer.tensors import Array
-from inferometer_serving.model.graph_file import read_graph
 from inferometer_serving.model.samples import array_shapes, sample_shapes
 from inferometer_serving.model.session import Interrupt, Session, open_session, reason_of
 from inferometer_serving.model.warm_up import warm_up_inputs

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from numpy.lib import format as npy
 
-from inferometer_serving.errors import ModelRefusedError
+from inferometer_models.errors import ModelRefusedError
 from inferometer_serving.infer.signature import Shape, Signature
 
 

@@ -12,11 +12,11 @@ import numpy as np
 import onnxruntime  # type: ignore[import-untyped]  # ships no types
 from onnx import TensorProto
 
-from inferometer_serving.errors import ModelRefusedError
+from inferometer_models.errors import ModelRefusedError
+from inferometer_models.graph_file import GraphFile
 from inferometer_serving.infer.datatypes import BY_RUNTIME_NAME, DATATYPES
 from inferometer_serving.infer.signature import Signature, TensorSpec
 from inferometer_serving.infer.tensors import Array
-from inferometer_serving.model.graph_file import GraphFile
 from inferometer_serving.model.placement import (
     AssignedNode,
     Placement,

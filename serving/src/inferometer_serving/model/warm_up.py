@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from inferometer_serving.errors import ModelRefusedError
+from inferometer_models.errors import ModelRefusedError
 from inferometer_serving.infer.signature import Shape, Signature, TensorSpec
 from inferometer_serving.infer.tensors import Array
 

@@ -2,12 +2,29 @@
 
 from types import MappingProxyType
 
-from onnx import GraphProto, TensorShapeProto
+from onnx import GraphProto, TensorProto, TensorShapeProto
 
-from inferometer_serving.fetch.fetched import GraphInput
-from inferometer_serving.infer.datatypes import DATATYPES
+from inferometer_fetch.fetched_model import GraphInput
 
-_NAMES = MappingProxyType({each.onnx_code: each.name for each in DATATYPES.values()})
+DATATYPE_NAMES = MappingProxyType(
+    {
+        int(TensorProto.BOOL): "BOOL",
+        int(TensorProto.UINT8): "UINT8",
+        int(TensorProto.UINT16): "UINT16",
+        int(TensorProto.UINT32): "UINT32",
+        int(TensorProto.UINT64): "UINT64",
+        int(TensorProto.INT8): "INT8",
+        int(TensorProto.INT16): "INT16",
+        int(TensorProto.INT32): "INT32",
+        int(TensorProto.INT64): "INT64",
+        int(TensorProto.FLOAT16): "FP16",
+        int(TensorProto.BFLOAT16): "BF16",
+        int(TensorProto.FLOAT): "FP32",
+        int(TensorProto.DOUBLE): "FP64",
+        int(TensorProto.STRING): "BYTES",
+    }
+)
+"""The Open Inference Protocol's name of each ONNX element type."""
 
 
 def graph_inputs(graph: GraphProto) -> tuple[GraphInput, ...] | None:
@@ -23,7 +40,7 @@ def graph_inputs(graph: GraphProto) -> tuple[GraphInput, ...] | None:
         if value.name in has_value:
             continue
         tensor = value.type.tensor_type
-        datatype = _NAMES.get(tensor.elem_type)
+        datatype = DATATYPE_NAMES.get(tensor.elem_type)
         if datatype is None or not tensor.HasField("shape"):
             return None
         shape = tuple(map(_size, tensor.shape.dim))

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from inferometer_fetch import __main__ as fetcher
+from inferometer_fetch.data_files import fetch_inputs
+from inferometer_fetch.graph_inputs import graph_inputs
+from inferometer_fetch.model import fetch_model
 from inferometer_models import zoo
-from inferometer_serving import fetcher
-from inferometer_serving.errors import ModelRefusedError
-from inferometer_serving.fetch.inputs import fetch_inputs
-from inferometer_serving.fetch.model import fetch
-from inferometer_serving.model.graph_file import read_graph
-from inferometer_serving.model.graph_inputs import graph_inputs
+from inferometer_models.errors import ModelRefusedError
+from inferometer_models.graph_file import read_graph
 from support import onnx_models
 
 
@@ -35,7 +35,7 @@ def sources(tmp_path: Path) -> Path:
 
 
 def _fetch(uri: str, sources: Path) -> Path:
-    return fetch(uri, sources / "model", relative_to=sources, sources=sources).path
+    return fetch_model(uri, sources / "model", relative_to=sources, sources=sources).path
 
 
 def _inputs(uri: str, sources: Path, max_bytes: int = 1 << 20) -> Path:
@@ -44,7 +44,7 @@ def _inputs(uri: str, sources: Path, max_bytes: int = 1 << 20) -> Path:
 
 def test_a_model_on_a_claim_stays_there(sources: Path) -> None:
     """Nothing is copied: the path is that of the claim, whatever is escaped in the address."""
-    found = fetch(
+    found = fetch_model(
         "pvc://models/a%20b/net.onnx", sources / "model", relative_to=sources, sources=sources
     )
     assert found.path == sources / "claims" / "models" / "a b" / "net.onnx"
@@ -155,7 +155,7 @@ def test_inputs_are_bounded(sources: Path) -> None:
 def test_every_zoo_model_is_told_as_its_graph_is(tmp_path: Path) -> None:
     """What is said of a built-in model without opening it is what its file says."""
     for name in zoo.names():
-        told = fetch(f"zoo://{name}", tmp_path, relative_to=tmp_path)
+        told = fetch_model(f"zoo://{name}", tmp_path, relative_to=tmp_path)
         graph = read_graph(told.path, max_bytes=1 << 30)
         assert told.inputs == graph_inputs(graph.model.graph), name
         assert (told.sha256, told.size_bytes) == (graph.sha256, graph.size_bytes), name
@@ -164,9 +164,9 @@ def test_every_zoo_model_is_told_as_its_graph_is(tmp_path: Path) -> None:
 def test_a_zoo_model_is_held_to_checksum_and_limit(tmp_path: Path) -> None:
     """A built-in model that is not the one meant, or too large, is refused like any other."""
     with pytest.raises(ModelRefusedError, match="should have the sha256"):
-        fetch("zoo://resnet50", tmp_path, relative_to=tmp_path, sha256="0" * 64)
+        fetch_model("zoo://resnet50", tmp_path, relative_to=tmp_path, sha256="0" * 64)
     with pytest.raises(ModelRefusedError, match="at most 10 are allowed"):
-        fetch("zoo://resnet50", tmp_path, relative_to=tmp_path, max_bytes=10)
+        fetch_model("zoo://resnet50", tmp_path, relative_to=tmp_path, max_bytes=10)
 
 
 def _main(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str, Any], str]:

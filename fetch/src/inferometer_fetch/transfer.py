@@ -6,31 +6,32 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from inferometer_serving.errors import FetchFailedError, ModelRefusedError
+from inferometer_fetch.errors import FetchFailedError
+from inferometer_models.errors import ModelRefusedError
 
 CHUNK_BYTES = 1 << 20
 _PAUSES_SECONDS = (0.5, 1.5)
 """Before the second and the third try: a network that blinks is no reason to give up."""
 
 
-class PassingFaultError(Exception):
+class TransientError(Exception):
     """A fault on the way that may be gone at the next try; the message says what happened."""
 
 
-def transferred(
+def transfer_to_file(
     what: str, open_stream: Callable[[], Iterable[bytes]], target: Path, *, max_bytes: int
 ) -> str:
     """Write a stream into the file `target` and return its sha256.
 
     `what` names it in sentences: "model https://host/m.onnx". Raises ModelRefusedError where it is
-    larger than `max_bytes`, FetchFailedError where every try met a PassingFaultError, and OSError
+    larger than `max_bytes`, FetchFailedError where every try met a TransientError, and OSError
     where the file cannot be written.
     """
     for pause_seconds in (*_PAUSES_SECONDS, None):
         digest = hashlib.sha256()
         try:
-            written(target, _bounded(what, open_stream(), max_bytes, digest))
-        except PassingFaultError as fault:
+            write_atomically(target, _bounded(what, open_stream(), max_bytes, digest))
+        except TransientError as fault:
             if pause_seconds is None:
                 tries = len(_PAUSES_SECONDS) + 1
                 raise FetchFailedError(
@@ -58,7 +59,7 @@ def _bounded(
         yield chunk
 
 
-def written(path: Path, chunks: Iterable[bytes]) -> Path:
+def write_atomically(path: Path, chunks: Iterable[bytes]) -> Path:
     """Write beside and rename, so that no half-written file is ever found at `path`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")

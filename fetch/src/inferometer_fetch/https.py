@@ -10,17 +10,17 @@ from typing import IO
 
 from typing_extensions import override
 
-from inferometer_serving.errors import ModelRefusedError
-from inferometer_serving.fetch.transfer import CHUNK_BYTES, PassingFaultError
+from inferometer_fetch.transfer import CHUNK_BYTES, TransientError
+from inferometer_models.errors import ModelRefusedError
 
 _STALL_SECONDS = 30.0
 _PASSING_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
-def web_stream(what: str, uri: str) -> Iterator[bytes]:
+def https_stream(what: str, uri: str) -> Iterator[bytes]:
     """Yield the content of an https:// address, whole.
 
-    Raises PassingFaultError where another try may do better, and ModelRefusedError where it will
+    Raises TransientError where another try may do better, and ModelRefusedError where it will
     not: no such file, no such host, a certificate that nobody trusts, a redirect to another scheme.
     """
     with _open(what, uri) as response:
@@ -28,7 +28,7 @@ def web_stream(what: str, uri: str) -> Iterator[bytes]:
             yield chunk
         missing = getattr(response, "length", None)  # http.client takes a short body for whole
         if missing:
-            raise PassingFaultError(f"it ended {missing:,} bytes early")
+            raise TransientError(f"it ended {missing:,} bytes early")
 
 
 class _SecureRedirects(urllib.request.HTTPRedirectHandler):
@@ -46,11 +46,11 @@ class _SecureRedirects(urllib.request.HTTPRedirectHandler):
     ) -> urllib.request.Request | None:
         if not newurl.lower().startswith("https://"):
             fp.close()
-            raise _StaysError(f"it redirects to {newurl}, which is not https")
+            raise _PermanentError(f"it redirects to {newurl}, which is not https")
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
-class _StaysError(urllib.error.URLError):
+class _PermanentError(urllib.error.URLError):
     """A fault that no other try will mend."""
 
 
@@ -61,7 +61,7 @@ def _open(what: str, uri: str) -> IO[bytes]:
     except urllib.error.HTTPError as error:
         error.close()
         if error.code in _PASSING_STATUSES:
-            raise PassingFaultError(str(error)) from error
+            raise TransientError(str(error)) from error
         raise _refused(what, error) from error  # its text tells the status too
     except (HTTPException, OSError, ValueError) as error:
         raise _fault(what, error) from error
@@ -79,12 +79,12 @@ def _fault(what: str, error: Exception) -> Exception:
     reason = getattr(error, "reason", None) or error
     if _stays(error) or _stays(reason):
         return _refused(what, reason)
-    return PassingFaultError(str(reason) or type(reason).__name__)
+    return TransientError(str(reason) or type(reason).__name__)
 
 
 def _stays(error: object) -> bool:
     match error:
-        case _StaysError() | ssl.SSLCertVerificationError():
+        case _PermanentError() | ssl.SSLCertVerificationError():
             return True
         case socket.gaierror():
             return error.errno == socket.EAI_NONAME

@@ -5,10 +5,10 @@ import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from inferometer_api.address import AddressError, address
-from inferometer_serving.errors import ModelRefusedError
-from inferometer_serving.fetch.mounted import mounted_file
-from inferometer_serving.fetch.transfer import CHUNK_BYTES, transferred
+from inferometer_api.spec.address import AddressError, address
+from inferometer_fetch.mounts import mounted_file
+from inferometer_fetch.transfer import CHUNK_BYTES, transfer_to_file
+from inferometer_models.errors import ModelRefusedError
 
 MAX_TRACE_BYTES = 128_000_000
 """The largest trace taken: the load generator replays no longer one."""
@@ -21,7 +21,7 @@ def fetch_trace(uri: str, target: Path, *, sources: Path | None, max_bytes: int)
     """
     what = f"trace {uri}"
     most = min(max_bytes, MAX_TRACE_BYTES)
-    transferred(what, _stream(what, uri, sources), target, max_bytes=most)
+    transfer_to_file(what, _stream(what, uri, sources), target, max_bytes=most)
     return target
 
 
@@ -33,7 +33,7 @@ def fetch_inputs(uri: str, target: Path, *, sources: Path | None, max_bytes: int
     OSError where it cannot be written.
     """
     what = f"inputs file {uri}"
-    transferred(what, _stream(what, uri, sources), target, max_bytes=max_bytes)
+    transfer_to_file(what, _stream(what, uri, sources), target, max_bytes=max_bytes)
     if not _has_arrays(target):
         target.unlink()
         raise ModelRefusedError(
@@ -54,11 +54,11 @@ def _stream(what: str, uri: str, sources: Path | None) -> Callable[[], Iterable[
                 f"The {what} was asked for in a cluster, which has no such address: use "
                 "configmap://NAME/KEY, pvc://CLAIM/PATH, https://... or s3://BUCKET/KEY."
             )
-        from inferometer_serving.fetch.web import web_stream  # noqa: PLC0415 - only where it is needed
+        from inferometer_fetch.https import https_stream  # noqa: PLC0415 - only where it is needed
 
-        return lambda: web_stream(what, uri)
+        return lambda: https_stream(what, uri)
     if found.kind == "s3":
-        from inferometer_serving.fetch.object_store import (  # noqa: PLC0415 - only where it is needed
+        from inferometer_fetch.object_store import (  # noqa: PLC0415 - only where it is needed
             object_stream,
             store_from,
         )

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from onnx import TensorProto, helper
 
-from inferometer_serving.errors import ModelRefusedError
-from inferometer_serving.fetch.model import fetch
-from inferometer_serving.model.graph_file import read_graph
+from inferometer_fetch.model import fetch_model
+from inferometer_models.errors import ModelRefusedError
+from inferometer_models.graph_file import read_graph
 from support import onnx_models
 
 
@@ -19,13 +19,13 @@ def model(tmp_path: Path) -> Path:
 
 
 def _fetch(uri: str, folder: Path, sha256: str | None = None) -> Path:
-    return fetch(uri, folder / "fetched", relative_to=folder, sha256=sha256).path
+    return fetch_model(uri, folder / "fetched", relative_to=folder, sha256=sha256).path
 
 
 def test_the_zoo_is_unpacked(tmp_path: Path) -> None:
     """A zoo model is written to the destination under its own name, in full or bare."""
     for name in ("classification/resnet50", "resnet50"):
-        found = fetch(f"zoo://{name}", tmp_path, relative_to=tmp_path)
+        found = fetch_model(f"zoo://{name}", tmp_path, relative_to=tmp_path)
         assert found.path == tmp_path / "resnet50.onnx"
         assert found.name == "resnet50"
         assert found.sha256 == hashlib.sha256(found.path.read_bytes()).hexdigest()

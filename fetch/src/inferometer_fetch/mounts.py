@@ -5,8 +5,8 @@ import os
 import stat
 from pathlib import Path
 
-from inferometer_api.address import CLAIMS, CONFIG_MAPS, Address
-from inferometer_serving.errors import ModelRefusedError
+from inferometer_api.spec.address import CLAIMS, CONFIG_MAPS, Address
+from inferometer_models.errors import ModelRefusedError
 
 _LISTED = 5
 

@@ -1,4 +1,4 @@
-"""How are a run's files fetched by a process of its own? `python -m inferometer_serving.fetcher`.
+"""How are a run's files fetched by a process of its own? `python -m inferometer_fetch`.
 
 It prints one line of JSON: `{"path": ..., "sha256": ..., "name": ..., "sizeBytes": ...,
 "inputs": [{"name": ..., "datatype": ..., "shape": [...]}], "inputsPath": ...}`, and ends 0;
@@ -16,11 +16,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from inferometer_api.address import INPUTS_FILE, trace_file
-from inferometer_serving.errors import FetchFailedError, ModelRefusedError
-from inferometer_serving.exits import EXIT_DONE, EXIT_FAILED, EXIT_REFUSED
-from inferometer_serving.fetch.fetched import FetchedModel
-from inferometer_serving.fetch.model import MAX_MODEL_BYTES, fetch
+from inferometer_api.spec.address import INPUTS_FILE, trace_file
+from inferometer_fetch.errors import FetchFailedError
+from inferometer_fetch.fetched_model import FetchedModel
+from inferometer_fetch.model import MAX_MODEL_BYTES, fetch_model
+from inferometer_models.errors import ModelRefusedError
+
+EXIT_DONE, EXIT_FAILED, EXIT_REFUSED = 0, 1, 2
 
 MAX_INPUTS_BYTES = 2 << 30
 """The largest inputs file taken by default."""
@@ -83,14 +85,14 @@ def _addresses(asked: argparse.Namespace) -> list[str]:
 
 
 def _trace(asked: argparse.Namespace, name: str, uri: str, room: int) -> Path:
-    from inferometer_serving.fetch.inputs import fetch_trace  # noqa: PLC0415 - seldom needed
+    from inferometer_fetch.data_files import fetch_trace  # noqa: PLC0415 - seldom needed
 
     target = asked.destination / trace_file(name)
     return fetch_trace(uri, target, sources=asked.sources, max_bytes=room)
 
 
 def _model(asked: argparse.Namespace) -> FetchedModel:
-    return fetch(
+    return fetch_model(
         asked.uri,
         asked.destination,
         relative_to=asked.relative_to,
@@ -102,7 +104,7 @@ def _model(asked: argparse.Namespace) -> FetchedModel:
 
 
 def _inputs(asked: argparse.Namespace, model: FetchedModel | None, room: int) -> Path:
-    from inferometer_serving.fetch.inputs import fetch_inputs  # noqa: PLC0415 - seldom needed
+    from inferometer_fetch.data_files import fetch_inputs  # noqa: PLC0415 - seldom needed
 
     target = asked.destination / INPUTS_FILE
     if model is not None and _is_data_of(model, target):
@@ -120,7 +122,7 @@ def _is_data_of(model: FetchedModel, target: Path) -> bool:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m inferometer_serving.fetcher",
+        prog="python -m inferometer_fetch",
         description="Fetch a model, an inputs file and traces, bound them and check them, before a "
         "server or a load generator is handed their paths.",
     )

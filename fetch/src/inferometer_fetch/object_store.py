@@ -11,9 +11,9 @@ from obstore.exceptions import BaseError
 from obstore.store import S3Store
 from typing_extensions import override
 
-from inferometer_api.address import STORE_VARIABLES
-from inferometer_serving.errors import ModelRefusedError
-from inferometer_serving.fetch.transfer import CHUNK_BYTES, PassingFaultError
+from inferometer_api.spec.address import STORE_VARIABLES
+from inferometer_fetch.transfer import CHUNK_BYTES, TransientError
+from inferometer_models.errors import ModelRefusedError
 
 if TYPE_CHECKING:  # the library's stubs alone know them
     from obstore.store import ClientConfig, S3Config
@@ -77,7 +77,7 @@ def store_from(what: str, environment: Mapping[str, str]) -> Store:
 def object_stream(what: str, store: Store, bucket: str, key: str) -> Callable[[], Iterator[bytes]]:
     """Return what yields the content of an object, whole, each time that it is called.
 
-    It raises PassingFaultError where another try may do better, and ModelRefusedError where it will
+    It raises TransientError where another try may do better, and ModelRefusedError where it will
     not: no such object or bucket, keys that are wrong or may not read it.
     """
 
@@ -143,7 +143,7 @@ def _fault(what: str, store: Store, error: Exception) -> Exception:
             f"The {what} cannot be fetched, says {store}: {_said(error)}. "
             "Check the Secret's accessKeyId, secretAccessKey and region, and what they may read."
         )
-    return PassingFaultError(f"{store}: {_said(error)}")
+    return TransientError(f"{store}: {_said(error)}")
 
 
 def _said(error: Exception) -> str:

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeAlias
 
-from inferometer_api.address import Address, AddressError, address
+from inferometer_api.spec.address import Address, AddressError, address
+from inferometer_fetch.fetched_model import FetchedModel, GraphInput
+from inferometer_fetch.mounts import mounted_file
+from inferometer_fetch.transfer import transfer_to_file, write_atomically
 from inferometer_models import zoo
-from inferometer_serving.errors import ModelRefusedError
-from inferometer_serving.fetch.fetched import FetchedModel, GraphInput
-from inferometer_serving.fetch.mounted import mounted_file
-from inferometer_serving.fetch.transfer import transferred, written
+from inferometer_models.errors import ModelRefusedError
 
 MAX_MODEL_BYTES = 8 << 30
 """The largest model taken by default, external data included."""
@@ -29,7 +29,7 @@ _ACCEPTED = (
 _Stream: TypeAlias = Callable[[], Iterable[bytes]]
 
 
-def fetch(  # noqa: PLR0913 - each is one fact of what is asked, and named
+def fetch_model(  # noqa: PLR0913 - each is one fact of what is asked, and named
     uri: str,
     destination: Path,
     *,
@@ -83,8 +83,8 @@ def _last_part(uri: str) -> str:
 
 
 def _checked(uri: str, path: Path, name: str, sha256: str | None, max_bytes: int) -> FetchedModel:
-    from inferometer_serving.model.graph_file import read_graph  # noqa: PLC0415 - heavy, see above
-    from inferometer_serving.model.graph_inputs import graph_inputs  # noqa: PLC0415 - heavy, see above
+    from inferometer_fetch.graph_inputs import graph_inputs  # noqa: PLC0415 - heavy, see above
+    from inferometer_models.graph_file import read_graph  # noqa: PLC0415 - heavy, see above
 
     graph = read_graph(path, max_bytes=max_bytes)
     _check_sum(uri, sha256, graph.sha256)
@@ -124,7 +124,7 @@ def _from_zoo(
     bare = entry.name.rpartition("/")[2]
     shape = tuple(axis if isinstance(axis, int) else -1 for axis in entry.input_shape)
     return FetchedModel(
-        path=written(destination / (file_name or f"{bare}.onnx"), (content,)),
+        path=write_atomically(destination / (file_name or f"{bare}.onnx"), (content,)),
         sha256=entry.sha256,
         size_bytes=len(content),
         name=bare,
@@ -150,7 +150,7 @@ def local_path(uri: str, relative_to: Path) -> Path:
 
 
 def _from_web(uri: str, target: Path, sha256: str | None, max_bytes: int) -> None:
-    from inferometer_serving.fetch.web import web_stream  # noqa: PLC0415 - heavy, see above
+    from inferometer_fetch.https import https_stream  # noqa: PLC0415 - heavy, see above
 
     if sha256 is None:
         raise ModelRefusedError(
@@ -158,16 +158,16 @@ def _from_web(uri: str, target: Path, sha256: str | None, max_bytes: int) -> Non
             "so that what is measured is known."
         )
     what = f"model {uri}"
-    _downloaded(uri, lambda: web_stream(what, uri), target, sha256, max_bytes)
+    _downloaded(uri, lambda: https_stream(what, uri), target, sha256, max_bytes)
 
 
 def _from_store(uri: str, found: Address, target: Path, sha256: str | None, max_bytes: int) -> None:
     """Write an object of a store and, beside it, the external data that it names."""
-    from inferometer_serving.fetch.object_store import (  # noqa: PLC0415 - heavy, see above
+    from inferometer_fetch.object_store import (  # noqa: PLC0415 - heavy, see above
         object_stream,
         store_from,
     )
-    from inferometer_serving.model.graph_file import external_files  # noqa: PLC0415 - heavy, see above
+    from inferometer_models.graph_file import external_files  # noqa: PLC0415 - heavy, see above
 
     store = store_from(f"model {uri}", os.environ)
     stream = object_stream(f"model {uri}", store, found.place, found.path)
@@ -178,14 +178,14 @@ def _from_store(uri: str, found: Address, target: Path, sha256: str | None, max_
         beside = file.relative_to(target.parent.resolve()).as_posix()
         key = f"{folder}/{beside}" if folder else beside
         what = f"external data s3://{found.place}/{key} of the model {uri}"
-        transferred(what, object_stream(what, store, found.place, key), file, max_bytes=room)
+        transfer_to_file(what, object_stream(what, store, found.place, key), file, max_bytes=room)
         room -= file.stat().st_size
 
 
 def _downloaded(
     uri: str, stream: _Stream, target: Path, sha256: str | None, max_bytes: int
 ) -> None:
-    digest = transferred(f"model {uri}", stream, target, max_bytes=max_bytes)
+    digest = transfer_to_file(f"model {uri}", stream, target, max_bytes=max_bytes)
     try:
         _check_sum(uri, sha256, digest)
     except ModelRefusedError:

@@ -1,9 +1,10 @@
-"""What does an ONNX file tell of its inputs before anything opens it?"""
+"""Tests of the inputs that an ONNX file names before a runtime opens it."""
 
 from onnx import TensorProto, helper
 
-from inferometer_serving.fetch.fetched import GraphInput
-from inferometer_serving.model.graph_inputs import graph_inputs
+from inferometer_fetch.fetched_model import GraphInput
+from inferometer_fetch.graph_inputs import DATATYPE_NAMES, graph_inputs
+from inferometer_serving.infer.datatypes import DATATYPES
 from support.onnx_models import add, identity, open_axes
 
 
@@ -32,3 +33,8 @@ def test_what_the_file_does_not_tell_is_not_guessed() -> None:
     graph = identity().graph
     graph.input[0].type.tensor_type.elem_type = TensorProto.COMPLEX64
     assert graph_inputs(graph) is None
+
+
+def test_every_datatype_of_the_server_is_known() -> None:
+    """The fetcher names the same element types as the server."""
+    assert set(DATATYPE_NAMES.values()) == set(DATATYPES)

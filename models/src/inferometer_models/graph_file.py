@@ -11,7 +11,7 @@ import onnx
 from google.protobuf.message import DecodeError
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
-from inferometer_serving.errors import ModelRefusedError
+from inferometer_models.errors import ModelRefusedError
 
 _CHUNK_BYTES = 1 << 20
 
