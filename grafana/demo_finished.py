@@ -16,7 +16,7 @@ from inferometer_api.metrics.definitions import run_labels
 from inferometer_api.results.result import ResultDocument
 from inferometer_api.results.scenario_summary import summary_of
 from inferometer_operator.wiring.metrics import exposition
-from inferometer_operator.wiring.tally import Tally
+from inferometer_operator.wiring.operator_stats import OperatorStats
 
 
 def run_as_told(document: ResultDocument) -> dict[str, Any]:
@@ -51,11 +51,11 @@ def run_as_told(document: ResultDocument) -> dict[str, Any]:
 
 
 @contextmanager
-def finished_runs() -> Iterator[tuple[Tally, str]]:
+def finished_runs() -> Iterator[tuple[OperatorStats, str]]:
     """Serve the operator's metrics on loopback; yield what they are made of, and HOST:PORT."""
-    tally = Tally()
-    tally.leads = tally.knows_runs = True
-    page = exposition(tally)
+    stats = OperatorStats()
+    stats.is_leader = stats.runs_listed = True
+    page = exposition(stats)
 
     class Page(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -74,7 +74,7 @@ def finished_runs() -> Iterator[tuple[Tally, str]]:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
         try:
-            yield tally, f"127.0.0.1:{server.server_port}"
+            yield stats, f"127.0.0.1:{server.server_port}"
         finally:
             server.shutdown()
             thread.join()

@@ -22,7 +22,7 @@ from support.oracle import Oracle, fixed
 from support.oracle import serving as oracle_serving
 from support.recorded_node import RecordedNode
 from support.serving_process import serving
-from support.told_runs import a_finished_run, a_raw_run, a_tally
+from support.told_runs import a_finished_run, a_raw_run, operator_stats
 from support.waiting import wait_until
 
 GPU = {
@@ -108,9 +108,9 @@ def node_agent(folder: Path) -> str:
 def operator(_: Path) -> str:
     """Return what an operator tells that knows a finished run and one that goes on."""
     running = a_raw_run("b", phase="Measuring", startTime="2026-01-01T00:00:00Z")
-    tally = a_tally(a_finished_run(), running)
-    tally.api_failed("409")
-    return exposition(tally)().decode()
+    stats = operator_stats(a_finished_run(), running)
+    stats.count_api_error("409")
+    return exposition(stats)().decode()
 
 
 TOLD: dict[Component, Callable[[Path], str]] = {

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from inferometer_api.plan.cluster_objects import LOADGEN, SERVER, labels, load_name, server_name
-from inferometer_operator.reconcile.times import stamp
+from inferometer_operator.reconcile.times import format_time
 
 Object = dict[str, Any]
 
@@ -51,7 +51,7 @@ def a_pod(
             "namespace": metadata.get("namespace", "team"),
             "uid": f"uid-of-{pod_name}",
             "labels": labels(metadata["name"], metadata["uid"], component),
-            "creationTimestamp": stamp(EPOCH),
+            "creationTimestamp": format_time(EPOCH),
             "ownerReferences": [_maker(str(metadata["name"]), component, job_uid)],
         },
         "spec": {"containers": [{"name": component}]},
@@ -77,7 +77,7 @@ def server_pod(run: Mapping[str, Any], number: int = 1, **status: Any) -> Object
 
 def condition(kind: str, value: str, at: datetime = EPOCH, **words: str) -> Object:
     """Return a condition of a pod or of another object."""
-    return {"type": kind, "status": value, "lastTransitionTime": stamp(at), **words}
+    return {"type": kind, "status": value, "lastTransitionTime": format_time(at), **words}
 
 
 def waiting(reason: str, message: str = "") -> Object:
@@ -87,7 +87,7 @@ def waiting(reason: str, message: str = "") -> Object:
 
 def running(at: datetime = EPOCH) -> Object:
     """Return the state of a container that runs."""
-    return {"running": {"startedAt": stamp(at)}}
+    return {"running": {"startedAt": format_time(at)}}
 
 
 def terminated(
@@ -97,8 +97,8 @@ def terminated(
     end = {
         "exitCode": code,
         "reason": reason or ("Completed" if code == 0 else "Error"),
-        "startedAt": stamp(at),
-        "finishedAt": stamp(at),
+        "startedAt": format_time(at),
+        "finishedAt": format_time(at),
     }
     return {"terminated": {**end, **({"message": message} if message else {})}}
 
@@ -184,7 +184,7 @@ def evicted(pod: Object, message: str) -> Object:
     return _with(pod, phase="Failed", reason="Evicted", message=message, containerStatuses=[])
 
 
-def disrupted(pod: Object, reason: str, message: str) -> Object:
+def disruption_fault(pod: Object, reason: str, message: str) -> Object:
     """Return the pod as the cluster marks it before it deletes it."""
     told = condition("DisruptionTarget", "True", reason=reason, message=message)
     return _with(pod, conditions=[*pod["status"].get("conditions", ()), told])
@@ -202,7 +202,7 @@ def on_silent_node(pod: Object, at: datetime) -> Object:
 
 def being_deleted(thing: Object, at: datetime) -> Object:
     """Return an object that is being deleted."""
-    return {**thing, "metadata": {**thing["metadata"], "deletionTimestamp": stamp(at)}}
+    return {**thing, "metadata": {**thing["metadata"], "deletionTimestamp": format_time(at)}}
 
 
 def warning(about: Mapping[str, Any], reason: str, message: str, *, at: datetime = EPOCH) -> Object:
@@ -214,8 +214,8 @@ def warning(about: Mapping[str, Any], reason: str, message: str, *, at: datetime
         "type": "Warning",
         "reason": reason,
         "message": message,
-        "metadata": {"creationTimestamp": stamp(EPOCH)},
-        "lastTimestamp": stamp(at),
+        "metadata": {"creationTimestamp": format_time(EPOCH)},
+        "lastTimestamp": format_time(at),
         "involvedObject": {
             "kind": about["kind"],
             "name": metadata["name"],

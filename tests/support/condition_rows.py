@@ -11,7 +11,7 @@ from typing import Any
 from inferometer_api.plan.cluster_objects import ALLOW_USE_LABEL
 from inferometer_api.results.result import Finding, Outcome
 from inferometer_api.status.condition_reasons import Place, ReasonName
-from inferometer_operator.reconcile.observed import Collected, Reference, Turn
+from inferometer_operator.reconcile.observed import DownloadedResult, QueuePosition, Reference
 from support.pretend_api import stored
 from support.pretend_cluster import PretendCluster
 from support.results import a_valid_result
@@ -90,7 +90,7 @@ def _collected(reason: Any, undelivered: str = "") -> Course:
         cluster = measuring()
         assert cluster.report is not None
         cluster.report = cluster.report.model_copy(update={"undelivered": undelivered})
-        return cluster.end_load(document=Collected(None, "A line is missing.", reason))
+        return cluster.end_load(document=DownloadedResult(None, "A line is missing.", reason))
 
     return course
 
@@ -119,7 +119,7 @@ def _not_kept() -> PretendCluster:
 def _referring(labels: dict[str, str] | None) -> PretendCluster:
     cluster = a_cluster({"model": {"uri": "pvc://models/resnet50.onnx"}})
     claim = Reference("PersistentVolumeClaim", "models", "spec.model.uri")
-    cluster.references[claim] = None if labels is None else {"labels": labels}
+    cluster.raw_references[claim] = None if labels is None else {"labels": labels}
     return cluster.settle().later(6)
 
 
@@ -155,7 +155,9 @@ PROGRESS_ROWS: list[Row] = [
     Row(
         _ACCEPTED,
         "Queued",
-        lambda: a_cluster(turn=Turn(admitted=False, position=2, ahead="team/other")).settle(),
+        lambda: a_cluster(
+            turn=QueuePosition(admitted=False, position=2, ahead="team/other")
+        ).settle(),
         ("Position 2", "team/other"),
     ),
     Row(_ACCEPTED, "Suspended", lambda: a_cluster({"suspend": True}).settle(), ("held",)),

@@ -20,11 +20,11 @@ from support.condition_rows import Course, a_cluster, serving
 from support.pretend_api import stored
 from support.pretend_cluster import PretendCluster
 
-Change = Callable[[Object], Object]
+ChildChange = Callable[[Object], Object]
 """What happens to a pod that is made."""
 
 
-def with_server(change: Change, spec: dict[str, Any] | None = None) -> PretendCluster:
+def with_server(change: ChildChange, spec: dict[str, Any] | None = None) -> PretendCluster:
     """Return a cluster whose server pod is so."""
     cluster = a_cluster(spec).settle()
     pod = change(cluster.pod(SERVER))
@@ -32,7 +32,7 @@ def with_server(change: Change, spec: dict[str, Any] | None = None) -> PretendCl
     return cluster.settle()
 
 
-def with_load(change: Change, spec: dict[str, Any] | None = None) -> PretendCluster:
+def with_load(change: ChildChange, spec: dict[str, Any] | None = None) -> PretendCluster:
     """Return a cluster whose server is ready and whose load pod is so."""
     cluster = a_cluster(spec).settle().schedule().start_server()
     pod = change(cluster.pod(LOADGEN))
@@ -40,21 +40,21 @@ def with_load(change: Change, spec: dict[str, Any] | None = None) -> PretendClus
     return cluster.settle()
 
 
-def changed_pod(cluster: PretendCluster, component: str, change: Change) -> PretendCluster:
+def changed_pod(cluster: PretendCluster, component: str, change: ChildChange) -> PretendCluster:
     """Let something happen to a pod of a run."""
     for name, pod in cluster._of(component):
         cluster.pods[name] = change(pod)
     return cluster.settle()
 
 
-def waits(reason: str, message: str = "") -> Change:
+def waits(reason: str, message: str = "") -> ChildChange:
     """Return what a kubelet tells of a container that does not start."""
     return lambda pod: with_container(
         pod, container(pod["spec"]["containers"][0]["name"], waiting(reason, message))
     )
 
 
-def crashed(code: int, message: str, *, restarts: int = 0, **more: Any) -> Change:
+def crashed(code: int, message: str, *, restarts: int = 0, **more: Any) -> ChildChange:
     """Return what a kubelet tells of a server that ended and is started again."""
     again = waiting("CrashLoopBackOff") if restarts > 1 else {"running": {}}
     state = terminated(code, message, **more)
@@ -63,7 +63,7 @@ def crashed(code: int, message: str, *, restarts: int = 0, **more: Any) -> Chang
     )
 
 
-def fetched(code: int, message: str) -> Change:
+def fetched(code: int, message: str) -> ChildChange:
     """Return what a kubelet tells of an init container that ended badly."""
 
     def change(pod: Object) -> Object:
@@ -118,7 +118,7 @@ def left_behind(key: str) -> PretendCluster:
     return cluster.settle()
 
 
-def without(cluster: PretendCluster, *keys: str) -> PretendCluster:
+def without_conditions(cluster: PretendCluster, *keys: str) -> PretendCluster:
     """Let someone delete children of a run."""
     for key in keys:
         del cluster.children[key]

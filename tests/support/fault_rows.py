@@ -5,14 +5,14 @@ from typing import Any
 from inferometer_api.plan.cluster_objects import LOADGEN, SERVER
 from inferometer_api.results.result import Outcome
 from inferometer_api.status.condition_reasons import REASONS, Place, ReasonName
-from inferometer_operator.reconcile.observed import Collected
+from inferometer_operator.reconcile.observed import DownloadedResult
 from support.cluster_objects import (
     EPOCH,
     Object,
     being_deleted,
     bound,
     container,
-    disrupted,
+    disruption_fault,
     ended,
     evicted,
     started,
@@ -22,7 +22,7 @@ from support.cluster_objects import (
 )
 from support.condition_rows import Course, Row, external, measuring, serving
 from support.fault_courses import (
-    Change,
+    ChildChange,
     changed_pod,
     crashed,
     fetched,
@@ -36,11 +36,11 @@ from support.fault_courses import (
     waits,
     with_load,
     with_server,
-    without,
+    without_conditions,
 )
 from support.pretend_cluster import PretendCluster
 
-NOTHING = Collected(None, "The log holds no result document.")
+NOTHING = DownloadedResult(None, "The log holds no result document.")
 """What a load generator leaves that was killed."""
 _FAILED: Place = ("Failed", "True")
 _SERVER: Place = ("ServerReady", "False")
@@ -72,12 +72,12 @@ def _rows(
 
 
 def _pod_rows(
-    reason: ReasonName, change: Change, *says: str, spec: dict[str, Any] | None = None
+    reason: ReasonName, change: ChildChange, *says: str, spec: dict[str, Any] | None = None
 ) -> list[Row]:
     return _rows(reason, lambda: with_server(change, spec), lambda: with_load(change), says)
 
 
-def _server_rows(reason: ReasonName, change: Change, *says: str) -> list[Row]:
+def _server_rows(reason: ReasonName, change: ChildChange, *says: str) -> list[Row]:
     return _rows(reason, lambda: with_server(change), None, says)
 
 
@@ -97,7 +97,7 @@ def _deleted_server(code: int, *, evicted: bool = False) -> PretendCluster:
     def change(pod: Object) -> Object:
         over = crashed(code, "", restarts=0, reason="Error")(pod)
         gone = being_deleted(over, EPOCH)
-        return disrupted(gone, "EvictionByEvictionAPI", "evicting") if evicted else gone
+        return disruption_fault(gone, "EvictionByEvictionAPI", "evicting") if evicted else gone
 
     return changed_pod(measuring(), SERVER, change)
 
@@ -198,7 +198,9 @@ FAULT_ROWS: list[Row] = [
         lambda: _deleted_server(143, evicted=True),
         ("evicting",),
     ),
-    *_rows("ServerDeleted", lambda: without(measuring(), "Deployment/a-run-server"), None),
+    *_rows(
+        "ServerDeleted", lambda: without_conditions(measuring(), "Deployment/a-run-server"), None
+    ),
     *_rows(
         "OutOfMemory",
         lambda: with_server(crashed(137, "", restarts=1, reason="OOMKilled")),
@@ -230,7 +232,7 @@ FAULT_ROWS: list[Row] = [
         lambda: changed_pod(
             measuring(),
             SERVER,
-            lambda pod: disrupted(pod, "DeletionByTaintManager", "Taint manager: deleting"),
+            lambda pod: disruption_fault(pod, "DeletionByTaintManager", "Taint manager: deleting"),
         ),
         ("Taint manager",),
     ),
@@ -240,13 +242,17 @@ FAULT_ROWS: list[Row] = [
         lambda: changed_pod(
             measuring(),
             SERVER,
-            lambda pod: disrupted(pod, "PreemptionByScheduler", "preempting to accommodate"),
+            lambda pod: disruption_fault(pod, "PreemptionByScheduler", "preempting to accommodate"),
         ),
         ("preempting",),
     ),
     Row(_FAILED, "LoadNotStarted", lambda: with_load(bound).later(300), ("300 s", "a-run-load")),
     *_rows("LoadPodLost", None, lambda: lost_pods(measuring(), LOADGEN)),
-    Row(_FAILED, "LoadPodLost", lambda: lost_pods(without(serving(), "Job/a-run-load"), LOADGEN)),
+    Row(
+        _FAILED,
+        "LoadPodLost",
+        lambda: lost_pods(without_conditions(serving(), "Job/a-run-load"), LOADGEN),
+    ),
     Row(
         _FAILED,
         "LoadPodLost",

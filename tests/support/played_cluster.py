@@ -9,13 +9,13 @@ import pytest
 from structlog.testing import capture_logs
 
 from inferometer_api.status.run_status import RunStatus
-from inferometer_operator.reconcile.conditions import status_of
+from inferometer_operator.reconcile.conditions import read_status
 from inferometer_operator.reconcile.observed import Observed
 from inferometer_operator.reconcile.plan import Plan, Target
 from inferometer_operator.settings import Settings
 from inferometer_operator.wiring import worker as worker_module
-from inferometer_operator.wiring.roster import Roster
-from inferometer_operator.wiring.worker import Edges, Worker
+from inferometer_operator.wiring.run_queue import RunQueue
+from inferometer_operator.wiring.worker import Dependencies, Worker
 from support.waiting import until
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -43,14 +43,14 @@ class PlayedCluster:
         self.written_by: Worker | None = None
         """Who hears of what is written, as a watch would tell it."""
 
-    async def found(self, *_: str) -> dict[str, Any] | None:
+    async def get(self, *_: str) -> dict[str, Any] | None:
         """Return the run, or fail."""
         self.reads += 1
         if self.faults:
             raise self.faults.pop(0)
         return self.run
 
-    async def child(self, kind: str, _namespace: str, name: str, uid: str) -> Any:
+    async def get_child(self, kind: str, _namespace: str, name: str, uid: str) -> Any:
         """Return each child until it is deleted."""
         target = (kind, name, f"{uid}-{kind}")
         if target in self.removed:
@@ -61,16 +61,16 @@ class PlayedCluster:
         """Delete a child."""
         self.removed.append((target.kind, target.name, target.uid))
 
-    async def pods(self, *_: str) -> tuple[dict[str, Any], ...]:
+    async def list_pods(self, *_: str) -> tuple[dict[str, Any], ...]:
         """Return one pod fewer each time."""
         self.pods_left -= 1
         return ({},) * max(0, self.pods_left)
 
     async def observe(self, _run: Any, turn: Any, _polled: Any) -> Observed:
         """Return that there are these pods, and nothing else."""
-        return Observed(turn=turn, pods=self.observed_pods)
+        return Observed(queue_position=turn, pods=self.observed_pods)
 
-    async def status(self, run: dict[str, Any], status: RunStatus) -> dict[str, Any]:
+    async def apply_status(self, run: dict[str, Any], status: RunStatus) -> dict[str, Any]:
         """Write the status, and tell it as a watch does."""
         self.written.append(status)
         version = str(int(run["metadata"]["resourceVersion"]) + 1)
@@ -83,18 +83,18 @@ class PlayedCluster:
             asyncio.get_running_loop().call_soon(self.written_by.run_changed, self.run)
         return self.run
 
-    async def told(self, run: dict[str, Any], plan: Plan) -> dict[str, Any]:
+    async def update_status(self, run: dict[str, Any], plan: Plan) -> dict[str, Any]:
         """Write the status where it differs."""
-        return run if plan.status == status_of(run) else await self.status(run, plan.status)
+        return run if plan.status == read_status(run) else await self.apply_status(run, plan.status)
 
-    async def made(self, *_: Any) -> bool:
+    async def create_children(self, *_: Any) -> bool:
         """Make nothing."""
         return False
 
-    async def deleted(self, *_: Any) -> None:
+    async def delete_targets(self, *_: Any) -> None:
         """Delete nothing."""
 
-    async def stopped(self, *_: Any) -> bool:
+    async def stop_load(self, *_: Any) -> bool:
         """Say whether it will stop."""
         self.asked_to_stop += 1
         return self.answers.pop(0)
@@ -104,9 +104,9 @@ def a_worker(
     cluster: PlayedCluster,
     decide: Callable[..., Plan],
     wake: Callable[[str], None] = lambda _: None,
-) -> tuple[Worker, Roster]:
+) -> tuple[Worker, RunQueue]:
     """Return a worker of the cluster's run, and the roster of one slot that it is on."""
-    edges = Edges(
+    dependencies = Dependencies(
         decide=decide,
         settings=SETTINGS,
         reader=cluster,  # type: ignore[arg-type]  # plays it
@@ -116,10 +116,10 @@ def a_worker(
         now=lambda: NOW,
         room=cluster.room,
     )
-    roster = Roster(1, wake)
+    queue = RunQueue(1, wake)
     assert cluster.run is not None
-    roster.see(cluster.run)
-    return Worker(edges, roster, cluster.run), roster
+    queue.update(cluster.run)
+    return Worker(dependencies, queue, cluster.run), queue
 
 
 def worked(worker: Worker, true: Callable[[], bool]) -> None:

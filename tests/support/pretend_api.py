@@ -11,7 +11,7 @@ from typing import Any
 
 from inferometer_operator.reconcile.observed import Refusal
 from inferometer_operator.reconcile.plan import Plan
-from inferometer_operator.reconcile.times import stamp
+from inferometer_operator.reconcile.times import format_time
 from support.cluster_objects import EPOCH, Object, owner_reference
 from support.runs import a_run
 
@@ -23,7 +23,7 @@ def stored(run: Object, **metadata: Any) -> Object:
         "namespace": "team",
         "uid": "0c9e8f3a-1111-4222-8333-444455556666",
         "generation": 1,
-        "creationTimestamp": stamp(EPOCH),
+        "creationTimestamp": format_time(EPOCH),
         **found["metadata"],
         **metadata,
     }
@@ -86,7 +86,10 @@ class PretendApi:
         self.writes.append(f"make {key}")
         self.jobs_made += child["kind"] == "Job"
         number = self.jobs_made if child["kind"] == "Job" else next(self._uids)
-        made = {"uid": f"uid-of-{child['kind']}-{number}", "creationTimestamp": stamp(self.now)}
+        made = {
+            "uid": f"uid-of-{child['kind']}-{number}",
+            "creationTimestamp": format_time(self.now),
+        }
         self.children[key] = {**child, "metadata": {**metadata, **made}}
 
     def delete(self, kind: str, name: str, uid: str) -> None:

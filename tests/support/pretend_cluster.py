@@ -22,14 +22,14 @@ from inferometer_api.plan.cluster_objects import (
 from inferometer_api.plan.load_report import LoadReport
 from inferometer_api.plan.reports import Progress
 from inferometer_api.results.result import Outcome, ResultDocument
-from inferometer_operator.reconcile.decide import plan as decide
+from inferometer_operator.reconcile.make_plan import make_plan
 from inferometer_operator.reconcile.observed import (
-    Collected,
+    DownloadedResult,
+    EndpointList,
     Json,
-    Listed,
     Observed,
+    QueuePosition,
     Reference,
-    Turn,
 )
 from inferometer_operator.reconcile.plan import Plan
 from inferometer_operator.settings import Images, Settings
@@ -57,17 +57,17 @@ class PretendCluster(PretendApi):
     """One run and all that there is of it."""
 
     settings: Settings = SETTINGS
-    turn: Turn = field(default_factory=lambda: Turn(admitted=True))
+    turn: QueuePosition = field(default_factory=lambda: QueuePosition(admitted=True))
     pods: dict[str, Object] = field(default_factory=dict)
     events: list[Object] = field(default_factory=list)
-    references: dict[Reference, Json | None] = field(default_factory=dict)
+    raw_references: dict[Reference, Json | None] = field(default_factory=dict)
     service: Json | None = None
-    agents: Listed | None = None
-    behind_service: Listed | None = None
+    agents: EndpointList | None = None
+    behind_service: EndpointList | None = None
     report: LoadReport | None = None
-    document: ResultDocument | Collected | None = None
+    document: ResultDocument | DownloadedResult | None = None
     """What the load pod's log holds."""
-    collected: Collected | None = None
+    collected: DownloadedResult | None = None
     looks_again: bool = True
     """Whether anything makes the edges look again after the last step."""
     stops: int = 0
@@ -92,7 +92,7 @@ class PretendCluster(PretendApi):
             if labels.items() <= child["metadata"].get("labels", {}).items()
         ]
         return Observed(
-            turn=self.turn,
+            queue_position=self.turn,
             deployment=self.own(self.server),
             job=self.own(self.load),
             plan_map=self.own(f"ConfigMap/{name}-load"),
@@ -100,29 +100,29 @@ class PretendCluster(PretendApi):
             pods=tuple(self.pods.values()),
             result_maps=tuple(maps),
             events=tuple(self.events),
-            references=self.references,
+            raw_references=self.raw_references,
             service=self.service,
             agents=self.agents,
             behind_service=self.behind_service,
             refused=dict(self.refused),
             report=self.report,
-            collected=self.collected,
+            downloaded=self.collected,
         )
 
     def decided(self) -> Plan:
         """Return what is decided now."""
-        return decide(self.run, self.observed(), self.settings, self.now, "a-token")
+        return make_plan(self.run, self.observed(), self.settings, self.now, "a-token")
 
     def step(self) -> bool:
         """Decide once and carry the plan out; return whether anything was written."""
         plan = self.decided()
         before = len(self.writes)
         self.tell(plan)
-        for child in plan.make:
+        for child in plan.create:
             self.make(child)
         for target in plan.delete:
             self.delete(target.kind, target.name, target.uid)
-        fresh = plan.collect is not None and self.collected is None
+        fresh = plan.download is not None and self.collected is None
         if fresh:
             self.collected = self._log()
         if plan.stop is not None:
@@ -239,7 +239,7 @@ class PretendCluster(PretendApi):
         self,
         code: int = 0,
         outcome: Outcome | None = None,
-        document: ResultDocument | Collected | None = None,
+        document: ResultDocument | DownloadedResult | None = None,
         **end: Any,
     ) -> "PretendCluster":
         """Let the load generator end."""
@@ -271,12 +271,12 @@ class PretendCluster(PretendApi):
             and name.startswith(f"{self.run['metadata']['name']}-")
         ]
 
-    def _log(self) -> Collected:
-        if isinstance(self.document, Collected):
+    def _log(self) -> DownloadedResult:
+        if isinstance(self.document, DownloadedResult):
             return self.document
         if self.document is None:
-            return Collected(None, "The log holds no result document.")
-        return Collected(self.document)
+            return DownloadedResult(None, "The log holds no result document.")
+        return DownloadedResult(self.document)
 
 
 @functools.cache

@@ -8,9 +8,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
 from inferometer_api.metrics.definitions import METRICS
-from inferometer_operator.reconcile.times import stamp
+from inferometer_operator.reconcile.times import format_time
 from inferometer_operator.wiring.metrics import exposition
-from inferometer_operator.wiring.tally import Tally
+from inferometer_operator.wiring.operator_stats import OperatorStats
 from support.cluster_objects import EPOCH, Object, condition
 from support.runs import a_run
 
@@ -38,7 +38,7 @@ def a_raw_run(name: str = "a-run", *, spec: Object | None = None, **status: Any)
             "namespace": "team",
             "uid": f"uid-{name}",
             "resourceVersion": "1",
-            "creationTimestamp": stamp(EPOCH),
+            "creationTimestamp": format_time(EPOCH),
         },
         "status": status,
     }
@@ -51,8 +51,8 @@ def a_finished_run(
     spec = {"scenarios": [{"name": each, "singleStream": {}} for each in names]}
     told: Object = {
         "phase": "Complete",
-        "startTime": stamp(EPOCH + timedelta(seconds=number)),
-        "completionTime": stamp(EPOCH + timedelta(seconds=60 + number)),
+        "startTime": format_time(EPOCH + timedelta(seconds=number)),
+        "completionTime": format_time(EPOCH + timedelta(seconds=60 + number)),
         "nodes": ["node1", "node2"],
         "conditions": [
             condition("Complete", "True", reason="Measured"),
@@ -63,18 +63,18 @@ def a_finished_run(
     return a_raw_run(name, spec=spec, **{**told, **more})
 
 
-def a_tally(*runs: Object) -> Tally:
+def operator_stats(*runs: Object) -> OperatorStats:
     """Return what an operator has counted that leads and has seen these runs."""
-    tally = Tally()
-    tally.leads = tally.knows_runs = True
+    stats = OperatorStats()
+    stats.is_leader = stats.runs_listed = True
     for run in runs:
-        tally.see(run)
-    return tally
+        stats.update_run(run)
+    return stats
 
 
-def scraped(tally: Tally) -> list[Sample]:
+def scraped(stats: OperatorStats) -> list[Sample]:
     """Return every sample on the page, but those of the process."""
-    text = exposition(tally)().decode()
+    text = exposition(stats)().decode()
     return [
         sample
         for family in text_string_to_metric_families(text)
@@ -83,11 +83,11 @@ def scraped(tally: Tally) -> list[Sample]:
     ]
 
 
-def values(tally: Tally, name: str) -> dict[tuple[str, ...], float]:
+def values(stats: OperatorStats, name: str) -> dict[tuple[str, ...], float]:
     """Return the values of a series by those of its labels, in the order of the reference."""
     labels = next((each.labels for each in METRICS["operator"] if each.name == name), ())
     return {
         tuple(sample.labels[label] for label in labels): sample.value
-        for sample in scraped(tally)
+        for sample in scraped(stats)
         if sample.name == name
     }

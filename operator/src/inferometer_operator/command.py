@@ -15,10 +15,10 @@ from pydantic import ValidationError
 
 from inferometer_api.plan.cluster_objects import LEASE, LOADGEN_PORT
 from inferometer_operator.cluster.connection import ConfigurationError
-from inferometer_operator.cluster.lease import Terms
-from inferometer_operator.handlers.lead import Started, led
+from inferometer_operator.cluster.lease import LeaseConfig
+from inferometer_operator.main_loop import OperatorConfig, run_operator
 from inferometer_operator.settings import Settings
-from inferometer_operator.wiring.logs import tell_in_json
+from inferometer_operator.wiring.logs import configure_logging
 
 REFUSED, FAILED = 2, 1
 _log = structlog.get_logger()
@@ -32,7 +32,7 @@ def main(words: Sequence[str] | None = None) -> int:
     except ValueError as error:
         sys.stderr.write(f"inferometer-operator: {error}\n")
         return REFUSED
-    tell_in_json()
+    configure_logging()
     identity = f"{os.environ.get('POD_NAME') or socket.gethostname()}_{uuid4()}"
     terms = None
     if not told.no_lease:
@@ -43,8 +43,8 @@ def main(words: Sequence[str] | None = None) -> int:
                 "NAMESPACE, or --no-lease for a single operator.\n"
             )
             return REFUSED
-        terms = Terms(told.lease, namespace, identity, told.lease_seconds)
-    started = Started(
+        terms = LeaseConfig(told.lease, namespace, identity, told.lease_seconds)
+    started = OperatorConfig(
         settings=settings,
         kubeconfig=told.kubeconfig,
         terms=terms,
@@ -53,7 +53,7 @@ def main(words: Sequence[str] | None = None) -> int:
         loadgen_port=told.loadgen_port,
     )
     try:
-        asyncio.run(led(started))
+        asyncio.run(run_operator(started))
     except ConfigurationError as error:
         sys.stderr.write(f"inferometer-operator: {error}\n")
         return REFUSED

@@ -29,7 +29,7 @@ from inferometer_cli.preflight.quantities import amount, written
 from inferometer_cli.preflight.quota import quota_checks
 from inferometer_cli.preflight.references import Named, reference_checks
 from inferometer_cli.preflight.text import lines, summary
-from inferometer_operator.reconcile.references import references_of
+from inferometer_operator.reconcile.references import run_references
 from inferometer_operator.settings import GpuPods, Settings
 from support.runs import a_run
 
@@ -476,7 +476,7 @@ def _object(allowed: str = "true", **content: Any) -> dict[str, Any]:
 def test_what_a_run_names_must_be_usable(found: Any, state: str, words: str) -> None:
     """A ConfigMap must exist, carry the label and have the key."""
     run = _run(load=INPUTS)
-    (reference,) = references_of(run)
+    (reference,) = run_references(run)
     _only(reference_checks(run, Named({reference: found}, settings=ASSUMED)), state, words)
 
 
@@ -484,16 +484,16 @@ def test_the_key_of_a_trace_must_be_there() -> None:
     """Of several ConfigMaps each is looked into for its own key."""
     scenarios = [{"name": "replay", "trace": {"uri": "configmap://times/t.csv"}}]
     run = _run(scenarios=scenarios)
-    named = dict.fromkeys(references_of(run), _object(data={"t.csv": ""}))
+    named = dict.fromkeys(run_references(run), _object(data={"t.csv": ""}))
     _only(reference_checks(run, Named(named, settings=ASSUMED)), "ok", "may be used")
-    named = dict.fromkeys(references_of(run), _object(data={"inputs.npz": ""}))
+    named = dict.fromkeys(run_references(run), _object(data={"inputs.npz": ""}))
     _only(reference_checks(run, Named(named, settings=ASSUMED)), "stops", "has no key t.csv")
 
 
 def test_secrets_need_the_operators_leave() -> None:
     """A Secret that is named where the operator allows none stops the run."""
     run = _run(model={"uri": "s3://b/m.onnx", "credentialsSecret": "keys"})
-    named = dict.fromkeys(references_of(run), _object())
+    named = dict.fromkeys(run_references(run), _object())
     _only(reference_checks(run, Named(named, settings=ASSUMED)), "stops", "allowSecrets is false")
     allowing = ASSUMED.model_copy(update={"allow_secrets": True})
     _only(reference_checks(run, Named(named, settings=allowing)), "ok")

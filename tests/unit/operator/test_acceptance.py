@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from inferometer_operator.reconcile.acceptance import NotAccepted, allowed, parsed
+from inferometer_operator.reconcile.acceptance import Rejection, is_allowed_url, parse_run
 from inferometer_operator.reconcile.observed import Reference
-from inferometer_operator.reconcile.references import references
+from inferometer_operator.reconcile.references import raw_references
 from inferometer_operator.settings import Settings
 from support.condition_rows import a_cluster, complete, external, measuring
 from support.pretend_api import stored
@@ -27,9 +27,9 @@ OF_SPECS = [row for row in rows() if row.before is None and (row.path or "spec")
 @pytest.mark.parametrize("row", OF_SPECS, ids=lambda row: row.name)
 def test_the_operator_judges_as_the_api_server_does(row: Any) -> None:
     """What the CRD takes is read, and what it refuses is refused by the path it names."""
-    found = parsed(stored(row.run))
-    assert isinstance(found, NotAccepted) == (not row.valid)
-    if isinstance(found, NotAccepted):
+    found = parse_run(stored(row.run))
+    assert isinstance(found, Rejection) == (not row.valid)
+    if isinstance(found, Rejection):
         assert found.reason == "InvalidSpec"
 
 
@@ -78,11 +78,11 @@ def test_a_finished_run_that_nobody_can_read_stays_as_it_ended() -> None:
 
 def test_secrets_are_for_operators_that_allow_them() -> None:
     """Without the setting no run may name one, whatever label it carries."""
-    refused = a_cluster({"model": S3}, references={SECRET: {"labels": LABEL}}).settle()
+    refused = a_cluster({"model": S3}, raw_references={SECRET: {"labels": LABEL}}).settle()
     assert refused.says("Accepted") == ("False", "NotAllowed")
     assert "allowSecrets" in refused.message("Accepted")
     settings = SETTINGS.model_copy(update={"allow_secrets": True})
-    taken = a_cluster({"model": S3}, references={SECRET: {"labels": LABEL}}, settings=settings)
+    taken = a_cluster({"model": S3}, raw_references={SECRET: {"labels": LABEL}}, settings=settings)
     assert taken.settle().says("Accepted") == ("True", "Accepted")
 
 
@@ -91,7 +91,7 @@ def test_only_what_carries_the_label_may_be_named(labels: dict[str, str] | None)
     """Its value must be "true"; an object without any labels is refused too."""
     settings = SETTINGS.model_copy(update={"allow_secrets": True})
     found = {} if labels is None else {"labels": labels}
-    cluster = a_cluster({"model": S3}, references={SECRET: found}, settings=settings).settle()
+    cluster = a_cluster({"model": S3}, raw_references={SECRET: found}, settings=settings).settle()
     assert cluster.says("Accepted") == ("False", "NotAllowed")
     assert "spec.model.credentialsSecret" in cluster.message("Accepted")
 
@@ -109,7 +109,7 @@ def test_what_a_run_names_may_come_with_it() -> None:
     cluster = a_cluster({"model": {"uri": "pvc://models/resnet50.onnx"}}).settle()
     assert cluster.says("Accepted") is None
     assert cluster.decided().look_again_seconds == 1
-    cluster.references[claim] = {"labels": LABEL}
+    cluster.raw_references[claim] = {"labels": LABEL}
     assert cluster.later(1).says("Accepted") == ("True", "Accepted")
 
 
@@ -126,7 +126,7 @@ def test_every_object_that_a_run_names_is_a_reference() -> None:
             scenarios=[{"name": "one", "trace": {"uri": "pvc://traces/day.csv"}}],
         )
     )
-    assert set(references(run)) == {
+    assert set(raw_references(run)) == {
         SECRET,
         Reference("Secret", "headers", "spec.load.headersSecret"),
         Reference("Secret", "ca", "spec.load.tls.caSecret"),
@@ -134,8 +134,8 @@ def test_every_object_that_a_run_names_is_a_reference() -> None:
         Reference("ConfigMap", "data", "spec.load.inputs.file.uri"),
         Reference("PersistentVolumeClaim", "traces", "spec.scenarios[0].trace.uri"),
     }
-    assert references({"spec": {"novelty": 1}}) == ()
-    assert references({}) == ()
+    assert raw_references({"spec": {"novelty": 1}}) == ()
+    assert raw_references({}) == ()
 
 
 @pytest.mark.parametrize("kind", ["ExternalName"])
@@ -174,7 +174,7 @@ def test_a_service_that_leads_anywhere_is_refused(kind: str) -> None:
 )
 def test_the_allow_list_names_hosts_whole(url: str, listed: list[str], *, passes: bool) -> None:
     """A host of the list passes on its port, a name below a suffix too, and nothing else."""
-    assert allowed(url, listed) == passes
+    assert is_allowed_url(url, listed) == passes
 
 
 def test_an_address_that_is_not_listed_is_refused_with_the_list() -> None:

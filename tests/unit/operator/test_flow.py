@@ -7,7 +7,7 @@ import pytest
 
 from inferometer_api.plan.load_plan import LoadPlan
 from inferometer_api.results.result import ResultDocument, ScenarioResult
-from inferometer_operator.reconcile.observed import Turn
+from inferometer_operator.reconcile.observed import QueuePosition
 from support.cluster_objects import ended, on_silent_node
 from support.condition_rows import (
     VALID,
@@ -188,10 +188,10 @@ def test_progress_counts_the_seconds_that_mlperf_asks_for() -> None:
 
 def test_the_position_is_written_at_most_once_a_minute() -> None:
     """A queue that moves fast costs one write a minute, and a standing one none."""
-    cluster = a_cluster(turn=Turn(admitted=False, position=5, ahead="team/a")).settle()
+    cluster = a_cluster(turn=QueuePosition(admitted=False, position=5, ahead="team/a")).settle()
     writes = len(cluster.writes)
     for position in (4, 3, 2):
-        cluster.turn = Turn(admitted=False, position=position, ahead="team/a")
+        cluster.turn = QueuePosition(admitted=False, position=position, ahead="team/a")
         cluster.later(5)
     assert len(cluster.writes) == writes
     assert cluster.decided().look_again_seconds == 45

@@ -13,10 +13,10 @@ from inferometer_api.plan.load_plan import LoadPlan, PlannedServer
 from inferometer_api.spec.availability import unavailable
 from inferometer_api.spec.resolve import launched
 from inferometer_api.spec.run import BenchmarkRun
+from inferometer_operator.manifests.config_maps import plan_config_map
 from inferometer_operator.manifests.load_job import load_job
 from inferometer_operator.manifests.owner import Manifest, Owner
-from inferometer_operator.manifests.plan_map import plan_map
-from inferometer_operator.manifests.result_maps import result_maps
+from inferometer_operator.manifests.result_maps import result_config_maps
 from inferometer_operator.manifests.server_deployment import server_deployment
 from inferometer_operator.settings import Metrics
 from support.manifests import FULL, IMAGES, OWNER, PLAIN, after, load_pod, read, server_pod
@@ -48,7 +48,7 @@ def test_kubernetes_takes_every_object() -> None:
     objects = every_object()
     assert len(objects) > 20
     for version in ("1.30", "1.34"):
-        for made in (*objects, *result_maps([b"a"], OWNER), _a_plan_map(read(a_run()))):
+        for made in (*objects, *result_config_maps([b"a"], OWNER), _a_plan_map(read(a_run()))):
             kubernetes_validate.validate(made, version, strict=True)
 
 
@@ -97,7 +97,7 @@ def test_the_run_owns_its_objects() -> None:
     made = {
         "server": server_deployment(run, OWNER, PLAIN),
         "loadgen": load_job(run, OWNER, PLAIN),
-        "result": result_maps([b"a"], OWNER)[0],
+        "result": result_config_maps([b"a"], OWNER)[0],
     }
     for component, each in (*made.items(), ("loadgen", _a_plan_map(run))):
         metadata = each["metadata"]
@@ -256,7 +256,7 @@ def test_the_load_generator_finds_its_plan() -> None:
 
 def test_a_result_is_kept_in_order() -> None:
     """Each part is a ConfigMap that says how many there are."""
-    made = result_maps([b"one", b"two"], OWNER)
+    made = result_config_maps([b"one", b"two"], OWNER)
     assert [each["metadata"]["name"] for each in made] == ["a-run-result-0", "a-run-result-1"]
     assert {each["metadata"]["annotations"]["inferometer.dev/parts"] for each in made} == {"2"}
     parts = [base64.b64decode(each["binaryData"]["result.json.gz"]) for each in made]
@@ -276,4 +276,4 @@ def test_every_name_of_a_run_gives_names_of_objects(name: str) -> None:
 
 def _a_plan_map(run: BenchmarkRun) -> Manifest:
     plan = load_plan(run, place="Cluster", servers=[PlannedServer(url="http://10.0.0.1:8000")])
-    return plan_map(plan, OWNER)
+    return plan_config_map(plan, OWNER)

@@ -14,12 +14,12 @@ from pydantic import ValidationError
 from inferometer_api.metrics.definitions import METRICS
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_operator.reconcile.run_facts import RunFacts, spec_hash
-from inferometer_operator.reconcile.times import stamp
+from inferometer_operator.reconcile.times import format_time
 from inferometer_operator.wiring import finished_runs
-from inferometer_operator.wiring.metrics import MOST_RUNS, exposition
+from inferometer_operator.wiring.metrics import MAX_ACTIVE_RUNS, exposition
 from support.cluster_objects import EPOCH, Object, condition
 from support.runs import a_run
-from support.told_runs import MEASURED, a_finished_run, a_raw_run, a_tally, scraped, values
+from support.told_runs import MEASURED, a_finished_run, a_raw_run, operator_stats, scraped, values
 
 RUN = ("team", "a-run")
 STEP = (*RUN, "latency", "")
@@ -32,9 +32,9 @@ errors, four percentiles, energy gross and net."""
 def test_every_metric_of_the_operator_is_told_and_no_other() -> None:
     """Names, types, help and labels are those of the reference; beside them the process's."""
     run = a_finished_run()
-    tally = a_tally(run, a_raw_run("b", phase="Starting", startTime="2026-03-12T14:00:00Z"))
-    tally.api_failed("500")
-    text = exposition(tally)().decode()
+    stats = operator_stats(run, a_raw_run("b", phase="Starting", startTime="2026-03-12T14:00:00Z"))
+    stats.count_api_error("500")
+    text = exposition(stats)().decode()
     told = {family.name: family for family in text_string_to_metric_families(text)}
     wanted = {metric.name.removesuffix("_total"): metric for metric in METRICS["operator"]}
     assert {name for name in told if not name.startswith("process_")} == wanted.keys()
@@ -47,42 +47,42 @@ def test_every_metric_of_the_operator_is_told_and_no_other() -> None:
 
 def test_who_stands_by_tells_nothing_but_that() -> None:
     """Else each run was told of twice, by two replicas."""
-    tally = a_tally(a_finished_run())
-    tally.leads = False
-    assert [(sample.name, sample.value) for sample in scraped(tally)] == [
+    stats = operator_stats(a_finished_run())
+    stats.is_leader = False
+    assert [(sample.name, sample.value) for sample in scraped(stats)] == [
         ("inferometer_operator_leader", 0.0)
     ]
 
 
 def test_a_leader_that_has_not_seen_the_runs_yet_counts_none() -> None:
     """A cluster that cannot be asked has not lost its runs."""
-    tally = a_tally()
-    tally.knows_runs = False
-    assert not any(sample.name.startswith("inferometer_run") for sample in scraped(tally))
-    assert values(tally, "inferometer_operator_leader") == {(): 1.0}
+    stats = operator_stats()
+    stats.runs_listed = False
+    assert not any(sample.name.startswith("inferometer_run") for sample in scraped(stats))
+    assert values(stats, "inferometer_operator_leader") == {(): 1.0}
 
 
 def test_what_a_run_measured_is_told_in_base_units() -> None:
     """Seconds, joules and queries per second, as its status has them."""
-    tally = a_tally(a_finished_run())
+    stats = operator_stats(a_finished_run())
     for name, value in (
         ("valid", 1.0),
         ("queries_per_second", 123.4),
         ("queries", 2048.0),
         ("errors", 3.0),
     ):
-        assert values(tally, f"inferometer_run_{name}") == {STEP: value}
-    assert values(tally, "inferometer_run_latency_seconds") == {
+        assert values(stats, f"inferometer_run_{name}") == {STEP: value}
+    assert values(stats, "inferometer_run_latency_seconds") == {
         (*STEP, "50"): 0.0081,
         (*STEP, "90"): 0.009,
         (*STEP, "99"): 0.012345,
         (*STEP, "99.9"): 0.02,
     }
-    assert values(tally, "inferometer_run_joules_per_inference") == {(*STEP, "shared"): 0.25}
-    assert values(tally, "inferometer_run_net_joules_per_inference") == {(*STEP, "shared"): -0.001}
-    assert values(tally, "inferometer_run_started_timestamp_seconds") == {RUN: BEGAN}
-    assert values(tally, "inferometer_run_finished_timestamp_seconds") == {RUN: BEGAN + 60}
-    ((labels, one),) = values(tally, "inferometer_run_info").items()
+    assert values(stats, "inferometer_run_joules_per_inference") == {(*STEP, "shared"): 0.25}
+    assert values(stats, "inferometer_run_net_joules_per_inference") == {(*STEP, "shared"): -0.001}
+    assert values(stats, "inferometer_run_started_timestamp_seconds") == {RUN: BEGAN}
+    assert values(stats, "inferometer_run_finished_timestamp_seconds") == {RUN: BEGAN + 60}
+    ((labels, one),) = values(stats, "inferometer_run_info").items()
     facts = (*RUN, "uid-a-run", "resnet50", "OnnxRuntime", "CPU", "HTTP", "node1", "Complete")
     assert (labels[:-1], one) == (facts, 1.0)
 
@@ -96,17 +96,19 @@ def test_the_device_of_an_external_server_is_not_guessed() -> None:
     }
     conditions = [condition(name, "True", reason="Failed") for name in ("Failed", "Finished")]
     at = "2026-03-12T14:01:00Z"
-    tally = a_tally(a_raw_run(spec=spec, phase="Failed", completionTime=at, conditions=conditions))
-    (labels,) = values(tally, "inferometer_run_info")
+    stats = operator_stats(
+        a_raw_run(spec=spec, phase="Failed", completionTime=at, conditions=conditions)
+    )
+    (labels,) = values(stats, "inferometer_run_info")
     assert labels[len(RUN) : len(RUN) + 4] == ("uid-a-run", "resnet50", "External", "")
 
 
 def test_figures_that_are_not_there_have_no_series() -> None:
     """Energy that is unavailable is no zero."""
     measured = {"name": "latency", "verdict": "INVALID", "energyAttribution": "unavailable"}
-    tally = a_tally(a_finished_run(scenarios=[measured]))
-    names = Counter(sample.name for sample in scraped(tally))
-    assert values(tally, "inferometer_run_valid") == {STEP: 0.0}
+    stats = operator_stats(a_finished_run(scenarios=[measured]))
+    names = Counter(sample.name for sample in scraped(stats))
+    assert values(stats, "inferometer_run_valid") == {STEP: 0.0}
     for absent in ("joules_per_inference", "net_joules_per_inference", "latency_seconds"):
         assert names[f"inferometer_run_{absent}"] == 0
 
@@ -120,11 +122,13 @@ def test_a_failed_run_tells_why(reason: str, spec: dict[str, Any], model: str) -
     conditions = [condition("Failed", "True", reason=reason), condition("Finished", "True")]
     conditions[1]["reason"] = "Failed"
     at = "2026-03-12T14:01:00Z"
-    tally = a_tally(a_raw_run(spec=spec, phase="Failed", completionTime=at, conditions=conditions))
-    ((labels, _),) = values(tally, "inferometer_run_info").items()
+    stats = operator_stats(
+        a_raw_run(spec=spec, phase="Failed", completionTime=at, conditions=conditions)
+    )
+    ((labels, _),) = values(stats, "inferometer_run_info").items()
     assert (labels[3], labels[8], bool(labels[9])) == (model, reason, bool(model))
-    assert values(tally, "inferometer_run_started_timestamp_seconds") == {}
-    assert values(tally, "inferometer_runs")["Failed",] == 1.0
+    assert values(stats, "inferometer_run_started_timestamp_seconds") == {}
+    assert values(stats, "inferometer_runs")["Failed",] == 1.0
 
 
 @pytest.mark.parametrize(
@@ -134,14 +138,14 @@ def test_a_failed_run_tells_why(reason: str, spec: dict[str, Any], model: str) -
 def test_the_newest_200_finished_runs_have_so_many_series(scenarios: int, each: int) -> None:
     """Whatever else is there: the oldest is told of again when a newer one is deleted."""
     names = [f"s{number}" for number in range(scenarios)]
-    runs = [a_finished_run(f"r{n}", number=n, names=names) for n in range(MOST_RUNS + 3)]
-    tally = a_tally(*runs)
-    text = exposition(tally)().decode()
-    assert f'inferometer_runs{{phase="Complete"}} {MOST_RUNS + 3}.0' in text
-    assert series(text) == {f"r{n}": each for n in range(3, MOST_RUNS + 3)}
-    tally.forget("uid-r100")
-    now_told = {f"r{n}" for n in range(2, MOST_RUNS + 3)} - {"r100"}
-    assert series(exposition(tally)().decode()).keys() == now_told
+    runs = [a_finished_run(f"r{n}", number=n, names=names) for n in range(MAX_ACTIVE_RUNS + 3)]
+    stats = operator_stats(*runs)
+    text = exposition(stats)().decode()
+    assert f'inferometer_runs{{phase="Complete"}} {MAX_ACTIVE_RUNS + 3}.0' in text
+    assert series(text) == {f"r{n}": each for n in range(3, MAX_ACTIVE_RUNS + 3)}
+    stats.remove_run("uid-r100")
+    now_told = {f"r{n}" for n in range(2, MAX_ACTIVE_RUNS + 3)} - {"r100"}
+    assert series(exposition(stats)().decode()).keys() == now_told
 
 
 def series(text: str) -> Counter[str]:
@@ -181,40 +185,40 @@ def test_a_run_that_is_not_finished_tells_since_when_and_until_when(
     for each in status.get("conditions", ()):
         each["lastTransitionTime"] = f"2026-03-12T14:00:{since:02}Z"
     told = {**status, **({"phase": phase} if phase else {})}
-    tally = a_tally(a_raw_run(spec={"activeDeadlineSeconds": 100}, **told))
-    assert values(tally, "inferometer_run_phase_since_timestamp_seconds") == {
+    stats = operator_stats(a_raw_run(spec={"activeDeadlineSeconds": 100}, **told))
+    assert values(stats, "inferometer_run_phase_since_timestamp_seconds") == {
         (*RUN, phase or "Pending"): BEGAN + since
     }
     deadlines = {RUN: BEGAN + 107} if "startTime" in status else {}
-    assert values(tally, "inferometer_run_deadline_timestamp_seconds") == deadlines
-    assert values(tally, "inferometer_runs")[phase or "Pending",] == 1.0
-    assert values(tally, "inferometer_run_info") == {}
+    assert values(stats, "inferometer_run_deadline_timestamp_seconds") == deadlines
+    assert values(stats, "inferometer_runs")[phase or "Pending",] == 1.0
+    assert values(stats, "inferometer_run_info") == {}
 
 
 def test_a_run_of_a_deleted_ones_name_takes_its_place() -> None:
     """Two would be one series: Prometheus refuses the whole page."""
-    tally = a_tally(a_finished_run())
+    stats = operator_stats(a_finished_run())
     again = a_finished_run()
     again["metadata"] |= {"uid": "another", "resourceVersion": "2"}
-    tally.see(again)
-    assert len(tally.runs) == 1
-    tally.forget("uid-a-run")
-    ((labels, _),) = values(tally, "inferometer_run_info").items()
+    stats.update_run(again)
+    assert len(stats.runs) == 1
+    stats.remove_run("uid-a-run")
+    ((labels, _),) = values(stats, "inferometer_run_info").items()
     assert labels[2] == "another"
 
 
 def test_a_version_of_a_run_is_read_once() -> None:
     """A watch gives every run again each five minutes; a new version tells something new."""
-    tally = a_tally(a_finished_run())
-    (before,) = tally.runs
-    tally.see(a_finished_run())
-    assert tally.runs[0] is before
+    stats = operator_stats(a_finished_run())
+    (before,) = stats.runs
+    stats.update_run(a_finished_run())
+    assert stats.runs[0] is before
     changed = a_finished_run(scenarios=[{"name": "latency", **MEASURED, "queries": 7}])
-    page = exposition(tally)
+    page = exposition(stats)
     page()
     changed["metadata"]["resourceVersion"] = "2"
-    tally.see(changed)
-    assert values(tally, "inferometer_run_queries") == {STEP: 7.0}
+    stats.update_run(changed)
+    assert values(stats, "inferometer_run_queries") == {STEP: 7.0}
     assert b'step=""} 7.0' in page()
 
 
@@ -228,10 +232,10 @@ def test_a_finished_run_is_written_once(monkeypatch: pytest.MonkeyPatch) -> None
         return samples(run)
 
     monkeypatch.setattr(finished_runs, "_samples", counted)
-    tally = a_tally(a_finished_run("a"), a_finished_run("b"))
-    page = exposition(tally)
+    stats = operator_stats(a_finished_run("a"), a_finished_run("b"))
+    page = exposition(stats)
     once, twice = page(), page()
-    tally.see(a_finished_run("c"))
+    stats.update_run(a_finished_run("c"))
     page()
     assert sorted(written) == ["a", "b", "c"]
     assert series(once.decode()) == series(twice.decode()) == {"a": 13, "b": 13}
@@ -240,8 +244,10 @@ def test_a_finished_run_is_written_once(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.parametrize("step", ['a"b', "a\\nb", "a\nb", "a\\"])
 def test_whatever_a_run_names_is_one_label(step: str) -> None:
     """As prometheus-client writes and reads it."""
-    tally = a_tally(a_finished_run(scenarios=[{"name": "latency", **MEASURED, "step": step}]))
-    assert values(tally, "inferometer_run_valid") == {(*RUN, "latency", step): 1.0}
+    stats = operator_stats(
+        a_finished_run(scenarios=[{"name": "latency", **MEASURED, "step": step}])
+    )
+    assert values(stats, "inferometer_run_valid") == {(*RUN, "latency", step): 1.0}
 
 
 def test_of_201_runs_the_one_that_is_stuck_is_told() -> None:
@@ -249,23 +255,23 @@ def test_of_201_runs_the_one_that_is_stuck_is_told() -> None:
 
     def told(*runs: Object) -> set[str]:
         since = "inferometer_run_phase_since_timestamp_seconds"
-        return {run for _, run, _ in values(a_tally(*runs), since)}
+        return {run for _, run, _ in values(operator_stats(*runs), since)}
 
     def starting(number: int) -> Object:
-        at = stamp(EPOCH + timedelta(seconds=number))
+        at = format_time(EPOCH + timedelta(seconds=number))
         return a_raw_run(f"r{number}", phase="Starting", startTime=at)
 
-    begun = [starting(number) for number in range(MOST_RUNS + 1)]
-    assert told(*begun) == {f"r{number}" for number in range(MOST_RUNS)}
-    queued = [a_raw_run(f"q{number}", phase="Queued") for number in range(MOST_RUNS)]
+    begun = [starting(number) for number in range(MAX_ACTIVE_RUNS + 1)]
+    assert told(*begun) == {f"r{number}" for number in range(MAX_ACTIVE_RUNS)}
+    queued = [a_raw_run(f"q{number}", phase="Queued") for number in range(MAX_ACTIVE_RUNS)]
     assert "r200" in told(*queued, begun[-1])
 
 
 def test_the_most_series_that_finished_runs_have_stand_in_the_docs() -> None:
     """As many as the API lets a run have scenarios."""
     names = [f"s{number}" for number in range(32)]
-    text = exposition(a_tally(a_finished_run(names=names)))().decode()
-    assert f"{series(text)['a-run'] * MOST_RUNS:,} at most" in metrics_page()
+    text = exposition(operator_stats(a_finished_run(names=names)))().decode()
+    assert f"{series(text)['a-run'] * MAX_ACTIVE_RUNS:,} at most" in metrics_page()
     scenarios = [{"name": f"s{number}", "singleStream": {}} for number in range(33)]
     with pytest.raises(ValidationError):
         BenchmarkRun.model_validate(a_run(scenarios=scenarios))
@@ -274,21 +280,21 @@ def test_the_most_series_that_finished_runs_have_stand_in_the_docs() -> None:
 def test_scenarios_of_one_name_are_one_series() -> None:
     """The last of them counts."""
     twice = [{"name": "latency", **MEASURED, "queries": count} for count in (1, 2)]
-    tally = a_tally(a_finished_run(scenarios=twice))
-    assert values(tally, "inferometer_run_queries") == {STEP: 2.0}
+    stats = operator_stats(a_finished_run(scenarios=twice))
+    assert values(stats, "inferometer_run_queries") == {STEP: 2.0}
 
 
 def test_how_long_a_look_took_is_a_histogram() -> None:
     """Its buckets are cumulated, and end with all."""
-    tally = a_tally()
+    stats = operator_stats()
     for seconds in (0.0, 0.5e-6, 0.01, 1000.0):
-        tally.reconciled.add(seconds)
+        stats.reconcile_durations.observe(seconds)
     name = "inferometer_operator_reconcile_duration_seconds"
-    buckets = [sample.value for sample in scraped(tally) if sample.name == f"{name}_bucket"]
+    buckets = [sample.value for sample in scraped(stats) if sample.name == f"{name}_bucket"]
     assert buckets == sorted(buckets)
     assert (buckets[0], buckets[-2], buckets[-1]) == (2.0, 3.0, 4.0)
-    assert values(tally, f"{name}_count") == {(): 4.0}
-    assert values(tally, f"{name}_sum")[()] == pytest.approx(1000.01)
+    assert values(stats, f"{name}_count") == {(): 4.0}
+    assert values(stats, f"{name}_sum")[()] == pytest.approx(1000.01)
 
 
 def read(**spec: Any) -> BenchmarkRun:

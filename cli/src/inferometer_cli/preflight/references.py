@@ -8,7 +8,7 @@ from inferometer_api.spec.address import AddressError, address
 from inferometer_api.spec.availability import unavailable
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_cli.preflight.check import Check, Json, Unread, not_known, ok, stops
-from inferometer_operator.reconcile.acceptance import allowed
+from inferometer_operator.reconcile.acceptance import is_allowed_url
 from inferometer_operator.reconcile.observed import Reference
 from inferometer_operator.settings import Settings
 
@@ -17,7 +17,7 @@ from inferometer_operator.settings import Settings
 class Named:
     """What a run names, as it was read. Settings None: not known."""
 
-    references: Mapping[Reference, Json | Unread]
+    raw_references: Mapping[Reference, Json | Unread]
     service: Json | Unread | None = None
     """The Service of an External server; None: the run names none."""
     settings: Settings | None = None
@@ -35,7 +35,7 @@ def spec_checks(run: BenchmarkRun) -> Iterator[Check]:
 
 def reference_checks(run: BenchmarkRun, named: Named) -> Iterator[Check]:
     """Yield whether each named object is there and may be used."""
-    for reference, found in named.references.items():
+    for reference, found in named.raw_references.items():
         yield _reference_check(run, reference, found, named.settings)
     external = run.spec.server.external
     if external is None:
@@ -85,7 +85,7 @@ def _key(run: BenchmarkRun, reference: Reference) -> str | None:
 def _url_check(url: str, settings: Settings | None) -> Check:
     if settings is None:
         return not_known("named", f"whether the operator's externalAllowList names {url}")
-    if allowed(url, settings.external_allow_list):
+    if is_allowed_url(url, settings.external_allow_list):
         return ok("named", f"{url} is on the operator's externalAllowList")
     listed = ", ".join(settings.external_allow_list) or "nothing"
     return stops(

@@ -16,7 +16,7 @@ from inferometer_cli.preflight.images import named_classes
 from inferometer_cli.preflight.operators import SELECTOR, Evidence
 from inferometer_cli.preflight.pods import Pods
 from inferometer_operator.reconcile.observed import Reference
-from inferometer_operator.reconcile.references import references_of
+from inferometer_operator.reconcile.references import run_references
 
 Many = list[Json] | Unread
 One = Json | Unread
@@ -77,7 +77,7 @@ def read_references(cluster: Cluster, run: BenchmarkRun) -> dict[Reference, One]
         path = cluster.core_path(_PLURALS[reference.kind], reference.name)
         return _one(lambda: cluster.read(path, metadata_only=reference.kind == "Secret"))
 
-    return {reference: read(reference) for reference in references_of(run)}
+    return {reference: read(reference) for reference in run_references(run)}
 
 
 def read_service(cluster: Cluster, run: BenchmarkRun) -> One | None:

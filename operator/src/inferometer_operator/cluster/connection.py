@@ -16,7 +16,7 @@ import aiohttp
 from kubernetes.aio import config
 from kubernetes.aio.client import ApiClient, Configuration
 
-from inferometer_operator.cluster.errors import UnreachableError, refusal
+from inferometer_operator.cluster.errors import UnreachableError, api_error
 
 JSON: Final = "application/json"
 APPLY: Final = "application/apply-patch+yaml"
@@ -124,7 +124,7 @@ class Connection:
         trace.on_request_exception.append(broken)
         return trace
 
-    async def ask(
+    async def request(
         self,
         method: str,
         path: str,
@@ -149,7 +149,7 @@ class Connection:
             return json.loads(await answer.read() or b"null")
 
     @asynccontextmanager
-    async def streamed(
+    async def stream(
         self, path: str, *, query: Query, accept: str, silence_seconds: float
     ) -> AsyncIterator[aiohttp.StreamReader]:
         """Yield what this GET is answered with, as it comes; fails when nothing comes for long."""
@@ -205,4 +205,4 @@ async def _refusal(answer: aiohttp.ClientResponse, what: str) -> Exception:
         body = json.loads(text)
     except ValueError:  # a proxy's page
         body = None
-    return refusal(answer.status, body, answer.headers, what=what, text=text)
+    return api_error(answer.status, body, answer.headers, what=what, text=text)

@@ -10,7 +10,7 @@ class UnreachableError(Exception):
     """No answer came: the connection was refused, cut or silent for too long."""
 
 
-class RefusedError(Exception):
+class ApiError(Exception):
     """The API server answered with an error."""
 
     def __init__(
@@ -40,9 +40,9 @@ class RefusedError(Exception):
         return self.code in _MAY_PASS or self.retry_after_seconds is not None
 
 
-def refusal(
+def api_error(
     code: int, body: Any, headers: Mapping[str, str], *, what: str, text: str = ""
-) -> RefusedError:
+) -> ApiError:
     """Return what an answer with an error says; `body` is its JSON, or None."""
     status = body if isinstance(body, dict) else {}
     details = status.get("details")
@@ -54,4 +54,4 @@ def refusal(
         seconds = None
     message = str(status.get("message") or text.strip()[:500] or f"HTTP status {code}")
     reason = str(status.get("reason") or "")
-    return RefusedError(code, reason, message, what=what, retry_after_seconds=seconds)
+    return ApiError(code, reason, message, what=what, retry_after_seconds=seconds)

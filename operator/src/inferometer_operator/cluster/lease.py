@@ -13,19 +13,19 @@ from typing import Any
 
 import structlog
 
+from inferometer_operator.cluster.api_paths import api_path
 from inferometer_operator.cluster.connection import Connection
-from inferometer_operator.cluster.errors import RefusedError, UnreachableError
-from inferometer_operator.cluster.places import path
+from inferometer_operator.cluster.errors import ApiError, UnreachableError
 
 _log = structlog.get_logger()
 
 
-class LostError(Exception):
+class LeaseLostError(Exception):
     """The Lease could not be renewed in time, or another operator holds it: work must end."""
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class LeaseConfig:
     """Which Lease, in whose name, for how long."""
 
     name: str
@@ -51,7 +51,7 @@ class Lease:
     def __init__(
         self,
         connection: Connection,
-        terms: Terms,
+        terms: LeaseConfig,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._connection = connection
@@ -61,52 +61,54 @@ class Lease:
         self._seen_at = 0.0
         self._renewed_at = 0.0
 
-    async def won(self) -> None:
+    async def acquire(self) -> None:
         """Return once this operator holds the Lease."""
         while True:
             try:
-                if await self._tried():
+                if await self._try_acquire():
                     _log.info("lease_won", lease=self._terms.name, identity=self._terms.identity)
                     return
-            except (RefusedError, UnreachableError) as error:
+            except (ApiError, UnreachableError) as error:
                 _log.warning("lease_not_reached", error=str(error))
             await asyncio.sleep(self._terms.renew_every_seconds)
 
-    async def kept(self) -> None:
+    async def keep_renewed(self) -> None:
         """Renew for ever; raises LostError when that was not possible in time."""
         while True:
             await asyncio.sleep(self._terms.renew_every_seconds)
             left = self._terms.give_up_seconds - (self._clock() - self._renewed_at)
             try:
                 async with asyncio.timeout(max(left, 0.0)):
-                    if not await self._tried():
-                        raise LostError(f"Another operator holds the Lease {self._terms.name}.")
-            except (RefusedError, UnreachableError, TimeoutError) as error:
+                    if not await self._try_acquire():
+                        raise LeaseLostError(
+                            f"Another operator holds the Lease {self._terms.name}."
+                        )
+            except (ApiError, UnreachableError, TimeoutError) as error:
                 _log.warning("lease_not_renewed", error=str(error))
                 if self._clock() - self._renewed_at >= self._terms.give_up_seconds:
-                    raise LostError(
+                    raise LeaseLostError(
                         f"The Lease {self._terms.name} could not be renewed for "
                         f"{self._terms.give_up_seconds:g} s: {error}"
                     ) from error
 
-    async def released(self) -> None:
+    async def release(self) -> None:
         """Let another operator take the Lease at once."""
         try:
-            lease = await self._connection.ask("GET", self._path)
+            lease = await self._connection.request("GET", self._path)
             if lease["spec"].get("holderIdentity") == self._terms.identity:
                 await self._put(lease, holder="", seconds=1)
-        except (RefusedError, UnreachableError) as error:
+        except (ApiError, UnreachableError) as error:
             _log.warning("lease_not_released", error=str(error))
 
-    async def _tried(self) -> bool:
+    async def _try_acquire(self) -> bool:
         """Take or renew it where that is allowed; return whether it is held now."""
         asked_at = self._clock()
         try:
-            lease = await self._connection.ask("GET", self._path)
-        except RefusedError as error:
+            lease = await self._connection.request("GET", self._path)
+        except ApiError as error:
             if error.code != 404:
                 raise
-            return await self._created(asked_at)
+            return await self._create(asked_at)
         spec = lease.get("spec") or {}
         if spec != self._seen:
             # Its holder may have renewed it while the answer was under way.
@@ -115,7 +117,7 @@ class Lease:
             return False
         try:
             self._seen = (await self._put(lease, self._terms.identity, self._terms.seconds))["spec"]
-        except RefusedError as error:
+        except ApiError as error:
             if error.code == 409:  # another one was faster
                 return False
             raise
@@ -129,7 +131,7 @@ class Lease:
         held_for = float(spec.get("leaseDurationSeconds") or self._terms.seconds)
         return self._clock() - self._seen_at < held_for
 
-    async def _created(self, asked_at: float) -> bool:
+    async def _create(self, asked_at: float) -> bool:
         body = {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
@@ -137,10 +139,10 @@ class Lease:
             "spec": self._spec({}, self._terms.identity, self._terms.seconds),
         }
         try:
-            made = await self._connection.ask(
-                "POST", path("Lease", self._terms.namespace), body=body
+            made = await self._connection.request(
+                "POST", api_path("Lease", self._terms.namespace), body=body
             )
-        except RefusedError as error:
+        except ApiError as error:
             if error.code == 409:
                 return False
             raise
@@ -151,7 +153,7 @@ class Lease:
     async def _put(self, lease: dict[str, Any], holder: str, seconds: float) -> Any:
         spec = self._spec(lease.get("spec") or {}, holder, seconds)
         # With its resourceVersion: of two who write, one is refused.
-        return await self._connection.ask("PUT", self._path, body={**lease, "spec": spec})
+        return await self._connection.request("PUT", self._path, body={**lease, "spec": spec})
 
     def _spec(self, before: dict[str, Any], holder: str, seconds: float) -> dict[str, Any]:
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
@@ -166,4 +168,4 @@ class Lease:
 
     @property
     def _path(self) -> str:
-        return path("Lease", self._terms.namespace, self._terms.name)
+        return api_path("Lease", self._terms.namespace, self._terms.name)

@@ -16,9 +16,9 @@ from inferometer_api.plan.credentials import Credentials, credentials_below, sec
 from inferometer_api.plan.launch import fetch_inputs_command, fleet_pods, load_command
 from inferometer_api.spec.address import INPUTS_FILE, trace_file
 from inferometer_api.spec.run import BenchmarkRun
+from inferometer_operator.manifests.config_maps import PLAN_FILE
 from inferometer_operator.manifests.owner import Manifest, Owner, child_metadata
-from inferometer_operator.manifests.plan_map import PLAN_FILE
-from inferometer_operator.manifests.restricted import PYTHON, container, mounted, pod_spec
+from inferometer_operator.manifests.pod_spec import PYTHON, container, mount, pod_spec
 from inferometer_operator.manifests.scraping import SCRAPED_PORT, scrape_annotations
 from inferometer_operator.manifests.sources import (
     addresses,
@@ -107,7 +107,7 @@ def _pod(run: BenchmarkRun, owner: Owner, settings: Settings) -> Manifest:
     loader = _container(run, settings)
     plan = {"name": load_name(owner.name), "items": [{"key": PLAN_FILE, "path": PLAN_FILE}]}
     spec["volumes"].append({"name": _PLAN_VOLUME, "configMap": plan})
-    mounted(loader, _PLAN_VOLUME, _PLAN_FOLDER, read_only=True)
+    mount(loader, _PLAN_VOLUME, _PLAN_FOLDER, read_only=True)
     _mount_credentials(run, spec, loader)
     data = [uri for _, uri in run.spec.data_addresses]
     if data:
@@ -122,8 +122,8 @@ def _pod(run: BenchmarkRun, owner: Owner, settings: Settings) -> Manifest:
         image = settings.images.serving
         fetcher = fetch_container(run, image, command, _resources(settings), settings)
         mount_all(fetcher, places)
-        mounted(fetcher, _INPUTS_VOLUME, _INPUTS_FOLDER, read_only=False)
-        mounted(loader, _INPUTS_VOLUME, _INPUTS_FOLDER, read_only=True)
+        mount(fetcher, _INPUTS_VOLUME, _INPUTS_FOLDER, read_only=False)
+        mount(loader, _INPUTS_VOLUME, _INPUTS_FOLDER, read_only=True)
         spec["initContainers"] = [fetcher]
     spec["containers"] = [loader]
     if not any(uri.startswith("pvc://") for uri in data):
@@ -146,7 +146,7 @@ def _mount_credentials(run: BenchmarkRun, spec: Manifest, loader: Manifest) -> N
         if keys:
             source["items"] = [{"key": key, "path": key} for key in keys]
         spec["volumes"].append({"name": folder, "secret": source})
-        mounted(loader, folder, f"{_CREDENTIALS_FOLDER}/{folder}", read_only=True)
+        mount(loader, folder, f"{_CREDENTIALS_FOLDER}/{folder}", read_only=True)
 
 
 def _container(run: BenchmarkRun, settings: Settings) -> Manifest:

@@ -12,7 +12,7 @@ from inferometer_operator.manifests.owner import (
 )
 
 
-def result_maps(gz_parts: Sequence[bytes], owner: Owner) -> list[Manifest]:
+def result_config_maps(gz_parts: Sequence[bytes], owner: Owner) -> list[Manifest]:
     """Return a ConfigMap for each part of a gzipped result document, in order.
 
     Each tells how many there are, so that a reader notices one that is missing.

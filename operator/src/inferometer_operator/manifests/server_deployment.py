@@ -14,7 +14,7 @@ from inferometer_api.spec.address import INPUTS_FILE
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.spec.server import Server
 from inferometer_operator.manifests.owner import Manifest, Owner, child_metadata
-from inferometer_operator.manifests.restricted import PYTHON, container, mounted, pod_spec
+from inferometer_operator.manifests.pod_spec import PYTHON, container, mount, pod_spec
 from inferometer_operator.manifests.scraping import SCRAPED_PORT, scrape_annotations
 from inferometer_operator.manifests.sources import (
     SOURCES,
@@ -77,10 +77,10 @@ def _pod(run: BenchmarkRun, settings: Settings) -> Manifest:
         run, _image(server, settings), fetch, _resources(server, gpu=False), settings
     )
     mount_all(fetcher, places)
-    mounted(fetcher, _MODEL_VOLUME, _MODEL_FOLDER, read_only=False)
+    mount(fetcher, _MODEL_VOLUME, _MODEL_FOLDER, read_only=False)
     serving = _container(run, settings)
     mount_all(serving, addresses(run.spec.model.uri))
-    mounted(serving, _MODEL_VOLUME, _MODEL_FOLDER, read_only=True)
+    mount(serving, _MODEL_VOLUME, _MODEL_FOLDER, read_only=True)
     spec["initContainers"] = [fetcher]
     spec["containers"] = [serving]
     _place(spec, server, settings)

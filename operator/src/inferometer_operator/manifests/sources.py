@@ -7,7 +7,7 @@ from inferometer_api.spec.address import CLAIMS, CONFIG_MAPS, STORE_VARIABLES, A
 from inferometer_api.spec.resolve import whole_bytes
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_operator.manifests.owner import Manifest
-from inferometer_operator.manifests.restricted import container, mounted
+from inferometer_operator.manifests.pod_spec import container, mount
 from inferometer_operator.settings import Settings
 
 SOURCES = "/sources"
@@ -34,7 +34,7 @@ def mount_all(target: Manifest, places: Sequence[Address]) -> None:
     for index, place in enumerate(places):
         folder = CLAIMS if place.kind == "pvc" else CONFIG_MAPS
         path = f"{SOURCES}/{folder}/{place.place}"
-        mounted(target, _name(index), path, read_only=True)
+        mount(target, _name(index), path, read_only=True)
 
 
 def fetching_pod(run: BenchmarkRun, settings: Settings) -> FetchingPod:

@@ -15,18 +15,18 @@ from inferometer_api.spec.problems import Problem, told
 from inferometer_api.spec.resolve import resolved
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.status.condition_reasons import REASONS, ReasonName
-from inferometer_operator.reconcile.case import Case, created
+from inferometer_operator.reconcile.context import ReconcileContext, creation_time
 from inferometer_operator.reconcile.observed import Json
-from inferometer_operator.reconcile.references import references_of
-from inferometer_operator.reconcile.serving import leads_anywhere
-from inferometer_operator.reconcile.times import later
+from inferometer_operator.reconcile.references import run_references
+from inferometer_operator.reconcile.server_state import is_external_name
+from inferometer_operator.reconcile.times import add_seconds
 
 _METADATA = ("name", "namespace", "labels", "uid", "generation", "creationTimestamp")
 """What a run's metadata says of it; the rest is the API server's business, and may be large."""
 
 
 @dataclass(frozen=True, slots=True)
-class NotAccepted:
+class Rejection:
     """Why a run is not carried out."""
 
     reason: ReasonName
@@ -35,7 +35,7 @@ class NotAccepted:
     """Whether what is missing may only be late."""
 
 
-def parsed(raw: Json) -> BenchmarkRun | NotAccepted:
+def parse_run(raw: Json) -> BenchmarkRun | Rejection:
     """Return the run of a raw object with every default filled in, or all that is wrong with it."""
     metadata = raw["metadata"]
     data: dict[str, Any] = {
@@ -54,29 +54,33 @@ def parsed(raw: Json) -> BenchmarkRun | NotAccepted:
         return _refusal("InvalidSpec", problems)
 
 
-def not_accepted(case: Case) -> NotAccepted | None:
+def find_rejection(context: ReconcileContext) -> Rejection | None:
     """Return why a valid run is not carried out here, None where it is."""
-    if sentences := list(unavailable(case.run, place="Cluster")):
+    if sentences := list(unavailable(context.run, place="Cluster")):
         return _refusal("NotAvailable", sentences)
-    if sentences := [*_forbidden_secrets(case), *_forbidden_targets(case), *_unlabelled(case)]:
+    if sentences := [
+        *_forbidden_secrets(context),
+        *_forbidden_targets(context),
+        *_unlabelled(context),
+    ]:
         return _refusal("NotAllowed", sentences)
-    if sentences := list(_missing(case)):
-        made = created(case.raw) or case.now
+    if sentences := list(_missing(context)):
+        made = creation_time(context.raw) or context.now
         refusal = _refusal("NotFound", sentences)
-        late = case.now < later(made, APPEARS_SECONDS)
-        return NotAccepted(refusal.reason, refusal.message, may_appear=late)
+        late = context.now < add_seconds(made, APPEARS_SECONDS)
+        return Rejection(refusal.reason, refusal.message, may_appear=late)
     return None
 
 
-def _refusal(reason: ReasonName, sentences: list[str]) -> NotAccepted:
+def _refusal(reason: ReasonName, sentences: list[str]) -> Rejection:
     many = f"{len(sentences)} things are wrong. " if len(sentences) > 1 else ""
-    return NotAccepted(reason, f"{many}{' '.join(sentences)} {REASONS[reason].remedy}")
+    return Rejection(reason, f"{many}{' '.join(sentences)} {REASONS[reason].remedy}")
 
 
-def _forbidden_secrets(case: Case) -> Iterator[str]:
-    if case.settings.allow_secrets:
+def _forbidden_secrets(context: ReconcileContext) -> Iterator[str]:
+    if context.settings.allow_secrets:
         return
-    for each in references_of(case.run):
+    for each in run_references(context.run):
         if each.kind == "Secret":
             yield (
                 f"{each.path}: the Secret {each.name} was asked for, but the operator lets no run "
@@ -84,26 +88,28 @@ def _forbidden_secrets(case: Case) -> Iterator[str]:
             )
 
 
-def _forbidden_targets(case: Case) -> Iterator[str]:
-    external = case.run.spec.server.external
+def _forbidden_targets(context: ReconcileContext) -> Iterator[str]:
+    external = context.run.spec.server.external
     if external is None:
         return
-    if external.url is not None and not allowed(external.url, case.settings.external_allow_list):
-        listed = ", ".join(case.settings.external_allow_list) or "nothing"
+    if external.url is not None and not is_allowed_url(
+        external.url, context.settings.external_allow_list
+    ):
+        listed = ", ".join(context.settings.external_allow_list) or "nothing"
         yield (
             f"spec.server.external.url: {external.url} is not on the operator's list of External "
             f"servers (its setting externalAllowList names {listed}); name a Service of the run's "
             "namespace instead."
         )
-    service = case.observed.service
-    if external.service is not None and leads_anywhere(service):
+    service = context.observed.service
+    if external.service is not None and is_external_name(service):
         yield (
             f"spec.server.external.service: {external.service.name} is a Service of type "
             "ExternalName, which may lead anywhere; name one with pods behind it."
         )
 
 
-def allowed(url: str, allow_list: list[str]) -> bool:
+def is_allowed_url(url: str, allow_list: list[str]) -> bool:
     """Whether an operator's list names a URL's host: "HOST:PORT", "HOST" or "*.SUFFIX"."""
     try:
         parts = urlsplit(url)
@@ -124,9 +130,9 @@ def _matches(host: str, port: int, entry: str) -> bool:
     return host == entry
 
 
-def _unlabelled(case: Case) -> Iterator[str]:
-    for each in references_of(case.run):
-        found = case.observed.references.get(each)
+def _unlabelled(context: ReconcileContext) -> Iterator[str]:
+    for each in run_references(context.run):
+        found = context.observed.raw_references.get(each)
         if found is not None and (found.get("labels") or {}).get(ALLOW_USE_LABEL) != "true":
             yield (
                 f"{each.path}: the {each.kind} {each.name} does not carry the label "
@@ -134,10 +140,10 @@ def _unlabelled(case: Case) -> Iterator[str]:
             )
 
 
-def _missing(case: Case) -> Iterator[str]:
-    for each in references_of(case.run):
-        if case.observed.references.get(each) is None:
+def _missing(context: ReconcileContext) -> Iterator[str]:
+    for each in run_references(context.run):
+        if context.observed.raw_references.get(each) is None:
             yield (
                 f"{each.path}: the {each.kind} {each.name} does not exist in the namespace "
-                f"{case.namespace}."
+                f"{context.namespace}."
             )

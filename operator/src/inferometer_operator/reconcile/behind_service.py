@@ -6,11 +6,11 @@ An author of runs may write EndpointSlices too: what one says counts where the p
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from inferometer_operator.reconcile.observed import Json, Listed
+from inferometer_operator.reconcile.observed import EndpointList, Json
 
 
 @dataclass(frozen=True, slots=True)
-class Behind:
+class ServiceBackends:
     """What is behind a Service."""
 
     uids_by_node: dict[str, list[str]]
@@ -19,7 +19,7 @@ class Behind:
     """How many of its endpoints are no such pods: nobody knows where these are."""
 
 
-def behind(listed: Listed) -> Behind:
+def service_backends(listed: EndpointList) -> ServiceBackends:
     """Return what is behind a Service; a pod counts once, whatever addresses it has."""
     found: dict[str, set[str]] = {}
     others = set()
@@ -30,10 +30,10 @@ def behind(listed: Listed) -> Behind:
             found.setdefault(node, set()).add(uid)
         else:
             others.add(uid or str(endpoint["addresses"][0]))
-    return Behind({node: sorted(found[node]) for node in sorted(found)}, len(others))
+    return ServiceBackends({node: sorted(found[node]) for node in sorted(found)}, len(others))
 
 
-def nodes_named(slices: Iterable[Json]) -> list[str]:
+def slice_nodes(slices: Iterable[Json]) -> list[str]:
     """Return the nodes that slices name, in order."""
     return sorted({str(each["nodeName"]) for each, _ in endpoints(slices) if each.get("nodeName")})
 

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from inferometer_api.status.condition_reasons import ReasonName
 from inferometer_api.status.run_status import Condition, ConditionType, RunStatus
-from inferometer_operator.reconcile.times import stamp
+from inferometer_operator.reconcile.times import format_time
 
 Value = Literal["True", "False", "Unknown"]
 _ORDER: tuple[ConditionType, ...] = (
@@ -33,7 +33,7 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ConditionUpdate:
     """What a condition shall say."""
 
     type: ConditionType
@@ -42,12 +42,12 @@ class Told:
     message: str
 
 
-def told(status: RunStatus, moment: Moment, *all_told: Told) -> RunStatus:
+def with_conditions(status: RunStatus, moment: Moment, *all_told: ConditionUpdate) -> RunStatus:
     """Return the status with conditions set, in their order.
 
     The time of the last transition stays where the value stays.
     """
-    held = {condition.type: condition for condition in status.conditions}
+    held = {find_condition.type: find_condition for find_condition in status.conditions}
     for each in all_told:
         before = held.get(each.type)
         same = before is not None and before.status == each.value
@@ -56,37 +56,39 @@ def told(status: RunStatus, moment: Moment, *all_told: Told) -> RunStatus:
             status=each.value,
             observed_generation=moment.generation,
             last_transition_time=(
-                before.last_transition_time if same and before else stamp(moment.now)
+                before.last_transition_time if same and before else format_time(moment.now)
             ),
             reason=each.reason,
-            message=clipped(each.message),
+            message=clip(each.message),
         )
     return status.model_copy(update={"conditions": [held[name] for name in _ORDER if name in held]})
 
 
-def without(status: RunStatus, *types: ConditionType) -> RunStatus:
+def without_conditions(status: RunStatus, *types: ConditionType) -> RunStatus:
     """Return the status without some conditions."""
-    left = [condition for condition in status.conditions if condition.type not in types]
+    left = [
+        find_condition for find_condition in status.conditions if find_condition.type not in types
+    ]
     return status.model_copy(update={"conditions": left})
 
 
-def condition(status: RunStatus, name: ConditionType) -> Condition | None:
+def find_condition(status: RunStatus, name: ConditionType) -> Condition | None:
     """Return a condition, None where nothing was told of it yet."""
     return next((each for each in status.conditions if each.type == name), None)
 
 
-def holds(status: RunStatus, name: ConditionType) -> bool:
+def is_true(status: RunStatus, name: ConditionType) -> bool:
     """Whether a condition is True."""
-    found = condition(status, name)
+    found = find_condition(status, name)
     return found is not None and found.status == "True"
 
 
-def clipped(message: str) -> str:
+def clip(message: str) -> str:
     """Return a message that is short enough for a condition."""
     return message if len(message) <= _LONGEST else f"{message[: _LONGEST - 4]} ..."
 
 
-def status_of(raw: Mapping[str, Any]) -> RunStatus:
+def read_status(raw: Mapping[str, Any]) -> RunStatus:
     """Return a run's status as it stands in the cluster.
 
     Members that this version does not understand are left out rather than make a run unreadable.

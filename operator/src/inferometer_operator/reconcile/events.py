@@ -7,10 +7,10 @@ write to the API.
 from collections.abc import Iterator
 
 from inferometer_api.status.run_status import ConditionType, RunStatus, ScenarioSummary
-from inferometer_operator.reconcile.conditions import condition, holds
+from inferometer_operator.reconcile.conditions import find_condition, is_true
 from inferometer_operator.reconcile.plan import Event
 
-MOST_SCENARIOS = 6
+MAX_SCENARIO_EVENTS = 6
 """Up to so many scenarios of a run each have an event of their own."""
 _LONGEST = 1000
 _BEGINS: tuple[tuple[ConditionType, str, str], ...] = (
@@ -21,7 +21,7 @@ _WAITS: tuple[ConditionType, ...] = ("ServerReady", "Measuring")
 _ENDS: tuple[ConditionType, ...] = ("Complete", "Failed")
 
 
-def events_of(before: RunStatus, after: RunStatus, scenarios: int) -> tuple[Event, ...]:
+def run_events(before: RunStatus, after: RunStatus, scenarios: int) -> tuple[Event, ...]:
     """Return what is worth telling of a change of the status of a run of so many scenarios."""
     return tuple(_events(before, after, scenarios))
 
@@ -31,9 +31,9 @@ def _events(before: RunStatus, after: RunStatus, scenarios: int) -> Iterator[Eve
         yield Event("Normal", "ServerStarting", "The run begins.")
     yield from _waits(before, after)
     for kind, reason, words in _BEGINS:
-        if holds(after, kind) and not holds(before, kind):
+        if is_true(after, kind) and not is_true(before, kind):
             yield Event("Normal", reason, words)
-    if scenarios <= MOST_SCENARIOS:
+    if scenarios <= MAX_SCENARIO_EVENTS:
         for each in after.scenarios[len(before.scenarios) :]:
             yield _scenario(each)
     yield from _ends(before, after)
@@ -42,8 +42,8 @@ def _events(before: RunStatus, after: RunStatus, scenarios: int) -> Iterator[Eve
 def _waits(before: RunStatus, after: RunStatus) -> Iterator[Event]:
     """Yield what holds a run up, each reason once as it comes."""
     for kind in _WAITS:
-        now, then = condition(after, kind), condition(before, kind)
-        if now is None or now.status == "True" or holds(after, "Failed"):
+        now, then = find_condition(after, kind), find_condition(before, kind)
+        if now is None or now.status == "True" or is_true(after, "Failed"):
             continue
         changed = then is None or then.reason != now.reason
         if changed and now.reason not in _QUIET:
@@ -68,11 +68,11 @@ def _scenario(each: ScenarioSummary) -> Event:
 
 def _ends(before: RunStatus, after: RunStatus) -> Iterator[Event]:
     for kind in _ENDS:
-        found = condition(after, kind)
-        if found is not None and holds(after, kind) and not holds(before, kind):
+        found = find_condition(after, kind)
+        if found is not None and is_true(after, kind) and not is_true(before, kind):
             complete = kind == "Complete"
             reason = kind if complete else found.reason
             words = found.message[:_LONGEST]
             yield Event("Normal" if complete else "Warning", reason, words)
-    if holds(after, "Finished") and not holds(before, "Finished") and after.start_time:
+    if is_true(after, "Finished") and not is_true(before, "Finished") and after.start_time:
         yield Event("Normal", "Finished", "The run is over.")

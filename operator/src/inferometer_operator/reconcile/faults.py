@@ -10,9 +10,9 @@ from datetime import datetime
 from inferometer_api.plan.deadlines import NODE_LOST_SECONDS
 from inferometer_api.status.condition_reasons import REASONS, ReasonName
 from inferometer_operator.reconcile import pods
-from inferometer_operator.reconcile.case import deleting
+from inferometer_operator.reconcile.context import is_deleting
 from inferometer_operator.reconcile.observed import Json
-from inferometer_operator.reconcile.times import later, read
+from inferometer_operator.reconcile.times import add_seconds, parse_time
 
 REFUSED_CODE = 2
 """With which exit code our programs refuse what cannot be done."""
@@ -43,7 +43,7 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PodRequest:
     """What was asked of a pod, in the words of its faults."""
 
     who: str
@@ -56,7 +56,7 @@ class Asked:
     """Whether its containers are started again."""
 
 
-def fault(reason: ReasonName, found: str, *, until: datetime | None = None) -> Fault:
+def make_fault(reason: ReasonName, found: str, *, until: datetime | None = None) -> Fault:
     """Return a fault in the words of the catalogue: what was found, and what to do."""
     entry = REASONS[reason]
     return Fault(
@@ -64,12 +64,12 @@ def fault(reason: ReasonName, found: str, *, until: datetime | None = None) -> F
     )
 
 
-def pod_fault(pod: Json, asked: Asked, now: datetime) -> Fault | None:
+def pod_fault(pod: Json, asked: PodRequest, now: datetime) -> Fault | None:
     """Return the first fault that a pod shows, None where it shows none."""
     return next((found for sign in _SIGNS if (found := sign(pod, asked, now))), None)
 
 
-def disrupted(pod: Json, asked: Asked, _: datetime) -> Fault | None:
+def disruption_fault(pod: Json, asked: PodRequest, _: datetime) -> Fault | None:
     """Return that the cluster took a pod away: evicted it, or lost its node."""
     who = _who(pod, asked)
     status = pods.status(pod)
@@ -82,19 +82,21 @@ def disrupted(pod: Json, asked: Asked, _: datetime) -> Fault | None:
         return Fault("NodeLost", f"{lost}{words} {REASONS['NodeLost'].remedy}", ends=True)
     if status.get("reason") == "Evicted" or why:
         words = _quoted(told or str(target.get("message") or why))
-        return fault("Evicted", f"The cluster evicted {who} from the node {pods.node(pod)}{words}")
+        return make_fault(
+            "Evicted", f"The cluster evicted {who} from the node {pods.node(pod)}{words}"
+        )
     return None
 
 
-def _refused_by_node(pod: Json, asked: Asked, _: datetime) -> Fault | None:
+def _refused_by_node(pod: Json, asked: PodRequest, _: datetime) -> Fault | None:
     status = pods.status(pod)
     if pods.phase(pod) != "Failed" or status.get("reason") is None:
         return None
     words = _quoted(f"{status['reason']}: {status.get('message') or ''}")
-    return fault("PodRefused", f"The node {pods.node(pod)} refused {_who(pod, asked)}{words}")
+    return make_fault("PodRefused", f"The node {pods.node(pod)} refused {_who(pod, asked)}{words}")
 
 
-def _unschedulable(pod: Json, asked: Asked, _: datetime) -> Fault | None:
+def _unschedulable(pod: Json, asked: PodRequest, _: datetime) -> Fault | None:
     scheduled = pods.condition(pod, "PodScheduled")
     if scheduled.get("status") != "False" or pods.node(pod):
         return None
@@ -103,37 +105,39 @@ def _unschedulable(pod: Json, asked: Asked, _: datetime) -> Fault | None:
     asks = f"which asks for {asked.resources}"
     if "persistentvolumeclaim" in lower:
         found = f"The {asked.who}'s pod needs a claim that no volume is bound to{_quoted(words)}"
-        return fault("VolumeNotBound", found)
+        return make_fault("VolumeNotBound", found)
     found = f"No node takes the {asked.who}'s pod, {asks}{_quoted(words)}"
     lacking = asked.gpu and f"insufficient {asked.gpu}".lower() in lower
-    return fault("GpuUnavailable" if lacking else "Unschedulable", found)
+    return make_fault("GpuUnavailable" if lacking else "Unschedulable", found)
 
 
-def _image(pod: Json, asked: Asked, _: datetime) -> Fault | None:
+def _image(pod: Json, asked: PodRequest, _: datetime) -> Fault | None:
     for container, _is_init in pods.containers(pod):
         reason, words = _waiting(container)
         found = f"The image {container.get('image')} of the {asked.who}'s pod"
         if reason in _IMAGE:
-            return fault("ImageNotPulled", f"{found} cannot be pulled{_quoted(words or reason)}")
+            return make_fault(
+                "ImageNotPulled", f"{found} cannot be pulled{_quoted(words or reason)}"
+            )
         if reason == "InvalidImageName":
-            return fault("ImageNameInvalid", f"{found} has no valid name{_quoted(words)}")
+            return make_fault("ImageNameInvalid", f"{found} has no valid name{_quoted(words)}")
     return None
 
 
-def _not_started(pod: Json, asked: Asked, _: datetime) -> Fault | None:
+def _not_started(pod: Json, asked: PodRequest, _: datetime) -> Fault | None:
     for container, _is_init in pods.containers(pod):
         reason, words = _waiting(container)
         if reason in _NOT_STARTED:
             found = f"The container {container.get('name')} of the {asked.who}'s pod does not start"
-            return fault("ContainerNotStarted", f"{found}{_quoted(words or reason)}")
+            return make_fault("ContainerNotStarted", f"{found}{_quoted(words or reason)}")
     return None
 
 
-def _memory(pod: Json, asked: Asked, _: datetime) -> Fault | None:
+def _memory(pod: Json, asked: PodRequest, _: datetime) -> Fault | None:
     for container, _is_init in pods.containers(pod):
         end = pods.last_end(container)
         if end is not None and end.reason == _KILLED:
-            return fault(
+            return make_fault(
                 "OutOfMemory",
                 f"The container {end.container} of the {asked.who}'s pod {pods.name(pod)} was "
                 f"killed since it used more memory than its limit; asked were {asked.resources}",
@@ -141,7 +145,7 @@ def _memory(pod: Json, asked: Asked, _: datetime) -> Fault | None:
     return None
 
 
-def _fetching(pod: Json, asked: Asked, _: datetime) -> Fault | None:
+def _fetching(pod: Json, asked: PodRequest, _: datetime) -> Fault | None:
     """Return why the model of a server, or a load generator's file of inputs, is not there."""
     for container, is_init in pods.containers(pod):
         end = pods.last_end(container)
@@ -150,42 +154,42 @@ def _fetching(pod: Json, asked: Asked, _: datetime) -> Fault | None:
         words = end.message or f"It ended with code {end.code} and said nothing"
         if asked.who == "server":
             refused = end.code == REFUSED_CODE
-            return fault("ModelRefused" if refused else "ModelNotFetched", words)
-        return fault("InputRefused" if end.code == REFUSED_CODE else "InputsNotFetched", words)
+            return make_fault("ModelRefused" if refused else "ModelNotFetched", words)
+        return make_fault("InputRefused" if end.code == REFUSED_CODE else "InputsNotFetched", words)
     return None
 
 
-def _ended(pod: Json, asked: Asked, _: datetime) -> Fault | None:
+def _ended(pod: Json, asked: PodRequest, _: datetime) -> Fault | None:
     """Return how the container of a server ended before it was ready."""
     container = pods.main_container(pod)
     end = pods.last_end(container)
     if end is None or not asked.restarts or pods.is_ready(pod):
         return None
     if end.code == REFUSED_CODE:
-        return fault("ServerRefused", end.message or "The server refused, and said nothing")
+        return make_fault("ServerRefused", end.message or "The server refused, and said nothing")
     again = int(container.get("restartCount") or 0)
     found = f"The server in pod {pods.name(pod)} ended by code {end.code} before it was ready"
     if again >= 2 or _waiting(container)[0] == "CrashLoopBackOff":
         times = f"{found}, and was started {again + 1} times"
-        return fault("CrashLoop", f"{times}{_last_lines(end.message)}")
-    return fault("ServerCrashed", f"{found}{_last_lines(end.message)}")
+        return make_fault("CrashLoop", f"{times}{_last_lines(end.message)}")
+    return make_fault("ServerCrashed", f"{found}{_last_lines(end.message)}")
 
 
-def _node_silent(pod: Json, asked: Asked, now: datetime) -> Fault | None:
+def _node_silent(pod: Json, asked: PodRequest, now: datetime) -> Fault | None:
     """Return that a pod's node is missed: only the cluster itself says so of a ready container."""
     ready = pods.condition(pod, "Ready")
     inside = pods.condition(pod, "ContainersReady")
-    if ready.get("status") == "True" or inside.get("status") != "True" or deleting(pod):
+    if ready.get("status") == "True" or inside.get("status") != "True" or is_deleting(pod):
         return None
-    until = later(read(ready.get("lastTransitionTime")) or now, NODE_LOST_SECONDS)
+    until = add_seconds(parse_time(ready.get("lastTransitionTime")) or now, NODE_LOST_SECONDS)
     found = f"The node {pods.node(pod)} of {_who(pod, asked)} does not answer any more."
     message = f"{found} {REASONS['NodeLost'].remedy}"
     return Fault("NodeLost", message, ends=now >= until, until=until)
 
 
-_SIGNS: tuple[Callable[[Json, Asked, datetime], Fault | None], ...] = (
+_SIGNS: tuple[Callable[[Json, PodRequest, datetime], Fault | None], ...] = (
     _memory,
-    disrupted,
+    disruption_fault,
     _fetching,
     _refused_by_node,
     _unschedulable,
@@ -202,7 +206,7 @@ def _waiting(container: Json) -> tuple[str, str]:
     return str(waiting.get("reason") or ""), str(waiting.get("message") or "")
 
 
-def _who(pod: Json, asked: Asked) -> str:
+def _who(pod: Json, asked: PodRequest) -> str:
     return f"the {asked.who}'s pod {pods.name(pod)}"
 
 

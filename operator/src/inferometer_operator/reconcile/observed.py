@@ -11,13 +11,13 @@ from typing import Any, Literal
 
 from inferometer_api.plan.load_report import LoadReport
 from inferometer_api.results.result import ResultDocument
-from inferometer_operator.reconcile.packing import Packing
+from inferometer_operator.reconcile.result_packer import ResultPacker
 
 Json = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class QueuePosition:
     """The run's place among those that wait for their turn."""
 
     admitted: bool
@@ -39,7 +39,7 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True)
-class Collected:
+class DownloadedResult:
     """What the load pod's log gave."""
 
     document: ResultDocument | None
@@ -47,7 +47,7 @@ class Collected:
     """Why there is no document, as a sentence."""
     reason: Literal["ResultIncomplete", "ResultTooLarge", "ResultLost"] = "ResultIncomplete"
     """Which kind of fault: a gap or a wrong sum; more than may be read; no log at all."""
-    packing: Packing = field(default_factory=Packing, compare=False, repr=False)
+    packing: ResultPacker = field(default_factory=ResultPacker, compare=False, repr=False)
     """Goes with the document: decisions pack it once. Those of a large one take a second, in which
     nothing else of the loop runs unless the edge decides in a thread."""
 
@@ -68,7 +68,7 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class EndpointList:
     """The EndpointSlices of a Service."""
 
     slices: tuple[Json, ...] = ()
@@ -83,7 +83,7 @@ class Listed:
 class Observed:
     """All that the cluster says of one run. None: it is not there, or was not asked for."""
 
-    turn: Turn
+    queue_position: QueuePosition
     deployment: Json | None = None
     """The server's. Of these three only the run's own: a foreign object of the name is none, and
     tells itself as a refusal."""
@@ -98,14 +98,14 @@ class Observed:
     """ConfigMaps that carry the labels of the run's results, its own or not, by name."""
     events: tuple[Json, ...] = ()
     """Warnings about the run's Deployment, ReplicaSet, Job and pods, the newest last."""
-    references: Mapping[Reference, Json | None] = field(default_factory=dict)
+    raw_references: Mapping[Reference, Json | None] = field(default_factory=dict)
     """The metadata ({"labels": ...}) of all that references.references(run) names; None: it does
     not exist. Asked for while the run has not started, Secrets only where settings allow them."""
     service: Json | None = None
     """The Service that spec.server.external names, whole."""
-    agents: Listed | None = None
+    agents: EndpointList | None = None
     """The node agents, where settings name some; asked for while the plan is still to be made."""
-    behind_service: Listed | None = None
+    behind_service: EndpointList | None = None
     """What is behind `service`; asked for while the plan is still to be made."""
     refused: Mapping[str, Refusal] = field(default_factory=dict)
     """What the API server said when a child could not be made, by KIND/NAME ("Job/a-run-load").
@@ -113,6 +113,6 @@ class Observed:
     entry goes when the child was made; a restarted operator has none and tries again."""
     report: LoadReport | None = None
     """The load generator's last answer, or its termination message once it has ended."""
-    collected: Collected | None = None
+    downloaded: DownloadedResult | None = None
     """What became of Plan.collect. The edge must answer in the end, with a fault at worst: a run
     waits for it."""

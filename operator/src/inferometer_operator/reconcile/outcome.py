@@ -5,28 +5,28 @@ from datetime import datetime
 from inferometer_api.plan.deadlines import SERVER_TELLS_SECONDS
 from inferometer_api.results.result import Outcome
 from inferometer_api.status.condition_reasons import REASONS, ReasonName
-from inferometer_operator.reconcile.case import Case
-from inferometer_operator.reconcile.faults import fault, pod_fault
-from inferometer_operator.reconcile.loading import Loading, asked_of_load
-from inferometer_operator.reconcile.serving import Serving
-from inferometer_operator.reconcile.times import later
+from inferometer_operator.reconcile.context import ReconcileContext
+from inferometer_operator.reconcile.faults import make_fault, pod_fault
+from inferometer_operator.reconcile.load_state import LoadState, load_pod_request
+from inferometer_operator.reconcile.server_state import ServerState
+from inferometer_operator.reconcile.times import add_seconds
 
 _SERVER_FAULTS = {"ServerLost", "NoAnswer", "ServerNotReady", "RequestRefused"}
 _BY_NAME: dict[str, ReasonName] = {name: name for name in REASONS}
 
 
-def outcome_of(case: Case, load: Loading, served: Serving) -> Outcome | None:
+def load_outcome(context: ReconcileContext, load: LoadState, served: ServerState) -> Outcome | None:
     """Return how a load generator that is over ended; None while the cluster may know more soon."""
-    told = _told(case)
+    told = _told(context)
     if told is None:
-        return _unsaid(case, load)
+        return _unsaid(context, load)
     match told.state:
         case "Complete":
             return told
         case "Interrupted" | "Terminated":
-            return _stopped(case, load)
+            return _stopped(context, load)
         case "Failed" | "Refused":
-            return _explained(case, told, load, served)
+            return _explained(context, told, load, served)
 
 
 def reason_of(outcome: Outcome) -> ReasonName:
@@ -34,40 +34,46 @@ def reason_of(outcome: Outcome) -> ReasonName:
     return _BY_NAME.get(outcome.reason, "LoadGeneratorFailed")
 
 
-def _told(case: Case) -> Outcome | None:
-    collected = case.observed.collected
+def _told(context: ReconcileContext) -> Outcome | None:
+    collected = context.observed.downloaded
     if collected is not None and collected.document is not None:
         return collected.document.outcome
-    return None if case.observed.report is None else case.observed.report.outcome
+    return None if context.observed.report is None else context.observed.report.outcome
 
 
-def _explained(case: Case, told: Outcome, load: Loading, served: Serving) -> Outcome | None:
-    if told.reason in _SERVER_FAULTS and case.launched:
+def _explained(
+    context: ReconcileContext, told: Outcome, load: LoadState, served: ServerState
+) -> Outcome | None:
+    if told.reason in _SERVER_FAULTS and context.launched:
         if served.fault is not None and served.fault.ends:
             return Outcome(state="Failed", reason=served.fault.reason, message=served.fault.message)
-        if case.now < later(_end(case, load), SERVER_TELLS_SECONDS):
+        if context.now < add_seconds(_end(context, load), SERVER_TELLS_SECONDS):
             return None
     remedy = REASONS[reason_of(told)].remedy
     words = told.message or f"The load generator ended as {told.reason}."
     return told.model_copy(update={"message": f"{words} {remedy}".strip()})
 
 
-def _stopped(case: Case, load: Loading) -> Outcome:
+def _stopped(context: ReconcileContext, load: LoadState) -> Outcome:
     """Return who ended a load generator that nobody asked to end."""
-    found = None if load.pod is None else pod_fault(load.pod, asked_of_load(case), case.now)
+    found = (
+        None if load.pod is None else pod_fault(load.pod, load_pod_request(context), context.now)
+    )
     if found is None or not found.ends:
-        found = fault("LoadPodLost", "The load generator was stopped by someone else")
+        found = make_fault("LoadPodLost", "The load generator was stopped by someone else")
     return Outcome(state="Failed", reason=found.reason, message=found.message)
 
 
-def _unsaid(case: Case, load: Loading) -> Outcome:
+def _unsaid(context: ReconcileContext, load: LoadState) -> Outcome:
     """Return what the end of a container means that left no word."""
-    found = None if load.pod is None else pod_fault(load.pod, asked_of_load(case), case.now)
+    found = (
+        None if load.pod is None else pod_fault(load.pod, load_pod_request(context), context.now)
+    )
     if found is None or not found.ends:
         code = "?" if load.end is None else load.end.code
         words = "" if load.end is None else load.end.message
         said = f" Its last lines:\n{words}\n" if words else " It said nothing."
-        found = fault(
+        found = make_fault(
             "LoadGeneratorDied",
             f"The load generator in pod {load.pod_name} ended by code {code} before it was done."
             f"{said}",
@@ -75,5 +81,5 @@ def _unsaid(case: Case, load: Loading) -> Outcome:
     return Outcome(state="Failed", reason=found.reason, message=found.message)
 
 
-def _end(case: Case, load: Loading) -> datetime:
-    return (None if load.end is None else load.end.at) or case.now
+def _end(context: ReconcileContext, load: LoadState) -> datetime:
+    return (None if load.end is None else load.end.at) or context.now

@@ -31,14 +31,14 @@ class Plan:
 
     status: RunStatus
     """The whole status as it shall be; written only where it differs from what is there."""
-    make: tuple[dict[str, Any], ...] = ()
+    create: tuple[dict[str, Any], ...] = ()
     """Children that are absent and shall exist."""
     delete: tuple[Target, ...] = ()
     events: tuple[Event, ...] = ()
     """Told once the status is written."""
     stop: str | None = None
     """The name of the load pod that shall end now and hand over what it measured."""
-    collect: str | None = None
+    download: str | None = None
     """The name of the ended load pod whose log holds the result."""
     look_again_seconds: float | None = None
     """When time alone may change the decision; None: only the cluster can."""

@@ -6,13 +6,13 @@ from datetime import datetime
 from typing import Any
 
 from inferometer_api.plan.cluster_objects import COMPONENT_LABEL, JOB_INDEX_LABEL
-from inferometer_operator.reconcile.case import deleting
+from inferometer_operator.reconcile.context import is_deleting
 from inferometer_operator.reconcile.observed import Json
-from inferometer_operator.reconcile.times import read
+from inferometer_operator.reconcile.times import parse_time
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class ContainerExit:
     """How a container ended."""
 
     container: str
@@ -74,7 +74,7 @@ def is_over(pod: Json) -> bool:
 
 def is_live(pod: Json) -> bool:
     """Whether a pod is neither over nor being deleted."""
-    return not is_over(pod) and not deleting(pod)
+    return not is_over(pod) and not is_deleting(pod)
 
 
 def condition(pod: Json, kind: str) -> Json:
@@ -110,17 +110,17 @@ def has_started(pod: Json) -> bool:
     return "running" in state or "terminated" in state or bool(container.get("restartCount"))
 
 
-def last_end(container: Json) -> Ended | None:
+def last_end(container: Json) -> ContainerExit | None:
     """Return how a container ended last, None where it never did."""
     for member in ("state", "lastState"):
         end: dict[str, Any] | None = (container.get(member) or {}).get("terminated")
         if end is not None:
-            return Ended(
+            return ContainerExit(
                 container=str(container.get("name", "")),
                 code=int(end.get("exitCode", 0)),
                 reason=str(end.get("reason") or ""),
                 message=str(end.get("message") or "").strip(),
-                at=read(end.get("finishedAt")),
+                at=parse_time(end.get("finishedAt")),
             )
     return None
 

@@ -7,7 +7,7 @@ from inferometer_api.spec.run import BenchmarkRun, RunSpec
 from inferometer_operator.reconcile.observed import Json, Reference
 
 
-def references(run: Json) -> tuple[Reference, ...]:
+def raw_references(run: Json) -> tuple[Reference, ...]:
     """Return every object that a raw run names; none where its spec is invalid."""
     try:
         spec = RunSpec.model_validate(run.get("spec"), by_alias=True, by_name=False)
@@ -16,7 +16,7 @@ def references(run: Json) -> tuple[Reference, ...]:
     return _references(spec)
 
 
-def references_of(run: BenchmarkRun) -> tuple[Reference, ...]:
+def run_references(run: BenchmarkRun) -> tuple[Reference, ...]:
     """Return every object that a run names.
 
     The Service of an External server is not among them: it needs no label.

@@ -14,9 +14,9 @@ from inferometer_api.plan.launch import server_model_name
 from inferometer_api.spec.resolve import resolved
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.status.run_status import ConditionType, Phase, RunStatus, ScenarioSummary
-from inferometer_operator.reconcile.conditions import condition, holds, status_of
+from inferometer_operator.reconcile.conditions import find_condition, is_true, read_status
 from inferometer_operator.reconcile.observed import Json
-from inferometer_operator.reconcile.times import read
+from inferometer_operator.reconcile.times import parse_time
 
 _HASH_DIGITS = 12
 
@@ -75,10 +75,10 @@ class RunFacts:
 
 def run_facts(raw: Json) -> RunFacts:
     """Return what is told of a run as the cluster gave it, valid or not."""
-    metadata, status = raw["metadata"], status_of(raw)
+    metadata, status = raw["metadata"], read_status(raw)
     created = _seconds(metadata.get("creationTimestamp")) or 0.0
     started = _seconds(status.start_time)
-    finished = _seconds(status.completion_time) if holds(status, "Finished") else None
+    finished = _seconds(status.completion_time) if is_true(status, "Finished") else None
     run = _resolved(raw)
     limit = None if run is None else run.spec.active_deadline_seconds
     return RunFacts(
@@ -119,7 +119,7 @@ def _resolved(raw: Json) -> BenchmarkRun | None:
 def _finished(
     run: BenchmarkRun | None, status: RunStatus, started: float | None, finished: float
 ) -> FinishedFacts:
-    failure = condition(status, "Failed")
+    failure = find_condition(status, "Failed")
     failed = failure is not None and failure.status == "True"
     return FinishedFacts(
         started=started,
@@ -176,7 +176,7 @@ def _since(status: RunStatus, created: float) -> float:
 
 
 def _transition(status: RunStatus, kind: ConditionType) -> float | None:
-    found = condition(status, kind)
+    found = find_condition(status, kind)
     return None if found is None else _seconds(found.last_transition_time)
 
 
@@ -185,5 +185,5 @@ def _of(count: int | None, per_unit: float) -> float | None:
 
 
 def _seconds(text: object) -> float | None:
-    found = read(text)
+    found = parse_time(text)
     return None if found is None else found.timestamp()

@@ -3,12 +3,12 @@
 from datetime import UTC, datetime, timedelta
 
 
-def stamp(moment: datetime) -> str:
+def format_time(moment: datetime) -> str:
     """Return a time as the API writes it: 2026-01-31T12:00:00Z."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def read(text: object) -> datetime | None:
+def parse_time(text: object) -> datetime | None:
     """Return a time of the API, None where there is none or it cannot be read."""
     if not isinstance(text, str):
         return None
@@ -19,7 +19,7 @@ def read(text: object) -> datetime | None:
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
-def later(moment: datetime, seconds: float) -> datetime:
+def add_seconds(moment: datetime, seconds: float) -> datetime:
     """Return the time some seconds later; the last one there is, where that is past it."""
     try:
         return moment + timedelta(seconds=seconds)

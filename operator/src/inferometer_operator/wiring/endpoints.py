@@ -9,10 +9,10 @@ from collections.abc import Awaitable, Callable, Iterable
 import structlog
 
 from inferometer_api.plan.cluster_objects import SERVER
-from inferometer_operator.cluster.errors import RefusedError, UnreachableError
-from inferometer_operator.cluster.reading import Reader
-from inferometer_operator.reconcile.behind_service import nodes_named
-from inferometer_operator.reconcile.observed import Json, Listed
+from inferometer_operator.cluster.errors import ApiError, UnreachableError
+from inferometer_operator.cluster.reader import Reader
+from inferometer_operator.reconcile.behind_service import slice_nodes
+from inferometer_operator.reconcile.observed import EndpointList, Json
 from inferometer_operator.reconcile.pods import address, component
 from inferometer_operator.settings import Settings
 
@@ -22,52 +22,54 @@ _MOST_NODES_ASKED = 64
 _log = structlog.get_logger()
 
 
-async def of_agents(
+async def list_agents(
     reader: Reader, settings: Settings, run: Json, pods: Iterable[Json]
-) -> Listed | None:
+) -> EndpointList | None:
     """Return the node agents, None while no server is anywhere, or there are none."""
     settled = settings.agent
     placed = any(component(pod) == SERVER and address(pod) for pod in pods)
-    if settled is None or not (placed or service_of(run)):
+    if settled is None or not (placed or external_service_name(run)):
         return None
 
-    async def ask() -> Listed:
-        return Listed(await reader.endpoint_slices(settled.namespace, settled.service))
+    async def ask() -> EndpointList:
+        return EndpointList(await reader.list_endpoint_slices(settled.namespace, settled.service))
 
     return await _listed(ask)
 
 
-async def of_service(reader: Reader, run: Json) -> Listed | None:
+async def list_backends(reader: Reader, run: Json) -> EndpointList | None:
     """Return what is behind the Service of a run's External server, None without such."""
-    name, namespace = service_of(run), str(run["metadata"]["namespace"])
+    name, namespace = external_service_name(run), str(run["metadata"]["namespace"])
     if name is None:
         return None
 
-    async def ask() -> Listed:
-        slices = await reader.endpoint_slices(namespace, name)
-        nodes = nodes_named(slices)[:_MOST_NODES_ASKED]
-        found = await asyncio.gather(*(reader.pods_on(namespace, node) for node in nodes))
+    async def ask() -> EndpointList:
+        slices = await reader.list_endpoint_slices(namespace, name)
+        nodes = slice_nodes(slices)[:_MOST_NODES_ASKED]
+        found = await asyncio.gather(*(reader.list_pod_uids(namespace, node) for node in nodes))
         pairs = zip(nodes, found, strict=True)
-        return Listed(slices, pods=frozenset((node, uid) for node, uids in pairs for uid in uids))
+        return EndpointList(
+            slices, pods=frozenset((node, uid) for node, uids in pairs for uid in uids)
+        )
 
     return await _listed(ask)
 
 
-async def _listed(ask: Callable[[], Awaitable[Listed]]) -> Listed:
+async def _listed(ask: Callable[[], Awaitable[EndpointList]]) -> EndpointList:
     """Return the answer, with what kept it from coming; a fault that may pass is met once more."""
     try:
         return await ask()
-    except (RefusedError, UnreachableError) as error:
-        if isinstance(error, RefusedError) and not error.passing:
+    except (ApiError, UnreachableError) as error:
+        if isinstance(error, ApiError) and not error.passing:
             return _refused(error)
     await asyncio.sleep(_AGAIN_SECONDS)
     try:
         return await ask()
-    except (RefusedError, UnreachableError) as error:
+    except (ApiError, UnreachableError) as error:
         return _refused(error)
 
 
-def service_of(run: Json) -> str | None:
+def external_service_name(run: Json) -> str | None:
     """Return the name of the Service that a run's External server is behind, if it names one."""
     found: object = run
     for name in ("spec", "server", "external", "service", "name"):
@@ -75,6 +77,6 @@ def service_of(run: Json) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def _refused(error: RefusedError | UnreachableError) -> Listed:
+def _refused(error: ApiError | UnreachableError) -> EndpointList:
     _log.warning("endpoints_not_listed", error=str(error))
-    return Listed(refusal=error.message if isinstance(error, RefusedError) else str(error))
+    return EndpointList(refusal=error.message if isinstance(error, ApiError) else str(error))

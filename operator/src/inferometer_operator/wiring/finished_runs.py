@@ -27,7 +27,7 @@ from inferometer_api.metrics.definitions import (
 from inferometer_api.metrics.exposition import head
 from inferometer_operator.reconcile.run_facts import FinishedFacts, RunFacts, ScenarioFacts
 
-MOST_FINISHED_RUNS = 200
+MAX_FINISHED_RUNS = 200
 """As many have series of their own."""
 
 _Sample = tuple[tuple[str, ...], float | None]
@@ -43,7 +43,7 @@ class FinishedRuns:
     def page(self, runs: Iterable[RunFacts]) -> bytes:
         """Return the newest of these runs that are finished, in Prometheus's text format."""
         ended = ((run.finished.finished, run) for run in runs if run.finished is not None)
-        newest = nlargest(MOST_FINISHED_RUNS, ended, key=lambda each: each[0])
+        newest = nlargest(MAX_FINISHED_RUNS, ended, key=lambda each: each[0])
         # Whoever is no more among them is forgotten here.
         self._told = {run.uid: (run, self._lines(run)) for _, run in newest}
         by_metric = zip(*(lines for _, lines in self._told.values()), strict=True)

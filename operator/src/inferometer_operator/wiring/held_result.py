@@ -6,18 +6,18 @@ A large one takes more than half of what the operator may: of all runs only one 
 import asyncio
 from dataclasses import dataclass
 
-from inferometer_operator.cluster.reading import Reader
-from inferometer_operator.reconcile.observed import Collected, Json
-from inferometer_operator.wiring.result_log import collected, give_back_memory
+from inferometer_operator.cluster.reader import Reader
+from inferometer_operator.reconcile.observed import DownloadedResult, Json
+from inferometer_operator.wiring.result_download import download_result, release_memory
 
 
 @dataclass(slots=True)
-class HeldResult:
+class ResultDownload:
     """What one run's load pod has left, from when it is read until it is kept."""
 
     room: asyncio.Semaphore
     """Of all runs."""
-    found: Collected | None = None
+    found: DownloadedResult | None = None
     done: bool = False
     """Whether it is kept, or will never be: nobody needs it here any more."""
     _inside: bool = False
@@ -27,7 +27,7 @@ class HeldResult:
         if not self._inside:
             await self.room.acquire()
             self._inside = True
-        self.found = await collected(reader, pod)
+        self.found = await download_result(reader, pod)
         if self.found.document is None:
             self._leave()
 
@@ -39,5 +39,5 @@ class HeldResult:
     def _leave(self) -> None:
         if self._inside:
             self._inside = False
-            give_back_memory()
+            release_memory()
             self.room.release()

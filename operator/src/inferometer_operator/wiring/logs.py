@@ -6,7 +6,7 @@ import sys
 import structlog
 
 
-def tell_in_json() -> None:
+def configure_logging() -> None:
     """Write every log line, the libraries' too, as JSON."""
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,

@@ -27,26 +27,26 @@ from inferometer_api.metrics.definitions import (
 from inferometer_api.status.run_status import Phase
 from inferometer_operator.reconcile.run_facts import RunFacts
 from inferometer_operator.wiring.finished_runs import FinishedRuns
-from inferometer_operator.wiring.tally import Durations, Tally
+from inferometer_operator.wiring.operator_stats import DurationHistogram, OperatorStats
 
-MOST_RUNS = 200
+MAX_ACTIVE_RUNS = 200
 """As many runs that are not finished have series of their own."""
 
 Sample = tuple[tuple[str, ...], float | None]
 """The values of a series' labels, and its own; None: there is no such series."""
 
 
-def exposition(tally: Tally) -> Callable[[], bytes]:
+def exposition(stats: OperatorStats) -> Callable[[], bytes]:
     """Return what gives the page that Prometheus scrapes."""
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
-    registry.register(_Collector(tally))
+    registry.register(_Collector(stats))
     finished = FinishedRuns()
 
     def page() -> bytes:
         # Of several replicas one alone tells of runs.
-        knows = tally.leads and tally.knows_runs
-        return generate_latest(registry) + (finished.page(tally.runs) if knows else b"")
+        knows = stats.is_leader and stats.runs_listed
+        return generate_latest(registry) + (finished.page(stats.runs) if knows else b"")
 
     return page
 
@@ -54,24 +54,24 @@ def exposition(tally: Tally) -> Callable[[], bytes]:
 class _Collector(Collector):
     """Makes every family anew at each scrape, so that none outlives what it tells of."""
 
-    def __init__(self, tally: Tally) -> None:
-        self._tally = tally
+    def __init__(self, stats: OperatorStats) -> None:
+        self._stats = stats
 
     @override
     def collect(self) -> Iterator[Family]:
-        tally = self._tally
-        yield _gauge(LEADER, [((), float(tally.leads))])
-        if tally.leads:
-            yield _api_errors(tally.api_errors)
-            yield _histogram(RECONCILE, tally.reconciled)
-            if tally.knows_runs:
-                yield from _phases(tally.runs)
+        stats = self._stats
+        yield _gauge(LEADER, [((), float(stats.is_leader))])
+        if stats.is_leader:
+            yield _api_errors(stats.api_errors)
+            yield _histogram(RECONCILE, stats.reconcile_durations)
+            if stats.runs_listed:
+                yield from _phases(stats.runs)
 
 
 def _phases(runs: list[RunFacts]) -> Iterator[Family]:
     phases = Counter(run.phase for run in runs)
     yield _gauge(RUNS, [((phase,), phases[phase]) for phase in get_args(Phase)])
-    going = sorted((run for run in runs if run.finished is None), key=_urgency)[:MOST_RUNS]
+    going = sorted((run for run in runs if run.finished is None), key=_urgency)[:MAX_ACTIVE_RUNS]
     yield _gauge(
         RUN_PHASE_SINCE, [((run.namespace, run.name, run.phase), run.since) for run in going]
     )
@@ -98,7 +98,7 @@ def _api_errors(codes: Counter[str]) -> Family:
     return told
 
 
-def _histogram(metric: Metric, durations: Durations) -> Family:
+def _histogram(metric: Metric, durations: DurationHistogram) -> Family:
     told = HistogramMetricFamily(metric.name, metric.help, labels=metric.labels)
     bounds = [*map(str, durations.bounds), "+Inf"]
     buckets = list(zip(bounds, map(float, accumulate(durations.counts)), strict=True))

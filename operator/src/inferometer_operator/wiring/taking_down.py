@@ -3,15 +3,15 @@
 from typing import Literal
 
 from inferometer_api.plan.cluster_objects import fleet_name, load_name, server_name
-from inferometer_operator.cluster.reading import Reader
-from inferometer_operator.cluster.writing import Writer
+from inferometer_operator.cluster.reader import Reader
+from inferometer_operator.cluster.writer import Writer
 from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.plan import Target
 
 _Kind = Literal["Job", "Deployment", "ConfigMap", "Service"]
 
 
-async def taken_down(reader: Reader, writer: Writer, run: Json) -> bool:
+async def delete_children(reader: Reader, writer: Writer, run: Json) -> bool:
     """Delete a run's Job, Deployment, plan and Service; return whether each was gone already.
 
     The load goes before its server, so that no request meets one that ends.
@@ -26,7 +26,7 @@ async def taken_down(reader: Reader, writer: Writer, run: Json) -> bool:
     )
     gone = True
     for kind, child_name in children:
-        child = await reader.child(kind, namespace, child_name, uid)
+        child = await reader.get_child(kind, namespace, child_name, uid)
         if child is None:
             continue
         gone = False

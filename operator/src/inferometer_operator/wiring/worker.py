@@ -13,27 +13,27 @@ from typing import Protocol
 import structlog
 
 from inferometer_api.plan.deadlines import GONE_SECONDS
-from inferometer_operator.cluster.errors import RefusedError, UnreachableError
-from inferometer_operator.cluster.reading import Reader
-from inferometer_operator.cluster.writing import Writer
-from inferometer_operator.reconcile.conditions import holds, status_of
+from inferometer_operator.cluster.errors import ApiError, UnreachableError
+from inferometer_operator.cluster.reader import Reader
+from inferometer_operator.cluster.writer import Writer
+from inferometer_operator.reconcile.conditions import is_true, read_status
 from inferometer_operator.reconcile.observed import Json, Observed
 from inferometer_operator.reconcile.plan import Plan
-from inferometer_operator.reconcile.times import later, read
+from inferometer_operator.reconcile.times import add_seconds, parse_time
 from inferometer_operator.settings import Settings
-from inferometer_operator.wiring.acting import Actor, Refusals
-from inferometer_operator.wiring.giving_up import given_up
-from inferometer_operator.wiring.held_result import HeldResult
-from inferometer_operator.wiring.observing import (
+from inferometer_operator.wiring.abort import aborted_status
+from inferometer_operator.wiring.held_result import ResultDownload
+from inferometer_operator.wiring.observer import (
     LOOK_SECONDS,
     Observer,
-    Polled,
+    PolledReport,
     load_pod,
-    running_at,
+    running_address,
 )
-from inferometer_operator.wiring.roster import Roster
-from inferometer_operator.wiring.taking_down import taken_down
-from inferometer_operator.wiring.tally import Tally
+from inferometer_operator.wiring.operator_stats import OperatorStats
+from inferometer_operator.wiring.plan_executor import PlanExecutor, Refusals
+from inferometer_operator.wiring.run_queue import RunQueue
+from inferometer_operator.wiring.taking_down import delete_children
 
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 30.0
 _GATHER_SECONDS = 0.05
@@ -57,7 +57,7 @@ class Decide(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Edges:
+class Dependencies:
     """Everything between a decision and the cluster."""
 
     decide: Decide
@@ -65,32 +65,32 @@ class Edges:
     reader: Reader
     writer: Writer
     observer: Observer
-    actor: Actor
+    actor: PlanExecutor
     clock: Callable[[], float] = time.monotonic
     now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
-    tally: Tally = field(default_factory=Tally)
+    stats: OperatorStats = field(default_factory=OperatorStats)
     room: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
     """For the result of one run."""
 
 
-class GoneError(Exception):
+class RunGoneError(Exception):
     """The run is no more."""
 
 
 class Worker:
     """Carries one run forward, whenever it is woken or its time has come."""
 
-    def __init__(self, edges: Edges, roster: Roster, run: Json) -> None:
+    def __init__(self, dependencies: Dependencies, queue: RunQueue, run: Json) -> None:
         metadata = run["metadata"]
         self.uid: str = metadata["uid"]
         self._namespace: str = metadata["namespace"]
         self._name: str = metadata["name"]
-        self._edges = edges
-        self._roster = roster
+        self._dependencies = dependencies
+        self._queue = queue
         self._woken = asyncio.Event()
-        self._polled = Polled()
+        self._polled = PolledReport()
         self._refusals = Refusals()
-        self._result = HeldResult(edges.room)
+        self._result = ResultDownload(dependencies.room)
         self._version = ""
         self._load_address: str | None = None
         """Where the load generator is asked how far it is, while the run is not looked at."""
@@ -123,45 +123,47 @@ class Worker:
                     self._result.drop()
                 if await self._was_woken(pause):
                     await asyncio.sleep(_GATHER_SECONDS)
-        except GoneError:
+        except RunGoneError:
             self._log.info("run_gone")
-            self._edges.tally.forget(self.uid)
+            self._dependencies.stats.remove_run(self.uid)
             self._result.drop()
             await self._lingered()
         finally:
             self._result.drop()
-            self._roster.forget(self.uid)
-            self._edges.tally.forget(self.uid)
+            self._queue.remove(self.uid)
+            self._dependencies.stats.remove_run(self.uid)
 
     async def _was_woken(self, pause: float | None) -> bool:
         """Wait until it is time to look again; return whether something happened before.
 
         Meanwhile the load generator alone is asked how far it is.
         """
-        end = None if pause is None else self._edges.clock() + pause
+        end = None if pause is None else self._dependencies.clock() + pause
         while True:
             due = self._polled.due if self._load_address is not None else None
             until = min((each for each in (end, due) if each is not None), default=None)
-            left = None if until is None else max(0.0, until - self._edges.clock())
+            left = None if until is None else max(0.0, until - self._dependencies.clock())
             try:
                 async with asyncio.timeout(left):
                     await self._woken.wait()
             except TimeoutError:
-                if self._load_address is None or (end is not None and self._edges.clock() >= end):
+                if self._load_address is None or (
+                    end is not None and self._dependencies.clock() >= end
+                ):
                     return False
-                if await self._edges.observer.ask(self._load_address, self._polled):
+                if await self._dependencies.observer.ask(self._load_address, self._polled):
                     return False
             else:
                 return True
 
     async def _lingered(self) -> None:
         """Hold the turn of a deleted run until its pods are gone: they would disturb the next."""
-        end = self._edges.clock() + GONE_SECONDS
-        while self._roster.holds(self.uid) and self._edges.clock() < end:
+        end = self._dependencies.clock() + GONE_SECONDS
+        while self._queue.is_admitted(self.uid) and self._dependencies.clock() < end:
             try:
-                if not await self._edges.reader.pods(self._namespace, self.uid):
+                if not await self._dependencies.reader.list_pods(self._namespace, self.uid):
                     return
-            except (RefusedError, UnreachableError) as error:
+            except (ApiError, UnreachableError) as error:
                 self._log.warning("api_failed", error=str(error))
             await asyncio.sleep(_FIRST_PAUSE_SECONDS)
 
@@ -170,12 +172,12 @@ class Worker:
         pause: float | None
         try:
             pause = await self._round()
-        except (RefusedError, UnreachableError) as error:
+        except (ApiError, UnreachableError) as error:
             pause = self._failed_to_ask(error)
-            if isinstance(error, RefusedError) and error.conflict:
+            if isinstance(error, ApiError) and error.conflict:
                 # It only changed meanwhile: its place stays its own.
                 return pause
-        except GoneError:
+        except RunGoneError:
             raise
         except Exception as error:  # noqa: BLE001 - a fault with one run must not end the others
             pause = await self._failed(error)
@@ -187,20 +189,20 @@ class Worker:
 
     async def _let_others_begin(self) -> None:
         """Pass a turn on that came to nothing, once it is certain that the run has not begun."""
-        if self._roster.claims(self.uid):
+        if self._queue.has_claim(self.uid):
             try:
                 run = await self._read()
-            except (RefusedError, UnreachableError) as error:
+            except (ApiError, UnreachableError) as error:
                 self._log.warning("api_failed", error=str(error))
             else:
-                if status_of(run).start_time is None:
-                    self._roster.pass_turn(self.uid)
+                if read_status(run).start_time is None:
+                    self._queue.defer(self.uid)
 
-    def _failed_to_ask(self, error: RefusedError | UnreachableError) -> float:
+    def _failed_to_ask(self, error: ApiError | UnreachableError) -> float:
         self._failures += 1
-        asked = error.retry_after_seconds if isinstance(error, RefusedError) else None
+        asked = error.retry_after_seconds if isinstance(error, ApiError) else None
         pause = max(asked or 0.0, self._backoff())
-        if isinstance(error, RefusedError) and error.conflict:
+        if isinstance(error, ApiError) and error.conflict:
             self._log.info("changed_meanwhile", told=str(error), again_in_seconds=pause)
         else:
             self._log.warning("api_failed", error=str(error), again_in_seconds=pause)
@@ -216,7 +218,7 @@ class Worker:
         if self._own_faults >= _GIVE_UP_AFTER:
             try:
                 await self._given_up(error)
-            except (RefusedError, UnreachableError) as refused:
+            except (ApiError, UnreachableError) as refused:
                 self._log.warning("api_failed", error=str(refused))
             else:
                 return None
@@ -229,26 +231,26 @@ class Worker:
     async def _given_up(self, error: Exception) -> None:
         """Fail a run that nothing can be decided for, and end what it left running."""
         run = await self._read()
-        if holds(status_of(run), "Finished"):
+        if is_true(read_status(run), "Finished"):
             return
-        await taken_down(self._edges.reader, self._edges.writer, run)
-        status = given_up(run, error, self._edges.now())
-        self._seen(await self._edges.writer.status(run, status))
+        await delete_children(self._dependencies.reader, self._dependencies.writer, run)
+        status = aborted_status(run, error, self._dependencies.now())
+        self._seen(await self._dependencies.writer.apply_status(run, status))
         self._result.done = True
 
     async def _read(self) -> Json:
-        run: Json | None = await self._edges.reader.found(
+        run: Json | None = await self._dependencies.reader.get(
             "BenchmarkRun", self._namespace, self._name
         )
         if run is None or run["metadata"]["uid"] != self.uid:
-            raise GoneError
+            raise RunGoneError
         self._seen(run)
         return run
 
     def _seen(self, run: Json) -> None:
         self._version = run["metadata"]["resourceVersion"]
-        self._roster.see(run)
-        self._edges.tally.see(run)
+        self._queue.update(run)
+        self._dependencies.stats.update_run(run)
 
     async def _round(self) -> float | None:
         """Observe, decide and act until there is nothing to do at once."""
@@ -256,86 +258,86 @@ class Worker:
         if run["metadata"].get("deletionTimestamp"):
             return await self._ended_deleted(run)
         for _ in range(_MOST_ROUNDS):
-            began = self._edges.clock()
-            turn = self._roster.turn(self.uid)
-            observed = await self._edges.observer.observe(run, turn, self._polled)
+            began = self._dependencies.clock()
+            turn = self._queue.position(self.uid)
+            observed = await self._dependencies.observer.observe(run, turn, self._polled)
             plan, observed = await self._decided(run, observed)
             run, again = await self._acted(run, observed, plan)
-            self._edges.tally.reconciled.add(self._edges.clock() - began)
+            self._dependencies.stats.reconcile_durations.observe(self._dependencies.clock() - began)
             if not again:
                 return self._pause(run, observed, plan)
         return _FIRST_PAUSE_SECONDS
 
     async def _ended_deleted(self, run: Json) -> float | None:
         """End what a run that is being deleted has begun: a finalizer may hold it for long."""
-        self._roster.yield_turn(self.uid)
+        self._queue.release_claim(self.uid)
         self._result.done = True
-        if status_of(run).start_time is None:
+        if read_status(run).start_time is None:
             return None
-        gone = await taken_down(self._edges.reader, self._edges.writer, run)
-        now = self._edges.now()
-        since = read(run["metadata"]["deletionTimestamp"]) or now
-        if now < later(since, GONE_SECONDS) and (
-            not gone or await self._edges.reader.pods(self._namespace, self.uid)
+        gone = await delete_children(self._dependencies.reader, self._dependencies.writer, run)
+        now = self._dependencies.now()
+        since = parse_time(run["metadata"]["deletionTimestamp"]) or now
+        if now < add_seconds(since, GONE_SECONDS) and (
+            not gone or await self._dependencies.reader.list_pods(self._namespace, self.uid)
         ):
             return LOOK_SECONDS
-        self._roster.leave(self.uid)
+        self._queue.deactivate(self.uid)
         return None
 
     async def _decided(self, run: Json, observed: Observed) -> tuple[Plan, Observed]:
         observed = dataclasses.replace(
-            observed, refused=dict(self._refusals.told), collected=self._result.found
+            observed, refused=dict(self._refusals.told), downloaded=self._result.found
         )
         plan = self._plan(run, observed)
-        if plan.collect is not None and self._result.found is None:
-            pod = next(pod for pod in observed.pods if pod["metadata"]["name"] == plan.collect)
-            await self._result.collect(self._edges.reader, pod)
-            observed = dataclasses.replace(observed, collected=self._result.found)
+        if plan.download is not None and self._result.found is None:
+            pod = next(pod for pod in observed.pods if pod["metadata"]["name"] == plan.download)
+            await self._result.collect(self._dependencies.reader, pod)
+            observed = dataclasses.replace(observed, downloaded=self._result.found)
             # A large result is packed here for the first time: the loop must go on meanwhile.
             plan = await asyncio.to_thread(self._plan, run, observed)
         return plan, observed
 
     def _plan(self, run: Json, observed: Observed) -> Plan:
-        return self._edges.decide(
-            run, observed, self._edges.settings, self._edges.now(), self._token
+        return self._dependencies.decide(
+            run, observed, self._dependencies.settings, self._dependencies.now(), self._token
         )
 
     async def _acted(self, run: Json, observed: Observed, plan: Plan) -> tuple[Json, bool]:
         """Carry a plan out; return the run as it is then, and whether to look again at once."""
-        actor = self._edges.actor
-        began = status_of(run).start_time is not None
-        run = await actor.told(run, plan)
+        actor = self._dependencies.actor
+        began = read_status(run).start_time is not None
+        run = await actor.update_status(run, plan)
         self._seen(run)
-        if status_of(run).start_time is None:
-            self._roster.yield_turn(self.uid)
-        news = await actor.made(run, plan, self._refusals)
-        await actor.deleted(run, plan)
+        if read_status(run).start_time is None:
+            self._queue.release_claim(self.uid)
+        news = await actor.create_children(run, plan, self._refusals)
+        await actor.delete_targets(run, plan)
         if plan.stop is not None:
             await self._ask_to_stop(plan.stop, observed)
-        status = status_of(run)
-        self._result.done = status.result is not None or holds(status, "Finished")
+        status = read_status(run)
+        self._result.done = status.result is not None or is_true(status, "Finished")
         # What the run's own status now says decides anew, and its own write is no event.
         return run, news or began != (status.start_time is not None)
 
     async def _ask_to_stop(self, pod: str, observed: Observed) -> None:
-        now = self._edges.clock()
+        now = self._dependencies.clock()
         at = self._asked_to_stop_at
         if not self._stops and (at is None or now >= at + _ASK_TO_STOP_SECONDS):
             self._asked_to_stop_at = now
-            self._stops = await self._edges.actor.stopped(pod, observed)
+            self._stops = await self._dependencies.actor.stop_load(pod, observed)
             if not self._stops:
                 self._log.warning("load_pod_does_not_stop", pod=pod)
 
     def _pause(self, run: Json, observed: Observed, plan: Plan) -> float | None:
         """Return when to look again: as the plan says, or as something must be asked."""
-        status = status_of(run)
-        pauses = [plan.look_again_seconds, self._refusals.next_seconds(self._edges.now())]
+        status = read_status(run)
+        pauses = [plan.look_again_seconds, self._refusals.next_seconds(self._dependencies.now())]
         if plan.stop is not None and not self._stops:
             # It may not listen yet.
             pauses.append(_ASK_TO_STOP_SECONDS)
-        if status.start_time is not None and not holds(status, "Finished"):
+        if status.start_time is not None and not is_true(status, "Finished"):
             load = load_pod(observed.pods)
-            self._load_address = None if load is None else running_at(load)
-            if not holds(status, "Measuring"):
+            self._load_address = None if load is None else running_address(load)
+            if not is_true(status, "Measuring"):
                 pauses.append(LOOK_SECONDS)
         return min((pause for pause in pauses if pause is not None), default=None)

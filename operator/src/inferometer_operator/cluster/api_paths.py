@@ -1,0 +1,27 @@
+"""Under which path does the API server keep the objects of a kind?"""
+
+from inferometer_api.plan.cluster_objects import GROUP
+
+_KINDS = {
+    "BenchmarkRun": (f"apis/{GROUP}/v1alpha1", "benchmarkruns"),
+    "ConfigMap": ("api/v1", "configmaps"),
+    "Deployment": ("apis/apps/v1", "deployments"),
+    "EndpointSlice": ("apis/discovery.k8s.io/v1", "endpointslices"),
+    "Event": ("api/v1", "events"),
+    "Job": ("apis/batch/v1", "jobs"),
+    "Lease": ("apis/coordination.k8s.io/v1", "leases"),
+    "PersistentVolumeClaim": ("api/v1", "persistentvolumeclaims"),
+    "Pod": ("api/v1", "pods"),
+    "Secret": ("api/v1", "secrets"),
+    "Service": ("api/v1", "services"),
+}
+
+
+def api_path(kind: str, namespace: str | None, name: str = "", subresource: str = "") -> str:
+    """Return the path of an object, or of all objects where the name is empty.
+
+    `namespace` None: those of every namespace.
+    """
+    root, plural = _KINDS[kind]
+    words = [root, *(("namespaces", namespace) if namespace else ()), plural, name, subresource]
+    return "/" + "/".join(word for word in words if word)

@@ -1,0 +1,115 @@
+"""When did something change among the objects that the operator made?
+
+One watch a kind, selected by label on the server, so that nobody else's pods ever stream to the
+operator; of each object only its metadata comes. A watch tells that it is worth to look, no more:
+what is so is read anew.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import aiohttp
+import structlog
+
+from inferometer_api.plan.cluster_objects import MANAGED_BY_LABEL, MANAGER
+from inferometer_operator.cluster.api_paths import api_path
+from inferometer_operator.cluster.connection import METADATA_ONLY, Connection
+from inferometer_operator.cluster.errors import ApiError, UnreachableError
+
+WATCH_SECONDS: Final = 290
+"""How long the server keeps a watch open; then it is opened anew."""
+SILENCE_SECONDS: Final = 90.0
+"""A watch from which nothing came for longer is opened anew: it may be deaf. The server sends a
+bookmark every minute."""
+_BACKOFF_SECONDS = (0.5, 1.0, 2.0, 5.0, 10.0)
+
+Metadata = dict[str, Any]
+_log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class ChildChange:
+    """Something happened to an object, or it was there when the watch began."""
+
+    type: str
+    """ADDED, MODIFIED or DELETED."""
+    metadata: Metadata
+
+
+class ChildWatch:
+    """A watch of all children of one kind that is opened anew for ever."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        kind: str,
+        namespace: str | None,
+        *,
+        changed: Callable[[ChildChange], None],
+        heard: Callable[[], None],
+    ) -> None:
+        self._connection = connection
+        self._kind = kind
+        self._path = api_path(kind, namespace)
+        self._changed = changed
+        self._heard = heard
+        self._version: str | None = None
+
+    async def run(self) -> None:
+        """Watch until cancelled; whatever breaks is opened anew, after a growing pause."""
+        failures = 0
+        while True:
+            try:
+                async for change in self._once():
+                    self._changed(change)
+                failures = 0
+            except (ApiError, UnreachableError) as error:
+                if isinstance(error, ApiError) and error.code == 410:
+                    # What happened meanwhile is lost: everything that is there comes again.
+                    self._version = None
+                else:
+                    _log.warning("watch_broken", kind=self._kind, error=str(error))
+                pause = _BACKOFF_SECONDS[min(failures, len(_BACKOFF_SECONDS) - 1)]
+                failures += 1
+                await asyncio.sleep(pause)
+
+    async def _once(self) -> AsyncIterator[ChildChange]:
+        query = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "labelSelector": f"{MANAGED_BY_LABEL}={MANAGER}",
+            "timeoutSeconds": str(WATCH_SECONDS),
+            **({} if self._version is None else {"resourceVersion": self._version}),
+        }
+        async with self._connection.stream(
+            self._path, query=query, accept=METADATA_ONLY, silence_seconds=SILENCE_SECONDS
+        ) as stream:
+            self._heard()
+            async for line in _lines(stream):
+                self._heard()
+                told = json.loads(line)
+                metadata = told["object"].get("metadata", {})
+                if told["type"] == "ERROR":
+                    status = told["object"]
+                    raise ApiError(
+                        int(status.get("code", 500)),
+                        str(status.get("reason", "")),
+                        str(status.get("message", "")),
+                        what=f"watch {self._path}",
+                    )
+                self._version = metadata.get("resourceVersion", self._version)
+                if told["type"] != "BOOKMARK":
+                    yield ChildChange(told["type"], metadata)
+
+
+async def _lines(stream: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+    """Yield lines of any length; aiohttp's own reading of lines is bounded."""
+    rest = b""
+    async for chunk in stream.iter_any():
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            if line:
+                yield line

@@ -1,0 +1,151 @@
+"""What does the cluster say of a run and its children?"""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+
+from inferometer_api.plan.cluster_objects import COMPONENT_LABEL, RESULT, selector
+from inferometer_operator.cluster.api_paths import api_path
+from inferometer_operator.cluster.connection import (
+    JSON,
+    METADATA_LIST,
+    METADATA_ONLY,
+    Connection,
+)
+from inferometer_operator.cluster.errors import ApiError, UnreachableError
+from inferometer_operator.reconcile.context import controller_of
+from inferometer_operator.reconcile.observed import Json
+
+_POD_CONTROLLERS = frozenset({"Job", "ReplicaSet"})
+_SERVICE_LABEL = "kubernetes.io/service-name"
+_LOG_LIMIT_BYTES = 24 << 20
+"""More than a load generator may write: its document has 8 MiB at most."""
+_LOG_SECONDS = 60.0
+_EVENT_LIMIT = 200
+"""No namespace's noise shall fill the operator's memory, every few seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Reads that each give what the API server holds now, never a copy of before."""
+
+    connection: Connection
+
+    async def list_runs(self, namespace: str | None) -> list[Json]:
+        """Return every run."""
+        told = await self.connection.request("GET", api_path("BenchmarkRun", namespace))
+        return list(told["items"])
+
+    async def get(self, kind: str, namespace: str, name: str, *, accept: str = JSON) -> Any:
+        """Return an object; None where there is none of that name."""
+        try:
+            return await self.connection.request(
+                "GET", api_path(kind, namespace, name), accept=accept
+            )
+        except ApiError as error:
+            if error.code == 404:
+                return None
+            raise
+
+    async def get_child(self, kind: str, namespace: str, name: str, run_uid: str) -> Json | None:
+        """Return a child of the run; None where there is none, or a foreign object of its name."""
+        told = await self.get(kind, namespace, name)
+        return told if told is not None and is_child_of(told, run_uid) else None
+
+    async def get_metadata(self, kind: str, namespace: str, name: str) -> Json | None:
+        """Return an object's metadata, and nothing of what it holds; None where there is none."""
+        told = await self.get(kind, namespace, name, accept=METADATA_ONLY)
+        return None if told is None else told["metadata"]
+
+    async def list_pods(self, namespace: str, run_uid: str) -> tuple[Json, ...]:
+        """Return the run's pods, by name; one without a controller is somebody's own."""
+        told = await self._selected("Pod", namespace, selector(run_uid))
+        return tuple(pod for pod in told if controller_of(pod).get("kind") in _POD_CONTROLLERS)
+
+    async def list_pod_uids(self, namespace: str, node: str) -> frozenset[str]:
+        """Return the UIDs of a namespace's pods, whosever they are, that are bound to a node."""
+        told = await self.connection.request(
+            "GET",
+            api_path("Pod", namespace),
+            query={"fieldSelector": f"spec.nodeName={node}"},
+            accept=METADATA_LIST,
+        )
+        return frozenset(str(pod["metadata"]["uid"]) for pod in told["items"])
+
+    async def list_result_maps(self, namespace: str, run_uid: str) -> tuple[Json, ...]:
+        """Return the ConfigMaps that hold the run's result, by name."""
+        labels = f"{selector(run_uid)},{COMPONENT_LABEL}={RESULT}"
+        told = await self._selected("ConfigMap", namespace, labels)
+        return tuple(each for each in told if is_child_of(each, run_uid))
+
+    async def list_endpoint_slices(self, namespace: str, service: str) -> tuple[Json, ...]:
+        """Return the EndpointSlices of a Service, by name."""
+        return await self._selected("EndpointSlice", namespace, f"{_SERVICE_LABEL}={service}")
+
+    async def list_warnings(self, namespace: str, uid: str) -> tuple[Json, ...]:
+        """Return warnings about an object, newest last."""
+        return await self._events(namespace, f"involvedObject.uid={uid},type=Warning")
+
+    async def list_replica_set_failures(self, namespace: str, deployment: str) -> tuple[Json, ...]:
+        """Return warnings of pods that a Deployment's ReplicaSet could not make, newest last.
+
+        A ReplicaSet is known by the name of its Deployment alone.
+        """
+        told = await self._events(
+            namespace, "involvedObject.kind=ReplicaSet,reason=FailedCreate,type=Warning"
+        )
+        return tuple(
+            event
+            for event in told
+            if str(event["involvedObject"].get("name")).startswith(f"{deployment}-")
+        )
+
+    async def read_log(self, namespace: str, pod: str, container: str) -> list[str]:
+        """Return the lines of a container's log.
+
+        Raises RefusedError where the API server cannot give it, UnreachableError where it does not
+        come to its end.
+        """
+        try:
+            async with (
+                asyncio.timeout(_LOG_SECONDS),
+                self.connection.stream(
+                    api_path("Pod", namespace, pod, "log"),
+                    query={"container": container, "limitBytes": str(_LOG_LIMIT_BYTES)},
+                    accept="*/*",
+                    silence_seconds=_LOG_SECONDS,
+                ) as stream,
+            ):
+                text = await stream.read()
+        except (TimeoutError, aiohttp.ClientError) as error:
+            raise UnreachableError(f"The log of pod {pod} did not come to its end.") from error
+        return text.decode(errors="replace").splitlines()
+
+    async def _events(self, namespace: str, fields: str) -> tuple[Json, ...]:
+        told = await self.connection.request(
+            "GET",
+            api_path("Event", namespace),
+            query={"fieldSelector": fields, "limit": str(_EVENT_LIMIT)},
+        )
+        return tuple(sorted(told["items"], key=_told_at))
+
+    async def _selected(self, kind: str, namespace: str, labels: str) -> tuple[Json, ...]:
+        told = await self.connection.request(
+            "GET", api_path(kind, namespace), query={"labelSelector": labels}
+        )
+        return tuple(sorted(told["items"], key=lambda each: str(each["metadata"]["name"])))
+
+
+def is_child_of(child: Json, run_uid: str) -> bool:
+    """Whether an object was made for the run: anybody may give one its labels."""
+    return controller_of(child).get("uid") == run_uid
+
+
+def _told_at(event: Json) -> str:
+    return str(
+        event.get("lastTimestamp")
+        or event.get("eventTime")
+        or event["metadata"].get("creationTimestamp", "")
+    )

@@ -1,0 +1,142 @@
+"""How is what was decided for a run written to the cluster?"""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from inferometer_api.plan.cluster_objects import MANAGER
+from inferometer_api.status.run_status import RunStatus
+from inferometer_operator.cluster.api_paths import api_path
+from inferometer_operator.cluster.connection import APPLY, Connection
+from inferometer_operator.cluster.errors import ApiError
+from inferometer_operator.reconcile.observed import Json
+from inferometer_operator.reconcile.plan import Event, Target
+
+_HEALING = frozenset({400, 403, 404, 409, 422, 500})
+"""Answers to a child that could not be made which a person must see: quota, admission, name
+clash, a webhook that does not answer. Others are asked again in silence."""
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """Writes that can each be repeated, or lost, without harm."""
+
+    connection: Connection
+    instance: str
+    """This operator's own name, told in events."""
+    clock: Callable[[], datetime] = _now
+
+    async def apply_status(self, run: Json, status: RunStatus) -> Json:
+        """Write the whole status by server-side apply and return the run as it is then.
+
+        Raises RefusedError, a Conflict, where the run is not any more as it was read.
+        """
+        metadata = run["metadata"]
+        written: Json = await self.connection.request(
+            "PATCH",
+            api_path("BenchmarkRun", metadata["namespace"], metadata["name"], "status"),
+            query={"fieldManager": MANAGER, "force": "true"},
+            content_type=APPLY,
+            body={
+                "apiVersion": run["apiVersion"],
+                "kind": run["kind"],
+                # With the UID: a namesake made later never gets this run's status. With the
+                # version: what an old leader wrote and comes late undoes no newer one's word.
+                "metadata": {
+                    "name": metadata["name"],
+                    "namespace": metadata["namespace"],
+                    "uid": metadata["uid"],
+                    "resourceVersion": metadata["resourceVersion"],
+                },
+                "status": status.model_dump(mode="json", exclude_none=True),
+            },
+        )
+        return written
+
+    async def create(self, child: dict[str, Any]) -> ApiError | None:
+        """Make a child, never apply over one; return why it was refused, None where it was made."""
+        namespace = child["metadata"]["namespace"]
+        try:
+            await self.connection.request(
+                "POST",
+                api_path(child["kind"], namespace),
+                query={"fieldManager": MANAGER},
+                body=child,
+            )
+        except ApiError as error:
+            # A quota that others use too may answer with a conflict, which passes.
+            passes = error.code == 409 and error.reason != "AlreadyExists"
+            if error.code in _HEALING and not passes:
+                return error
+            raise
+        return None
+
+    async def delete(self, namespace: str, target: Target) -> None:
+        """Delete this very object, if it still is there; what it owns goes after it."""
+        try:
+            await self.connection.request(
+                "DELETE",
+                api_path(target.kind, namespace, target.name),
+                body={
+                    "apiVersion": "v1",
+                    "kind": "DeleteOptions",
+                    "preconditions": {"uid": target.uid},
+                    "propagationPolicy": "Background",
+                },
+            )
+        except ApiError as error:
+            # It is gone, or its name belongs to something else by now.
+            if error.code not in {404, 409}:
+                raise
+
+    async def create_event(self, run: Json, event: Event) -> None:
+        """Add an event to the run; what was told in the same words stands there already."""
+        metadata = run["metadata"]
+        named = hashlib.sha256(f"{metadata['uid']}{event.reason}{event.message}".encode())
+        name = f"{metadata['name'][:200]}.{named.hexdigest()[:16]}"
+        try:
+            await self.connection.request(
+                "POST",
+                api_path("Event", metadata["namespace"]),
+                body=_event(run, event, name, self.clock(), self.instance),
+            )
+        except ApiError as error:
+            if error.code != 409:
+                raise
+
+
+def _event(run: Json, event: Event, name: str, now: datetime, instance: str) -> dict[str, Any]:
+    metadata = run["metadata"]
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": name, "namespace": metadata["namespace"]},
+        "involvedObject": {
+            "apiVersion": run["apiVersion"],
+            "kind": run["kind"],
+            "name": metadata["name"],
+            "namespace": metadata["namespace"],
+            "uid": metadata["uid"],
+            "resourceVersion": metadata.get("resourceVersion", ""),
+        },
+        "type": event.type,
+        "reason": event.reason,
+        # The API takes 1,024 bytes.
+        "message": event.message.encode()[:1024].decode(errors="ignore"),
+        "firstTimestamp": _stamp(now),
+        "lastTimestamp": _stamp(now),
+        "count": 1,
+        "source": {"component": MANAGER},
+        "reportingComponent": MANAGER,
+        "reportingInstance": instance[:128],
+    }
+
+
+def _stamp(now: datetime) -> str:
+    return now.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,1 +1,0 @@
-"""What wakes the operator? The only place that knows kopf."""

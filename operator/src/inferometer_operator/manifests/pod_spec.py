@@ -1,0 +1,83 @@
+"""What do all pods and containers of a run have in common, so that they can do no harm?
+
+They meet the pod security standard "restricted", hold no credentials of the API, and write only
+into folders that end with the pod.
+"""
+
+from collections.abc import Sequence
+
+from inferometer_operator.manifests.owner import Manifest
+from inferometer_operator.settings import Images, Settings
+
+USER_ID = 10001
+PYTHON = "python3"
+_TEMPORARY = "tmp"
+_NODE_LOST_SECONDS = 15
+"""How long a pod stays bound to a node that no longer answers; Kubernetes' own default is 300."""
+
+
+def container(
+    name: str, image: str, images: Images, command: Sequence[str], resources: Manifest
+) -> Manifest:
+    """Return a container that may do nothing but run its command and write to /tmp."""
+    return {
+        "name": name,
+        "image": image,
+        "imagePullPolicy": images.pull_policy,
+        # Kubernetes would put variables, and so a Secret's keys, in place of $(NAME).
+        "command": [word.replace("$", "$$") for word in command],
+        # Libraries look for a home; the image's own is read-only.
+        "env": [{"name": "HOME", "value": "/tmp"}],  # noqa: S108 - an emptyDir of this pod alone
+        "resources": resources,
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "privileged": False,
+            "readOnlyRootFilesystem": True,
+            "runAsGroup": USER_ID,
+            "runAsNonRoot": True,
+            "runAsUser": USER_ID,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": [{"name": _TEMPORARY, "mountPath": "/tmp"}],  # noqa: S108 - as above
+    }
+
+
+def pod_spec(settings: Settings, *, grace_seconds: int) -> Manifest:
+    """Return what is in the spec of every pod of a run; containers and volumes are added to it."""
+    images = settings.images
+    spec: Manifest = {
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": grace_seconds,
+        "securityContext": {
+            "fsGroup": USER_ID,
+            # A large volume is not walked through at each start.
+            "fsGroupChangePolicy": "OnRootMismatch",
+            "runAsGroup": USER_ID,
+            "runAsNonRoot": True,
+            "runAsUser": USER_ID,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "tolerations": [
+            {
+                "key": f"node.kubernetes.io/{fault}",
+                "operator": "Exists",
+                "effect": "NoExecute",
+                "tolerationSeconds": _NODE_LOST_SECONDS,
+            }
+            for fault in ("not-ready", "unreachable")
+        ],
+        "volumes": [{"name": _TEMPORARY, "emptyDir": {"sizeLimit": "1Gi"}}],
+    }
+    if images.pull_secrets:
+        spec["imagePullSecrets"] = [{"name": name} for name in images.pull_secrets]
+    if settings.priority_class is not None:
+        spec["priorityClassName"] = settings.priority_class
+    return spec
+
+
+def mount(target: Manifest, volume: str, path: str, *, read_only: bool) -> None:
+    """Let a container see a volume at a path."""
+    target["volumeMounts"].append({"name": volume, "mountPath": path, "readOnly": read_only})

@@ -1,0 +1,142 @@
+"""Why does a child of a run not come to be: who refuses it, and can that heal?
+
+The API server refuses Deployment, Job and ConfigMaps themselves; their pods are refused to the
+controllers that make them, which tell it in a condition or in an event.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+
+from inferometer_api.plan.deadlines import NAMESAKE_SECONDS
+from inferometer_api.status.condition_reasons import REASONS, ReasonName
+from inferometer_operator.reconcile.context import ReconcileContext, creation_time
+from inferometer_operator.reconcile.faults import Fault, make_fault
+from inferometer_operator.reconcile.observed import Json, Refusal
+from inferometer_operator.reconcile.owned import is_replica_set_of
+from inferometer_operator.reconcile.times import add_seconds, format_time, parse_time
+
+_CLASH_CODE = 409
+_MOUNTS = {"FailedMount", "FailedAttachVolume"}
+
+_SIGNS: tuple[tuple[ReasonName, str], ...] = (
+    ("QuotaExceeded", r"exceeded quota|failed quota|insufficient quota"),
+    (
+        "LimitRangeRefused",
+        r"(maximum|minimum) [\w./-]+ usage per |limit to request ratio per ",
+    ),
+    (
+        "AdmissionRefused",
+        r"violates |admission webhook|calling webhook|ValidatingAdmissionPolicy|denied ",
+    ),
+)
+"""What the messages of the API server's admission say, by reason."""
+
+
+def child_fault(context: ReconcileContext, child: str, refusal: Refusal, asked: str) -> Fault:
+    """Return why an object was not made; `child` is "Deployment/NAME", `asked` what it asks for."""
+    kind, _, name = child.partition("/")
+    if refusal.code == _CLASH_CODE:
+        return _clash(context, kind, name, refusal)
+    found = f"The API server refuses the {kind} {name}{asked}: {refusal.message}"
+    return make_fault(reason_of(refusal.message), found)
+
+
+def _clash(context: ReconcileContext, kind: str, name: str, refusal: Refusal) -> Fault:
+    found = f"The run needs a {kind} of the name {name}, but there is one that is not the run's"
+    until = add_seconds(refusal.since, NAMESAKE_SECONDS)
+    if context.now >= until or not _goes(context, refusal.holder):
+        return make_fault("NameClash", found)
+    message = (
+        f"{found}. It is about to go, or is left from an earlier run of that name: it is waited "
+        f"for until {format_time(until)}. {REASONS['NameClash'].remedy}"
+    )
+    return Fault("NameClash", message, ends=False, until=until)
+
+
+def _goes(context: ReconcileContext, holder: Json | None) -> bool:
+    """Whether an object goes by itself: it is being deleted, or its run was and had this name."""
+    if holder is None or holder.get("deletionTimestamp"):
+        return True
+    return any(
+        owner.get("controller")
+        and owner.get("kind") == "BenchmarkRun"
+        and owner.get("name") == context.name
+        and owner.get("uid") != context.uid
+        for owner in holder.get("ownerReferences") or ()
+    )
+
+
+def pod_creation_fault(who: str, message: str, asked: str) -> Fault:
+    """Return why a controller cannot make the pods of a child."""
+    found = f"The {who}'s pod cannot be made{asked}: {message}"
+    return make_fault(reason_of(message), found)
+
+
+def reason_of(message: str) -> ReasonName:
+    """Return who refuses an object, by the API server's words."""
+    for reason, pattern in _SIGNS:
+        if re.search(pattern, message, re.IGNORECASE):
+            return reason
+    return "CreationRefused"
+
+
+def replica_failure(deployment: Json) -> str | None:
+    """Return why a Deployment's pods cannot be made, None where they can."""
+    for condition in (deployment.get("status") or {}).get("conditions") or ():
+        if condition.get("type") == "ReplicaFailure" and condition.get("status") == "True":
+            return str(condition.get("message") or condition.get("reason") or "no reason was told")
+    return None
+
+
+def job_create_failure(events: Iterable[Json], job: Json) -> str | None:
+    """Return the last that was said when the pod of this very Job could not be made."""
+    uid = job["metadata"].get("uid")
+    return _last(_failed_creates(events, "Job"), lambda event: _about(event).get("uid") == uid)
+
+
+def replica_set_create_failure(events: Iterable[Json], deployment: Json) -> str | None:
+    """Return the last that was said when a pod of this very Deployment's could not be made.
+
+    Its ReplicaSet is known by its name alone: what is older is of an earlier one of that name.
+    """
+    metadata = deployment["metadata"]
+    made = creation_time(deployment)
+
+    def is_its_own(event: Json) -> bool:
+        at = _told_at(event)
+        fresh = at is None or made is None or at >= made
+        return fresh and is_replica_set_of(str(_about(event).get("name")), str(metadata["name"]))
+
+    return _last(_failed_creates(events, "ReplicaSet"), is_its_own)
+
+
+def mount_failure(events: Iterable[Json], pod_uid: str) -> str | None:
+    """Return the last that a kubelet said when it could not mount a pod's volumes."""
+    mounts = (each for each in events if each.get("reason") in _MOUNTS)
+    return _last(mounts, lambda event: _about(event).get("uid") == pod_uid)
+
+
+def _failed_creates(events: Iterable[Json], kind: str) -> Iterator[Json]:
+    for event in events:
+        if event.get("reason") == "FailedCreate" and _about(event).get("kind") == kind:
+            yield event
+
+
+def _last(events: Iterable[Json], counts: Callable[[Json], bool]) -> str | None:
+    said = [str(each.get("message") or each.get("note") or "") for each in events if counts(each)]
+    return said[-1] if said else None
+
+
+def _about(event: Json) -> Json:
+    found: Json = event.get("involvedObject") or event.get("regarding") or {}
+    return found
+
+
+def _told_at(event: Json) -> datetime | None:
+    """Return when something was told last, None where it is not said."""
+    return (
+        parse_time(event.get("lastTimestamp"))
+        or parse_time(event.get("eventTime"))
+        or creation_time(event)
+    )

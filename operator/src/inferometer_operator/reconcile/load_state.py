@@ -1,0 +1,203 @@
+"""How far is the load generator: made, started, over, or lost?"""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Literal
+
+from inferometer_api.plan.launch import load_plan
+from inferometer_api.plan.load_plan import LoadPlan, PlannedServer
+from inferometer_operator.manifests.config_maps import plan_config_map
+from inferometer_operator.manifests.fleet_service import fleet_service, planned_fleet
+from inferometer_operator.manifests.load_job import (
+    credentials_of,
+    inputs_path,
+    load_job,
+    trace_paths,
+)
+from inferometer_operator.manifests.owner import Manifest
+from inferometer_operator.reconcile import pods
+from inferometer_operator.reconcile.agent_assignment import AgentAssignment, assign_agents
+from inferometer_operator.reconcile.child_faults import (
+    child_fault,
+    job_create_failure,
+    mount_failure,
+    pod_creation_fault,
+)
+from inferometer_operator.reconcile.conditions import find_condition
+from inferometer_operator.reconcile.context import ReconcileContext, is_deleting, owner_of
+from inferometer_operator.reconcile.faults import Fault, PodRequest, make_fault, pod_fault
+from inferometer_operator.reconcile.observed import Json
+from inferometer_operator.reconcile.owned import load_pods
+from inferometer_operator.reconcile.plan import Target
+from inferometer_operator.reconcile.server_state import (
+    ServerState,
+    job_was_created,
+    planned_pod_uids,
+)
+from inferometer_operator.reconcile.times import add_seconds
+
+Stage = Literal["absent", "starting", "running", "over", "lost"]
+_AGENT_SECONDS = 2.0
+"""How often it is seen whether an agent that starts is ready: nobody tells."""
+_HAD_STARTED = {"Preparing", "Measuring", "Stopping", "Ended"}
+
+
+@dataclass(frozen=True, slots=True)
+class LoadState:
+    """How far the load generator is."""
+
+    stage: Stage
+    """absent: never made; over: it has ended and its log can be read; lost: there is no log."""
+    pod: Json | None = None
+    fault: Fault | None = None
+    end: pods.ContainerExit | None = None
+    """How it ended, where it is over."""
+
+    @property
+    def pod_name(self) -> str:
+        """The name of its pod, empty where it has none."""
+        return "" if self.pod is None else pods.name(self.pod)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadChildren:
+    """The load generator's plan and Job, where they are still to be made."""
+
+    create: tuple[Manifest, ...] = ()
+    delete: tuple[Target, ...] = ()
+    fault: Fault | None = None
+    again: datetime | None = None
+    """When to look again, where they are kept back for now."""
+
+
+def load_state(context: ReconcileContext) -> LoadState:
+    """Return how far the load generator of a run that has begun is."""
+    # The first one: a second one would measure again, and nobody asks it. Of a fleet that of index
+    # 0 speaks for all.
+    masters = (pod for pod in load_pods(context) if pods.completion_index(pod) == 0)
+    pod = min(masters, key=_made, default=None)
+    return _without_pod(context, context.observed.job) if pod is None else _with_pod(context, pod)
+
+
+def _with_pod(context: ReconcileContext, pod: Json) -> LoadState:
+    main = pods.main_container(pod)
+    if "terminated" in (main.get("state") or {}):
+        return LoadState("over", pod, end=pods.last_end(main))
+    found = pod_fault(pod, load_pod_request(context), context.now)
+    if pods.is_over(pod):
+        return _lost(found or _gone(f"The load generator's pod {pods.name(pod)} is over"), pod)
+    if is_deleting(pod) and (found is None or not found.ends):
+        found = _gone(f"The load generator's pod {pods.name(pod)} was deleted by someone else")
+    if pods.has_started(pod):
+        return LoadState("running", pod, found or _absent_worker(context))
+    if found is not None and found.ends:
+        return _lost(found, pod)
+    return LoadState("starting", pod, found or _no_volumes(context, pod))
+
+
+def _absent_worker(context: ReconcileContext) -> Fault | None:
+    """Return why a worker of a fleet does not start; once it has, the load generator tells."""
+    asked = replace(load_pod_request(context), who="worker")
+    workers = (pod for pod in load_pods(context) if pods.completion_index(pod) > 0)
+    waiting = (pod for pod in workers if not pods.has_started(pod) and pods.is_live(pod))
+    faults = (pod_fault(pod, asked, context.now) or _no_volumes(context, pod) for pod in waiting)
+    return next((found for found in faults if found is not None), None)
+
+
+def _no_volumes(context: ReconcileContext, pod: Json) -> Fault | None:
+    words = mount_failure(context.observed.events, pods.uid(pod)) if pods.node(pod) else None
+    if words is None:
+        return None
+    found = f"The load generator's pod {pods.name(pod)} has no volumes yet: {words}"
+    return make_fault("ContainerNotStarted", found)
+
+
+def plan_load_children(context: ReconcileContext, served: ServerState) -> LoadChildren:
+    """Return what is to be made so that the servers are measured, once and never again."""
+    if not served.servers:
+        return LoadChildren()
+    held = context.observed.plan_map
+    seen = job_was_created(context)
+    if seen and (held is not None or any(map(pods.has_started, load_pods(context)))):
+        return LoadChildren()
+    uids = frozenset(server.pod_uid for server in served.servers if server.pod_uid)
+    if held is not None and planned_pod_uids(held) != uids:
+        # Made before its server pods were replaced, and nobody has read it.
+        uid = str(held["metadata"]["uid"])
+        gone = () if is_deleting(held) else (Target("ConfigMap", context.load, uid),)
+        return LoadChildren(delete=gone)
+    owner = owner_of(context)
+    plan: tuple[Manifest, ...] = ()
+    if held is None:
+        found = assign_agents(context, served.servers)
+        if found.until is not None and context.now < found.until and not served.ready:
+            return LoadChildren(again=min(found.until, add_seconds(context.now, _AGENT_SECONDS)))
+        plan = (plan_config_map(_plan(context, served.servers, found), owner),)
+    # Where the Job came to be without its plan, its pod waits for it.
+    fleet = (fleet_service(owner),) if context.run.spec.load.workers > 1 else ()
+    make = plan if seen else (*plan, *fleet, load_job(context.run, owner, context.settings))
+    told = (
+        child_fault(context, child, refusal, "")
+        for child, refusal in context.observed.refused.items()
+        if child in {f"Job/{context.load}", f"ConfigMap/{context.load}", f"Service/{context.fleet}"}
+    )
+    return LoadChildren(create=make, fault=next(told, None))
+
+
+def _plan(
+    context: ReconcileContext, servers: tuple[PlannedServer, ...], found: AgentAssignment
+) -> LoadPlan:
+    return load_plan(
+        context.run,
+        place="Cluster",
+        servers=servers,
+        model_sha256=context.run.spec.model.sha256,
+        inputs_file=inputs_path(context.run),
+        trace_files=trace_paths(context.run),
+        credentials=credentials_of(context.run),
+        fleet=planned_fleet(context.run, owner_of(context)),
+        agents=found.agents,
+        unmetered=found.unmetered,
+        run_id=context.uid,
+        stop_token=context.token,
+    )
+
+
+def load_pod_request(context: ReconcileContext) -> PodRequest:
+    """Return what was asked for the load pod."""
+    resources = context.settings.load.resources
+    words = f"cpu {resources.cpu}, memory {resources.memory}"
+    return PodRequest("load generator", words, restarts=False)
+
+
+def _without_pod(context: ReconcileContext, job: Json | None) -> LoadState:
+    if not job_was_created(context):
+        return LoadState("absent")
+    if job is None or is_deleting(job):
+        return _lost(_gone(f"The Job {context.load} was deleted by someone else"))
+    status = job.get("status") or {}
+    ended = any(
+        each.get("type") in {"Failed", "Complete", "FailureTarget", "SuccessCriteriaMet"}
+        and each.get("status") == "True"
+        for each in status.get("conditions") or ()
+    )
+    told = find_condition(context.before, "Measuring")
+    had_started = told is not None and told.reason in _HAD_STARTED
+    if ended or status.get("failed") or status.get("succeeded") or had_started:
+        return _lost(_gone(f"The pod of the Job {context.load} is gone, and its log with it"))
+    words = job_create_failure(context.observed.events, job)
+    asked = f", which asks for {load_pod_request(context).resources}"
+    refused = None if words is None else pod_creation_fault("load generator", words, asked)
+    return LoadState("starting", fault=refused)
+
+
+def _lost(found: Fault, pod: Json | None = None) -> LoadState:
+    return LoadState("lost", pod, Fault(found.reason, found.message, ends=True))
+
+
+def _gone(found: str) -> Fault:
+    return make_fault("LoadPodLost", found)
+
+
+def _made(pod: Json) -> str:
+    return str(pod["metadata"].get("creationTimestamp") or "")

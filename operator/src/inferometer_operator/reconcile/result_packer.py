@@ -1,0 +1,73 @@
+"""How does a result document become what its ConfigMaps hold?"""
+
+from dataclasses import dataclass
+from hashlib import sha256
+
+from inferometer_api.results.result import Outcome, ResultDocument
+from inferometer_api.results.result_transport import compressed, parts
+from inferometer_api.results.scenario_summary import summary_of
+from inferometer_api.status.run_status import ScenarioSummary
+
+
+@dataclass(frozen=True, slots=True)
+class ResultAdditions:
+    """What the operator alone knows of a result."""
+
+    outcome: Outcome
+    """How the run ended."""
+    images: tuple[tuple[str, str], ...] = ()
+    """What each pod runs, by digest."""
+    model_sha256: str | None = None
+    """What was fetched, where the spec says no checksum."""
+
+
+@dataclass(frozen=True, slots=True)
+class PackedResult:
+    """A whole document, ready to be kept."""
+
+    added: ResultAdditions
+    gz_parts: tuple[bytes, ...]
+    sha256: str
+    bytes: int
+    """Its size before it was packed."""
+    scenarios: tuple[ScenarioSummary, ...]
+
+
+@dataclass(slots=True)
+class ResultPacker:
+    """The last that a document was packed to.
+
+    Packing a large one takes a second, and a run looks at its result several times until it is
+    kept; what is added does not change meanwhile.
+    """
+
+    last: PackedResult | None = None
+
+    def packed(self, document: ResultDocument, added: ResultAdditions) -> PackedResult:
+        """Return the document with what the operator added, packed; the same for the same."""
+        if self.last is None or self.last.added != added:
+            self.last = _packed(document, added)
+        return self.last
+
+
+def _packed(document: ResultDocument, added: ResultAdditions) -> PackedResult:
+    written = _completed(document, added).model_dump_json(exclude_none=True).encode()
+    return PackedResult(
+        added=added,
+        gz_parts=tuple(parts(compressed(written))),
+        sha256=sha256(written).hexdigest(),
+        bytes=len(written),
+        scenarios=tuple(summary_of(each) for each in document.scenarios),
+    )
+
+
+def _completed(document: ResultDocument, added: ResultAdditions) -> ResultDocument:
+    update: dict[str, object] = {"outcome": added.outcome}
+    environment = document.environment
+    if environment is not None:
+        model = environment.model
+        if model.sha256 is None:
+            model = model.model_copy(update={"sha256": added.model_sha256})
+        images = {**environment.images, **dict(added.images)}
+        update["environment"] = environment.model_copy(update={"images": images, "model": model})
+    return document.model_copy(update=update)

@@ -1,0 +1,140 @@
+"""How is the result of an ended load generator fetched, completed and kept?"""
+
+import json
+from dataclasses import dataclass
+
+from inferometer_api.plan.cluster_objects import RESULT_FILE
+from inferometer_api.plan.deadlines import KEPT_SECONDS
+from inferometer_api.results.result import Outcome
+from inferometer_api.status.condition_reasons import ReasonName
+from inferometer_api.status.run_status import ResultReference, RunStatus, ScenarioSummary
+from inferometer_operator.manifests.owner import PARTS_ANNOTATION, Manifest
+from inferometer_operator.manifests.result_maps import result_config_maps
+from inferometer_operator.reconcile import pods
+from inferometer_operator.reconcile.child_faults import child_fault
+from inferometer_operator.reconcile.context import ReconcileContext, is_deleting, owner_of
+from inferometer_operator.reconcile.load_state import LoadState
+from inferometer_operator.reconcile.observed import Json
+from inferometer_operator.reconcile.owned import own_result_maps, server_pods
+from inferometer_operator.reconcile.plan import Plan, Target
+from inferometer_operator.reconcile.result_packer import PackedResult, ResultAdditions
+from inferometer_operator.reconcile.times import add_seconds
+
+_SOON_SECONDS = 0.2
+"""Nobody tells of ConfigMaps that were made or deleted."""
+_REFUSED_SECONDS = 10.0
+"""The edge tries those that were refused in its own time."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResultState:
+    """How far the result is."""
+
+    done: bool = True
+    download: str | None = None
+    create: tuple[Manifest, ...] = ()
+    delete: tuple[Target, ...] = ()
+    look_again_seconds: float | None = None
+    kept: ResultReference | None = None
+    scenarios: tuple[ScenarioSummary, ...] | None = None
+    """What was found, where the document is there."""
+    lost: ReasonName | None = None
+    message: str = ""
+    """Why the document is not kept."""
+
+    def plan(self, status: RunStatus) -> Plan:
+        """Return what is to be done next where it is not done."""
+        return Plan(
+            status,
+            create=self.create,
+            delete=self.delete,
+            download=self.download,
+            look_again_seconds=self.look_again_seconds,
+        )
+
+
+def result_state(context: ReconcileContext, load: LoadState, outcome: Outcome) -> ResultState:
+    """Return what is to be done for the result of an ended load generator to be kept.
+
+    `outcome` is how the run ended, which goes into the document.
+    """
+    collected = context.observed.downloaded
+    if collected is None:
+        return ResultState(done=False, download=load.pod_name)
+    if collected.document is not None:
+        added = _added(context, load, outcome)
+        return _keeping(context, collected.packing.packed(collected.document, added))
+    report = context.observed.report
+    # The load generator itself knows best why its log holds none.
+    words = "" if report is None else report.undelivered
+    return ResultState(lost=collected.reason, message=words or collected.fault)
+
+
+def _keeping(context: ReconcileContext, packed: PackedResult) -> ResultState:
+    """Return what is to be done for a document to be kept."""
+    wanted = result_config_maps(packed.gz_parts, owner_of(context))
+    held = {name: each for name, each in own_result_maps(context).items() if not is_deleting(each)}
+    names = [str(each["metadata"]["name"]) for each in wanted]
+    if stale := _stale(wanted, held):
+        return ResultState(done=False, delete=stale, look_again_seconds=_SOON_SECONDS)
+    absent = tuple(each for each in wanted if each["metadata"]["name"] not in held)
+    if not absent:
+        kept = ResultReference(config_maps=names, sha256=packed.sha256, bytes=packed.bytes)
+        return ResultState(kept=kept, scenarios=packed.scenarios)
+    refused = [
+        (child, refusal)
+        for child, refusal in context.observed.refused.items()
+        if child in {f"ConfigMap/{name}" for name in names}
+    ]
+    for child, refusal in refused:
+        found = child_fault(context, child, refusal, " with the result")
+        if found.ends or context.now >= add_seconds(refusal.since, KEPT_SECONDS):
+            lost: ReasonName = "ResultNotKept"
+            return ResultState(lost=lost, message=found.message, scenarios=packed.scenarios)
+    look = _REFUSED_SECONDS if refused else _SOON_SECONDS
+    return ResultState(done=False, create=absent, look_again_seconds=look)
+
+
+def _added(context: ReconcileContext, load: LoadState, outcome: Outcome) -> ResultAdditions:
+    """Return what the operator alone knows of a result."""
+    server = next(iter(sorted(server_pods(context), key=pods.name)), None)
+    found = {"server": server, "loadgen": load.pod}
+    images = {name: pods.image_digest(pod) for name, pod in found.items() if pod is not None}
+    return ResultAdditions(
+        outcome,
+        tuple((name, digest) for name, digest in images.items() if digest),
+        None if server is None else _fetched_sha256(server),
+    )
+
+
+def _fetched_sha256(server: Json) -> str | None:
+    """Return the checksum that the init container of a server told, None where it told none."""
+    for container, is_init in pods.containers(server):
+        end = pods.last_end(container)
+        if is_init and end is not None and end.code == 0:
+            try:
+                told = json.loads(end.message)["sha256"]
+            except (ValueError, TypeError, KeyError):
+                continue
+            return told if isinstance(told, str) and len(told) == 64 else None
+    return None
+
+
+def _stale(wanted: list[Manifest], held: dict[str, Json]) -> tuple[Target, ...]:
+    """Return parts of another attempt: a mixture would be no document."""
+    wanted_by_name = {str(each["metadata"]["name"]): each for each in wanted}
+    return tuple(
+        Target("ConfigMap", name, str(found["metadata"]["uid"]))
+        for name, found in held.items()
+        if not _same(wanted_by_name.get(name), found)
+    )
+
+
+def _same(wanted: Manifest | None, found: Json) -> bool:
+    if wanted is None:
+        return False
+    told = (found["metadata"].get("annotations") or {}).get(PARTS_ANNOTATION)
+    if told != wanted["metadata"]["annotations"][PARTS_ANNOTATION]:
+        return False
+    data = found.get("binaryData")
+    return data is None or data.get(RESULT_FILE) == wanted["binaryData"][RESULT_FILE]

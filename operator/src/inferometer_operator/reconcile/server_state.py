@@ -1,0 +1,240 @@
+"""Is the server there: made, bound to its nodes, addressed, ready, and still the same?"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from inferometer_api.plan.cluster_objects import GRPC_PORT, HTTP_PORT
+from inferometer_api.plan.load_plan import PlannedServer
+from inferometer_api.spec.server import Server
+from inferometer_operator.manifests.config_maps import PLAN_FILE
+from inferometer_operator.manifests.owner import Manifest
+from inferometer_operator.manifests.server_deployment import server_deployment
+from inferometer_operator.reconcile import pods
+from inferometer_operator.reconcile.child_faults import (
+    child_fault,
+    mount_failure,
+    pod_creation_fault,
+    replica_failure,
+    replica_set_create_failure,
+)
+from inferometer_operator.reconcile.conditions import find_condition
+from inferometer_operator.reconcile.context import ReconcileContext, is_deleting, owner_of
+from inferometer_operator.reconcile.faults import (
+    Fault,
+    PodRequest,
+    disruption_fault,
+    make_fault,
+    pod_fault,
+)
+from inferometer_operator.reconcile.observed import Json
+from inferometer_operator.reconcile.owned import load_pods, server_pods
+from inferometer_operator.reconcile.times import parse_time
+
+_SAY_MORE = {"OutOfMemory", "Evicted", "NodeLost", "PodRefused"}
+"""Faults that explain why a server ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerState:
+    """How far the server is."""
+
+    fault: Fault | None = None
+    servers: tuple[PlannedServer, ...] = ()
+    """Where every server is; empty until each has a node and an address."""
+    ready: bool = False
+    create: tuple[Manifest, ...] = ()
+
+
+def server_state(context: ReconcileContext) -> ServerState:
+    """Return how far the server of a run that has begun is."""
+    return _launched(context) if context.launched else _external(context)
+
+
+def job_was_created(context: ReconcileContext) -> bool:
+    """Whether the run's Job was made: then it is never made again.
+
+    Told by the cluster, or by a condition that is written only once the Job was seen.
+    """
+    if context.observed.job is not None or load_pods(context):
+        return True
+    measuring = find_condition(context.before, "Measuring")
+    return measuring is not None and measuring.status != "Unknown"
+
+
+def is_external_name(service: Json | None) -> bool:
+    """Whether a Service has no pods behind it, but any name of its author's choice."""
+    return service is not None and (service.get("spec") or {}).get("type") == "ExternalName"
+
+
+def _external(context: ReconcileContext) -> ServerState:
+    external = context.run.spec.server.external
+    if external is None or external.url is not None:
+        url = "" if external is None else str(external.url)
+        return ServerState(servers=(PlannedServer(url=url),))
+    target = external.service
+    if target is None or (context.observed.service is None and not job_was_created(context)):
+        name = "" if target is None else target.name
+        return ServerState(
+            fault=make_fault(
+                "ServiceNotFound",
+                f"The External server is behind the Service {name}, which does not exist in the "
+                f"namespace {context.namespace}",
+            )
+        )
+    if is_external_name(context.observed.service):
+        found = f"The Service {target.name} became one of type ExternalName"
+        return ServerState(fault=make_fault("NotAllowed", found))
+    host = f"{target.name}.{context.namespace}.svc"
+    return ServerState(servers=(PlannedServer(url=f"{_scheme(context)}://{host}:{target.port}"),))
+
+
+def _launched(context: ReconcileContext) -> ServerState:
+    deployment = context.observed.deployment
+    child = f"Deployment/{context.server}"
+    if deployment is None or is_deleting(deployment):
+        if job_was_created(context) or deployment is not None:
+            gone = f"The Deployment {context.server} was deleted while the run needed it"
+            return ServerState(fault=make_fault("ServerDeleted", gone))
+        refusal = context.observed.refused.get(child)
+        told = None if refusal is None else child_fault(context, child, refusal, _asks(context))
+        make = server_deployment(context.run, owner_of(context), context.settings)
+        return ServerState(fault=told, create=(make,))
+    live = tuple(pod for pod in server_pods(context) if pods.is_live(pod))
+    return ServerState(
+        fault=_replaced(context) or _pods_fault(context) or _no_pods(context, deployment, live),
+        servers=_planned(context, live),
+        ready=len(live) == _server(context).replicas and all(map(pods.is_ready, live)),
+    )
+
+
+def _planned(context: ReconcileContext, live: tuple[Json, ...]) -> tuple[PlannedServer, ...]:
+    whole = len(live) == _server(context).replicas
+    if not whole or not all(pods.node(pod) and pods.address(pod) for pod in live):
+        return ()
+    return tuple(_planned_server(context, pod) for pod in sorted(live, key=pods.name))
+
+
+def _planned_server(context: ReconcileContext, pod: Json) -> PlannedServer:
+    address = pods.address(pod)
+    host = f"[{address}]" if ":" in address else address
+    port = GRPC_PORT if context.run.spec.load.protocol == "GRPC" else HTTP_PORT
+    return PlannedServer(
+        url=f"{_scheme(context)}://{host}:{port}",
+        pod=pods.name(pod),
+        pod_uid=pods.uid(pod),
+        node=pods.node(pod),
+        quality_of_service=str(pods.status(pod).get("qosClass") or ""),
+    )
+
+
+def planned_pod_uids(plan_map: Json | None) -> frozenset[str]:
+    """Return the UIDs of the server pods that a plan names; none where there is no plan."""
+    try:
+        plan = json.loads(((plan_map or {}).get("data") or {}).get(PLAN_FILE, ""))
+        uids = {server.get("podUid", "") for server in plan["servers"]}
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return frozenset()
+    return frozenset(uids - {""})
+
+
+def _replaced(context: ReconcileContext) -> Fault | None:
+    """Return that a server which the load generator was told of is not the same any more."""
+    if not job_was_created(context):
+        return None
+    planned = planned_pod_uids(context.observed.plan_map)
+    found = {pods.uid(pod): pod for pod in server_pods(context)}
+    for uid in sorted(planned):
+        pod = found.get(uid)
+        if pod is None:
+            return make_fault("ServerReplaced", "A server pod that the plan names is gone")
+        if is_deleting(pod):
+            # How its containers end is no fault of theirs; an eviction says more.
+            words = f"The server pod {pods.name(pod)} was deleted by someone else"
+            return disruption_fault(pod, server_pod_request(context), context.now) or make_fault(
+                "ServerReplaced", words
+            )
+        name, end = pods.name(pod), _ended_since_ready(context, pod)
+        shown = pod_fault(pod, server_pod_request(context), context.now)
+        if shown is not None and shown.ends and (end is None or shown.reason in _SAY_MORE):
+            return shown
+        if end is not None:
+            words = f". Its last lines:\n{end.message}\n" if end.message else "."
+            return make_fault(
+                "ServerEnded", f"The server in pod {name} ended by code {end.code}{words}"
+            )
+    return None
+
+
+def _ended_since_ready(context: ReconcileContext, pod: Json) -> pods.ContainerExit | None:
+    """Return how a server ended that had been ready, None where it has not.
+
+    A server may crash before it is ready, and be started again: that is no fault of the
+    measurement.
+    """
+    end = pods.last_end(pods.main_container(pod))
+    ready = find_condition(context.before, "ServerReady")
+    if end is None or ready is None or ready.status != "True":
+        return None
+    since = parse_time(ready.last_transition_time)
+    late = end.at is None or since is None or end.at >= since
+    return end if late or not pods.is_ready(pod) else None
+
+
+def _pods_fault(context: ReconcileContext) -> Fault | None:
+    """Return the worst that a server pod shows: what ends the run before what may heal."""
+    asked = server_pod_request(context)
+    faults = [found for pod in server_pods(context) if (found := _fault_of(context, pod, asked))]
+    return min(faults, key=lambda found: not found.ends, default=None)
+
+
+def _fault_of(context: ReconcileContext, pod: Json, asked: PodRequest) -> Fault | None:
+    if is_deleting(pod):
+        # How its containers end is no fault of theirs.
+        return disruption_fault(pod, asked, context.now)
+    found = pod_fault(pod, asked, context.now)
+    if found is not None or not pods.node(pod) or pods.has_started(pod):
+        return found
+    words = mount_failure(context.observed.events, pods.uid(pod))
+    if words is None:
+        return None
+    return make_fault("ContainerNotStarted", f"The server's pod has no volumes yet: {words}")
+
+
+def _no_pods(context: ReconcileContext, deployment: Json, live: tuple[Json, ...]) -> Fault | None:
+    if len(live) >= _server(context).replicas:
+        return None
+    words = replica_failure(deployment)
+    if words is None and not live:
+        words = replica_set_create_failure(context.observed.events, deployment)
+    return None if words is None else pod_creation_fault("server", words, _asks(context))
+
+
+def server_pod_request(context: ReconcileContext) -> PodRequest:
+    """Return what was asked for each server pod."""
+    server = _server(context)
+    gpu = server.gpu
+    words = [f"cpu {server.resources.cpu}", f"memory {server.resources.memory}"]
+    if gpu is not None:
+        words.append(f"{gpu.count} {gpu.resource}")
+    if server.placement.node_selector:
+        words.append(f"nodes with {_labels(server.placement.node_selector)}")
+    return PodRequest("server", ", ".join(words), gpu="" if gpu is None else gpu.resource)
+
+
+def _asks(context: ReconcileContext) -> str:
+    return f", which asks for {server_pod_request(context).resources}"
+
+
+def _labels(labels: Mapping[str, str]) -> str:
+    return ", ".join(f"{key}={value}" for key, value in sorted(labels.items()))
+
+
+def _server(context: ReconcileContext) -> Server:
+    return context.run.spec.server
+
+
+def _scheme(context: ReconcileContext) -> str:
+    load = context.run.spec.load
+    scheme = "grpc" if load.protocol == "GRPC" else "http"
+    return scheme if load.tls is None else f"{scheme}s"

@@ -1,0 +1,214 @@
+"""What is to be read for a run, given how far it is?
+
+As little as decides: what cannot matter any more is not asked for.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+
+from inferometer_api.plan.cluster_objects import (
+    LOADGEN,
+    SERVER,
+    fleet_name,
+    load_name,
+    server_name,
+)
+from inferometer_api.plan.load_report import LoadReport
+from inferometer_operator.cluster.loadgen_client import LoadgenClient
+from inferometer_operator.cluster.reader import Reader
+from inferometer_operator.reconcile.conditions import is_true, read_status
+from inferometer_operator.reconcile.observed import Json, Observed, QueuePosition, Reference
+from inferometer_operator.reconcile.pods import (
+    address,
+    completion_index,
+    component,
+    containers,
+    has_started,
+    is_live,
+    main_container,
+    node,
+)
+from inferometer_operator.reconcile.references import raw_references
+from inferometer_operator.settings import Settings
+from inferometer_operator.wiring.endpoints import external_service_name, list_agents, list_backends
+
+_POLL_SECONDS, _POLL_BEFORE_LOAD_SECONDS = 10.0, 1.0
+LOOK_SECONDS = 5.0
+"""How often a run that is not measuring yet is looked at: some faults are told in Events alone."""
+_MOST_PODS_ASKED_FOR = 4
+"""Of many that hang the first tell why."""
+_UNDER_LOAD = frozenset({"WarmUp", "Measuring", "Draining"})
+
+
+@dataclass(slots=True)
+class PolledReport:
+    """What the load generator last answered, and when it is asked again."""
+
+    report: LoadReport | None = None
+    due: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Observer:
+    """Reads for one run after another."""
+
+    reader: Reader
+    loads: LoadgenClient
+    settings: Settings
+    clock: Callable[[], float] = time.monotonic
+
+    async def observe(self, run: Json, turn: QueuePosition, polled: PolledReport) -> Observed:
+        """Return what the cluster says of the run."""
+        status = read_status(run)
+        if status.start_time is None:
+            return await self._before_begin(run, turn)
+        metadata = run["metadata"]
+        uid, namespace, name = metadata["uid"], metadata["namespace"], metadata["name"]
+        deployment, job, plan_map, fleet, pods, result_maps = await asyncio.gather(
+            self.reader.get_child("Deployment", namespace, server_name(name), uid),
+            self.reader.get_child("Job", namespace, load_name(name), uid),
+            self.reader.get_child("ConfigMap", namespace, load_name(name), uid),
+            self._fleet_service(run),
+            self.reader.list_pods(namespace, uid),
+            self.reader.list_result_maps(namespace, uid),
+        )
+        load = load_pod(pods)
+        finished = is_true(status, "Finished")
+        to_plan = not finished and plan_map is None and not (load and has_started(load))
+        progress_under_load = polled.report is not None and is_under_load(polled.report)
+        return Observed(
+            queue_position=turn,
+            deployment=deployment,
+            job=job,
+            plan_map=plan_map,
+            fleet_service=fleet,
+            pods=pods,
+            result_maps=result_maps,
+            events=()
+            if finished or progress_under_load
+            else await self._warnings(namespace, deployment, job, pods),
+            service=None if finished or load else await self._service(run),
+            agents=await list_agents(self.reader, self.settings, run, pods) if to_plan else None,
+            behind_service=await list_backends(self.reader, run) if to_plan else None,
+            report=None if finished or load is None else await self._report(load, polled),
+        )
+
+    async def _before_begin(self, run: Json, turn: QueuePosition) -> Observed:
+        service, found = await asyncio.gather(self._service(run), self._references(run))
+        # An External server is there already: the plan is made as soon as the run begins.
+        begins = turn.admitted and service is not None
+        return Observed(
+            queue_position=turn,
+            service=service,
+            raw_references=found,
+            agents=await list_agents(self.reader, self.settings, run, ()) if begins else None,
+            behind_service=await list_backends(self.reader, run) if begins else None,
+        )
+
+    async def _references(self, run: Json) -> dict[Reference, Json | None]:
+        namespace = run["metadata"]["namespace"]
+        named = [
+            each
+            for each in raw_references(run)
+            if each.kind != "Secret" or self.settings.allow_secrets
+        ]
+        found = await asyncio.gather(
+            *(self.reader.get_metadata(each.kind, namespace, each.name) for each in named)
+        )
+        return dict(zip(named, found, strict=True))
+
+    async def _fleet_service(self, run: Json) -> Json | None:
+        metadata, spec = run["metadata"], run.get("spec") or {}
+        if (spec.get("load") or {}).get("workers", 1) in {None, 1}:
+            return None
+        name = fleet_name(metadata["name"])
+        return await self.reader.get_child("Service", metadata["namespace"], name, metadata["uid"])
+
+    async def _service(self, run: Json) -> Json | None:
+        name = external_service_name(run)
+        if name is None:
+            return None
+        told: Json | None = await self.reader.get("Service", run["metadata"]["namespace"], name)
+        return told
+
+    async def _warnings(
+        self, namespace: str, deployment: Json | None, job: Json | None, pods: tuple[Json, ...]
+    ) -> tuple[Json, ...]:
+        """Return why pods are not made or do not start, where some do not."""
+        asked = [
+            self.reader.list_warnings(namespace, pod["metadata"]["uid"])
+            for pod in [pod for pod in pods if _hangs(pod)][:_MOST_PODS_ASKED_FOR]
+        ]
+        components = {component(pod) for pod in pods if is_live(pod)}
+        if deployment is not None and SERVER not in components:
+            asked.append(
+                self.reader.list_replica_set_failures(namespace, deployment["metadata"]["name"])
+            )
+        if job is not None and LOADGEN not in components:
+            asked.append(self.reader.list_warnings(namespace, job["metadata"]["uid"]))
+        return tuple(event for told in await asyncio.gather(*asked) for event in told)
+
+    async def _report(self, pod: Json, polled: PolledReport) -> LoadReport | None:
+        """Return what the load generator says: at its end, in its last message."""
+        ended = ending(pod)
+        if ended is not None:
+            return parse_last_report(ended) or polled.report
+        at = running_address(pod)
+        if at is not None and self.clock() >= polled.due:
+            await self.ask(at, polled)
+        return polled.report
+
+    async def ask(self, address: str, polled: PolledReport) -> bool:
+        """Ask a load generator how far it is; return whether its answer is worth a look."""
+        before = polled.report
+        polled.report = await self.loads.report(address) or before
+        loaded = polled.report is not None and is_under_load(polled.report)
+        polled.due = self.clock() + (_POLL_SECONDS if loaded else _POLL_BEFORE_LOAD_SECONDS)
+        return loaded or _stage(polled.report) != _stage(before)
+
+
+def load_pod(pods: tuple[Json, ...]) -> Json | None:
+    """Return the run's first load pod, which speaks for those of a fleet, too."""
+    found = [pod for pod in pods if component(pod) == LOADGEN and completion_index(pod) == 0]
+    return min(found, key=lambda pod: str(pod["metadata"].get("creationTimestamp")), default=None)
+
+
+def _hangs(pod: Json) -> bool:
+    """Whether a pod is on a node, and none of its containers has begun there."""
+    begun = any(
+        (each.get("state") or {}).keys() & {"running", "terminated"} for each, _ in containers(pod)
+    )
+    return bool(node(pod)) and not begun
+
+
+def ending(pod: Json) -> Json | None:
+    """Return how the pod's container ended, None while it has not."""
+    ended: Json | None = (main_container(pod).get("state") or {}).get("terminated")
+    return ended
+
+
+def running_address(pod: Json) -> str | None:
+    """Return the pod's address while its container runs."""
+    runs = (main_container(pod).get("state") or {}).get("running") is not None
+    return address(pod) or None if runs else None
+
+
+def parse_last_report(ended: Json) -> LoadReport | None:
+    """Return what a load generator left as its termination message, None where that is no such."""
+    try:
+        return LoadReport.model_validate_json(ended.get("message") or "")
+    except ValidationError:
+        return None
+
+
+def _stage(report: LoadReport | None) -> str | None:
+    return None if report is None or report.progress is None else report.progress.stage
+
+
+def is_under_load(report: LoadReport) -> bool:
+    """Whether load has begun."""
+    return report.progress is not None and report.progress.stage in _UNDER_LOAD

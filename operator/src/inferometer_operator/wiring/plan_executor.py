@@ -1,0 +1,134 @@
+"""How is a plan carried out, and what came of it?"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import structlog
+
+from inferometer_api.plan.load_plan import LoadPlan
+from inferometer_operator.cluster.errors import ApiError, UnreachableError
+from inferometer_operator.cluster.loadgen_client import LoadgenClient
+from inferometer_operator.cluster.reader import Reader, is_child_of
+from inferometer_operator.cluster.writer import Writer
+from inferometer_operator.manifests.config_maps import PLAN_FILE
+from inferometer_operator.reconcile.conditions import read_status
+from inferometer_operator.reconcile.observed import Json, Observed, Refusal
+from inferometer_operator.reconcile.plan import Plan
+from inferometer_operator.wiring.observer import running_address
+
+_log = structlog.get_logger()
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 2.0, 30.0
+_TAKEN, _TAKEN_PAUSE_SECONDS = 409, 1.0
+"""A name that is taken may be free soon: by the children of a run that was deleted."""
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(slots=True)
+class Refusals:
+    """Children that could not be made, and when each is tried again."""
+
+    told: dict[str, Refusal] = field(default_factory=dict)
+    """What the API server said, by KIND/NAME."""
+    _again: dict[str, datetime] = field(default_factory=dict)
+
+    def due(self, child: str, now: datetime) -> bool:
+        """Whether to try now."""
+        return child not in self._again or now >= self._again[child]
+
+    def add(self, child: str, error: ApiError, now: datetime, holder: Json | None = None) -> bool:
+        """Take in a refusal; return whether it says something new.
+
+        The longer it lasts the rarer are attempts: 2, 4, 8 and 16 s after the first, then every
+        30 s; every second where the name is taken, by `holder`.
+        """
+        before = self.told.get(child)
+        since = now if before is None else before.since
+        refusal = Refusal(since, error.code, error.message, holder)
+        self.told[child] = refusal
+        lasts = (now - since).total_seconds()
+        pause = min(max(_FIRST_PAUSE_SECONDS, lasts), _LONGEST_PAUSE_SECONDS)
+        if error.code == _TAKEN:
+            pause = _TAKEN_PAUSE_SECONDS
+        self._again[child] = now + timedelta(seconds=pause)
+        return refusal != before
+
+    def drop(self, child: str) -> None:
+        """Take in that a child was made, or is not wanted any more."""
+        self.told.pop(child, None)
+        self._again.pop(child, None)
+
+    def next_seconds(self, now: datetime) -> float | None:
+        """Return how long it is until one is tried again, None where none is."""
+        if not self._again:
+            return None
+        return max(0.1, (min(self._again.values()) - now).total_seconds())
+
+
+@dataclass(frozen=True, slots=True)
+class PlanExecutor:
+    """Carries out plans."""
+
+    reader: Reader
+    writer: Writer
+    loads: LoadgenClient
+    now: Callable[[], datetime] = _now
+
+    async def update_status(self, run: Json, plan: Plan) -> Json:
+        """Write the status where it differs, tell the events, and return the run as it is then."""
+        if read_status(run) == plan.status:
+            return run
+        written = await self.writer.apply_status(run, plan.status)
+        for event in plan.events:
+            try:
+                await self.writer.create_event(run, event)
+            except (ApiError, UnreachableError) as error:
+                # The status tells the same: nothing waits for an event.
+                _log.warning("event_not_told", reason=event.reason, error=str(error))
+        return written
+
+    async def create_children(self, run: Json, plan: Plan, refusals: Refusals) -> bool:
+        """Make the children in their order; return whether that is worth a look at once.
+
+        One that is refused keeps back those behind it: a Job is nothing without its plan.
+        """
+        news = False
+        wanted = {f"{child['kind']}/{child['metadata']['name']}": child for child in plan.create}
+        for key in set(refusals.told) - set(wanted):
+            refusals.drop(key)
+        for key, child in wanted.items():
+            if not refusals.due(key, self.now()):
+                return news
+            refusal = await self.writer.create(child)
+            if refusal is not None:
+                holder = await self._holder(child) if refusal.code == _TAKEN else None
+                if holder is None or not is_child_of({"metadata": holder}, run["metadata"]["uid"]):
+                    return refusals.add(key, refusal, self.now(), holder) or news
+                # It was made before, and the answer was lost.
+            refusals.drop(key)
+            news = True
+        return news
+
+    async def _holder(self, child: dict[str, Any]) -> Json | None:
+        metadata = child["metadata"]
+        return await self.reader.get_metadata(
+            child["kind"], metadata["namespace"], metadata["name"]
+        )
+
+    async def delete_targets(self, run: Json, plan: Plan) -> None:
+        """Delete what the plan says."""
+        for target in plan.delete:
+            await self.writer.delete(run["metadata"]["namespace"], target)
+
+    async def stop_load(self, name: str, observed: Observed) -> bool:
+        """Ask the load pod of this name to end; return whether it said that it will."""
+        pod = next((pod for pod in observed.pods if pod["metadata"]["name"] == name), None)
+        address = running_address(pod) if pod is not None else None
+        if address is None or observed.plan_map is None:
+            return False
+        plan = LoadPlan.model_validate_json(observed.plan_map["data"][PLAN_FILE])
+        return await self.loads.stop(address, plan.stop_token)

@@ -1,0 +1,155 @@
+"""When are EndpointSlices listed, and what if they cannot be?"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+from typing_extensions import override
+
+from inferometer_api.plan.cluster_objects import LOADGEN
+from inferometer_operator.cluster.connection import Connection
+from inferometer_operator.cluster.errors import ApiError, UnreachableError
+from inferometer_operator.cluster.reader import Reader
+from inferometer_operator.reconcile.observed import EndpointList, Json, Observed, QueuePosition
+from inferometer_operator.settings import Agents
+from inferometer_operator.wiring.observer import Observer, PolledReport
+from support.cluster_objects import Object, bound, endpoint, endpoint_slice, server_pod, started
+from support.pretend_api import stored
+from support.pretend_cluster import SETTINGS, PretendCluster
+from support.runs import a_run, an_external_run
+
+SETTLED = SETTINGS.model_copy(update={"agent": Agents(namespace="metering")})
+AGENTS = endpoint_slice("inferometer-agent", endpoint("node1", "10.1.0.1"))
+THEIRS = endpoint_slice("theirs", endpoint("node2", "10.2.0.1"))
+OF_AGENTS = ("metering", "kubernetes.io/service-name=inferometer-agent")
+OF_SERVICE = ("team", "kubernetes.io/service-name=theirs")
+
+
+class _Connection(Connection):
+    """Answers with the objects of a run, and keeps which slices were asked for."""
+
+    def __init__(self, objects: Mapping[str, Any], faults: Sequence[Exception] = ()) -> None:
+        self._objects = objects
+        self._faults = list(faults)
+        self.asked: list[tuple[str, str]] = []
+        self.nodes_asked: list[str] = []
+        self.theirs = THEIRS
+
+    @override
+    async def request(
+        self, method: str, path: str, *, query: Mapping[str, str] | None = None, **_: Any
+    ) -> Any:
+        words = path.split("/")
+        if (selected := (query or {}).get("fieldSelector", "")).startswith("spec.nodeName="):
+            self.nodes_asked.append(selected.partition("=")[2])
+            return {"items": [{"metadata": {"uid": f"on-{self.nodes_asked[-1]}"}}]}
+        if words[-1] != "endpointslices":
+            return self._objects.get(words[-1], {"items": []})
+        self.asked.append((words[-2], (query or {})["labelSelector"]))
+        if self._faults:
+            raise self._faults.pop(0)
+        return {"items": [AGENTS if words[-2] == "metering" else self.theirs]}
+
+
+class _Silent:
+    """A load generator that gives no answer."""
+
+    async def report(self, _: str) -> None:
+        """Say nothing."""
+
+
+def observed(connection: Connection, run: Json, *, settings: Any = SETTLED) -> Observed:
+    """Return what is observed of an admitted run."""
+    loads: Any = _Silent()
+    observer = Observer(Reader(connection), loads, settings)
+    with capture_logs():
+        return asyncio.run(observer.observe(run, QueuePosition(admitted=True), PolledReport()))
+
+
+def begun(run: Object, **status: Any) -> Object:
+    """Return a run that has begun."""
+    return {**stored(run), "status": {"startTime": "2026-03-12T14:00:00Z", **status}}
+
+
+RUN = begun(a_run())
+EXTERNAL = stored(
+    an_external_run(
+        server={"runtime": "External", "external": {"service": {"name": "theirs", "port": 80}}}
+    )
+)
+PLANNED = PretendCluster(run=dict(RUN)).settle().schedule().children["ConfigMap/a-run-load"]
+BOUND = bound(server_pod(RUN))
+
+
+@pytest.mark.parametrize(
+    ("pods", "plan", "asked"),
+    [
+        ([], None, []),
+        ([server_pod(RUN)], None, []),
+        ([BOUND], None, [OF_AGENTS]),
+        ([BOUND], PLANNED, []),
+        ([BOUND, started(PretendCluster(run=dict(RUN)).pod(LOADGEN), ready=True)], None, []),
+    ],
+    ids=["no server", "no address", "to be planned", "planned", "plan read"],
+)
+def test_agents_are_listed_while_a_plan_is_to_be_made(
+    pods: list[Object], plan: Object | None, asked: list[tuple[str, str]]
+) -> None:
+    """Once each time that it could be, and never again."""
+    connection = _Connection({"pods": {"items": pods}, "a-run-load": plan})
+    found = observed(connection, RUN)
+    assert connection.asked == asked
+    assert found.agents == (EndpointList((AGENTS,)) if asked else None)
+    assert found.behind_service is None
+
+
+def test_nothing_is_listed_where_no_agents_are_settled() -> None:
+    """Nobody has to grant the right."""
+    connection = _Connection({"pods": {"items": [BOUND]}})
+    assert observed(connection, RUN, settings=SETTINGS).agents is None
+    assert connection.asked == []
+
+
+@pytest.mark.parametrize("service", [None, {"spec": {"type": "ClusterIP"}}])
+@pytest.mark.parametrize("run", [EXTERNAL, {**begun(EXTERNAL)}], ids=["begins", "has begun"])
+def test_an_external_servers_pods_are_listed_with_the_agents(
+    run: Object, service: Object | None
+) -> None:
+    """Its plan is made as soon as it begins."""
+    connection = _Connection({"theirs": service})
+    found = observed(connection, run)
+    if service is None and "status" not in run:
+        assert connection.asked == []
+    else:
+        assert connection.asked == [OF_AGENTS, OF_SERVICE]
+        assert found.behind_service == EndpointList(
+            (THEIRS,), pods=frozenset({("node2", "on-node2")})
+        )
+
+
+def test_pods_are_asked_for_on_no_more_nodes_than_a_service_may_have() -> None:
+    """An author's slices may name any number."""
+    connection = _Connection({})
+    many = (endpoint(f"n{number:03}", "10.2.0.1") for number in range(65))
+    connection.theirs = endpoint_slice("theirs", *many, endpoint(None, "10.2.0.2"))
+    observed(connection, begun(EXTERNAL))
+    assert connection.nodes_asked == [f"n{number:03}" for number in range(64)]
+
+
+def test_a_fault_that_may_pass_is_asked_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a second; then the run goes on without."""
+    monkeypatch.setattr("inferometer_operator.wiring.endpoints._AGAIN_SECONDS", 0.0)
+    for faults, refusal, times in (
+        ([ApiError(503, "", "no etcd")], "", 2),
+        ([UnreachableError("cut")], "", 2),
+        ([UnreachableError("cut"), UnreachableError("cut again")], "cut again", 2),
+        ([ApiError(403, "Forbidden", "not yours")], "not yours", 1),
+    ):
+        connection = _Connection({"pods": {"items": [BOUND]}}, faults)
+        found = observed(connection, RUN)
+        assert found.agents == (
+            EndpointList(refusal=refusal) if refusal else EndpointList((AGENTS,))
+        )
+        assert connection.asked == [OF_AGENTS] * times

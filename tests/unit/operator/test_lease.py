@@ -1,0 +1,179 @@
+"""Who leads, when clocks, answers and other operators do as a test says?"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from inferometer_operator.cluster.connection import Connection
+from inferometer_operator.cluster.errors import ApiError, UnreachableError
+from inferometer_operator.cluster.lease import Lease, LeaseConfig, LeaseLostError
+
+_TERMS = LeaseConfig("lease", "ns", "me", seconds=0.15)
+
+
+class _Cluster:
+    """A Lease in memory, with the optimistic locking of an API server."""
+
+    def __init__(self) -> None:
+        self.lease: dict[str, Any] | None = None
+        self.fault: Callable[[], Exception] | None = None
+        self.before_answer: Callable[[], None] = lambda: None
+        self.writes = 0
+
+    async def ask(self, method: str, _path: str, *, body: Any = None) -> Any:
+        self.before_answer()
+        if self.fault is not None:
+            raise self.fault()
+        if method == "GET":
+            if self.lease is None:
+                raise ApiError(404, "NotFound", "not found")
+            return self.lease
+        if method == "POST" and self.lease is not None:
+            raise ApiError(409, "AlreadyExists", "exists")
+        if method == "PUT" and body["metadata"] != self.lease_metadata():
+            raise ApiError(409, "Conflict", "changed")
+        self.writes += 1
+        metadata = {"resourceVersion": str(self.writes)}
+        self.lease = {**body, "metadata": metadata}
+        return self.lease
+
+    def lease_metadata(self) -> Any:
+        return None if self.lease is None else self.lease["metadata"]
+
+    def held_by(self, holder: str) -> None:
+        self.writes += 1
+        self.lease = {
+            "metadata": {"resourceVersion": str(self.writes)},
+            "spec": {"holderIdentity": holder, "leaseDurationSeconds": 1},
+        }
+
+
+class _Connection(Connection):
+    """A connection to such a cluster."""
+
+    def __init__(self, cluster: _Cluster) -> None:
+        self.request = cluster.ask  # type: ignore[method-assign,assignment]  # a cluster in memory
+
+
+def _lease(cluster: _Cluster, clock: Callable[[], float], terms: LeaseConfig = _TERMS) -> Lease:
+    return Lease(_Connection(cluster), terms, clock)
+
+
+def test_a_lease_that_nobody_holds_is_taken_at_once() -> None:
+    """The first operator leads."""
+    cluster = _Cluster()
+    asyncio.run(_lease(cluster, lambda: 0.0).acquire())
+    assert cluster.lease is not None
+    assert cluster.lease["spec"]["holderIdentity"] == "me"
+    assert cluster.lease["spec"]["leaseTransitions"] == 1
+
+
+def test_a_lease_that_another_holds_is_taken_when_it_is_not_renewed() -> None:
+    """Its age counts by one's own clock, from when it was first seen."""
+    cluster = _Cluster()
+    cluster.held_by("other")
+    now = [100.0]
+
+    def clock() -> float:
+        now[0] += 0.3
+        return now[0]
+
+    asyncio.run(_lease(cluster, clock).acquire())
+    assert cluster.lease is not None
+    assert cluster.lease["spec"]["holderIdentity"] == "me"
+    assert now[0] >= 101.0
+
+
+def test_a_lease_is_as_old_as_the_answer_that_told_of_it() -> None:
+    """It may have been renewed while a slow answer was under way."""
+    cluster = _Cluster()
+    cluster.held_by("other")
+    now = [0.0]
+    told_at: list[float] = []
+
+    def slow() -> None:
+        now[0] += 5.0
+        told_at.append(now[0])
+
+    cluster.before_answer = slow
+    asyncio.run(_lease(cluster, lambda: now[0]).acquire())
+    assert len(told_at) == 3  # two reads, and the write that takes it
+    assert cluster.lease is not None
+    assert cluster.lease["spec"]["holderIdentity"] == "me"
+
+
+def test_a_lease_that_is_renewed_is_left_to_its_holder() -> None:
+    """However long one waits."""
+    cluster = _Cluster()
+
+    def clock() -> float:
+        cluster.held_by("other")
+        assert cluster.lease is not None
+        cluster.lease["spec"]["renewTime"] = str(cluster.writes)
+        return cluster.writes * 10.0
+
+    async def waited() -> None:
+        async with asyncio.timeout(0.2):
+            await _lease(cluster, clock).acquire()
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(waited())
+
+
+def test_work_ends_when_another_took_the_lease() -> None:
+    """Two never lead."""
+    cluster = _Cluster()
+
+    async def lost() -> None:
+        lease = _lease(cluster, lambda: 0.0)
+        await lease.acquire()
+        cluster.held_by("other")
+        await lease.keep_renewed()
+
+    with pytest.raises(LeaseLostError, match="Another operator holds the Lease lease"):
+        asyncio.run(lost())
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [lambda: UnreachableError("cut"), lambda: ApiError(503, "ServiceUnavailable", "no etcd")],
+)
+def test_work_ends_before_the_lease_is_over_where_it_cannot_be_renewed(
+    fault: Callable[[], Exception],
+) -> None:
+    """A cluster that does not answer may have given it to another by then."""
+    cluster = _Cluster()
+    now = [0.0]
+
+    async def lost() -> None:
+        lease = _lease(cluster, lambda: now[0])
+        await lease.acquire()
+        cluster.fault = fault
+        keeping = asyncio.create_task(lease.keep_renewed())
+        while not keeping.done():
+            now[0] += 0.01
+            await asyncio.sleep(0.001)
+        await keeping
+
+    with pytest.raises(LeaseLostError, match="could not be renewed"):
+        asyncio.run(lost())
+    assert now[0] < 100
+
+
+def test_a_released_lease_is_free_at_once() -> None:
+    """The next operator need not wait; what another holds meanwhile is left alone."""
+    cluster = _Cluster()
+
+    async def released() -> None:
+        lease = _lease(cluster, lambda: 0.0)
+        await lease.acquire()
+        await lease.release()
+        other = _lease(cluster, lambda: 0.0, LeaseConfig("lease", "ns", "other"))
+        await other.acquire()
+        await lease.release()
+
+    asyncio.run(released())
+    assert cluster.lease is not None
+    assert cluster.lease["spec"]["holderIdentity"] == "other"

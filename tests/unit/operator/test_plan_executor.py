@@ -1,0 +1,155 @@
+"""What comes of children that are made, of writes that come late, and of workers that end?"""
+
+import asyncio
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, cast
+
+import pytest
+from typing_extensions import override
+
+from inferometer_api.status.run_status import RunStatus
+from inferometer_operator.cluster.connection import Connection
+from inferometer_operator.cluster.errors import ApiError
+from inferometer_operator.cluster.loadgen_client import LoadgenClient
+from inferometer_operator.cluster.reader import Reader
+from inferometer_operator.cluster.writer import Writer
+from inferometer_operator.reconcile.observed import DownloadedResult, Json
+from inferometer_operator.reconcile.plan import Plan
+from inferometer_operator.wiring import held_result
+from inferometer_operator.wiring.held_result import ResultDownload
+from inferometer_operator.wiring.plan_executor import PlanExecutor, Refusals
+from inferometer_operator.wiring.worker import Dependencies
+from inferometer_operator.wiring.worker_pool import WorkerPool
+from support.played_cluster import SETTINGS, PlayedCluster, no_pauses
+from support.results import a_result
+
+pytestmark = pytest.mark.usefixtures(no_pauses.__name__)
+
+_NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
+_RUN: dict[str, Any] = {
+    "apiVersion": "inferometer.dev/v1alpha1",
+    "kind": "BenchmarkRun",
+    "metadata": {"name": "a", "namespace": "ns", "uid": "u", "resourceVersion": "7"},
+}
+_JOB: dict[str, Any] = {"kind": "Job", "metadata": {"name": "a-load", "namespace": "ns"}}
+_TAKEN = ApiError(409, "AlreadyExists", "jobs a-load already exists")
+
+
+class _Connection(Connection):
+    """Answers a POST with a fault, a GET with an object."""
+
+    def __init__(self, fault: ApiError | None, metadata: Json | None) -> None:
+        self._fault, self._metadata = fault, metadata
+        self.bodies: list[Any] = []
+
+    @override
+    async def request(
+        self, method: str, path: str, *, query: Mapping[str, str] | None = None, **more: Any
+    ) -> Any:
+        del path, query
+        self.bodies.append(more.get("body"))
+        if method == "GET":
+            if self._metadata is None:
+                raise ApiError(404, "NotFound", "gone")
+            return {"metadata": self._metadata}
+        if self._fault is not None:
+            raise self._fault
+        return more.get("body")
+
+
+def _made(connection: _Connection, refusals: Refusals) -> bool:
+    actor = PlanExecutor(
+        Reader(connection), Writer(connection, "x"), cast("LoadgenClient", None), lambda: _NOW
+    )
+    return asyncio.run(actor.create_children(_RUN, Plan(RunStatus(), create=(_JOB,)), refusals))
+
+
+def _owner(uid: str) -> dict[str, Any]:
+    return {"uid": uid, "controller": True, "kind": "BenchmarkRun", "name": "a"}
+
+
+@pytest.mark.parametrize(
+    "holder", [{"name": "a-load", "ownerReferences": [_owner("dead")]}, None], ids=["dead", "gone"]
+)
+def test_who_has_a_name_that_is_taken_is_told_and_soon_tried_again(holder: Json | None) -> None:
+    """A deleted namesake's child goes in a moment."""
+    refusals = Refusals()
+    assert _made(_Connection(_TAKEN, holder), refusals)
+    assert refusals.told["Job/a-load"].holder == holder
+    assert refusals.next_seconds(_NOW) == 1.0
+    assert not _made(_Connection(_TAKEN, holder), refusals)
+
+
+@pytest.mark.parametrize(
+    ("fault", "holder"), [(None, None), (_TAKEN, {"ownerReferences": [_owner("u")]})]
+)
+def test_a_child_that_was_made_is_worth_a_look_at_once(
+    fault: ApiError | None, holder: Json | None
+) -> None:
+    """Also one that was made before, whose answer was lost."""
+    refusals = Refusals()
+    assert _made(_Connection(fault, holder), refusals)
+    assert not refusals.told
+
+
+def test_a_status_is_written_to_the_run_as_it_was_read_or_not_at_all() -> None:
+    """What an old leader wrote and comes late must undo nothing."""
+    connection = _Connection(None, None)
+    asyncio.run(Writer(connection, "x").apply_status(_RUN, RunStatus()))
+    assert connection.bodies[0]["metadata"]["resourceVersion"] == "7"
+    assert connection.bodies[0]["metadata"]["uid"] == "u"
+
+
+def test_of_all_runs_one_holds_its_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next is read once that of the first is kept, or where there is none."""
+    found = {
+        "a": DownloadedResult(a_result()),
+        "b": DownloadedResult(None, "a gap"),
+        "c": DownloadedResult(a_result()),
+    }
+    read: list[str] = []
+
+    async def collected(_: Any, pod: Json) -> DownloadedResult:
+        read.append(pod["name"])
+        return found[pod["name"]]
+
+    monkeypatch.setattr(held_result, "download_result", collected)
+
+    async def work() -> None:
+        room = asyncio.Semaphore(1)
+        held = {name: ResultDownload(room) for name in found}
+        reader = cast("Reader", None)
+        await held["a"].collect(reader, {"name": "a"})
+        others = [
+            asyncio.create_task(held[name].collect(reader, {"name": name})) for name in ("b", "c")
+        ]
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert read == ["a"]
+        held["a"].drop()
+        # The second has nothing to keep: it makes room by itself.
+        await asyncio.gather(*others)
+        assert read == ["a", "b", "c"]
+        assert room.locked()
+        for each in held.values():
+            each.drop()
+        assert not room.locked()
+
+    asyncio.run(work())
+
+
+def test_a_crew_that_is_dismissed_takes_nobody_on() -> None:
+    """A watch may tell of a run after the last worker has ended, when another operator leads."""
+    cluster: Any = PlayedCluster()
+    decide: Any = None
+
+    async def work() -> None:
+        pool = WorkerPool(Dependencies(decide, SETTINGS, cluster, cluster, cluster, cluster))
+        await pool.stop()
+        pool.run_changed("ADDED", cluster.run)
+        for _ in range(20):
+            await asyncio.sleep(0.001)
+
+    asyncio.run(work())
+    assert cluster.reads == 0

@@ -1,0 +1,249 @@
+"""What does a worker do when its decision, or the cluster, fails?"""
+
+import asyncio
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from inferometer_api.status.run_status import RunStatus
+from inferometer_operator.cluster.errors import ApiError, UnreachableError, api_error
+from inferometer_operator.reconcile.conditions import read_status
+from inferometer_operator.reconcile.observed import DownloadedResult, Observed
+from inferometer_operator.reconcile.plan import Plan
+from inferometer_operator.wiring import held_result
+from inferometer_operator.wiring.abort import aborted_status
+from inferometer_operator.wiring.health import ALIVE_SECONDS, HEARD_SECONDS, Health
+from inferometer_operator.wiring.plan_executor import Refusals
+from support.played_cluster import BEGUN, NOW, PlayedCluster, a_worker, no_pauses, worked
+from support.results import a_result
+from support.waiting import until
+
+pytestmark = pytest.mark.usefixtures(no_pauses.__name__)
+
+
+def _nothing(*_: Any) -> Plan:
+    return Plan(RunStatus())
+
+
+def test_a_run_at_which_the_operator_always_fails_is_failed() -> None:
+    """It does not hang for ever, and the message names the fault."""
+    cluster = PlayedCluster()
+
+    def fails(*_: Any) -> Plan:
+        raise ZeroDivisionError("three by nought")
+
+    worker, _ = a_worker(cluster, fails)
+    worked(worker, lambda: bool(cluster.written))
+    (status,) = cluster.written
+    told = {each.type: each for each in status.conditions}
+    assert told["Failed"].reason == "OperatorFailed"
+    assert "ZeroDivisionError: three by nought" in told["Failed"].message
+    assert told["Finished"].status == "True"
+    assert cluster.reads > 5
+    assert told["Valid"].reason == "NotComplete"
+    assert cluster.removed == [
+        ("Job", "a-load", "u-Job"),
+        ("Deployment", "a-server", "u-Deployment"),
+        ("ConfigMap", "a-load", "u-ConfigMap"),
+        ("Service", "fleet-a", "u-Service"),
+    ]
+
+
+def test_a_fault_at_one_place_is_one_fault_whatever_its_words() -> None:
+    """An address or a time in its text, or an API server that fails in between, changes nothing."""
+    cluster = PlayedCluster()
+    calls: list[int] = []
+
+    def fails(*_: Any) -> Plan:
+        calls.append(1)
+        cluster.faults = [UnreachableError("cut")] if len(calls) < 6 else []
+        raise KeyError(len(calls))
+
+    worker, _ = a_worker(cluster, fails)
+    worked(worker, lambda: bool(cluster.written))
+    assert len(calls) == 6
+
+
+def test_a_fault_that_passes_is_forgotten() -> None:
+    """A few failures end no run."""
+    cluster = PlayedCluster()
+    calls: list[int] = []
+
+    def fails(*_: Any) -> Plan:
+        calls.append(1)
+        if len(calls) % 4:
+            raise ZeroDivisionError(len(calls))
+        return Plan(RunStatus(), look_again_seconds=0.001)
+
+    worker, _ = a_worker(cluster, fails)
+    worked(worker, lambda: len(calls) > 20)
+    assert cluster.written == []
+
+
+def test_a_cluster_that_does_not_answer_fails_no_run() -> None:
+    """However often: the operator asks again."""
+    cluster = PlayedCluster()
+    decided: list[int] = []
+    cluster.faults = [UnreachableError("cut"), ApiError(500, "", "boom")] * 4
+
+    def decide(*_: Any) -> Plan:
+        decided.append(1)
+        return _nothing()
+
+    worker, _ = a_worker(cluster, decide)
+    worked(worker, lambda: bool(decided))
+    assert decided
+    assert cluster.written == []
+
+
+@pytest.mark.parametrize("namesake", [False, True])
+def test_a_run_that_is_gone_is_forgotten_once_its_pods_are(*, namesake: bool) -> None:
+    """A namesake made later is another run."""
+    cluster = PlayedCluster()
+    worker, queue = a_worker(cluster, _nothing)
+    assert cluster.run is not None
+    begun = {**cluster.run, "status": {"startTime": "2026-01-31T12:00:00Z"}}
+    queue.update(begun)
+    cluster.pods_left = 3
+    cluster.run = {"metadata": {**begun["metadata"], "uid": "other"}} if namesake else None
+    asyncio.run(worker.run())
+    assert cluster.pods_left <= 0
+    assert not queue.is_admitted("u")
+
+
+@pytest.mark.parametrize("end", ["given up", "deleted", "held by a finalizer"])
+def test_a_run_that_is_over_holds_no_result(monkeypatch: pytest.MonkeyPatch, end: str) -> None:
+    """However it ends: others wait for their own to be read."""
+    cluster = PlayedCluster()
+    cluster.observed_pods = ({"metadata": {"name": "a-load-x"}},)
+    cluster.pods_left = 1000
+    assert cluster.run is not None
+    cluster.run["status"] = {"startTime": BEGUN}
+    held: list[bool] = []
+
+    async def collected(*_: Any) -> DownloadedResult:
+        return DownloadedResult(a_result())
+
+    def decide(run: Any, observed: Observed, *_: Any) -> Plan:
+        if observed.downloaded is None:
+            return Plan(read_status(run), download="a-load-x")
+        held.append(cluster.room.locked())
+        if end == "given up":
+            raise ZeroDivisionError
+        deleting = {**run["metadata"], "deletionTimestamp": BEGUN}
+        cluster.run = None if end == "deleted" else {**run, "metadata": deleting}
+        return Plan(read_status(run), look_again_seconds=0.001)
+
+    monkeypatch.setattr(held_result, "download_result", collected)
+    worker, _ = a_worker(cluster, decide)
+    worked(worker, lambda: bool(held) and not cluster.room.locked() and cluster.pods_left > 0)
+    assert all(held)
+
+
+def test_a_worker_sleeps_until_something_happens() -> None:
+    """No time, no event: no request. A version that it knows already is no event."""
+    cluster = PlayedCluster()
+    worker, _ = a_worker(cluster, _nothing)
+
+    async def work() -> tuple[int, int]:
+        task = asyncio.create_task(worker.run())
+        await until(lambda: cluster.reads == 1)
+        assert cluster.run is not None
+        worker.run_changed(cluster.run)
+        for _ in range(20):
+            await asyncio.sleep(0.001)
+        before = cluster.reads
+        worker.wake()
+        await until(lambda: cluster.reads > before)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return before, cluster.reads
+
+    assert asyncio.run(work()) == (1, 2)
+
+
+def test_refusals_are_tried_again_ever_more_rarely() -> None:
+    """Five minutes of a full quota cost 14 attempts; only news are told."""
+    refusals = Refusals()
+    error = ApiError(403, "Forbidden", "exceeded quota")
+    attempts, news = 0, 0
+    for second in range(300):
+        now = datetime.fromtimestamp(second, UTC)
+        if refusals.due("Job/a", now):
+            attempts += 1
+            news += refusals.add("Job/a", error, now)
+    assert (attempts, news) == (14, 1)
+    assert refusals.told["Job/a"].since == datetime.fromtimestamp(0, UTC)
+    assert refusals.next_seconds(now) == pytest.approx(30, abs=30)
+    assert refusals.add("Job/a", ApiError(403, "", "another"), now)
+    refusals.drop("Job/a")
+    assert refusals.due("Job/a", now)
+    assert refusals.next_seconds(now) is None
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "seconds"),
+    [
+        ({"Retry-After": "7"}, None, 7.0),
+        ({}, {"details": {"retryAfterSeconds": 3}}, 3.0),
+        ({"Retry-After": "Wed, 21 Oct 2026 07:28:00 GMT"}, {}, None),
+        ({}, ["odd"], None),
+    ],
+)
+def test_when_to_ask_again_is_read_from_an_answer(
+    headers: dict[str, str], body: Any, seconds: float | None
+) -> None:
+    """In the header, or in the body; a page of a proxy says nothing."""
+    error = api_error(429, body, headers, what="GET /x", text="<html>slow</html>")
+    assert error.retry_after_seconds == seconds
+    assert str(error).startswith("GET /x: ")
+
+
+def test_what_was_found_before_stays_in_a_run_that_is_given_up() -> None:
+    """Scenarios and conditions that are told are kept."""
+    condition = {
+        "type": "Accepted",
+        "status": "True",
+        "reason": "Accepted",
+        "lastTransitionTime": "2026-01-31T11:00:00Z",
+    }
+    run = {
+        "metadata": {"generation": 2},
+        "status": {"startTime": "2026-01-31T11:00:00Z", "conditions": [condition]},
+    }
+    status = aborted_status(run, ValueError("x"), NOW)
+    assert status.start_time == "2026-01-31T11:00:00Z"
+    assert status.completion_time == "2026-01-31T12:00:00Z"
+    assert [each.type for each in status.conditions] == ["Accepted", "Failed", "Valid", "Finished"]
+
+
+@pytest.mark.parametrize("end", ["Complete", "Failed"])
+def test_how_a_run_ended_stays_told_where_only_its_end_cannot_be_tidied(end: str) -> None:
+    """A complete run that is given up is Finished, and still Complete."""
+    condition = {"type": end, "status": "True", "reason": "Cancelled", "lastTransitionTime": BEGUN}
+    run = {"metadata": {}, "status": {"startTime": BEGUN, "conditions": [condition]}}
+    conditions = aborted_status(run, ValueError("x"), NOW).conditions
+    assert [(each.type, each.reason) for each in conditions] == [
+        (end, "Cancelled"),
+        ("Finished", end),
+    ]
+
+
+def test_an_operator_that_is_deaf_is_not_ready_and_one_that_hangs_not_alive() -> None:
+    """Whoever stands by is ready to lead; a leader must hear every watch."""
+    now = [0.0]
+    health = Health(lambda: now[0])
+    assert health.ready()[0]
+    health.lead("Pod", "Job")
+    assert health.ready() == (False, "Leads; watches last heard: Pod: not yet, Job: not yet.")
+    health.heard("Pod")
+    health.heard("Job")
+    assert health.ready()[0]
+    now[0] = HEARD_SECONDS - 1
+    health.heard("Pod")
+    now[0] = HEARD_SECONDS + 1
+    assert health.ready() == (False, "Leads; watches last heard: Pod: 2 s ago, Job: 331 s ago.")
+    assert not health.alive()[0]
+    now[0] = ALIVE_SECONDS - 1
+    assert health.alive()[0]

@@ -1,0 +1,181 @@
+"""Does a run's turn go on where it began, go back, or come to nothing?"""
+
+from typing import Any
+
+import pytest
+from typing_extensions import override
+
+from inferometer_api.status.run_status import RunStatus
+from inferometer_operator.cluster.errors import ApiError, UnreachableError
+from inferometer_operator.reconcile.conditions import read_status
+from inferometer_operator.reconcile.observed import Observed
+from inferometer_operator.reconcile.plan import Plan
+from inferometer_operator.wiring.run_queue import RunQueue
+from support.played_cluster import BEGUN, PlayedCluster, a_worker, no_pauses, worked
+
+pytestmark = pytest.mark.usefixtures(no_pauses.__name__)
+
+
+def test_a_run_that_is_let_go_while_it_is_taken_back_begins_again() -> None:
+    """Nothing but the operator's own write happens after its last pod is gone."""
+    cluster = PlayedCluster()
+    assert cluster.run is not None
+    begun = RunStatus(phase="Suspended", start_time=BEGUN)
+    cluster.run["status"] = begun.model_dump(mode="json", exclude_none=True)
+    cluster.run["spec"] = {"suspend": True}
+    looks: list[int] = []
+
+    def decide(run: Any, *_: Any) -> Plan:
+        status = read_status(run)
+        if status.start_time is None:
+            return Plan(RunStatus(phase="Starting", start_time=BEGUN))
+        if status.phase != "Suspended":
+            return Plan(status)
+        looks.append(1)
+        # Its pods take three looks to go; it is let go after the first.
+        assert cluster.run is not None
+        cluster.run["spec"] = {"suspend": False}
+        if len(looks) < 3:
+            return Plan(status, look_again_seconds=0.001)
+        return Plan(status.model_copy(update={"start_time": None}))
+
+    worker, _ = a_worker(cluster, decide)
+    cluster.written_by = worker
+    worked(worker, lambda: len(cluster.written) == 2)
+    assert cluster.written[-1].phase == "Starting"
+
+
+class _Failing(PlayedCluster):
+    """Fails for this run when it is observed, or when its begin is written."""
+
+    def __init__(self, *, at: str, error: Exception) -> None:
+        super().__init__()
+        self._at, self._error = at, error
+
+    @override
+    async def observe(self, run: Any, turn: Any, polled: Any) -> Observed:
+        if self._at == "observe":
+            raise self._error
+        return await super().observe(run, turn, polled)
+
+    @override
+    async def update_status(self, run: dict[str, Any], plan: Plan) -> dict[str, Any]:
+        if self._at == "lost":
+            await super().update_status(run, plan)
+        if self._at != "observe":
+            raise self._error
+        return await super().update_status(run, plan)
+
+
+def _begins(*_: Any) -> Plan:
+    return Plan(RunStatus(start_time=BEGUN))
+
+
+@pytest.mark.parametrize("at", ["observe", "write"])
+@pytest.mark.parametrize("error", [ApiError(500, "", "boom"), ZeroDivisionError("own")])
+def test_a_run_that_cannot_begin_starves_nobody(at: str, error: Exception) -> None:
+    """The next one, though younger, has its turn, and the failing one waits for it."""
+    woken: list[str] = []
+    cluster = _Failing(at=at, error=error)
+    worker, queue = a_worker(cluster, _begins, woken.append)
+    _other(queue)
+    assert queue.position("u").admitted
+    assert not queue.position("b").admitted
+    # At the moment when it has failed: it tries again soon.
+    worked(worker, lambda: "b" in woken and queue.position("b").admitted)
+
+
+def _other(queue: RunQueue) -> None:
+    metadata = {"uid": "b", "name": "b", "namespace": "ns", "creationTimestamp": BEGUN}
+    queue.update({"metadata": metadata})
+
+
+@pytest.mark.parametrize(
+    ("at", "error"),
+    [("lost", UnreachableError("cut")), ("write", ApiError(409, "Conflict", "changed"))],
+)
+def test_a_run_that_may_have_begun_or_only_changed_keeps_its_turn(
+    at: str, error: Exception
+) -> None:
+    """An answer that is lost says nothing; who wrote a label to a run costs it no place."""
+    cluster = _Failing(at=at, error=error)
+    worker, queue = a_worker(cluster, _begins)
+    _other(queue)
+    admitted: list[bool] = []
+
+    def looked_often() -> bool:
+        if cluster.reads > 0:
+            admitted.append(queue.position("b").admitted)
+        return cluster.reads > 4
+
+    worked(worker, looked_often)
+    assert not any(admitted)
+
+
+def test_a_turn_is_kept_while_nobody_knows_whether_the_run_has_begun() -> None:
+    """Two runs side by side would be worse than a pause."""
+    cluster = _Failing(at="write", error=UnreachableError("cut"))
+    admitted: list[bool] = []
+
+    def all_fails(*_: Any) -> Plan:
+        cluster.faults = [UnreachableError("cut")] * 1000
+        return _begins()
+
+    worker, queue = a_worker(cluster, all_fails)
+    _other(queue)
+
+    def looked_often() -> bool:
+        if cluster.reads > 1:
+            admitted.append(queue.position("b").admitted)
+        return cluster.reads > 4
+
+    worked(worker, looked_often)
+    assert admitted
+    assert not any(admitted)
+
+
+def test_a_run_that_a_finalizer_holds_is_ended_and_its_turn_is_free() -> None:
+    """Its children are deleted; once its pods are gone the next begins."""
+    cluster = PlayedCluster()
+    assert cluster.run is not None
+    cluster.run["metadata"]["deletionTimestamp"] = BEGUN
+    cluster.run["status"] = {"startTime": BEGUN}
+    cluster.pods_left = 5
+    worker, queue = a_worker(cluster, _begins)
+    _other(queue)
+    assert not queue.position("b").admitted
+    worked(worker, lambda: queue.position("b").admitted)
+    assert cluster.pods_left <= 0
+    assert [each[0] for each in cluster.removed] == ["Job", "Deployment", "ConfigMap", "Service"]
+    assert cluster.written == []
+
+
+def test_what_is_left_of_a_run_is_remembered_when_it_changes() -> None:
+    """Somebody who writes to a run that is held by a finalizer gives it no turn."""
+    queue = RunQueue(1, lambda _: None)
+    run = {
+        "metadata": {"uid": "u", "name": "a", "deletionTimestamp": BEGUN},
+        "status": {"startTime": BEGUN},
+    }
+    queue.update(run)
+    _other(queue)
+    queue.deactivate("u")
+    queue.update(run)
+    assert queue.position("b").admitted
+
+
+def test_a_load_generator_that_does_not_listen_yet_is_asked_to_stop_again() -> None:
+    """Until it says that it will, and not after that."""
+    cluster = PlayedCluster()
+    cluster.answers = [False, False, True]
+    looks: list[int] = []
+
+    def stops(*_: Any) -> Plan:
+        looks.append(1)
+        # The plan itself looks again much later.
+        again = 60.0 if cluster.asked_to_stop < 2 else 0.001
+        return Plan(RunStatus(), stop="a-load-x", look_again_seconds=again)
+
+    worker, _ = a_worker(cluster, stops)
+    worked(worker, lambda: len(looks) > 6)
+    assert cluster.asked_to_stop == 3
