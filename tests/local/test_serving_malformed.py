@@ -110,6 +110,12 @@ HEADS = {
     "control character": (b"GET /v2 HTTP/1.1\r\nHost: x\r\na: b\x00c\r\n\r\n", 400),
     "negative length": (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n", 400),
     "length in words": (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: ten\r\n\r\n", 400),
+    "line feed alone": (b"GET /v2 HTTP/1.1\nHost: x\r\n\r\n", 400),
+    "hidden request": (
+        b"POST / HTTP/1.1\r\nHost: x\n\nGET /v2 HTTP/1.1\r\nHost: x\r\n\r\n",
+        400,
+    ),
+    "HTTP/2 request line": (b"GET /v2 HTTP/2.0\r\nHost: x\r\n\r\n", 400),
     "two lengths": (
         b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
         400,
@@ -146,7 +152,8 @@ HEADS = {
     ),
     "chunks too large": (
         f"POST {INFER} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
-        "fffffff\r\nabc".encode(),
+        "fffffff\r\n".encode()
+        + b"x" * (MAX_BODY_BYTES + 1),
         413,
     ),
 }

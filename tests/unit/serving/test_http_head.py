@@ -68,12 +68,14 @@ def test_http_1_0_closes_unless_asked() -> None:
     assert _head("GET /v2 HTTP/1.1", "Host: x").keep_alive
 
 
-def test_equal_lengths_may_repeat() -> None:
-    """The same Content-Length twice is one; two different ones are refused."""
-    lines = ("POST / HTTP/1.1", "Host: x", "Content-Length: 5")
-    assert _head(*lines, "Content-Length: 5").content_length == 5
-    with pytest.raises(HttpError):
-        _head(*lines, "Content-Length: 6")
+@pytest.mark.parametrize(
+    "connection", ["Upgrade, HTTP2-Settings", "keep-alive, Upgrade", "upgrade"]
+)
+def test_upgrades_are_ignored(connection: str) -> None:
+    """A request that offers another protocol is read like one that does not."""
+    lines = ("POST /v2/models/m/infer HTTP/1.1", "Host: x", "Content-Length: 5")
+    plain = _head(*lines)
+    assert _head(*lines, f"Connection: {connection}", "Upgrade: h2c") == plain
 
 
 @given(st.binary(max_size=200))

@@ -13,7 +13,7 @@ from typing import Protocol, cast
 from typing_extensions import override
 
 from inferometer_serving.errors import RequestRefusedError
-from inferometer_serving.http.body import ChunkedBody
+from inferometer_serving.http.body import ChunkedBody, SizedBody
 from inferometer_serving.http.errors import HttpError
 from inferometer_serving.http.head import HEAD_END, MAX_HEAD_BYTES, Head, head_too_large, parse_head
 from inferometer_serving.http.infer import Answer
@@ -22,7 +22,6 @@ from inferometer_serving.http.outbox import Outbox
 from inferometer_serving.http.pages import changed, page
 from inferometer_serving.http.reply import Reply, head_of, refusal_reply
 from inferometer_serving.http.routes import Endpoint, Route
-from inferometer_serving.http.sized_body import SizedBody
 from inferometer_serving.infer.tensors import Raw
 from inferometer_serving.metrics import Exposition
 from inferometer_serving.service import Phase, Service
@@ -211,7 +210,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         if chunked is None:
             return
         try:
-            rest = chunked.feed(chunked.rest + data)
+            rest = chunked.feed(data)
         except HttpError as error:
             self._refuse(error)
             return

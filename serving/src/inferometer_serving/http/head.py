@@ -1,8 +1,11 @@
-"""What does the head of an HTTP/1.1 request say (RFC 9112)?"""
+"""The head of an HTTP/1.1 request (RFC 9112), parsed by llhttp."""
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
+
+import httptools
 
 from inferometer_serving.http.body import too_large
 from inferometer_serving.http.errors import HttpError
@@ -11,61 +14,62 @@ from inferometer_serving.http.routes import Route, route
 MAX_HEAD_BYTES = 16384
 HEAD_END = b"\r\n\r\n"
 
-_REQUEST_LINE = re.compile(rb"([A-Z]{1,16}) ([!-~]{1,8192}) HTTP/1\.([01])")
-_FIELD = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]+):[ \t]*([\t -~\x80-\xff]*)")
+_VERSIONS = ("1.0", "1.1")
 _ENCODINGS = ("gzip", "deflate")
+_UNIQUE = ("host", "inference-header-content-length")
+"""Headers that may come once; llhttp itself rejects a second Content-Length."""
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """All of a request's head that matters to this server."""
+    """The parts of a request's head that this server uses."""
 
     route: Route | HttpError
-    """Where it goes, or why it goes nowhere: such a request keeps its connection."""
+    """The endpoint, or the error to answer with. The connection stays open after such an error."""
     is_for_head_only: bool
-    """Whether the answer must have no body (HEAD)."""
+    """Whether the reply must have no body (HEAD)."""
     keep_alive: bool
     content_length: int
-    """0 where there is no body; unknown, and 0, where the body is chunked."""
+    """0 if there is no body, and if the body is chunked."""
     is_chunked: bool
     json_bytes: int | None
-    """How much of the body is JSON where tensors follow it; None where all is."""
+    """The length of the JSON in front of binary tensors; None if the whole body is JSON."""
     expects_continue: bool
     body_encoding: str | None
     """gzip, deflate, or None."""
     reply_encoding: str | None
-    """The best of what the client takes; None where it takes neither gzip nor deflate."""
+    """The encoding that the client prefers; None if it accepts neither gzip nor deflate."""
 
 
 def parse_head(head: bytes, max_body_bytes: int) -> Head:
-    """Return what a head says, from its request line to the empty line.
+    """Return the parsed head of a request.
 
-    Raises HttpError where it is not HTTP/1.1, ambiguous, too large, announces too large a body,
-    or asks for what this server lacks.
+    Args:
+        head: The bytes from the request line to the first empty line, which is included.
+        max_body_bytes: The largest Content-Length to accept.
+
+    Raises:
+        HttpError: The head is malformed, ambiguous or too large, announces a body over the limit,
+            or needs a feature that this server does not have.
     """
     if len(head) > MAX_HEAD_BYTES:
         raise head_too_large()
-    lines = head[: -len(HEAD_END)].split(b"\r\n")
-    found = _REQUEST_LINE.fullmatch(lines[0])
-    if found is None:
-        raise _bad("The request line is not HTTP/1.1: send METHOD TARGET HTTP/1.1.")
-    fields = _fields(lines[1:])
-    is_new = found[3] == b"1"
-    if is_new and "host" not in fields:
-        raise _bad("The request has no Host: HTTP/1.1 asks for one.")
-    connection = _tokens(fields.get("connection", ""))
-    is_chunked = _is_chunked(fields)
+    parsed = _parse(head)
+    fields = parsed.fields
+    if parsed.version == "1.1" and "host" not in fields:
+        raise _bad("The request has no Host header, which HTTP/1.1 requires.")
     content_length = _size(fields, "content-length") or 0
     if content_length > max_body_bytes:
         raise HttpError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, too_large(max_body_bytes))
+    expectation = fields.get("expect", "").lower()
     return Head(
-        route=_route(found[1].decode(), found[2].decode()),
-        is_for_head_only=found[1] == b"HEAD",
-        keep_alive="close" not in connection if is_new else "keep-alive" in connection,
+        route=_route(parsed.method, parsed.target),
+        is_for_head_only=parsed.method == "HEAD",
+        keep_alive=parsed.keep_alive,
         content_length=content_length,
-        is_chunked=is_chunked,
+        is_chunked="transfer-encoding" in fields,
         json_bytes=_size(fields, "inference-header-content-length"),
-        expects_continue=is_new and fields.get("expect", "").lower() == "100-continue",
+        expects_continue=parsed.version == "1.1" and expectation == "100-continue",
         body_encoding=_body_encoding(fields),
         reply_encoding=_reply_encoding(fields.get("accept-encoding", "")),
     )
@@ -79,34 +83,69 @@ def head_too_large() -> HttpError:
     )
 
 
-def _fields(lines: list[bytes]) -> dict[str, str]:
-    fields: dict[str, str] = {}
-    for line in lines:
-        found = _FIELD.fullmatch(line)
-        if found is None:
-            raise _bad("A header of the request is not of the form NAME: VALUE.")
-        name, value = found[1].decode().lower(), found[2].decode("latin-1").strip()
-        if name in fields and name in ("content-length", "host", "inference-header-content-length"):
-            if fields[name] != value or name == "host":
-                raise _bad(f"The request has several different {name} headers: send one.")
-        elif name in fields:
-            value = f"{fields[name]}, {value}"
-        fields[name] = value
-    return fields
+class _HeadParser:
+    """Receives llhttp's callbacks for one head."""
+
+    def __init__(self) -> None:
+        self.fields: dict[str, str] = {}
+        self.method = ""
+        self.target = ""
+        self.version = ""
+        self.keep_alive = False
+        self.is_complete = False
+        self._parser = httptools.HttpRequestParser(self)
+
+    def feed(self, data: bytes) -> None:
+        # a server may ignore an upgrade (RFC 9110, section 7.8)
+        with suppress(httptools.HttpParserUpgrade):
+            self._parser.feed_data(data)
+
+    def on_url(self, url: bytes) -> None:
+        self.target += url.decode("latin-1")
+
+    def on_header(self, raw_name: bytes, raw_value: bytes) -> None:
+        name, value = raw_name.decode().lower(), raw_value.decode("latin-1").strip()
+        if name in self.fields:
+            if name in _UNIQUE:
+                raise _bad(f"The request has more than one {name} header: send one.")
+            value = f"{self.fields[name]}, {value}"
+        self.fields[name] = value
+
+    def on_headers_complete(self) -> None:
+        self.is_complete = True
+        self.method = self._parser.get_method().decode()
+        self.version = self._parser.get_http_version()
+        self.keep_alive = self._parser.should_keep_alive()
 
 
-def _is_chunked(fields: dict[str, str]) -> bool:
-    coding = fields.get("transfer-encoding")
-    if coding is None:
-        return False
-    if "content-length" in fields:  # the two together are how requests are smuggled
-        raise _bad("The request has both Content-Length and Transfer-Encoding: send one of them.")
+def _parse(head: bytes) -> _HeadParser:
+    parsed = _HeadParser()
+    try:
+        parsed.feed(head[:-1])
+        ends_early = parsed.is_complete
+        parsed.feed(head[-1:])
+    except httptools.HttpParserCallbackError as error:
+        if isinstance(error.__context__, HttpError):
+            raise error.__context__ from None
+        raise
+    except httptools.HttpParserError as error:
+        _check_coding(parsed.fields)
+        raise _bad(f"The request is not valid HTTP/1.1: {error}.") from error
+    # llhttp and the search for the empty line must agree about the end of the head: otherwise a
+    # request could be hidden in the body of another.
+    if ends_early or not parsed.is_complete or parsed.version not in _VERSIONS:
+        raise _bad("The request is not HTTP/1.1: send METHOD TARGET HTTP/1.1.")
+    _check_coding(parsed.fields)
+    return parsed
+
+
+def _check_coding(fields: dict[str, str]) -> None:
+    coding = fields.get("transfer-encoding", "chunked")
     if coding.lower() != "chunked":
         raise HttpError(
             HTTPStatus.NOT_IMPLEMENTED,
-            f"The request has Transfer-Encoding: {coding}, but only chunked is served.",
+            f"The request has Transfer-Encoding: {coding}, but the server supports only chunked.",
         )
-    return True
 
 
 def _size(fields: dict[str, str], name: str) -> int | None:
@@ -114,7 +153,7 @@ def _size(fields: dict[str, str], name: str) -> int | None:
     if value is None:
         return None
     if not value.isascii() or not value.isdecimal() or len(value) > 18:
-        raise _bad(f"The request has {name}: {value}, which is no number of bytes.")
+        raise _bad(f"The request has {name}: {value}, which is not a number of bytes.")
     return int(value)
 
 
@@ -131,15 +170,15 @@ def _body_encoding(fields: dict[str, str]) -> str | None:
 
 
 def _reply_encoding(value: str) -> str | None:
-    """Return the coding with the highest weight; gzip where weights are equal."""
+    """Return the encoding with the highest weight, gzip if weights are equal."""
     best, best_weight = None, 0.0
-    for token in _tokens(value):
+    for token in value.lower().split(","):
         name, _, parameter = token.partition(";")
-        weight = _weight(parameter)
-        if name.strip() in _ENCODINGS and (
-            weight > best_weight or (weight == best_weight > 0 and name.strip() == "gzip")
+        name, weight = name.strip(), _weight(parameter)
+        if name in _ENCODINGS and (
+            weight > best_weight or (weight == best_weight > 0 and name == "gzip")
         ):
-            best, best_weight = name.strip(), weight
+            best, best_weight = name, weight
     return best
 
 
@@ -148,10 +187,6 @@ def _weight(parameter: str) -> float:
     if found:
         return float(found[1])
     return 0.0 if parameter.strip() else 1.0
-
-
-def _tokens(value: str) -> list[str]:
-    return [each.strip().lower() for each in value.split(",")] if value else []
 
 
 def _route(method: str, target: str) -> Route | HttpError:
