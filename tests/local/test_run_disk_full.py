@@ -50,7 +50,7 @@ def test_a_disk_without_room_is_noticed_before_anything_is_measured(tmp_path: Pa
         run = done(tmp_path, CALM, output="disk")
     assert run.ended.code == 1
     assert run.ended.sentence == (
-        "The result should go to disk, but its disk has only 2.0 MiB free: free 16 MiB, or choose "
+        "Cannot write the result to disk: its disk has only 2.0 MiB free. Free 16 MiB, or choose "
         "another directory with --output."
     )
     assert "fetching" not in run.ended.stderr
@@ -68,7 +68,7 @@ def test_a_disk_that_fills_while_measuring_loses_no_result(tmp_path: Path) -> No
     assert run.ended.code == 1
     assert set(run.kept) <= {"filler", "last"}
     assert run.ended.sentence.startswith(
-        "The result could not be written to disk: No space left on device. It was kept in "
+        "Cannot write the result to disk: No space left on device. It is saved in "
     )
     assert "s0" in run.ended.stdout
     (refuge,) = run.temporary

@@ -7,27 +7,26 @@ import contextlib
 import os
 import sys
 
-from inferometer_cli.ending import EndedError, end_when_asked
-from inferometer_cli.exits import Exit, FailedError, RefusedError
-from inferometer_cli.invocation import program
+from inferometer_cli.exits import ExitCode, FailedError, RefusedError, StoppedError, exit_on_signals
+from inferometer_cli.program import program_name
 
 
 def main() -> None:
     """Run the command line; every fault is one sentence and an exit code."""
-    end_when_asked()
+    exit_on_signals()
     try:
         from inferometer_cli.command_line import app
 
-        app(prog_name=program())
-    except EndedError as ended:
-        _say("interrupted." if ended.code == Exit.INTERRUPTED else "terminated.")
+        app(prog_name=program_name())
+    except StoppedError as ended:
+        _say("interrupted." if ended.code == ExitCode.INTERRUPTED else "terminated.")
         raise
     except RefusedError as refusal:
         _say(str(refusal))
-        sys.exit(Exit.REFUSED)
+        sys.exit(ExitCode.REFUSED)
     except FailedError as fault:
         _say(str(fault))
-        sys.exit(Exit.FAILED)
+        sys.exit(ExitCode.FAILED)
     except Exception as error:
         if os.environ.get("INFEROMETER_DEBUG"):
             raise
@@ -35,7 +34,7 @@ def main() -> None:
             f"Something went wrong that should not: {type(error).__name__}: {error}. "
             "Set INFEROMETER_DEBUG=1 to see where, and please report it."
         )
-        sys.exit(Exit.FAILED)
+        sys.exit(ExitCode.FAILED)
 
 
 def _say(sentence: str) -> None:

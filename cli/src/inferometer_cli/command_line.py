@@ -17,7 +17,7 @@ from inferometer_cli.commands import (
     status,
     validate,
 )
-from inferometer_cli.kept_results import WHICH_RESULT
+from inferometer_cli.result_file import WHICH_RESULT
 
 app = typer.Typer(
     name="inferometer",
@@ -56,9 +56,9 @@ app.command("preflight", short_help="In a cluster: say what would stop a run.")(
 
 def _show_version(wanted: bool) -> None:  # noqa: FBT001 - typer hands the flag over so
     if wanted:
-        from inferometer_cli.version import VERSION
+        from inferometer_cli.program import program_version
 
-        typer.echo(f"inferometer {VERSION}")
+        typer.echo(f"inferometer {program_version()}")
         raise typer.Exit
 
 

@@ -40,9 +40,9 @@ from inferometer_cli.local_agent import Metering, agent_of, metering
 from inferometer_cli.local_credentials import credentials
 from inferometer_cli.local_inputs import inputs_file, trace_files
 from inferometer_cli.local_server import Server, death, lateness, serve, start, with_last_lines
+from inferometer_cli.program import program_version
 from inferometer_cli.progress import Watch, WebPage
 from inferometer_cli.prometheus_targets import PrometheusTargets
-from inferometer_cli.version import VERSION
 
 _REPORT: TypeAdapter[Report] = TypeAdapter(Report)
 _LAST_WORDS_SECONDS = 2.0
@@ -109,7 +109,7 @@ async def run_locally(
         kind="BenchmarkResult",
         schema_version=1,
         run_id=found.run_id,
-        inferometer_version=VERSION,
+        inferometer_version=program_version(),
         started_at=started_at,
         finished_at=_now(),
         first_query_at=found.first_query_at,

@@ -14,7 +14,7 @@ from inferometer_api.plan.launch import fetch_command, server_command
 from inferometer_api.results.result import Outcome
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_cli.children import Child, describe_exit
-from inferometer_cli.exits import Exit, FailedError, RefusedError
+from inferometer_cli.exits import ExitCode, FailedError, RefusedError
 from inferometer_cli.local_inputs import request_shapes
 from inferometer_cli.progress import Watch
 
@@ -88,7 +88,7 @@ async def start(
 async def death(process: Child) -> Outcome:
     """Wait for the end of the server; return what it means for a run that needs it."""
     code = await process.ended()
-    if code == Exit.REFUSED:
+    if code == ExitCode.REFUSED:
         return Outcome(
             state="Refused",
             reason="ServerRefused",
@@ -122,9 +122,9 @@ async def _first_line(child: Child) -> bytes:
     async for line in child.lines():
         return line
     code = await child.ended()
-    if code == Exit.REFUSED:
+    if code == ExitCode.REFUSED:
         raise RefusedError(child.last_line().removeprefix(_REFUSED))
-    if code == Exit.FAILED and child.last_line().startswith(_FAILED):
+    if code == ExitCode.FAILED and child.last_line().startswith(_FAILED):
         raise FailedError(child.last_line().removeprefix(_FAILED))
     raise FailedError(
         with_last_lines(f"The {child.name} ended by {describe_exit(code)} at its start.", child)

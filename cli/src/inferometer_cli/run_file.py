@@ -12,7 +12,7 @@ from inferometer_api.spec.resolve import launched, resolved
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.spec.spec_warnings import doubts
 from inferometer_cli.exits import RefusedError
-from inferometer_cli.runtime import check_runtime
+from inferometer_cli.program import check_runtime
 from inferometer_cli.terminal import tell
 
 RunFile = Annotated[

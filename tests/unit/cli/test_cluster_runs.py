@@ -21,12 +21,12 @@ from inferometer_cli.cluster.summary import (
     condition_lines,
     event_lines,
     event_of,
-    exit_of,
+    exit_code_of,
     head_lines,
     headline,
     verdict_line,
 )
-from inferometer_cli.exits import Exit, FailedError
+from inferometer_cli.exits import ExitCode, FailedError
 from support.cluster_runs import a_complete_status, a_condition
 from support.results import a_result, a_valid_result
 
@@ -61,7 +61,7 @@ def _failed(reason: str, message: str, accepted: str = "True") -> SeenRun:
 @pytest.mark.parametrize(
     ("run", "code", "word", "sentence"),
     [
-        (_run(), Exit.VALID, "NOT TAKEN UP", "No operator has taken the run up yet."),
+        (_run(), ExitCode.VALID, "NOT TAKEN UP", "No operator has taken the run up yet."),
         (
             _run(
                 {
@@ -69,7 +69,7 @@ def _failed(reason: str, message: str, accepted: str = "True") -> SeenRun:
                     "conditions": [a_condition("Accepted", "True", "Queued", "2nd in the queue.")],
                 }
             ),
-            Exit.VALID,
+            ExitCode.VALID,
             "QUEUED",
             "2nd in the queue.",
         ),
@@ -83,38 +83,38 @@ def _failed(reason: str, message: str, accepted: str = "True") -> SeenRun:
                     ],
                 }
             ),
-            Exit.VALID,
+            ExitCode.VALID,
             "STARTING",
             "The image is gone.",
         ),
-        (_run({"phase": "Measuring"}), Exit.VALID, "MEASURING", "0 of 3 scenarios measured."),
+        (_run({"phase": "Measuring"}), ExitCode.VALID, "MEASURING", "0 of 3 scenarios measured."),
         (
             _failed("ServerEnded", "It ended; its last lines:\nfatal"),
-            Exit.FAILED,
+            ExitCode.FAILED,
             "FAILED",
             "It ended; its last lines.",
         ),
-        (_failed("ModelRefused", "No such file"), Exit.REFUSED, "REFUSED", "No such file."),
-        (_failed("NotAvailable", "Not here", "False"), Exit.REFUSED, "REFUSED", "Not here."),
+        (_failed("ModelRefused", "No such file"), ExitCode.REFUSED, "REFUSED", "No such file."),
+        (_failed("NotAvailable", "Not here", "False"), ExitCode.REFUSED, "REFUSED", "Not here."),
         (
             _run(a_complete_status(a_result())),
-            Exit.INVALID,
+            ExitCode.INVALID,
             "INVALID",
             "1 of 3 scenarios is invalid.",
         ),
         (
             _run(a_complete_status(a_valid_result()), scenarios=SCENARIOS[:1]),
-            Exit.VALID,
+            ExitCode.VALID,
             "VALID",
             "The scenario is valid.",
         ),
     ],
 )
 def test_a_run_ends_as_a_local_one_would(
-    run: SeenRun, code: Exit, word: str, sentence: str
+    run: SeenRun, code: ExitCode, word: str, sentence: str
 ) -> None:
     """Each state has its exit code, its word and its sentence; what goes on is 0."""
-    assert exit_of(run) is code
+    assert exit_code_of(run) is code
     assert (headline(run).word, headline(run).sentence) == (word, sentence)
 
 

@@ -61,8 +61,8 @@ def test_usage_names_the_program_as_it_was_called(
 ) -> None:
     """Called by kubectl, help and hints say `kubectl inferometer`."""
     assert inferometer("status", "--help").stdout.startswith("Usage: inferometer status ")
-    monkeypatch.setattr("inferometer_cli.invocation.program", lambda: "kubectl inferometer")
-    monkeypatch.setattr("inferometer_cli.__main__.program", lambda: "kubectl inferometer")
+    monkeypatch.setattr("inferometer_cli.program.program_name", lambda: "kubectl inferometer")
+    monkeypatch.setattr("inferometer_cli.__main__.program_name", lambda: "kubectl inferometer")
     assert inferometer("status", "--help").stdout.startswith("Usage: kubectl inferometer status ")
 
 
@@ -258,7 +258,7 @@ def test_a_directory_that_cannot_take_the_result_is_refused(
     ):
         said = inferometer("run", path, "--output", output)
         assert said.code == 2, said.stderr
-        assert said.stderr.startswith(f"inferometer: The result should go to {output}, ")
+        assert said.stderr.startswith(f"inferometer: Cannot write the result to {output}: ")
         assert found in said.stderr
 
 
@@ -280,7 +280,7 @@ def test_a_report_needs_a_place(inferometer: Command, tmp_path: Path) -> None:
     before = result.read_bytes()
     said = inferometer("report", str(result), "--output", str(result))
     assert said.code == 2
-    assert "choose another directory with --output" in said.stderr
+    assert "Choose another directory with --output" in said.stderr
     assert said.stdout == ""
     assert result.read_bytes() == before
 
@@ -292,7 +292,7 @@ def test_a_result_of_another_version_is_told_as_such(inferometer: Command, tmp_p
     path.write_text(json.dumps(told))
     said = inferometer("report", str(path))
     assert said.code == 2
-    assert "schema version 2 (Inferometer 9.9 wrote it)" in said.stderr
+    assert "schema version 2 (written by Inferometer 9.9)" in said.stderr
 
 
 @pytest.mark.parametrize("text", ["", "no JSON", "{}", '{"schemaVersion": 99}'])
@@ -302,7 +302,7 @@ def test_what_is_no_result_is_refused(inferometer: Command, tmp_path: Path, text
     path.write_text(text)
     said = inferometer("report", str(path))
     assert said.code == 2
-    assert "give a result.json that `inferometer run` wrote" in said.stderr
+    assert "Give a result.json that `inferometer run` wrote" in said.stderr
     assert not (tmp_path / "report.html").exists()
 
 
@@ -317,11 +317,11 @@ def test_a_missing_runtime_is_said(
     inferometer: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: str
 ) -> None:
     """Installed without [cpu] or [gpu], whatever needs a server of ours says which to install."""
-    monkeypatch.setattr("inferometer_cli.runtime.find_spec", lambda _: None)
+    monkeypatch.setattr("inferometer_cli.program.find_spec", lambda _: None)
     path = run_file(tmp_path, {"singleStream": {}})
     said = inferometer(command, "file:model.onnx" if command == "serve" else str(path))
     assert said.code == 2
-    assert "install inferometer[cpu], or inferometer[gpu]" in said.stderr
+    assert "Install inferometer[cpu], or inferometer[gpu]" in said.stderr
     external = (
         "server.runtime=External",
         "server.external.url=http://127.0.0.1:8000",

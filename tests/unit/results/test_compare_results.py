@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, given, settings
 
 from inferometer_api.results.result import Energy, ResultDocument, ScenarioResult, Step, Verdict
 from inferometer_api.status.run_status import Attribution
-from inferometer_cli.cluster.options import Where
-from inferometer_cli.exits import Exit
-from inferometer_cli.kept_results import is_file
+from inferometer_cli.cluster.options import ClusterOptions
+from inferometer_cli.exits import ExitCode
+from inferometer_cli.result_file import is_file
 from inferometer_results.compare.comparison import compare, slower, unjudged
 from inferometer_results.compare.differences import differences
 from inferometer_results.compare.figures import measured
@@ -247,22 +247,22 @@ def test_a_regression_ends_the_command_with_4(inferometer: Command, tmp_path: Pa
     before = kept(tmp_path, "before", with_service(20.0))
     after = kept(tmp_path, "after", with_service(24.0, seed=8))
     shown = inferometer("compare", before, after)
-    assert shown.code == Exit.VALID
+    assert shown.code == ExitCode.VALID
     assert "worse" in shown.stdout
     assert "varies from run to run is not covered" in shown.stdout
     assert "Where queries wait for one another" in shown.stdout
     failed = inferometer("compare", before, after, "--fail-if-slower", "5%")
-    assert failed.code == Exit.SLOWER
+    assert failed.code == ExitCode.SLOWER
     assert "slower: latency, p50" in failed.stderr
-    assert inferometer("compare", after, before, "--fail-if-slower", "5%").code == Exit.VALID
-    assert inferometer("compare", before, after, "--fail-if-slower", "60").code == Exit.VALID
+    assert inferometer("compare", after, before, "--fail-if-slower", "5%").code == ExitCode.VALID
+    assert inferometer("compare", before, after, "--fail-if-slower", "60").code == ExitCode.VALID
 
 
 def test_a_result_that_cannot_be_judged_is_no_success(inferometer: Command, tmp_path: Path) -> None:
     """An INVALID scenario ends a comparison that should fail a pipeline with 3."""
     path = kept(tmp_path, "invalid", a_result())
     told = inferometer("compare", path, path, "--fail-if-slower", "5%")
-    assert told.code == Exit.INVALID
+    assert told.code == ExitCode.INVALID
     assert "not judged: traffic is INVALID in B." in told.stderr
 
 
@@ -273,10 +273,10 @@ def test_results_without_a_scenario_in_common_are_refused(
     one = kept(tmp_path, "one", with_service(20.0))
     other = kept(tmp_path, "other", a_result(scenarios=[]))
     told = inferometer("compare", one, other)
-    assert told.code == Exit.REFUSED
+    assert told.code == ExitCode.REFUSED
     assert "no scenario in common" in told.stderr
-    assert inferometer("compare", one, one, "--fail-if-slower", "fast").code == Exit.REFUSED
-    assert inferometer("compare", one, str(tmp_path / "none.json")).code == Exit.REFUSED
+    assert inferometer("compare", one, one, "--fail-if-slower", "fast").code == ExitCode.REFUSED
+    assert inferometer("compare", one, str(tmp_path / "none.json")).code == ExitCode.REFUSED
 
 
 def few_windows(document: ResultDocument) -> ResultDocument:
@@ -325,8 +325,8 @@ def test_what_looks_slower_and_is_not_known_is_no_success(
 ) -> None:
     """Ten times slower, but too few queries to know: 3, never 0."""
     before, after = few_windows(with_service(20.0)), few_windows(with_service(200.0))
-    assert ended(inferometer, tmp_path, before, after) == Exit.INVALID
-    assert ended(inferometer, tmp_path, before, before) == Exit.INVALID
+    assert ended(inferometer, tmp_path, before, after) == ExitCode.INVALID
+    assert ended(inferometer, tmp_path, before, before) == ExitCode.INVALID
 
 
 def test_an_invalid_scenario_is_no_regression(inferometer: Command, tmp_path: Path) -> None:
@@ -336,7 +336,7 @@ def test_an_invalid_scenario_is_no_regression(inferometer: Command, tmp_path: Pa
         each.model_copy(update={"verdict": Verdict(state="INVALID")}) for each in slow.scenarios
     ]
     after = slow.model_copy(update={"scenarios": invalid})
-    assert ended(inferometer, tmp_path, with_service(20.0), after) == Exit.INVALID
+    assert ended(inferometer, tmp_path, with_service(20.0), after) == ExitCode.INVALID
 
 
 def traffic(rate: str, milliseconds: float = 10.0) -> ResultDocument:
@@ -356,9 +356,9 @@ def traffic(rate: str, milliseconds: float = 10.0) -> ResultDocument:
 def test_another_question_is_no_regression(inferometer: Command, tmp_path: Path) -> None:
     """A lower rate that was asked for is no slower server: it cannot be judged at all."""
     before, after = traffic("40"), traffic("30")
-    assert ended(inferometer, tmp_path, before, after) == Exit.INVALID
+    assert ended(inferometer, tmp_path, before, after) == ExitCode.INVALID
     assert words(before, after)["queries/s"] == "by schedule"
-    assert ended(inferometer, tmp_path, traffic("20"), traffic("20", 20.0)) == Exit.SLOWER
+    assert ended(inferometer, tmp_path, traffic("20"), traffic("20", 20.0)) == ExitCode.SLOWER
 
 
 def test_samples_are_compared_where_queries_carry_several() -> None:
@@ -376,11 +376,11 @@ def test_a_file_is_a_file_beside_a_cluster_s_name(
     monkeypatch.chdir(tmp_path)
     Path("nightly").mkdir()
     Path("kept").touch()
-    cluster = Where(namespace="bench")
+    cluster = ClusterOptions(namespace="bench")
     assert is_file("before.json", cluster)
     assert is_file("./kept", cluster)
-    assert not is_file("nightly", Where())
-    assert is_file("kept", Where())
+    assert not is_file("nightly", ClusterOptions())
+    assert is_file("kept", ClusterOptions())
     assert not is_file("kept", cluster)
 
 

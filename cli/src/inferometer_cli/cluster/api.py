@@ -22,9 +22,9 @@ from kubernetes.config import (
 from kubernetes.config.kube_config import KubeConfigMerger
 
 from inferometer_api.crd import GROUP, PLURAL, VERSION
-from inferometer_cli.cluster.options import Where
+from inferometer_cli.cluster.options import ClusterOptions
 from inferometer_cli.exits import FailedError, RefusedError
-from inferometer_cli.invocation import program
+from inferometer_cli.program import program_name
 
 Json = dict[str, Any]
 
@@ -165,7 +165,7 @@ class Cluster:
                 )
 
 
-def connected(where: Where) -> Cluster:
+def connect(where: ClusterOptions) -> Cluster:
     """Return the cluster that a command line means, as kubectl would choose it.
 
     Nothing is asked of it yet. Raises RefusedError where no cluster is configured.
@@ -182,7 +182,7 @@ def connected(where: Where) -> Cluster:
             return _of_pod(where, configuration)
         raise RefusedError(
             f"No cluster is configured: {_one_line(error)} ({file}). Give --kubeconfig FILE, or "
-            f"set KUBECONFIG; `{program()} run` measures without any cluster."
+            f"set KUBECONFIG; `{program_name()} run` measures without any cluster."
         ) from error
     chosen = next((c for c in contexts if c["name"] == where.context), current)
     _refuse_impersonation(file, chosen["context"].get("user"))
@@ -197,12 +197,12 @@ def _refuse_impersonation(file: str, user: str | None) -> None:
     acts_as = settings.safe_get("as") if settings is not None else None
     if acts_as:
         raise RefusedError(
-            f"The kubeconfig's user {user} acts as {acts_as} (impersonation), which {program()} "
+            f"The kubeconfig's user {user} acts as {acts_as} (impersonation), which {program_name()} "
             "cannot do. Choose a --context whose user asks in their own name."
         )
 
 
-def _of_pod(where: Where, configuration: Configuration) -> Cluster:
+def _of_pod(where: ClusterOptions, configuration: Configuration) -> Cluster:
     try:
         _load_of_pod(configuration)
     except ConfigException as error:

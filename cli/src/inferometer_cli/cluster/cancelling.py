@@ -3,7 +3,7 @@
 from inferometer_cli.cluster.api import Cluster
 from inferometer_cli.cluster.runs import SeenRun, seen
 from inferometer_cli.cluster.summary import headline
-from inferometer_cli.invocation import program
+from inferometer_cli.program import program_name
 
 
 def cancelled(cluster: Cluster, run: SeenRun) -> tuple[SeenRun, str]:
@@ -26,7 +26,7 @@ def meaning(run: SeenRun) -> str:
     match run.status.phase:
         case "Measuring":
             kept = f"{measured} of {total} scenarios so far, and of the one that runs what it has"
-            result = f"`{program()} result {run.name} -n {run.namespace}`"
+            result = f"`{program_name()} result {run.name} -n {run.namespace}`"
             return (
                 f"{which} is cancelled. It is measuring: what was measured is kept ({kept}), and "
                 f"{result} gives it once the run is finished."

@@ -1,4 +1,4 @@
-"""Which cluster and namespace does a command speak of? The options are named as kubectl's."""
+"""Options that select a cluster and namespace, named as in kubectl."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,14 +35,14 @@ RunName = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
-    """What a command line says of the cluster that it means; None: kubectl's default."""
+class ClusterOptions:
+    """The options that select a cluster; None means the default of kubectl."""
 
     namespace: str | None = None
     context: str | None = None
     kubeconfig: Path | None = None
 
     @property
-    def is_said(self) -> bool:
-        """Whether anything was said, so that a cluster is meant."""
+    def is_given(self) -> bool:
+        """Whether any option was given, which means a run in a cluster."""
         return any(part is not None for part in (self.namespace, self.context, self.kubeconfig))

@@ -13,7 +13,7 @@ from inferometer_cli.cluster.api import Cluster, NotThereError
 from inferometer_cli.cluster.runs import SeenRun
 from inferometer_cli.cluster.summary import headline
 from inferometer_cli.exits import FailedError, RefusedError
-from inferometer_cli.invocation import program
+from inferometer_cli.program import program_name
 
 
 def read_result(cluster: Cluster, run: SeenRun) -> bytes:
@@ -34,7 +34,7 @@ def read_result(cluster: Cluster, run: SeenRun) -> bytes:
         return whole_result(found, kept, run.uid)
     except IncompleteError as gap:
         raise FailedError(
-            f"The result of {run.namespace}/{run.name} is not whole: {gap} What `{program()} "
+            f"The result of {run.namespace}/{run.name} is not whole: {gap} What `{program_name()} "
             f"status {run.name} -n {run.namespace}` shows of it stands all the same; measure again "
             "for the rest."
         ) from gap
@@ -81,7 +81,7 @@ def _nothing_kept(run: SeenRun) -> str:
     if run.has_ended:
         summary = f" Its status holds the figures of {measured} of {total} scenarios."
         return f"{asked}: {headline(run).sentence}{summary if measured else ''}"
-    look = f"`{program()} status {run.name} -n {run.namespace} --watch` follows it"
+    look = f"`{program_name()} status {run.name} -n {run.namespace} --watch` follows it"
     phase = (run.status.phase or "not taken up by any operator").lower()
     so_far = f"; {measured} of {total} scenarios are measured" if measured else ""
     return f"{asked} yet: it is {phase}{so_far}. {look}."

@@ -11,8 +11,7 @@ from inferometer_api.crd import NAME as DEFINITION
 from inferometer_api.status.run_status import Condition, ConditionType, RunStatus
 from inferometer_cli.cluster.api import Cluster, Json, NotThereError
 from inferometer_cli.exits import FailedError, RefusedError
-from inferometer_cli.invocation import program
-from inferometer_cli.version import VERSION
+from inferometer_cli.program import program_name, program_version
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +55,7 @@ def seen(raw: Mapping[str, Any]) -> SeenRun:
         where = ".".join(str(part) for part in error.errors()[0]["loc"])
         raise FailedError(
             f"The status of {name} is not understood at status.{where}: the operator is another "
-            f"version than this, {VERSION}. Use the command line of the operator's version."
+            f"version than this, {program_version()}. Use the command line of the operator's version."
         ) from error
     return SeenRun(
         name=name,
@@ -84,7 +83,7 @@ def _absent(cluster: Cluster, name: str) -> str:
     except NotThereError:
         return (
             f"The cluster knows no BenchmarkRuns: {DEFINITION} is not installed. Install the "
-            f"chart first; `{program()} preflight` tells what else is missing."
+            f"chart first; `{program_name()} preflight` tells what else is missing."
         )
     except (RefusedError, FailedError):
         return f"{asked}; which others there are may not be read."

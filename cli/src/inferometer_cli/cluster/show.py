@@ -16,7 +16,7 @@ from inferometer_cli.cluster.summary import (
     verdict_line,
 )
 from inferometer_cli.exits import FailedError, RefusedError
-from inferometer_cli.invocation import program
+from inferometer_cli.program import program_name
 from inferometer_cli.terminal import output, tell, written_out
 
 
@@ -32,7 +32,7 @@ def show_run(cluster: Cluster, run: SeenRun) -> None:
         _print(["", "events", *events], console)
     if run.status.result is not None and run.status.result.config_maps:
         where = f"{run.name} -n {run.namespace}"
-        tell(f"\nresult  {program()} result {where}\nreport  {program()} report {where}")
+        tell(f"\nresult  {program_name()} result {where}\nreport  {program_name()} report {where}")
 
 
 def _print(lines: Iterable[str], console: Console) -> None:

@@ -11,7 +11,7 @@ from inferometer_api.spec.problems import sentence
 from inferometer_api.status.condition_reasons import ReasonName
 from inferometer_api.status.run_status import Condition, RunStatus
 from inferometer_cli.cluster.runs import SeenRun
-from inferometer_cli.exits import Exit
+from inferometer_cli.exits import ExitCode
 from inferometer_cli.grid import STYLES, printable
 from inferometer_results.headline import Headline
 
@@ -46,16 +46,16 @@ class EventLine:
     """Orders what happened within one second."""
 
 
-def exit_of(run: SeenRun) -> Exit:
+def exit_code_of(run: SeenRun) -> ExitCode:
     """Return the exit code that a run's state stands for; 0 while it has not ended."""
     failed = run.condition("Failed")
     if failed is not None and failed.status == "True":
         accepted = run.condition("Accepted")
         refused = accepted is not None and accepted.status == "False"
-        return Exit.REFUSED if refused or failed.reason in REFUSED_REASONS else Exit.FAILED
+        return ExitCode.REFUSED if refused or failed.reason in REFUSED_REASONS else ExitCode.FAILED
     if run.holds("Complete") and not run.holds("Valid"):
-        return Exit.INVALID
-    return Exit.VALID
+        return ExitCode.INVALID
+    return ExitCode.VALID
 
 
 def headline(run: SeenRun) -> Headline:
@@ -64,7 +64,7 @@ def headline(run: SeenRun) -> Headline:
     total = len(run.spec.get("scenarios", ())) or len(scenarios)
     failed = run.condition("Failed")
     if failed is not None and failed.status == "True":
-        word = "REFUSED" if exit_of(run) is Exit.REFUSED else "FAILED"
+        word = "REFUSED" if exit_code_of(run) is ExitCode.REFUSED else "FAILED"
         kept = f" {len(scenarios)} of {_scenarios(total)} measured." if scenarios else ""
         return Headline(word, "unfinished", f"{_sentence(failed)}{kept}")
     if not run.holds("Complete"):

@@ -5,11 +5,11 @@ from typing import Annotated
 import typer
 
 from inferometer_cli.cluster.options import (
+    ClusterOptions,
     ContextOption,
     KubeconfigOption,
     NamespaceOption,
     RunName,
-    Where,
 )
 from inferometer_cli.exits import FailedError
 from inferometer_cli.terminal import say
@@ -29,13 +29,13 @@ def cancel(
     ] = 300,
 ) -> None:
     """End a run; what it has measured until now is kept. It cannot be taken back."""
-    from inferometer_cli.cluster.api import connected
+    from inferometer_cli.cluster.api import connect
     from inferometer_cli.cluster.cancelling import cancelled
     from inferometer_cli.cluster.follow import follow
     from inferometer_cli.cluster.runs import read_run
     from inferometer_cli.cluster.summary import headline
 
-    cluster = connected(Where(namespace, context, kubeconfig))
+    cluster = connect(ClusterOptions(namespace, context, kubeconfig))
     run, told = cancelled(cluster, read_run(cluster, name))
     say(told)
     if not wait:

@@ -6,13 +6,13 @@ import typer
 
 from inferometer_api.results.result import ResultDocument
 from inferometer_cli.cluster.options import (
+    ClusterOptions,
     ContextOption,
     KubeconfigOption,
     NamespaceOption,
-    Where,
 )
-from inferometer_cli.exits import Exit, RefusedError
-from inferometer_cli.kept_results import read_kept
+from inferometer_cli.exits import ExitCode, RefusedError
+from inferometer_cli.result_file import load_result
 from inferometer_cli.terminal import output as standard_output
 from inferometer_cli.terminal import tell, written_out
 
@@ -64,8 +64,8 @@ def compare(
     kubeconfig: KubeconfigOption = None,
 ) -> None:
     """Show two results side by side: what differs, and whether a difference is real."""
-    where = Where(namespace, context, kubeconfig)
-    first, second = read_kept(before, where), read_kept(after, where)
+    where = ClusterOptions(namespace, context, kubeconfig)
+    first, second = load_result(before, where), load_result(after, where)
     from inferometer_cli import comparison_table
     from inferometer_results.compare.comparison import compare as compared
 
@@ -96,6 +96,6 @@ def _fail_if_slower(
     for doubt in doubts:
         tell(f"not judged: {doubt}")
     if regressions:
-        raise typer.Exit(Exit.SLOWER)
+        raise typer.Exit(ExitCode.SLOWER)
     if doubts:
-        raise typer.Exit(Exit.INVALID)
+        raise typer.Exit(ExitCode.INVALID)

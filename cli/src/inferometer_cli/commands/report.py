@@ -7,13 +7,13 @@ import typer
 
 from inferometer_api.results.result import ResultDocument
 from inferometer_cli.cluster.options import (
+    ClusterOptions,
     ContextOption,
     KubeconfigOption,
     NamespaceOption,
-    Where,
 )
 from inferometer_cli.exits import FailedError
-from inferometer_cli.kept_results import is_file, read_kept
+from inferometer_cli.result_file import is_file, load_result
 from inferometer_cli.terminal import output as standard_output
 from inferometer_cli.terminal import tell, written_out
 
@@ -47,17 +47,17 @@ def report(
     kubeconfig: KubeconfigOption = None,
 ) -> None:
     """Print the table of a kept result and draw its report.html again."""
-    where = Where(namespace, context, kubeconfig)
-    document = read_kept(result, where)
+    where = ClusterOptions(namespace, context, kubeconfig)
+    document = load_result(result, where)
     if is_file(result, where):
         beside = Path(result).parent
     else:
         beside = Path("results") / f"{result}-{_compact(document.started_at)}"
+    from inferometer_cli.result_file import check_directory
     from inferometer_cli.result_table import print_table
-    from inferometer_cli.storage import check_room
 
     path = _page(output, beside)
-    check_room(path.parent)
+    check_directory(path.parent)
     with written_out():
         print_table(document, standard_output())
     _draw(document, path)
@@ -66,7 +66,7 @@ def report(
 
 def _page(output: Path | None, beside: Path) -> Path:
     """Return where the page goes: in a folder, or at the file that is named as one."""
-    from inferometer_cli.storage import REPORT_NAME
+    from inferometer_cli.result_file import REPORT_NAME
 
     if output is not None and output.suffix == _PAGE and not output.is_dir():
         return output
@@ -74,11 +74,11 @@ def _page(output: Path | None, beside: Path) -> Path:
 
 
 def _draw(document: ResultDocument, path: Path) -> None:
-    from inferometer_cli.storage import keep_report
+    from inferometer_cli.result_file import save_report
 
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        keep_report(document, path)
+        save_report(document, path)
     except OSError as error:
         raise FailedError(f"{path} could not be written: {error.strerror}.") from error
 

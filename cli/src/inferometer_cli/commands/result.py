@@ -6,11 +6,11 @@ from typing import Annotated
 import typer
 
 from inferometer_cli.cluster.options import (
+    ClusterOptions,
     ContextOption,
     KubeconfigOption,
     NamespaceOption,
     RunName,
-    Where,
 )
 from inferometer_cli.exits import FailedError
 from inferometer_cli.terminal import say, tell
@@ -32,11 +32,11 @@ def result(
 
     It is the result.json that `inferometer run` leaves: `inferometer report FILE` draws it.
     """
-    from inferometer_cli.cluster.api import connected
+    from inferometer_cli.cluster.api import connect
     from inferometer_cli.cluster.results import read_result
     from inferometer_cli.cluster.runs import read_run
 
-    cluster = connected(Where(namespace, context, kubeconfig))
+    cluster = connect(ClusterOptions(namespace, context, kubeconfig))
     document = read_result(cluster, read_run(cluster, name))
     if output == _STANDARD_OUTPUT:
         say(document.decode(), end="")

@@ -12,10 +12,14 @@ import typer
 from inferometer_api.metrics.definitions import run_labels
 from inferometer_api.results.result import Outcome, ResultDocument
 from inferometer_api.spec.run import BenchmarkRun
-from inferometer_cli.ending import Ending, ending_heard, exit_for
-from inferometer_cli.exits import Exit
+from inferometer_cli.exits import (
+    ExitCode,
+    StopRequest,
+    deferred_signals,
+    exit_code_of,
+    exit_code_of_signal,
+)
 from inferometer_cli.progress import watching
-from inferometer_cli.run_exit import exit_of
 from inferometer_cli.run_file import RunFile, SetOption, read_run_file
 from inferometer_cli.terminal import output as standard_output
 from inferometer_cli.terminal import progress, say, tell, written_out
@@ -81,17 +85,17 @@ def run(  # noqa: PLR0913 - one argument for each option
     now = datetime.now(tz=UTC)
     directory = output or Path("results") / f"{asked.name}-{now:%Y%m%dT%H%M%SZ}"
     # The pages and tables are heavy to import: not before the file is known to be good.
-    from inferometer_cli.storage import check_room
+    from inferometer_cli.result_file import check_directory
 
-    check_room(directory)
-    with ending_heard() as ending:
+    check_directory(directory)
+    with deferred_signals() as ending:
         beside = _beside(asked, agent, prometheus_targets, fleet_web=fleet_web)
         document = _measure(asked, file.parent.resolve(), ending, beside)
         _keep_and_show(document, directory, json=json)
-    if document.outcome.state == "Complete" and ending.exit is not None:
+    if document.outcome.state == "Complete" and ending.exit_code is not None:
         tell("inferometer: The run was asked to end when all was measured; its result is whole.")
-        raise typer.Exit(ending.exit)
-    raise typer.Exit(exit_of(document))
+        raise typer.Exit(ending.exit_code)
+    raise typer.Exit(exit_code_of(document))
 
 
 def _beside(
@@ -103,7 +107,9 @@ def _beside(
     return Beside(PrometheusTargets(targets, run_labels(asked)[1]), agent, fleet_web)
 
 
-def _measure(asked: BenchmarkRun, base: Path, ending: Ending, beside: "Beside") -> ResultDocument:
+def _measure(
+    asked: BenchmarkRun, base: Path, ending: StopRequest, beside: "Beside"
+) -> ResultDocument:
     from inferometer_cli.local_run import run_locally
 
     async def measure() -> ResultDocument:
@@ -114,7 +120,7 @@ def _measure(asked: BenchmarkRun, base: Path, ending: Ending, beside: "Beside") 
             if not loop.is_closed():
                 loop.call_soon_threadsafe(stopped.set_result, _outcome_of(number))
 
-        ending.tell(end)
+        ending.notify(end)
         with watching(progress()) as watch:
             return await run_locally(asked, base=base, beside=beside, stopped=stopped, watch=watch)
 
@@ -122,7 +128,7 @@ def _measure(asked: BenchmarkRun, base: Path, ending: Ending, beside: "Beside") 
 
 
 def _outcome_of(number: signal.Signals) -> Outcome:
-    if exit_for(number) is Exit.INTERRUPTED:
+    if exit_code_of_signal(number) is ExitCode.INTERRUPTED:
         message = f"The run was interrupted ({number.name})."
         return Outcome(state="Interrupted", reason="Interrupted", message=message)
     message = f"The run was terminated ({number.name})."
@@ -130,11 +136,11 @@ def _outcome_of(number: signal.Signals) -> Outcome:
 
 
 def _keep_and_show(document: ResultDocument, directory: Path, *, json: bool) -> None:
+    from inferometer_cli.result_file import save_result
     from inferometer_cli.result_table import print_table
-    from inferometer_cli.storage import keep
 
     try:
-        paths = keep(document, directory) if document.scenarios else None
+        paths = save_result(document, directory) if document.scenarios else None
     finally:
         if json:
             say(document.model_dump_json(indent=2, exclude_none=True))

@@ -8,8 +8,7 @@ import typer
 from typing_extensions import override
 
 from inferometer_cli.exits import FailedError, RefusedError
-from inferometer_cli.invocation import program
-from inferometer_cli.runtime import check_runtime
+from inferometer_cli.program import check_runtime, program_name
 from inferometer_serving.options import ServeOptions, add_options, parse, serve_options
 
 DEFAULT_HTTP_PORT, DEFAULT_GRPC_PORT = 8000, 8001
@@ -69,7 +68,7 @@ class _Help(argparse.ArgumentDefaultsHelpFormatter):
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog=f"{program()} serve",
+        prog=f"{program_name()} serve",
         description="Serve one ONNX model over the Open Inference Protocol v2, HTTP and gRPC. "
         "Ends on Ctrl-C or SIGTERM, after the requests in flight.",
         formatter_class=_Help,

@@ -5,11 +5,11 @@ from typing import Annotated
 import typer
 
 from inferometer_cli.cluster.options import (
+    ClusterOptions,
     ContextOption,
     KubeconfigOption,
     NamespaceOption,
     RunName,
-    Where,
 )
 
 
@@ -28,15 +28,15 @@ def status(
     Ends as `inferometer run` would: 0 VALID, 3 INVALID, 1 failed, 2 refused; and 0 for a run that
     has not ended.
     """
-    from inferometer_cli.cluster.api import connected
+    from inferometer_cli.cluster.api import connect
     from inferometer_cli.cluster.follow import follow
     from inferometer_cli.cluster.runs import read_run
     from inferometer_cli.cluster.show import show_run
-    from inferometer_cli.cluster.summary import exit_of
+    from inferometer_cli.cluster.summary import exit_code_of
 
-    cluster = connected(Where(namespace, context, kubeconfig))
+    cluster = connect(ClusterOptions(namespace, context, kubeconfig))
     run = read_run(cluster, name)
     if watch:
         run = follow(cluster, run)
     show_run(cluster, run)
-    raise typer.Exit(exit_of(run))
+    raise typer.Exit(exit_code_of(run))

@@ -14,7 +14,7 @@ from inferometer_cli.preflight.check import (
     stops,
     warning,
 )
-from inferometer_cli.version import VERSION as OWN_VERSION
+from inferometer_cli.program import program_version
 
 LEAST_MINOR = 30
 """Of Kubernetes 1: nothing newer is used."""
@@ -60,12 +60,12 @@ def definition_check(openapi: Json | Unread) -> Check:
     ours = custom_resource_definition()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     known, here = set(_paths(ours)), set(_paths(schema))
     if known == here:
-        return ok(about, f"{NAME} {VERSION} has the fields of this version, {OWN_VERSION}")
+        return ok(about, f"{NAME} {VERSION} has the fields of this version, {program_version()}")
     differ = listed(sorted(known ^ here), 3)
     word = "has fewer" if known - here else "has more"
     return warning(
         about,
-        f"{NAME} {word} fields than this version, {OWN_VERSION}: {differ}. Use command line and "
+        f"{NAME} {word} fields than this version, {program_version()}: {differ}. Use command line and "
         "chart of one version",
     )
 

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from inferometer_api.results.result import ResultDocument
-from inferometer_cli import storage
+from inferometer_cli import result_file
 from inferometer_cli.exits import FailedError, RefusedError
 from support.results import a_result, a_valid_result
 
 
 def test_result_and_report_are_ordinary_files(tmp_path: Path) -> None:
     """Both are written into a directory that may not be there yet, readable as umask says."""
-    result, report = storage.keep(a_result(), tmp_path / "deep" / "er")
+    result, report = result_file.save_result(a_result(), tmp_path / "deep" / "er")
     assert ResultDocument.model_validate_json(result.read_bytes()) == a_result()
     assert report.read_text().startswith("<!DOCTYPE html>") or "<html" in report.read_text()
     mask = os.umask(0)
@@ -26,9 +26,9 @@ def test_result_and_report_are_ordinary_files(tmp_path: Path) -> None:
 
 def test_an_earlier_result_is_kept_under_the_time_it_was_written(tmp_path: Path) -> None:
     """A second result in the same place renames both files of the first alike."""
-    first, _ = storage.keep(a_result(), tmp_path)
+    first, _ = result_file.save_result(a_result(), tmp_path)
     os.utime(first, (1_800_000_000.5, 1_800_000_000.5))
-    storage.keep(a_valid_result(), tmp_path)
+    result_file.save_result(a_valid_result(), tmp_path)
     stamp = "20270115T080000.500000Z"
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         f"report-{stamp}.html",
@@ -60,11 +60,11 @@ def test_a_full_disk_leaves_the_earlier_result_alone(
     refuge.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(refuge))
     directory = tmp_path / "results"
-    storage.keep(a_result(), directory)
+    result_file.save_result(a_result(), directory)
     before = {path.name: path.read_bytes() for path in directory.iterdir()}
     _full_for(monkeypatch, "/results/")
-    with pytest.raises(FailedError, match=r"No space left on device. It was kept in .+ instead"):
-        storage.keep(a_valid_result(), directory)
+    with pytest.raises(FailedError, match=r"No space left on device. It is saved in .+ instead"):
+        result_file.save_result(a_valid_result(), directory)
     assert {path.name: path.read_bytes() for path in directory.iterdir()} == before
     (kept,) = refuge.glob("*/result.json")
     assert ResultDocument.model_validate_json(kept.read_bytes()) == a_valid_result()
@@ -76,8 +76,8 @@ def test_where_no_disk_takes_it_the_loss_is_said(
     """Without room anywhere nothing is left, half or whole."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     _full_for(monkeypatch, str(tmp_path))
-    with pytest.raises(FailedError, match="it is lost"):
-        storage.keep(a_result(), tmp_path / "results")
+    with pytest.raises(FailedError, match="the result is lost"):
+        result_file.save_result(a_result(), tmp_path / "results")
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
@@ -86,17 +86,17 @@ def test_a_report_that_cannot_be_written_costs_no_result(
 ) -> None:
     """The result stays, and the sentence says how to draw the report later."""
     _full_for(monkeypatch, "report.html")
-    with pytest.raises(FailedError, match="draw it by: inferometer report "):
-        storage.keep(a_result(), tmp_path)
+    with pytest.raises(FailedError, match="then run: inferometer report "):
+        result_file.save_result(a_result(), tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
 
 
 def test_room_is_looked_for_in_advance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A directory that is there or can be made is taken; a file, or one below it, is not."""
-    storage.check_room(tmp_path)
-    storage.check_room(tmp_path / "new" / "er")
+    result_file.check_directory(tmp_path)
+    result_file.check_directory(tmp_path / "new" / "er")
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "file").touch()
     for place in ("file", "file/below"):
-        with pytest.raises(RefusedError, match="is a file: choose another directory"):
-            storage.check_room(tmp_path / place)
+        with pytest.raises(RefusedError, match=r"is a file\. Choose another directory"):
+            result_file.check_directory(tmp_path / place)

@@ -1,0 +1,223 @@
+"""Result files: where a result and its report are saved, and how a named result is loaded."""
+
+import contextlib
+import errno
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from inferometer_api.results.result import SCHEMA_VERSION, ResultDocument
+from inferometer_cli.cluster.options import ClusterOptions
+from inferometer_cli.exits import FailedError, RefusedError
+from inferometer_cli.program import program_version
+
+RESULT_NAME = "result.json"
+REPORT_NAME = "report.html"
+WHICH_RESULT = (
+    "A RESULT with a slash or the ending .json is a file. Any other name is a run in a cluster, "
+    "unless a file of that name exists and none of --namespace, --context and --kubeconfig is "
+    "given."
+)
+"""How the commands that take a result understand its name; part of their help."""
+
+_LEAST_FREE_BYTES = 16 * 2**20
+_DISK_FULL = {errno.ENOSPC, errno.EDQUOT}
+
+
+def is_file(name: str, options: ClusterOptions) -> bool:
+    """Return whether the user's name for a result means a file rather than a run in a cluster."""
+    if "/" in name or name.endswith(".json"):
+        return True
+    return Path(name).is_file() and not options.is_given
+
+
+def load_result(name: str, options: ClusterOptions) -> ResultDocument:
+    """Return the result with this name, from a file or from a cluster.
+
+    Raises `RefusedError` or `FailedError` if there is none or it cannot be read.
+    """
+    return _load_file(Path(name)) if is_file(name, options) else _load_run(name, options)
+
+
+def check_directory(directory: Path) -> None:
+    """Check, before anything is measured, that a result can be saved in a directory.
+
+    Raises `RefusedError` if it is not a directory or not writable, and `FailedError` if its disk
+    is full.
+    """
+    try:
+        existing = _existing(directory)
+        with tempfile.TemporaryFile(dir=existing) as probe:
+            probe.write(b"x")
+        free_bytes = shutil.disk_usage(existing).free
+    except NotADirectoryError as error:
+        raise RefusedError(
+            f"Cannot write the result to {directory}: {error} is a file. "
+            "Choose another directory with --output."
+        ) from error
+    except OSError as error:
+        if error.errno in _DISK_FULL:
+            raise _disk_full(directory, 0) from error
+        raise RefusedError(
+            f"Cannot write the result to {directory}: {error.strerror}. "
+            "Choose another directory with --output."
+        ) from error
+    if free_bytes < _LEAST_FREE_BYTES:
+        raise _disk_full(directory, free_bytes)
+
+
+def save_result(document: ResultDocument, directory: Path) -> tuple[Path, Path]:
+    """Write result.json and report.html; return their paths.
+
+    Each file is written under a temporary name and then renamed, so it is complete or absent. An
+    earlier result in the directory is renamed after its time of writing, never overwritten. If
+    the directory cannot be written, the result goes to a temporary one and `FailedError` names
+    it.
+    """
+    try:
+        result = _write_result(document, directory)
+    except OSError as error:
+        raise _saved_elsewhere(document, directory, error) from error
+    report = directory / REPORT_NAME
+    try:
+        save_report(document, report)
+    except OSError as error:
+        raise FailedError(
+            f"The result is saved in {result}, but its report could not be written: "
+            f"{error.strerror}. Free some disk space, then run: inferometer report {result}"
+        ) from error
+    return result, report
+
+
+def save_report(document: ResultDocument, path: Path) -> None:
+    """Write the HTML report, completely or not at all. Raises OSError if it cannot be written."""
+    from inferometer_results.report import render_report
+
+    with _temporary_sibling(path, render_report(document)) as written:
+        written.replace(path)
+
+
+def _load_file(path: Path) -> ResultDocument:
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise RefusedError(f"Cannot read {path}: {error.strerror}.") from error
+    return _parse(text, source=str(path))
+
+
+def _load_run(name: str, options: ClusterOptions) -> ResultDocument:
+    from inferometer_cli.cluster.api import connect
+    from inferometer_cli.cluster.results import read_result
+    from inferometer_cli.cluster.runs import read_run
+
+    cluster = connect(options)
+    run = read_run(cluster, name)
+    return _parse(read_result(cluster, run), source=f"The result of {run.namespace}/{run.name}")
+
+
+def _parse(text: bytes, *, source: str) -> ResultDocument:
+    """Return a result document; `source` names its bytes in errors."""
+    try:
+        return ResultDocument.model_validate_json(text)
+    except ValidationError as error:
+        raise RefusedError(_why_unreadable(source, text, error)) from error
+
+
+def _why_unreadable(source: str, text: bytes, error: ValidationError) -> str:
+    try:
+        content = json.loads(text)
+    except ValueError:
+        return f"{source} is not JSON. Give a result.json that `inferometer run` wrote."
+    if not isinstance(content, dict) or content.get("kind") != "BenchmarkResult":
+        return f"{source} is not a result. Give a result.json that `inferometer run` wrote."
+    if content.get("schemaVersion") != SCHEMA_VERSION:
+        return (
+            f"{source} has schema version {content.get('schemaVersion')} (written by Inferometer "
+            f"{content.get('inferometerVersion')}), but Inferometer {program_version()} reads "
+            f"version {SCHEMA_VERSION}. Use the version that wrote it."
+        )
+    where = ".".join(str(part) for part in error.errors()[0]["loc"])
+    return (
+        f"{source} is damaged at {where}, or Inferometer {content.get('inferometerVersion')}, "
+        f"which wrote it, differs too much from this version, {program_version()}. Use the "
+        "version that wrote it, or measure again."
+    )
+
+
+def _existing(directory: Path) -> Path:
+    """Return the directory or its nearest existing parent; NotADirectoryError names a file."""
+    for path in (directory, *directory.absolute().parents):
+        try:
+            path.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        if not path.is_dir():
+            raise NotADirectoryError(str(path))
+        return path
+    return Path("/")
+
+
+def _write_result(document: ResultDocument, directory: Path) -> Path:
+    directory.mkdir(parents=True, exist_ok=True)
+    result = directory / RESULT_NAME
+    text = document.model_dump_json(indent=2, exclude_none=True) + "\n"
+    with _temporary_sibling(result, text) as written:
+        _rename_earlier(result, directory / REPORT_NAME)
+        written.replace(result)
+    return result
+
+
+def _saved_elsewhere(document: ResultDocument, directory: Path, error: OSError) -> FailedError:
+    sentence = f"Cannot write the result to {directory}: {error.strerror}."
+    try:
+        refuge = Path(tempfile.mkdtemp(prefix="inferometer-result-"))
+    except OSError:
+        return FailedError(f"{sentence} No temporary directory is writable: the result is lost.")
+    try:
+        result = _write_result(document, refuge)
+    except OSError:
+        shutil.rmtree(refuge, ignore_errors=True)
+        return FailedError(f"{sentence} Writing to {refuge.parent} failed too: the result is lost.")
+    return FailedError(f"{sentence} It is saved in {result} instead. Move it where you want it.")
+
+
+def _rename_earlier(result: Path, report: Path) -> None:
+    if result.exists():
+        written = datetime.fromtimestamp(result.stat().st_mtime, tz=UTC)
+        for path in (result, report):
+            if path.exists():
+                path.rename(path.with_stem(f"{path.stem}-{written:%Y%m%dT%H%M%S.%fZ}"))
+
+
+@contextmanager
+def _temporary_sibling(path: Path, text: str) -> Iterator[Path]:
+    """Write a text to a file next to `path`; delete it after the block unless it was renamed."""
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    sibling = Path(name)
+    try:
+        with open(descriptor, "w", encoding="utf-8") as file:  # noqa: PTH123 - a descriptor
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        # Only the owner can read a temporary file; a result is an ordinary file.
+        mask = os.umask(0)
+        os.umask(mask)
+        sibling.chmod(0o666 & ~mask)
+        yield sibling
+    finally:
+        with contextlib.suppress(OSError):
+            sibling.unlink()
+
+
+def _disk_full(directory: Path, free_bytes: int) -> FailedError:
+    return FailedError(
+        f"Cannot write the result to {directory}: its disk has only {free_bytes / 2**20:.1f} MiB "
+        f"free. Free {_LEAST_FREE_BYTES // 2**20} MiB, or choose another directory with --output."
+    )
