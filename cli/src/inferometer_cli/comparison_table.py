@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from inferometer_api.results.result import ResultDocument
-from inferometer_cli.grid import print_sentences, printable
+from inferometer_cli.text_table import print_sentences, printable
 from inferometer_results.compare.comparison import (
     Bases,
     Compared,

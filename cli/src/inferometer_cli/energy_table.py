@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.text import Text
 
 from inferometer_api.status.run_status import Attribution
-from inferometer_cli.grid import Row, print_rows, print_sentences, printable
+from inferometer_cli.text_table import Row, print_rows, print_sentences, printable
 from inferometer_results.quantity import DASH, energy_unit, significant
 from inferometer_results.wording.energy import explained, net_explained
 

@@ -96,7 +96,7 @@ def why_not_of(sample: AgentSample, process_id: int, proc_root: Path = Path("/pr
         return ""
     if sample.boot_id != _said(proc_root / "sys/kernel/random/boot_id").strip():
         return f"it watches another machine ({sample.node})"
-    found = next((each for each in sample.targets if each.process_id == process_id), None)
+    found = next((each for each in sample.workloads if each.process_id == process_id), None)
     # Behind the name, which is in brackets and may hold anything, the 20th is when it began.
     begun = _said(proc_root / f"{process_id}/stat").rpartition(")")[2].split()[19:20]
     if found is None or (found.start_ticks is not None and [str(found.start_ticks)] != begun):

@@ -22,16 +22,16 @@ from pydantic import TypeAdapter, ValidationError
 from inferometer_api.plan.launch import load_command, load_plan
 from inferometer_api.plan.load_plan import LoadPlan, PlannedFleet, PlannedServer
 from inferometer_api.plan.reports import (
-    Ended,
-    Listening,
-    Measured,
-    Progress,
-    RepeatsMeasured,
+    EnvironmentReport,
+    FinalReport,
+    ListeningReport,
+    ProgressReport,
+    RepeatsReport,
     Report,
-    Surroundings,
+    ScenarioReport,
 )
 from inferometer_api.results.result import Environment, Outcome, ResultDocument, ScenarioResult
-from inferometer_api.results.search import Repeated
+from inferometer_api.results.search import RepeatSummary
 from inferometer_api.spec.resolve import launched, local_notes
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_cli.children import Child, describe_exit
@@ -64,7 +64,7 @@ class _Found:
     run_id: str
     environment: Environment | None = None
     scenarios: list[ScenarioResult] = field(default_factory=list)
-    repeated: list[Repeated] = field(default_factory=list)
+    repeated: list[RepeatSummary] = field(default_factory=list)
     outcome: Outcome | None = None
     first_query_at: str | None = None
 
@@ -117,7 +117,7 @@ async def run_locally(
         run=run,
         environment=found.environment,
         scenarios=found.scenarios,
-        repeated=found.repeated,
+        repeat_summaries=found.repeated,
     )
 
 
@@ -259,17 +259,17 @@ async def _read_reports(
             # Half a line: it was ended by force while it wrote.
             break
         match report:
-            case Progress():
+            case ProgressReport():
                 watch(report)
-            case Listening():
+            case ListeningReport():
                 _tell_where(report, targets, watch)
-            case Surroundings():
+            case EnvironmentReport():
                 found.environment = report.environment
-            case Measured():
+            case ScenarioReport():
                 found.scenarios.append(report.scenario)
-            case RepeatsMeasured():
-                found.repeated.append(report.repeated)
-            case Ended():
+            case RepeatsReport():
+                found.repeated.append(report.summary)
+            case FinalReport():
                 found.outcome = report.outcome
                 found.first_query_at = report.first_query_at
     if found.outcome is not None:
@@ -282,7 +282,7 @@ async def _read_reports(
     )
 
 
-def _tell_where(listening: Listening, targets: PrometheusTargets, watch: Watch) -> None:
+def _tell_where(listening: ListeningReport, targets: PrometheusTargets, watch: Watch) -> None:
     if listening.metrics_port is not None:
         targets.add("load generator", f"127.0.0.1:{listening.metrics_port}")
     if listening.fleet_web_port is not None:

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 
-from inferometer_api.plan.reports import Progress
+from inferometer_api.plan.reports import ProgressReport
 from inferometer_results.quantity import significant, time_unit
 
 
@@ -23,7 +23,7 @@ class WebPage:
         return f"Locust's web page shows the fleet: {self.url}"
 
 
-Watch = Callable[[Progress | WebPage | str], None]
+Watch = Callable[[ProgressReport | WebPage | str], None]
 """Takes the load generator's progress, or a sentence about a stage before it."""
 
 _STAGES = {
@@ -65,7 +65,7 @@ class _LiveBar:
         self._bars = bars
         self._task: TaskID = bars.add_task("starting", total=None, figures="")
 
-    def __call__(self, event: Progress | WebPage | str) -> None:
+    def __call__(self, event: ProgressReport | WebPage | str) -> None:
         if isinstance(event, WebPage):
             self._bars.console.print(event.sentence(), highlight=False)
             return
@@ -90,7 +90,7 @@ class _PlainLines:
         self._last_where = ""
         self._next_at_seconds = 0.0
 
-    def __call__(self, event: Progress | WebPage | str) -> None:
+    def __call__(self, event: ProgressReport | WebPage | str) -> None:
         if isinstance(event, WebPage):
             self._say(event.sentence())
             return
@@ -110,7 +110,7 @@ class _PlainLines:
         self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def _where(event: Progress) -> str:
+def _where(event: ProgressReport) -> str:
     stage = _STAGES[event.stage]
     if event.detail and event.elapsed_seconds >= _DETAIL_AFTER_SECONDS:
         return f"{stage}: {event.detail}"
@@ -123,7 +123,7 @@ def _where(event: Progress) -> str:
     return f"{event.scenario} ({number}{step}): {stage}"
 
 
-def _figures(event: Progress) -> str:
+def _figures(event: ProgressReport) -> str:
     figures = []
     if event.qps is not None:
         figures.append(f"{significant(event.qps)} queries/s")

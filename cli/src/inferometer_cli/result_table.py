@@ -1,13 +1,14 @@
 """How does a result read at the end of a run, in a terminal and in a log?"""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 from rich.text import Text
 
 from inferometer_api.results.result import ResultDocument, Step, nanoseconds_at
+from inferometer_api.results.search import RepeatSummary
 from inferometer_cli.energy_table import Spent, print_energy
-from inferometer_cli.grid import (
+from inferometer_cli.text_table import (
     STYLES,
     Row,
     latency_headings,
@@ -15,14 +16,22 @@ from inferometer_cli.grid import (
     print_sentences,
     printable,
 )
-from inferometer_cli.repeat_rows import print_repeats
 from inferometer_results.findings import Told, cautions_of, entry_name, reasons_of
 from inferometer_results.headline import headline
 from inferometer_results.quantity import PERCENTILES, Unit, significant, time_unit
 from inferometer_results.wording.energy import mean_milliwatts, notes_of
-from inferometer_results.wording.search import found_by, judged_step, steps_shown
+from inferometer_results.wording.search import (
+    FIGURE_HEADINGS,
+    figure_name,
+    figure_texts,
+    figures_shown,
+    found_by,
+    judged_step,
+    steps_shown,
+)
 
 _INDENT = "  "
+_REPEATS_HEADER = ("over repeats", "scenario", *FIGURE_HEADINGS)
 
 
 def print_table(document: ResultDocument, console: Console) -> None:
@@ -37,8 +46,27 @@ def print_table(document: ResultDocument, console: Console) -> None:
         print_rows(_header(document), rows, console)
         console.print()
         print_energy(list(_spent(document)), _energy_notes(document), console)
-        print_repeats(document.repeated, console)
+        _print_repeats(document.repeat_summaries, console)
     print_sentences(_sentences(document), console)
+
+
+def _print_repeats(repeated: Sequence[RepeatSummary], console: Console) -> None:
+    """Print a row for each figure of each scenario that was repeated, and the advice."""
+    rows = [
+        Row(
+            figure_name(figure),
+            printable(", ".join(part for part in (each.name, figure.step) if part)),
+            figure_texts(figure),
+        )
+        for each in repeated
+        for figure in figures_shown(each)
+    ]
+    if not rows:
+        return
+    print_rows(_REPEATS_HEADER, rows, console)
+    told = [f"{each.name}: {each.advice}" for each in repeated if each.advice]
+    print_sentences((Text(printable(sentence), style="dim") for sentence in told), console)
+    console.print()
 
 
 def _rows(document: ResultDocument) -> Iterator[Row]:

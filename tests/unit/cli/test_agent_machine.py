@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from inferometer_api.results.agent_sample import AgentSample, TargetReading
+from inferometer_api.results.agent_sample import AgentSample, WorkloadReading
 from inferometer_cli.local_agent import why_not_of
 
 BOOT = "6fdd4dba-2c4c-4c6c-9a8a-3f6a5c2a7f10"
@@ -30,8 +30,8 @@ def sample(boot_id: str, *targets: tuple[int, int | None]) -> AgentSample:
         boot_id=boot_id,
         monotonic_ns=1,
         unix_ns=1,
-        targets=[
-            TargetReading(process_id=process_id, start_ticks=start_ticks, cpu_microseconds=1)
+        workloads=[
+            WorkloadReading(process_id=process_id, start_ticks=start_ticks, cpu_microseconds=1)
             for process_id, start_ticks in targets
         ],
     )

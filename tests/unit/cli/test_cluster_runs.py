@@ -10,14 +10,12 @@ from rich.console import Console
 
 from inferometer_api.plan.cluster_objects import RESULT_FILE, RUN_UID_LABEL
 from inferometer_api.results.result_transport import IncompleteError, compressed
-from inferometer_api.results.scenario_summary import summary_of
+from inferometer_api.results.scenario_summary import scenario_summary
 from inferometer_api.status.run_status import ResultReference
-from inferometer_cli.cluster.cancelling import meaning
-from inferometer_cli.cluster.figures import print_figures
+from inferometer_cli.cluster.cancellation import meaning
 from inferometer_cli.cluster.follow import line_of
 from inferometer_cli.cluster.results import whole_result
-from inferometer_cli.cluster.runs import SeenRun, seen
-from inferometer_cli.cluster.summary import (
+from inferometer_cli.cluster.run_summary import (
     condition_lines,
     event_lines,
     event_of,
@@ -26,6 +24,8 @@ from inferometer_cli.cluster.summary import (
     headline,
     verdict_line,
 )
+from inferometer_cli.cluster.runs import SeenRun, seen
+from inferometer_cli.cluster.status_table import print_figures
 from inferometer_cli.exits import ExitCode, FailedError
 from support.cluster_runs import a_complete_status, a_condition
 from support.results import a_result, a_valid_result
@@ -120,7 +120,7 @@ def test_a_run_ends_as_a_local_one_would(
 
 def test_a_later_operators_fields_are_passed_over() -> None:
     """A status with fields that this version does not know is read all the same."""
-    status = {"phase": "Queued", "tomorrow": 1, "shown": {"qps": "4", "news": True}}
+    status = {"phase": "Queued", "tomorrow": 1, "display": {"qps": "4", "news": True}}
     assert _run(status).status.phase == "Queued"
     with pytest.raises(FailedError, match=r"not understood at status\.phase: the operator is"):
         _run({"phase": "Meditating"})
@@ -133,7 +133,7 @@ def test_the_head_says_which_run_where_and_since_when() -> None:
             "phase": "Measuring",
             "progressPercent": 43,
             "startTime": "2026-03-12T14:03:30Z",
-            "shown": {"scenario": "traffic", "qps": "4.60", "p99": "111 ms"},
+            "display": {"scenario": "traffic", "qps": "4.60", "p99": "111 ms"},
         }
     )
     assert list(head_lines(run, NOW)) == [
@@ -148,7 +148,7 @@ def test_the_head_says_which_run_where_and_since_when() -> None:
 def test_the_head_says_where_the_servers_ran_and_what_an_inference_took() -> None:
     """The servers' nodes have a line, and the energy stands with the other figures of now."""
     shown = {"scenario": "traffic", "joulesPerInference": "0.812J"}
-    lines = list(head_lines(_run({"nodes": ["node-a", "node-b"], "shown": shown}), NOW))
+    lines = list(head_lines(_run({"nodes": ["node-a", "node-b"], "display": shown}), NOW))
     assert lines[2] == "scenario  traffic  0.812J an inference"
     assert lines[3] == "nodes     node-a, node-b"
 
@@ -196,7 +196,7 @@ def test_the_last_events_are_told_in_order() -> None:
 def test_the_figures_read_as_those_of_a_local_run() -> None:
     """The table has the columns of `inferometer run`; a shared sentence stands once."""
     document = a_result()
-    summaries = [summary_of(result) for result in document.scenarios]
+    summaries = [scenario_summary(result) for result in document.scenarios]
     console = Console(file=io.StringIO(), width=80)
     print_figures(summaries, verdict_line(_run(a_complete_status(document))), console)
     file = console.file
@@ -213,7 +213,7 @@ def test_the_figures_read_as_those_of_a_local_run() -> None:
 def test_a_followed_run_has_a_line_for_each_change() -> None:
     """What goes on is told in one line: its stage, how far, the figures of now."""
     shown = {"scenario": "traffic", "qps": "4.60", "p99": "111 ms"}
-    run = _run({"phase": "Measuring", "progressPercent": 43, "shown": shown})
+    run = _run({"phase": "Measuring", "progressPercent": 43, "display": shown})
     assert line_of(run) == "measuring 43 %: traffic  4.60 queries/s  p99 111 ms"
     assert line_of(_run()) == "not taken up: No operator has taken the run up yet."
     ended = line_of(_failed("ServerEnded", "It ended:\nfatal"))

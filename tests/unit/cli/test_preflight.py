@@ -19,16 +19,15 @@ from inferometer_cli.preflight.api_server import (
     rights_checks,
     version_check,
 )
-from inferometer_cli.preflight.check import Check, Unread
+from inferometer_cli.preflight.check import Check, Unread, lines, summary
 from inferometer_cli.preflight.images import class_checks, image_checks
 from inferometer_cli.preflight.limits import limit_checks
 from inferometer_cli.preflight.nodes import node_checks
 from inferometer_cli.preflight.operators import ASSUMED, Evidence, operator_checks, queue_check
 from inferometer_cli.preflight.pods import Pods, pods_of
-from inferometer_cli.preflight.quantities import amount, written
 from inferometer_cli.preflight.quota import quota_checks
 from inferometer_cli.preflight.references import Named, reference_checks
-from inferometer_cli.preflight.text import lines, summary
+from inferometer_cli.preflight.resource_amounts import amount, written
 from inferometer_operator.reconcile.references import run_references
 from inferometer_operator.settings import GpuPods, Settings
 from support.runs import a_run

@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.text import Text
 
 from inferometer_api.results.result import Energy, ResultDocument, Step
-from inferometer_api.results.scenario_summary import summary_of
-from inferometer_cli.cluster.figures import print_figures
+from inferometer_api.results.scenario_summary import scenario_summary
+from inferometer_cli.cluster.status_table import print_figures
 from inferometer_cli.result_table import print_table
 from inferometer_results.quantity import energy_unit
 from support.any_results import any_results
@@ -159,7 +159,7 @@ def test_energy_below_zero_is_explained() -> None:
 
 def test_the_status_of_a_run_has_the_same_rows_of_energy() -> None:
     """`inferometer status` shows gross, net and attribution of each scenario, in 80 characters."""
-    summaries = [summary_of(result) for result in a_metered_result().scenarios]
+    summaries = [scenario_summary(result) for result in a_metered_result().scenarios]
     for terminal in (True, False):
         console = Console(file=io.StringIO(), width=80, force_terminal=terminal, no_color=True)
         print_figures(summaries, Text("VALID"), console)

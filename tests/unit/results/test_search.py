@@ -17,7 +17,7 @@ from inferometer_api.results.result import (
     Verdict,
     WorkerShare,
 )
-from inferometer_api.results.search import Knee, Peak, Probe, Repeated, RepeatedFigure
+from inferometer_api.results.search import Knee, Peak, Probe, RepeatFigure, RepeatSummary
 from inferometer_cli.result_table import print_table
 from inferometer_results.compare.comparison import compare
 from inferometer_results.report import render_report
@@ -34,8 +34,8 @@ _SWEEP = {"name": "clients", "concurrency": {"clients": [1, 4]}}
 _A_PROBE = Probe(
     step="probe 0",
     seed=0,
-    asked_qps=20.0,
-    kept=False,
+    target_qps=20.0,
+    within_bound=False,
     decided_by="Unfinished",
     queries=9,
     overshoots=9,
@@ -50,10 +50,10 @@ def a_search(**changes: Any) -> ScenarioResult:
         Probe(
             step=step.label,
             seed=index,
-            asked_qps=rate,
-            kept=rate < 32,
+            target_qps=rate,
+            within_bound=rate < 32,
             decided_by="EnoughQueries" if rate < 32 else "Overshoots",
-            is_whole=index > 1,
+            ran_to_completion=index > 1,
             queries=1000,
             overshoots=index,
         )
@@ -65,7 +65,7 @@ def a_search(**changes: Any) -> ScenarioResult:
         "high_qps": 32.9,
         "confidence": 0.95,
         "step": "probe 2",
-        "stopped": "Indistinguishable",
+        "stop_reason": "Indistinguishable",
     }
     peak = Peak(
         percentile=99.0,
@@ -89,7 +89,7 @@ def a_sweep(repeat: int = 1) -> ScenarioResult:
         a_step(Load(seconds=4, label=f"clients {n}")).model_copy(update={"clients": n})
         for n in (1, 4)
     ]
-    knee = Knee(step="clients 4", clients=4, qps=44.4, p99_nanoseconds=90 * _MS, is_last=True)
+    knee = Knee(step="clients 4", clients=4, qps=44.4, p99_nanoseconds=90 * _MS, last_step=True)
     return ScenarioResult(
         name="clients",
         kind="concurrency",
@@ -142,7 +142,7 @@ _UNMET: dict[str, Any] = {
     "high_qps": None,
     "confidence": None,
     "step": None,
-    "stopped": "CannotBeMet",
+    "stop_reason": "CannotBeMet",
 }
 
 
@@ -171,9 +171,9 @@ def test_rates_that_never_keep_the_bound_are_told_with_the_lowest() -> None:
 )
 def test_a_search_without_a_peak_is_told_in_a_sentence(stopped: str, end: str) -> None:
     """It says how many probes there were, and what ended the search."""
-    text = printed(a_document(a_search(**{**_UNMET, "stopped": stopped})))
+    text = printed(a_document(a_search(**{**_UNMET, "stop_reason": stopped})))
     assert f"No peak with p99 within 100 ms was found in 4 probes {end}" in text
-    one = a_search(**{**_UNMET, "stopped": stopped}, probes=[_A_PROBE])
+    one = a_search(**{**_UNMET, "stop_reason": stopped}, probes=[_A_PROBE])
     assert f"was found in 1 probe {end}" in printed(a_document(one))
 
 
@@ -185,7 +185,7 @@ def test_a_sweep_tells_its_knee() -> None:
 
 def test_repeats_have_a_table_and_their_advice() -> None:
     """Each figure has its mean, its interval and its variation."""
-    figure = RepeatedFigure(
+    figure = RepeatFigure(
         name="achievedQps",
         step="clients 4",
         values=[40.0, 50.0],
@@ -194,7 +194,7 @@ def test_repeats_have_a_table_and_their_advice() -> None:
         high=50.0,
         coefficient_of_variation=0.157,
     )
-    told = Repeated(name="clients", repeats=2, figures=[figure], advice="Set repeats to 40.")
+    told = RepeatSummary(name="clients", repeats=2, figures=[figure], advice="Set repeats to 40.")
     document = a_document(a_sweep(), a_sweep(2), repeated=[told])
     text = printed(document)
     assert "over repeats" in text
@@ -229,7 +229,7 @@ def test_bounds_above_every_percentile_are_on_the_charts() -> None:
 
 def test_an_interval_that_a_chart_cuts_is_told_in_figures() -> None:
     """Two repeats may know little: the chart stays readable, and its caption says how little."""
-    figure = RepeatedFigure(
+    figure = RepeatFigure(
         name="p99Nanoseconds",
         step="clients 4",
         values=[9.0 * _MS, 11.0 * _MS],
@@ -238,7 +238,7 @@ def test_an_interval_that_a_chart_cuts_is_told_in_figures() -> None:
         high=18.0 * _MS,
         coefficient_of_variation=0.141,
     )
-    told = Repeated(name="clients", repeats=2, figures=[figure], advice="Set repeats to 40.")
+    told = RepeatSummary(name="clients", repeats=2, figures=[figure], advice="Set repeats to 40.")
     page = render_report(a_document(a_sweep(), a_sweep(2), repeated=[told]))
     assert "Beyond the chart&#39;s edges: clients 4, p99 (20 to 180 %)." in page
 

@@ -4,8 +4,8 @@ import time
 from collections.abc import Callable
 
 from inferometer_cli.cluster.api import Cluster, NotThereError, UnreachableError
+from inferometer_cli.cluster.run_summary import headline
 from inferometer_cli.cluster.runs import SeenRun, seen
-from inferometer_cli.cluster.summary import headline
 from inferometer_cli.exits import FailedError
 from inferometer_cli.terminal import tell
 
@@ -45,7 +45,7 @@ def line_of(run: SeenRun) -> str:
     head = headline(run)
     if run.has_ended:
         return f"{head.word}: {head.sentence.partition(chr(10))[0]} Cleaning up."
-    progress, shown = run.status.progress_percent, run.status.shown
+    progress, shown = run.status.progress_percent, run.status.display
     far = "" if progress is None else f" {progress} %"
     if shown is None or not shown.scenario:
         return f"{head.word.lower()}{far}: {head.sentence}"

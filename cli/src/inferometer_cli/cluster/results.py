@@ -10,8 +10,8 @@ from inferometer_api.plan.cluster_objects import RESULT_FILE, RUN_UID_LABEL
 from inferometer_api.results.result_transport import IncompleteError, decompressed, joined
 from inferometer_api.status.run_status import ResultReference
 from inferometer_cli.cluster.api import Cluster, NotThereError
+from inferometer_cli.cluster.run_summary import headline
 from inferometer_cli.cluster.runs import SeenRun
-from inferometer_cli.cluster.summary import headline
 from inferometer_cli.exits import FailedError, RefusedError
 from inferometer_cli.program import program_name
 

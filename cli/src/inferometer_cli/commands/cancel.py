@@ -30,10 +30,10 @@ def cancel(
 ) -> None:
     """End a run; what it has measured until now is kept. It cannot be taken back."""
     from inferometer_cli.cluster.api import connect
-    from inferometer_cli.cluster.cancelling import cancelled
+    from inferometer_cli.cluster.cancellation import cancelled
     from inferometer_cli.cluster.follow import follow
+    from inferometer_cli.cluster.run_summary import headline
     from inferometer_cli.cluster.runs import read_run
-    from inferometer_cli.cluster.summary import headline
 
     cluster = connect(ClusterOptions(namespace, context, kubeconfig))
     run, told = cancelled(cluster, read_run(cluster, name))

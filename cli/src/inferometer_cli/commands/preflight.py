@@ -31,8 +31,8 @@ def preflight(
     in the cluster. Ends 0 where nothing stops the run, 2 where something does.
     """
     from inferometer_cli.cluster.api import connect
-    from inferometer_cli.preflight.look import looked_over
-    from inferometer_cli.preflight.text import lines, summary
+    from inferometer_cli.preflight.assess import looked_over
+    from inferometer_cli.preflight.check import lines, summary
 
     run = None if file is None else parse_run_file(file)
     meant = namespace or (None if run is None else run.metadata.namespace)

@@ -30,9 +30,9 @@ def status(
     """
     from inferometer_cli.cluster.api import connect
     from inferometer_cli.cluster.follow import follow
+    from inferometer_cli.cluster.run_summary import exit_code_of
     from inferometer_cli.cluster.runs import read_run
-    from inferometer_cli.cluster.show import show_run
-    from inferometer_cli.cluster.summary import exit_code_of
+    from inferometer_cli.cluster.status_table import show_run
 
     cluster = connect(ClusterOptions(namespace, context, kubeconfig))
     run = read_run(cluster, name)

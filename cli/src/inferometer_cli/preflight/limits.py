@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from inferometer_cli.preflight.check import Check, Json, Unread, not_known, ok, stops, warning
 from inferometer_cli.preflight.pods import Pods
-from inferometer_cli.preflight.quantities import Amounts, amounts, written
+from inferometer_cli.preflight.resource_amounts import Amounts, amounts, written
 
 _ABOUT = "limit range"
 

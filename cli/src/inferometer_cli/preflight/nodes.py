@@ -7,7 +7,7 @@ from decimal import Decimal
 from inferometer_api.plan.cluster_objects import RUN_UID_LABEL
 from inferometer_cli.preflight.check import Check, Json, Unread, not_known, ok, stops, warning
 from inferometer_cli.preflight.pods import Pods
-from inferometer_cli.preflight.quantities import Amounts, amounts, written
+from inferometer_cli.preflight.resource_amounts import Amounts, amounts, written
 
 _ABOUT = "nodes"
 _ENDED = {"Succeeded", "Failed"}

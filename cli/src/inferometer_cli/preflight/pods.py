@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from inferometer_api.spec.resolve import launched
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_cli.preflight.check import Json
-from inferometer_cli.preflight.quantities import Amounts, amounts
+from inferometer_cli.preflight.resource_amounts import Amounts, amounts
 from inferometer_operator.manifests.load_job import load_job
 from inferometer_operator.manifests.owner import Owner
 from inferometer_operator.manifests.server_deployment import server_deployment

@@ -5,7 +5,7 @@ from decimal import Decimal
 
 from inferometer_cli.preflight.check import Check, Json, Unread, not_known, ok, stops
 from inferometer_cli.preflight.pods import LOAD, Pods
-from inferometer_cli.preflight.quantities import Amounts, amount, written
+from inferometer_cli.preflight.resource_amounts import Amounts, amount, written
 
 _ABOUT = "quota"
 _NOT_OURS = frozenset({"BestEffort", "Terminating", "CrossNamespacePodAffinity"})

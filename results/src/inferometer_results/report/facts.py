@@ -14,7 +14,7 @@ from inferometer_api.results.result import (
     Step,
     Tensor,
 )
-from inferometer_api.results.search import Repeated
+from inferometer_api.results.search import RepeatSummary
 from inferometer_results.quantity import DASH, duration, significant, size, time_unit
 from inferometer_results.report.summary import Figure, bounded
 from inferometer_results.wording.search import (
@@ -186,7 +186,7 @@ def percentile_table(result: ScenarioResult) -> Table:
     return Table(headings, tuple(rows))
 
 
-def repeat_table(repeated: Repeated | None) -> Table:
+def repeat_table(repeated: RepeatSummary | None) -> Table:
     """Return each figure over the repeats of a scenario; without rows where it has none."""
     figures = [] if repeated is None else figures_shown(repeated)
     rows = tuple(
@@ -247,10 +247,10 @@ def _server(environment: Environment) -> Iterator[tuple[str, str]]:
     yield "Server", f"{server.name} {server.version}".strip() or "does not say"
     yield "Started by", "Inferometer" if server.launched else "others: it already served"
     yield "Address", server.url
-    for provider, nodes in sorted(server.nodes_by_provider.items()):
+    for provider, nodes in sorted(server.graph_nodes_by_provider.items()):
         yield "Graph nodes", f"{nodes:,} on {provider}"
-    if server.compute_nodes_fell_back:
-        yield "Compute nodes that fell back to the CPU", f"{server.compute_nodes_fell_back:,}"
+    if server.cpu_fallback_graph_nodes:
+        yield "Compute nodes that fell back to the CPU", f"{server.cpu_fallback_graph_nodes:,}"
     if server.extensions:
         yield "Extensions", ", ".join(server.extensions)
 

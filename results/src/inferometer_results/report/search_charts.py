@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from inferometer_api.results.result import ScenarioResult, nanoseconds_at
-from inferometer_api.results.search import Peak, Probe, Repeated
+from inferometer_api.results.search import Peak, Probe, RepeatSummary
 from inferometer_results.quantity import Unit, significant, time_unit
 from inferometer_results.report.axis import Floats, category_axis, linear_axis, log_axis, span_axis
 from inferometer_results.report.chart import Chart, Line, Mark, Reference, Whiskers, finite
@@ -60,7 +60,8 @@ def search_chart(result: ScenarioResult) -> Chart | None:
         return None
     latency = {step.label: nanoseconds_at(step.latency, peak.percentile) for step in result.steps}
     probes = sorted(
-        (probe for probe in peak.probes if latency.get(probe.step)), key=lambda each: each.asked_qps
+        (probe for probe in peak.probes if latency.get(probe.step)),
+        key=lambda each: each.target_qps,
     )
     if not probes:
         return None
@@ -83,10 +84,10 @@ def search_chart(result: ScenarioResult) -> Chart | None:
             "the whole ones but the pilots, which only led to their rates."
         ),
         summary=peak_sentence(peak),
-        x=linear_axis("Asked rate (queries/s)", [probe.asked_qps for probe in probes]),
+        x=linear_axis("Asked rate (queries/s)", [probe.target_qps for probe in probes]),
         y=log_axis(f"Latency ({unit.name}, logarithmic)", shown),
         marks=marks,
-        positions=_apart([f"{each.step}: {significant(each.asked_qps, 4)}/s" for each in probes]),
+        positions=_apart([f"{each.step}: {significant(each.target_qps, 4)}/s" for each in probes]),
     )
 
 
@@ -110,12 +111,12 @@ def _dots(
     is_whole: bool,
 ) -> Line | None:
     """Return the probes of one kind as points that no line joins."""
-    if all(probe.is_whole != is_whole for probe in probes):
+    if all(probe.ran_to_completion != is_whole for probe in probes):
         return None
     x, y, words = [], [], []
     for probe, value in zip(probes, values, strict=True):
-        x += [probe.asked_qps, np.nan]
-        y += [unit.of(value) if probe.is_whole == is_whole else np.nan, np.nan]
+        x += [probe.target_qps, np.nan]
+        y += [unit.of(value) if probe.ran_to_completion == is_whole else np.nan, np.nan]
         over = f"{probe.overshoots:,} of {probe.queries:,} beyond the bound"
         words += [f"{unit.named(value)}, {over}", ""]
     return Line(np.array(x[:-1]), np.array(y[:-1]), series, name, tuple(words[:-1]), dots=True)
@@ -125,7 +126,7 @@ def _apart(texts: Sequence[str]) -> tuple[str, ...]:
     return tuple(text for each in texts for text in (each, ""))[:-1]
 
 
-def repeats_chart(repeated: Repeated | None) -> Chart | None:
+def repeats_chart(repeated: RepeatSummary | None) -> Chart | None:
     """Return each figure's values by repeat, in per cent of their mean, with its interval."""
     figures = [] if repeated is None else [each for each in figures_shown(repeated) if each.mean]
     if repeated is None or not figures:

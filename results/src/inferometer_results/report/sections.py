@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from markupsafe import Markup
 
 from inferometer_api.results.result import NodeSample, ResultDocument, ScenarioResult
-from inferometer_api.results.search import Repeated
+from inferometer_api.results.search import RepeatSummary
 from inferometer_results.findings import entry_name
 from inferometer_results.report.chart import Chart
 from inferometer_results.report.energy_facts import StepEnergy, energy_of_steps, left_out
@@ -173,7 +173,7 @@ def _charts(document: ResultDocument, result: ScenarioResult) -> Iterator[Chart]
     yield from (chart for chart in candidates if chart is not None)
 
 
-def _repeats(document: ResultDocument, result: ScenarioResult) -> Repeated | None:
+def _repeats(document: ResultDocument, result: ScenarioResult) -> RepeatSummary | None:
     return repeated_of(document, result.name) if result.repeat == 1 else None
 
 

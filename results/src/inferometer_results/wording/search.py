@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import assert_never
 
 from inferometer_api.results.result import ResultDocument, ScenarioResult, Step
-from inferometer_api.results.search import Knee, Peak, Repeated, RepeatedFigure
+from inferometer_api.results.search import Knee, Peak, RepeatFigure, RepeatSummary
 from inferometer_results.quantity import DASH, duration, energy, percent, significant
 
 _NAMES = {
@@ -48,7 +48,7 @@ def peak_sentence(peak: Peak) -> str:
     """Return what the search for a peak came to, and how well that is known."""
     name = f"p{peak.percentile:g}"
     bound = f"{name} within {duration(peak.latency_bound_nanoseconds)}"
-    if peak.stopped == "CannotBeMet":
+    if peak.stop_reason == "CannotBeMet":
         return f"No rate keeps the {bound}: {', but '.join(_unmet(peak, name))}."
     probes = "1 probe" if len(peak.probes) == 1 else f"{len(peak.probes)} probes"
     if peak.qps is None:
@@ -77,12 +77,12 @@ def _unmet(peak: Peak, name: str) -> Iterator[str]:
     elif not peak.probes:
         yield "not even one query at a time does"
     if peak.probes:
-        lowest = significant(min(probe.asked_qps for probe in peak.probes))
+        lowest = significant(min(probe.target_qps for probe in peak.probes))
         yield f"no probe kept it, down to {lowest} queries/s"
 
 
 def _why(peak: Peak, *, until: str = "until") -> str:
-    match peak.stopped:
+    match peak.stop_reason:
         case "Resolved":
             end = "the bracket was within 1 %"
         case "Indistinguishable" if peak.qps is None:
@@ -103,7 +103,7 @@ def _why(peak: Peak, *, until: str = "until") -> str:
         case "CannotBeMet":
             return "which no rate can keep"
         case _:
-            assert_never(peak.stopped)
+            assert_never(peak.stop_reason)
     return f"{until} {end}"
 
 
@@ -111,24 +111,24 @@ def knee_sentence(knee: Knee) -> str:
     """Return where a sweep over clients has most throughput for its latency."""
     p99 = f", p99 {duration(knee.p99_nanoseconds)}" if knee.p99_nanoseconds is not None else ""
     clients = "1 client" if knee.clients == 1 else f"{knee.clients} clients"
-    beyond = "; as it is the last step, it may lie beyond" if knee.is_last else ""
+    beyond = "; as it is the last step, it may lie beyond" if knee.last_step else ""
     return (
         f"The knee, where throughput over mean latency is greatest, is at {clients}: "
         f"{significant(knee.qps)} queries/s{p99}{beyond}."
     )
 
 
-def figures_shown(repeated: Repeated) -> list[RepeatedFigure]:
+def figures_shown(repeated: RepeatSummary) -> list[RepeatFigure]:
     """Return the figures of repeats that people compare."""
     return [each for each in repeated.figures if each.name in _FIGURES_SHOWN]
 
 
-def figure_name(figure: RepeatedFigure) -> str:
+def figure_name(figure: RepeatFigure) -> str:
     """Return what a figure is called."""
     return _NAMES.get(figure.name, figure.name)
 
 
-def figure_value(figure: RepeatedFigure, value: float | None) -> str:
+def figure_value(figure: RepeatFigure, value: float | None) -> str:
     """Return one value of a figure with its unit."""
     if value is None:
         return "?"
@@ -142,7 +142,7 @@ def figure_value(figure: RepeatedFigure, value: float | None) -> str:
 FIGURE_HEADINGS = ("n", "mean", "95 % low", "95 % high", "variation")
 
 
-def figure_texts(figure: RepeatedFigure) -> tuple[str, ...]:
+def figure_texts(figure: RepeatFigure) -> tuple[str, ...]:
     """Return what is known of a figure over the repeats, by `FIGURE_HEADINGS`."""
     variation = figure.coefficient_of_variation
     return (
@@ -154,9 +154,9 @@ def figure_texts(figure: RepeatedFigure) -> tuple[str, ...]:
     )
 
 
-def repeated_of(document: ResultDocument, name: str) -> Repeated | None:
+def repeated_of(document: ResultDocument, name: str) -> RepeatSummary | None:
     """Return what the repeats of a scenario say together."""
-    return next((each for each in document.repeated if each.name == name), None)
+    return next((each for each in document.repeat_summaries if each.name == name), None)
 
 
 def early_stopping_sentences(result: ScenarioResult) -> Iterator[str]:

@@ -12,7 +12,7 @@ from inferometer_api.status.condition_reasons import ReasonName
 from inferometer_api.status.run_status import Condition, RunStatus
 from inferometer_cli.cluster.runs import SeenRun
 from inferometer_cli.exits import ExitCode
-from inferometer_cli.grid import STYLES, printable
+from inferometer_cli.text_table import STYLES, printable
 from inferometer_results.headline import Headline
 
 REFUSED_REASONS: frozenset[ReasonName] = frozenset(
@@ -87,13 +87,13 @@ def head_lines(run: SeenRun, now: datetime) -> Iterator[str]:
     # What has ended has no progress to tell, and what waits has none yet.
     far = "" if progress is None or run.has_ended else f", {progress} % measured"
     yield f"phase     {_phase(status)}{far}"
-    if status.shown is not None and status.shown.scenario:
-        figures = [status.shown.qps and f"{status.shown.qps} queries/s"]
-        figures.append(status.shown.p99 and f"p99 {status.shown.p99}")
-        spent = status.shown.joules_per_inference
+    if status.display is not None and status.display.scenario:
+        figures = [status.display.qps and f"{status.display.qps} queries/s"]
+        figures.append(status.display.p99 and f"p99 {status.display.p99}")
+        spent = status.display.joules_per_inference
         figures.append(spent and f"{spent} an inference")
         told = "  ".join(printable(figure) for figure in figures if figure)
-        yield f"scenario  {printable(status.shown.scenario)}  {told}".rstrip()
+        yield f"scenario  {printable(status.display.scenario)}  {told}".rstrip()
     if status.nodes:
         yield f"nodes     {', '.join(map(printable, status.nodes))}"
     times = (("created", run.created_at), ("started", status.start_time))

@@ -1,8 +1,8 @@
 """What does it mean for a run to be cancelled now?"""
 
 from inferometer_cli.cluster.api import Cluster
+from inferometer_cli.cluster.run_summary import headline
 from inferometer_cli.cluster.runs import SeenRun, seen
-from inferometer_cli.cluster.summary import headline
 from inferometer_cli.program import program_name
 
 
