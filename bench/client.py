@@ -23,7 +23,7 @@ from bench.model_files import MEASURANDS, Measurand, Protocol
 from bench.traffic import expectation, request_of, target_of
 
 from inferometer_loadgen.requests.replies import EVERY
-from inferometer_loadgen.wire import Connection, EncodedRequest, Failure, Reply
+from inferometer_loadgen.wire import Connection, EncodedRequest, Failure, ReplyBody
 from inferometer_loadgen.wire.connection import open_connection, prepare
 
 _METHOD = "/inference.GRPCInferenceService/ModelInfer"
@@ -102,7 +102,7 @@ class WireLoop:
         self._sends += 1
         self._carriers[token].send(self._prepared, token, self._sends % EVERY == 0)
 
-    def _on_reply(self, token: int, failure: Failure | None, reply: Reply | None) -> None:
+    def _on_reply(self, token: int, failure: Failure | None, reply: ReplyBody | None) -> None:
         now = perf_counter()
         self._latencies.append(now - self._sent[token])
         fault = failure or (self._fault(reply) if reply is not None else None)
@@ -157,7 +157,7 @@ class AioLoop:
             sent = now
             self._sends += 1
             body: bytes = await call(self._payload)
-            if self._sends % EVERY == 0 and (fault := self._fault(Reply(body, None))):
+            if self._sends % EVERY == 0 and (fault := self._fault(ReplyBody(body, None))):
                 raise FaultyReplyError(fault)
             now = perf_counter()
             self._latencies.append(now - sent)

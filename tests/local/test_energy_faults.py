@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from inferometer_api.plan.load_plan import PlannedAgent
-from inferometer_api.plan.reports import Progress
+from inferometer_api.plan.reports import ProgressReport
 from inferometer_api.results.result import ScenarioResult
 from support.fake_agent import (
     SERVER_POD,
@@ -63,7 +63,7 @@ FAULTS: list[tuple[str, Callable[[int], Fault | None], Law, str]] = [
     ("hangs at the end", only_from(END, "silence"), steady(), "did not answer within 2 s at"),
     ("hangs at the begin", only_at(BEGIN, "silence"), steady(), "did not answer within 2 s at"),
     ("cuts every answer", only_from(BEGIN, "cut"), steady(), "was closed"),
-    ("garbage", only_at(BEGIN, "garbage"), steady(), "which is no HTTP/1 status line"),
+    ("garbage", only_at(BEGIN, "garbage"), steady(), "which is not an HTTP/1 status line"),
     ("other JSON", only_from(END, "no sample"), steady(), "answered what is no sample"),
     ("an error", only_at(BEGIN, "status"), steady(), "HTTP status 503 Service Unavailable"),
     ("a redirect", only_from(0, "redirect"), steady(), "HTTP status 302 Found"),
@@ -218,7 +218,7 @@ def test_the_idle_time_heeds_a_signal() -> None:
         plan = a_plan(oracle.url("HTTP"), {"singleStream": {}}, agents=[agent.planned()], spec=spec)
         with started(plan) as process:
             for report in reports(process):
-                if isinstance(report, Progress) and report.stage == "Idle":
+                if isinstance(report, ProgressReport) and report.stage == "Idle":
                     assert report.fraction < 0.1
                     break
             process.send_signal(signal.SIGTERM)

@@ -129,15 +129,15 @@ def told(run: LoadRun) -> str:
     ("shown", "wants_client", "given", "words"),
     [
         ("server", False, {}, "no authority that this machine trusts"),
-        ("server", False, {"tls_ca_file": "other"}, "no authority that stands in"),
+        ("server", False, {"tls_ca_file": "other"}, "no authority that is in"),
         ("expired", False, {"tls_ca_file": "ours"}, "has expired"),
         ("named", False, {"tls_ca_file": "ours"}, "is not for 127.0.0.1"),
-        ("server", True, {"tls_ca_file": "ours"}, "wants a client's certificate"),
+        ("server", True, {"tls_ca_file": "ours"}, "requires a client certificate"),
         (
             "server",
             True,
             {"tls_ca_file": "ours", "tls_certificate_file": "leaf", "tls_key_file": "leaf_key"},
-            "refuses the client's certificate",
+            "rejects the client certificate",
         ),
     ],
 )
@@ -234,11 +234,11 @@ def test_a_url_without_tls_of_a_port_with_it_is_told(
 
 @BOTH
 def test_a_port_without_tls_is_told(protocol: str, tmp_path: Path) -> None:
-    """Where a server speaks no TLS at its port, the sentence says so."""
+    """A server without TLS on its port is named as such."""
     with serving(Oracle()) as oracle:
         plan = planned(oracle, protocol, tls_ca_file=files(tmp_path, "server").authority)
         secure = plan.servers[0].url.replace("://", "s://")
         servers = [plan.servers[0].model_copy(update={"url": secure})]
         run = measure(plan.model_copy(update={"servers": servers}))
     assert (run.exit_code, run.outcome.reason) == (2, "TlsRefused"), run.outcome
-    assert "speaks no TLS at this port" in run.outcome.message
+    assert "does not use TLS on this port" in run.outcome.message

@@ -12,7 +12,7 @@ from inferometer_loadgen.wire.contract import (
     ConnectionFailedError,
     Failure,
     FailureKind,
-    Reply,
+    ReplyBody,
     Target,
 )
 from support.waiting import until
@@ -84,8 +84,8 @@ def test_bodies_come_back_whole(size: int) -> None:
         body = bytes(index % 251 for index in range(size))
         async with serving(echo) as target, connected(target) as caller:
             for _ in range(8):
-                assert await caller.call(body, json_length=10) == (None, Reply(body, 10))
-            assert await caller.call(body) == (None, Reply(body, None))
+                assert await caller.call(body, json_length=10) == (None, ReplyBody(body, 10))
+            assert await caller.call(body) == (None, ReplyBody(body, None))
             assert await caller.call(body, keep=False) == (None, None)
             assert caller.connection.reconnects == 0
 
@@ -107,7 +107,7 @@ def test_chunked_replies_come_back_whole() -> None:
     async def main() -> None:
         async with serving(stream) as target, connected(target) as caller:
             for _ in range(4):
-                assert await caller.call() == (None, Reply(b"x" * 1_048_600, None))
+                assert await caller.call() == (None, ReplyBody(b"x" * 1_048_600, None))
                 assert await caller.call(keep=False) == (None, None)
             assert caller.connection.reconnects == 0
 
@@ -126,7 +126,7 @@ def test_a_server_that_closes_after_each_reply_is_followed() -> None:
         async with serving(answer) as target, connected(target) as caller:
             for number in range(20):
                 body = b"%d" % number
-                assert await caller.call(body) == (None, Reply(body, None))
+                assert await caller.call(body) == (None, ReplyBody(body, None))
             await caller.room()
             assert caller.connection.reconnects == caller.capacity_grew == 20
 
@@ -140,7 +140,7 @@ def test_an_http_1_0_server_is_understood() -> None:
         said = b"HTTP/1.0 200 OK\r\nContent-Type: x\r\n\r\nold"
         async with speaking(saying(said)) as target, connected(target) as caller:
             for _ in range(3):
-                assert await caller.call() == (None, Reply(b"old", None))
+                assert await caller.call() == (None, ReplyBody(b"old", None))
 
     run(main())
 
@@ -179,7 +179,7 @@ def test_a_cancelled_request_costs_its_connection() -> None:
             token, answer = caller.start(b"hang")
             caller.connection.cancel(token)
             assert (caller.connection.outstanding, caller.connection.capacity) == (0, 0)
-            assert await caller.call(b"next") == (None, Reply(b"next", None))
+            assert await caller.call(b"next") == (None, ReplyBody(b"next", None))
             assert not answer.done()
             assert caller.connection.reconnects == 1
 
@@ -210,7 +210,7 @@ def test_a_restarted_server_is_found_again() -> None:
             assert caller.connection.outstanding == 0
 
         async with serving(echo, target.port), connected(target) as caller:
-            assert await caller.call(b"x") == (None, Reply(b"x", None))
+            assert await caller.call(b"x") == (None, ReplyBody(b"x", None))
 
     run(main())
 
@@ -225,7 +225,7 @@ def test_a_lost_server_is_dialled_until_it_is_back() -> None:
             assert (await caller.call(b"x"))[0] is None
         await until(lambda: caller.connection.capacity == 0)
         async with serving(echo, target.port):
-            assert await caller.call(b"y") == (None, Reply(b"y", None))
+            assert await caller.call(b"y") == (None, ReplyBody(b"y", None))
             assert caller.connection.reconnects == 1
             await caller_context.__aexit__(None, None, None)
 
@@ -276,7 +276,7 @@ def test_a_server_that_gives_up_an_idle_connection_costs_nothing() -> None:
     async def main() -> None:
         async with speaking(impatient) as target, connected(target) as caller:
             await until(lambda: caller.connection.reconnects > 0)
-            assert await caller.call() == (None, Reply(b"ok", None))
+            assert await caller.call() == (None, ReplyBody(b"ok", None))
 
     run(main())
 
@@ -305,7 +305,7 @@ def test_the_http_port_is_recognised_by_grpc() -> None:
         async with serving(echo) as target:
             await open_connection(grpc_to(target), lambda *_: None, lambda _: None)
 
-    with pytest.raises(ConnectionFailedError, match="is this the port of the HTTP protocol"):
+    with pytest.raises(ConnectionFailedError, match="this may be its HTTP port"):
         run(main())
 
 

@@ -16,8 +16,8 @@ from tritonclient.grpc.service_pb2 import (  # type: ignore[import-untyped]  # s
 )
 
 from inferometer_loadgen.wire.connection import open_connection
-from inferometer_loadgen.wire.contract import ConnectionFailedError, FailureKind, Reply, Target
-from inferometer_loadgen.wire.tls import Tls, TlsFiles, TlsRefusedError, tls_context
+from inferometer_loadgen.wire.contract import ConnectionFailedError, FailureKind, ReplyBody, Target
+from inferometer_loadgen.wire.tls import ClientTls, TlsFiles, TlsRefusedError, tls_context
 from support.tls_party import files, server_side
 from support.wire_client import connected, run
 
@@ -34,10 +34,10 @@ P4HT3wTc7oB59dT6T7scPdULcQPMGnOC7r1y3XQ/OChcEZ1bJanROq2G42r/rXc=
 HEADERS = (("X-Team", "a b"), ("Authorization", "Bearer t"))
 
 
-def _tls(folder: Path, protocol: Any) -> Tls:
+def _tls(folder: Path, protocol: Any) -> ClientTls:
     ours = files(folder, "client")
     named = TlsFiles(ours.authority, ours.certificate, ours.key)
-    return Tls(tls_context(protocol, named), "127.0.0.1", named)
+    return ClientTls(tls_context(protocol, named), "127.0.0.1", named)
 
 
 @asynccontextmanager
@@ -98,7 +98,7 @@ def test_bodies_and_headers_go_through_tls(size: int, tmp_path: Path) -> None:
     async def main() -> None:
         async with _http(tmp_path) as target, connected(target) as caller:
             for _ in range(4):
-                assert await caller.call(body) == (None, Reply(b"a b" + body, None))
+                assert await caller.call(body) == (None, ReplyBody(b"a b" + body, None))
             assert caller.connection.reconnects == 0
         request = ModelInferRequest(raw_input_contents=[body]).SerializeToString()
         async with _grpc(tmp_path) as target, connected(target, streams=4) as caller:
@@ -119,7 +119,7 @@ def test_a_connection_that_is_closed_comes_back_with_tls(tmp_path: Path) -> None
     async def main() -> None:
         async with _http(tmp_path, closing=True) as target, connected(target) as caller:
             for _ in range(4):
-                assert await caller.call(b"x") == (None, Reply(b"a bx", None))
+                assert await caller.call(b"x") == (None, ReplyBody(b"a bx", None))
             await caller.room()
             assert caller.connection.reconnects == 4
 
@@ -155,7 +155,7 @@ def test_a_body_that_ends_with_its_connection_is_whole_only_where_tls_says_so(
             listening.close()
         await serving
         if says_so:
-            assert (failure, reply) == (None, Reply(b"some", None))
+            assert (failure, reply) == (None, ReplyBody(b"some", None))
         else:
             assert failure is not None
             assert failure.kind is FailureKind.CONNECTION
@@ -166,7 +166,7 @@ def test_a_body_that_ends_with_its_connection_is_whole_only_where_tls_says_so(
 
 def test_a_handshake_that_fails_is_a_sentence(tmp_path: Path) -> None:
     """A connection that is opened without the server's authority says what to do."""
-    nobodys = Tls(tls_context("HTTP", TlsFiles()), "127.0.0.1")
+    nobodys = ClientTls(tls_context("HTTP", TlsFiles()), "127.0.0.1")
 
     async def main() -> None:
         async with _http(tmp_path) as secured:
@@ -185,7 +185,7 @@ def test_a_handshake_that_fails_is_a_sentence(tmp_path: Path) -> None:
         (None, "absent", "client-key.pem", "There is no file"),
         (None, "client.pem", "server-key.pem", "the key is another certificate's"),
         (None, "client.pem", "authority.pem", "cannot be used"),
-        (None, "client.pem", "locked.pem", "locked by a password"),
+        (None, "client.pem", "locked.pem", "protected by a password"),
     ],
 )
 def test_files_that_are_none_are_told(

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from inferometer_loadgen.drive import ClosedLoop, Driver, OpenLoop, Queries, Schedules
+from inferometer_loadgen.drive import ClosedLoop, Driver, OpenLoop, RequestSource, Schedules
 from inferometer_loadgen.record.recorder import Recorder, Tallied
 from inferometer_loadgen.schedule.arrivals import Constant, Poisson, Stream, generator
 from inferometer_loadgen.schedule.steps import WHOLE, Closed, End, Share, StepPlan
-from inferometer_loadgen.wire import Failure, FailureKind, Prepared, Reply
+from inferometer_loadgen.wire import Failure, FailureKind, PreparedRequest, ReplyBody
 from support.simulated import (
     SECOND,
     Answer,
@@ -46,7 +46,7 @@ class Drill:
     connections: int = 1
     capacity: int = 1
     timeout_ns: int = 60 * SECOND
-    check: Callable[[Reply], str | None] = lambda _: None
+    check: Callable[[ReplyBody], str | None] = lambda _: None
     lateness: Callable[[int], int] = lambda _: 0
     poisson: bool = False
     share: Share = WHOLE
@@ -72,7 +72,9 @@ class Drill:
 
     def _driver(self) -> Driver:
         site = a_site(self.loop, self.lateness)
-        queries = Queries([[Prepared((b"",))]] * len(self.servers), self.check, self.timeout_ns)
+        queries = RequestSource(
+            [[PreparedRequest((b"",))]] * len(self.servers), self.check, self.timeout_ns
+        )
         if self.milli_qps is None:
             closed = self.step.loop if isinstance(self.step.loop, Closed) else Closed()
             return ClosedLoop(site, self.recorder, queries, self.step, closed)

@@ -8,15 +8,15 @@ from typing import Any, TypeVar
 
 from typing_extensions import override
 
-from inferometer_loadgen.drive import Driver, OpenConnection, Site
+from inferometer_loadgen.drive import Driver, LoopContext, OpenConnection
 from inferometer_loadgen.schedule.steps import End
 from inferometer_loadgen.wire import (
     Connection,
     Failure,
     OnCapacity,
     OnReply,
-    Prepared,
-    Reply,
+    PreparedRequest,
+    ReplyBody,
 )
 
 MILLISECOND = 1_000_000
@@ -173,7 +173,7 @@ class SimulatedConnection:
         """Requests without an answer."""
         return len(self._flying)
 
-    def send(self, prepared: Prepared, token: int, keep_reply: bool = False) -> None:  # noqa: FBT001, FBT002 - the contract's
+    def send(self, prepared: PreparedRequest, token: int, keep_reply: bool = False) -> None:  # noqa: FBT001, FBT002 - the contract's
         """Take a request; what it says does not matter here."""
         del prepared
         assert self.outstanding < self.capacity
@@ -218,13 +218,13 @@ class SimulatedConnection:
 
     def _reply(self, token: int, answer: Answer) -> None:
         sent, _ = self._flying.pop(token)
-        kept = Reply(answer.body, None) if sent.kept and answer.failure is None else None
+        kept = ReplyBody(answer.body, None) if sent.kept and answer.failure is None else None
         self._on_reply(token, answer.failure, kept)
 
 
-def a_site(loop: SimulatedLoop, lateness: Callable[[int], int] = lambda _: 0) -> Site:
+def a_site(loop: SimulatedLoop, lateness: Callable[[int], int] = lambda _: 0) -> LoopContext:
     """Return a place for a driver in virtual time."""
-    return Site(loop, loop.now_ns, lambda wake: SimulatedPacer(loop, wake, lateness))
+    return LoopContext(loop, loop.now_ns, lambda wake: SimulatedPacer(loop, wake, lateness))
 
 
 def drive(
@@ -233,7 +233,7 @@ def drive(
     """Drive a step to its end, with so many connections to each server."""
 
     async def work() -> End:
-        driver.lay_out([server.opener() for server in servers], connections)
+        driver.configure([server.opener() for server in servers], connections)
         await driver.connect()
         try:
             return await driver.run()

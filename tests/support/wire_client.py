@@ -12,12 +12,12 @@ from inferometer_loadgen.wire.contract import (
     Connection,
     EncodedRequest,
     Failure,
-    Reply,
+    ReplyBody,
     Target,
 )
 
 DEADLINE_SECONDS = 20.0
-Answer = tuple[Failure | None, Reply | None]
+Answer = tuple[Failure | None, ReplyBody | None]
 T = TypeVar("T")
 
 
@@ -67,7 +67,7 @@ class Caller:
             self._room.clear()
             await self._room.wait()
 
-    def on_reply(self, token: int, failure: Failure | None, reply: Reply | None) -> None:
+    def on_reply(self, token: int, failure: Failure | None, reply: ReplyBody | None) -> None:
         """Take an answer; one that nobody awaits is an error of the connection."""
         self._answers.pop(token).set_result((failure, reply))
         self._room.set()

@@ -2,13 +2,19 @@
 
 from dataclasses import replace
 
-from inferometer_loadgen.wire.contract import EncodedRequest, Failure, Prepared, Reply, Target
+from inferometer_loadgen.wire.contract import (
+    EncodedRequest,
+    Failure,
+    PreparedRequest,
+    ReplyBody,
+    Target,
+)
 from inferometer_loadgen.wire.grpc.connection import prepare_grpc, request_headers
 from inferometer_loadgen.wire.grpc.engine import ConnectionEvent, GrpcEngine
 from inferometer_loadgen.wire.grpc.hpack import encode_request
 from support.wire_bytes import settings, split_frames
 
-Answer = tuple[int, Failure | None, Reply | None]
+Answer = tuple[int, Failure | None, ReplyBody | None]
 TARGET = Target("GRPC", "host", 8001, "m")
 
 
@@ -64,6 +70,6 @@ class Peer:
         return answers
 
 
-def request(payload: bytes) -> Prepared:
+def request(payload: bytes) -> PreparedRequest:
     """Prepare a request."""
     return prepare_grpc(EncodedRequest(payload))

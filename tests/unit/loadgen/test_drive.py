@@ -11,7 +11,7 @@ from inferometer_loadgen.record.silences import longest_ns
 from inferometer_loadgen.requests.replies import gaps
 from inferometer_loadgen.schedule.arrivals import Stream, generator
 from inferometer_loadgen.schedule.steps import End
-from inferometer_loadgen.wire import Reply
+from inferometer_loadgen.wire import ReplyBody
 from support.drills import A_STEP, BAD, CUT, Drill, after
 from support.simulated import (
     MILLISECOND,
@@ -289,7 +289,7 @@ def test_replies_are_checked_by_sample() -> None:
 def test_a_check_that_fails_is_an_error_counted() -> None:
     """A reply that no check can take makes no query vanish: it counts as `content`."""
 
-    def check(reply: Reply) -> str | None:
+    def check(reply: ReplyBody) -> str | None:
         raise TypeError(f"{len(reply.body)} bytes")
 
     drill = Drill(after(MILLISECOND), check=check, capacity=4)
@@ -369,11 +369,11 @@ def test_every_query_is_accounted_for_once(
     random = generator(seed, Stream.INPUTS)
 
     def any_answer(_index: int, _now: int) -> Answer:
-        fate = random.random()
-        if fate < 0.05:
+        loss_reason = random.random()
+        if loss_reason < 0.05:
             return Answer(None)
         delay = int(random.exponential(30 * MILLISECOND))
-        return Answer(delay, BAD if fate < 0.2 else None)
+        return Answer(delay, BAD if loss_reason < 0.2 else None)
 
     drill = Drill(
         any_answer,

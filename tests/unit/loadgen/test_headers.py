@@ -14,7 +14,7 @@ from inferometer_loadgen.requests.inputs import InputRefusedError
 from inferometer_loadgen.requests.replies import Expectation
 from inferometer_loadgen.server.headers import read_headers
 from inferometer_loadgen.server.servers import endpoints_of
-from inferometer_loadgen.wire import Reply
+from inferometer_loadgen.wire import ReplyBody
 from inferometer_loadgen.wire.contract import printable_line, register_secrets
 from support.load_runs import a_plan
 
@@ -103,7 +103,7 @@ def test_expected_replies_name_no_secret(protocol: Literal["HTTP", "GRPC"]) -> N
     message.outputs.add(name="n0b0dys", datatype="FP32", shape=[1])
     body = json.dumps(document).encode() if protocol == "HTTP" else message.SerializeToString()
     promised = [Tensor(name="y", datatype="FP32", shape=[1])]
-    fault = Expectation(protocol, promised, 1).fault(Reply(body, None))
+    fault = Expectation(protocol, promised, 1).fault(ReplyBody(body, None))
     assert fault is not None
     assert "***" in fault
     assert "n0b0dys" not in fault

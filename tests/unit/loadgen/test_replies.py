@@ -13,7 +13,7 @@ from tritonclient.grpc.service_pb2 import (  # type: ignore[import-untyped]  # h
 
 from inferometer_api.results.result import Tensor
 from inferometer_loadgen.requests.replies import Expectation, first_axes
-from inferometer_loadgen.wire import Reply
+from inferometer_loadgen.wire import ReplyBody
 
 Protocol = Literal["HTTP", "GRPC"]
 PROMISED = [
@@ -23,14 +23,14 @@ PROMISED = [
 GOOD = {"scores": ("FP32", [3, 2], 24), "label": ("BYTES", [1], 9)}
 
 
-def a_reply(protocol: Protocol, outputs: dict[str, tuple[str, list[int], int]]) -> Reply:
+def a_reply(protocol: Protocol, outputs: dict[str, tuple[str, list[int], int]]) -> ReplyBody:
     """Build a reply with outputs of these types, shapes and lengths in bytes."""
     if protocol == "GRPC":
         message: Any = ModelInferResponse()
         for name, (datatype, shape, size) in outputs.items():
             message.outputs.add(name=name, datatype=datatype, shape=shape)
             message.raw_output_contents.append(bytes(size))
-        return Reply(message.SerializeToString(), None)
+        return ReplyBody(message.SerializeToString(), None)
     head = {
         "outputs": [
             {
@@ -43,7 +43,7 @@ def a_reply(protocol: Protocol, outputs: dict[str, tuple[str, list[int], int]]) 
         ]
     }
     text = json.dumps(head).encode()
-    return Reply(text + bytes(sum(size for *_, size in outputs.values())), len(text))
+    return ReplyBody(text + bytes(sum(size for *_, size in outputs.values())), len(text))
 
 
 @pytest.mark.parametrize("protocol", ["HTTP", "GRPC"])
@@ -89,7 +89,7 @@ def test_json_tensors_are_counted() -> None:
 
     def told(data: Any) -> str | None:
         output = {"name": "y", "datatype": "FP32", "shape": [2, 2], "data": data}
-        return expected.fault(Reply(json.dumps({"outputs": [output]}).encode(), None))
+        return expected.fault(ReplyBody(json.dumps({"outputs": [output]}).encode(), None))
 
     assert told([1, 2, 3, 4]) is None
     assert told([[1, 2], [3, 4]]) is None
@@ -101,7 +101,7 @@ def test_any_bytes_make_a_fault_and_no_crash(
     body: bytes, protocol: Protocol, *, split: bool
 ) -> None:
     """Whatever a server sends as outputs, the check ends in a sentence."""
-    reply = Reply(body, len(body) // 2 if split else None)
+    reply = ReplyBody(body, len(body) // 2 if split else None)
     assert Expectation(protocol, PROMISED, 3).fault(reply)
 
 
@@ -128,7 +128,7 @@ ANY_OUTPUT = st.fixed_dictionaries(
 @given(ANY_JSON | st.fixed_dictionaries({"outputs": st.lists(ANY_OUTPUT, max_size=3) | ANY_JSON}))
 def test_any_json_makes_a_fault_and_no_crash(document: Any) -> None:
     """JSON of any other form, near or far from a reply's, is a fault too, to trial and check."""
-    reply = Reply(json.dumps(document).encode(), None)
+    reply = ReplyBody(json.dumps(document).encode(), None)
     promised = [*PROMISED, Tensor(name="more", datatype="FP32", shape=[1])]
     assert Expectation("HTTP", promised, 3).fault(reply)
     assert first_axes("HTTP", PROMISED, [reply], 3).keys() <= {"scores"}
@@ -153,7 +153,7 @@ def test_any_json_makes_a_fault_and_no_crash(document: Any) -> None:
 )
 def test_json_of_wrong_types_is_a_fault(outputs: str) -> None:
     """Types that no output has, and JSON nested deeply, are told in a short sentence."""
-    reply = Reply(f'{{"outputs": {outputs}}}'.encode(), None)
+    reply = ReplyBody(f'{{"outputs": {outputs}}}'.encode(), None)
     fault = Expectation("HTTP", PROMISED, 3).fault(reply)
     assert fault
     assert len(fault) < 500
@@ -166,7 +166,8 @@ def test_null_is_as_good_as_nothing() -> None:
     document = {"model_name": "m", "id": None, "parameters": None, "outputs": [output]}
     promised = [Tensor(name="y", datatype="FP32", shape=[-1, 2])]
     assert (
-        Expectation("HTTP", promised, 1).fault(Reply(json.dumps(document).encode(), None)) is None
+        Expectation("HTTP", promised, 1).fault(ReplyBody(json.dumps(document).encode(), None))
+        is None
     )
 
 
@@ -184,7 +185,7 @@ def test_a_reply_that_is_none_is_told_in_the_protocols_words(
     protocol: Protocol, body: bytes, sentence: str
 ) -> None:
     """Who reads it knows the protocol, and not how it is read here."""
-    assert sentence in (Expectation(protocol, PROMISED, 3).fault(Reply(body, None)) or "")
+    assert sentence in (Expectation(protocol, PROMISED, 3).fault(ReplyBody(body, None)) or "")
 
 
 def test_outputs_without_their_data_are_a_fault() -> None:
@@ -193,7 +194,7 @@ def test_outputs_without_their_data_are_a_fault() -> None:
 
     def in_json(tensor: Tensor, **told: object) -> str:
         output = {"name": tensor.name, "datatype": tensor.datatype, "shape": [2, 2], **told}
-        reply = Reply(json.dumps({"outputs": [output]}).encode(), None)
+        reply = ReplyBody(json.dumps({"outputs": [output]}).encode(), None)
         return Expectation("HTTP", [tensor], 2).fault(reply) or ""
 
     def in_fields(tensor: Tensor, **contents: object) -> str:
@@ -203,7 +204,8 @@ def test_outputs_without_their_data_are_a_fault() -> None:
         for field, values in contents.items():
             getattr(message.outputs[0].contents, field).extend(values)
         return (
-            Expectation("GRPC", [tensor], 2).fault(Reply(message.SerializeToString(), None)) or ""
+            Expectation("GRPC", [tensor], 2).fault(ReplyBody(message.SerializeToString(), None))
+            or ""
         )
 
     assert "0 elements" in in_json(scores)
@@ -224,7 +226,7 @@ def test_a_first_axis_is_what_the_first_replies_have() -> None:
     """It may be the batch or more; where it is empty or differs among them it may be any."""
     boxes = [Tensor(name="boxes", datatype="FP32", shape=[-1, 4])]
 
-    def replies(*firsts: int) -> list[Reply]:
+    def replies(*firsts: int) -> list[ReplyBody]:
         return [a_reply("HTTP", {"boxes": ("FP32", [first, 4], 16 * first)}) for first in firsts]
 
     def faults(trial: list[int], later: int) -> bool:

@@ -13,11 +13,11 @@ from tritonclient.utils import (  # type: ignore[import-untyped]  # has no types
 
 from inferometer_loadgen.server.tls_handshake import ClosedBehindError, ClosedInTlsError
 from inferometer_loadgen.server.unanswered import reason_unanswered
-from inferometer_loadgen.wire.tls import Tls, TlsFiles
+from inferometer_loadgen.wire.tls import ClientTls, TlsFiles
 
 PLAIN = None
-SECURE = Tls(ssl.create_default_context(), "h")
-SHOWN = Tls(ssl.create_default_context(), "h", TlsFiles(certificate=Path("c"), key=Path("k")))
+SECURE = ClientTls(ssl.create_default_context(), "h")
+SHOWN = ClientTls(ssl.create_default_context(), "h", TlsFiles(certificate=Path("c"), key=Path("k")))
 
 REFUSED = ConnectionRefusedError(111, "Connection refused")
 NO_HTTP2 = InferenceServerException(msg="Failed parsing HTTP/2 preface")
@@ -89,7 +89,7 @@ CUT = InferenceServerException(msg="UNAVAILABLE: ipv4:1.2.3.4:5: Socket closed")
     ],
 )
 def test_a_hint_fits_the_protocol_and_whether_tls_is_spoken(
-    fault: BaseException, protocol: Any, tls: Tls | None, told: str
+    fault: BaseException, protocol: Any, tls: ClientTls | None, told: str
 ) -> None:
     """Each way to get no answer is a clause, and no scheme is hinted at that is asked already."""
     assert reason_unanswered(fault, protocol, tls, 5.0) == told

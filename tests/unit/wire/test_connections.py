@@ -1,4 +1,4 @@
-"""Connections and their transports: how often is written, and what a driver may do in a reply."""
+"""Connections and their transports: number of writes, and calls within a reply."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,8 +11,8 @@ from inferometer_loadgen.wire.contract import (
     EncodedRequest,
     Failure,
     OnReply,
-    Prepared,
-    Reply,
+    PreparedRequest,
+    ReplyBody,
     Target,
 )
 from inferometer_loadgen.wire.grpc.connection import GrpcConnection
@@ -26,7 +26,7 @@ GOOD = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
 class Wire(asyncio.Transport):
-    """A transport that keeps what is written, and loses its connection when told to."""
+    """A transport that records its writes and can lose its connection."""
 
     def __init__(self, protocol: asyncio.Protocol) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ class Wire(asyncio.Transport):
 def connecting_to(
     monkeypatch: pytest.MonkeyPatch, loop: asyncio.AbstractEventLoop, *hello: bytes
 ) -> list[Wire]:
-    """Let the loop connect to nothing: the transports it makes, each greeted with ``hello``."""
+    """Replace the loop's connections by recorded transports, each greeted with ``hello``."""
     made: list[Wire] = []
 
     async def create_connection(
@@ -78,11 +78,11 @@ class Resender:
     """Sends the next request from within each reply, as a closed loop does."""
 
     def __init__(self, target: Target) -> None:
-        self.prepared: Prepared = prepare(target, EncodedRequest(b"{}", 2))
+        self.prepared: PreparedRequest = prepare(target, EncodedRequest(b"{}", 2))
         self.failures: list[Failure | None] = []
         self.connection: GrpcConnection | Http1Connection
 
-    def on_reply(self, token: int, failure: Failure | None, _reply: Reply | None) -> None:
+    def on_reply(self, token: int, failure: Failure | None, _reply: ReplyBody | None) -> None:
         """Send again while there is room."""
         self.failures.append(failure)
         if self.connection.outstanding < self.connection.capacity:
@@ -90,11 +90,13 @@ class Resender:
 
 
 def grpc_connection(on_reply: OnReply, streams: int) -> GrpcConnection:
-    """Make one that nobody watches."""
+    """Return a transport whose loss is not observed."""
     return GrpcConnection(GRPC, on_reply, lambda _: None, streams=streams, timeout_seconds=1)
 
 
-def test_what_replies_send_leaves_in_one_write_per_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_sent_from_replies_leave_in_one_write_per_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Three replies in one read, each answered with a request, and a PING: one write."""
 
     async def main() -> None:
@@ -118,7 +120,7 @@ def test_what_replies_send_leaves_in_one_write_per_read(monkeypatch: pytest.Monk
 
 
 def test_nothing_is_sent_on_a_connection_that_goes_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the replies behind a GOAWAY there is no capacity; the new connection has it."""
+    """Replies after a GOAWAY find no capacity; the new connection has it."""
 
     async def main() -> None:
         made = connecting_to(monkeypatch, asyncio.get_running_loop(), settings())
@@ -142,7 +144,7 @@ def test_nothing_is_sent_on_a_connection_that_goes_away(monkeypatch: pytest.Monk
 
 
 def test_an_http_reply_is_followed_by_the_next_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The connection is free again by the time the driver hears of a reply."""
+    """The connection is free again when the driver receives a reply."""
 
     async def main() -> None:
         made = connecting_to(monkeypatch, asyncio.get_running_loop())
@@ -164,7 +166,7 @@ def test_an_http_reply_is_followed_by_the_next_request(monkeypatch: pytest.Monke
 def test_replies_that_end_with_their_connection_are_answers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """HTTP/1.0 without a length: the next connection is dialled at once, after any number."""
+    """HTTP/1.0 without a length: the connection is reopened at once, any number of times."""
     delays: list[float] = []
     sleep = asyncio.sleep
 
@@ -175,7 +177,7 @@ def test_replies_that_end_with_their_connection_are_answers(
     async def main() -> None:
         made = connecting_to(monkeypatch, asyncio.get_running_loop())
         monkeypatch.setattr(asyncio, "sleep", waited)
-        answers: list[tuple[Failure | None, Reply | None]] = []
+        answers: list[tuple[Failure | None, ReplyBody | None]] = []
         back = asyncio.Event()
         connection = Http1Connection(
             HTTP, lambda _, *answer: answers.append(answer), lambda _: back.set(), 1
@@ -188,7 +190,7 @@ def test_replies_that_end_with_their_connection_are_answers(
             if not made[-1].protocol.eof_received():
                 made[-1].close()
             await back.wait()
-        assert answers == [(None, Reply(b"ok", None))] * 4
+        assert answers == [(None, ReplyBody(b"ok", None))] * 4
         assert delays == []
         await connection.close()
 
@@ -196,7 +198,7 @@ def test_replies_that_end_with_their_connection_are_answers(
 
 
 def http_reply(body: bytes, stamp: str = "a", json_length: int = 2) -> bytes:
-    """Make a good reply whose headers tell where its tensors begin."""
+    """Return a good reply whose headers give the offset of its tensors."""
     return (
         f"HTTP/1.1 200 OK\r\nDate: {stamp}\r\nContent-Length: {len(body)}\r\n"
         f"Inference-Header-Content-Length: {json_length}\r\n\r\n"
@@ -204,10 +206,10 @@ def http_reply(body: bytes, stamp: str = "a", json_length: int = 2) -> bytes:
 
 
 @pytest.mark.parametrize("keep", [True, False])
-def test_headers_seen_before_judge_no_reply_that_is_another(
+def test_a_template_never_changes_how_another_reply_is_read(
     monkeypatch: pytest.MonkeyPatch, *, keep: bool
 ) -> None:
-    """However a reply's bytes come, and whatever the last one's headers were, it is read right."""
+    """A reply is read correctly whatever its pieces and whatever the previous reply's headers."""
     first, second = http_reply(b"{}12"), http_reply(b"{}34")
     cut, late = http_reply(b"{}56")[:30], http_reply(b"{}56")[30:]
     rounds: list[tuple[list[bytes], bytes | None]] = [
@@ -225,7 +227,7 @@ def test_headers_seen_before_judge_no_reply_that_is_another(
 
     async def main() -> None:
         made = connecting_to(monkeypatch, asyncio.get_running_loop())
-        answers: list[tuple[Failure | None, Reply | None]] = []
+        answers: list[tuple[Failure | None, ReplyBody | None]] = []
         connection = Http1Connection(
             HTTP, lambda _, *answer: answers.append(answer), lambda _: None, 1
         )
@@ -239,7 +241,7 @@ def test_headers_seen_before_judge_no_reply_that_is_another(
             [(failure, reply)] = answers
             answers.clear()
             assert (failure is None) == (body is not None)
-            assert reply == (Reply(body, 2) if keep and body is not None else None)
+            assert reply == (ReplyBody(body, 2) if keep and body is not None else None)
         await connection.close()
 
     asyncio.run(main())

@@ -1,4 +1,4 @@
-"""Dialling again: at once after an answer, ever more slowly where there is none."""
+"""Reconnecting: at once after an answer, with growing delays without one."""
 
 import asyncio
 
@@ -12,7 +12,7 @@ sleep = asyncio.sleep
 
 
 class Server:
-    """Refuses a number of attempts, and writes down the delays before each."""
+    """Refuses a number of attempts, and records the delay before each."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, refusals: int) -> None:
         self.refusals = refusals
@@ -42,7 +42,7 @@ class Server:
 
 
 def test_delays_double_up_to_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Attempts at a server that is away neither storm it nor come too late."""
+    """Attempts at an absent server neither flood it nor come too late."""
 
     async def main() -> None:
         server = Server(monkeypatch, refusals=9)
@@ -52,10 +52,10 @@ def test_delays_double_up_to_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
     asyncio.run(main())
 
 
-def test_why_a_server_cannot_be_reached_is_known_until_it_can(
+def test_the_last_error_is_kept_until_the_server_is_reached(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Its words are for whoever gives it up."""
+    """The driver quotes it when it gives the server up."""
     troubles: list[str] = []
 
     async def main() -> None:
@@ -75,7 +75,7 @@ def test_why_a_server_cannot_be_reached_is_known_until_it_can(
     assert all("Connection refused" in each for each in troubles)
 
 
-def test_a_server_that_only_accepts_is_dialled_slowly(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_only_accepts_is_redialled_slowly(monkeypatch: pytest.MonkeyPatch) -> None:
     """A connection lost without an answer does not reset the delay; one with an answer does."""
 
     async def main() -> None:
@@ -86,10 +86,10 @@ def test_a_server_that_only_accepts_is_dialled_slowly(monkeypatch: pytest.Monkey
     asyncio.run(main())
 
 
-def test_a_server_that_closes_idle_connections_is_dialled_at_once(
+def test_a_server_that_closes_idle_connections_is_redialled_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A query that is due finds a connection, however often idle ones were closed before."""
+    """A due query finds a connection, however often idle ones were closed before."""
 
     async def main() -> None:
         server = Server(monkeypatch, refusals=0)
@@ -101,8 +101,10 @@ def test_a_server_that_closes_idle_connections_is_dialled_at_once(
     asyncio.run(main())
 
 
-def test_a_failed_attempt_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where, and why."""
+def test_the_error_of_a_failed_attempt_names_address_and_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A failed attempt raises an error with host, port and reason."""
 
     async def main() -> None:
         await Server(monkeypatch, refusals=1).dialer.dial()
@@ -111,8 +113,8 @@ def test_a_failed_attempt_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None
         asyncio.run(main())
 
 
-def test_after_stop_nothing_is_dialled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An attempt under way is given up, a later loss is ignored."""
+def test_stop_ends_all_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An attempt under way is cancelled, and a later loss is ignored."""
 
     async def main() -> None:
         server = Server(monkeypatch, refusals=1_000_000)

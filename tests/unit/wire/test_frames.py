@@ -1,4 +1,4 @@
-"""HTTP/2 frames: the same frames from any pieces, and refusals of what breaks their rules."""
+"""HTTP/2 frames: the same frames from any pieces, and errors for invalid ones."""
 
 from contextlib import suppress
 
@@ -30,7 +30,7 @@ Seen = list[tuple[object, ...]]
 
 
 class Recorder:
-    """Writes down the frames it is handed, the parts of one DATA frame as one."""
+    """Records the frames it receives, the parts of one DATA frame as one."""
 
     def __init__(self) -> None:
         self.seen: Seen = []
@@ -66,7 +66,7 @@ class Recorder:
 
 
 def read(*pieces: bytes) -> Recorder:
-    """Let a new reader hand on what it reads."""
+    """Return the frames that a new reader finds in these pieces."""
     recorder = Recorder()
     reader = FrameReader(recorder)
     for piece in pieces:
@@ -106,20 +106,20 @@ SEEN: Seen = [
 
 @given(st.lists(st.integers(min_value=0), max_size=12))
 def test_any_pieces_give_the_same_frames(cuts: list[int]) -> None:
-    """Padding, priority and CONTINUATION are undone however the bytes come."""
+    """Padding, priority and CONTINUATION are removed, whatever the pieces."""
     recorder = read(*pieces_of(WIRE, cuts))
     assert recorder.seen == SEEN
     assert recorder.padding_bytes == 4 + 1
 
 
 def test_single_bytes_give_the_same_frames() -> None:
-    """The worst pieces of all."""
+    """Frames are read from pieces of one byte."""
     assert read(*(WIRE[at : at + 1] for at in range(len(WIRE)))).seen == SEEN
 
 
 @given(st.lists(st.binary(max_size=60), max_size=6))
-def test_any_bytes_are_frames_or_refused(pieces: list[bytes]) -> None:
-    """Garbage raises nothing but Http2Error, behind a good beginning too."""
+def test_arbitrary_bytes_are_frames_or_an_http2_error(pieces: list[bytes]) -> None:
+    """Garbage raises only Http2Error, also after a valid beginning."""
     for start in (b"", settings()):
         with suppress(Http2Error):
             read(start, *pieces)
@@ -129,7 +129,7 @@ def test_any_bytes_are_frames_or_refused(pieces: list[bytes]) -> None:
     ("wire", "code", "sentence"),
     [
         pytest.param(
-            b"HTTP/1.1 400 Bad", ErrorCode.PROTOCOL_ERROR, "port of the HTTP", id="HTTP/1"
+            b"HTTP/1.1 400 Bad", ErrorCode.PROTOCOL_ERROR, "may be its HTTP port", id="HTTP/1"
         ),
         pytest.param(
             frame(PING, 0, 0, b"12345678"), ErrorCode.PROTOCOL_ERROR, "SETTINGS", id="PING"
@@ -181,16 +181,14 @@ def test_any_bytes_are_frames_or_refused(pieces: list[bytes]) -> None:
         ),
     ],
 )
-def test_frames_that_break_the_rules_are_refused(
-    wire: bytes, code: ErrorCode, sentence: str
-) -> None:
-    """The error has the standard's code and says what was wrong."""
+def test_invalid_frames_raise_an_error(wire: bytes, code: ErrorCode, sentence: str) -> None:
+    """The error carries the standard's code and says what was wrong."""
     with pytest.raises(Http2Error, match=sentence) as raised:
         read(wire)
     assert raised.value.code is code
 
 
-def test_frames_are_written_as_the_standard_has_them() -> None:
+def test_written_frames_match_the_standard() -> None:
     """Golden bytes of each frame that a client writes."""
     assert frame(SETTINGS, ACK, 0) == frames.SETTINGS_ACK
     assert frames.settings({1: 0, 4: 7}) == settings((1, 0), (4, 7))

@@ -1,4 +1,4 @@
-"""Mutated replies of real servers end queries as errors, and nothing as a crash or a hang."""
+"""Mutated replies of real servers become errors of queries, never a crash or a hang."""
 
 import os
 import sys
@@ -18,8 +18,8 @@ _SERVERS = {"HTTP": http_server, "GRPC": grpc_server}
 
 
 @pytest.mark.parametrize("protocol", ["HTTP", "GRPC"])
-def test_every_query_is_answered_or_fails_whatever_the_server_says(protocol: str) -> None:
-    """Each step comes to its end with all its queries accounted for; errors are of known kinds."""
+def test_every_query_is_answered_or_fails_whatever_the_server_sends(protocol: str) -> None:
+    """Each step ends with all its queries accounted for; errors have known kinds."""
     kinds: Counter[str] = Counter()
     answered = 0
     for seed in range(_FIRST_SEED, _FIRST_SEED + _CASES):

@@ -1,10 +1,10 @@
-"""gRPC over HTTP/2: what is written, and what replies amount to."""
+"""gRPC over HTTP/2: what the client writes, and how it reads replies."""
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from inferometer_loadgen.wire.contract import Failure, FailureKind, Reply
+from inferometer_loadgen.wire.contract import Failure, FailureKind, ReplyBody
 from inferometer_loadgen.wire.grpc.hpack import decode
 from support.wire_bytes import (
     ACK,
@@ -32,11 +32,11 @@ from support.wire_bytes import (
 )
 from support.wire_peer import Peer
 
-GOOD = Reply(b"fine", None)
+GOOD = ReplyBody(b"fine", None)
 
 
 def failure_of(peer: Peer, *data: bytes) -> Failure:
-    """Take the failure of the one answer that these bytes bring."""
+    """Return the failure of the one answer that these bytes produce."""
     [(_, failure, kept)] = peer.receive(*data)
     assert failure is not None
     assert kept is None
@@ -59,7 +59,7 @@ def test_the_connection_begins_with_preface_and_settings() -> None:
 
 
 def test_settings_are_acknowledged_before_they_are_used() -> None:
-    """A body that the new window lets go leaves behind the acknowledgement."""
+    """A body that the new window releases is written after the acknowledgement."""
     peer = Peer((4, 3))
     assert peer.acknowledged == frame(SETTINGS, ACK, 0)
     peer.send(b"12345")
@@ -70,7 +70,7 @@ def test_settings_are_acknowledged_before_they_are_used() -> None:
 
 
 def test_a_request_is_headers_and_one_message() -> None:
-    """The first request spells its headers out, the next refers to the server's table."""
+    """The first request writes its headers in full; the next refers to the server's table."""
     peer = Peer()
     peer.send(b"one")
     peer.send(b"two")
@@ -91,7 +91,7 @@ def test_a_request_is_headers_and_one_message() -> None:
 
 
 def test_a_server_without_a_header_table_gets_plain_headers() -> None:
-    """The table's end is told once, then every request spells its headers out."""
+    """The client disables the table once; then every request writes its headers in full."""
     peer = Peer((1, 0))
     peer.send()
     peer.send()
@@ -102,7 +102,7 @@ def test_a_server_without_a_header_table_gets_plain_headers() -> None:
 
 @pytest.mark.parametrize("size", [3, 20_000])
 def test_headers_longer_than_a_frame_are_continued(size: int) -> None:
-    """16,384 bytes is what every server takes in one frame; nothing comes between the parts."""
+    """A frame holds at most 16,384 bytes of headers; the parts follow each other directly."""
     peer = Peer(headers=(("x", "v" * 40_000),))
     for stream_id in (1, 3):
         peer.send(b"a" * size)
@@ -124,17 +124,17 @@ WIRE = reply(1, b"x" * 400, frame_bytes=90)
 @given(st.lists(st.integers(min_value=0), max_size=12))
 @example(list(range(len(WIRE))))
 def test_any_pieces_give_the_same_reply(cuts: list[int]) -> None:
-    """A reply in several frames is one message, whatever is read at once."""
+    """A reply in several frames is one message, whatever the pieces."""
     peer = Peer()
     peer.send(token=7)
     answers = peer.receive(*pieces_of(WIRE, cuts))
-    assert answers == [(7, None, Reply(b"x" * 400, None))]
+    assert answers == [(7, None, ReplyBody(b"x" * 400, None))]
     assert peer.engine.broken is None
 
 
 @given(st.integers(0, len(WIRE) - 1))
 def test_a_truncated_reply_is_a_lost_connection(cut: int) -> None:
-    """Nothing is answered early, and the loss is told."""
+    """No answer comes early, and the loss is reported."""
     peer = Peer()
     peer.send()
     assert peer.receive(WIRE[:cut]) == []
@@ -146,7 +146,7 @@ def test_a_truncated_reply_is_a_lost_connection(cut: int) -> None:
 
 @given(st.lists(st.binary(max_size=60), max_size=5))
 def test_any_bytes_fail_requests_or_wait(pieces: list[bytes]) -> None:
-    """Garbage never raises; each request is answered at most once, by then or at the loss."""
+    """Garbage never raises; each request is answered at most once."""
     peer = Peer()
     for token in range(3):
         peer.send(token=token)
@@ -157,7 +157,7 @@ def test_any_bytes_fail_requests_or_wait(pieces: list[bytes]) -> None:
 
 @given(st.integers(0, len(WIRE) - 1), st.integers(0, 255))
 def test_a_damaged_reply_never_raises(at: int, byte: int) -> None:
-    """With any byte of a good reply changed there is still one answer at most."""
+    """After a change of any byte of a good reply there is still at most one answer."""
     peer = Peer()
     peer.send()
     answers = peer.receive(WIRE[:at] + bytes((byte,)) + WIRE[at + 1 :])
@@ -166,7 +166,7 @@ def test_a_damaged_reply_never_raises(at: int, byte: int) -> None:
 
 
 def test_a_reply_that_is_not_kept_is_still_checked() -> None:
-    """The message is dropped, but one that lacks a byte fails."""
+    """The message is dropped, but a message that lacks a byte fails."""
     peer = Peer()
     peer.send(keep=False)
     assert peer.receive(reply(1)) == [(0, None, None)]
@@ -179,7 +179,7 @@ def test_a_reply_that_is_not_kept_is_still_checked() -> None:
 
 
 def test_padding_priority_and_continuation_are_undone() -> None:
-    """What proxies may do to a reply changes nothing; interim headers say nothing."""
+    """Padding, priority, CONTINUATION and interim headers do not change a reply."""
     peer = Peer()
     peer.send()
     body = message(b"fine")
@@ -200,7 +200,7 @@ def test_padding_priority_and_continuation_are_undone() -> None:
 
 
 def test_headers_that_differ_in_each_reply_are_read() -> None:
-    """An id that a proxy adds, Huffman-coded or not, is passed over."""
+    """An id that a proxy adds, Huffman-coded or not, is ignored."""
     peer = Peer()
     for number in range(300):
         peer.send()
@@ -225,14 +225,14 @@ def test_headers_that_differ_in_each_reply_are_read() -> None:
     ],
 )
 def test_trailers_alone_say_why(fields: list[tuple[bytes, bytes]], message_text: str) -> None:
-    """The server's own error comes through, percent-decoded."""
+    """The server's own error is reported, percent-decoded."""
     peer = Peer()
     peer.send()
     assert failure_of(peer, failed_reply(1, *fields)) == Failure(FailureKind.STATUS, message_text)
 
 
 def opened(*rest: bytes) -> bytes:
-    """Begin a reply well on stream 1."""
+    """Return good headers on stream 1."""
     return frame(HEADERS, END_HEADERS, 1, OPENING) + b"".join(rest)
 
 
@@ -279,7 +279,10 @@ def opened(*rest: bytes) -> bytes:
             id="good trailers without a message",
         ),
         pytest.param(
-            failed_reply(1, (b"grpc-status", b"-1")), FailureKind.PROTOCOL, "no number", id="status"
+            failed_reply(1, (b"grpc-status", b"-1")),
+            FailureKind.PROTOCOL,
+            "not a number",
+            id="status",
         ),
         pytest.param(
             opened(frame(DATA, END_STREAM, 1, message(b"x"))),
@@ -325,7 +328,7 @@ def opened(*rest: bytes) -> bytes:
 def test_a_bad_reply_fails_its_own_request_only(
     wire: bytes, kind: FailureKind, sentence: str
 ) -> None:
-    """The failure says what was wrong, the connection goes on, late frames do no harm."""
+    """The failure says what was wrong; the connection continues, and late frames do no harm."""
     peer = Peer()
     peer.send()
     peer.send(token=1)
@@ -338,7 +341,7 @@ def test_a_bad_reply_fails_its_own_request_only(
 
 
 def test_a_refused_reply_resets_its_stream() -> None:
-    """The server is told that nobody reads on."""
+    """The client resets the stream, so that the server stops sending."""
     peer = Peer()
     peer.send()
     peer.written()

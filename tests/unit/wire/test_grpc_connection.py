@@ -1,8 +1,8 @@
-"""gRPC over HTTP/2: what happens to a connection as a whole, and to all requests on it."""
+"""gRPC over HTTP/2: events that concern the connection and all requests on it."""
 
 import pytest
 
-from inferometer_loadgen.wire.contract import FailureKind, Reply
+from inferometer_loadgen.wire.contract import FailureKind, ReplyBody
 from inferometer_loadgen.wire.grpc import reply as grpc_reply
 from inferometer_loadgen.wire.grpc.engine import ConnectionEvent, GrpcEngine
 from support.wire_bytes import (
@@ -27,7 +27,7 @@ from support.wire_bytes import (
 )
 from support.wire_peer import Peer, request
 
-GOOD = Reply(b"fine", None)
+GOOD = ReplyBody(b"fine", None)
 
 
 @pytest.mark.parametrize(
@@ -37,10 +37,12 @@ GOOD = Reply(b"fine", None)
         pytest.param(frame(DATA, 0, 2, b"x"), 1, "stream 2", id="a stream of the server"),
         pytest.param(frame(RST_STREAM, 0, 9, bytes(4)), 1, "stream 9", id="reset, never opened"),
         pytest.param(frame(RST_STREAM, 0, 1, bytes(3)), 6, "3 bytes long", id="short reset"),
-        pytest.param(frame(PING, 0, 0, b"short"), 6, "5 bytes long in place of 8", id="short PING"),
+        pytest.param(frame(PING, 0, 0, b"short"), 6, "5 bytes long instead of 8", id="short PING"),
         pytest.param(frame(PING, 0, 1, bytes(8)), 1, "came on stream 1", id="PING on a stream"),
         pytest.param(frame(GOAWAY, 0, 0, b"1234"), 6, "GOAWAY", id="short GOAWAY"),
-        pytest.param(frame(SETTINGS, 0, 0, b"12345"), 6, "no multiple of 6", id="short SETTINGS"),
+        pytest.param(
+            frame(SETTINGS, 0, 0, b"12345"), 6, "not a multiple of 6", id="short SETTINGS"
+        ),
         pytest.param(frame(SETTINGS, ACK, 0, b"123456"), 6, "holds settings", id="full ACK"),
         pytest.param(settings((4, 2**31)), 3, "2147483648", id="a window too large"),
         pytest.param(settings((5, 1)), 1, "MAX_FRAME_SIZE is 1", id="frames too small"),
@@ -50,7 +52,7 @@ GOOD = Reply(b"fine", None)
         pytest.param(frame(HEADERS, 4, 1, b"\xbe"), 9, "entry 62", id="a header table"),
     ],
 )
-def test_a_broken_connection_fails_all_and_says_goodbye(
+def test_a_protocol_error_fails_all_requests_and_sends_goaway(
     wire: bytes, code: int, sentence: str
 ) -> None:
     """Each request fails with the reason, GOAWAY carries the standard's code, nothing follows."""
@@ -72,7 +74,7 @@ def test_a_broken_connection_fails_all_and_says_goodbye(
 
 
 def test_pings_are_answered_with_the_next_write() -> None:
-    """The answer and the next request leave together, in order; an answer is not answered."""
+    """The answer and the next request are written together, in order; a PING ACK gets no answer."""
     peer = Peer()
     engine = peer.engine
     engine._on_reply = lambda token, _failure, _reply: engine.send(request(b"next"), token, False)
@@ -89,7 +91,7 @@ def test_pings_are_answered_with_the_next_write() -> None:
 
 
 def test_only_the_answer_to_a_ping_can_wait_for_the_next_request() -> None:
-    """Nothing else may, nor may it on a connection that the server wants to close."""
+    """No other output waits; on a connection that the server closes, none waits."""
 
     def can_wait(*received: bytes) -> bool:
         peer = Peer()
@@ -106,7 +108,7 @@ def test_only_the_answer_to_a_ping_can_wait_for_the_next_request() -> None:
 
 
 def test_a_cancelled_request_is_reset_and_never_answered() -> None:
-    """Its late reply is passed over; others go on; nobody is found twice."""
+    """Its late reply is ignored, other requests continue, and a second cancel finds nothing."""
     peer = Peer()
     peer.send(token=5)
     peer.send(token=6)
@@ -118,16 +120,16 @@ def test_a_cancelled_request_is_reset_and_never_answered() -> None:
 
 
 @pytest.mark.parametrize(
-    ("received", "came"),
+    ("received", "clause"),
     [
         (0, ""),
-        (1, "only its headers had come"),
+        (1, "only its headers had arrived"),
         (2, "its message lacked 3 bytes"),
         (3, "its trailers were missing"),
     ],
 )
-def test_how_far_a_cancelled_request_had_come_is_told(received: int, came: str) -> None:
-    """Who waits in vain for the rest is told that a part was there."""
+def test_cancel_returns_what_had_arrived_of_the_reply(received: int, clause: str) -> None:
+    """A query that times out reports which part of its reply had arrived."""
     headers, data, _ = split_frames(reply(1))
     body = data[3]
     parts = [
@@ -138,26 +140,26 @@ def test_how_far_a_cancelled_request_had_come_is_told(received: int, came: str) 
     peer = Peer()
     peer.send()
     assert peer.receive(*parts[:received]) == []
-    assert peer.engine.cancel(0) == came
+    assert peer.engine.cancel(0) == clause
 
 
-def test_a_request_that_was_held_back_is_told() -> None:
-    """The server never had it whole, so that no answer can be missed."""
+def test_cancel_reports_a_request_that_flow_control_held_back() -> None:
+    """The server never received it whole, so no answer was missing."""
     peer = Peer((4, 10))
     peer.send(100 * b"x")
     assert "held back a part of the request" in (peer.engine.cancel(0) or "")
 
 
-def test_no_endless_message_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A message longer than the longest that is kept is only counted."""
+def test_an_overlong_message_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A message longer than the limit is counted and dropped."""
     monkeypatch.setattr(grpc_reply, "KEPT_REPLY_BYTES", 3)
     peer = Peer()
     peer.send()
     assert peer.receive(reply(1)) == [(0, None, None)]
 
 
-def test_goaway_comes_twice() -> None:
-    """The first ends new streams only; the second fails what the server did not take."""
+def test_two_goaways_close_a_connection_gracefully() -> None:
+    """The first only stops new streams; the second fails the requests not taken."""
     peer = Peer()
     for token in range(3):
         peer.send(token=token)
@@ -190,7 +192,7 @@ def test_the_last_stream_id_retires_the_connection() -> None:
 
 
 def test_the_limit_of_streams_follows_the_server() -> None:
-    """Each SETTINGS is told to the owner with the limit in force."""
+    """Each SETTINGS reaches the owner with the limit in force."""
     peer = Peer((3, 2))
     assert (peer.engine.max_streams, peer.events) == (2, [ConnectionEvent.LIMITS])
     peer.receive(settings((3, 8)))
@@ -200,8 +202,8 @@ def test_the_limit_of_streams_follows_the_server() -> None:
     )
 
 
-def test_the_receive_window_is_given_back() -> None:
-    """Once half of it is used, padding and abandoned streams included, the server gets it back."""
+def test_the_receive_window_is_returned() -> None:
+    """Half of it used, padding and cancelled streams included, the client returns it."""
     peer = Peer()
     peer.send()
     peer.engine.cancel(0)
@@ -217,7 +219,7 @@ def test_the_receive_window_is_given_back() -> None:
 
 
 def test_an_engine_ends_quietly_when_its_requests_are_forgotten() -> None:
-    """After closing for good nobody is called."""
+    """After close, no callback is called."""
     peer = Peer()
     peer.send()
     peer.engine.forget()

@@ -1,4 +1,4 @@
-"""HPACK: the examples of RFC 7541, what must be refused, and what is written."""
+"""HPACK: the examples of RFC 7541, invalid blocks, and the blocks that the client writes."""
 
 from contextlib import suppress
 
@@ -18,19 +18,19 @@ from inferometer_loadgen.wire.grpc.hpack import (
 
 
 def test_an_integer_within_its_prefix_is_one_byte() -> None:
-    """RFC 7541 C.1.1: 10 behind five bits."""
+    """RFC 7541 C.1.1: 10 with a five-bit prefix."""
     assert encode_integer(10, 5, 0) == b"\x0a"
 
 
-def test_an_integer_past_its_prefix_goes_on() -> None:
-    """RFC 7541 C.1.2: 1337 behind five bits."""
+def test_an_integer_past_its_prefix_takes_more_bytes() -> None:
+    """RFC 7541 C.1.2: 1337 with a five-bit prefix."""
     assert encode_integer(1337, 5, 0) == b"\x1f\x9a\x0a"
     assert decode_integer(b"\x1f\x9a\x0a", 0, 5) == (1337, 3)
 
 
 @given(st.integers(0, 2**31 - 1), st.integers(4, 7))
-def test_integers_come_back(value: int, prefix_bits: int) -> None:
-    """What is encoded is decoded, over all prefixes in use."""
+def test_integers_survive_a_round_trip(value: int, prefix_bits: int) -> None:
+    """An encoded integer decodes to itself, for all prefixes in use."""
     coded = encode_integer(value, prefix_bits, 0)
     assert decode_integer(coded, 0, prefix_bits) == (value, len(coded))
 
@@ -100,7 +100,7 @@ def test_integers_come_back(value: int, prefix_bits: int) -> None:
     ],
 )
 def test_header_blocks_are_decoded(coded: str, fields: list[tuple[bytes, bytes]]) -> None:
-    """The examples of RFC 7541 that need no dynamic table read as they say."""
+    """The examples of RFC 7541 that need no dynamic table decode as documented."""
     assert decode(bytes.fromhex(coded)) == fields
 
 
@@ -117,21 +117,21 @@ def test_header_blocks_are_decoded(coded: str, fields: list[tuple[bytes, bytes]]
         pytest.param("4184ffffffff", "end-of-string", id="the EOS symbol"),
     ],
 )
-def test_broken_header_blocks_are_refused(coded: str, sentence: str) -> None:
-    """A block that breaks the rules is an HpackError that says which."""
+def test_invalid_header_blocks_raise_an_error(coded: str, sentence: str) -> None:
+    """An invalid block raises an HpackError that says why."""
     with pytest.raises(HpackError, match=sentence):
         decode(bytes.fromhex(coded))
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes_decode_or_are_refused(block: bytes) -> None:
+def test_arbitrary_bytes_decode_or_raise_hpack_error(block: bytes) -> None:
     """No bytes raise anything but HpackError."""
     with suppress(HpackError):
         decode(block)
 
 
-def test_values_that_are_not_wanted_are_passed_over_unread() -> None:
-    """A value that is no Huffman code does no harm under a name that nobody asked for."""
+def test_values_of_other_names_are_skipped() -> None:
+    """An invalid Huffman code does no harm under a name that the caller does not want."""
     block = bytes.fromhex("0f2984ffffffff") + b"\x88"  # set-cookie with EOS in it, then :status
     assert decode(block, frozenset((b":status",))) == [(b":status", b"200")]
 
@@ -153,7 +153,7 @@ FIELDS = [
 ]
 
 
-def test_request_headers_are_written_in_three_forms() -> None:
+def test_request_headers_have_three_encodings() -> None:
     """The first block enters headers into the server's table, later ones refer to it by age."""
     blocks = encode_request(FIELDS)
     assert blocks.first == b"\x83\x44\x02/x\x40\x02te\x08trailers\x41\x03a:1"
@@ -162,8 +162,8 @@ def test_request_headers_are_written_in_three_forms() -> None:
     assert decode(blocks.first) == decode(blocks.plain) == FIELDS
 
 
-def test_headers_larger_than_the_servers_table_are_spelt_out_each_time() -> None:
-    """A table holds 4,096 bytes, 32 of them beside each entry: what it lost is not referred to."""
+def test_headers_larger_than_the_servers_table_are_written_in_full_each_time() -> None:
+    """A table holds 4,096 bytes, 32 of them per entry; evicted entries are never referred to."""
     own = sum(len(name) + len(value) + 32 for name, value in FIELDS[1:])
     fitting = encode_request([*FIELDS, (b"x", b"v" * (4_096 - own - 33))])
     assert fitting.later == b"\x83\xc1\xc0\xbf\xbe"

@@ -1,10 +1,10 @@
-"""HTTP/1.1: the same reply from any pieces, and a failure from whatever breaks the rules."""
+"""HTTP/1.1: the same reply from any pieces, and a failure for each invalid one."""
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from inferometer_loadgen.wire.contract import EncodedRequest, FailureKind, Reply, Target
+from inferometer_loadgen.wire.contract import EncodedRequest, FailureKind, ReplyBody, Target
 from inferometer_loadgen.wire.http1 import parser as http1_parser
 from inferometer_loadgen.wire.http1.connection import prepare_http1
 from inferometer_loadgen.wire.http1.parser import ReplyParser
@@ -16,7 +16,7 @@ OK = b"HTTP/1.1 200 OK\r\n"
 def read(
     pieces: list[bytes], *, keep: bool = True, ended: bool | None = None
 ) -> ReplyParser | None:
-    """Feed a new parser; None where the reply is not over. ``ended``: how the connection did."""
+    """Feed a new parser; None: the reply is not over. ``ended``: how the connection ended."""
     parser = ReplyParser()
     parser.start(keep)
     for at, piece in enumerate(pieces, 1):
@@ -30,34 +30,34 @@ def read(
 
 
 GOOD = {
-    "length": (OK + b"Content-Length: 5\r\n\r\nhello", Reply(b"hello", None)),
-    "empty": (OK + b"Content-Length: 0\r\n\r\n", Reply(b"", None)),
+    "length": (OK + b"Content-Length: 5\r\n\r\nhello", ReplyBody(b"hello", None)),
+    "empty": (OK + b"Content-Length: 0\r\n\r\n", ReplyBody(b"", None)),
     "binary": (
         OK + b"Inference-Header-Content-Length: 2\r\ncontent-length: 6\r\n\r\n{}\x00\r\n\x01",
-        Reply(b"{}\x00\r\n\x01", 2),
+        ReplyBody(b"{}\x00\r\n\x01", 2),
     ),
     "chunked": (
         OK + b"Transfer-Encoding: chunked\r\n\r\n3;x=y\r\nhel\r\n002\r\nlo\r\n0\r\nX: y\r\n\r\n",
-        Reply(b"hello", None),
+        ReplyBody(b"hello", None),
     ),
     "chunked, with its JSON's length": (
         OK + b"Transfer-Encoding: Chunked\r\nInference-Header-Content-Length: 5\r\n\r\n"
         b"A\r\nhello\r\n\r\n0\r\n0\r\n\r\n",
-        Reply(b"hello\r\n\r\n0", 5),
+        ReplyBody(b"hello\r\n\r\n0", 5),
     ),
     "interim replies first": (
         b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"
         + OK
         + b"Content-Length: 2\r\n\r\nok",
-        Reply(b"ok", None),
+        ReplyBody(b"ok", None),
     ),
     "folded lines": (
         OK + b"Content-Length:\r\n 2\r\nX: a\r\n\t b\r\n\r\nok",
-        Reply(b"ok", None),
+        ReplyBody(b"ok", None),
     ),
     "no reason, lengths twice": (
         b"HTTP/1.1 200\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nok",
-        Reply(b"ok", None),
+        ReplyBody(b"ok", None),
     ),
 }
 
@@ -65,8 +65,8 @@ GOOD = {
 @pytest.mark.parametrize(("wire", "reply"), GOOD.values(), ids=GOOD)
 @given(cuts=st.lists(st.integers(min_value=0), max_size=8))
 @example(cuts=list(range(300)))
-def test_any_pieces_give_the_same_reply(wire: bytes, reply: Reply, cuts: list[int]) -> None:
-    """However the bytes come, the reply is good, whole, and over with its last byte."""
+def test_any_pieces_give_the_same_reply(wire: bytes, reply: ReplyBody, cuts: list[int]) -> None:
+    """Whatever the pieces, the reply is good, whole, and over with its last byte."""
     parser = read(pieces_of(wire, cuts))
     assert parser is not None
     assert (parser.failure, parser.reply, parser.reusable) == (None, reply, True)
@@ -74,7 +74,7 @@ def test_any_pieces_give_the_same_reply(wire: bytes, reply: Reply, cuts: list[in
 
 @pytest.mark.parametrize(("wire", "reply"), GOOD.values(), ids=GOOD)
 @given(cut=st.integers(min_value=0))
-def test_a_truncated_reply_is_a_lost_connection(wire: bytes, reply: Reply, cut: int) -> None:
+def test_a_truncated_reply_is_a_lost_connection(wire: bytes, reply: ReplyBody, cut: int) -> None:
     """A reply that ends before its last byte waits, and fails when the connection ends."""
     truncated = wire[: cut % len(wire)]
     assert read([truncated]) is None
@@ -87,7 +87,7 @@ def test_a_truncated_reply_is_a_lost_connection(wire: bytes, reply: Reply, cut: 
 
 
 @pytest.mark.parametrize(("wire", "reply"), GOOD.values(), ids=GOOD)
-def test_a_reply_that_is_not_kept_is_still_read_whole(wire: bytes, reply: Reply) -> None:
+def test_a_reply_that_is_not_kept_is_still_read_whole(wire: bytes, reply: ReplyBody) -> None:
     """Without keeping, the body is dropped but the reply ends at the same byte."""
     parser = read([wire[at : at + 1] for at in range(len(wire))], keep=False)
     assert parser is not None
@@ -109,8 +109,8 @@ def test_a_reply_that_is_not_kept_is_still_read_whole(wire: bytes, reply: Reply)
         b'{"outputs": [{"name": "error"}]}',
     ],
 )
-def test_an_error_under_the_status_200_is_a_failure(body: bytes, pieces: int, keep: bool) -> None:  # noqa: FBT001 - pytest calls it
-    """A body that is an error and no outputs fails by its status, kept or not."""
+def test_an_error_with_status_200_is_a_failure(body: bytes, pieces: int, keep: bool) -> None:  # noqa: FBT001 - pytest calls it
+    """A body with an error and no outputs is a failure, kept or not."""
     wire = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body
     step = -(-len(wire) // pieces)
     parser = read([wire[at : at + step] for at in range(0, len(wire), step)], keep=keep)
@@ -125,8 +125,8 @@ def test_an_error_under_the_status_200_is_a_failure(body: bytes, pieces: int, ke
 
 
 @pytest.mark.parametrize("said", ["[" * 1000 + "]" * 1000, '{"code": 7}', "null"])
-def test_an_error_that_is_no_text_is_told_as_it_came(said: str) -> None:
-    """However deeply it is nested."""
+def test_an_error_that_is_not_text_is_quoted_as_it_is(said: str) -> None:
+    """An error object is quoted, however deeply it is nested."""
     body = b'{"error": %s}' % said.encode()
     parser = read([OK + b"Content-Length: %d\r\n\r\n" % len(body) + body])
     assert parser is not None
@@ -136,8 +136,11 @@ def test_an_error_that_is_no_text_is_told_as_it_came(said: str) -> None:
 
 
 @given(st.lists(st.binary(max_size=60), max_size=6), st.booleans())
-def test_any_bytes_are_a_reply_a_failure_or_a_wait(pieces: list[bytes], keep: bool) -> None:  # noqa: FBT001 - hypothesis calls it
-    """Garbage never raises, and what is not HTTP/1 is refused at once."""
+def test_arbitrary_bytes_are_a_reply_a_failure_or_incomplete(
+    pieces: list[bytes],
+    keep: bool,  # noqa: FBT001 - hypothesis calls it
+) -> None:
+    """Garbage never raises, and bytes that are not HTTP/1 fail at once."""
     parser = ReplyParser()
     parser.start(keep)
     read_so_far = b""
@@ -150,7 +153,7 @@ def test_any_bytes_are_a_reply_a_failure_or_a_wait(pieces: list[bytes], keep: bo
 
 @given(st.sampled_from(sorted(GOOD)), st.data())
 def test_a_damaged_reply_never_raises(name: str, data: st.DataObject) -> None:
-    """With any byte of a good reply changed the parser ends, fails or waits for more."""
+    """After a change of any byte of a good reply the parser ends, fails or waits for more."""
     wire = bytearray(GOOD[name][0])
     wire[data.draw(st.integers(0, len(wire) - 1))] = data.draw(st.integers(0, 255))
     parser = ReplyParser()
@@ -163,18 +166,20 @@ def test_a_damaged_reply_never_raises(name: str, data: st.DataObject) -> None:
 @pytest.mark.parametrize(
     ("wire", "message"),
     [
-        pytest.param(b"\x00\x00\x12\x04\x00\x00", "no HTTP/1 status line", id="HTTP/2"),
-        pytest.param(b"HTTP/2.0 200 OK\r\n\r\n", "no HTTP/1 status line", id="version"),
-        pytest.param(b"HTTP/1.1 2x0 OK\r\n\r\n", "no HTTP/1 status line", id="status"),
+        pytest.param(b"\x00\x00\x12\x04\x00\x00", "not an HTTP/1 status line", id="HTTP/2"),
+        pytest.param(b"HTTP/2.0 200 OK\r\n\r\n", "not an HTTP/1 status line", id="version"),
+        pytest.param(b"HTTP/1.1 2x0 OK\r\n\r\n", "not an HTTP/1 status line", id="status"),
         pytest.param(OK + b"Broken\r\n\r\n", "no name and value", id="no colon"),
         pytest.param(OK + b" c\r\n\r\n", "no name and value", id="a line folded to none"),
         pytest.param(b"HTTP/1.1 200 OK\nA: b\n\n", "without a CR before its LF", id="bare LF"),
         pytest.param(OK + b"A: b\n\n", "without a CR before its LF", id="bare LF, later"),
-        pytest.param(OK + b"Content-Length: -1\r\n\r\n", "no one number", id="negative length"),
-        pytest.param(OK + b"Content-Length: 1,2\r\n\r\n", "no one number", id="two lengths"),
+        pytest.param(OK + b"Content-Length: -1\r\n\r\n", "not one number", id="negative length"),
+        pytest.param(OK + b"Content-Length: 1,2\r\n\r\n", "not one number", id="two lengths"),
         pytest.param(OK + b"Transfer-Encoding: gzip\r\n\r\n", "only chunked", id="coding"),
         pytest.param(
-            OK + b"Content-Encoding: gzip\r\nContent-Length: 1\r\n\r\nx", "not asked", id="gzip"
+            OK + b"Content-Encoding: gzip\r\nContent-Length: 1\r\n\r\nx",
+            "did not request",
+            id="gzip",
         ),
         pytest.param(
             OK + b"Content-Length: 2\r\nInference-Header-Content-Length: 3\r\n\r\n{}",
@@ -195,7 +200,7 @@ def test_a_damaged_reply_never_raises(name: str, data: st.DataObject) -> None:
             OK + b"Transfer-Encoding: chunked\r\n\r\n2\r\nokk\r\n", "followed by", id="chunk end"
         ),
         pytest.param(
-            OK + b"Transfer-Encoding: chunked\r\n\r\n2\nok", "in place of a chunk's size", id="LF"
+            OK + b"Transfer-Encoding: chunked\r\n\r\n2\nok", "instead of a chunk's size", id="LF"
         ),
         pytest.param(
             OK + b"Transfer-Encoding: chunked\r\n\r\n" + b"1" * 20_000, "never ends", id="long line"
@@ -204,8 +209,8 @@ def test_a_damaged_reply_never_raises(name: str, data: st.DataObject) -> None:
         pytest.param(b"HTTP/1.1 101 Switching Protocols\r\n\r\n", "another protocol", id="101"),
     ],
 )
-def test_a_reply_that_breaks_the_rules_is_refused(wire: bytes, message: str) -> None:
-    """The failure is of the protocol, says what was wrong, and ends the connection."""
+def test_an_invalid_reply_is_a_protocol_failure(wire: bytes, message: str) -> None:
+    """The failure has kind PROTOCOL, says what was wrong, and ends the connection."""
     parser = read([wire])
     assert parser is not None
     assert parser.failure is not None
@@ -245,8 +250,8 @@ def test_a_reply_that_breaks_the_rules_is_refused(wire: bytes, message: str) -> 
         ),
     ],
 )
-def test_an_error_says_what_the_server_said(wire: bytes, message: str) -> None:
-    """Another status than 200 is a failure with its reason and its error text, in 500 signs."""
+def test_an_error_status_quotes_the_server(wire: bytes, message: str) -> None:
+    """A status other than 200 is a failure with its reason and error text, cut to 500 signs."""
     parser = read([wire], keep=False)
     assert parser is not None
     assert parser.failure is not None
@@ -280,7 +285,7 @@ def test_a_body_without_length_ends_with_its_connection() -> None:
     wire = b"HTTP/1.0 200 OK\r\n\r\nsome"
     good = read([wire, b"thing"], ended=True)
     assert good is not None
-    assert (good.failure, good.reply, good.reusable) == (None, Reply(b"something", None), False)
+    assert (good.failure, good.reply, good.reusable) == (None, ReplyBody(b"something", None), False)
     lost = read([wire], ended=False)
     assert lost is not None
     assert lost.failure is not None
@@ -288,26 +293,29 @@ def test_a_body_without_length_ends_with_its_connection() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wire", "came"),
+    ("wire", "clause"),
     [
         (b"HTTP/1.1 100 Continue\r\n\r\n", ""),
-        (b"HTTP/1.1 200 OK\r\nContent-Le", "only a part of its headers had come"),
-        (OK + b"Content-Length: 140\r\n\r\n" + 133 * b"x", "133 of 140 bytes of its body had come"),
-        (OK + b"Transfer-Encoding: chunked\r\n\r\n2\r\nok\r\n", "2 bytes of its body had come"),
-        (b"HTTP/1.0 200 OK\r\n\r\nsome", "whose end only the end of the connection would tell"),
+        (b"HTTP/1.1 200 OK\r\nContent-Le", "only a part of its headers had arrived"),
+        (
+            OK + b"Content-Length: 140\r\n\r\n" + 133 * b"x",
+            "133 of 140 bytes of its body had arrived",
+        ),
+        (OK + b"Transfer-Encoding: chunked\r\n\r\n2\r\nok\r\n", "2 bytes of its body had arrived"),
+        (b"HTTP/1.0 200 OK\r\n\r\nsome", "which ends only with the connection"),
     ],
 )
-def test_what_has_come_of_a_reply_is_told(wire: bytes, came: str) -> None:
-    """Who waits in vain for the rest is told that a part was there."""
+def test_a_partial_reply_says_what_has_arrived(wire: bytes, clause: str) -> None:
+    """A query that times out reports which part of its reply had arrived."""
     parser = ReplyParser()
     parser.start(False)
     assert not parser.feed(wire)
-    assert came in parser.received_so_far()
-    assert bool(came) == bool(parser.received_so_far())
+    assert clause in parser.received_so_far()
+    assert bool(clause) == bool(parser.received_so_far())
 
 
-def test_no_endless_reply_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is longer than the longest body that is kept is only counted; an error is one still."""
+def test_an_overlong_reply_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A body longer than the limit is counted and dropped; an error in it is still found."""
     monkeypatch.setattr(http1_parser, "KEPT_REPLY_BYTES", 1000)
     wire = [OK + b"Transfer-Encoding: chunked\r\n\r\n", *(1001 * [b"1\r\nx\r\n"]), b"0\r\n\r\n"]
     kept = read(wire)
@@ -319,7 +327,7 @@ def test_no_endless_reply_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_one_parser_reads_reply_after_reply() -> None:
-    """Nothing of a failed reply is left when the next is expected."""
+    """A failed reply leaves no state for the next."""
     parser = ReplyParser()
     for _ in range(2):
         parser.start(keep=True)
@@ -332,8 +340,8 @@ def test_one_parser_reads_reply_after_reply() -> None:
         assert verdicts == [True, False]
 
 
-def test_the_request_is_as_the_protocol_has_it() -> None:
-    """Golden bytes, with version, prefix, and JSON length behind which binary tensors follow."""
+def test_the_request_matches_the_protocol() -> None:
+    """The bytes of a request with version, path prefix and binary tensors are these."""
     target = Target("HTTP", "::1", 8000, "a b/c", "3", "/proxy")
     assert prepare_http1(target, EncodedRequest(b'{"x":1}\x00\x01', 7)).pieces == (
         (
@@ -348,7 +356,7 @@ def test_the_request_is_as_the_protocol_has_it() -> None:
     )
 
 
-def test_a_request_of_json_alone_says_so() -> None:
+def test_a_json_request_has_no_json_length_header() -> None:
     """Without binary tensors there is no header for the JSON's length."""
     [wire] = prepare_http1(Target("HTTP", "h", 1, "m"), EncodedRequest(b"{}")).pieces
     assert b"/v2/models/m/infer" in wire
@@ -357,7 +365,7 @@ def test_a_request_of_json_alone_says_so() -> None:
 
 
 def test_a_large_body_is_not_copied() -> None:
-    """Above 64 KiB the body stays the object that was given."""
+    """Above 64 KiB the body is the object that was passed in."""
     body = b"x" * 65_537
     head, sent = prepare_http1(Target("HTTP", "h", 1, "m"), EncodedRequest(body)).pieces
     assert sent is body

@@ -1,4 +1,4 @@
-"""Which protocol speaks to a target, and how is a connection to it opened?"""
+"""Entry points of the wire layer: prepare a request and open a connection by protocol."""
 
 from typing import assert_never
 
@@ -7,17 +7,20 @@ from inferometer_loadgen.wire.contract import (
     EncodedRequest,
     OnCapacity,
     OnReply,
-    Prepared,
+    PreparedRequest,
     Target,
 )
 from inferometer_loadgen.wire.grpc.connection import open_grpc, prepare_grpc
 from inferometer_loadgen.wire.http1.connection import open_http1, prepare_http1
 
 
-def prepare(target: Target, encoded: EncodedRequest, *, share_body: bool = False) -> Prepared:
-    """Make a request's wire bytes once, so that sending it encodes nothing.
+def prepare(
+    target: Target, encoded: EncodedRequest, *, share_body: bool = False
+) -> PreparedRequest:
+    """Return a request's wire bytes, so that sending it encodes nothing.
 
-    `share_body` keeps a small body apart, so that several targets' requests have one in common.
+    `share_body` keeps a small body separate from its headers, so that the requests of several
+    targets share one copy of it.
     """
     match target.protocol:
         case "HTTP":
@@ -39,7 +42,7 @@ async def open_connection(
     """Open one connection; it is ready to send when this returns.
 
     ``streams`` bounds the requests outstanding on a gRPC connection; HTTP/1.1 has one at a time.
-    Raises ConnectionFailedError where the server cannot be reached in time or is no such server.
+    Raises ConnectionFailedError if the server cannot be reached in time or speaks another protocol.
     """
     match target.protocol:
         case "HTTP":

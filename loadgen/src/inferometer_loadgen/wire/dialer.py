@@ -1,4 +1,4 @@
-"""How is a connection opened, and when is a lost one opened again?"""
+"""Opens a connection, and reopens it in the background after a loss."""
 
 import asyncio
 import ssl
@@ -11,13 +11,13 @@ from inferometer_loadgen.wire.tls import handshake_error
 FIRST_DELAY_SECONDS = 0.01
 LONGEST_DELAY_SECONDS = 1.0
 _LIVED_SECONDS = 0.1
-"""Who keeps a connection for so long has taken it, and may close it where nothing is sent on it."""
+"""A server that keeps a connection this long has accepted it; it may close it when idle."""
 
 
 async def connect(
     loop: asyncio.AbstractEventLoop, protocol: Callable[[], asyncio.Protocol], target: Target
 ) -> None:
-    """Open a transport to a target, with TLS where it speaks it; raises OSError."""
+    """Open a transport to a target, with TLS if the target uses it; raises OSError."""
     tls = target.tls
     await loop.create_connection(
         protocol,
@@ -29,12 +29,12 @@ async def connect(
 
 
 class Dialer:
-    """Opens a connection, and opens it again in the background until that works.
+    """Opens a connection, and reopens it in the background until that succeeds.
 
-    ``connect`` makes one attempt; ``on_reconnected`` is told of each that succeeded in the background.
-    A loss after an answer, or of a connection that lived for a tenth of a second, is followed by
-    an attempt at once. Else the delays double from 0.01 s to 1 s, so that a server that only
-    accepts and closes is not stormed.
+    ``connect`` makes one attempt; ``on_reconnected`` is called after each success in the
+    background. After an answer, or if the connection lived for 0.1 s, the first attempt follows at
+    once. Else the delay doubles from 0.01 s to 1 s, so that a server that accepts and closes at
+    once is not flooded.
     """
 
     def __init__(
@@ -47,21 +47,21 @@ class Dialer:
     ) -> None:
         self._clock = clock
         self._opened_seconds = clock()
-        """When it was last opened."""
+        """When it was last opened, in seconds of `clock`."""
         self._where = f"{target.host}:{target.port}"
         self._tls = target.tls
         self._connect = connect
         self._on_reconnected = on_reconnected
         self._timeout_seconds = timeout_seconds
         self.last_error = ""
-        """Why the last attempt in the background failed; empty where none did since."""
+        """Why the last attempt in the background failed; empty after a success."""
         self._delay_seconds = 0.0
         self._dialing = False
         self._stopped = False
         self._task: asyncio.Task[None] | None = None
 
     async def dial(self) -> None:
-        """Make one attempt; raises ConnectionFailedError with a sentence."""
+        """Make one attempt; raises ConnectionFailedError."""
         self._dialing = True
         try:
             async with asyncio.timeout(self._timeout_seconds):
@@ -71,13 +71,13 @@ class Dialer:
             raise ConnectionFailedError(
                 f"The connection to {self._where} was not open after {self._timeout_seconds:g} s."
             ) from None
-        except (OSError, UnicodeError) as error:  # UnicodeError: a host that is no host name
+        except (OSError, UnicodeError) as error:  # UnicodeError: not a valid host name
             raise ConnectionFailedError(self._failed(error)) from error
         finally:
             self._dialing = False
 
     def redial(self, *, answered: bool) -> None:
-        """Open the connection again in the background; nothing while an attempt is under way."""
+        """Reopen the connection in the background, unless an attempt is under way."""
         if self._dialing or self._task is not None or self._stopped:
             return
         if answered or self._clock() - self._opened_seconds >= _LIVED_SECONDS:
@@ -85,7 +85,7 @@ class Dialer:
         self._task = asyncio.get_running_loop().create_task(self._redial())
 
     async def stop(self) -> None:
-        """Give up for good."""
+        """Stop for good, and cancel an attempt that is under way."""
         self._stopped = True
         if self._task is not None:
             self._task.cancel()

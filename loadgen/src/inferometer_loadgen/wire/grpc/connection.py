@@ -1,4 +1,4 @@
-"""How does a gRPC connection stay open over losses, GOAWAY and exhausted streams?"""
+"""gRPC connection that survives losses, GOAWAY and exhausted stream ids."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,8 +13,8 @@ from inferometer_loadgen.wire.contract import (
     Failure,
     OnCapacity,
     OnReply,
-    Prepared,
-    Reply,
+    PreparedRequest,
+    ReplyBody,
     Target,
     close_reason,
 )
@@ -23,23 +23,23 @@ from inferometer_loadgen.wire.grpc import frames, hpack
 from inferometer_loadgen.wire.grpc.engine import ConnectionEvent, GrpcEngine
 from inferometer_loadgen.wire.http1.connection import authority
 
-_LATEST_SECONDS = 0.01
-"""After which the answer to a PING leaves alone: grpc-go sends one with nearly every reply."""
+_PING_ACK_DELAY_SECONDS = 0.01
+"""Longest wait of a PING's answer for a request: grpc-go sends a PING with nearly every reply."""
 _METHOD = b"/inference.GRPCInferenceService/ModelInfer"
 
 
-def prepare_grpc(encoded: EncodedRequest) -> Prepared:
-    """Put gRPC's prefix before the message, and make the start of a DATA frame that holds both."""
+def prepare_grpc(encoded: EncodedRequest) -> PreparedRequest:
+    """Return the start of a DATA frame, and its payload: gRPC's prefix and the message."""
     message = b"\0" + len(encoded.payload).to_bytes(4, "big") + encoded.payload
     if len(message) > frames.LARGEST_FRAME_BYTES:
-        return Prepared((b"", message))  # never sent as one frame
-    return Prepared(
+        return PreparedRequest((b"", message))  # never sent as one frame
+    return PreparedRequest(
         (frames.frame_start(len(message), frames.DATA, frames.FLAG_END_STREAM), message)
     )
 
 
 def request_headers(target: Target) -> list[hpack.Field]:
-    """Give the headers of every request, in the order they are sent."""
+    """Return the headers of every request, in the order in which they are sent."""
     return [
         (b":method", b"POST"),
         (b":scheme", b"http" if target.tls is None else b"https"),
@@ -68,7 +68,7 @@ async def open_grpc(
 
 
 class _Http2Session(asyncio.Protocol):
-    """One transport with its engine, from connecting to its end."""
+    """One transport with its engine, from connecting to closing."""
 
     def __init__(
         self,
@@ -76,21 +76,21 @@ class _Http2Session(asyncio.Protocol):
         on_reply: OnReply,
         on_event: Callable[["_Http2Session", ConnectionEvent], None],
     ) -> None:
-        self.engine = GrpcEngine(blocks, on_reply, self._on_event)
+        self.engine = GrpcEngine(blocks, on_reply, self._on_engine_event)
         loop = asyncio.get_running_loop()
         self.ready: asyncio.Future[None] = loop.create_future()
         self.gone: asyncio.Future[None] = loop.create_future()
-        self._tell = on_event
+        self._on_event = on_event
         self.is_reading = False
-        """While it is, what is to be written is flushed in the end."""
+        """While it reads, output is collected and flushed once."""
         self._flushes_soon = False
         self._transport: asyncio.Transport | None = None
 
     def cancel(self, token: int) -> str | None:
-        came = self.engine.cancel(token)
-        if came is not None and not self.is_reading:
+        received = self.engine.cancel(token)
+        if received is not None and not self.is_reading:
             self.flush()
-        return came
+        return received
 
     async def close(self) -> None:
         self.engine.forget()
@@ -123,7 +123,7 @@ class _Http2Session(asyncio.Protocol):
         self.gone.set_result(None)
 
     def flush(self) -> None:
-        """Write what the engine has to say."""
+        """Write what the engine left to write."""
         engine, transport = self.engine, self._transport
         out = engine.out
         if transport is None:
@@ -140,27 +140,27 @@ class _Http2Session(asyncio.Protocol):
             transport.close()
 
     def _flush_soon(self) -> None:
-        """Let the next request take along what may wait: a write of its own costs as much."""
+        """Leave output that may wait to the next request: a write of its own costs as much."""
         if not self._flushes_soon:
             self._flushes_soon = True
-            asyncio.get_running_loop().call_later(_LATEST_SECONDS, self._flush_now)
+            asyncio.get_running_loop().call_later(_PING_ACK_DELAY_SECONDS, self._flush_now)
 
     def _flush_now(self) -> None:
         self._flushes_soon = False
         self.flush()
 
-    def _on_event(self, event: ConnectionEvent) -> None:
+    def _on_engine_event(self, event: ConnectionEvent) -> None:
         if event is ConnectionEvent.LIMITS and not self.ready.done():
             self.ready.set_result(None)
         else:
-            self._tell(self, event)
+            self._on_event(self, event)
 
 
 class GrpcConnection:
     """One connection with up to ``streams`` requests outstanding.
 
-    When the server ends it (GOAWAY) or its stream ids run out, the next one is opened while the
-    old one's requests come to their end; these count as outstanding until they do.
+    When the server ends it (GOAWAY) or its stream ids run out, a new one is opened while the old
+    one's requests finish. Those count as outstanding until they do.
     """
 
     def __init__(
@@ -186,19 +186,19 @@ class GrpcConnection:
 
     @property
     def connected(self) -> bool:
-        """As in the contract."""
+        """See Connection."""
         return self._session is not None
 
     @property
     def last_error(self) -> str:
-        """As in the contract."""
+        """See Connection."""
         return self._dialer.last_error
 
     async def open(self) -> None:
-        """Connect for the first time; raises ConnectionFailedError."""
+        """Open the connection for the first time; raises ConnectionFailedError."""
         await self._dialer.dial()
 
-    def send(self, prepared: Prepared, token: int, keep_reply: bool = False) -> None:  # noqa: FBT001, FBT002 - as in the contract
+    def send(self, prepared: PreparedRequest, token: int, keep_reply: bool = False) -> None:  # noqa: FBT001, FBT002 - see Connection
         """Send one request; only while ``outstanding < capacity``."""
         session = self._session
         if session is None:
@@ -211,9 +211,9 @@ class GrpcConnection:
     def cancel(self, token: int) -> str:
         """Forget the request and reset its stream."""
         for session in (self._session, *self._draining):
-            if session is not None and (came := session.cancel(token)) is not None:
+            if session is not None and (received := session.cancel(token)) is not None:
                 self.outstanding -= 1
-                return came
+                return received
         return ""
 
     async def close(self) -> None:
@@ -226,7 +226,7 @@ class GrpcConnection:
             if session is not None:
                 await session.close()
 
-    def _replied(self, token: int, failure: Failure | None, reply: Reply | None) -> None:
+    def _replied(self, token: int, failure: Failure | None, reply: ReplyBody | None) -> None:
         self.outstanding -= 1
         self._on_reply(token, failure, reply)
 

@@ -1,7 +1,7 @@
-"""What does a gRPC client say on its HTTP/2 connection, and what do the frames it reads mean?
+"""Sans-I/O engine of a gRPC client on one HTTP/2 connection.
 
-The engine is fed what was read and leaves what is to be written in ``out``; it does no input or
-output itself. One write per read suffices: what callbacks send while frames are read is joined.
+The engine is fed what was read and leaves what must be written in ``out``. One write per read
+suffices: whatever callbacks send while frames are read is joined to it.
 """
 
 from collections.abc import Callable
@@ -11,8 +11,8 @@ from inferometer_loadgen.wire.contract import (
     Failure,
     FailureKind,
     OnReply,
-    Prepared,
-    Reply,
+    PreparedRequest,
+    ReplyBody,
     printable_line,
 )
 from inferometer_loadgen.wire.grpc import frames
@@ -32,9 +32,9 @@ from inferometer_loadgen.wire.grpc.send_windows import SendWindows
 # Above this, copying a body to join it to its headers costs more than a second buffer.
 _JOINED_BYTES = 32_768
 _LEARNS_FIRST = 2
-"""Which reply is learned first: a connection's very first may begin with an update of the table."""
+"""Number of the first reply to learn from: the very first may begin with a table size update."""
 _LEARNS_EVERY = 16
-"""Replies that are not the usual one until another is learned: some are never alike."""
+"""Unmatched replies until another is learned: some servers' replies never match."""
 _UNLIMITED = (1 << 32) - 1
 _PING_ACK_START = frames.ping_ack(bytes(8))[:5]
 _PREAMBLE = (
@@ -53,7 +53,7 @@ _PREAMBLE = (
 _UNOPENED = Failure(FailureKind.PROTOCOL, "The reply's message came before its headers.")
 _UNCLOSED = Failure(FailureKind.PROTOCOL, "The reply ended without a grpc-status.")
 _REOPENED = Failure(FailureKind.PROTOCOL, "The reply holds headers between headers and trailers.")
-# By type: the length of its payload, and whether it is of the connection; None where any will do.
+# By frame type: required payload length, and whether it must be on stream 0; None: no requirement.
 _CONTROL_FRAMES: dict[int, tuple[int | None, bool | None]] = {
     frames.PRIORITY: (5, False),
     frames.RST_STREAM: (4, False),
@@ -66,18 +66,18 @@ _CONTROL_FRAMES: dict[int, tuple[int | None, bool | None]] = {
 
 
 class ConnectionEvent(Enum):
-    """What changes a connection as a whole."""
+    """Event that changes a connection as a whole."""
 
     LIMITS = "the server's settings came; the first time, the connection is ready"
     RETIRED = "no new streams can be opened"
 
 
 class GrpcEngine:
-    """The client's side of one HTTP/2 connection that carries unary calls of one method.
+    """Client side of one HTTP/2 connection that carries unary calls of one method.
 
-    ``out`` is what must be written next, in order; ``bulky`` says that joining it would copy large
-    bodies. ``max_streams`` is the server's limit. ``answered`` tells that some call was answered,
-    ``broken`` why the connection must be closed at once, if so.
+    ``out`` is what must be written next, in order; ``bulky`` is true if joining it would copy large
+    bodies. ``max_streams`` is the server's limit. ``answered`` is true once a call was answered.
+    ``broken`` says why the connection must be closed at once; None if it need not.
     """
 
     def __init__(
@@ -103,23 +103,23 @@ class GrpcEngine:
         self._windows = SendWindows()
         self._whole_limit = self._largest_whole()
         self._consumed = 0
-        self._usual: ReplyTemplate | None = None
-        self._unusual, self._learns_at = 0, _LEARNS_FIRST
+        self._template: ReplyTemplate | None = None
+        self._unmatched, self._learns_at = 0, _LEARNS_FIRST
         self._reader = FrameReader(self)
 
     @property
     def finished(self) -> bool:
-        """Whether the transport has nothing more to carry."""
+        """Whether the transport can be closed."""
         return self.broken is not None or (self.retired and not self._streams)
 
     @property
     def can_wait(self) -> bool:
-        """Whether there is only a PING's answer to write, which may leave with the next request."""
+        """Whether the only output is a PING's answer, which may leave with the next request."""
         out = self.out
         return len(out) == 1 and not self.retired and out[0][:5] == _PING_ACK_START
 
-    def send(self, prepared: Prepared, token: int, keep: bool) -> None:  # noqa: FBT001 - by position on the hot path
-        """Open a stream with its request; what flow control forbids now waits."""
+    def send(self, prepared: PreparedRequest, token: int, keep: bool) -> None:  # noqa: FBT001 - by position on the hot path
+        """Open a stream with its request; the part that flow control forbids now waits."""
         stream_id = self._next_id
         self._next_id = stream_id + 2
         self._streams[stream_id] = ReplyStream(token, keep)
@@ -141,9 +141,10 @@ class GrpcEngine:
             self._retire()
 
     def cancel(self, token: int) -> str | None:
-        """Forget a request and reset its stream; None where it is not outstanding here.
+        """Forget a request and reset its stream.
 
-        Returns how far it had come, as a clause; empty where nothing of its reply came.
+        Returns what had arrived of its reply, as a clause; empty if nothing had. Returns None if
+        the request is not outstanding here.
         """
         for stream_id, stream in self._streams.items():
             if stream.token == token:
@@ -156,7 +157,7 @@ class GrpcEngine:
         return None
 
     def lost(self, sentence: str) -> None:
-        """Fail whatever is outstanding: the transport is gone."""
+        """Fail all outstanding requests: the transport is gone."""
         self._retire()
         self._fail_all(Failure(FailureKind.CONNECTION, printable_line(sentence)))
 
@@ -166,7 +167,7 @@ class GrpcEngine:
         self._windows.waiting.clear()
 
     def receive(self, data: bytes) -> None:
-        """Take what was read, in whatever pieces."""
+        """Take bytes that were read, in any pieces."""
         if self.broken is not None:
             return
         try:
@@ -190,30 +191,32 @@ class GrpcEngine:
             self._finish(stream_id, stream, _UNCLOSED)
 
     def on_reply_start(self, data: bytes, position: int) -> None:
-        """Learn now and then what is usual of a reply, where it is not what was usual."""
-        self._unusual += 1
-        if self._unusual >= self._learns_at:
-            self._unusual, self._learns_at = 0, _LEARNS_EVERY
-            if usual := learn_template(data, position, self._usual):
-                self._usual, self._reader.has_template = usual, True
+        """Learn a template, now and then, from a reply that did not match."""
+        self._unmatched += 1
+        if self._unmatched >= self._learns_at:
+            self._unmatched, self._learns_at = 0, _LEARNS_EVERY
+            if template := learn_template(data, position, self._template):
+                self._template, self._reader.has_template = template, True
 
     def on_template(self, data: bytes, position: int) -> int:
-        """Answer whole replies that are known by their bytes."""
-        usual, streams, waiting = self._usual, self._streams, self._windows.waiting
+        """Complete the whole replies that match the template; return the position behind them."""
+        template, streams, waiting = self._template, self._streams, self._windows.waiting
         end = len(data)
-        while usual is not None and (stream_id := usual.stream_at(data, position)):
+        while template is not None and (stream_id := template.stream_at(data, position)):
             stream = streams.get(stream_id)
             if stream is None or stream.opened or waiting:
                 break
             del streams[stream_id]
             self.answered = True
-            self._consumed += usual.taken
+            self._consumed += template.window_bytes
             reply = (
-                Reply(data[position + usual.message_at : position + usual.message_end], None)
+                ReplyBody(
+                    data[position + template.message_at : position + template.message_end], None
+                )
                 if stream.keep
                 else None
             )
-            position += usual.size
+            position += template.size
             self._on_reply(stream.token, None, reply)
             if position == end:
                 break
@@ -221,14 +224,14 @@ class GrpcEngine:
         return position
 
     def on_window_used(self, size: int) -> None:
-        """Count the window that a frame took, and give it back once half of it is used."""
+        """Count the flow-control window that a frame used; return it once half of it is used."""
         self._consumed += size
         if self._consumed > frames.LARGEST_WINDOW // 2:
             self.out.append(frames.window_update(0, self._consumed))
             self._consumed = 0
 
     def on_headers(self, flags: int, stream_id: int, block: bytes) -> None:
-        """Judge a header block: the reply's opening, or its end."""
+        """Judge a header block: the reply's headers or its trailers."""
         stream = self._streams.get(stream_id)
         if stream is None:
             self._check_known(stream_id)
@@ -248,12 +251,12 @@ class GrpcEngine:
                 self._refuse(stream_id, stream, opening.failure)
 
     def on_control(self, kind: int, flags: int, stream_id: int, payload: bytes) -> None:
-        """Take a frame that is about the connection or a stream, not a reply."""
+        """Take a frame that concerns the connection or a stream, not a reply."""
         wanted_bytes, of_connection = _CONTROL_FRAMES[kind]
         if wanted_bytes is not None and len(payload) != wanted_bytes:
             raise Http2Error(
                 ErrorCode.FRAME_SIZE_ERROR,
-                f"A frame of type {kind} is {len(payload)} bytes long in place of {wanted_bytes}.",
+                f"A frame of type {kind} is {len(payload)} bytes long instead of {wanted_bytes}.",
             )
         if of_connection is not None and of_connection != (stream_id == 0):
             raise Http2Error(
@@ -271,9 +274,12 @@ class GrpcEngine:
             case frames.GOAWAY:
                 self._on_goaway(*frames.read_goaway(payload))
             case frames.PUSH_PROMISE:
-                raise Http2Error(ErrorCode.PROTOCOL_ERROR, "The server pushed a stream, unasked.")
+                raise Http2Error(
+                    ErrorCode.PROTOCOL_ERROR,
+                    "The server pushed a stream, which the client disabled.",
+                )
             case _:
-                pass  # PRIORITY says nothing to a client, nor does the ACK of a PING
+                pass  # PRIORITY, and the ACK of a PING: nothing to do
 
     def _on_window_update(self, stream_id: int, increment: int) -> None:
         increment &= frames.LARGEST_WINDOW
@@ -318,12 +324,12 @@ class GrpcEngine:
 
     def _on_goaway(self, last_stream_id: int, code: int, debug: bytes) -> None:
         self._retire()
-        said = f" ({debug.decode('utf-8', 'replace')})" if debug else ""
+        quoted = f" ({debug.decode('utf-8', 'replace')})" if debug else ""
         failure = Failure(
             FailureKind.CONNECTION,
             printable_line(
                 "The server closes the connection and did not take the request: "
-                f"{frames.error_name(code)}{said}."
+                f"{frames.error_name(code)}{quoted}."
             ),
         )
         for stream_id in [name for name in self._streams if name > last_stream_id]:
@@ -332,7 +338,7 @@ class GrpcEngine:
                 self._finish(stream_id, stream, failure)
 
     def _largest_whole(self) -> int:
-        """Return the longest body that leaves whole, behind headers of one frame; else -1."""
+        """Return the longest body that is sent whole; -1 if the headers take several frames."""
         if len(self._plain_block) >= frames.DEFAULT_FRAME_BYTES:
             return -1
         return min(self._windows.frame_limit, _JOINED_BYTES)
@@ -350,7 +356,7 @@ class GrpcEngine:
         self._on_reply(stream.token, failure, None if failure else stream.reply())
 
     def _refuse(self, stream_id: int, stream: ReplyStream, failure: Failure) -> None:
-        """End a stream whose reply is already known to be bad."""
+        """Reset a stream whose reply is already known to be bad."""
         self._windows.forget(stream_id)
         self.out.append(frames.rst_stream(stream_id, ErrorCode.CANCEL))
         self._finish(stream_id, stream, failure)
@@ -374,7 +380,7 @@ class GrpcEngine:
             self._on_reply(stream.token, failure, None)
 
     def _check_known(self, stream_id: int) -> None:
-        """Frames of streams that are over are passed over; of others there can be none."""
+        """Ignore a frame of a stream that is over; raise Http2Error for one never opened."""
         if stream_id % 2 == 0 or stream_id >= self._next_id:
             raise Http2Error(
                 ErrorCode.PROTOCOL_ERROR, f"A frame came on stream {stream_id}, never opened."
@@ -382,9 +388,9 @@ class GrpcEngine:
 
 
 def _around_stream(block: bytes) -> tuple[bytes, ...]:
-    """Make the HEADERS frame of a request, cut where its stream is to stand.
+    """Return the HEADERS frame of a request, cut where the stream id goes.
 
-    CONTINUATION frames follow where it would be longer than what every server takes.
+    Headers longer than the smallest frame limit continue in CONTINUATION frames.
     """
     size = frames.DEFAULT_FRAME_BYTES
     pieces = [b""]

@@ -1,7 +1,8 @@
-"""Which frames are in what was read from an HTTP/2 connection?
+"""Splits the bytes of an HTTP/2 connection into frames.
 
 Bytes come in any pieces. DATA is passed on as it comes, so that large bodies are never assembled
-here; any other frame once it is whole, header blocks with their CONTINUATION frames joined.
+here. Any other frame is passed on once it is whole; a header block is joined with its CONTINUATION
+frames.
 """
 
 from typing import Protocol
@@ -10,41 +11,41 @@ from inferometer_loadgen.wire.grpc import frames
 from inferometer_loadgen.wire.grpc.frames import ErrorCode, Http2Error
 
 LARGEST_DATA_BYTES = 1 << 20
-"""The longest DATA frame that is taken: what SETTINGS_MAX_FRAME_SIZE tells the server."""
+"""Longest DATA frame accepted, announced to the server in SETTINGS_MAX_FRAME_SIZE."""
 
 _OPENING = bytes((frames.HEADERS, frames.FLAG_END_HEADERS))
-"""Type and flags of the frame that a good reply begins with."""
+"""Type and flags of the first frame of a good reply."""
 _LARGEST_BLOCK_BYTES = 1 << 18
 _STREAM_MASK = frames.LARGEST_STREAM_ID
 _PADDED_OR_PRIORITY = frames.FLAG_PADDED | frames.FLAG_PRIORITY
 
 
 class FrameHandler(Protocol):
-    """Who understands the frames."""
+    """Receiver of the frames."""
 
     def on_data(self, flags: int, stream_id: int, data: bytes, start: int, end: int) -> None:
         """Take a part of a DATA frame; END_STREAM is only set with its last."""
 
     def on_reply_start(self, data: bytes, position: int) -> None:
-        """See that here begins a HEADERS frame that ends no stream, before it is handed on."""
+        """Inspect the start of a HEADERS frame that ends no stream, before `on_headers`."""
 
     def on_template(self, data: bytes, position: int) -> int:
-        """Take whole replies that are known by their bytes; return the position behind them."""
+        """Take whole replies that match the template; return the position behind them."""
 
     def on_window_used(self, size: int) -> None:
-        """Count bytes of DATA frames that take their part of the window: here those of padding."""
+        """Count bytes of DATA frames that used the flow-control window: here, padding."""
 
     def on_headers(self, flags: int, stream_id: int, block: bytes) -> None:
         """Take a whole header block."""
 
     def on_control(self, kind: int, flags: int, stream_id: int, payload: bytes) -> None:
-        """Take a frame of another kind that this client knows."""
+        """Take a frame of another type that HTTP/2 defines."""
 
 
 class FrameReader:
-    """Splits what is read into frames and hands them to their handler.
+    """Splits the bytes read into frames and passes them to the handler.
 
-    Where ``has_template`` is set the handler is first asked for a usual reply.
+    If ``has_template`` is set, a frame that may begin a reply goes to ``on_template`` first.
     """
 
     __slots__ = (
@@ -67,7 +68,7 @@ class FrameReader:
         self._block: tuple[int, int, bytes] | None = None
 
     def receive(self, data: bytes) -> None:
-        """Take what was read; raises Http2Error where the frames break their rules."""
+        """Take bytes that were read; raises Http2Error if the frames violate HTTP/2."""
         position = 0
         if self._data_left:
             position = self._go_on_with_data(data)
@@ -116,7 +117,7 @@ class FrameReader:
             self._rare(kind, flags, stream_id, data[start:end])
 
     def _begin_partial(self, data: bytes, start: int, frame_end: int) -> int:
-        """Take what there is of a DATA frame; wait for the whole of any other."""
+        """Pass on the available part of a DATA frame; wait for the rest of any other frame."""
         _, _, kind, flags, stream_id = frames.FRAME_HEADER.unpack_from(
             data, start - frames.HEADER_BYTES
         )
@@ -125,7 +126,7 @@ class FrameReader:
         if size > limit:
             raise Http2Error(
                 ErrorCode.FRAME_SIZE_ERROR,
-                f"A frame of type {kind} is {size} bytes long, at most {limit} are taken.",
+                f"A frame of type {kind} is {size} bytes long; the limit is {limit}.",
             )
         if kind != frames.DATA or flags & frames.FLAG_PADDED or self._block is not None:
             return start - frames.HEADER_BYTES
@@ -182,13 +183,13 @@ class FrameReader:
 
 
 def _check_first(data: bytes) -> None:
-    """Refuse a peer whose first frame is no SETTINGS: it does not speak HTTP/2."""
+    """Raise Http2Error if the first frame is not SETTINGS: the peer does not use HTTP/2."""
     if data[3] == frames.SETTINGS:
         return
     hint = ""
     if data.startswith(b"HTTP/1"):
-        hint = " It speaks HTTP/1: is this the port of the HTTP protocol?"
+        hint = " It answers in HTTP/1: this may be its HTTP port."
     raise Http2Error(
         ErrorCode.PROTOCOL_ERROR,
-        f"The server begins with {data[:40]!r}, which is no HTTP/2 SETTINGS frame.{hint}",
+        f"The server begins with {data[:40]!r}, which is not an HTTP/2 SETTINGS frame.{hint}",
     )

@@ -1,4 +1,4 @@
-"""What do the frames of HTTP/2 look like on the wire (RFC 9113)?"""
+"""HTTP/2 frames, settings and error codes (RFC 9113)."""
 
 from enum import IntEnum
 from struct import Struct
@@ -43,7 +43,7 @@ _GOAWAY = Struct(">II")
 
 
 class ErrorCode(IntEnum):
-    """Why a stream or a connection was ended (RFC 9113, section 7)."""
+    """Error codes of streams and connections (RFC 9113, section 7)."""
 
     NO_ERROR = 0
     PROTOCOL_ERROR = 1
@@ -62,7 +62,7 @@ class ErrorCode(IntEnum):
 
 
 class Http2Error(Exception):
-    """The peer broke HTTP/2 so that the connection must end; the message says how."""
+    """The peer violated HTTP/2, so that the connection must end; the message says how."""
 
     def __init__(self, code: ErrorCode, message: str) -> None:
         super().__init__(message)
@@ -70,7 +70,7 @@ class Http2Error(Exception):
 
 
 def error_name(code: int) -> str:
-    """Name an error code, or give its number where it has none."""
+    """Return the name of an error code, or its number if it has none."""
     try:
         return ErrorCode(code).name
     except ValueError:
@@ -78,17 +78,17 @@ def error_name(code: int) -> str:
 
 
 def frame(kind: int, flags: int, stream_id: int, payload: bytes = b"") -> bytes:
-    """Make one whole frame."""
+    """Return one whole frame."""
     return frame_start(len(payload), kind, flags) + stream_id.to_bytes(4, "big") + payload
 
 
 def frame_start(length: int, kind: int, flags: int) -> bytes:
-    """Make the five bytes of a frame's header that stand before its stream."""
+    """Return the five bytes of a frame header that precede the stream id."""
     return length.to_bytes(3, "big") + bytes((kind, flags))
 
 
 def settings(values: dict[int, int]) -> bytes:
-    """Make a SETTINGS frame."""
+    """Return a SETTINGS frame."""
     return frame(SETTINGS, 0, 0, b"".join(_SETTING.pack(*item) for item in values.items()))
 
 
@@ -96,48 +96,48 @@ SETTINGS_ACK = frame(SETTINGS, FLAG_ACK, 0)
 
 
 def read_settings(payload: bytes) -> list[tuple[int, int]]:
-    """Read the settings of a frame in their order; raises Http2Error where they end early."""
+    """Return the settings of a frame in their order; raises Http2Error if one is cut off."""
     if len(payload) % _SETTING.size:
         raise Http2Error(
             ErrorCode.FRAME_SIZE_ERROR,
-            f"A SETTINGS frame is {len(payload)} bytes long, which is no multiple of 6.",
+            f"A SETTINGS frame is {len(payload)} bytes long, which is not a multiple of 6.",
         )
     return [(key, value) for key, value in _SETTING.iter_unpack(payload)]
 
 
 def ping_ack(payload: bytes) -> bytes:
-    """Make the answer to a PING."""
+    """Return the answer to a PING."""
     return frame(PING, FLAG_ACK, 0, payload)
 
 
 def window_update(stream_id: int, increment: int) -> bytes:
-    """Make a WINDOW_UPDATE of a stream, or of the connection (stream 0)."""
+    """Return a WINDOW_UPDATE of a stream, or of the connection (stream 0)."""
     return frame(WINDOW_UPDATE, 0, stream_id, increment.to_bytes(4, "big"))
 
 
 def rst_stream(stream_id: int, code: ErrorCode) -> bytes:
-    """Make a RST_STREAM."""
+    """Return a RST_STREAM frame."""
     return frame(RST_STREAM, 0, stream_id, code.to_bytes(4, "big"))
 
 
 def goaway(last_stream_id: int, code: ErrorCode, debug: bytes = b"") -> bytes:
-    """Make a GOAWAY."""
+    """Return a GOAWAY frame."""
     return frame(GOAWAY, 0, 0, _GOAWAY.pack(last_stream_id, code) + debug)
 
 
 def read_goaway(payload: bytes) -> tuple[int, int, bytes]:
-    """Read the last stream the peer takes, its error code and its debug text."""
+    """Return the last stream that the peer processes, its error code and its debug text."""
     if len(payload) < _GOAWAY.size:
         raise Http2Error(
             ErrorCode.FRAME_SIZE_ERROR,
-            f"A GOAWAY frame is {len(payload)} bytes long, at least 8 are needed.",
+            f"A GOAWAY frame is {len(payload)} bytes long; at least 8 are required.",
         )
     last_stream_id, code = _GOAWAY.unpack_from(payload)
     return last_stream_id & LARGEST_STREAM_ID, code, payload[_GOAWAY.size :]
 
 
 def unpad(flags: int, payload: bytes) -> tuple[int, int]:
-    """Find where a padded or prioritised payload really starts and ends."""
+    """Return the start and end of a payload without its padding and priority."""
     start, end = 0, len(payload)
     if flags & FLAG_PADDED:
         if start == end:

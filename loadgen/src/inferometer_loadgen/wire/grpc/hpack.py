@@ -1,9 +1,9 @@
-"""How are header blocks written and read when neither side remembers headers (RFC 7541)?
+"""HPACK header compression without shared state, and its Huffman code (RFC 7541).
 
-The decoder is told of no dynamic table because the client allows the server none
-(SETTINGS_HEADER_TABLE_SIZE 0). That makes a block's meaning a function of its bytes alone, which
-is what lets decoded blocks be cached. The encoder does use the server's table: a connection sends
-the same headers again and again, so all but its first request refer to it where it holds them.
+The client allows the server no dynamic table (SETTINGS_HEADER_TABLE_SIZE 0), so the decoder needs
+none. A block's meaning is then a function of its bytes alone, which makes decoded blocks cacheable.
+The encoder does use the server's table: a connection sends the same headers again and again, so all
+requests after the first refer to the table if it holds them.
 """
 
 from dataclasses import dataclass
@@ -38,11 +38,11 @@ _EOS = 256
 
 
 class HuffmanError(ValueError):
-    """A string is no Huffman code of HPACK; the message says why."""
+    """A string is not valid Huffman code of HPACK; the message says why."""
 
 
 def _codes() -> dict[int, int]:
-    """Symbols by their code, with a 1 bit put before it so that its length counts too."""
+    """Return symbols by code, each code prefixed with a 1 bit so that its length counts too."""
     codes = {}
     code, length = 0, 0
     for symbol in sorted(range(len(_LENGTHS)), key=lambda symbol: (_LENGTHS[symbol], symbol)):
@@ -108,10 +108,10 @@ WITH_INDEXING = 0x40
 _SIZE_UPDATE = 0x20
 _HUFFMAN = 0x80
 NEW_NAME = frozenset((WITH_INDEXING, 0x00, 0x10))
-"""How a literal begins whose name is none of the table's."""
+"""First byte of a literal whose name is not in the table."""
 _LARGEST_INTEGER = (1 << 31) - 1
 _ENTRY_BYTES = 32
-"""What an entry takes beside its name and value (RFC 7541, section 4.1)."""
+"""Size of a table entry in addition to its name and value (RFC 7541, section 4.1)."""
 _BY_FIELD = {field: index for index, field in enumerate(STATIC_TABLE, 1)}
 _BY_NAME = {name: index for index, (name, _) in reversed(list(enumerate(STATIC_TABLE, 1)))}
 
@@ -122,11 +122,11 @@ class HpackError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class RequestBlocks:
-    """The same request headers in three forms.
+    """The same request headers in three encodings.
 
-    ``first`` enters them into the server's table and ``later`` refers to that; ``plain`` does
-    neither, for servers whose table is too small. All are ``plain`` where no table of the usual
-    size holds the headers: the oldest would be lost as the newest enter.
+    ``first`` enters them into the server's table and ``later`` refers to the table. ``plain`` does
+    neither, for servers whose table is too small. All three are ``plain`` if the headers exceed a
+    table of the default size: the oldest entries would be evicted by the newest.
     """
 
     first: bytes
@@ -135,7 +135,7 @@ class RequestBlocks:
 
 
 def encode_request(fields: list[Field]) -> RequestBlocks:
-    """Encode the headers that every request of a connection has."""
+    """Encode the headers that all requests of a connection share."""
     first, later, plain = bytearray(), bytearray(), bytearray()
     entered = [field for field in fields if field not in _BY_FIELD]
     for field in fields:
@@ -168,7 +168,7 @@ def _string(text: bytes) -> bytes:
 
 
 def encode_integer(value: int, prefix_bits: int, pattern: int) -> bytes:
-    """Encode an integer behind the bits of a pattern (RFC 7541, section 5.1)."""
+    """Encode an integer after the bits of a pattern (RFC 7541, section 5.1)."""
     limit = (1 << prefix_bits) - 1
     if value < limit:
         return bytes((pattern | value,))
@@ -182,32 +182,32 @@ def encode_integer(value: int, prefix_bits: int, pattern: int) -> bytes:
 
 
 def decode(block: bytes, wanted: frozenset[bytes] | None = None) -> list[Field]:
-    """Read the fields of a header block in their order; raises HpackError.
+    """Return the fields of a header block in their order; raises HpackError.
 
-    With ``wanted`` only literals of those names are returned and the values of others are passed
-    over unread: what a proxy writes anew into each reply costs little.
+    With ``wanted``, literals with other names are skipped and their values not decoded: headers
+    that a proxy changes in each reply then cost little.
     """
     return [part.field for part in parts(block, wanted) if part.field is not None]
 
 
 class HeaderPart(NamedTuple):
-    """A field and where it stands in its block."""
+    """A field and its position in its block."""
 
     field: Field | None
-    """None: its value was passed over."""
+    """None: its value was skipped."""
     start: int
     value_start: int
-    """Where the value's length stands; the end of a field that has none of its own."""
+    """Position of the value's length; the end of a field that has none of its own."""
     end: int
 
     @property
     def is_skipped(self) -> bool:
-        """Whether its value was not read."""
+        """Whether its value was skipped."""
         return self.field is None
 
 
 def parts(block: bytes, wanted: frozenset[bytes] | None = None) -> list[HeaderPart]:
-    """Read a header block as `decode` does, and tell where its fields stand."""
+    """Return the fields of a header block, as `decode` does, with their positions."""
     try:
         return _parts(block, wanted)
     except IndexError:
@@ -229,7 +229,9 @@ def _parts(block: bytes, wanted: frozenset[bytes] | None) -> list[HeaderPart]:
         if _SIZE_UPDATE <= first < WITH_INDEXING:
             size, position = decode_integer(block, position, 5)
             if size or found:
-                raise HpackError(f"A header block sets the table to {size} bytes, 0 are allowed.")
+                raise HpackError(
+                    f"A header block sets the table to {size} bytes; the client allows 0."
+                )
             continue
         if first in NEW_NAME:
             index, position = 0, position + 1
@@ -252,7 +254,7 @@ def _parts(block: bytes, wanted: frozenset[bytes] | None) -> list[HeaderPart]:
 
 def _static(index: int) -> Field:
     if not 0 < index <= len(STATIC_TABLE):
-        raise HpackError(f"A header block refers to entry {index}, the table has 1 to 61.")
+        raise HpackError(f"A header block refers to entry {index}; the table has entries 1 to 61.")
     return STATIC_TABLE[index - 1]
 
 
@@ -272,7 +274,7 @@ def _read_string(block: bytes, position: int) -> tuple[bytes, int]:
 
 
 def decode_integer(block: bytes, position: int, prefix_bits: int) -> tuple[int, int]:
-    """Read an integer and the position behind it; IndexError where the block ends within."""
+    """Return an integer and the position behind it; raises IndexError if the block ends first."""
     limit = (1 << prefix_bits) - 1
     value = block[position] & limit
     position += 1

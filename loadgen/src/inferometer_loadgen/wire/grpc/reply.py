@@ -1,4 +1,4 @@
-"""Reply of a unary gRPC call: what its header blocks say, and whether its one message is whole.
+"""Reads a unary gRPC reply: what its header blocks say, and whether its one message is whole.
 
 The readers of header blocks are functions of the block's bytes alone, so a block that was seen
 before costs one cache look-up.
@@ -12,7 +12,7 @@ from inferometer_loadgen.wire.contract import (
     KEPT_REPLY_BYTES,
     Failure,
     FailureKind,
-    Reply,
+    ReplyBody,
     printable_line,
 )
 from inferometer_loadgen.wire.grpc import hpack
@@ -30,14 +30,14 @@ _STATUS_NAMES = (
 
 
 class OpeningVerdict(NamedTuple):
-    """The verdict on a block that opens a reply: an interim one says nothing yet."""
+    """Verdict on the first header block of a reply; `interim` is true for a 1xx status."""
 
     interim: bool
     failure: Failure | None
 
 
 GOOD_OPENING = OpeningVerdict(interim=False, failure=None)
-"""The one opening that lets a message follow; compare by identity."""
+"""The verdict that lets a message follow; compare by identity."""
 
 
 @lru_cache(maxsize=256)
@@ -52,13 +52,13 @@ def read_opening(block: bytes) -> OpeningVerdict:
 
 @lru_cache(maxsize=256)
 def read_trailers(block: bytes) -> Failure | None:
-    """Judge the headers behind a message; raises HpackError."""
+    """Judge the trailers behind a message; raises HpackError."""
     return _closing_failure(dict(hpack.decode(block, MEANINGFUL_HEADERS)))
 
 
 @lru_cache(maxsize=256)
 def read_trailers_only(block: bytes) -> Failure | None:
-    """Judge headers that open and end a reply at once; raises HpackError."""
+    """Judge headers that are the whole reply (Trailers-Only); raises HpackError."""
     fields = dict(hpack.decode(block, MEANINGFUL_HEADERS))
     if b"grpc-status" in fields:
         return _closing_failure(fields)
@@ -73,7 +73,7 @@ def _opening_failure(fields: dict[bytes, bytes]) -> Failure | None:
     if status != "200":
         return Failure(
             FailureKind.STATUS,
-            printable_line(f"HTTP status {status}, with no grpc-status behind it."),
+            printable_line(f"HTTP status {status} without a grpc-status."),
         )
     if not content_type.startswith("application/grpc"):
         return Failure(
@@ -93,13 +93,13 @@ def _closing_failure(fields: dict[bytes, bytes]) -> Failure | None:
     if not number.isascii() or not number.isdigit() or len(number) > 9:
         return Failure(
             FailureKind.PROTOCOL,
-            printable_line(f"The reply's grpc-status is {number!r}, no number."),
+            printable_line(f"The reply's grpc-status is {number!r}, not a number."),
         )
     code = int(number)
     if not code:
         return None
     name = f" {_STATUS_NAMES[code]}" if code < len(_STATUS_NAMES) else ""
-    # Percent-encoded UTF-8 by gRPC's own rule; what breaks it is shown as far as it goes.
+    # gRPC percent-encodes UTF-8; invalid parts are shown with replacement characters.
     message = unquote(fields.get(b"grpc-message", b"").decode("latin-1"), errors="replace")
     return Failure(
         FailureKind.STATUS,
@@ -109,7 +109,7 @@ def _closing_failure(fields: dict[bytes, bytes]) -> Failure | None:
 
 _PREFIX_BYTES = 5
 _COMPRESSED = Failure(
-    FailureKind.PROTOCOL, "The reply's message is compressed, which was not asked for."
+    FailureKind.PROTOCOL, "The reply's message is compressed, which the client did not request."
 )
 _TOO_LONG = Failure(
     FailureKind.PROTOCOL, "The reply holds more than its one message: bytes follow its end."
@@ -117,10 +117,10 @@ _TOO_LONG = Failure(
 
 
 class ReplyStream:
-    """One outstanding request and what has come of its reply.
+    """One outstanding request and what has arrived of its reply.
 
-    ``keep`` tells whether its message is to be kept. ``opened`` is true once the reply's headers
-    have come, ``left`` the bytes of the message that are still to come: -1 before its length is
+    ``keep`` is true if its message is to be kept. ``opened`` is true once the reply's headers have
+    arrived. ``left`` is the number of bytes missing from the message; -1 before its length is
     known.
     """
 
@@ -133,13 +133,13 @@ class ReplyStream:
         self.left = -1
 
     def open(self) -> None:
-        """Take in that the reply's headers came, and that they were good."""
+        """Note that the reply's headers arrived and are good."""
         self.opened = True
         self._prefix = b""
         self._parts: list[bytes] = []
 
     def take(self, data: bytes, start: int, end: int) -> Failure | None:
-        """Take a part of the body, in whatever pieces it comes."""
+        """Take a part of the body; return a failure if it is bad."""
         left = self.left
         if left < 0:
             if self._prefix:
@@ -162,20 +162,20 @@ class ReplyStream:
         return None
 
     def received_so_far(self) -> str:
-        """Tell what has come of it, as a clause; empty where nothing did."""
+        """Return what has arrived, as a clause; empty if nothing has."""
         if not self.opened:
             return ""
         if self.left < 0:
-            return "only its headers had come"
+            return "only its headers had arrived"
         return f"its message lacked {self.left} bytes" if self.left else "its trailers were missing"
 
     def missing(self) -> Failure | None:
-        """Say what the message lacks, of a reply that ends here with a good status."""
+        """Return the failure of a reply that ends with a good status and no whole message."""
         if self.left == 0:
             return None
         what = "before its message" if self.left < 0 else f"{self.left} bytes before its message's"
         return Failure(FailureKind.PROTOCOL, f"The reply ended {what} end, with grpc-status 0.")
 
-    def reply(self) -> Reply | None:
-        """Join the message, if it was to be kept."""
-        return Reply(b"".join(self._parts), None) if self.keep else None
+    def reply(self) -> ReplyBody | None:
+        """Return the message if it was to be kept."""
+        return ReplyBody(b"".join(self._parts), None) if self.keep else None

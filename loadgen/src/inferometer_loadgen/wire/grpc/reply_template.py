@@ -20,22 +20,22 @@ from inferometer_loadgen.wire.grpc.reply import (
 )
 
 _LONG = 0x7F
-"""A length, or an index, that takes more than one byte."""
+"""Prefix of a length, or an index, of more than one byte."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeaderPattern:
-    """All header blocks that hold these fields once, and else only fields of these names.
+    """All header blocks with each required field once, and otherwise only ignored fields.
 
-    Both are bytes as they stand in a block, so that other codings of the same are not known.
+    Both are encoded bytes, so that a different encoding of the same field does not match.
     """
 
-    fields: frozenset[bytes]
+    required: frozenset[bytes]
     ignored: frozenset[bytes]
 
     def matches(self, data: bytes, at: int, end: int) -> bool:
-        """Return whether such a block stands here; ``data`` goes on behind its end."""
-        missing = len(self.fields)
+        """Return whether the block at ``data[at:end]`` matches."""
+        missing = len(self.required)
         while at < end:
             begin = at
             first = data[at]
@@ -59,35 +59,36 @@ class HeaderPattern:
                     at += 1 + length
                     continue
                 at += 1 + length
-            if data[begin:at] not in self.fields:
+            if data[begin:at] not in self.required:
                 return False
             missing -= 1
         return at == end and not missing
 
 
 def header_pattern(block: bytes) -> HeaderPattern:
-    """Return all blocks that mean the same where only ``wanted`` names mean anything.
+    """Return the pattern of blocks that mean the same as this one; raises HpackError.
 
-    Raises HpackError. Where a block's coding is beyond what is known so, it is not one of its own.
+    Only the names in MEANINGFUL_HEADERS carry meaning. A block with lengths of several bytes does
+    not match its own pattern.
     """
-    fields, ignored = set(), set()
+    required, ignored = set(), set()
     for part in hpack.parts(block, MEANINGFUL_HEADERS):
         if part.is_skipped:
             ignored.add(block[part.start : part.value_start])
         else:
-            fields.add(block[part.start : part.end])
-    return HeaderPattern(frozenset(fields), frozenset(ignored))
+            required.add(block[part.start : part.end])
+    return HeaderPattern(frozenset(required), frozenset(ignored))
 
 
 _HEADER = frames.HEADER_BYTES
 _START = 5
-"""Bytes of a frame before its stream."""
+"""Bytes of a frame header before the stream id."""
 _PREFIX_BYTES = 5
 _END = frames.FLAG_END_HEADERS | frames.FLAG_END_STREAM
 
 
 class _Spans(NamedTuple):
-    """Where the parts of a reply end."""
+    """Ends of the parts of a reply, in bytes."""
 
     block_end: int
     message_end: int
@@ -96,26 +97,26 @@ class _Spans(NamedTuple):
 
 @dataclass(slots=True)
 class ExactTemplate:
-    """A good reply's bytes around its message and the three places where its stream stands."""
+    """Good reply whose bytes are the same except for the stream id and the message."""
 
     known: tuple[bytes, bytes, bytes, bytes, bytes]
-    """The beginning of the headers' frame; the header block and the beginning of the message's
-    frame; the message's prefix; the beginning of the trailers' frame; their block."""
+    """Start of the headers' frame; header block and start of the message's frame; the message's
+    prefix; start of the trailers' frame; trailers' block."""
     parts: Struct
-    """Reads the five and the stream at its three places, in the order of the reply."""
+    """Unpacks the five parts and the stream id at its three positions, in order."""
     size: int
     message_at: int
-    """Where the message itself begins, behind its prefix."""
+    """Offset of the message, behind its prefix."""
     message_end: int
-    taken: int
-    """What the message's frame takes of the windows, in bytes."""
+    window_bytes: int
+    """Bytes of the flow-control window that the message's frame uses."""
 
     def begins_with(self, block: bytes) -> bool:
-        """Return whether its headers are just these."""
+        """Return whether its header block is exactly this one."""
         return self.known[1][:-_START] == block
 
     def stream_at(self, data: bytes, position: int) -> int:
-        """Return the stream of such a reply that stands here whole; 0 where there is none."""
+        """Return the stream id of a whole matching reply at this position; 0 if there is none."""
         if len(data) - position < self.size:
             return 0
         start, stream, middle, second, prefix, end, third, trailers = self.parts.unpack_from(
@@ -129,24 +130,24 @@ class ExactTemplate:
 
 @dataclass(slots=True)
 class HeaderTolerantTemplate:
-    """The same where the headers are alike in each reply, and not the same.
+    """Good reply whose meaningless headers vary in value and order.
 
-    The numbers are of the reply that was found last.
+    ``size``, ``message_at`` and ``message_end`` belong to the reply that matched last.
     """
 
     opening: HeaderPattern
     known: tuple[bytes, bytes, bytes, bytes]
-    """The beginning of the message's frame, the message's prefix, the beginning of the trailers'
-    frame, their block."""
+    """Start of the message's frame; the message's prefix; start of the trailers' frame; trailers'
+    block."""
     parts: Struct
-    """Reads the four and the stream at its two places."""
-    taken: int
+    """Unpacks the four parts and the stream id at its two positions."""
+    window_bytes: int
     size: int = 0
     message_at: int = 0
     message_end: int = 0
 
     def stream_at(self, data: bytes, position: int) -> int:
-        """Return the stream of such a reply that stands here whole; 0 where there is none."""
+        """Return the stream id of a whole matching reply at this position; 0 if there is none."""
         if len(data) - position < _HEADER:
             return 0
         high, low, kind, flags, stream = frames.FRAME_HEADER.unpack_from(data, position)
@@ -164,7 +165,7 @@ class HeaderTolerantTemplate:
             return 0
         self.size = block_end + self.parts.size - position
         self.message_at = block_end + _HEADER + _PREFIX_BYTES - position
-        self.message_end = block_end + _HEADER + self.taken - position
+        self.message_end = block_end + _HEADER + self.window_bytes - position
         found: int = stream
         return found
 
@@ -173,12 +174,12 @@ ReplyTemplate = ExactTemplate | HeaderTolerantTemplate
 
 
 def learn_template(
-    data: bytes, position: int, before: ReplyTemplate | None = None
+    data: bytes, position: int, previous: ReplyTemplate | None = None
 ) -> ReplyTemplate | None:
-    """Return what is usual of the reply that begins here; None where it is not whole, or not good.
+    """Return the template of the reply at this position; None if it is not whole or not good.
 
-    Good means: headers, one DATA frame with exactly one message, trailers, all of one stream.
-    ``before`` is what was usual: where this reply is not it, its headers vary.
+    A good reply has headers, one DATA frame with exactly one message, and trailers, all on one
+    stream. ``previous`` is the template so far: if this reply's headers differ from it, they vary.
     """
     spans = _spans(data, position)
     if spans is None:
@@ -186,8 +187,8 @@ def learn_template(
     block_at, trailers_at = position + _HEADER, spans.message_end + _HEADER
     if not _is_good(data[block_at : spans.block_end], data[trailers_at : spans.end]):
         return None
-    taken = spans.message_end - spans.block_end - _HEADER
-    length = taken - _PREFIX_BYTES
+    window_bytes = spans.message_end - spans.block_end - _HEADER
+    length = window_bytes - _PREFIX_BYTES
     prefix = b"\0" + max(0, length).to_bytes(4, "big")
     if length < 0 or not data.startswith(prefix, spans.block_end + _HEADER):
         return None
@@ -200,23 +201,23 @@ def learn_template(
     ending_parts = f"I5s{length}x5sI{len(ending[2])}s"
     block = data[block_at : spans.block_end]
     opening = header_pattern(block)
-    usual: ReplyTemplate
-    varies = isinstance(before, HeaderTolerantTemplate) or (
-        before is not None and not before.begins_with(block)
+    template: ReplyTemplate
+    varies = isinstance(previous, HeaderTolerantTemplate) or (
+        previous is not None and not previous.begins_with(block)
     )
     if varies and opening.ignored:
         parts = Struct(f">5s{ending_parts}")
-        usual = HeaderTolerantTemplate(opening, (message_start, *ending), parts, taken)
+        template = HeaderTolerantTemplate(opening, (message_start, *ending), parts, window_bytes)
     else:
-        usual = ExactTemplate(
+        template = ExactTemplate(
             known=(data[position : position + 5], block + message_start, *ending),
             parts=Struct(f">5sI{len(block) + 5}s{ending_parts}"),
             size=spans.end - position,
             message_at=spans.block_end + _HEADER + _PREFIX_BYTES - position,
             message_end=spans.message_end - position,
-            taken=taken,
+            window_bytes=window_bytes,
         )
-    return usual if usual.stream_at(data, position) else None
+    return template if template.stream_at(data, position) else None
 
 
 def _spans(data: bytes, position: int) -> _Spans | None:

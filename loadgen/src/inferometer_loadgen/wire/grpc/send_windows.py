@@ -1,4 +1,4 @@
-"""Which bytes of requests may be sent now, by the peer's flow control (RFC 9113, section 5.2)?"""
+"""HTTP/2 flow control of requests: which bytes may be sent now (RFC 9113, section 5.2)."""
 
 from dataclasses import dataclass
 
@@ -8,19 +8,18 @@ from inferometer_loadgen.wire.grpc.frames import ErrorCode, Http2Error
 
 @dataclass(slots=True)
 class PendingBody:
-    """The rest of one request's body and the window of its stream."""
+    """Unsent rest of a request's body, and the send window of its stream."""
 
     rest: memoryview
     window: int
 
 
 class SendWindows:
-    """Both send windows of a connection, and the bodies that wait for them.
+    """Send windows of a connection and its streams, and the bodies that wait for them.
 
-    Bodies leave first come, first served; one whose stream is blocked is passed over. The windows
-    of streams whose body has left are not kept: nothing more will be sent on them.
-    ``waiting`` holds the bodies by stream; ``connection_window`` may be drawn on by whoever sends
-    a whole body past the queue.
+    Bodies leave first come, first served; one whose stream is blocked is skipped. The window of a
+    stream is dropped once its body has left. ``waiting`` holds the bodies by stream. A caller that
+    sends a whole body past the queue subtracts it from ``connection_window``.
     """
 
     __slots__ = ("_frame_bytes", "_stream_window", "connection_window", "waiting")
@@ -33,15 +32,15 @@ class SendWindows:
 
     @property
     def frame_limit(self) -> int:
-        """The longest body that a new stream may send as one frame, the connection apart."""
+        """Longest body that a new stream may send as one frame, ignoring the connection window."""
         return max(0, min(self._frame_bytes, self._stream_window))
 
     def add(self, stream_id: int, body: bytes) -> None:
-        """Let a new stream's body wait; ``take`` sends what may leave at once."""
+        """Queue a new stream's body; ``take`` returns what may be sent at once."""
         self.waiting[stream_id] = PendingBody(memoryview(body), self._stream_window)
 
     def forget(self, stream_id: int) -> bool:
-        """Drop what is left of a body; True if anything was."""
+        """Drop the rest of a body; return whether there was any."""
         return self.waiting.pop(stream_id, None) is not None
 
     def clear(self) -> None:
@@ -49,7 +48,7 @@ class SendWindows:
         self.waiting.clear()
 
     def take(self) -> list[bytes | memoryview]:
-        """Cut the frames that may be sent now; the windows shrink by them."""
+        """Return the frames that may be sent now, and shrink the windows by them."""
         out: list[bytes | memoryview] = []
         for stream_id in list(self.waiting):
             if self.connection_window <= 0:
@@ -75,34 +74,34 @@ class SendWindows:
                 return
 
     def grow(self, stream_id: int, increment: int) -> None:
-        """Take a WINDOW_UPDATE; raises Http2Error where a window overflows."""
+        """Apply a WINDOW_UPDATE; raises Http2Error if a window overflows."""
         if stream_id == 0:
-            self.connection_window = _grown(self.connection_window, increment)
+            self.connection_window = _enlarged(self.connection_window, increment)
         elif waiting := self.waiting.get(stream_id):
-            waiting.window = _grown(waiting.window, increment)
+            waiting.window = _enlarged(waiting.window, increment)
 
     def set_stream_window(self, size: int) -> None:
-        """Take SETTINGS_INITIAL_WINDOW_SIZE, which also moves the windows of open streams."""
+        """Apply SETTINGS_INITIAL_WINDOW_SIZE, which also changes the windows of open streams."""
         if size > frames.LARGEST_WINDOW:
             raise Http2Error(
                 ErrorCode.FLOW_CONTROL_ERROR,
-                f"SETTINGS_INITIAL_WINDOW_SIZE is {size}, at most 2147483647 is allowed.",
+                f"SETTINGS_INITIAL_WINDOW_SIZE is {size}; the maximum is 2147483647.",
             )
         for waiting in self.waiting.values():
-            waiting.window = _grown(waiting.window, size - self._stream_window)
+            waiting.window = _enlarged(waiting.window, size - self._stream_window)
         self._stream_window = size
 
     def set_frame_bytes(self, size: int) -> None:
-        """Take SETTINGS_MAX_FRAME_SIZE."""
+        """Apply SETTINGS_MAX_FRAME_SIZE."""
         if not frames.DEFAULT_FRAME_BYTES <= size <= frames.LARGEST_FRAME_BYTES:
             raise Http2Error(
                 ErrorCode.PROTOCOL_ERROR,
-                f"SETTINGS_MAX_FRAME_SIZE is {size}, 16384 to 16777215 is allowed.",
+                f"SETTINGS_MAX_FRAME_SIZE is {size}; 16384 to 16777215 is allowed.",
             )
         self._frame_bytes = size
 
 
-def _grown(window: int, increment: int) -> int:
+def _enlarged(window: int, increment: int) -> int:
     if window + increment > frames.LARGEST_WINDOW:
         raise Http2Error(
             ErrorCode.FLOW_CONTROL_ERROR,

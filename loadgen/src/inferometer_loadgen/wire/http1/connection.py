@@ -1,4 +1,4 @@
-"""How does one HTTP/1.1 connection carry one request after another?"""
+"""HTTP/1.1 connection that carries one request at a time and reopens itself after a loss."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -14,7 +14,7 @@ from inferometer_loadgen.wire.contract import (
     FailureKind,
     OnCapacity,
     OnReply,
-    Prepared,
+    PreparedRequest,
     Target,
     close_reason,
 )
@@ -26,12 +26,14 @@ from inferometer_loadgen.wire.http1.reply_template import HttpReplyTemplate
 _JOINED_BYTES = 65_536
 
 
-def prepare_http1(target: Target, encoded: EncodedRequest, *, share_body: bool = False) -> Prepared:
-    """Write the request's header block and join it to a small body, unless that is shared."""
+def prepare_http1(
+    target: Target, encoded: EncodedRequest, *, share_body: bool = False
+) -> PreparedRequest:
+    """Return the request's header block, joined to a small body unless that is shared."""
     head = _head(target, encoded)
     if not share_body and len(encoded.payload) <= _JOINED_BYTES:
-        return Prepared((head + encoded.payload,))
-    return Prepared((head, encoded.payload))
+        return PreparedRequest((head + encoded.payload,))
+    return PreparedRequest((head, encoded.payload))
 
 
 def _head(target: Target, encoded: EncodedRequest) -> bytes:
@@ -53,7 +55,7 @@ def _head(target: Target, encoded: EncodedRequest) -> bytes:
 
 
 def authority(target: Target) -> str:
-    """Host and port as they stand in a URL."""
+    """Return host and port as written in a URL."""
     host = f"[{target.host}]" if ":" in target.host else target.host
     return f"{host}:{target.port}"
 
@@ -73,8 +75,8 @@ async def open_http1(
 class Http1Connection(asyncio.Protocol):
     """One connection with one request outstanding at a time.
 
-    It is the protocol of one transport after the other: a new one is only dialled once the old
-    one is gone.
+    It is the asyncio protocol of one transport after another: a new one is opened only once the
+    old one is gone.
     """
 
     def __init__(
@@ -94,7 +96,7 @@ class Http1Connection(asyncio.Protocol):
         self._token = 0
         self._keep = False
         self._begun = False
-        self._usual = HttpReplyTemplate()
+        self._template = HttpReplyTemplate()
         self._answered = False
         self._transport: asyncio.Transport | None = None
         self._write: Callable[[bytes], None] = _not_connected
@@ -104,24 +106,24 @@ class Http1Connection(asyncio.Protocol):
 
     @property
     def connected(self) -> bool:
-        """As in the contract."""
+        """See Connection."""
         return self.capacity > 0
 
     @property
     def last_error(self) -> str:
-        """As in the contract."""
+        """See Connection."""
         return self._dialer.last_error
 
     async def open(self) -> None:
-        """Connect for the first time; raises ConnectionFailedError."""
+        """Open the connection for the first time; raises ConnectionFailedError."""
         try:
             await self._dialer.dial()
         except ConnectionFailedError:
-            await self.close()  # a transport made just too late must not be dialled again
+            await self.close()  # a transport made just too late must not be reopened
             raise
         self.capacity = 1
 
-    def send(self, prepared: Prepared, token: int, keep_reply: bool = False) -> None:  # noqa: FBT001, FBT002 - as in the contract
+    def send(self, prepared: PreparedRequest, token: int, keep_reply: bool = False) -> None:  # noqa: FBT001, FBT002 - see Connection
         """Send one request; only while ``outstanding < capacity``."""
         self.outstanding = 1
         self._token = token
@@ -134,7 +136,7 @@ class Http1Connection(asyncio.Protocol):
             self._write_lines(pieces)
 
     def cancel(self, token: int) -> str:
-        """Forget the request, and close its connection: its reply could come at any time."""
+        """Forget the request, and close its connection: its reply could still arrive."""
         if not self.outstanding or self._token != token:
             return ""
         self.outstanding = 0
@@ -154,23 +156,24 @@ class Http1Connection(asyncio.Protocol):
         self._transport = opened = cast("asyncio.Transport", transport)
         self._write, self._write_lines = opened.write, opened.writelines
         self._answered = False
-        self._usual = HttpReplyTemplate()
+        self._template = HttpReplyTemplate()
         self._gone = asyncio.get_running_loop().create_future()
 
     @override
     def data_received(self, data: bytes) -> None:
-        usual = self._usual
+        template = self._template
         if not self.outstanding:
-            # A server that gives up an idle connection may say so first (408).
+            # A server that closes an idle connection may announce it first (408).
             self._drop()
         elif self._begun or (
-            not (len(data) == usual.size and data.startswith(usual.head)) and not usual.take(data)
+            not (len(data) == template.size and data.startswith(template.head))
+            and not template.matches(data)
         ):
             self._read(data)
         else:
-            # A whole reply whose headers mean what those of another meant: they are not read again.
+            # A whole good reply by the template: its headers are not parsed.
             self.outstanding = 0
-            self._on_reply(self._token, None, usual.reply(data) if self._keep else None)
+            self._on_reply(self._token, None, template.reply(data) if self._keep else None)
 
     @override
     def eof_received(self) -> bool:
@@ -184,8 +187,8 @@ class Http1Connection(asyncio.Protocol):
         self._write = self._write_lines = _not_connected
         self.capacity = 0
         self._gone.set_result(None)
-        # With TLS a peer that is done says so (close_notify, which is the end of file above): who
-        # only goes may have been cut off (RFC 9112, section 9.8).
+        # With TLS a peer that is done sends close_notify, which arrives as eof_received. Without
+        # it the reply may have been cut off (RFC 9112, section 9.8).
         self._cut_off(close_reason(exc), clean=False)
         self._dialer.redial(answered=self._answered)
 
@@ -195,8 +198,8 @@ class Http1Connection(asyncio.Protocol):
             self._begun = True
             parser.start(self._keep)
         if parser.feed(data):
-            if parser.usual:
-                self._usual.learn(data)
+            if parser.fits_template:
+                self._template.learn(data)
             self._complete()
 
     def _complete(self) -> None:

@@ -1,4 +1,4 @@
-"""What does the header block of an HTTP/1.1 reply say (RFC 9112)?"""
+"""Reads the header block of an HTTP/1.1 reply (RFC 9112)."""
 
 import re
 from functools import lru_cache
@@ -15,24 +15,24 @@ MEANINGFUL = (
     b"transfer-encoding",
     b"inference-header-content-length",
 )
-"""The headers that matter here, in small letters."""
-# The first letters are looked at first: proxies add many lines that matter to nobody here.
+"""Headers that the client interprets, in lower case."""
+# The first letter is matched first: proxies add many lines that the client ignores.
 _WANTED = re.compile(rb"\n(?=[citCIT])(?i:(" + b"|".join(MEANINGFUL) + rb")):([^\r\n]*)")
 _FOLD = re.compile(rb"\r\n[ \t]+")
-"""A line that goes on in the next one: old, and still to be read (RFC 9112, section 5.2)."""
+"""Obsolete line folding, which must still be accepted (RFC 9112, section 5.2)."""
 _NO_BODY = frozenset((204, 304))
 
 
 class ReplyError(ValueError):
-    """A reply breaks HTTP/1.1; the message is a sentence that says how."""
+    """A reply violates HTTP/1.1; the message says how."""
 
 
 class ReplyHead(NamedTuple):
-    """A reply's header block, as far as it matters for reading its body and judging it.
+    """The part of a reply's header block that is needed to read and judge its body.
 
-    ``length`` is the body's length in bytes: -1 where the body is chunked, and None where it ends
-    with the connection. ``json_length`` is the Inference-Header-Content-Length. ``good`` is true
-    for the plain case: status 200, a body of known length, and a connection that stays.
+    ``length`` is the body's length in bytes: -1 if the body is chunked, None if it ends with the
+    connection. ``json_length`` is the Inference-Header-Content-Length. ``good`` is true for the
+    common case: status 200, a body of known length, and a connection that stays open.
     """
 
     status: int
@@ -46,15 +46,15 @@ class ReplyHead(NamedTuple):
 CHUNKED = -1
 
 
-# One and the same block comes with every reply until the Date in it changes; the bound matters
-# behind proxies, which write an id of its own into each reply.
+# Every reply has the same block until its Date changes. The cache is bounded because proxies
+# write a new id into each reply.
 @lru_cache(maxsize=256)
 def parse_head(block: bytes) -> ReplyHead:
-    """Parse a header block, given with its empty line; raises ReplyError."""
+    """Return the parsed header block, which ends with its empty line; raises ReplyError."""
     matched = _STATUS_LINE.match(block)
     if matched is None:
         line = block.partition(b"\r\n")[0][:80]
-        raise ReplyError(f"The reply begins with {line!r}, which is no HTTP/1 status line.")
+        raise ReplyError(f"The reply begins with {line!r}, which is not an HTTP/1 status line.")
     status = int(matched[2])
     fields = _fields(block, matched.end())
     _refuse_encodings(fields)
@@ -80,7 +80,7 @@ def parse_head(block: bytes) -> ReplyHead:
 
 
 def _fields(block: bytes, start: int) -> dict[bytes, bytes]:
-    """Values of the headers that matter; those of a repeated name are joined by commas."""
+    """Return the values of meaningful headers; repeated ones are joined by commas."""
     lines_end = len(block) - 2
     if _LINES.fullmatch(block, start, lines_end) is None:
         block = block[:start] + _FOLD.sub(b" ", block[start:])
@@ -108,7 +108,7 @@ def _one_number(fields: dict[bytes, bytes], name: bytes) -> int | None:
     values = {value.strip() for value in fields[name].split(b",")}
     text = values.pop()
     if values or not text.isdigit() or len(text) > 18:
-        raise ReplyError(f"The reply's {name.decode()} is {fields[name][:80]!r}, no one number.")
+        raise ReplyError(f"The reply's {name.decode()} is {fields[name][:80]!r}, not one number.")
     return int(text)
 
 
@@ -117,24 +117,26 @@ def _body_length(fields: dict[bytes, bytes]) -> int | None:
     if not codings:
         return _one_number(fields, b"content-length")
     if codings != [b"chunked"]:
-        raise ReplyError(f"The reply's transfer-encoding is {codings}, only chunked is known.")
+        raise ReplyError(f"The reply's transfer-encoding is {codings}; only chunked is supported.")
     return CHUNKED
 
 
 def _refuse_encodings(fields: dict[bytes, bytes]) -> None:
     codings = [coding for coding in _tokens(fields, b"content-encoding") if coding != b"identity"]
     if codings:
-        raise ReplyError(f"The reply's body is encoded as {codings}, which was not asked for.")
+        raise ReplyError(
+            f"The reply's body is encoded as {codings}, which the client did not request."
+        )
 
 
 def _stays_open(minor_version: bytes, fields: dict[bytes, bytes]) -> bool:
-    # RFC 9112, section 6.1: someone on the way may have read it otherwise.
+    # RFC 9112, section 6.1: an intermediary may have interpreted it differently.
     if b"transfer-encoding" in fields and (b"content-length" in fields or minor_version == b"0"):
         return False
-    wishes = _tokens(fields, b"connection")
+    options = _tokens(fields, b"connection")
     if minor_version == b"0":
-        return b"keep-alive" in wishes
-    return b"close" not in wishes
+        return b"keep-alive" in options
+    return b"close" not in options
 
 
 def _reason(status: int, phrase: bytes | None) -> str:

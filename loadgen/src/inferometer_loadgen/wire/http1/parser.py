@@ -14,7 +14,7 @@ from inferometer_loadgen.wire.contract import (
     KEPT_REPLY_BYTES,
     Failure,
     FailureKind,
-    Reply,
+    ReplyBody,
     printable_line,
 )
 from inferometer_loadgen.wire.http1.head import (
@@ -37,7 +37,7 @@ class _Expects(Enum):
 
 
 class ChunkReader:
-    """Reads a chunked body in any pieces, each byte once.
+    """Reader of a chunked body that comes in any pieces; it scans each byte once.
 
     ``done`` is true once the last chunk and the trailers have been read.
     """
@@ -51,9 +51,9 @@ class ChunkReader:
         self._line = b""
 
     def feed(self, data: bytes, position: int) -> tuple[list[tuple[int, int]], int]:
-        """Find the spans of ``data`` that belong to the body, and the position behind them.
+        """Return the spans of ``data`` that belong to the body, and the position behind them.
 
-        Raises ReplyError where the chunks break their rules.
+        Raises ReplyError if the chunks are malformed.
         """
         spans: list[tuple[int, int]] = []
         while position < len(data) and not self.done:
@@ -77,7 +77,7 @@ class ChunkReader:
 
     def _read_line(self, line: bytes) -> None:
         if not line.endswith(b"\r\n"):
-            raise ReplyError(f"The reply has {line[:80]!r} in place of {self._expects.value}.")
+            raise ReplyError(f"The reply has {line[:80]!r} instead of {self._expects.value}.")
         text = line[:-2]
         match self._expects:
             case _Expects.SIZE:
@@ -94,25 +94,25 @@ class ChunkReader:
 def _chunk_size(line: bytes) -> int:
     digits = line.partition(b";")[0].strip(b" \t")
     if not 0 < len(digits) <= 15 or not _HEX.issuperset(digits):
-        raise ReplyError(f"The reply has {line[:80]!r} in place of a chunk's size.")
+        raise ReplyError(f"The reply has {line[:80]!r} instead of a chunk's size.")
     return int(digits, 16)
 
 
 _PREFIX = b"HTTP/1."
 _ERROR_BODY_BYTES = 4_096
-"""How much of an error's body is kept: enough for its message."""
+"""Kept size of an error's body: enough for its message."""
 _BARE_LF = re.compile(rb"([^\r\n]{0,40})(?<!\r)\n")
 _ERROR = re.compile(rb'"error"\s*:')
 
 
 class ReplyParser:
-    """Reads one reply after another.
+    """Parser of one reply after another.
 
-    ``start`` is called for each request; ``feed`` and ``finish`` return True once its reply is
-    complete or can no longer become so. Then ``failure`` tells whether it was good, ``reply``
-    holds its body if that was to be kept, and ``reusable`` whether the connection may go on.
-    ``usual`` tells that the reply came in one piece, good by its header block alone, with JSON and
-    binary tensors.
+    ``start`` is called for each request. ``feed`` and ``finish`` return True once its reply is
+    complete or can no longer become complete. Then ``failure`` is None if the reply was good,
+    ``reply`` holds its body if that was to be kept, and ``reusable`` is true if the connection may
+    carry more requests. ``fits_template`` is true if the reply came in one piece, was good by its
+    header block alone, and holds JSON and binary tensors.
     """
 
     __slots__ = (
@@ -125,26 +125,26 @@ class ReplyParser:
         "_received",
         "_rest",
         "failure",
+        "fits_template",
         "reply",
         "reusable",
-        "usual",
     )
 
     def __init__(self) -> None:
         self.start(False)
 
     def start(self, keep: bool) -> None:  # noqa: FBT001 - by position on the hot path
-        """Expect a new reply, and keep its body if asked to."""
+        """Expect a new reply; `keep` says whether to keep its body."""
         self.failure: Failure | None = None
-        self.reply: Reply | None = None
+        self.reply: ReplyBody | None = None
         self.reusable = True
-        self.usual = False
+        self.fits_template = False
         self._keep = keep
         self._rest = b""
         self._head: ReplyHead | None = None
 
     def feed(self, data: bytes) -> bool:
-        """Take what was read; True once the reply is over."""
+        """Take bytes that were read; return True once the reply is over."""
         try:
             if self._head is None:
                 return self._feed_head(data)
@@ -153,11 +153,11 @@ class ReplyParser:
             return self._fail(FailureKind.PROTOCOL, str(error))
 
     def finish(self, reason: str, *, clean: bool) -> bool:
-        """End the reply with its connection: cleanly, as some bodies may end, or not."""
+        """End the reply with its connection; return True. `clean`: the server ended it in order."""
         head = self._head
         if head is None:
-            began = "before any of it came" if not self._rest else "within its headers"
-            return self._fail(FailureKind.CONNECTION, f"The reply was cut off {began}: {reason}")
+            where = "before any of it arrived" if not self._rest else "within its headers"
+            return self._fail(FailureKind.CONNECTION, f"The reply was cut off {where}: {reason}")
         if clean and head.length is None:
             return self._end(head)
         whole = "" if head.length in (None, CHUNKED) else f" of {head.length}"
@@ -167,17 +167,17 @@ class ReplyParser:
         )
 
     def received_so_far(self) -> str:
-        """Tell what has come of a reply that is not over, as a clause."""
+        """Return what has arrived of a reply that is not over, as a clause."""
         head = self._head
         if head is None:
-            return "only a part of its headers had come" if self._rest else ""
+            return "only a part of its headers had arrived" if self._rest else ""
         if head.length is None:
             return (
-                f"{self._received} bytes of its body had come, whose end only the end of the "
-                "connection would tell"
+                f"{self._received} bytes of its body had arrived, which ends only with the "
+                "connection"
             )
         of = "" if head.length == CHUNKED else f" of {head.length}"
-        return f"{self._received}{of} bytes of its body had come"
+        return f"{self._received}{of} bytes of its body had arrived"
 
     def _feed_head(self, data: bytes) -> bool:
         if self._rest:
@@ -192,14 +192,16 @@ class ReplyParser:
                 if head.json_length is None:
                     self.failure = _hidden_error(data[end : end + _ERROR_BODY_BYTES], head.length)
                 elif not start and not self._rest:
-                    self.usual = True
+                    self.fits_template = True
                 if self._keep and self.failure is None:
-                    self.reply = Reply(data[end:], head.json_length)
+                    self.reply = ReplyBody(data[end:], head.json_length)
                 return True
             if head.status >= 200:
                 break
             if head.status == 101:
-                raise ReplyError("The server switched to another protocol, unasked.")
+                raise ReplyError(
+                    "The server switched to another protocol, which the client did not request."
+                )
             start = end
         self._head = head
         self._received = self._kept = 0
@@ -212,7 +214,7 @@ class ReplyParser:
     def _keep_partial_head(self, rest: bytes) -> bool:
         if not rest.startswith(_PREFIX[: len(rest)]):
             raise ReplyError(
-                f"The reply begins with {rest[:40]!r}, which is no HTTP/1 status line."
+                f"The reply begins with {rest[:40]!r}, which is not an HTTP/1 status line."
             )
         if broken := _BARE_LF.search(rest):
             raise ReplyError(f"The reply's line {broken[1]!r} ends without a CR before its LF.")
@@ -254,7 +256,7 @@ class ReplyParser:
             self._parts.append(part)
 
     def _keep_begin(self) -> None:
-        """Keep no more than where an error would stand."""
+        """Keep only the beginning, which would hold an error."""
         self._keep = False
         self._limit = _ERROR_BODY_BYTES
         begin = b""
@@ -279,7 +281,7 @@ class ReplyParser:
         ):
             self.failure = hidden
         elif self._keep:
-            self.reply = Reply(self._body(), head.json_length)
+            self.reply = ReplyBody(self._body(), head.json_length)
         return True
 
     def _body(self) -> bytes:
@@ -293,22 +295,21 @@ class ReplyParser:
 
 
 def _status_sentence(head: ReplyHead, body: bytes) -> str:
-    """Status and reason, and the protocol's error text or else the body's beginning."""
-    text = _error_text(body, _read(body))
+    """Return status, reason, and the protocol's error text or else the body's beginning."""
+    text = _error_text(body, _json(body))
     return printable_line(
         f"HTTP status {head.status} {head.reason}" + (f": {text}" if text else "")
     )
 
 
 def _hidden_error(begin: bytes, length: int) -> Failure | None:
-    """Return the failure that some servers hide under the status 200: {"error": ...}.
+    """Return the failure that some servers send with status 200: {"error": ...}.
 
-    `begin` is the body, or as much of it as may be kept; of a longer one that tells enough, since
-    outputs come early.
+    `begin` is the body or its beginning, which suffices because outputs come early.
     """
-    if b'"error"' not in begin or not _ERROR.search(begin):  # the first is soon said of most
+    if b'"error"' not in begin or not _ERROR.search(begin):  # cheap for most replies
         return None
-    document = _read(begin) if length <= _ERROR_BODY_BYTES else None
+    document = _json(begin) if length <= _ERROR_BODY_BYTES else None
     if document is None:
         is_hidden = b'"outputs"' not in begin
     else:
@@ -319,10 +320,10 @@ def _hidden_error(begin: bytes, length: int) -> Failure | None:
     return Failure(FailureKind.STATUS, sentence)
 
 
-def _read(body: bytes) -> Any:
-    """Return a JSON document; None where it is none, or says so.
+def _json(body: bytes) -> Any:
+    """Return a JSON document; None if it is invalid or null.
 
-    Python's own reader takes what Python's writer makes: halves of surrogate pairs, NaN.
+    Python's own reader accepts what Python's writer produces: lone surrogates, NaN.
     """
     try:
         return orjson.loads(body)

@@ -1,16 +1,16 @@
-"""Which HTTP/1.1 replies are known to be good by what they have in common with an earlier one?
+"""Template of a good HTTP/1.1 reply: a pattern that identifies another good reply without parsing.
 
-A server answers one and the same request: the same headers again and again, but for a date, and,
-behind a proxy, an id and a duration that are new in each reply and mean nothing here.
+A server answers the same request with the same headers again and again. Only the date differs and,
+behind a proxy, an id and a duration that carry no meaning for a client.
 """
 
 import re
 
-from inferometer_loadgen.wire.contract import Reply
+from inferometer_loadgen.wire.contract import ReplyBody
 from inferometer_loadgen.wire.http1.head import MEANINGFUL
 
 _LEARNS_EVERY = 16
-"""Replies that are not the usual one until another is learned: some are never alike."""
+"""Unmatched replies until another is learned: some servers' replies never match."""
 _LENGTH = b"content-length"
 _JSON_LENGTH = b"inference-header-content-length"
 _NUMBERS = {_LENGTH: rb"(?P<length>\d{1,18})", _JSON_LENGTH: rb"(?P<json_length>\d{1,18})"}
@@ -18,24 +18,24 @@ _NEVER = re.compile(rb"(?!)")
 
 
 class HttpReplyTemplate:
-    """What is usual of the replies on one connection.
+    """Template of the good replies on one connection.
 
-    ``head`` and ``size`` are of the last whole one: another that begins with these bytes and has
-    this size is as good. ``size`` is 0 before there was one.
+    ``head`` and ``size`` belong to the last matching reply: another that begins with these bytes
+    and has this size is good as well. ``size`` is 0 before the first.
     """
 
-    __slots__ = ("_json_length", "_like", "_unusual", "head", "size")
+    __slots__ = ("_json_length", "_pattern", "_unmatched", "head", "size")
 
     def __init__(self) -> None:
         self.head = b""
         self.size = 0
         self._json_length = 0
-        self._like = _NEVER
-        self._unusual = 0
+        self._pattern = _NEVER
+        self._unmatched = 0
 
-    def take(self, data: bytes) -> bool:
-        """Make this the last whole one, if it is whole and good by what is usual."""
-        found = self._like.match(data)
+    def matches(self, data: bytes) -> bool:
+        """Return whether a reply is whole and good by the template; if so, remember its head."""
+        found = self._pattern.match(data)
         if found is None:
             return False
         length, json_length = int(found["length"]), int(found["json_length"])
@@ -46,22 +46,22 @@ class HttpReplyTemplate:
         return True
 
     def learn(self, data: bytes) -> None:
-        """Learn, now and then, from a reply that was read: whole, good, with JSON and tensors."""
-        self._unusual -= 1
-        if self._unusual < 0:
-            self._unusual = _LEARNS_EVERY
-            self._like = _pattern(data[: data.index(b"\r\n\r\n") + 4])
-            self.take(data)
+        """Learn, now and then, from a whole good reply with JSON and binary tensors."""
+        self._unmatched -= 1
+        if self._unmatched < 0:
+            self._unmatched = _LEARNS_EVERY
+            self._pattern = _compile(data[: data.index(b"\r\n\r\n") + 4])
+            self.matches(data)
 
-    def reply(self, data: bytes) -> Reply:
+    def reply(self, data: bytes) -> ReplyBody:
         """Return the body of a reply that begins with ``head``."""
-        return Reply(data[len(self.head) :], self._json_length)
+        return ReplyBody(data[len(self.head) :], self._json_length)
 
 
-def _pattern(block: bytes) -> re.Pattern[bytes]:
-    """Return what matches each header block that means the same as this one but for lengths.
+def _compile(block: bytes) -> re.Pattern[bytes]:
+    """Return the pattern of header blocks that mean the same as this one except for lengths.
 
-    Headers that mean nothing here may have any value.
+    Headers without meaning for the client may have any value.
     """
     status, *lines = block.split(b"\r\n")[:-2]
     parts = [re.escape(status)]
@@ -76,5 +76,5 @@ def _pattern(block: bytes) -> re.Pattern[bytes]:
             parts.append(re.escape(line))
     try:
         return re.compile(b"\r\n".join([*parts, b"\r\n"]))
-    except re.error:  # a length stands twice
+    except re.error:  # a length header is repeated
         return _NEVER

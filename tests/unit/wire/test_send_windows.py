@@ -1,4 +1,4 @@
-"""Flow control: both send windows are kept to the byte, whoever blocks whom."""
+"""Flow control: both send windows are exact to the byte, whatever is blocked."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +17,7 @@ from support.wire_peer import Peer
 
 
 def data_frames(peer: Peer) -> list[tuple[int, int, int]]:
-    """Take the (stream, bytes, END_STREAM) of the DATA frames now written."""
+    """Return the (stream, bytes, END_STREAM) of the DATA frames that are written now."""
     return [
         (stream_id, len(payload), flags & END_STREAM)
         for kind, flags, stream_id, payload in peer.frames()
@@ -26,21 +26,21 @@ def data_frames(peer: Peer) -> list[tuple[int, int, int]]:
 
 
 def test_a_body_is_cut_to_the_servers_frames() -> None:
-    """Frames are as long as the server takes them, and the last one ends the stream."""
+    """Frames are as long as the server allows, and the last one ends the stream."""
     peer = Peer()
     peer.send(bytes(40_000))
     assert data_frames(peer) == [(1, 16_384, 0), (1, 16_384, 0), (1, 40_005 - 32_768, 1)]
 
 
-def test_larger_frames_are_used_where_the_server_takes_them() -> None:
-    """One frame carries what the windows allow."""
+def test_larger_frames_are_used_if_the_server_allows_them() -> None:
+    """One frame carries as much as the windows allow."""
     peer = Peer((5, 1 << 20), (4, 1 << 20))
     peer.send(bytes(50_000))
     assert data_frames(peer) == [(1, 50_005, 1)]
 
 
-def test_a_blocked_stream_is_passed_over() -> None:
-    """A stream without window does not hold up those behind it, and goes on when it gets some."""
+def test_a_blocked_stream_is_skipped() -> None:
+    """A stream without window does not block those behind it, and continues when it gets some."""
     peer = Peer((4, 10))
     peer.send(b"x" * 20)
     peer.send(b"y" * 5)
@@ -52,7 +52,7 @@ def test_a_blocked_stream_is_passed_over() -> None:
 
 
 def test_the_connections_window_is_served_first_come_first_served() -> None:
-    """When the whole connection is blocked, the oldest body goes on first."""
+    """When the whole connection is blocked, the oldest body continues first."""
     peer = Peer((4, 1 << 20))
     peer.send(bytes(65_000))
     peer.send(bytes(1_000))
@@ -65,8 +65,8 @@ def test_the_connections_window_is_served_first_come_first_served() -> None:
     assert data_frames(peer) == [(5, 5, 1)]
 
 
-def test_small_bodies_draw_on_the_connections_window_too() -> None:
-    """What leaves at once, with its headers, is counted like what had to wait."""
+def test_small_bodies_use_the_connections_window_too() -> None:
+    """A body sent at once, with its headers, counts like one that had to wait."""
     peer = Peer((4, 1 << 20))
     for _ in range(10):
         peer.send(bytes(10_000))
@@ -74,7 +74,7 @@ def test_small_bodies_draw_on_the_connections_window_too() -> None:
 
 
 def test_a_smaller_window_makes_those_of_open_streams_negative() -> None:
-    """After SETTINGS took more than was left, a stream waits until it is above zero again."""
+    """After SETTINGS shrinks a window below zero, its stream waits until it is positive again."""
     peer = Peer((4, 10))
     peer.send(b"x" * 20)
     peer.written()
@@ -84,8 +84,8 @@ def test_a_smaller_window_makes_those_of_open_streams_negative() -> None:
     assert data_frames(peer) == [(1, 1, 0)]
 
 
-def test_a_body_is_not_sent_on_after_its_reply() -> None:
-    """A server that answers early has the stream reset, and the rest is dropped."""
+def test_the_rest_of_a_body_is_dropped_after_its_reply() -> None:
+    """When a server answers early, the client resets the stream and drops the rest of the body."""
     peer = Peer((4, 10))
     peer.send(b"x" * 20)
     peer.written()
@@ -108,7 +108,7 @@ steps = st.one_of(
 
 @given(st.lists(steps, max_size=25))
 def test_no_window_is_ever_overdrawn_and_all_bodies_arrive(plan: list[tuple[str, int]]) -> None:
-    """A server that keeps its own accounts never sees a byte it did not allow."""
+    """A server with its own accounting never sees a byte that it did not allow."""
     peer = Peer()
     server = _Accounts()
     for step, amount in plan:
@@ -142,7 +142,7 @@ def test_no_window_is_ever_overdrawn_and_all_bodies_arrive(plan: list[tuple[str,
 
 
 class _Accounts:
-    """The windows as a server keeps them, and the bodies that it has got."""
+    """A server's view of the windows, and the bodies that it received."""
 
     def __init__(self) -> None:
         self.connection = self.initial = 65_535

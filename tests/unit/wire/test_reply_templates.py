@@ -1,4 +1,4 @@
-"""Replies that are known by their bytes mean what they mean when they are read in full."""
+"""Replies that match a template mean the same as when they are parsed."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inferometer_loadgen.wire.contract import FailureKind, Reply
+from inferometer_loadgen.wire.contract import FailureKind, ReplyBody
 from inferometer_loadgen.wire.grpc import engine as grpc_engine
 from inferometer_loadgen.wire.grpc import hpack
 from inferometer_loadgen.wire.grpc.reply_template import (
@@ -38,7 +38,7 @@ NOT_GOOD = literal(b"grpc-status", b"5")
 
 
 def parts(stream_id: int, opening: bytes, body: bytes, trailers: bytes) -> bytes:
-    """Make a reply of three frames."""
+    """Return a reply of three frames."""
     return b"".join(
         (
             frame(HEADERS, END_HEADERS, stream_id, opening),
@@ -49,12 +49,12 @@ def parts(stream_id: int, opening: bytes, body: bytes, trailers: bytes) -> bytes
 
 
 def proxied(name: bytes) -> bytes:
-    """Make the opening of a reply as a proxy hands it on."""
+    """Return the headers of a reply as a proxy forwards them."""
     return OPENING + literal(b"x-request-id", name) + literal(b"x-duration", name[:1])
 
 
 def through_proxy(stream_id: int, name: bytes) -> bytes:
-    """Make a good reply with headers that are new in each."""
+    """Return a good reply with headers that differ in each reply."""
     return parts(stream_id, proxied(name), message(b"fine"), TRAILERS)
 
 
@@ -119,7 +119,7 @@ BODIES = {
 def test_a_reply_means_the_same_after_whichever_others(
     before: list[str], kinds: list[str], cuts: list[int], *, keep: bool
 ) -> None:
-    """In any order and in any pieces each request has the answer that its own bytes are."""
+    """In any order and any pieces, each request gets the answer that its own bytes contain."""
     kinds = before + kinds
     peer = Peer((3, 100))
     for token in range(len(kinds)):
@@ -130,12 +130,12 @@ def test_a_reply_means_the_same_after_whichever_others(
     for kind, (_, failure, kept) in zip(kinds, answers, strict=True):
         body = BODIES.get(kind)
         assert (failure is None) == (body is not None)
-        assert kept == (Reply(body, None) if keep and body is not None else None)
+        assert kept == (ReplyBody(body, None) if keep and body is not None else None)
     assert not peer.engine.broken
 
 
-def test_a_usual_reply_of_three_streams_is_none() -> None:
-    """Frames that look like a reply but for their streams are read one by one."""
+def test_frames_of_three_streams_do_not_match() -> None:
+    """Frames that look like a reply except for their streams are parsed one by one."""
     peer = Peer((3, 100))
     for token in range(5):
         peer.send(token=token)
@@ -149,8 +149,8 @@ def test_a_usual_reply_of_three_streams_is_none() -> None:
     assert peer.receive(swapped) == []
 
 
-def test_a_stream_that_was_begun_is_not_begun_again() -> None:
-    """A whole usual reply on a stream whose headers have come is an error of that stream."""
+def test_a_matching_reply_on_an_open_stream_is_an_error() -> None:
+    """A whole matching reply on a stream whose headers arrived is an error of that stream."""
     peer = Peer((3, 100))
     for token in range(3):
         peer.send(token=token)
@@ -162,10 +162,10 @@ def test_a_stream_that_was_begun_is_not_begun_again() -> None:
     assert failure.kind is FailureKind.PROTOCOL
 
 
-def test_what_only_the_first_reply_has_makes_no_varying_ones(
+def test_an_exact_template_ignores_the_first_replys_table_update(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A server that begins with an update of the table is known by its second reply, for good."""
+    """The second reply teaches the exact template if the first begins with a table size update."""
     learned = []
 
     def learning(*arguments: Any) -> ReplyTemplate | None:
@@ -182,8 +182,8 @@ def test_what_only_the_first_reply_has_makes_no_varying_ones(
     assert [type(each) for each in learned] == [ExactTemplate]
 
 
-def test_only_a_good_whole_reply_is_usual() -> None:
-    """Nothing is learned of what is cut off, bad, or more than one frame of a message."""
+def test_only_a_good_whole_reply_becomes_a_template() -> None:
+    """Truncated replies, bad replies and messages of several frames teach no template."""
     assert learn_template(b"x" + reply(1), 1) is not None
     for kind in ("two frames", "an error", "trailers only", "cut", "compressed"):
         assert learn_template(KINDS[kind](1), 0) is None
@@ -191,8 +191,8 @@ def test_only_a_good_whole_reply_is_usual() -> None:
         assert learn_template(reply(1)[:end], 0) is None
 
 
-def test_values_that_a_proxy_writes_anew_are_passed_over() -> None:
-    """Once two replies differ by such values alone, a third is known without being read."""
+def test_header_values_that_a_proxy_changes_are_ignored() -> None:
+    """Once two replies differ only in such values, a third matches without being parsed."""
     first, second, third = (through_proxy(1, name) for name in (b"a", b"bc", b"def"))
     usual = learn_template(first, 0)
     assert usual is not None
@@ -205,8 +205,8 @@ def test_values_that_a_proxy_writes_anew_are_passed_over() -> None:
         assert usual.stream_at(third[:end], 0) == 0
 
 
-def test_a_reply_whose_headers_stay_is_known_as_a_whole() -> None:
-    """Another length of the message does not make its headers varying ones."""
+def test_a_new_message_length_keeps_the_exact_template() -> None:
+    """Another length of the message does not make the template header-tolerant."""
     usual = learn_template(through_proxy(1, b"a"), 0)
     longer = parts(1, proxied(b"a"), message(b"longer"), TRAILERS)
     assert isinstance(learn_template(longer, 0, usual), ExactTemplate)
@@ -214,8 +214,8 @@ def test_a_reply_whose_headers_stay_is_known_as_a_whole() -> None:
 
 
 @given(data=st.data())
-def test_whatever_bytes_change_a_known_grpc_reply_is_a_good_one(data: st.DataObject) -> None:
-    """No change of a byte makes a reply known that frame by frame would be an error."""
+def test_no_changed_byte_makes_a_bad_grpc_reply_match(data: st.DataObject) -> None:
+    """No change of bytes makes a reply match that would fail frame by frame."""
     said = bytearray(through_proxy(1, b"abcdef"))
     for _ in range(data.draw(st.integers(1, 3))):
         said[data.draw(st.integers(0, len(said) - 1))] = data.draw(st.integers(0, 255))
@@ -251,7 +251,7 @@ HEAD_LINES = (
 
 
 def http_reply(status: bytes, lines: list[bytes]) -> bytes:
-    """Make a reply of 7 bytes."""
+    """Return a reply with a body of 7 bytes."""
     return b"\r\n".join([b"HTTP/1.1 " + status, *lines, b"", b"{}12345"])
 
 
@@ -266,19 +266,19 @@ LINES |= st.lists(st.sampled_from(HEAD_LINES), max_size=5)
     status=st.sampled_from([b"200 OK", b"200 Fine", b"503 Busy"]),
     cut=st.integers(0, 2),
 )
-def test_a_known_http_reply_is_what_it_is_when_it_is_read(
+def test_a_matching_http_reply_equals_the_parsed_one(
     learned: list[bytes], lines: list[bytes], status: bytes, cut: int
 ) -> None:
-    """What is known by an earlier reply's headers is good, with the same body."""
+    """A reply that matches is good when parsed, with the same body."""
     usual = HttpReplyTemplate()
     parser = ReplyParser()
     first = http_reply(b"200 OK", learned)
     parser.start(True)
-    if parser.feed(first) and parser.usual:
+    if parser.feed(first) and parser.fits_template:
         usual.learn(first)
     reply = http_reply(status, lines)
     reply = reply[: len(reply) - cut]
-    if usual.take(reply):
+    if usual.matches(reply):
         parser.start(True)
         assert parser.feed(reply)
         assert (parser.failure, parser.reusable) == (None, True)
@@ -287,16 +287,16 @@ def test_a_known_http_reply_is_what_it_is_when_it_is_read(
         assert usual.size == len(reply)
 
 
-def test_what_a_proxy_adds_to_each_reply_is_not_read_again() -> None:
-    """Dates, ids and lengths may be new in each."""
+def test_http_headers_that_a_proxy_changes_do_not_prevent_a_match() -> None:
+    """Dates, ids and lengths may differ in each reply."""
     usual = HttpReplyTemplate()
     lines = [b"Date: 1", b"X-Request-Id: abc", *PLAIN]
     usual.learn(http_reply(b"200 OK", lines))
-    assert usual.take(http_reply(b"200 OK", [b"Date: 2", b"X-Request-Id: d", *PLAIN]))
+    assert usual.matches(http_reply(b"200 OK", [b"Date: 2", b"X-Request-Id: d", *PLAIN]))
     others = [b"content-length: 8", b"inference-header-content-length: 3"]
     longer = http_reply(b"200 OK", [b"Date: 2", b"X-Request-Id:", *others]) + b"6"
-    assert usual.take(longer)
-    assert usual.reply(longer) == Reply(b"{}123456", 3)
-    assert not usual.take(http_reply(b"200 OK", lines[::-1]))
-    assert not usual.take(longer[:-1])
-    assert not usual.take(longer + b"7")
+    assert usual.matches(longer)
+    assert usual.reply(longer) == ReplyBody(b"{}123456", 3)
+    assert not usual.matches(http_reply(b"200 OK", lines[::-1]))
+    assert not usual.matches(longer[:-1])
+    assert not usual.matches(longer + b"7")
