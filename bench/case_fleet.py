@@ -20,11 +20,11 @@ from bench.servers import Server
 
 from inferometer_api.plan.load_plan import LoadPlan, PlannedFleet
 from inferometer_api.results.result import Step
-from inferometer_loadgen.fleet.crew import FleetCrew
+from inferometer_loadgen.fleet.crew import FleetDriverFactory
 from inferometer_loadgen.fleet.driving import FleetDriving
 from inferometer_loadgen.fleet.fleet import Fleet
 from inferometer_loadgen.schedule.steps import End, Open, Steady, StepPlan
-from inferometer_loadgen.server.control import Described
+from inferometer_loadgen.server.control_plane import ServerDescription
 from support.load_runs import a_plan
 
 SIZES = (10, 100, 300, 1000)
@@ -67,7 +67,7 @@ async def _measured(place: Place, size: int) -> Figures:
 
 async def _driven(fleet: Fleet, seconds: float, size: int) -> Figures:
     await fleet.gathered(lambda _fraction, _detail: None)
-    crew = await FleetCrew.set_up(fleet, _plan(), _DESCRIBED, lambda _: None, lambda: None)
+    crew = await FleetDriverFactory.set_up(fleet, _plan(), _DESCRIBED, lambda _: None, lambda: None)
     began = time.monotonic()
     driving = await crew.prepare("s", _STEP)
     await driving.connect()
@@ -86,9 +86,9 @@ async def _driven(fleet: Fleet, seconds: float, size: int) -> Figures:
     await running
     await driving.close()
     if fleet.lost:
-        worker, fate = next(iter(fleet.lost.items()))
+        worker, loss_reason = next(iter(fleet.lost.items()))
         raise BenchError(
-            f"{len(fleet.lost)} of {size} played workers were lost (worker {worker}: {fate}): "
+            f"{len(fleet.lost)} of {size} played workers were lost (worker {worker}: {loss_reason}): "
             "this machine is too busy to play so many."
         )
     if answered < seconds * QUERIES_A_SECOND * size / 2:
@@ -113,7 +113,7 @@ def _plan() -> LoadPlan:
     return a_plan("grpc://127.0.0.1:1", {"server": {"targetQps": 1}}, load={"workers": 2})
 
 
-_DESCRIBED = Described("", "", [], [], [], [])
+_DESCRIBED = ServerDescription("", "", [], [], [], [])
 _STEP = StepPlan(
     label="",
     batch_size=1,

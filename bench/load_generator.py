@@ -63,7 +63,7 @@ def run_scenario(asked: Asked, core: int | None, heard: Heard | None = None) -> 
             reports = _reports(process, _plan(asked), heard)
         errors.seek(0)
         said = errors.read()
-    found = [each["scenario"] for each in reports if each["report"] == "measured"]
+    found = [each["scenario"] for each in reports if each["report"] == "scenario"]
     if process.returncode != 0 or len(found) != 1:
         last = reports[-1] if reports else said[-800:]
         raise BenchError(f"The load generator measured nothing: {last}")

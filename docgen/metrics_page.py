@@ -8,7 +8,7 @@ from docgen.reference_pages import HEADER
 from inferometer_api.metrics import definitions as metrics
 from inferometer_api.metrics.definitions import METRICS, Component, Metric
 from inferometer_api.plan.cluster_objects import LOADGEN_PORT
-from inferometer_api.plan.reports import Progress
+from inferometer_api.plan.reports import ProgressReport
 from inferometer_api.results.agent_sample import AGENT_PORT
 
 _INTRODUCTION = """\
@@ -59,7 +59,7 @@ _LABELS = {
     "protocol, endpoint, code": "`http` or `grpc`; what was asked for; the HTTP or gRPC status. "
     "Code 499 counts requests whose client was gone before they were computed.",
     "node": "The node's name, as Kubernetes has it.",
-    "target": "A pod's UID, or `process:` and the ID of a process. `inferometer_load_target_info` "
+    "workload": "A pod's UID, or `process:` and the ID of a process. `inferometer_load_server_info` "
     "joins it to its run.",
     "domain, kind, method": "What takes energy: a CPU package, its memory, a GPU; and how the "
     "energy is known: by a counter, or by power sampled and summed up.",
@@ -170,7 +170,10 @@ def series_of(metric: Metric) -> int:
 
 def step_series() -> int:
     """Return how many time series a step of an open-loop scenario has."""
-    times = {"stage": len(get_args(Progress.model_fields["stage"].annotation)), "result": _RESULTS}
+    times = {
+        "stage": len(get_args(ProgressReport.model_fields["stage"].annotation)),
+        "result": _RESULTS,
+    }
     return sum(
         series_of(metric) * prod(times.get(label, 1) for label in metric.labels)
         for metric in METRICS["load generator"]

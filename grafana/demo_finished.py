@@ -14,7 +14,7 @@ from typing_extensions import override
 
 from inferometer_api.metrics.definitions import run_labels
 from inferometer_api.results.result import ResultDocument
-from inferometer_api.results.scenario_summary import summary_of
+from inferometer_api.results.scenario_summary import scenario_summary
 from inferometer_operator.wiring.metrics import exposition
 from inferometer_operator.wiring.operator_stats import OperatorStats
 
@@ -43,7 +43,7 @@ def run_as_told(document: ResultDocument) -> dict[str, Any]:
                 for kind, reason in kinds.items()
             ],
             "scenarios": [
-                summary_of(each).model_dump(mode="json", by_alias=True, exclude_none=True)
+                scenario_summary(each).model_dump(mode="json", by_alias=True, exclude_none=True)
                 for each in document.scenarios
             ],
         },

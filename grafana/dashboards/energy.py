@@ -1,6 +1,6 @@
 """How do live joules per inference come from the counters of nodes and load generator?"""
 
-from grafana.dashboards.promql import RATE, STEP, of, of_run_nodes, of_run_targets, rate
+from grafana.dashboards.promql import RATE, STEP, of, of_run_nodes, of_run_workloads, rate
 from inferometer_api.metrics import definitions as m
 
 _MEASURING = 'stage="Measuring"'
@@ -16,7 +16,7 @@ def watts(where: str) -> str:
 
 def share() -> str:
     """Return the part of a node's busy CPU time that is of the run's servers, by node."""
-    servers = of_run_targets(f"max by (node, target) ({rate(m.TARGET_CPU)})")
+    servers = of_run_workloads(f"max by (node, workload) ({rate(m.WORKLOAD_CPU)})")
     busy = f"max by (node) ({rate(m.NODE_CPU_BUSY)})"
     return f"clamp_max(sum by (node) ({servers}) / on (node) {busy}, 1)"
 

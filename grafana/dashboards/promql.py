@@ -35,12 +35,12 @@ def mean(metric: Metric, where: str = "") -> str:
 
 def of_run_nodes(expr: str) -> str:
     """Return the part of an expression that is of the nodes of the run's servers."""
-    return f"{expr} and on (node) {of(m.LOAD_TARGET, RUN)}"
+    return f"{expr} and on (node) {of(m.LOAD_SERVER_INFO, RUN)}"
 
 
-def of_run_targets(expr: str) -> str:
+def of_run_workloads(expr: str) -> str:
     """Return the part of an expression that is of the run's servers."""
-    return f"{expr} and on (node, target) {of(m.LOAD_TARGET, RUN)}"
+    return f"{expr} and on (node, workload) {of(m.LOAD_SERVER_INFO, RUN)}"
 
 
 def process_of(metric: str, exposed: Metric, where: str = "") -> str:

@@ -115,7 +115,7 @@ def _figures() -> Panels:
             f"Gross. {_WHICH} (inferometer_run_joules_per_inference) with its attribution; the net "
             "figure is in the table below. Live: CPU and DRAM energy by the servers' share of the "
             "node's CPU time, the node's GPUs as a whole, over inferences "
-            "(inferometer_node_energy_joules_total, inferometer_target_cpu_seconds_total, "
+            "(inferometer_node_energy_joules_total, inferometer_workload_cpu_seconds_total, "
             "inferometer_load_samples_total). Empty: no node agent, or no energy source; see "
             "Nodes.",
             told(m.RUN_JOULES),
@@ -155,11 +155,11 @@ def _timeline() -> Builder[Panel]:
 
 
 def _rates() -> Builder[Panel]:
-    asked = f"max by (scenario, step) ({of(m.LOAD_ASKED, STEP)})"
+    asked = f"max by (scenario, step) ({of(m.LOAD_TARGET_RATE, STEP)})"
     panel = lines(
         "Rate asked and achieved",
         "reqps",
-        "Asked: what the scenario asks for (inferometer_load_asked_queries_per_second; open-loop "
+        "Asked: what the scenario asks for (inferometer_load_target_queries_per_second; open-loop "
         "scenarios only). Due: what its schedule drew (inferometer_load_scheduled_queries_total). "
         "Achieved: queries answered (inferometer_load_queries_total). Inferences: the samples in "
         "them. Achieved below due: the server is too slow; below 99 % the scenario is INVALID.",

@@ -4,13 +4,13 @@ from grafana.dashboards import energy, palette
 from grafana.dashboards.frame import Panels
 from grafana.dashboards.gpus import throttling
 from grafana.dashboards.panels import Query, coloured, from_below, lines, stacked
-from grafana.dashboards.promql import of, of_run_nodes, of_run_targets, rate
+from grafana.dashboards.promql import of, of_run_nodes, of_run_workloads, rate
 from inferometer_api.metrics import definitions as m
 from inferometer_api.metrics.definitions import Metric
 
 _NO_AGENT = "Empty: no node agent on the server's node was scraped; see Nodes."
-_TARGET = "{{node}} {{target}}"
-_PRESSURE = rate(m.TARGET_PRESSURE)
+_WORKLOAD = "{{node}} {{workload}}"
+_PRESSURE = rate(m.WORKLOAD_PRESSURE)
 
 
 def panels() -> Panels:
@@ -55,7 +55,7 @@ def gpu_panels() -> Panels:
 
 def _short(expr: str) -> str:
     """Return an expression whose label target is a pod UID's last part: legends are narrow."""
-    return f'label_replace({expr}, "target", "$1", "target", "(?:.*-)?(.+)")'
+    return f'label_replace({expr}, "workload", "$1", "workload", "(?:.*-)?(.+)")'
 
 
 def _of_gpus(metric: Metric, what: str = "") -> Query:
@@ -66,7 +66,9 @@ def _of_gpus(metric: Metric, what: str = "") -> Query:
 
 def _of_targets(metric: Metric, what: str = "") -> Query:
     series = rate(metric) if metric.type == "counter" else of(metric)
-    return Query(_short(f"max by (node, target) ({of_run_targets(series)})"), f"{_TARGET}{what}")
+    return Query(
+        _short(f"max by (node, workload) ({of_run_workloads(series)})"), f"{_WORKLOAD}{what}"
+    )
 
 
 def _processes() -> Panels:
@@ -74,30 +76,30 @@ def _processes() -> Panels:
         lines(
             "Server's CPU and throttling",
             "none",
-            "Cores that each server uses (inferometer_target_cpu_seconds_total), and for how many "
+            "Cores that each server uses (inferometer_workload_cpu_seconds_total), and for how many "
             "threads at a time its CPU limit was used up "
-            "(inferometer_target_cpu_throttled_seconds_total). Throttled above 0: the limit, not "
+            "(inferometer_workload_cpu_throttled_seconds_total). Throttled above 0: the limit, not "
             f"the CPU, is what was measured. Raise resources.cpu or lower threads. {_NO_AGENT}",
-            _of_targets(m.TARGET_CPU, " used"),
-            _of_targets(m.TARGET_THROTTLED, " throttled"),
+            _of_targets(m.WORKLOAD_CPU, " used"),
+            _of_targets(m.WORKLOAD_THROTTLED, " throttled"),
         ),
         lines(
             "Server's memory",
             "bytes",
-            "The servers' working set, from inferometer_target_memory_bytes. Rising throughout the "
+            "The servers' working set, from inferometer_workload_memory_bytes. Rising throughout the "
             "run: a leak, or an arena that still grows; near the limit the pod will be killed.",
-            _of_targets(m.TARGET_MEMORY),
+            _of_targets(m.WORKLOAD_MEMORY),
         ),
         lines(
             "Server's pressure",
             "percentunit",
             "Part of the time in which some thread of a server waited for CPU, memory or disk "
-            "(PSI), from inferometer_target_pressure_seconds_total. CPU above a few percent: "
+            "(PSI), from inferometer_workload_pressure_seconds_total. CPU above a few percent: "
             "neighbours, or too many threads. Memory or io above 0: too little memory. Told of "
             "pods, by kernels with control groups v2.",
             Query(
-                _short(f"max by (node, target, resource) ({of_run_targets(_PRESSURE)})"),
-                f"{_TARGET} {{{{resource}}}}",
+                _short(f"max by (node, workload, resource) ({of_run_workloads(_PRESSURE)})"),
+                f"{_WORKLOAD} {{{{resource}}}}",
             ),
         ),
     ]

@@ -68,13 +68,13 @@ def _durations() -> Panels:
         _times(
             "Queue",
             m.SERVER_QUEUE,
-            "How long requests waited for the model, from inferometer_server_queue_seconds. Longer "
+            "How long requests waited for the model, from inferometer_server_queue_duration_seconds. Longer "
             "than Compute: more instances, replicas or batching, or a lower rate.",
         ),
         _times(
             "Compute",
             m.SERVER_COMPUTE,
-            "Time within the model per execution, from inferometer_server_compute_seconds. If it "
+            "Time within the model per execution, from inferometer_server_compute_duration_seconds. If it "
             "rises while the batch size stays: throttling, a falling frequency, or neighbours.",
         ),
     ]

@@ -45,7 +45,7 @@ _EARLIER = "spec_node_step:inferometer_run_latency_seconds:p99_earlier"
 _SPEC_STEP = "run_namespace, spec_hash, node, scenario, step"
 
 _MEASURING = 'inferometer_load_stage{stage="Measuring"}'
-_THROTTLED = rate("inferometer_target_cpu_throttled_seconds_total", "node, target", "30s")
+_THROTTLED = rate("inferometer_workload_cpu_throttled_seconds_total", "node, workload", "30s")
 _CLUSTERS = 'component!="node agent"'
 """Not an agent of a local run: its targets file (--prometheus-targets) gives it this label."""
 _RESTART = "5m"
@@ -131,7 +131,7 @@ max by (node, gpu, reason) (
 ) == 1
 and on (node)
 (
-  max by ({_RUN}, node) (inferometer_load_target_info)
+  max by ({_RUN}, node) (inferometer_load_server_info)
   and on ({_RUN})
   max by ({_RUN}) ({_MEASURING}) == 1
 )""",

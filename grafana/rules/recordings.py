@@ -29,15 +29,15 @@ def of_servers(per_target: str) -> str:
     """Return the sum over a run's servers of what an agent tells of each as a target."""
     return f"""
 sum by ({_RUN}) (
-  max by ({_RUN}, node, target) (inferometer_load_target_info)
-  * on (node, target) group_left ()
+  max by ({_RUN}, node, workload) (inferometer_load_server_info)
+  * on (node, workload) group_left ()
   {per_target}
 )"""
 
 
 _QUANTILES = ("0.5", "0.9", "0.99")
 _CPU_WATTS = 'max by (node, domain, kind) (inferometer_node_power_watts{kind=~"Package|Dram"})'
-_TARGET_CPU = rate("inferometer_target_cpu_seconds_total", "node, target")
+_TARGET_CPU = rate("inferometer_workload_cpu_seconds_total", "node, workload")
 _NODE_BUSY = rate("inferometer_node_cpu_busy_seconds_total", "node")
 
 LIVE: list[dict[str, Any]] = [
@@ -83,11 +83,11 @@ sum by ({_STEP}) (
     ),
     _recording(
         "run:inferometer_server_cpu_throttled_seconds:rate1m",
-        of_servers(rate("inferometer_target_cpu_throttled_seconds_total", "node, target")),
+        of_servers(rate("inferometer_workload_cpu_throttled_seconds_total", "node, workload")),
     ),
     _recording(
         "run:inferometer_server_memory_bytes:sum",
-        of_servers("max by (node, target) (inferometer_target_memory_bytes)"),
+        of_servers("max by (node, workload) (inferometer_workload_memory_bytes)"),
     ),
     # As the result does it: a node's power, by the part of its busy CPU time that the servers took.
     _recording(

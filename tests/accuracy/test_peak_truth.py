@@ -107,7 +107,7 @@ def test_the_peak_is_unbiased_and_its_bracket_covers_it(
     tell(
         f"seed {SEED}, peak at {truth * SERVICE_SECONDS:.1%}: mean error {error:+.2%}, spread "
         f"{found.std() / truth:.1%}, {covered:.1%} of {len(claimed)} brackets cover it; "
-        f"{probes:.0f} probes; {dict(Counter(peak.stopped for peak in peaks))}"
+        f"{probes:.0f} probes; {dict(Counter(peak.stop_reason for peak in peaks))}"
     )
     assert abs(error) < UNBIASED
     assert {peak.confidence for peak in claimed} <= {0.95}
@@ -122,4 +122,4 @@ def test_the_peak_is_unbiased_and_its_bracket_covers_it(
 def _says_why(peak: Peak) -> bool:
     """Whether a search without a bracket is refused by name, with a sentence."""
     broken = list(peak_not_found(Conditions("findPeak", peak=peak)))
-    return peak.stopped == "Indistinguishable" and "do not bound the peak" in broken[0].sentence
+    return peak.stop_reason == "Indistinguishable" and "do not bound the peak" in broken[0].sentence

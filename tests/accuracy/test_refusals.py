@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from inferometer_api.plan.load_plan import LoadPlan
-from inferometer_api.plan.reports import Measured, Progress, Report
+from inferometer_api.plan.reports import ProgressReport, Report, ScenarioReport
 from inferometer_api.results.result import ScenarioResult
 from inferometer_loadgen.schedule.arrivals import Poisson, Stream, generator
 from support.hostile import a_group, spinning
@@ -49,10 +49,10 @@ def measured_under(
     with started(plan) as process:
         for report in reports(process):
             before.append(report)
-            if isinstance(report, Measured):
+            if isinstance(report, ScenarioReport):
                 give()
                 break
-            if not taken and isinstance(report, Progress) and report.stage == "WarmUp":
+            if not taken and isinstance(report, ProgressReport) and report.stage == "WarmUp":
                 taken = True
                 take(process.pid)
         return finished(process, *before)

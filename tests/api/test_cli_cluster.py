@@ -147,7 +147,7 @@ def test_a_run_is_followed_to_its_end(
         defined,
         namespace,
         "resnet50-cpu",
-        {"phase": "Measuring", "progressPercent": 40, "shown": shown},
+        {"phase": "Measuring", "progressPercent": 40, "display": shown},
     )
     assert process.stderr.readline() == "measuring 40 %: latency  47.3 queries/s  p99 24.2 ms\n"
     set_status(defined, namespace, "resnet50-cpu", a_complete_status(document))

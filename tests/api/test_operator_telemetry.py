@@ -66,7 +66,7 @@ def test_the_plan_names_the_agent_of_the_servers_node(stage: Stage, agents: str)
     assert plan["agents"] == [
         {"url": "http://10.1.0.1:9465", "node": "fake-node", "podUids": [uid], "processIds": []}
     ]
-    assert plan["unmetered"] == ""
+    assert plan["energyUnavailableReason"] == ""
     asked = [
         (each.group, each.resource, each.verb)
         for each in requests(stage.control_plane.audit_log, stage.user)
@@ -85,8 +85,8 @@ def test_an_operator_that_may_not_list_agents_measures_without(stage: Stage, age
     assert status["phase"] == "Complete"
     plan = stage.load().plan
     assert plan["agents"] == []
-    assert "is forbidden" in plan["unmetered"]
-    assert "the value operators of the chart inferometer-agent" in plan["unmetered"]
+    assert "is forbidden" in plan["energyUnavailableReason"]
+    assert "the value operators of the chart inferometer-agent" in plan["energyUnavailableReason"]
 
 
 def test_an_external_servers_agents_are_found_by_its_pods(stage: Stage, agents: str) -> None:
@@ -112,7 +112,10 @@ def test_an_external_servers_agents_are_found_by_its_pods(stage: Stage, agents: 
     plan = stage.load().plan
     (agent,) = plan["agents"]
     assert (agent["url"], agent["podUids"]) == ("http://10.1.0.7:9465", [uid])
-    assert "Service theirs, 1 endpoint is not among the pods of the namespace" in plan["unmetered"]
+    assert (
+        "Service theirs, 1 endpoint is not among the pods of the namespace"
+        in plan["energyUnavailableReason"]
+    )
 
 
 def told(operator: OperatorProcess, name: str) -> list[dict[str, Any]]:

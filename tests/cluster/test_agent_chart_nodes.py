@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from inferometer_api.results.agent_sample import AGENT_PORT, AgentSample, TargetReading
+from inferometer_api.results.agent_sample import AGENT_PORT, AgentSample, WorkloadReading
 from support.agent_chart import AGENTS, v1_controllers
 from support.chart import Json
 from support.cluster.cluster import Cluster
@@ -105,11 +105,11 @@ def busy_pod(cluster: Cluster, namespace: str) -> str:
 def test_it_tells_what_a_pod_uses(cluster: Cluster, agent: Json, namespace: str) -> None:
     """CPU seconds of a pod with a limit grow, so does its throttled time; its memory is told."""
     made = busy_pod(cluster, namespace)
-    seen: list[tuple[AgentSample, TargetReading]] = []
+    seen: list[tuple[AgentSample, WorkloadReading]] = []
 
     def used() -> bool:
         now = sample(cluster, agent, f"?pod={made}")
-        seen.extend((now, target) for target in now.targets if target.cpu_microseconds)
+        seen.extend((now, target) for target in now.workloads if target.cpu_microseconds)
         return len(seen) > 1 and (
             seen[-1][1].cpu_microseconds > seen[0][1].cpu_microseconds
             and (seen[-1][1].throttled_microseconds or 0) > 0

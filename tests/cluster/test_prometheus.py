@@ -14,7 +14,7 @@ LIVE = (
     "inferometer_load_achieved_queries_per_second{%RUN%} > 0",
     'inferometer_load_stage{%RUN%, stage="Measuring"} == 1',
     "inferometer_load_latency_seconds_count{%RUN%} > 0",
-    "inferometer_load_target_info{%RUN%}",
+    "inferometer_load_server_info{%RUN%}",
     "inferometer_server_ready{%RUN%} == 1",
     "inferometer_server_inferences_total{%RUN%} > 0",
     'inferometer_run_phase_since_timestamp_seconds{%RUN%, phase="Measuring"}',

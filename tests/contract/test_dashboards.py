@@ -14,7 +14,7 @@ from grafana_foundation_sdk.models.dashboard import Dashboard as Model
 from prometheus_client import CollectorRegistry, ProcessCollector
 
 from inferometer_api.metrics.definitions import METRICS, Metric
-from inferometer_api.plan.reports import Progress
+from inferometer_api.plan.reports import ProgressReport
 from support.dashboards import DASHBOARDS, Json, annotations, panels, queries, text_of
 
 _KNOWN = {metric.name: metric for metrics in METRICS.values() for metric in metrics}
@@ -232,5 +232,5 @@ def test_scenario_edges_are_annotated() -> None:
 
 def test_every_stage_has_a_name_and_a_colour() -> None:
     """The timeline knows each stage that a load generator can be in."""
-    stages = get_args(Progress.model_fields["stage"].annotation)
+    stages = get_args(ProgressReport.model_fields["stage"].annotation)
     assert set(palette.STAGES) == set(stages)

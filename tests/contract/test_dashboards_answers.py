@@ -118,7 +118,7 @@ def test_a_tile_of_a_finished_run_has_no_live_figure_for_what_was_not_found(tmp_
     live = {
         f'inferometer_load_samples_total{{{_SAME}, scenario="one"}}': _TEN_A_SECOND,
         f'inferometer_load_stage{{{_SAME}, scenario="one", stage="Measuring"}}': "1x60",
-        f'inferometer_load_target_info{{{_SAME}, node="n", target="t"}}': "1x60",
+        f'inferometer_load_server_info{{{_SAME}, node="n", target="t"}}': "1x60",
         'inferometer_node_energy_joules_total{node="n", domain="gpu-0", kind="Gpu"}': "0+100x60",
     }
     joules = "run: Joules per inference: A"

@@ -100,7 +100,7 @@ def node_agent(folder: Path) -> str:
         file.write_text(answer)
     with an_agent(*node.options, "--nvml-root", str(folder / "nvml")) as url:
         read(f"{url}/v1/sample?pod=6fdd4dba-2c4c-4c6c-9a8a-3f6a5c2a7f10")
-        shown = "inferometer_target_memory_bytes{"
+        shown = "inferometer_workload_memory_bytes{"
         wait_until(lambda: shown in read(f"{url}/metrics"), "a sample of the pod")
         return read(f"{url}/metrics")
 

@@ -52,7 +52,7 @@ def metrics(process: AgentProcess) -> dict[str, dict[str, float]]:
     found: dict[str, dict[str, float]] = {}
     for family in text_string_to_metric_families(body):
         for each in family.samples:
-            key = each.labels.get("domain") or each.labels.get("target") or ""
+            key = each.labels.get("domain") or each.labels.get("workload") or ""
             found.setdefault(each.name, {})[key] = each.value
     return found
 
@@ -79,7 +79,7 @@ def test_known_joules_come_back(recorded: AgentProcess, node: RecordedNode) -> N
     assert before.cpu is not None
     assert after.cpu is not None
     assert after.cpu.busy_microseconds - before.cpu.busy_microseconds == 8_000_000
-    assert after.targets[0].cpu_microseconds - before.targets[0].cpu_microseconds == 2_500_000
+    assert after.workloads[0].cpu_microseconds - before.workloads[0].cpu_microseconds == 2_500_000
     assert (after.node, after.cpu.count, after.cpu.governor) == ("n1", 64, "performance")
 
 
@@ -91,7 +91,7 @@ def test_prometheus_sees_the_regular_samples(recorded: AgentProcess, node: Recor
     name = "inferometer_node_energy_joules_total"
     wait_until(lambda: metrics(recorded)[name]["package-1"] == joules, "the energy")
     found = metrics(recorded)
-    assert UID in found["inferometer_target_cpu_seconds_total"]
+    assert UID in found["inferometer_workload_cpu_seconds_total"]
     assert found["process_cpu_seconds_total"][""] > 0
     known = {metric.name for metric in METRICS["node agent"]}
     assert {name for name in found if not name.startswith("process_")} <= known
@@ -99,13 +99,13 @@ def test_prometheus_sees_the_regular_samples(recorded: AgentProcess, node: Recor
 
 def test_a_pod_that_comes_and_goes_is_followed(recorded: AgentProcess, node: RecordedNode) -> None:
     """A pod is told of while it is there; before and after it is missing by name."""
-    assert recorded.sample(pods=[OTHER]).targets == []
+    assert recorded.sample(pods=[OTHER]).workloads == []
     node.add_pod(OTHER, "besteffort", is_limited=False)
-    (target,) = recorded.sample(pods=[OTHER]).targets
+    (target,) = recorded.sample(pods=[OTHER]).workloads
     assert (target.pod_uid, target.throttled_microseconds) == (OTHER, None)
     node.remove_pod(OTHER)
     gone = recorded.sample(pods=[UID, OTHER])
-    assert [each.pod_uid for each in gone.targets] == [UID]
+    assert [each.pod_uid for each in gone.workloads] == [UID]
     assert OTHER in {missing.subject for missing in gone.missing}
 
 
@@ -123,7 +123,7 @@ def test_an_agent_on_this_machine_tells_of_its_asker(tmp_path: Path) -> None:
     """On the machine's own files it knows this process, and says why a source has nothing."""
     with agent(tmp_path) as process:
         first = process.sample(processes=[os.getpid()])
-        (target,) = first.targets
+        (target,) = first.workloads
         assert target.process_id == os.getpid()
         assert target.cpu_microseconds > 0
         assert target.memory_bytes

@@ -93,7 +93,7 @@ def about_gpus(sample: AgentSample) -> dict[str, object]:
     return {
         "energy": told["energy"],
         "gpus": told["gpus"],
-        "uses": [each["gpus"] for each in told["targets"]],
+        "uses": [each["gpus"] for each in told["workloads"]],
         "missing": [
             each
             for each in told["missing"]
@@ -122,7 +122,7 @@ def test_library_and_recording_are_one(
     assert [each.gpu_uuid for each in told.energy] == [gpu.uuid for gpu in gpus]
     grown = {each.domain: each.microjoules for each in told.energy if each.method == "Counter"}
     assert grown == {"gpu-0": 321_000_000, "gpu-2": 321_000_000, "gpu-3": 321_000_000}
-    uses = {each.gpu_uuid: each.busy_microseconds for each in told.targets[0].gpus}
+    uses = {each.gpu_uuid: each.busy_microseconds for each in told.workloads[0].gpus}
     assert uses == {gpus[0].uuid: 600_000, gpus[1].uuid: 0, gpus[2].uuid: None}
     assert told.gpus[0].throttle_reasons == ["SwPowerCap", "HwThermalSlowdown"]
     reasons = {(each.subject, each.reason) for each in told.missing}

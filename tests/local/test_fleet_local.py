@@ -19,9 +19,9 @@ import pytest
 
 from inferometer_api.plan.launch import POD_INDEX_VARIABLE, load_command
 from inferometer_api.plan.load_plan import LoadPlan, PlannedFleet
-from inferometer_api.plan.reports import Listening, Progress, Report
+from inferometer_api.plan.reports import ListeningReport, ProgressReport, Report
 from inferometer_api.results.result import nanoseconds_at
-from inferometer_loadgen.crew.crew import schedules_of
+from inferometer_loadgen.drive.prepare import schedules_of
 from inferometer_loadgen.schedule.arrivals import Limits, MeasuredArrivals
 from inferometer_loadgen.schedule.steps import WHOLE, Steady
 from support.load_runs import LoadRun, a_plan, finished, measure, reports, started
@@ -160,7 +160,7 @@ def _disturbed(
     with started(plan) as process:
         for report in reports(process):
             before.append(report)
-            if isinstance(report, Progress) and report.queries > 10:
+            if isinstance(report, ProgressReport) and report.queries > 10:
                 break
         processes = [found for kind in (WORKER, MEASURING, MASTER) for found in _of(kind, process)]
         how(process, before)
@@ -173,7 +173,7 @@ def _assert_gone(processes: list[psutil.Process]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "number", "fate"),
+    ("kind", "number", "loss_reason"),
     [
         (WORKER, signal.SIGKILL, "its process ended"),
         (MEASURING, signal.SIGKILL, "its measuring process ended by signal SIGKILL"),
@@ -181,7 +181,7 @@ def _assert_gone(processes: list[psutil.Process]) -> None:
     ],
 )
 def test_a_lost_worker_makes_the_run_invalid_by_name(
-    oracle: OracleProcess, kind: str, number: signal.Signals, fate: str
+    oracle: OracleProcess, kind: str, number: signal.Signals, loss_reason: str
 ) -> None:
     """What it measured until then is kept, INVALID, with the worker and what became of it."""
     oracle.obey([MS])
@@ -192,8 +192,8 @@ def test_a_lost_worker_makes_the_run_invalid_by_name(
     (step,) = result.steps
     (worker,) = [worker for worker in step.workers if worker.lost]
     assert result.verdict.state == "INVALID"
-    assert f"Worker {worker.worker} of the fleet was lost: {worker.fate}" in lost.message
-    assert fate in worker.fate
+    assert f"Worker {worker.worker} of the fleet was lost: {worker.loss_reason}" in lost.message
+    assert loss_reason in worker.loss_reason
     assert step.counts.queries > 10
     _assert_gone(processes)
 
@@ -226,7 +226,7 @@ def test_without_its_master_a_fleet_ends(oracle: OracleProcess) -> None:
 
 
 def _page(before: list[Report], path: str, body: bytes | None = None) -> Any:
-    (port,) = [each.fleet_web_port for each in before if isinstance(each, Listening)]
+    (port,) = [each.fleet_web_port for each in before if isinstance(each, ListeningReport)]
     with urlopen(f"http://127.0.0.1:{port}{path}", body, timeout=10) as answer:
         return json.load(answer)
 
@@ -277,7 +277,7 @@ def test_a_killed_session_leaves_no_process(oracle: OracleProcess) -> None:
     oracle.obey([MS])
     plan = a_plan(oracle.url("HTTP"), OPEN, load=FLEET, validity=LONG)
     with started(plan) as process:
-        next(each for each in reports(process) if isinstance(each, Progress) and each.queries)
+        next(each for each in reports(process) if isinstance(each, ProgressReport) and each.queries)
         processes = [found for kind in (WORKER, MEASURING, MASTER) for found in _of(kind, process)]
         process.kill()
     assert len(processes) == 5

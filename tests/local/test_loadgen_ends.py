@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from inferometer_api.plan.load_plan import LoadPlan
-from inferometer_api.plan.reports import Progress, Report
+from inferometer_api.plan.reports import ProgressReport, Report
 from support.load_runs import COMMAND, LoadRun, a_plan, finished, measure, reports, started
 from support.oracle import Oracle, fixed, serving
 
@@ -22,20 +22,22 @@ UNREACHABLE = "http://127.0.0.1:1"
 
 
 def interrupted(
-    plan: LoadPlan, when: Callable[[Progress], bool], how: Callable[["subprocess.Popen[str]"], None]
+    plan: LoadPlan,
+    when: Callable[[ProgressReport], bool],
+    how: Callable[["subprocess.Popen[str]"], None],
 ) -> LoadRun:
     """Start a run, do something to it at a moment, and return how it ended."""
     before: list[Report] = []
     with started(plan) as process:
         for report in reports(process):
             before.append(report)
-            if isinstance(report, Progress) and when(report):
+            if isinstance(report, ProgressReport) and when(report):
                 break
         how(process)
         return finished(process, *before)
 
 
-def measuring(progress: Progress) -> bool:
+def measuring(progress: ProgressReport) -> bool:
     """Whether some queries were measured."""
     return progress.stage == "Measuring" and progress.queries > 10
 
@@ -111,7 +113,7 @@ def test_a_reader_that_goes_away_ends_the_load() -> None:
     with serving(Oracle(law=fixed(0.002))) as oracle:
         plan = a_plan(oracle.url("HTTP"), {"singleStream": {}}, validity=LONG)
         with started(plan) as process:
-            next(report for report in reports(process) if isinstance(report, Progress))
+            next(report for report in reports(process) if isinstance(report, ProgressReport))
             assert process.stdout is not None
             process.stdout.close()
             assert process.wait(20) == 1
@@ -210,5 +212,5 @@ def test_a_plan_may_come_from_a_file(tmp_path: Any) -> None:
         )
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert done.returncode == 0
-    assert lines[-1]["report"] == "ended"
+    assert lines[-1]["report"] == "final"
     assert done.stderr == ""

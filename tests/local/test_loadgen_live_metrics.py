@@ -12,7 +12,13 @@ from typing import Any
 import pytest
 
 from inferometer_api.plan.load_plan import LoadPlan
-from inferometer_api.plan.reports import Ended, Listening, Measured, Progress, Report
+from inferometer_api.plan.reports import (
+    FinalReport,
+    ListeningReport,
+    ProgressReport,
+    Report,
+    ScenarioReport,
+)
 from support.exposed import Series, samples
 from support.load_runs import COMMAND, a_plan, reports
 from support.oracle import Oracle, fixed, serving
@@ -65,7 +71,7 @@ def showing(plan: LoadPlan, *options: str) -> Iterator[Shown]:
             process.stdin.close()
             told = reports(process)
             first = next(told)
-            assert isinstance(first, Listening)
+            assert isinstance(first, ListeningReport)
             assert first.metrics_port is not None
             yield Shown(process, told, first.metrics_port)
         finally:
@@ -98,16 +104,16 @@ def test_metrics_say_what_the_result_says() -> None:
         plan = a_plan(oracle.url("HTTP"), OPEN, CLOSED, validity={"minDurationSeconds": 4})
         with showing(plan) as shown:
             early = measuring(shown, "s0")
-            result = shown.until(lambda report: isinstance(report, Measured))
+            result = shown.until(lambda report: isinstance(report, ScenarioReport))
             late = measuring(shown, "s1")
-            ended = shown.until(lambda report: isinstance(report, Ended))
+            ended = shown.until(lambda report: isinstance(report, FinalReport))
             assert shown.process.wait(10) == 0
-    assert isinstance(ended, Ended)
+    assert isinstance(ended, FinalReport)
     assert ended.outcome.state == "Complete"
-    assert isinstance(result, Measured)
+    assert isinstance(result, ScenarioReport)
     (step,) = result.scenario.steps
     assert value(early, "stage", "s0", stage="Measuring") == 1
-    assert value(early, "asked_queries_per_second", "s0") == 200
+    assert value(early, "target_queries_per_second", "s0") == 200
     assert 0 < value(early, "achieved_queries_per_second", "s0") < 400
     assert 0 < value(early, "queries_total", "s0", result="ok") < step.counts.succeeded
     assert value(late, "queries_total", "s0", result="ok") == step.counts.succeeded
@@ -129,7 +135,7 @@ def test_nothing_else_is_answered() -> None:
         status, kind, text = it.ask()
         assert (status, kind) == (200, "text/plain; version=0.0.4; charset=utf-8")
         stage = {**RUN, "scenario": "", "step": "", "stage": "WaitingForServer"}
-        it.until(lambda report: isinstance(report, Progress))
+        it.until(lambda report: isinstance(report, ProgressReport))
         assert it.metrics()["inferometer_load_stage", frozenset(stage.items())] == 1
         assert text.startswith("# HELP inferometer_load_")
         for method, path in (("POST", "/metrics"), ("GET", "/progress"), ("POST", "/stop")):

@@ -40,7 +40,7 @@ def test_a_run_is_handed_over(tmp_path: Path) -> None:
     assert (environment.place, environment.node.hostname) == ("Cluster", "node-7")
     assert handed.report.outcome == document.outcome
     assert handed.report.document_sha256
-    assert handed.report.undelivered == ""
+    assert handed.report.document_missing_reason == ""
     # Both scenarios' summaries fit, and the first was told as soon as it was judged.
     assert [summary.name for summary in handed.report.scenarios] == ["s0", "s1"]
     assert seen.scenarios[0].p99_microseconds == handed.report.scenarios[0].p99_microseconds

@@ -53,9 +53,9 @@ def test_a_peak_is_searched_for_with_probes_that_all_stand_in_the_result() -> No
     peak = result.peak
     assert peak is not None
     rules = [reason.rule for reason in result.verdict.reasons]
-    if peak.stopped == "CannotBeMet":
+    if peak.stop_reason == "CannotBeMet":
         is_slow_alone = (peak.service_time_nanoseconds or 0) > peak.latency_bound_nanoseconds
-        assert is_slow_alone or not any(each.kept for each in peak.probes)
+        assert is_slow_alone or not any(each.within_bound for each in peak.probes)
         assert "BoundCannotBeMet" in rules
         return
     labels = [step.label for step in result.steps]
@@ -64,9 +64,9 @@ def test_a_peak_is_searched_for_with_probes_that_all_stand_in_the_result() -> No
     seeds = [probe.seed for probe in peak.probes]
     assert len(set(seeds)) == len(seeds)
     assert [step.seed for step in result.steps[2:]] == seeds
-    assert peak.stopped in {"Resolved", "Indistinguishable"}
+    assert peak.stop_reason in {"Resolved", "Indistinguishable"}
     assert peak.closed_loop_qps is not None
-    assert 2 * peak.probes[0].asked_qps == pytest.approx(peak.closed_loop_qps, abs=0.01)
+    assert 2 * peak.probes[0].target_qps == pytest.approx(peak.closed_loop_qps, abs=0.01)
     assert ("PeakNotFound" in rules) == (peak.confidence is None)
     if peak.confidence is not None:
         assert (peak.low_qps or math.inf) <= (peak.qps or 0) <= (peak.high_qps or 0)
@@ -87,7 +87,7 @@ def test_a_probe_far_beyond_the_peak_ends_as_soon_as_it_is_decided() -> None:
     assert result.peak is not None
     early = [each for each in result.peak.probes if each.decided_by == "Overshoots"]
     assert early
-    assert all(each.queries < 1000 for each in early if not each.is_whole)
+    assert all(each.queries < 1000 for each in early if not each.ran_to_completion)
 
 
 def test_a_bound_below_the_service_time_cannot_be_met_at_any_rate() -> None:
@@ -96,7 +96,7 @@ def test_a_bound_below_the_service_time_cannot_be_met_at_any_rate() -> None:
     run = run_of(Oracle(law=fixed(0.01)), scenario)
     (result,) = run.scenarios
     assert result.peak is not None
-    assert (result.peak.stopped, result.peak.probes) == ("CannotBeMet", [])
+    assert (result.peak.stop_reason, result.peak.probes) == ("CannotBeMet", [])
     assert (result.peak.service_time_nanoseconds or 0) >= 10 * _MS_NS
     assert "BoundCannotBeMet" in [reason.rule for reason in result.verdict.reasons]
 
@@ -108,7 +108,7 @@ def test_a_search_whose_time_is_over_says_that_it_found_no_peak() -> None:
     run = run_of(Oracle(law=one_at_a_time(0.005)), scenario, maxDurationSeconds=3)
     (result,) = run.scenarios
     assert result.peak is not None
-    assert result.peak.stopped == "OutOfTime"
+    assert result.peak.stop_reason == "OutOfTime"
     assert "PeakNotFound" in [reason.rule for reason in result.verdict.reasons]
 
 
@@ -166,5 +166,5 @@ def test_a_server_that_limits_requests_is_searched_for_the_rate_it_takes() -> No
     alone, *_ = result.steps
     assert result.peak is not None
     assert alone.counts.failed > 0.2 * alone.counts.queries  # more than a P90 may lack
-    assert result.peak.stopped != "CannotBeMet"
+    assert result.peak.stop_reason != "CannotBeMet"
     assert result.peak.probes

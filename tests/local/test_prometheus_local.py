@@ -10,13 +10,13 @@ from support.prometheus import Prometheus, prometheus
 from support.waiting import wait_until
 
 RUN = 'run_namespace="local", run="test"'
-CPU = "inferometer_target_cpu_seconds_total"
+CPU = "inferometer_workload_cpu_seconds_total"
 LIVE = (
     f"inferometer_load_achieved_queries_per_second{{{RUN}}} > 0",
     f'inferometer_load_stage{{{RUN}, stage="Measuring"}} == 1',
     f"inferometer_server_ready{{{RUN}}} == 1",
     "inferometer_agent_samples_total > 0",
-    f"inferometer_load_target_info{{{RUN}}} * on (node, target) {CPU}",
+    f"inferometer_load_server_info{{{RUN}}} * on (node, target) {CPU}",
 )
 
 

@@ -109,7 +109,7 @@ def _is_complete(result: ResultDocument, model: str) -> None:
     environment = result.environment
     assert environment is not None
     assert environment.server.launched
-    assert sum(environment.server.nodes_by_provider.values()) > 0
+    assert sum(environment.server.graph_nodes_by_provider.values()) > 0
     assert environment.model.uri == f"zoo://{model}"
     assert environment.model.sha256 is not None
     entry = zoo.entry(model)

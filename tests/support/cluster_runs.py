@@ -12,7 +12,7 @@ from typing import Any
 from inferometer_api.plan.cluster_objects import RESULT, RESULT_FILE, labels, result_name
 from inferometer_api.results.result import ResultDocument
 from inferometer_api.results.result_transport import compressed
-from inferometer_api.results.scenario_summary import summary_of
+from inferometer_api.results.scenario_summary import scenario_summary
 from support.cluster.namespaces import Kubectl
 
 _AT = "2026-03-12T14:03:21Z"
@@ -45,7 +45,7 @@ def a_complete_status(document: ResultDocument) -> dict[str, Any]:
             a_condition("Finished", "True", "Complete"),
         ],
         "scenarios": [
-            summary_of(result).model_dump(mode="json", exclude_none=True)
+            scenario_summary(result).model_dump(mode="json", exclude_none=True)
             for result in document.scenarios
         ],
     }

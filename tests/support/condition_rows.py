@@ -89,7 +89,7 @@ def _collected(reason: Any, undelivered: str = "") -> Course:
     def course() -> PretendCluster:
         cluster = measuring()
         assert cluster.report is not None
-        cluster.report = cluster.report.model_copy(update={"undelivered": undelivered})
+        cluster.report = cluster.report.model_copy(update={"document_missing_reason": undelivered})
         return cluster.end_load(document=DownloadedResult(None, "A line is missing.", reason))
 
     return course

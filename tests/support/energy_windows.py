@@ -7,15 +7,15 @@ from inferometer_api.results.agent_sample import (
     CpuReading,
     EnergyReading,
     GpuUse,
-    TargetReading,
+    WorkloadReading,
 )
 from inferometer_api.results.result import Energy
-from inferometer_loadgen.nodes.energy import Terms, Worked, energy
-from inferometer_loadgen.nodes.window import NodeWindow, Taken
+from inferometer_loadgen.nodes.energy import EnergyTerms, WorkDone, energy
+from inferometer_loadgen.nodes.window import NodeWindow, TimedSample
 
 SECOND = 1_000_000_000
 TEN_SECONDS = 10 * SECOND
-METERED = Terms(disabled=False, unmetered="", milliwatts_per_core=None, on_gpu=False)
+METERED = EnergyTerms(disabled=False, unmetered="", milliwatts_per_core=None, on_gpu=False)
 POD = "pod-1"
 
 
@@ -52,9 +52,9 @@ def cpu(busy: int) -> CpuReading:
     return CpuReading(count=4, busy_microseconds=busy, steal_microseconds=0)
 
 
-def target(used: int, pod: str = POD, gpus: list[GpuUse] | None = None) -> TargetReading:
+def target(used: int, pod: str = POD, gpus: list[GpuUse] | None = None) -> WorkloadReading:
     """Return what a server used."""
-    return TargetReading(pod_uid=pod, cpu_microseconds=used, gpus=gpus or [])
+    return WorkloadReading(pod_uid=pod, cpu_microseconds=used, gpus=gpus or [])
 
 
 def window(
@@ -70,20 +70,20 @@ def window(
     before = None
     if idle is not None:
         before = (
-            Taken(-10 * SECOND, sample(90 * SECOND, **idle[0])),
-            Taken(-5 * SECOND, sample(95 * SECOND, **idle[1])),
+            TimedSample(-10 * SECOND, sample(90 * SECOND, **idle[0])),
+            TimedSample(-5 * SECOND, sample(95 * SECOND, **idle[1])),
         )
     edges = (
-        Taken(0, sample(100 * SECOND, **first)),
-        Taken(seconds * SECOND, sample((100 + seconds) * SECOND, **last)),
+        TimedSample(0, sample(100 * SECOND, **first)),
+        TimedSample(seconds * SECOND, sample((100 + seconds) * SECOND, **last)),
     )
     return NodeWindow(node, targets, edges, before)
 
 
-def found(*windows: NodeWindow, terms: Terms = METERED, **worked: Any) -> Energy:
+def found(*windows: NodeWindow, terms: EnergyTerms = METERED, **worked: Any) -> Energy:
     """Return the energy of a load of 1,000 inferences in ten seconds."""
     done = {"inferences": 1000, "duration_ns": TEN_SECONDS, "server_cpu_seconds": None, **worked}
-    return energy(windows, terms, Worked(**done))
+    return energy(windows, terms, WorkDone(**done))
 
 
 def a_package(
@@ -95,13 +95,13 @@ def a_package(
     if idle_watts is not None:
         idle = ({"energy": [package(0)]}, {"energy": [package(idle_watts * 5_000_000)]})
     return window(
-        {"energy": [package(5)], "cpu": cpu(7), "targets": [target(0)]},
-        {"energy": [package(5 + joules * 1_000_000)], "cpu": cpu(7 + busy), "targets": targets},
+        {"energy": [package(5)], "cpu": cpu(7), "workloads": [target(0)]},
+        {"energy": [package(5 + joules * 1_000_000)], "cpu": cpu(7 + busy), "workloads": targets},
         idle=idle,
         **more,
     )
 
 
-def gpu_terms() -> Terms:
+def gpu_terms() -> EnergyTerms:
     """Return the terms of a run on GPUs."""
-    return Terms(disabled=False, unmetered="", milliwatts_per_core=None, on_gpu=True)
+    return EnergyTerms(disabled=False, unmetered="", milliwatts_per_core=None, on_gpu=True)

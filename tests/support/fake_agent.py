@@ -17,7 +17,7 @@ from inferometer_api.results.agent_sample import (
     CpuReading,
     EnergyReading,
     MissingSource,
-    TargetReading,
+    WorkloadReading,
 )
 
 _STARTS_WITHIN_SECONDS = 10.0
@@ -68,8 +68,8 @@ def a_sample(
             steal_microseconds=0,
             governor="performance",
         ),
-        "targets": [
-            TargetReading(
+        "workloads": [
+            WorkloadReading(
                 pod_uid=pod, cpu_microseconds=round(each * seconds * 1e6), memory_bytes=2**20
             )
             for pod, each in zip(pods, cores, strict=False)

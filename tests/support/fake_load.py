@@ -14,10 +14,10 @@ from typing import Literal
 from typing_extensions import override
 
 from inferometer_api.plan.load_report import LoadReport, report_within
-from inferometer_api.plan.reports import Progress
+from inferometer_api.plan.reports import ProgressReport
 from inferometer_api.results.result import Outcome, OutcomeState, ResultDocument, ScenarioResult
 from inferometer_api.results.result_transport import packed
-from inferometer_api.results.scenario_summary import summary_of
+from inferometer_api.results.scenario_summary import scenario_summary
 from inferometer_api.spec.run import BenchmarkRun
 from support.fake_pod import Pod
 from support.results import a_result
@@ -59,7 +59,7 @@ class FakeLoad:
 
     def show(self, stage: Stage, scenario: str = "", fraction: float = 0.5) -> None:
         """Answer at /progress that the work is so far."""
-        progress = Progress(
+        progress = ProgressReport(
             stage=stage,
             scenario=scenario,
             scenario_count=len(self.scenarios),
@@ -74,7 +74,7 @@ class FakeLoad:
     def judge(self, name: str) -> ScenarioResult:
         """Answer at /progress that a scenario is measured, and VALID."""
         result = _measured(name)
-        summaries = [*self.report.scenarios, summary_of(result)]
+        summaries = [*self.report.scenarios, scenario_summary(result)]
         self.report = self.report.model_copy(update={"scenarios": summaries})
         return result
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from inferometer_api.results.result import (
-    ClientFacts,
+    ClientHealth,
     Counts,
     Distribution,
     EarlyStopping,
@@ -162,7 +162,7 @@ def rising(share: float, *, windows: int = 20) -> list[Window]:
 
 def client(**facts: Any) -> Step:
     """Return a step of 10 s with what became of the load generator."""
-    return a_step(client=ClientFacts(**facts))
+    return a_step(client=ClientHealth(**facts))
 
 
 def workers(*starts_ns: int, lost: int = -1, cpu_seconds: float = 1.0) -> list[WorkerShare]:
@@ -186,8 +186,8 @@ def a_peak(stopped: Any, **figures: Any) -> Peak:
     probe = Probe(
         step="",
         seed=1,
-        asked_qps=100.0,
-        kept=True,
+        target_qps=100.0,
+        within_bound=True,
         decided_by="EnoughQueries",
         queries=1000,
         overshoots=0,
@@ -203,7 +203,7 @@ def a_peak(stopped: Any, **figures: Any) -> Peak:
     return Peak(
         percentile=99.0,
         latency_bound_nanoseconds=10 * MS,
-        stopped=stopped,
+        stop_reason=stopped,
         service_time_nanoseconds=12 * MS,
         probes=[probe],
         **known,

@@ -17,18 +17,18 @@ from pydantic import TypeAdapter
 from inferometer_api.plan.launch import load_plan
 from inferometer_api.plan.load_plan import LoadPlan, PlannedAgent, PlannedServer
 from inferometer_api.plan.reports import (
-    Ended,
-    Measured,
-    Progress,
-    RepeatsMeasured,
+    EnvironmentReport,
+    FinalReport,
+    ProgressReport,
+    RepeatsReport,
     Report,
-    Surroundings,
+    ScenarioReport,
 )
 from inferometer_api.results.result import Environment, Outcome, ScenarioResult
-from inferometer_api.results.search import Repeated
+from inferometer_api.results.search import RepeatSummary
 from inferometer_api.spec.run import BenchmarkRun
-from inferometer_loadgen.reporting.report import Reporter
-from inferometer_loadgen.run.execution import Execution, exit_code
+from inferometer_loadgen.reporting.report_writer import ReportWriter
+from inferometer_loadgen.run.execution import PlanExecution, exit_code
 
 COMMAND = (sys.executable, "-m", "inferometer_loadgen")
 _REPORT: TypeAdapter[Report] = TypeAdapter(Report)
@@ -89,11 +89,11 @@ class LoadRun:
     """What a load generator reported until its end."""
 
     exit_code: int
-    progress: list[Progress]
+    progress: list[ProgressReport]
     environment: Environment | None
     scenarios: list[ScenarioResult]
     outcome: Outcome
-    repeated: list[Repeated] = field(default_factory=list)
+    repeated: list[RepeatSummary] = field(default_factory=list)
 
 
 def measure(plan: LoadPlan) -> LoadRun:
@@ -102,7 +102,7 @@ def measure(plan: LoadPlan) -> LoadRun:
     with ThreadPoolExecutor(1) as pool, os.fdopen(reading) as reader:
         text = pool.submit(reader.read)
         try:
-            outcome = uvloop.run(Execution(plan, Reporter(writing)).run())
+            outcome = uvloop.run(PlanExecution(plan, ReportWriter(writing)).run())
         finally:
             os.close(writing)
         return _run_of(_read(text.result()), outcome, exit_code(outcome))
@@ -145,7 +145,7 @@ def finished(process: "subprocess.Popen[str]", *before: Report) -> LoadRun:
         process.wait()
     finally:
         watchdog.cancel()
-    ended = [report for report in found if isinstance(report, Ended)]
+    ended = [report for report in found if isinstance(report, FinalReport)]
     if len(ended) != 1 or found[-1] is not ended[0]:
         raise AssertionError(f"The reports do not end with one end: {found[-3:]}\n{stderr}")
     return _run_of(found, ended[0].outcome, process.returncode)
@@ -161,12 +161,12 @@ def _read(text: str) -> list[Report]:
 
 
 def _run_of(found: Sequence[Report], outcome: Outcome, code: int) -> LoadRun:
-    surroundings = [report for report in found if isinstance(report, Surroundings)]
+    surroundings = [report for report in found if isinstance(report, EnvironmentReport)]
     return LoadRun(
         exit_code=code,
-        progress=[report for report in found if isinstance(report, Progress)],
+        progress=[report for report in found if isinstance(report, ProgressReport)],
         environment=surroundings[0].environment if surroundings else None,
-        scenarios=[report.scenario for report in found if isinstance(report, Measured)],
+        scenarios=[report.scenario for report in found if isinstance(report, ScenarioReport)],
         outcome=outcome,
-        repeated=[report.repeated for report in found if isinstance(report, RepeatsMeasured)],
+        repeated=[report.summary for report in found if isinstance(report, RepeatsReport)],
     )

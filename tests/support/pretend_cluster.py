@@ -20,7 +20,7 @@ from inferometer_api.plan.cluster_objects import (
     fleet_name,
 )
 from inferometer_api.plan.load_report import LoadReport
-from inferometer_api.plan.reports import Progress
+from inferometer_api.plan.reports import ProgressReport
 from inferometer_api.results.result import Outcome, ResultDocument
 from inferometer_operator.reconcile.make_plan import make_plan
 from inferometer_operator.reconcile.observed import (
@@ -222,7 +222,7 @@ class PretendCluster(PretendApi):
         """Let the load generator tell how far it is."""
         scenarios = self.run["spec"]["scenarios"]
         index = more.pop("scenario_index", 0)
-        progress = Progress(
+        progress = ProgressReport(
             stage=more.pop("stage", "Measuring"),
             scenario=scenarios[index]["name"],
             scenario_index=index,

@@ -8,13 +8,13 @@ from typing import Any
 from inferometer_api.results.result import (
     Environment,
     Finding,
-    ModelFacts,
+    ModelInfo,
     Node,
     Outcome,
     OutcomeState,
     ResultDocument,
     ScenarioResult,
-    ServerFacts,
+    ServerInfo,
     Tensor,
     Verdict,
 )
@@ -163,7 +163,7 @@ def an_environment(**changes: Any) -> Environment:
             memory_bytes=16 * 2**30,
             cpu_governor="performance",
         ),
-        "server": ServerFacts(
+        "server": ServerInfo(
             launched=True,
             url="http://127.0.0.1:38211",
             name="inferometer",
@@ -175,9 +175,9 @@ def an_environment(**changes: Any) -> Environment:
                 "instances": "1",
                 "providers": "CPUExecutionProvider",
             },
-            nodes_by_provider={"CPUExecutionProvider": 122},
+            graph_nodes_by_provider={"CPUExecutionProvider": 122},
         ),
-        "model": ModelFacts(
+        "model": ModelInfo(
             name="resnet50",
             version="1",
             uri="zoo://classification/resnet50",

@@ -41,7 +41,7 @@ from inferometer_cli.local_credentials import credentials
 from inferometer_cli.local_inputs import inputs_file, trace_files
 from inferometer_cli.local_server import Server, death, lateness, serve, start, with_last_lines
 from inferometer_cli.program import program_version
-from inferometer_cli.progress import Watch, WebPage
+from inferometer_cli.progress import ProgressCallback, WebPage
 from inferometer_cli.prometheus_targets import PrometheusTargets
 
 _REPORT: TypeAdapter[Report] = TypeAdapter(Report)
@@ -70,7 +70,7 @@ class _Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class RunOptions:
     """What a run has beside its server and its load generator."""
 
     targets: PrometheusTargets
@@ -87,13 +87,13 @@ class _Work:
     run: BenchmarkRun
     base: Path
     """The folder that relative paths in it are relative to."""
-    beside: Beside
+    beside: RunOptions
     found: _Found
-    watch: Watch
+    watch: ProgressCallback
 
 
 async def run_locally(
-    run: BenchmarkRun, *, base: Path, beside: Beside, stopped: End, watch: Watch
+    run: BenchmarkRun, *, base: Path, beside: RunOptions, stopped: End, watch: ProgressCallback
 ) -> ResultDocument:
     """Launch, load, measure, judge and clean up; return what was found.
 
@@ -206,7 +206,7 @@ async def _load(
     """Run the load generator until it, the server, a deadline or a person ends the run."""
     found, watch, targets = work.found, work.watch, work.beside.targets
     words = plan.model_dump_json(exclude_none=True).encode()
-    command = load_command(sys.executable, metrics_port=0 if targets.is_kept else None)
+    command = load_command(sys.executable, metrics_port=0 if targets.is_enabled else None)
     load = await start("load generator", command, stack, words)
     reading = asyncio.create_task(_read_reports(load, found, targets, watch))
     faults = [] if server.process is None else _server_faults(plan.run, server, server.process)
@@ -216,7 +216,7 @@ async def _load(
             return found.outcome
         if any(end.done() for end in ends):
             watch("stopping")
-        load.ask_to_stop()
+        load.request_stop()
         await asyncio.wait([reading], timeout=_LAST_WORDS_SECONDS)
         fault = next((end.result() for end in (*ends, *faults) if end.done()), None)
         return fault or await _explained(reading.result(), server.process)
@@ -249,7 +249,7 @@ async def _explained(outcome: Outcome, process: Child | None) -> Outcome:
 
 
 async def _read_reports(
-    load: Child, found: _Found, targets: PrometheusTargets, watch: Watch
+    load: Child, found: _Found, targets: PrometheusTargets, watch: ProgressCallback
 ) -> Outcome:
     """Take in the load generator's reports until its end; return the outcome it stands for."""
     async for line in load.lines():
@@ -274,7 +274,7 @@ async def _read_reports(
                 found.first_query_at = report.first_query_at
     if found.outcome is not None:
         return found.outcome
-    ended = describe_exit(await load.ended())
+    ended = describe_exit(await load.wait())
     return Outcome(
         state="Failed",
         reason="LoadGeneratorDied",
@@ -282,7 +282,9 @@ async def _read_reports(
     )
 
 
-def _tell_where(listening: ListeningReport, targets: PrometheusTargets, watch: Watch) -> None:
+def _tell_where(
+    listening: ListeningReport, targets: PrometheusTargets, watch: ProgressCallback
+) -> None:
     if listening.metrics_port is not None:
         targets.add("load generator", f"127.0.0.1:{listening.metrics_port}")
     if listening.fleet_web_port is not None:

@@ -1,4 +1,4 @@
-"""How does a person see that a run is at work, and how far it is?"""
+"""Progress of a run: a live bar on a terminal, plain lines elsewhere."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,17 +14,17 @@ from inferometer_results.quantity import significant, time_unit
 
 @dataclass(frozen=True, slots=True)
 class WebPage:
-    """Where Locust's web page shows what a fleet measures."""
+    """The address of Locust's web page, which shows what a fleet measures."""
 
     url: str
 
     def sentence(self) -> str:
-        """Say it."""
+        """Return the line to print."""
         return f"Locust's web page shows the fleet: {self.url}"
 
 
-Watch = Callable[[ProgressReport | WebPage | str], None]
-"""Takes the load generator's progress, or a sentence about a stage before it."""
+ProgressCallback = Callable[[ProgressReport | WebPage | str], None]
+"""Receives the load generator's progress, or a sentence about an earlier stage."""
 
 _STAGES = {
     "WaitingForWorkers": "waiting for the workers",
@@ -37,12 +37,12 @@ _STAGES = {
 }
 _PLAIN_EVERY_SECONDS = 10.0
 _DETAIL_AFTER_SECONDS = 2.0
-"""A server that is still starting is no news; one that is waited for longer may be."""
+"""A server needs a moment to start; print the reason only if it takes longer."""
 
 
 @contextmanager
-def watching(console: Console) -> Iterator[Watch]:
-    """Yield what takes the progress: a live bar on a terminal, plain lines elsewhere."""
+def show_progress(console: Console) -> Iterator[ProgressCallback]:
+    """Yield a callback that shows progress as a live bar or as plain lines."""
     if not console.is_terminal:
         yield _PlainLines(console)
         return
@@ -59,7 +59,7 @@ def watching(console: Console) -> Iterator[Watch]:
 
 
 class _LiveBar:
-    """One bar: the stage, how far it is, and the figures of the last second."""
+    """One bar: the stage, how far it is, and the figures of the most recent second."""
 
     def __init__(self, bars: Bars) -> None:
         self._bars = bars

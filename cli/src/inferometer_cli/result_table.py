@@ -1,4 +1,4 @@
-"""How does a result read at the end of a run, in a terminal and in a log?"""
+"""The table of a result in a terminal and in a log."""
 
 from collections.abc import Iterator, Sequence
 
@@ -7,7 +7,7 @@ from rich.text import Text
 
 from inferometer_api.results.result import ResultDocument, Step, nanoseconds_at
 from inferometer_api.results.search import RepeatSummary
-from inferometer_cli.energy_table import Spent, print_energy
+from inferometer_cli.energy_table import StepEnergy, print_energy
 from inferometer_cli.text_table import (
     STYLES,
     Row,
@@ -16,7 +16,7 @@ from inferometer_cli.text_table import (
     print_sentences,
     printable,
 )
-from inferometer_results.findings import Told, cautions_of, entry_name, reasons_of
+from inferometer_results.findings import LocatedFinding, cautions_of, entry_name, reasons_of
 from inferometer_results.headline import headline
 from inferometer_results.quantity import PERCENTILES, Unit, significant, time_unit
 from inferometer_results.wording.energy import mean_milliwatts, notes_of
@@ -35,11 +35,10 @@ _REPEATS_HEADER = ("over repeats", "scenario", *FIGURE_HEADINGS)
 
 
 def print_table(document: ResultDocument, console: Console) -> None:
-    """Print a row for each step, their energy where some has one, the verdict and every finding.
+    """Print a row for each step, the energy if there is any, the verdict and every finding.
 
-    A search has a row for the probe at its peak. Repeats are told together, too.
-
-    On a terminal a coloured table; elsewhere plain lines, each sentence on one line of its own.
+    A search has one row: the probe at its peak. Scenarios with repeats have rows for their means,
+    too. On a terminal this is a coloured table; elsewhere plain lines, one sentence a line.
     """
     rows = list(_rows(document))
     if rows:
@@ -51,7 +50,7 @@ def print_table(document: ResultDocument, console: Console) -> None:
 
 
 def _print_repeats(repeated: Sequence[RepeatSummary], console: Console) -> None:
-    """Print a row for each figure of each scenario that was repeated, and the advice."""
+    """Print a row for each figure of each repeated scenario, and the advice."""
     rows = [
         Row(
             figure_name(figure),
@@ -64,8 +63,8 @@ def _print_repeats(repeated: Sequence[RepeatSummary], console: Console) -> None:
     if not rows:
         return
     print_rows(_REPEATS_HEADER, rows, console)
-    told = [f"{each.name}: {each.advice}" for each in repeated if each.advice]
-    print_sentences((Text(printable(sentence), style="dim") for sentence in told), console)
+    advice = [f"{each.name}: {each.advice}" for each in repeated if each.advice]
+    print_sentences((Text(printable(sentence), style="dim") for sentence in advice), console)
     console.print()
 
 
@@ -96,11 +95,11 @@ def _figures(step: Step, unit: Unit) -> tuple[str, ...]:
     )
 
 
-def _spent(document: ResultDocument) -> Iterator[Spent]:
+def _spent(document: ResultDocument) -> Iterator[StepEnergy]:
     for result in document.scenarios:
         for step in steps_shown(result):
             energy = step.energy
-            yield Spent(
+            yield StepEnergy(
                 name=", ".join(part for part in (entry_name(result), step.label) if part),
                 attribution=energy.attribution,
                 gross=energy.microjoules_per_inference,
@@ -139,12 +138,13 @@ def _sentences(document: ResultDocument) -> Iterator[Text]:
     for result in document.scenarios:
         for sentence in found_by(result):
             yield Text(printable(f"{entry_name(result)}: {sentence}"))
-    for told in reasons_of(document):
-        yield _told("INVALID", "red", told)
-    for told in cautions_of(document):
-        yield _told("caution", "yellow", told)
+    for reason in reasons_of(document):
+        yield _finding("INVALID", "red", reason)
+    for caution in cautions_of(document):
+        yield _finding("caution", "yellow", caution)
 
 
-def _told(word: str, style: str, told: Told) -> Text:
-    where = ", ".join(place for _, place in told.places)
-    return Text.assemble((word, style), f" {printable(where)}: {printable(told.finding.message)}")
+def _finding(word: str, style: str, located: LocatedFinding) -> Text:
+    where = ", ".join(place for _, place in located.places)
+    message = printable(located.finding.message)
+    return Text.assemble((word, style), f" {printable(where)}: {message}")

@@ -13,11 +13,11 @@ NAME = f"{PLURAL}.{GROUP}"
 
 _COLUMNS = (
     ("Phase", ".status.phase", "A summary of the conditions."),
-    ("Scenario", ".status.shown.scenario", "The scenario now running, else the last one."),
-    ("Valid", ".status.shown.valid", "Whether its figures can be trusted."),
-    ("QPS", ".status.shown.qps", "Queries answered per second."),
-    ("P99", ".status.shown.p99", "99th percentile of the latency."),
-    ("J/Inf", ".status.shown.joulesPerInference", "Energy per inference."),
+    ("Scenario", ".status.display.scenario", "The scenario now running, else the last one."),
+    ("Valid", ".status.display.valid", "Whether its figures can be trusted."),
+    ("QPS", ".status.display.qps", "Queries answered per second."),
+    ("P99", ".status.display.p99", "99th percentile of the latency."),
+    ("J/Inf", ".status.display.joulesPerInference", "Energy per inference."),
 )
 
 _API_VERSION_HELP = (

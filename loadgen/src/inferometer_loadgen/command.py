@@ -11,11 +11,11 @@ from pydantic import ValidationError
 
 from inferometer_api.plan.launch import POD_INDEX_VARIABLE, worker_command
 from inferometer_api.plan.load_plan import LoadPlan
-from inferometer_api.plan.reports import Ended
+from inferometer_api.plan.reports import FinalReport
 from inferometer_api.results.result import Outcome
-from inferometer_loadgen.local import MetricsAt, carry_out_locally
-from inferometer_loadgen.pod.serve import Handover, carry_out_in_pod
-from inferometer_loadgen.reporting.report import ReaderGoneError, Reporter
+from inferometer_loadgen.local import MetricsAt, execute_locally
+from inferometer_loadgen.pod.execute import PodOutputs, execute_in_pod
+from inferometer_loadgen.reporting.report_writer import ReaderGoneError, ReportWriter
 from inferometer_loadgen.run.execution import exit_code
 
 _TERMINATION_LOG = Path("/dev/termination-log")
@@ -38,9 +38,9 @@ def main() -> int:
     if arguments.listen is None:
         port = arguments.metrics_listen
         metrics_at = None if port is None else MetricsAt(arguments.host or _LOOPBACK, port)
-        return _report(plan, Reporter(told), metrics_at)
-    handover = Handover(arguments.host, arguments.listen, told, arguments.termination_log)
-    return exit_code(uvloop.run(carry_out_in_pod(plan, handover)))
+        return _report(plan, ReportWriter(told), metrics_at)
+    outputs = PodOutputs(arguments.host, arguments.listen, told, arguments.termination_log)
+    return exit_code(uvloop.run(execute_in_pod(plan, outputs)))
 
 
 def _become_worker(plan: LoadPlan) -> None:
@@ -59,12 +59,12 @@ def _become_worker(plan: LoadPlan) -> None:
     os.execv(command[0], command)  # noqa: S606 - our own command, and no shell
 
 
-def _report(plan: LoadPlan | Outcome, reporter: Reporter, metrics_at: MetricsAt | None) -> int:
+def _report(plan: LoadPlan | Outcome, reporter: ReportWriter, metrics_at: MetricsAt | None) -> int:
     try:
         if isinstance(plan, Outcome):
-            ended = Ended(outcome=plan)
+            ended = FinalReport(outcome=plan)
         else:
-            ended = uvloop.run(carry_out_locally(plan, reporter, metrics_at))
+            ended = uvloop.run(execute_locally(plan, reporter, metrics_at))
         reporter.tell(ended)
     except ReaderGoneError:
         sys.stderr.write("Nobody reads the reports any more: the load generator ends.\n")

@@ -9,7 +9,12 @@ from typing_extensions import override
 
 from inferometer_api.metrics import definitions as api
 from inferometer_api.metrics.exposition import family
-from inferometer_api.results.agent_sample import AgentSample, CpuReading, GpuReading, TargetReading
+from inferometer_api.results.agent_sample import (
+    AgentSample,
+    CpuReading,
+    GpuReading,
+    WorkloadReading,
+)
 from inferometer_telemetry.sampler import Latest
 from inferometer_telemetry.sources import Target
 
@@ -35,7 +40,7 @@ def families(latest: Latest) -> list[Family]:
     rows = {
         **_energy(latest),
         **({} if sample.cpu is None else _cpu(sample.cpu)),
-        **_targets(sample.targets),
+        **_targets(sample.workloads),
         **_gpus(sample.gpus),
         **_agent(latest),
     }
@@ -77,15 +82,15 @@ def _cpu(cpu: CpuReading) -> dict[api.Metric, list[Row]]:
     }
 
 
-def _targets(targets: Sequence[TargetReading]) -> dict[api.Metric, list[Row]]:
+def _targets(targets: Sequence[WorkloadReading]) -> dict[api.Metric, list[Row]]:
     named = [(each, Target(each.pod_uid, each.process_id).label) for each in targets]
     return {
-        api.TARGET_CPU: [((name,), each.cpu_microseconds / 1e6) for each, name in named],
-        api.TARGET_THROTTLED: [
+        api.WORKLOAD_CPU: [((name,), each.cpu_microseconds / 1e6) for each, name in named],
+        api.WORKLOAD_THROTTLED: [
             ((name,), _scaled(each.throttled_microseconds, 1e6)) for each, name in named
         ],
-        api.TARGET_MEMORY: [((name,), each.memory_bytes) for each, name in named],
-        api.TARGET_PRESSURE: [
+        api.WORKLOAD_MEMORY: [((name,), each.memory_bytes) for each, name in named],
+        api.WORKLOAD_PRESSURE: [
             ((name, resource), _scaled(microseconds, 1e6))
             for each, name in named
             for resource, microseconds in (

@@ -126,7 +126,7 @@ class Sampler:
             return None
         now_ns = self._clocks.monotonic_ns()
         targets = self._targets.read(self._targets.known(now_ns), now_ns).readings({})
-        sample = self.latest.sample.model_copy(update={"targets": targets})
+        sample = self.latest.sample.model_copy(update={"workloads": targets})
         return replace(self.latest, sample=sample)
 
     def close(self) -> None:
@@ -169,7 +169,7 @@ class Sampler:
             energy=[*energy.energy, *gpus.energy],
             cpu=node.cpu,
             gpus=gpus.gpus,
-            targets=targets.readings(gpus.uses),
+            workloads=targets.readings(gpus.uses),
             missing=[
                 *self._off(),
                 *energy.missing,

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from inferometer_api.results.agent_sample import GpuUse, MissingSource, TargetReading
+from inferometer_api.results.agent_sample import GpuUse, MissingSource, WorkloadReading
 from inferometer_telemetry.cgroups import Cgroups
 from inferometer_telemetry.counting import MOST_BYTES, Highest, Rising
 from inferometer_telemetry.kernel_files import UnreadableError, text
@@ -44,10 +44,10 @@ class TargetsFound:
     """When processes of these began, in ticks since the boot."""
     missing: list[MissingSource] = field(default_factory=list)
 
-    def readings(self, gpus: Mapping[Target, list[GpuUse]]) -> list[TargetReading]:
+    def readings(self, gpus: Mapping[Target, list[GpuUse]]) -> list[WorkloadReading]:
         """Return them as a sample tells them, with what they have of GPUs."""
         return [
-            TargetReading(
+            WorkloadReading(
                 pod_uid=target.pod_uid,
                 process_id=target.process_id,
                 start_ticks=self.started.get(target),

@@ -6,7 +6,7 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry, generate_latest
 
 from inferometer_api.metrics.exposition import CONTENT_TYPE
-from inferometer_api.results.agent_sample import MOST_ASKED, SAMPLE_PATH
+from inferometer_api.results.agent_sample import MAX_WORKLOADS, SAMPLE_PATH
 from inferometer_telemetry.sampler import Sampler
 from inferometer_telemetry.sources import Target
 from inferometer_telemetry.targets import POD_UID
@@ -48,9 +48,9 @@ def application(sampler: Sampler, watch: Watch, registry: CollectorRegistry) -> 
 
 def targets(pods: Sequence[str], processes: Sequence[str]) -> list[Target]:
     """Return the targets that a query names, each once. Raises RefusedQueryError."""
-    if len(pods) + len(processes) > MOST_ASKED:
+    if len(pods) + len(processes) > MAX_WORKLOADS:
         raise RefusedQueryError(
-            f"{len(pods) + len(processes)} targets were asked for: ask for {MOST_ASKED} at most "
+            f"{len(pods) + len(processes)} targets were asked for: ask for {MAX_WORKLOADS} at most "
             "in one request."
         )
     asked = [*map(_pod, pods), *map(_process, processes)]

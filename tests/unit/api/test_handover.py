@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inferometer_api.plan.load_report import LoadReport, report_within
-from inferometer_api.plan.reports import Progress
+from inferometer_api.plan.reports import ProgressReport
 from inferometer_api.results.result import Finding, Outcome, ScenarioResult, Verdict
 from inferometer_api.results.result_transport import (
     DOCUMENT_BYTES,
@@ -24,7 +24,7 @@ from inferometer_api.results.result_transport import (
     parts,
     unpacked,
 )
-from inferometer_api.results.scenario_summary import summary_of
+from inferometer_api.results.scenario_summary import scenario_summary
 from inferometer_api.status.run_status import ScenarioSummary
 from inferometer_loadgen.schedule.arrivals import Stream, generator
 from support.results import a_result
@@ -156,14 +156,14 @@ def summaries(draw: st.DrawFn) -> ScenarioSummary:
 @st.composite
 def reports(draw: st.DrawFn) -> LoadReport:
     """Return any report, most of them far too long."""
-    progress = Progress(stage="Measuring", detail="y" * 300)
+    progress = ProgressReport(stage="Measuring", detail="y" * 300)
     return LoadReport(
         progress=draw(st.none() | st.just(progress)),
         scenarios=draw(st.lists(summaries(), max_size=4)) * 20,
         outcome=draw(st.none() | OUTCOMES),
         document_sha256="0" * 64,
         document_bytes=draw(COUNTS),
-        undelivered=draw(st.just("") | MESSAGES),
+        document_missing_reason=draw(st.just("") | MESSAGES),
     )
 
 
@@ -214,7 +214,7 @@ def test_a_summary_has_the_units_of_its_names() -> None:
     """Rates become queries per 1,000 s, nanoseconds microseconds."""
     result = a_result().scenarios[1]
     step = result.steps[0]
-    found = summary_of(result)
+    found = scenario_summary(result)
     assert step.latency is not None
     by_percentile = {value.percentile: value.nanoseconds for value in step.latency.percentiles}
     assert (found.name, found.verdict, found.step) == ("traffic", "INVALID", "")
@@ -235,7 +235,7 @@ def test_a_summary_shows_the_best_of_several_steps() -> None:
     """A batch is shown by the size with the most samples per second; queries are those of all."""
     result = a_result().scenarios[2]
     best = max(result.steps, key=lambda step: step.achieved_samples_per_second)
-    found = summary_of(result)
+    found = scenario_summary(result)
     assert found.step == best.label != ""
     assert found.achieved_milli_qps == round(best.achieved_qps * 1000)
     assert found.queries == sum(step.counts.queries for step in result.steps)
@@ -246,9 +246,9 @@ def test_a_summary_holds_what_a_status_may() -> None:
     finding = Finding(rule="ErrorRate", message="x" * 5000, figure="", limit="")
     verdict = Verdict(state="INVALID", reasons=[finding] * 40)
     result = ScenarioResult(name="a", kind="batch", seed=1, steps=[], verdict=verdict)
-    found = summary_of(result)
+    found = scenario_summary(result)
     assert len(found.reasons) == 16
     assert found.reasons[-1] == "25 more stand in the result document."
     assert len(found.reasons[0]) == 4096
     assert found.p99_microseconds is None
-    assert summary_of(result.model_copy(update={"steps": [a_step(Load())]})).p99_microseconds
+    assert scenario_summary(result.model_copy(update={"steps": [a_step(Load())]})).p99_microseconds

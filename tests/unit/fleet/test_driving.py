@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
-from inferometer_api.results.result import ClientFacts
+from inferometer_api.results.result import ClientHealth
 from inferometer_loadgen.fleet.clock import ClockName, ClockOffset
 from inferometer_loadgen.fleet.crew import participants
 from inferometer_loadgen.fleet.driving import FleetDriving
@@ -166,7 +166,7 @@ def test_what_is_overdue_at_all_workers_adds_up() -> None:
 
 def test_what_became_of_each_worker_is_told_of_it() -> None:
     """What is worst of all is made of several; a worker has its own."""
-    facts = [ClientFacts(runnable_wait_seconds=2.0), ClientFacts(wake_up_lag_nanoseconds=7)]
+    facts = [ClientHealth(runnable_wait_seconds=2.0), ClientHealth(wake_up_lag_nanoseconds=7)]
 
     def act(driving: FleetDriving, _: PlayedFleet, begin: int) -> None:
         for worker, its in enumerate(facts):
@@ -174,7 +174,7 @@ def test_what_became_of_each_worker_is_told_of_it() -> None:
 
     driving = driven(act)
     assert [each.client for each in driving.workers] == facts
-    assert driving.client.facts() == ClientFacts(
+    assert driving.client.facts() == ClientHealth(
         runnable_wait_seconds=2.0, wake_up_lag_nanoseconds=7
     )
 
@@ -284,7 +284,7 @@ def test_a_step_whose_workers_are_all_lost_lasted_as_long_as_they_told(loop: Clo
 
 
 def test_a_lost_worker_ends_the_step_for_all() -> None:
-    """The others are told to finish; what they told last is kept, and the fate stands."""
+    """The others are told to finish; what they told last is kept, and the loss_reason stands."""
 
     def act(driving: FleetDriving, fleet: PlayedFleet, begin: int) -> None:
         driving.hear(0, told("window", begin, window_ns=begin, gained=gained(4)))
@@ -297,7 +297,7 @@ def test_a_lost_worker_ends_the_step_for_all() -> None:
     driving = driven(act)
     assert driving.why is End.WORKER_LOST  # type: ignore[attr-defined]  # see above
     assert [each.lost for each in driving.workers] == [False, True]
-    assert driving.workers[1].fate == "a plug was pulled"
+    assert driving.workers[1].loss_reason == "a plug was pulled"
     assert driving.recorder.answered == 4
 
 
@@ -355,7 +355,7 @@ def test_a_worker_refuses_as_one_process_does(error: Exception) -> None:
 
 
 def test_a_worker_that_fails_while_it_drives_is_lost_at_once() -> None:
-    """Its own words are its fate; nobody waits until it counts as silent."""
+    """Its own words are its loss_reason; nobody waits until it counts as silent."""
 
     def act(driving: FleetDriving, fleet: PlayedFleet, begin: int) -> None:
         driving.hear(0, told("window", begin, window_ns=begin))
@@ -365,7 +365,7 @@ def test_a_worker_that_fails_while_it_drives_is_lost_at_once() -> None:
 
     driving = driven(act)
     assert driving.why is End.WORKER_LOST  # type: ignore[attr-defined]  # see above
-    assert "no file descriptor" in driving.workers[1].fate
+    assert "no file descriptor" in driving.workers[1].loss_reason
 
 
 def test_no_more_workers_than_clients_have_a_part() -> None:

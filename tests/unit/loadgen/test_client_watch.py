@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from inferometer_api.results.result import ClientFacts
+from inferometer_api.results.result import ClientHealth
 from inferometer_loadgen.client.watch import ClientWatch, worst
 
 V1 = "31 23 0:28 / /sys/fs/cgroup/cpu rw shared:1 - cgroup cgroup rw,cpu\n"
@@ -120,14 +120,14 @@ def test_the_worst_of_several_workers_is_told() -> None:
     """One starved worker is not hidden by others that were not."""
     facts = worst(
         [
-            ClientFacts(runnable_wait_seconds=2.0, steal_seconds=1.0, cpu_count=2),
-            ClientFacts(
+            ClientHealth(runnable_wait_seconds=2.0, steal_seconds=1.0, cpu_count=2),
+            ClientHealth(
                 throttled_seconds=1.0, clock_jump_nanoseconds=-4, wake_up_lag_max_nanoseconds=9
             ),
-            ClientFacts(steal_seconds=2.0, cpu_count=64, clock_jump_nanoseconds=3),
+            ClientHealth(steal_seconds=2.0, cpu_count=64, clock_jump_nanoseconds=3),
         ]
     )
-    assert facts == ClientFacts(
+    assert facts == ClientHealth(
         throttled_seconds=1.0,
         runnable_wait_seconds=2.0,
         steal_seconds=1.0,

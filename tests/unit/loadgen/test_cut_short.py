@@ -8,10 +8,10 @@ import pytest
 
 from inferometer_api.results.result import ScenarioResult
 from inferometer_api.spec.scenario import Concurrency, Scenario, Validity
-from inferometer_loadgen.crew.trial import RequestRefusedError
+from inferometer_loadgen.drive.first_requests import FirstRequestsRefusedError
 from inferometer_loadgen.fleet.round import lost
 from inferometer_loadgen.run import scenario as run_scenario
-from inferometer_loadgen.run.scenario import Gathered, Turn, run_turn
+from inferometer_loadgen.run.scenario import RepeatMeasurements, ScenarioRepeat, measure_repeat
 from inferometer_loadgen.run.step import Finished
 from inferometer_loadgen.schedule.steps import End, StepPlan, steps_of
 from inferometer_loadgen.search.goal import Over, Seen
@@ -25,7 +25,7 @@ SWEEP = Scenario(name="sweep", concurrency=Concurrency(clients=[1, 2, 4]))
 
 def swept(monkeypatch: pytest.MonkeyPatch, third: BaseException | End) -> ScenarioResult:
     """Judge a sweep whose third step raises this, or ends so before its window begins."""
-    found = Gathered()
+    found = RepeatMeasurements()
 
     async def measured(_bench: Any, _name: str, plan: StepPlan) -> Finished:
         over = Over(Seen(0, 0))
@@ -37,10 +37,10 @@ def swept(monkeypatch: pytest.MonkeyPatch, third: BaseException | End) -> Scenar
         return Finished(third, over)
 
     monkeypatch.setattr(run_scenario, "run_step", measured)
-    turn = Turn(SWEEP, 0, steps_of(SWEEP, VALIDITY, 1), VALIDITY, 1)
+    turn = ScenarioRepeat(SWEEP, 0, steps_of(SWEEP, VALIDITY, 1), VALIDITY, 1)
     bench: Any = SimpleNamespace(board=SimpleNamespace(preparing=lambda *_: None))
     try:
-        asyncio.run(run_turn(bench, turn, found, lambda: False))
+        asyncio.run(measure_repeat(bench, turn, found, lambda: False))
     except BaseException as error:
         if error is not third:
             raise
@@ -54,7 +54,7 @@ def swept(monkeypatch: pytest.MonkeyPatch, third: BaseException | End) -> Scenar
         (End.WORKER_LOST, End.WORKER_LOST),
         (ConnectionFailedError("gone"), End.SERVER_LOST),
         (asyncio.CancelledError(), End.INTERRUPTED),
-        (RequestRefusedError("The server refused it."), End.FAILED),
+        (FirstRequestsRefusedError("The server refused it."), End.FAILED),
         (ZeroDivisionError(), End.FAILED),
     ],
     ids=["between steps", "in a warm-up", "server", "interrupted", "refused", "a fault of our own"],

@@ -3,11 +3,16 @@
 import pytest
 
 from inferometer_api.plan.load_report import LoadReport
-from inferometer_api.plan.reports import Ended, Measured, Progress, Surroundings
+from inferometer_api.plan.reports import (
+    EnvironmentReport,
+    FinalReport,
+    ProgressReport,
+    ScenarioReport,
+)
 from inferometer_api.results.result import NodeSample, NodeTelemetry, Outcome, ResultDocument, Step
 from inferometer_api.results.result_transport import TooLargeError, packed, unpacked
-from inferometer_loadgen.pod.delivery import delivery
-from inferometer_loadgen.pod.ledger import Ledger
+from inferometer_loadgen.pod.report_collector import ReportCollector
+from inferometer_loadgen.pod.result_delivery import delivery
 from support.results import a_long_result, a_result, an_environment
 
 REPORT = LoadReport(outcome=Outcome(state="Complete", reason="Measured"))
@@ -26,7 +31,7 @@ def test_a_document_that_fits_is_handed_over_as_it_is() -> None:
     assert ResultDocument.model_validate_json(written) == document
     assert found.report.document_bytes == len(written)
     assert found.report.document_sha256 is not None
-    assert found.report.undelivered == ""
+    assert found.report.document_missing_reason == ""
     assert found.report.outcome == REPORT.outcome
 
 
@@ -45,7 +50,7 @@ def test_series_are_thinned_where_a_document_is_too_large(share: float) -> None:
     assert _bare(step) == _bare(whole)
     assert thinned.environment is not None
     assert "too large to be handed over" in thinned.environment.notes[-1]
-    assert found.report.undelivered == ""
+    assert found.report.document_missing_reason == ""
 
 
 def test_all_series_are_left_out_before_the_document_is() -> None:
@@ -69,10 +74,10 @@ def test_what_is_too_large_even_so_is_told() -> None:
     found = delivery(document, REPORT, limit_bytes=100)
     with pytest.raises(TooLargeError) as told:
         unpacked(found.lines)
-    assert str(told.value) == found.report.undelivered
+    assert str(told.value) == found.report.document_missing_reason
     assert found.report.document_sha256 is None
     assert found.report.document_bytes == len(document.model_dump_json(exclude_none=True))
-    assert "at most 100 packed" in found.report.undelivered
+    assert "at most 100 packed" in found.report.document_missing_reason
     assert found.report.outcome == REPORT.outcome
 
 
@@ -99,22 +104,24 @@ def _bare(step: Step) -> Step:
 def test_a_ledger_tells_stages_once() -> None:
     """Progress within a stage is kept, and only a new stage is written to the log."""
     log: list[str] = []
-    ledger = Ledger(log.append)
-    ledger.progress(Progress(stage="WaitingForServer"))
-    ledger.tell(Surroundings(environment=an_environment()))
+    collector = ReportCollector(log.append)
+    collector.progress(ProgressReport(stage="WaitingForServer"))
+    collector.tell(EnvironmentReport(environment=an_environment()))
     for queries in (1, 2, 3):
-        ledger.progress(Progress(stage="Measuring", scenario="a", step="batch 8", queries=queries))
-    report = ledger.report()
+        collector.progress(
+            ProgressReport(stage="Measuring", scenario="a", step="batch 8", queries=queries)
+        )
+    report = collector.report()
     assert report.progress is not None
     assert report.progress.queries == 3
     for scenario in a_result().scenarios[:2]:
-        ledger.tell(Measured(scenario=scenario))
+        collector.tell(ScenarioReport(scenario=scenario))
     ended = Outcome(state="Failed", reason="ServerLost", message="It was lost.")
-    ledger.tell(Ended(outcome=ended))
-    report = ledger.report()
+    collector.tell(FinalReport(outcome=ended))
+    report = collector.report()
     assert (report.progress, report.outcome) == (None, ended)
     assert [summary.name for summary in report.scenarios] == ["latency", "traffic"]
-    assert ledger.environment == an_environment()
+    assert collector.environment == an_environment()
     assert log == [
         "Waiting for the server.",
         "a (batch 8): measuring.",

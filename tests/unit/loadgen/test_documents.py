@@ -13,7 +13,7 @@ from inferometer_api.results.result import Tensor
 from inferometer_loadgen.server.documents import (
     ModelDocument,
     ServerDocument,
-    UnreadableError,
+    UnreadableMetadataError,
     model_document,
     server_document,
     settings_told,
@@ -67,7 +67,7 @@ def test_tensors_are_alike_over_both_protocols() -> None:
 )
 def test_metadata_of_a_server_that_cannot_be_read_is_told(document: Any, words: str) -> None:
     """The clause says what was read."""
-    with pytest.raises(UnreadableError) as refusal:
+    with pytest.raises(UnreadableMetadataError) as refusal:
         server_document(document)
     assert str(refusal.value) == words
 
@@ -98,7 +98,7 @@ def test_metadata_of_a_server_that_cannot_be_read_is_told(document: Any, words: 
 )
 def test_metadata_of_a_model_that_cannot_be_read_is_told(document: Any, words: str) -> None:
     """The clause says what was read, and of which tensor."""
-    with pytest.raises(UnreadableError) as refusal:
+    with pytest.raises(UnreadableMetadataError) as refusal:
         model_document(document)
     assert str(refusal.value).startswith(words)
 

@@ -25,9 +25,11 @@ def random_answers(seed: int, *, lost: float = 0.0) -> Callable[[int, int], Answ
     random = generator(seed, Stream.INPUTS)
 
     def answer(_index: int, _now: int) -> Answer:
-        fate = random.random()
+        loss_reason = random.random()
         delay = int(random.exponential(30 * MILLISECOND))
-        return Answer(None if fate < lost else delay, BAD if fate > 1 - lost else None)
+        return Answer(
+            None if loss_reason < lost else delay, BAD if loss_reason > 1 - lost else None
+        )
 
     return answer
 

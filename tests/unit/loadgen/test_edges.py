@@ -1,4 +1,4 @@
-"""Do the load generator's edges keep their promises: reports, timer, addresses, surroundings?"""
+"""Do the load generator's edges keep their promises: reports, timer, addresses, environment_of?"""
 
 import asyncio
 import os
@@ -9,43 +9,43 @@ from typing import Any
 import pytest
 import uvloop
 
-from inferometer_api.plan.reports import Ended, Progress
+from inferometer_api.plan.reports import FinalReport, ProgressReport
 from inferometer_api.results.result import Outcome
-from inferometer_loadgen.client.client import OwnProcess
+from inferometer_loadgen.client.load_client import OwnProcess
 from inferometer_loadgen.client.node import node, packages
 from inferometer_loadgen.client.pace import TimerPacer
 from inferometer_loadgen.record.thinned import MOST_ENTRIES
-from inferometer_loadgen.reporting.report import ReaderGoneError, Reporter
+from inferometer_loadgen.reporting.report_writer import ReaderGoneError, ReportWriter
 from inferometer_loadgen.requests.inputs import InputRefusedError
+from inferometer_loadgen.run.environment import environment_of
 from inferometer_loadgen.run.execution import exit_code
-from inferometer_loadgen.run.surroundings import surroundings
-from inferometer_loadgen.run.usage import Usage
-from inferometer_loadgen.server.control import Described, Endpoint, endpoint_of
+from inferometer_loadgen.run.resource_usage import ResourceUsage
+from inferometer_loadgen.server.control_plane import ServerDescription, ServerEndpoint, endpoint_of
 from support.load_runs import a_plan
 
-A_PROGRESS = Progress(stage="Measuring", scenario="s")
-THE_END = Ended(outcome=Outcome(state="Complete", reason="Measured"))
+A_PROGRESS = ProgressReport(stage="Measuring", scenario="s")
+THE_END = FinalReport(outcome=Outcome(state="Complete", reason="Measured"))
 
 
 def test_progress_is_dropped_when_nobody_keeps_up() -> None:
     """A reader that does not read must not hold up the measurement; the rest still fits."""
     reading, writing = os.pipe()
-    reporter = Reporter(writing)
+    reporter = ReportWriter(writing)
     for _ in range(5000):
         reporter.progress(A_PROGRESS)
     os.close(writing)
     with os.fdopen(reading) as reader:
         lines = reader.read().splitlines()
     assert 0 < len(lines) < 5000
-    assert {Progress.model_validate_json(line) for line in lines[:3]} == {A_PROGRESS}
-    assert Progress.model_validate_json(lines[-1]) == A_PROGRESS
+    assert {ProgressReport.model_validate_json(line) for line in lines[:3]} == {A_PROGRESS}
+    assert ProgressReport.model_validate_json(lines[-1]) == A_PROGRESS
 
 
 def test_a_reader_that_has_gone_is_noticed() -> None:
     """Writing to nobody raises, for progress and for what must arrive."""
     reading, writing = os.pipe()
     os.close(reading)
-    reporter = Reporter(writing)
+    reporter = ReportWriter(writing)
     with pytest.raises(ReaderGoneError):
         reporter.progress(A_PROGRESS)
     with pytest.raises(ReaderGoneError):
@@ -87,15 +87,15 @@ def test_the_timer_never_wakes_early(runner: Any) -> None:
 @pytest.mark.parametrize(
     ("url", "protocol", "expected"),
     [
-        ("http://10.0.0.1:8000", "HTTP", Endpoint("HTTP", "10.0.0.1", 8000, "")),
-        ("http://host/some/where/", "HTTP", Endpoint("HTTP", "host", 80, "/some/where")),
-        ("grpc://host:9", "GRPC", Endpoint("GRPC", "host", 9, "")),
-        ("grpcs://host:9", "GRPC", Endpoint("GRPC", "host", 9, "")),
-        ("https://host:9", "HTTP", Endpoint("HTTP", "host", 9, "")),
-        ("http://[::1]:8000", "HTTP", Endpoint("HTTP", "::1", 8000, "")),
+        ("http://10.0.0.1:8000", "HTTP", ServerEndpoint("HTTP", "10.0.0.1", 8000, "")),
+        ("http://host/some/where/", "HTTP", ServerEndpoint("HTTP", "host", 80, "/some/where")),
+        ("grpc://host:9", "GRPC", ServerEndpoint("GRPC", "host", 9, "")),
+        ("grpcs://host:9", "GRPC", ServerEndpoint("GRPC", "host", 9, "")),
+        ("https://host:9", "HTTP", ServerEndpoint("HTTP", "host", 9, "")),
+        ("http://[::1]:8000", "HTTP", ServerEndpoint("HTTP", "::1", 8000, "")),
     ],
 )
-def test_a_url_is_taken_apart(url: str, protocol: Any, expected: Endpoint) -> None:
+def test_a_url_is_taken_apart(url: str, protocol: Any, expected: ServerEndpoint) -> None:
     """Host, port and path come from the URL."""
     assert endpoint_of(url, protocol) == expected
     assert expected.address in url.removesuffix("/").replace("http://host/", "http://host:80/")
@@ -137,10 +137,10 @@ def test_facts_that_nobody_told_are_absent(
 ) -> None:
     """What the server tells of itself is taken over; what it does not is absent, not invented."""
     plan = a_plan("http://127.0.0.1:8000", {"singleStream": {}})
-    described = Described("", "", [], ["7"], [], [], told)
-    found = surroundings(plan, [described], ["A note."])
-    assert found.server.nodes_by_provider == nodes
-    assert found.server.compute_nodes_fell_back == fell_back
+    described = ServerDescription("", "", [], ["7"], [], [], told)
+    found = environment_of(plan, [described], ["A note."])
+    assert found.server.graph_nodes_by_provider == nodes
+    assert found.server.cpu_fallback_graph_nodes == fell_back
     assert found.server.settings == told
     assert found.model.version == "7"
     assert found.model.sha256 is None
@@ -158,7 +158,7 @@ def test_this_machine_is_described() -> None:
 
 def test_usage_of_a_process_is_sampled() -> None:
     """Samples have CPU and memory of the server's processes, and stay few."""
-    usage = Usage([os.getpid()], OwnProcess())
+    usage = ResourceUsage([os.getpid()], OwnProcess())
     for _ in range(3 * MOST_ENTRIES):
         usage.sample()
     assert len(usage.samples) <= MOST_ENTRIES
@@ -174,12 +174,12 @@ def test_usage_of_a_process_is_sampled() -> None:
 
 def test_a_server_elsewhere_has_no_usage() -> None:
     """Without processes of the server its CPU is absent, not zero; gone ones do no harm."""
-    usage = Usage([], OwnProcess())
+    usage = ResourceUsage([], OwnProcess())
     usage.sample()
     assert usage.samples[0].server_cpu_cores is None
     assert usage.server_cpu_seconds() is None
     highest = int(Path("/proc/sys/kernel/pid_max").read_text())
-    assert Usage([highest], OwnProcess()).server_cpu_seconds() is None
+    assert ResourceUsage([highest], OwnProcess()).server_cpu_seconds() is None
 
 
 @pytest.mark.parametrize(

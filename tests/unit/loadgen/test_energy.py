@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from inferometer_api.results.agent_sample import EnergyReading, GpuReading, GpuUse, MissingSource
-from inferometer_loadgen.nodes.energy import DISABLED, Terms
-from inferometer_loadgen.nodes.window import NodeWindow, Taken
+from inferometer_loadgen.nodes.energy import DISABLED, EnergyTerms
+from inferometer_loadgen.nodes.window import NodeWindow, TimedSample
 from support.energy_windows import (
     METERED,
     POD,
@@ -76,7 +76,7 @@ def test_an_idle_time_across_a_restart_tells_no_power() -> None:
     before, after = whole.idle
     integral = [package(5_000_000).model_copy(update={"method": "PowerIntegral"})]
     for changed in ({"instance": "another"}, {"energy": integral}):
-        later = Taken(after.at_ns, after.sample.model_copy(update=changed))
+        later = TimedSample(after.at_ns, after.sample.model_copy(update=changed))
         told = found(replace(whole, idle=(before, later)))
         assert (told.microjoules, told.baseline_milliwatts) == (100_000_000, None)
 
@@ -98,24 +98,24 @@ def test_counters_that_cover_each_other_are_listed_one_by_one() -> None:
 
 def test_several_servers_of_a_node_count_together() -> None:
     """Two replicas on a node have the sum of their CPU seconds; one unknown makes it the node's."""
-    first = {"energy": [package(0)], "cpu": cpu(0), "targets": [target(0), target(0, "pod-2")]}
+    first = {"energy": [package(0)], "cpu": cpu(0), "workloads": [target(0), target(0, "pod-2")]}
     last = {"energy": [package(10_000_000)], "cpu": cpu(1000)}
     both = [target(300), target(200, "pod-2")]
-    told = found(window(first, {**last, "targets": both}, targets=2))
+    told = found(window(first, {**last, "workloads": both}, targets=2))
     assert (told.attribution, told.microjoules) == ("shared", 5_000_000)
     back = [target(1), target(900, "pod-2")]
     told = found(
         window(
-            {**first, "targets": [target(2), target(0, "pod-2")]},
-            {**last, "targets": back},
+            {**first, "workloads": [target(2), target(0, "pod-2")]},
+            {**last, "workloads": back},
             targets=2,
         )
     )
     assert told.attribution == "node"  # a server's CPU time never goes back
     another = [both[0], both[1].model_copy(update={"start_ticks": 9})]
-    told = found(window(first, {**last, "targets": another}, targets=2))
+    told = found(window(first, {**last, "workloads": another}, targets=2))
     assert told.attribution == "node"  # a process that took another's ID
-    told = found(window(first, {**last, "targets": both[:1]}, targets=2))
+    told = found(window(first, {**last, "workloads": both[:1]}, targets=2))
     assert (told.attribution, told.microjoules) == ("node", 10_000_000)
 
 
@@ -135,13 +135,13 @@ def a_gpu_window(*, uses: bool = True, used: int | None = 600, **gpu: Any) -> No
             "energy": [package(0), gpu_counter(0)],
             "cpu": cpu(0),
             "gpus": [before],
-            "targets": [target(0, gpus=none if uses else [])],
+            "workloads": [target(0, gpus=none if uses else [])],
         },
         {
             "energy": [package(100_000_000), gpu_counter(500_000_000)],
             "cpu": cpu(1000),
             "gpus": [after],
-            "targets": [target(1000, gpus=some if uses else [])],
+            "workloads": [target(1000, gpus=some if uses else [])],
         },
     )
 
@@ -177,7 +177,7 @@ def test_a_foreign_process_that_came_and_went_counts() -> None:
     between = edges.last.gpus[0].model_copy(update={"foreign": True, "busy_microseconds": 500})
     middle = edges.last.model_copy(update={"gpus": [between], "monotonic_ns": 105 * SECOND})
     first, last = edges.samples
-    told = NodeWindow("n", 1, (first, Taken(5 * SECOND, middle), last))
+    told = NodeWindow("n", 1, (first, TimedSample(5 * SECOND, middle), last))
     assert found(told, terms=gpu_terms()).domains[1].attribution == "shared"
 
 
@@ -187,7 +187,9 @@ def test_a_gpu_that_was_cut_within_the_window_is_the_nodes() -> None:
     cut = edges.last.model_copy(
         update={"gpus": [edges.last.gpus[0].model_copy(update={"mig": True})]}
     )
-    told = found(NodeWindow("n", 1, (edges.samples[0], Taken(10 * SECOND, cut))), terms=gpu_terms())
+    told = found(
+        NodeWindow("n", 1, (edges.samples[0], TimedSample(10 * SECOND, cut))), terms=gpu_terms()
+    )
     assert told.domains[1].attribution == "node"
 
 
@@ -204,7 +206,7 @@ def test_a_gpu_without_a_counter_is_told() -> None:
     """Where servers run on a GPU that has none, the energy says what it leaves out."""
     edges = a_gpu_window()
     samples = tuple(
-        Taken(t.at_ns, t.sample.model_copy(update={"energy": t.sample.energy[:1]}))
+        TimedSample(t.at_ns, t.sample.model_copy(update={"energy": t.sample.energy[:1]}))
         for t in edges.samples
     )
     told = found(NodeWindow("n", 1, samples), terms=gpu_terms())
@@ -217,7 +219,7 @@ def test_cpus_without_a_counter_are_told() -> None:
     missing = MissingSource(source="rapl", reason="energy_uj is readable by root only")
     edges = a_gpu_window()
     samples = tuple(
-        Taken(
+        TimedSample(
             t.at_ns,
             t.sample.model_copy(update={"energy": t.sample.energy[1:], "missing": [missing]}),
         )
@@ -235,14 +237,14 @@ def test_cpus_without_a_counter_are_told() -> None:
 
 def test_what_is_not_asked_is_not_measured() -> None:
     """Disabled power is unavailable, whatever the agents told."""
-    off = Terms(disabled=True, unmetered="", milliwatts_per_core=9, on_gpu=False)
+    off = EnergyTerms(disabled=True, unmetered="", milliwatts_per_core=9, on_gpu=False)
     told = found(a_package(100, busy=1, used=1), terms=off)
     assert (told.attribution, told.reason, told.microjoules) == ("unavailable", DISABLED, None)
 
 
 def test_a_server_without_an_agent_leaves_no_energy() -> None:
     """Where not every server is metered, what the others took is no figure of the run."""
-    terms = Terms(
+    terms = EnergyTerms(
         disabled=False, unmetered="no agent on n2", milliwatts_per_core=None, on_gpu=False
     )
     told = found(a_package(100, busy=1, used=1), terms=terms)
@@ -316,9 +318,9 @@ def test_late_counters_are_told() -> None:
 
 def test_an_estimate_is_made_only_by_choice_and_called_one() -> None:
     """CPU seconds times the stated power, where no counter covers the CPUs."""
-    by_choice = Terms(disabled=False, unmetered="", milliwatts_per_core=5000, on_gpu=False)
-    first = {"cpu": cpu(0), "targets": [target(0)]}
-    last = {"cpu": cpu(9), "targets": [target(4_000_000)]}
+    by_choice = EnergyTerms(disabled=False, unmetered="", milliwatts_per_core=5000, on_gpu=False)
+    first = {"cpu": cpu(0), "workloads": [target(0)]}
+    last = {"cpu": cpu(9), "workloads": [target(4_000_000)]}
     told = found(window(first, last), terms=by_choice)
     assert (told.attribution, told.microjoules) == ("estimated", 20_000_000)
     assert told.domains[0].method == "Estimate"
@@ -330,7 +332,9 @@ def test_an_estimate_is_made_only_by_choice_and_called_one() -> None:
 
 def test_an_estimate_needs_no_agent_where_the_server_is_here() -> None:
     """A local server's CPU seconds are known without an agent; elsewhere there is none."""
-    terms = Terms(disabled=False, unmetered="no agent", milliwatts_per_core=5000, on_gpu=False)
+    terms = EnergyTerms(
+        disabled=False, unmetered="no agent", milliwatts_per_core=5000, on_gpu=False
+    )
     told = found(terms=terms, server_cpu_seconds=4.0)
     assert (told.attribution, told.microjoules_per_inference) == ("estimated", 20_000)
     assert told.window_nanoseconds == TEN_SECONDS
@@ -368,9 +372,9 @@ def test_a_busy_gpu_that_may_be_an_external_server_s_is_told() -> None:
     last = {
         **on_a_gpu(5_000_000, foreign=None),
         "energy": [package(42_000_000), gpu_counter(250_000_000)],
-        "targets": [target(1000)],
+        "workloads": [target(1000)],
     }
-    first["targets"] = [target(0)]
+    first["workloads"] = [target(0)]
     external = replace(METERED, external=True)
     told = found(window(first, last), terms=external)
     assert told.microjoules is not None

@@ -10,8 +10,14 @@ from hypothesis import strategies as st
 from inferometer_api.plan.load_plan import PlannedAgent
 from inferometer_api.results.agent_sample import AgentSample, EnergyReading, GpuReading, GpuUse
 from inferometer_api.results.result import Energy
-from inferometer_loadgen.nodes.energy import WEAKEST_LAST, Terms
-from inferometer_loadgen.nodes.window import Answer, Answers, NodeWindow, Taken, window_of
+from inferometer_loadgen.nodes.energy import WEAKEST_LAST, EnergyTerms
+from inferometer_loadgen.nodes.window import (
+    AgentAnswer,
+    NodeWindow,
+    StepAnswers,
+    TimedSample,
+    window_of,
+)
 from support.energy_windows import (
     METERED,
     POD,
@@ -55,7 +61,9 @@ def nodes(draw: st.DrawFn) -> NodeWindow:
             ],
             "cpu": cpu(busy * over),
             "gpus": [reading],
-            "targets": [] if used is None else [target(used * over, gpus=after if over else uses)],
+            "workloads": []
+            if used is None
+            else [target(used * over, gpus=after if over else uses)],
         }
 
     names = [*packages, "gpu-0"]
@@ -90,12 +98,12 @@ def test_the_sum_is_that_of_its_parts(windows: list[NodeWindow], on_gpu: bool) -
 def test_twice_the_energy_is_twice_the_figure(node: NodeWindow, factor: int) -> None:
     """Counters that count in another unit give the same figure in that unit."""
 
-    def scaled(taken: Taken) -> Taken:
+    def scaled(taken: TimedSample) -> TimedSample:
         energies = [
             each.model_copy(update={"microjoules": factor * each.microjoules})
             for each in taken.sample.energy
         ]
-        return Taken(taken.at_ns, taken.sample.model_copy(update={"energy": energies}))
+        return TimedSample(taken.at_ns, taken.sample.model_copy(update={"energy": energies}))
 
     idle = None if node.idle is None else (scaled(node.idle[0]), scaled(node.idle[1]))
     more = NodeWindow(node.node, 1, tuple(map(scaled, node.samples)), idle)
@@ -143,19 +151,19 @@ def anything(draw: st.DrawFn) -> AgentSample:
         energy=draw(st.lists(energies, max_size=3)),
         cpu=draw(st.none() | _SIZES.map(cpu)),
         gpus=draw(st.lists(gpus, max_size=2)),
-        targets=draw(st.lists(targets, max_size=3)),
+        workloads=draw(st.lists(targets, max_size=3)),
     )
 
 
-def answer(body: bytes) -> Answer:
+def answer(body: bytes) -> AgentAnswer:
     """Return an answer with this body."""
-    return Answer(0, 2, body)
+    return AgentAnswer(0, 2, body)
 
 
 _ANSWERS = st.none() | st.one_of(
     anything().map(lambda each: answer(each.model_dump_json().encode())),
     st.binary(max_size=9).map(answer),
-    st.just(Answer(0, 0, fault="did not answer within 2 s", timed_out=True)),
+    st.just(AgentAnswer(0, 0, fault="did not answer within 2 s", timed_out=True)),
 )
 
 
@@ -166,7 +174,7 @@ _ANSWERS = st.none() | st.one_of(
     st.integers(1, 2**40),
 )
 def test_nothing_that_an_agent_says_breaks_anything(
-    told: list[tuple[Answer | None, Answer | None, list[Answer | None]]],
+    told: list[tuple[AgentAnswer | None, AgentAnswer | None, list[AgentAnswer | None]]],
     on_gpu: bool,  # noqa: FBT001 - drawn
     duration_ns: int,
 ) -> None:
@@ -176,8 +184,8 @@ def test_nothing_that_an_agent_says_breaks_anything(
     for begin, end, between in told:
         known = [each for each in between if each is not None]
         idle = (known[0], known[-1]) if known else None
-        windows.append(window_of(Answers(agent, idle, begin, known, end), 0))
-    terms = Terms(disabled=False, unmetered="", milliwatts_per_core=7, on_gpu=on_gpu)
+        windows.append(window_of(StepAnswers(agent, idle, begin, known, end), 0))
+    terms = EnergyTerms(disabled=False, unmetered="", milliwatts_per_core=7, on_gpu=on_gpu)
     result = found(*windows, terms=terms, duration_ns=duration_ns)
     if result.attribution == "unavailable":
         assert result.reason

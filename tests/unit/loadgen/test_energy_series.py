@@ -11,33 +11,33 @@ from inferometer_api.results.agent_sample import (
     GpuReading,
     GpuUse,
     MissingSource,
-    TargetReading,
+    WorkloadReading,
 )
 from inferometer_api.results.result import NodeTelemetry, Step, UsageSample
-from inferometer_loadgen.found.summary import Metered, Span, Used, summarize
-from inferometer_loadgen.nodes.energy import Terms
+from inferometer_loadgen.nodes.energy import EnergyTerms
 from inferometer_loadgen.nodes.series import filled, served_cpu_seconds, telemetry_of
 from inferometer_loadgen.nodes.window import (
     MOST_CHARACTERS,
     MOST_LISTED,
-    Answer,
-    Answers,
+    AgentAnswer,
     NodeWindow,
-    Taken,
+    StepAnswers,
+    TimedSample,
     read_sample,
     window_of,
 )
 from inferometer_loadgen.record.recorder import Tallied
 from inferometer_loadgen.record.thinned import MOST_ENTRIES, Thinned
+from inferometer_loadgen.run.step_result import Metered, Span, Used, summarize
 from inferometer_loadgen.schedule.steps import End, StepPlan
 from support.energy_windows import POD, SECOND, cpu, sample
 from support.fake_agent import a_sample
 
 
-def at(second: float, joules: float = 0.0, **told: Any) -> Taken:
+def at(second: float, joules: float = 0.0, **told: Any) -> TimedSample:
     """Return a sample of that second of the window; the agent's own clock stands elsewhere."""
     made = a_sample(1000 + second, {"package-0": 500 + joules}, **told)
-    return Taken(round(second * SECOND), made)
+    return TimedSample(round(second * SECOND), made)
 
 
 def test_rates_are_those_since_the_sample_before() -> None:
@@ -103,8 +103,8 @@ def a_gpu_sample(second: int, *, used: bool) -> AgentSample:
         for index in range(2)
     ]
     uses = [GpuUse(gpu_uuid="GPU-0")] if used else []
-    target = TargetReading(pod_uid=POD, cpu_microseconds=second, gpus=uses)
-    return sample(second * SECOND, gpus=gpus, energy=energies, targets=[target], cpu=cpu(second))
+    target = WorkloadReading(pod_uid=POD, cpu_microseconds=second, gpus=uses)
+    return sample(second * SECOND, gpus=gpus, energy=energies, workloads=[target], cpu=cpu(second))
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def a_gpu_sample(second: int, *, used: bool) -> AgentSample:
 )
 def test_only_gpus_of_the_servers_are_told(used: bool, on_gpu: bool, shown: list[str]) -> None:  # noqa: FBT001 - a table's
     """Of eight GPUs of a node those are told that servers use; all where that cannot be seen."""
-    taken = tuple(Taken(i * SECOND, a_gpu_sample(100 + i, used=used)) for i in range(2))
+    taken = tuple(TimedSample(i * SECOND, a_gpu_sample(100 + i, used=used)) for i in range(2))
     (_, last) = telemetry_of(NodeWindow("n", 1, taken), on_gpu=on_gpu).samples
     assert sorted(last.watts) == sorted(last.gpu_utilization) == shown
     assert list(last.gpu_throttle_reasons) == list(last.gpu_clock_hertz) == shown
@@ -168,7 +168,9 @@ def test_what_a_part_of_the_servers_used_is_not_the_servers() -> None:
     """Where not every server has an agent, those that have one tell no CPU seconds of the step."""
 
     def told(unmetered: str) -> Step:
-        terms = Terms(disabled=False, unmetered=unmetered, milliwatts_per_core=None, on_gpu=False)
+        terms = EnergyTerms(
+            disabled=False, unmetered=unmetered, milliwatts_per_core=None, on_gpu=False
+        )
         return summarize(
             StepPlan("", 4, 0, SECOND, SECOND, 1),
             Tallied(),
@@ -190,17 +192,17 @@ def test_what_a_part_of_the_servers_used_is_not_the_servers() -> None:
 
 def test_a_long_run_stays_small() -> None:
     """An hour of samples is kept as 600 at most, which take less than 200 KiB and round-trip."""
-    between: Thinned[Answer] = Thinned(MOST_ENTRIES - 3)
+    between: Thinned[AgentAnswer] = Thinned(MOST_ENTRIES - 3)
 
-    def answer(second: int) -> Answer:
+    def answer(second: int) -> AgentAnswer:
         body = a_sample(second, {"package-0": 40.3 * second, "package-0-dram": 3.1 * second})
-        return Answer(second * SECOND, second * SECOND, body.model_dump_json().encode())
+        return AgentAnswer(second * SECOND, second * SECOND, body.model_dump_json().encode())
 
     for second in range(1, 3600):
         if between.is_due():
             between.add(answer(second))
     agent = PlannedAgent(url="http://a:1", node="worker-1", pod_uids=[POD])
-    answers = Answers(agent, None, answer(0), between.entries, answer(3600))
+    answers = StepAnswers(agent, None, answer(0), between.entries, answer(3600))
     told = telemetry_of(window_of(answers, 0), on_gpu=False)
     assert MOST_ENTRIES / 2 < len(told.samples) <= MOST_ENTRIES
     text = told.model_dump_json(exclude_none=True)
@@ -212,9 +214,12 @@ def test_a_long_run_stays_small() -> None:
 def test_fields_of_a_later_agent_are_passed_over() -> None:
     """An agent of another release may tell more than is known here."""
     body = a_sample(1, {"package-0": 1}).model_dump_json().replace("{", '{"later": {"a": [1]}, ')
-    answers = [Answer(0, 0, body.encode()), Answer(0, 0, body.replace("1000000000", "2").encode())]
+    answers = [
+        AgentAnswer(0, 0, body.encode()),
+        AgentAnswer(0, 0, body.replace("1000000000", "2").encode()),
+    ]
     agent = PlannedAgent(url="http://a:1", pod_uids=[POD])
-    told = window_of(Answers(agent, None, answers[0], [], answers[0]), 0)
+    told = window_of(StepAnswers(agent, None, answers[0], [], answers[0]), 0)
     assert (told.node, told.fault) == (
         "worker-1",
         "the node agent of worker-1 has a clock that does not go on",
@@ -237,9 +242,9 @@ def test_fields_of_a_later_agent_are_passed_over() -> None:
 def test_an_answer_without_measure_is_none(told: dict[str, Any]) -> None:
     """Texts and lists go into the result, once for each second: longer ones are not taken."""
     body = sample(1, **told).model_dump_json().encode()
-    taken, fault = read_sample(Answer(0, 0, body))
+    taken, fault = read_sample(AgentAnswer(0, 0, body))
     assert taken is None
     assert fault.startswith(f"answered with a list of more than {MOST_LISTED} entries")
     most = [MissingSource(source="rapl", reason="n" * MOST_CHARACTERS)] * MOST_LISTED
     whole = sample(1, missing=most)
-    assert read_sample(Answer(0, 0, whole.model_dump_json().encode())) == (whole, "")
+    assert read_sample(AgentAnswer(0, 0, whole.model_dump_json().encode())) == (whole, "")

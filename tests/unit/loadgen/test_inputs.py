@@ -110,13 +110,13 @@ def test_a_pool_of_large_requests_is_smaller() -> None:
     """A pool takes at most 256 MiB, and a note says when it is smaller than was asked."""
     large = Tensor(name="x", datatype="FP32", shape=[-1, 10_000_000])
     load = Load(inputs=Inputs(random=RandomInputs(pool_size=16)))
-    inputs = pool.Inputs(load, None, [large])
+    inputs = pool.InputSources(load, None, [large])
     found = inputs.source(4)
     assert found.count == POOL_BYTES // 160_000_000 == 1
     note = inputs.note(found, 4)
     assert note is not None
     assert "1 instead of 16" in note
-    assert inputs.note(pool.Inputs(load, None, [ROWS]).source(4), 4) is None
+    assert inputs.note(pool.InputSources(load, None, [ROWS]).source(4), 4) is None
 
 
 @given(st.integers(1, 10**12))
@@ -235,7 +235,7 @@ def test_inputs_from_a_file_are_those_that_the_load_names(tmp_path: Path) -> Non
     """With inputs.file the requests are the file's."""
     path = save(tmp_path, rows=np.full((3, 4), 7, np.float32))
     load = Load(inputs=Inputs(file=FileInputs(uri="file:in.npz")))
-    inputs = pool.Inputs(load, str(path), [ROWS])
+    inputs = pool.InputSources(load, str(path), [ROWS])
     assert inputs.source(1).request(2)["rows"].tolist() == [[7, 7, 7, 7]]
     assert inputs.note(inputs.source(1), 1) is None
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from inferometer_loadgen.found.summary import unanswered
 from inferometer_loadgen.record.backlog import Backlog, Unanswered
+from inferometer_loadgen.run.step_result import unanswered
 from support.drills import A_STEP, Drill
 from support.judged_steps import a_step, names, verdict
 from support.simulated import MILLISECOND, SECOND, Answer

@@ -9,11 +9,11 @@ from docgen.metrics_page import step_series
 
 from inferometer_api.metrics.definitions import LOAD_STAGE, METRICS
 from inferometer_api.plan.load_plan import LoadPlan, PlannedAgent, PlannedServer
-from inferometer_api.plan.reports import Progress
+from inferometer_api.plan.reports import ProgressReport
 from inferometer_loadgen import drive
-from inferometer_loadgen.drive import Driving
+from inferometer_loadgen.drive import LoadDriver
 from inferometer_loadgen.record.recorder import Recorder
-from inferometer_loadgen.reporting.live import MOST_ENDED, Live, LiveStep
+from inferometer_loadgen.reporting.live_metrics import MOST_ENDED, DrivenStep, LiveMetrics
 from inferometer_loadgen.wire import FailureKind
 from support.exposed import Series, families, samples
 from support.load_runs import a_plan
@@ -40,13 +40,13 @@ class Driven:
 
 
 class Shown:
-    """Live metrics, what they are made from, and what they say."""
+    """LiveMetrics metrics, what they are made from, and what they say."""
 
     def __init__(self, plan: LoadPlan | None = None) -> None:
-        self.live = Live(plan or a_plan("http://127.0.0.1:1", {"singleStream": {}}))
+        self.live = LiveMetrics(plan or a_plan("http://127.0.0.1:1", {"singleStream": {}}))
         self.driven = Driven(Recorder())
         self.recorder = Recorder()
-        self.where = Progress(stage="WaitingForServer")
+        self.where = ProgressReport(stage="WaitingForServer")
         self.live.follow(lambda: self.where)
 
     def begin(
@@ -61,13 +61,13 @@ class Shown:
         """Begin a step."""
         self.recorder = Recorder()
         self.driven = Driven(self.recorder, open_loop=is_trace or qps is not None)
-        driving = cast(Driving, self.driven)
-        self.live.begin(LiveStep(scenario, label, batch_size, qps, driving))
+        driving = cast(LoadDriver, self.driven)
+        self.live.begin(DrivenStep(scenario, label, batch_size, qps, driving))
         self.at("WarmUp", scenario, label)
 
     def at(self, stage: Stage, scenario: str = "s0", label: str = "") -> None:
         """Be in a stage."""
-        self.where = Progress(stage=stage, scenario=scenario, step=label)
+        self.where = ProgressReport(stage=stage, scenario=scenario, step=label)
 
     def answer(self, *milliseconds: float) -> None:
         """Record queries that were answered well."""
@@ -107,7 +107,7 @@ def test_a_step_is_shown_while_it_goes_on() -> None:
     shown.begin("s0", "batch 8", batch_size=8, qps=12.5)
     assert shown.value("queries_total", step="batch 8", result="ok") == 0
     assert shown.value("in_flight_queries", step="batch 8") == 3
-    assert shown.value("asked_queries_per_second", step="batch 8") == 12.5
+    assert shown.value("target_queries_per_second", step="batch 8") == 12.5
     assert shown.value("achieved_queries_per_second", step="batch 8") is None
     shown.recorder.lags.extend([3_000, 5_000_000])
     shown.recorder.fail(FailureKind.TIMEOUT, "There was no answer.")
@@ -123,7 +123,7 @@ def test_a_step_is_shown_while_it_goes_on() -> None:
     assert shown.value("latency_seconds_sum", step="batch 8") == pytest.approx(0.403)
     assert shown.value("dispatch_lag_seconds_sum", step="batch 8") == pytest.approx(0.005003)
     shown.driven.draining = True
-    assert shown.value("asked_queries_per_second", step="batch 8") == 0
+    assert shown.value("target_queries_per_second", step="batch 8") == 0
 
 
 def test_the_warm_up_is_in_flight_and_nowhere_else() -> None:
@@ -143,7 +143,7 @@ def test_a_closed_loop_has_no_schedule() -> None:
     shown.begin()
     shown.answer(1)
     assert shown.value("queries_total", result="ok") == 1
-    for name in ("scheduled_queries_total", "asked_queries_per_second", "dispatch_lag_seconds_sum"):
+    for name in ("scheduled_queries_total", "target_queries_per_second", "dispatch_lag_seconds_sum"):
         assert shown.value(name) is None
 
 
@@ -158,7 +158,7 @@ def test_a_step_that_ended_stays_as_it_was() -> None:
     shown.answer(5)
     assert shown.value("queries_total", "s0", result="ok") == 3
     assert shown.value("latency_seconds_count", "s0") == 3
-    for name in ("in_flight_queries", "asked_queries_per_second", "achieved_queries_per_second"):
+    for name in ("in_flight_queries", "target_queries_per_second", "achieved_queries_per_second"):
         assert shown.value(name, "s0") == 0
     assert shown.value("samples_total", "s1") == 2
     shown.live.end()
@@ -242,9 +242,9 @@ def test_the_servers_of_a_run_are_its_agents_targets() -> None:
     )
     found = samples(Shown(plan).live.text().decode())
     targets = {
-        (labels["node"], labels["target"])
+        (labels["node"], labels["workload"])
         for (name, pairs), value in found.items()
-        if name == "inferometer_load_target_info" and value == 1
+        if name == "inferometer_load_server_info" and value == 1
         for labels in [dict(pairs)]
         if RUN.items() <= labels.items()
     }
@@ -289,6 +289,6 @@ def test_a_trace_asks_for_no_rate_but_has_a_schedule() -> None:
     shown.recorder.lags.extend([3_000, 4_000])
     shown.recorder.flush()
     assert shown.value("scheduled_queries_total") == 2
-    assert shown.value("asked_queries_per_second") is None
+    assert shown.value("target_queries_per_second") is None
     shown.live.end()
     assert shown.value("scheduled_queries_total") == 2

@@ -7,9 +7,9 @@ import pytest
 
 from inferometer_api.results.result import Step
 from inferometer_api.spec.scenario import Validity
-from inferometer_loadgen.found.summary import Metered, Span, Used, summarize
-from inferometer_loadgen.nodes.energy import Terms
-from inferometer_loadgen.run.watch import StepWatch
+from inferometer_loadgen.nodes.energy import EnergyTerms
+from inferometer_loadgen.run.step_controller import StepController
+from inferometer_loadgen.run.step_result import Metered, Span, Used, summarize
 from inferometer_loadgen.schedule.steps import End
 from inferometer_loadgen.search.goal import Over, Seen, goal_of
 from inferometer_loadgen.search.peak import Found, Tried, Try, next_ask
@@ -17,6 +17,7 @@ from inferometer_loadgen.search.steps import learned, step_of
 from support.drills import Drill
 from support.simulated import MILLISECOND, SECOND, Answer, Answering
 
+NO_ENERGY = EnergyTerms(disabled=True, unmetered="", milliwatts_per_core=None, on_gpu=False)
 GOAL = goal_of(99.0, 10 * MILLISECOND, 8192, 60.0)
 VALIDITY = Validity(warm_up_seconds=0)
 CLOSED_LOOP_QPS = 2000.0
@@ -41,10 +42,10 @@ def probed(answering: Answering) -> Probed:
     assert ask.milli_qps == 1_000_000
     plan = step_of(GOAL, ask, 1, VALIDITY, seed=7)
     drill = Drill(answering, plan, milli_qps=ask.milli_qps, capacity=10**6)
-    watches: list[StepWatch] = []
+    watches: list[StepController] = []
 
     def watch(drill: Drill) -> None:
-        watches.append(StepWatch(drill.driver, plan))
+        watches.append(StepController(drill.driver, plan))
         watches[0].start()
 
     tallied = drill.run({1: watch})
@@ -55,7 +56,7 @@ def probed(answering: Answering) -> Probed:
         tallied,
         Span(datetime.now(UTC).isoformat(), 0, drill.driver.duration_ns, 0),
         Used([], None, 0.0),
-        Metered(Terms(disabled=True, unmetered="", milliwatts_per_core=None, on_gpu=False), [], 0),
+        Metered(NO_ENERGY, [], 0),
         end=drill.end,
         reconnects=0,
         open_loop=True,

@@ -145,14 +145,14 @@ def test_the_knee_is_where_the_power_is_greatest() -> None:
     steps = [clients(1, 10), clients(2, 10), clients(4, 10), clients(8, 20), clients(16, 40)]
     knee = knee_of(steps)
     assert knee is not None
-    assert (knee.clients, knee.step, knee.is_last) == (4, "clients 4", False)
+    assert (knee.clients, knee.step, knee.last_step) == (4, "clients 4", False)
 
 
 def test_a_knee_at_the_last_step_is_told_so() -> None:
     """Where throughput still grows at the last step, the knee may lie beyond it."""
     knee = knee_of([clients(1, 10), clients(2, 10)])
     assert knee is not None
-    assert knee.is_last
+    assert knee.last_step
     assert knee_of([]) is None
     assert knee_of([clients(1, 10)]) is None
 

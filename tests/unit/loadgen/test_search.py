@@ -87,11 +87,11 @@ def test_a_search_finds_the_rate_at_which_the_percentile_is_at_the_bound(peak_qp
     assert peak.qps == pytest.approx(peak_qps, rel=0.02)
     assert (peak.low_qps or 0) < (peak.qps or 0) < (peak.high_qps or 0)
     assert peak.confidence == 0.95
-    assert peak.step in {probe.step for probe in peak.probes if probe.is_whole}
-    counted = [probe for probe in peak.probes if probe.is_whole and not probe.is_pilot]
+    assert peak.step in {probe.step for probe in peak.probes if probe.ran_to_completion}
+    counted = [probe for probe in peak.probes if probe.ran_to_completion and not probe.pilot]
     assert len(counted) in LOOKS
-    assert len({probe.asked_qps for probe in counted}) == 2
-    assert sum(probe.is_pilot for probe in peak.probes) >= FEWEST_PILOTS
+    assert len({probe.target_qps for probe in counted}) == 2
+    assert sum(probe.pilot for probe in peak.probes) >= FEWEST_PILOTS
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_a_steep_server_is_resolved_and_a_flat_one_cannot_be_told_apart() -> Non
     """The search says whether its bracket is within 1 % or its ends differ by chance alone."""
     steep = searched(GOAL, {"peak": 500.0, "slope": 300.0})
     flat = searched(GOAL, {"peak": 500.0, "slope": 8.0})
-    assert (steep.stopped, flat.stopped) == ("Resolved", "Indistinguishable")
+    assert (steep.stop_reason, flat.stop_reason) == ("Resolved", "Indistinguishable")
     assert (steep.high_qps or 0) <= 1.01 * (steep.low_qps or 0)
     assert (flat.high_qps or 0) > 1.01 * (flat.low_qps or 0)
 
@@ -149,9 +149,9 @@ def test_a_server_that_saturates_above_its_peak_is_measured_below_that() -> None
 
     peak = searched_by(share_at, 525.0)
     assert peak.qps == pytest.approx(410, rel=0.03)
-    counted = [probe for probe in peak.probes if probe.is_whole and not probe.is_pilot]
-    assert max(probe.asked_qps for probe in counted) < 450
-    assert sum(probe.is_pilot and probe.asked_qps >= 450 for probe in peak.probes) <= 3
+    counted = [probe for probe in peak.probes if probe.ran_to_completion and not probe.pilot]
+    assert max(probe.target_qps for probe in counted) < 450
+    assert sum(probe.pilot and probe.target_qps >= 450 for probe in peak.probes) <= 3
 
 
 @pytest.mark.parametrize(("before_qps", "now_qps"), [(305, 325), (325, 305), (305, 345)])
@@ -201,7 +201,7 @@ def test_a_search_that_time_ends_claims_a_bracket_of_enough_probes_alone() -> No
     whole = searched(GOAL, {"peak": 500.0, "slope": 20.0})
     tried = tuple(
         Tried(
-            Try(round(each.asked_qps * 1000), each.is_whole, each.is_pilot),
+            Try(round(each.target_qps * 1000), each.ran_to_completion, each.pilot),
             Seen(each.queries, each.overshoots),
             each.decided_by,
             each.step,
@@ -268,7 +268,7 @@ def test_overshoots_in_single_bursts_bound_no_peak() -> None:
         seen = Seen(GOAL.query_limit, min(overshoots, GOAL.query_limit))
         found = with_probe(GOAL, found, ask, seen)
     peak = peak_of(GOAL, found, ask)
-    assert peak.stopped == "Indistinguishable"
+    assert peak.stop_reason == "Indistinguishable"
     assert peak.confidence is None
 
 

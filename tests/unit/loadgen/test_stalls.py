@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from inferometer_api.results.result import ClientFacts, WorkerShare
+from inferometer_api.results.result import ClientHealth, WorkerShare
 from inferometer_loadgen.record.histogram import Histogram
 from support.judged_steps import CLOSED, MS, SECOND, a_step, names, silent, times, verdict, workers
 
@@ -56,7 +56,7 @@ def test_a_stall_is_told_by_what_was_seen_of_it() -> None:
 
 def test_a_fleet_stood_still_where_each_of_its_workers_did() -> None:
     """An answer to any of them ends a silence: one worker that was stopped explains none."""
-    facts = [ClientFacts(wake_up_lag_max_nanoseconds=each) for each in (2 * SECOND, 50 * MS)]
+    facts = [ClientHealth(wake_up_lag_max_nanoseconds=each) for each in (2 * SECOND, 50 * MS)]
     for asleep, rule in (((0, 0), "ClientStall"), ((0, 1), "ServerStall")):
         shares = [
             share.model_copy(update={"client": facts[which]})

@@ -19,9 +19,9 @@ from inferometer_loadgen.schedule.steps import (
     Share,
     Steady,
     StepPlan,
-    asked_qps,
     samples_that_would_do,
     steps_of,
+    target_qps,
 )
 
 VALIDITY = Validity(
@@ -64,8 +64,8 @@ def test_each_kind_has_its_loop_and_percentile() -> None:
     assert burst.loop == Open(Bursts(5000, 40_500, 2 * SECOND_NS, 10 * SECOND_NS))
     trace = only(trace={"uri": "file:a.csv", "timeScale": "0.5"})
     assert trace.loop == Open(Recorded("/a.csv", 500))
-    assert [asked_qps(step) for step in (single, server, trace)] == [None, 12.5, None]
-    assert asked_qps(burst) == pytest.approx(0.2 * 40.5 + 0.8 * 5)
+    assert [target_qps(step) for step in (single, server, trace)] == [None, 12.5, None]
+    assert target_qps(burst) == pytest.approx(0.2 * 40.5 + 0.8 * 5)
     assert {step.seed for step in (single, multi, server, burst, trace)} == {7}
     assert steps(findPeak={"latencyBoundMicroseconds": 1000}) == []
 

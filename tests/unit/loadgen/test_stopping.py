@@ -5,8 +5,8 @@ import pytest
 
 from inferometer_api.spec.mlperf import fewest_queries
 from inferometer_api.spec.scenario import Scenario, Validity
-from inferometer_loadgen.found.stopping import early_stopping
 from inferometer_loadgen.record.recorder import Recorder, Tallied
+from inferometer_loadgen.run.step_result import early_stopping
 from inferometer_loadgen.schedule.steps import SECOND_NS, Closed, Judged, steps_of
 from inferometer_loadgen.verdict.early_stopping import required_queries
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from inferometer_api.results.result import ClientFacts, Energy, Step
+from inferometer_api.results.result import ClientHealth, Energy, Step
 from inferometer_loadgen.schedule.steps import End
 from inferometer_loadgen.verdict.rules import RULES, Rule
 from support.judged_steps import (
@@ -42,7 +42,7 @@ def test_a_step_without_fault_is_valid() -> None:
 
 def slept(nanoseconds: int, **errors: int) -> Step:
     """Return a step without an answer for 2 s, for so long of which its client stood still."""
-    facts = ClientFacts(wake_up_lag_max_nanoseconds=nanoseconds)
+    facts = ClientHealth(wake_up_lag_max_nanoseconds=nanoseconds)
     return silent(2000 * MS, client=facts, counts=with_errors(**errors).counts)
 
 

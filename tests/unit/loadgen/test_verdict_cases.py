@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from inferometer_api.results.result import (
-    ClientFacts,
+    ClientHealth,
     Distribution,
     Energy,
     ErrorExample,
@@ -312,9 +312,9 @@ def test_a_load_that_is_meant_to_change_is_not_judged_by_its_trend() -> None:
 def test_waiting_counts_while_queries_are_under_way() -> None:
     """A client that mostly sleeps may not wait long for its CPU when it is needed."""
     latency = times(MS)  # 1,000 of them: 1 s of 10
-    rare = a_step(latency=latency, client=ClientFacts(runnable_wait_seconds=0.101))
+    rare = a_step(latency=latency, client=ClientHealth(runnable_wait_seconds=0.101))
     assert names(verdict(rare)) == ["ClientStarved"]
-    often = a_step(client=ClientFacts(runnable_wait_seconds=0.101))
+    often = a_step(client=ClientHealth(runnable_wait_seconds=0.101))
     assert names(verdict(often)) == []
 
 
@@ -333,7 +333,7 @@ def test_queries_that_failed_may_have_been_under_way_all_the_time(
     failed: int, waited_seconds: float, figure: str
 ) -> None:
     """Their time is not known: the share is of the whole measurement, and told as the least."""
-    facts = ClientFacts(runnable_wait_seconds=waited_seconds)
+    facts = ClientHealth(runnable_wait_seconds=waited_seconds)
     judged = verdict(a_step(latency=times(MS), failed=failed, client=facts))  # 1 s of 10
     found = [each for each in judged.reasons if each.rule == "ClientStarved"]
     assert [each.figure for each in found] == ([figure] if figure else [])
@@ -346,7 +346,7 @@ def test_a_little_waiting_at_a_low_rate_starves_nobody() -> None:
     """At a query a second of 1 ms 10 ms of waiting in a minute are of all that wakes it."""
 
     def found(waited_seconds: float) -> list[str]:
-        facts = ClientFacts(runnable_wait_seconds=waited_seconds)
+        facts = ClientHealth(runnable_wait_seconds=waited_seconds)
         latency = times(MS, count=60)
         return names(
             verdict(
@@ -364,7 +364,7 @@ def test_a_little_waiting_at_a_low_rate_starves_nobody() -> None:
     assert "ClientStarved" in found(0.061)  # a millisecond for each query of one
 
 
-def fleet(*facts: ClientFacts | None) -> list[WorkerShare]:
+def fleet(*facts: ClientHealth | None) -> list[WorkerShare]:
     """Return workers with what became of each; None of one that had no part."""
     return [
         share.model_copy(update={"client": each, "queries": 0 if each is None else 500})
@@ -374,9 +374,9 @@ def fleet(*facts: ClientFacts | None) -> list[WorkerShare]:
 
 def test_each_worker_is_judged_by_its_own_facts() -> None:
     """One that is late by its own work and one that waits a little are no starved one."""
-    busy = ClientFacts(runnable_wait_seconds=0.0, wake_up_lag_nanoseconds=20 * MS)
-    waiting = ClientFacts(runnable_wait_seconds=0.5, wake_up_lag_nanoseconds=100_000)
-    starved = ClientFacts(runnable_wait_seconds=0.5, wake_up_lag_nanoseconds=20 * MS)
+    busy = ClientHealth(runnable_wait_seconds=0.0, wake_up_lag_nanoseconds=20 * MS)
+    waiting = ClientHealth(runnable_wait_seconds=0.5, wake_up_lag_nanoseconds=100_000)
+    starved = ClientHealth(runnable_wait_seconds=0.5, wake_up_lag_nanoseconds=20 * MS)
     for facts, rules in (
         ([busy, waiting], ["ClientCpu"]),
         ([waiting, waiting], []),
@@ -393,7 +393,7 @@ def test_each_worker_is_judged_by_its_own_facts() -> None:
 
 def test_workers_without_a_part_count_for_nothing() -> None:
     """One client's worker is not starved by waiting that would be too long for an eighth of it."""
-    waited = ClientFacts(runnable_wait_seconds=0.15)
+    waited = ClientHealth(runnable_wait_seconds=0.15)
     step = a_step(latency=times(10 * MS), workers=fleet(waited, *[None] * 7), client=waited)
     assert names(verdict(step, **CLOSED)) == []
     late = [each.model_copy(update={"start_offset_nanoseconds": 7 * MS}) for each in fleet(waited)]
@@ -402,7 +402,7 @@ def test_workers_without_a_part_count_for_nothing() -> None:
 
 def test_a_worker_that_waits_for_half_of_its_queries_time_is_starved_beside_others() -> None:
     """Its time is that of its own queries: a tenth of all, whatever the others have."""
-    waited = [ClientFacts(runnable_wait_seconds=0.05), ClientFacts(runnable_wait_seconds=0.4)]
+    waited = [ClientHealth(runnable_wait_seconds=0.05), ClientHealth(runnable_wait_seconds=0.4)]
     shares = [
         share.model_copy(update={"queries": queries})
         for share, queries in zip(fleet(*waited), (900, 100), strict=True)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from inferometer_loadgen.client import wake_ups
-from inferometer_loadgen.client.client import OwnProcess
+from inferometer_loadgen.client.load_client import OwnProcess
 from inferometer_loadgen.client.wake_ups import LEAST, PERIOD_NS, WakeUps, lag_of
 from inferometer_loadgen.record.histogram import Histogram
 from inferometer_loadgen.verdict.breaches_of_client import WAKE_UP_PERIOD_NS

@@ -5,12 +5,13 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from inferometer_loadgen.found.summary import Metered, Span, Used, summarize
-from inferometer_loadgen.nodes.energy import Terms
+from inferometer_loadgen.nodes.energy import EnergyTerms
 from inferometer_loadgen.record.recorder import Recorder
 from inferometer_loadgen.record.windows import MOST_WINDOWS, Second, Windows
+from inferometer_loadgen.run.step_result import Metered, Span, Used, summarize
 from inferometer_loadgen.schedule.steps import End, StepPlan
 
+NO_ENERGY = EnergyTerms(disabled=True, unmetered="", milliwatts_per_core=None, on_gpu=False)
 SECOND_NS = 1_000_000_000
 A_STEP = StepPlan("batch 4", 4, 0, 10 * SECOND_NS, 60 * SECOND_NS, 10)
 
@@ -91,7 +92,9 @@ def test_a_step_is_told_in_full() -> None:
         Span("2026-01-01T00:00:00Z", 5, 4 * SECOND_NS, SECOND_NS),
         Used([], 1.5, 0.5),
         Metered(
-            Terms(disabled=True, unmetered="", milliwatts_per_core=None, on_gpu=False), [], 200
+            EnergyTerms(disabled=True, unmetered="", milliwatts_per_core=None, on_gpu=False),
+            [],
+            200,
         ),
         end=End.DONE,
         reconnects=2,

@@ -59,7 +59,7 @@ def test_each_node_of_a_server_has_its_agent() -> None:
         ("http://10.1.0.1:9465", "node1", ["uid-of-a-run-server-1"]),
         ("http://10.1.0.2:9465", "node2", ["uid-of-a-run-server-2", "third"]),
     ]
-    assert plan_of(cluster).unmetered == ""
+    assert plan_of(cluster).energy_unavailable_reason == ""
     assert cluster.status()["nodes"] == ["node1", "node2"]
 
 
@@ -109,7 +109,7 @@ def test_an_agent_is_asked_where_its_endpoint_says(slices: Sequence[Object], url
     """At the address of the servers' family, at the port named http, or at the only one."""
     cluster = metered(*slices)
     assert [each[0] for each in asked(cluster)] == [url]
-    assert plan_of(cluster).unmetered == ""
+    assert plan_of(cluster).energy_unavailable_reason == ""
 
 
 def test_of_two_families_that_of_the_server_is_asked() -> None:
@@ -158,7 +158,7 @@ def test_what_is_not_metered_is_told_and_delays_nothing(
     cluster = metered(*slices, refusal=refusal)
     assert cluster.jobs_made == 1
     assert asked(cluster) == []
-    told = plan_of(cluster).unmetered
+    told = plan_of(cluster).energy_unavailable_reason
     assert all(word in told for word in words), told
     assert not told.endswith(".")
 
@@ -167,7 +167,7 @@ def test_a_cluster_without_agents_says_so() -> None:
     """The admin is told what to install."""
     cluster = a_cluster().settle().schedule()
     assert "let the cluster's admin install the chart inferometer-agent" in (
-        plan_of(cluster).unmetered
+        plan_of(cluster).energy_unavailable_reason
     )
 
 
@@ -175,7 +175,10 @@ def test_nodes_without_agents_are_named_and_the_others_are_measured() -> None:
     """Use is known of some servers, energy is not: four nodes are named, the rest is counted."""
     cluster = metered(list_agents(endpoint("node3", "10.1.0.3")), replicas=8)
     assert [each[1] for each in asked(cluster)] == ["node3"]
-    assert "ready on node1, node2, node4, node5 and 3 more:" in plan_of(cluster).unmetered
+    assert (
+        "ready on node1, node2, node4, node5 and 3 more:"
+        in plan_of(cluster).energy_unavailable_reason
+    )
 
 
 def test_an_agent_that_starts_is_waited_for_while_the_server_starts() -> None:
@@ -187,11 +190,14 @@ def test_an_agent_that_starts_is_waited_for_while_the_server_starts() -> None:
     assert cluster.decided().look_again_seconds == pytest.approx(2.0)
     cluster.agents = EndpointList((ready,))
     assert cluster.later(2).jobs_made == 1
-    assert plan_of(cluster).unmetered == ""
+    assert plan_of(cluster).energy_unavailable_reason == ""
     late, ready_first = metered(starts).later(15), metered(starts).start_server()
     for without_conditions in (late, ready_first):
         assert without_conditions.jobs_made == 1
-        assert "No node agent is ready on node1" in plan_of(without_conditions).unmetered
+        assert (
+            "No node agent is ready on node1"
+            in plan_of(without_conditions).energy_unavailable_reason
+        )
 
 
 def behind(*endpoints: Object, pods: Iterable[tuple[str, str]] = ()) -> PretendCluster:
@@ -227,7 +233,7 @@ def test_an_external_servers_pods_are_found_behind_its_service() -> None:
         ("http://10.1.0.1:9465", "node1", ["c"]),
         ("http://10.1.0.2:9465", "node2", ["a", "b"]),
     ]
-    assert plan_of(cluster).unmetered == ""
+    assert plan_of(cluster).energy_unavailable_reason == ""
     assert cluster.status()["nodes"] == ["node1", "node2"]
     kept = cluster.start_load().measure()
     kept.behind_service = None
@@ -251,7 +257,7 @@ def test_an_external_server_that_is_known_in_part_is_told(unknown: Object) -> No
     cluster = behind(at("node1", "c"), unknown, pods=[("node1", "c")])
     assert asked(cluster) == [("http://10.1.0.1:9465", "node1", ["c"])]
     assert "Service theirs, 1 endpoint is not among the pods of the namespace team" in (
-        plan_of(cluster).unmetered
+        plan_of(cluster).energy_unavailable_reason
     )
     assert cluster.status()["nodes"] == ["node1"]
 
@@ -259,7 +265,7 @@ def test_an_external_server_that_is_known_in_part_is_told(unknown: Object) -> No
 def test_endpoints_that_are_not_known_are_counted() -> None:
     """Beside the nodes without an agent."""
     cluster = behind(at("node9", "c"), *_UNKNOWN[:2], pods=[("node9", "c")])
-    told = plan_of(cluster).unmetered
+    told = plan_of(cluster).energy_unavailable_reason
     assert "No node agent is ready on node9" in told
     assert "; Of what is behind the Service theirs, 2 endpoints are not among" in told
 
@@ -274,19 +280,21 @@ def test_an_agent_is_not_asked_for_more_pods_than_it_answers_for(count: int) -> 
     whole = [("http://10.1.0.1:9465", "node1", uids)] if fits else []
     assert asked(cluster) == [*whole, ("http://10.1.0.2:9465", "node2", ["b"])]
     words = "The node agent on node1 answers for 64 pods at a time, and the Service theirs has 65"
-    assert (words in plan_of(cluster).unmetered) is not fits
+    assert (words in plan_of(cluster).energy_unavailable_reason) is not fits
 
 
 def test_agents_that_nobody_has_listed_are_not_told_as_missing() -> None:
     """The setting names their namespace: that is not what the admin has to mend."""
     cluster = a_cluster(settings=SETTLED).settle().schedule()
-    assert plan_of(cluster).unmetered.startswith("The node agents were not listed before")
+    assert plan_of(cluster).energy_unavailable_reason.startswith(
+        "The node agents were not listed before"
+    )
 
 
 def test_an_external_server_without_pods_is_not_metered() -> None:
     """Its endpoints may be anywhere."""
     cluster = behind(endpoint(None, "192.0.2.1"))
-    assert "Service theirs has no pods" in plan_of(cluster).unmetered
+    assert "Service theirs has no pods" in plan_of(cluster).energy_unavailable_reason
     assert "nodes" not in cluster.status()
 
 
@@ -296,7 +304,7 @@ def test_a_service_whose_pods_cannot_be_listed_is_told() -> None:
     cluster.settings = SETTLED
     cluster.service = {"spec": {"type": "ClusterIP"}}
     cluster.behind_service = EndpointList(refusal="endpointslices is forbidden")
-    told = plan_of(cluster.settle()).unmetered
+    told = plan_of(cluster.settle()).energy_unavailable_reason
     assert told.endswith("theirs could not be listed: endpointslices is forbidden")
 
 
@@ -305,7 +313,7 @@ def test_an_external_server_by_url_is_not_metered() -> None:
     spec = {"runtime": "External", "external": {"url": "http://models.test:80"}}
     settings = SETTLED.model_copy(update={"external_allow_list": ["models.test"]})
     cluster = PretendCluster(run=stored(an_external_run(server=spec)), settings=settings)
-    assert "named by a URL" in plan_of(cluster.settle()).unmetered
+    assert "named by a URL" in plan_of(cluster.settle()).energy_unavailable_reason
 
 
 def test_nodes_are_told_without_a_write_of_their_own() -> None:

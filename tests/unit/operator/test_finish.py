@@ -8,7 +8,7 @@ import pytest
 from inferometer_api.plan.cluster_objects import LOADGEN, SERVER
 from inferometer_api.results.result import Outcome, ResultDocument
 from inferometer_api.results.result_transport import compressed, decompressed, joined
-from inferometer_api.results.scenario_summary import summary_of
+from inferometer_api.results.scenario_summary import scenario_summary
 from inferometer_operator.reconcile import result_packer
 from inferometer_operator.reconcile.observed import DownloadedResult
 from support.cluster_objects import (
@@ -68,7 +68,7 @@ def test_a_cancelled_run_keeps_what_was_measured() -> None:
 
 def test_a_load_generator_that_does_not_stop_is_not_waited_for() -> None:
     """After 30 s the run goes on without it; what it told until then stays."""
-    cluster = measuring().measure(0.7, scenarios=[summary_of(VALID.scenarios[0])])
+    cluster = measuring().measure(0.7, scenarios=[scenario_summary(VALID.scenarios[0])])
     changed(cluster, cancel=True).later(29)
     assert set(cluster.children) >= CHILDREN
     cluster.later(1)

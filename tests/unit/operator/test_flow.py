@@ -164,9 +164,9 @@ def test_the_columns_tell_the_running_scenario_and_then_the_last() -> None:
     """Live figures while a scenario runs; its verdict and its whole figures afterwards."""
     cluster = measuring()
     assert cluster.status()["phase"] == "Measuring"
-    assert cluster.status()["shown"] == {"scenario": "latency", "qps": "123.4", "p99": "12.3ms"}
+    assert cluster.status()["display"] == {"scenario": "latency", "qps": "123.4", "p99": "12.3ms"}
     over(cluster)
-    shown = cluster.status()["shown"]
+    shown = cluster.status()["display"]
     assert (shown["scenario"], shown["valid"]) == ("latency", "VALID")
     assert cluster.status()["progressPercent"] == 100
 

@@ -195,7 +195,7 @@ def test_repeats_have_a_table_and_their_advice() -> None:
         coefficient_of_variation=0.157,
     )
     told = RepeatSummary(name="clients", repeats=2, figures=[figure], advice="Set repeats to 40.")
-    document = a_document(a_sweep(), a_sweep(2), repeated=[told])
+    document = a_document(a_sweep(), a_sweep(2), repeat_summaries=[told])
     text = printed(document)
     assert "over repeats" in text
     assert "clients, clients 4" in text
@@ -239,7 +239,7 @@ def test_an_interval_that_a_chart_cuts_is_told_in_figures() -> None:
         coefficient_of_variation=0.141,
     )
     told = RepeatSummary(name="clients", repeats=2, figures=[figure], advice="Set repeats to 40.")
-    page = render_report(a_document(a_sweep(), a_sweep(2), repeated=[told]))
+    page = render_report(a_document(a_sweep(), a_sweep(2), repeat_summaries=[told]))
     assert "Beyond the chart&#39;s edges: clients 4, p99 (20 to 180 %)." in page
 
 

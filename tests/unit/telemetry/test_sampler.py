@@ -13,7 +13,7 @@ from inferometer_api.results.agent_sample import (
     GpuReading,
     GpuUse,
     MissingSource,
-    TargetReading,
+    WorkloadReading,
 )
 from inferometer_telemetry.sampler import FLOOR_NS, Clocks, Places, Sampler
 from inferometer_telemetry.sources import GpusFound, Target
@@ -81,12 +81,12 @@ def energy(sample: AgentSample) -> dict[str, float]:
     return {reading.domain: reading.microjoules / 1e6 for reading in sample.energy}
 
 
-def seen(sampler: Sampler) -> list[TargetReading]:
+def seen(sampler: Sampler) -> list[WorkloadReading]:
     """Return the targets that Prometheus sees."""
     sampler.tick(sampler.look())
     latest = sampler.scraped()
     assert latest is not None
-    return latest.sample.targets
+    return latest.sample.workloads
 
 
 def test_a_sample_is_whole(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_a_sample_is_whole(tmp_path: Path) -> None:
     assert sample.cpu is not None
     assert sample.cpu.busy_microseconds == 2_000_000
     assert sample.cpu.frequency_hertz == 2_400_000_000
-    (target,) = sample.targets
+    (target,) = sample.workloads
     assert (target.pod_uid, target.process_id) == (UID, None)
     assert target.cpu_microseconds == 1_500_000
     assert target.gpus == [GpuUse(gpu_uuid="GPU-1")]
@@ -154,7 +154,7 @@ def test_power_is_the_mean_between_regular_samples(tmp_path: Path) -> None:
 def test_an_unknown_pod_is_missing_by_name(tmp_path: Path) -> None:
     """A pod that is not on this node has no reading, and the reason says so."""
     sample = a_sampler(RecordedNode(tmp_path), Time()).sample([Target(UID)])
-    assert sample.targets == []
+    assert sample.workloads == []
     (missing,) = [each for each in sample.missing if each.subject == UID]
     assert missing.source == "cgroup"
     assert "it has ended, or runs on another node" in missing.reason
@@ -165,9 +165,9 @@ def test_a_pod_that_vanishes_is_missing_from_then_on(tmp_path: Path) -> None:
     node, time = RecordedNode(tmp_path), Time()
     node.add_pod(UID)
     sampler = a_sampler(node, time)
-    assert len(sampler.sample([Target(UID)]).targets) == 1
+    assert len(sampler.sample([Target(UID)]).workloads) == 1
     node.remove_pod(UID)
-    assert sampler.sample([Target(UID)]).targets == []
+    assert sampler.sample([Target(UID)]).workloads == []
     assert seen(sampler) == []
 
 
@@ -180,7 +180,7 @@ def test_a_count_that_goes_back_is_held_and_told(tmp_path: Path) -> None:
     sampler.sample([Target(UID)])
     node.advance(pods={UID: -4})
     sample = sampler.sample([Target(UID)])
-    assert sample.targets[0].cpu_microseconds == 10_000_000
+    assert sample.workloads[0].cpu_microseconds == 10_000_000
     assert "went back" in next(each.reason for each in sample.missing if each.subject == UID)
 
 
@@ -197,7 +197,7 @@ def test_a_child_that_is_missed_once_is_counted_once(tmp_path: Path) -> None:
     children.write_text("")
     held = sampler.sample(asked)
     children.write_text("51 ")
-    told = [sample.targets[0].cpu_microseconds for sample in (held, sampler.sample(asked))]
+    told = [sample.workloads[0].cpu_microseconds for sample in (held, sampler.sample(asked))]
     assert told == [10_000_000, 10_000_000]
     assert "went back" in next(each.reason for each in held.missing if each.subject == "process:50")
 
@@ -242,7 +242,7 @@ def test_a_sample_says_which_machine_and_process_it_is_of(tmp_path: Path) -> Non
     assert a_sampler(node, Time()).sample(asked).boot_id == ""
     write(node.proc_root / "sys/kernel/random/boot_id", f"{OTHER}\n")
     sample = a_sampler(node, Time()).sample(asked)
-    assert (sample.boot_id, sample.targets[0].start_ticks) == (OTHER, 7050)
+    assert (sample.boot_id, sample.workloads[0].start_ticks) == (OTHER, 7050)
 
 
 def test_another_process_of_the_same_number_is_not_the_target(tmp_path: Path) -> None:
@@ -254,7 +254,7 @@ def test_another_process_of_the_same_number_is_not_the_target(tmp_path: Path) ->
     path = node.proc_root / "50/stat"
     write(path, path.read_text().replace(" 7050 ", " 99999 "))
     sample = sampler.sample([Target(process_id=50)])
-    assert sample.targets == []
+    assert sample.workloads == []
     (reason,) = [each.reason for each in sample.missing if each.subject == "process:50"]
     assert "another one has its number now" in reason
 
@@ -297,7 +297,7 @@ def test_a_target_is_known_for_five_minutes(tmp_path: Path) -> None:
     time.now_ns += 1
     assert seen(sampler) == []
     node.advance(pods={UID: 1})
-    assert sampler.sample([Target(UID)]).targets[0].cpu_microseconds == 11_500_000
+    assert sampler.sample([Target(UID)]).workloads[0].cpu_microseconds == 11_500_000
 
 
 def test_no_more_than_256_targets_are_known(tmp_path: Path) -> None:
@@ -321,7 +321,7 @@ def test_what_is_switched_off_says_so(tmp_path: Path) -> None:
     sampler = Sampler(places, None, node="n", version="1", clocks=Time().clocks)
     sample = sampler.sample([Target(UID), Target(process_id=5)])
     assert (sample.energy, sample.cpu, sample.gpus) == ([], None, [])
-    assert [target.process_id for target in sample.targets] == [5]
+    assert [target.process_id for target in sample.workloads] == [5]
     off = {each.source: each.reason for each in sample.missing if not each.subject}
     assert off == {
         name: f"it is switched off (--no-{name})" for name in ("rapl", "nvml", "cgroup", "node")

@@ -11,12 +11,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from inferometer_api.metrics.definitions import METRICS
 from inferometer_api.results.agent_sample import (
-    MOST_ASKED,
+    MAX_WORKLOADS,
     AgentSample,
     CpuReading,
     EnergyReading,
     GpuReading,
-    TargetReading,
+    WorkloadReading,
 )
 from inferometer_telemetry.metrics import NodeMetrics
 from inferometer_telemetry.options import options
@@ -51,9 +51,9 @@ def test_what_is_no_process_is_refused(number: str) -> None:
 
 def test_a_request_asks_for_64_targets_at_most() -> None:
     """One request cannot make the agent read without end."""
-    assert len(targets([], [str(each) for each in range(1, MOST_ASKED + 1)])) == MOST_ASKED
+    assert len(targets([], [str(each) for each in range(1, MAX_WORKLOADS + 1)])) == MAX_WORKLOADS
     with pytest.raises(RefusedQueryError, match="65 targets were asked for"):
-        targets([UID], [str(each) for each in range(1, MOST_ASKED + 1)])
+        targets([UID], [str(each) for each in range(1, MAX_WORKLOADS + 1)])
 
 
 @given(st.text(), st.text())
@@ -85,8 +85,8 @@ def everything() -> Latest:
             temperature_millidegrees_celsius=-1500,
             memory_available_bytes=2**30,
         ),
-        targets=[
-            TargetReading(
+        workloads=[
+            WorkloadReading(
                 pod_uid=UID,
                 cpu_microseconds=1_000_000,
                 throttled_microseconds=500_000,
@@ -95,7 +95,7 @@ def everything() -> Latest:
                 memory_pressure_microseconds=2,
                 io_pressure_microseconds=3_000_000,
             ),
-            TargetReading(process_id=17, cpu_microseconds=250_000),
+            WorkloadReading(process_id=17, cpu_microseconds=250_000),
         ],
         gpus=[
             GpuReading(
@@ -142,8 +142,8 @@ def test_every_metric_of_the_agent_is_shown() -> None:
     assert found["inferometer_node_cpu_busy_seconds_total"] == {(): 2.5}
     assert found["inferometer_node_cpu_temperature_celsius"] == {(): -1.5}
     assert found["inferometer_node_cpu_governor_info"] == {("performance",): 1.0}
-    assert found["inferometer_target_cpu_seconds_total"] == {(UID,): 1.0, ("process:17",): 0.25}
-    assert found["inferometer_target_pressure_seconds_total"][UID, "io"] == 3.0
+    assert found["inferometer_workload_cpu_seconds_total"] == {(UID,): 1.0, ("process:17",): 0.25}
+    assert found["inferometer_workload_pressure_seconds_total"][UID, "io"] == 3.0
     assert found["inferometer_gpu_info"] == {("3", "GPU-1", "T4", "true"): 1.0}
     assert found["inferometer_gpu_utilization_ratio"] == {("3",): 0.45}
     assert found["inferometer_gpu_throttled"] == {("3", "SwPowerCap"): 1.0}
@@ -159,7 +159,7 @@ def test_what_is_not_known_has_no_series() -> None:
         monotonic_ns=1,
         unix_ns=1,
         cpu=CpuReading(count=1, busy_microseconds=0, steal_microseconds=0),
-        targets=[TargetReading(process_id=17, cpu_microseconds=0)],
+        workloads=[WorkloadReading(process_id=17, cpu_microseconds=0)],
         gpus=[GpuReading(uuid="GPU-1", index=0, name="T4")],
     )
     found = scraped(Latest(bare, {}, {"rapl": False}, 1, 0.0))
@@ -167,7 +167,7 @@ def test_what_is_not_known_has_no_series() -> None:
         "inferometer_node_cpus",
         "inferometer_node_cpu_busy_seconds_total",
         "inferometer_node_cpu_steal_seconds_total",
-        "inferometer_target_cpu_seconds_total",
+        "inferometer_workload_cpu_seconds_total",
         "inferometer_gpu_info",
         "inferometer_agent_source_available",
         "inferometer_agent_samples_total",

@@ -7,7 +7,6 @@ from inferometer_cli.cluster.api import Cluster, NotThereError, UnreachableError
 from inferometer_cli.cluster.run_summary import headline
 from inferometer_cli.cluster.runs import SeenRun, seen
 from inferometer_cli.exits import FailedError
-from inferometer_cli.terminal import tell
 
 _EVERY_SECONDS = 1.0
 _PATIENCE_SECONDS = 120.0
@@ -19,7 +18,7 @@ def follow(
     run: SeenRun,
     *,
     until_seconds: float | None = None,
-    say: Callable[[str], None] = tell,
+    report: Callable[[str], None] = print_message,
 ) -> SeenRun:
     """Return the run as it is once Finished; tell a line at each change until then.
 
@@ -31,12 +30,12 @@ def follow(
     while not run.holds("Finished"):
         line = line_of(run)
         if line != told:
-            say(line)
+            report(line)
             told = line
         if end_at is not None and time.monotonic() >= end_at:
             return run
         time.sleep(_EVERY_SECONDS)
-        run = _again(cluster, run, say)
+        run = _again(cluster, run, report)
     return run
 
 
@@ -59,7 +58,7 @@ def _p99(text: str | None) -> str:
     return f"p99 {text}" if text else ""
 
 
-def _again(cluster: Cluster, run: SeenRun, say: Callable[[str], None]) -> SeenRun:
+def _again(cluster: Cluster, run: SeenRun, report: Callable[[str], None]) -> SeenRun:
     """Return the run as it is now; wait for an API server that is away for a while."""
     give_up_at = time.monotonic() + _PATIENCE_SECONDS
     is_told = False
@@ -70,7 +69,7 @@ def _again(cluster: Cluster, run: SeenRun, say: Callable[[str], None]) -> SeenRu
             if time.monotonic() >= give_up_at:
                 raise
             if not is_told:
-                say(f"{error} Waiting for it.")
+                report(f"{error} Waiting for it.")
                 is_told = True
             time.sleep(_EVERY_SECONDS)
             continue

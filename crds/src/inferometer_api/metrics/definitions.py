@@ -64,8 +64,8 @@ LOAD_SAMPLES = Metric(
 LOAD_IN_FLIGHT = Metric(
     "inferometer_load_in_flight_queries", "gauge", "Queries sent and not answered.", _STEP
 )
-LOAD_ASKED = Metric(
-    "inferometer_load_asked_queries_per_second",
+LOAD_TARGET_RATE = Metric(
+    "inferometer_load_target_queries_per_second",
     "gauge",
     "The rate that the scenario asks for, 0 once all is sent; open-loop scenarios only.",
     _STEP,
@@ -99,11 +99,11 @@ LOAD_STAGE = Metric(
     "Preparing, Idle, WarmUp, Measuring or Draining; 0 for the others.",
     (*_RUN, "scenario", "step", "stage"),
 )
-LOAD_TARGET = Metric(
-    "inferometer_load_target_info",
+LOAD_SERVER_INFO = Metric(
+    "inferometer_load_server_info",
     "gauge",
     "Always 1; which target of a node agent (a pod's UID, or process:ID) is a server of the run.",
-    (*_RUN, "node", "target"),
+    (*_RUN, "node", "workload"),
 )
 
 # -- the server ---------------------------------------------------------------------------------
@@ -145,14 +145,14 @@ SERVER_REQUEST = Metric(
     _COARSE_BUCKETS,
 )
 SERVER_QUEUE = Metric(
-    "inferometer_server_queue_seconds",
+    "inferometer_server_queue_duration_seconds",
     "histogram",
     "How long an inference request waited for the model.",
     _SERVED,
     _COARSE_BUCKETS,
 )
 SERVER_COMPUTE = Metric(
-    "inferometer_server_compute_seconds",
+    "inferometer_server_compute_duration_seconds",
     "histogram",
     "Time within the model, per execution.",
     _SERVED,
@@ -166,7 +166,7 @@ SERVER_BATCH = Metric(
     _BATCH_BUCKETS,
 )
 SERVER_JOINED = Metric(
-    "inferometer_server_joined_requests",
+    "inferometer_server_batch_requests",
     "histogram",
     "Requests per execution of the model: more than 1 only with dynamic batching.",
     _SERVED,
@@ -222,27 +222,27 @@ NODE_MEMORY_AVAILABLE = Metric(
     "Memory that programs can still have without swapping.",
     ("node",),
 )
-_TARGET = ("node", "target")
-TARGET_CPU = Metric(
-    "inferometer_target_cpu_seconds_total",
+_WORKLOAD = ("node", "workload")
+WORKLOAD_CPU = Metric(
+    "inferometer_workload_cpu_seconds_total",
     "counter",
     "CPU time of a target (a pod's UID, or process:ID) that was asked for within five minutes.",
-    _TARGET,
+    _WORKLOAD,
 )
-TARGET_THROTTLED = Metric(
-    "inferometer_target_cpu_throttled_seconds_total",
+WORKLOAD_THROTTLED = Metric(
+    "inferometer_workload_cpu_throttled_seconds_total",
     "counter",
     "How long a target's threads waited since their CPU limit was used up.",
-    _TARGET,
+    _WORKLOAD,
 )
-TARGET_MEMORY = Metric(
-    "inferometer_target_memory_bytes", "gauge", "A target's working set.", _TARGET
+WORKLOAD_MEMORY = Metric(
+    "inferometer_workload_memory_bytes", "gauge", "A target's working set.", _WORKLOAD
 )
-TARGET_PRESSURE = Metric(
-    "inferometer_target_pressure_seconds_total",
+WORKLOAD_PRESSURE = Metric(
+    "inferometer_workload_pressure_seconds_total",
     "counter",
     "How long some of a target's threads waited (PSI): resource is cpu, memory or io.",
-    (*_TARGET, "resource"),
+    (*_WORKLOAD, "resource"),
 )
 _GPU = ("node", "gpu")
 GPU_INFO = Metric(
@@ -380,12 +380,12 @@ METRICS: dict[Component, tuple[Metric, ...]] = {
         LOAD_QUERIES,
         LOAD_SAMPLES,
         LOAD_IN_FLIGHT,
-        LOAD_ASKED,
+        LOAD_TARGET_RATE,
         LOAD_ACHIEVED,
         LOAD_LATENCY,
         LOAD_LAG,
         LOAD_STAGE,
-        LOAD_TARGET,
+        LOAD_SERVER_INFO,
     ),
     "server": (
         SERVER_READY,
@@ -409,10 +409,10 @@ METRICS: dict[Component, tuple[Metric, ...]] = {
         NODE_GOVERNOR,
         NODE_TEMPERATURE,
         NODE_MEMORY_AVAILABLE,
-        TARGET_CPU,
-        TARGET_THROTTLED,
-        TARGET_MEMORY,
-        TARGET_PRESSURE,
+        WORKLOAD_CPU,
+        WORKLOAD_THROTTLED,
+        WORKLOAD_MEMORY,
+        WORKLOAD_PRESSURE,
         GPU_INFO,
         GPU_UTILIZATION,
         GPU_MEMORY_USED,

@@ -319,7 +319,7 @@ def load_plan(  # noqa: PLR0913 - each is one fact of the plan, and named
         fleet=fleet,
         server_process_ids=list(server_process_ids),
         agents=list(agents),
-        unmetered=unmetered,
+        energy_unavailable_reason=unmetered,
         notes=[*doubts(run.spec), *notes],
         run_id=run_id,
         stop_token=stop_token,

@@ -85,7 +85,7 @@ class LoadPlan(Document):
     """What was asked and does not apply here; goes into the result."""
     agents: list[PlannedAgent] = Field(default_factory=list)
     """One for each node that servers run on, where it has one."""
-    unmetered: str = ""
+    energy_unavailable_reason: str = ""
     """Why not every server has an agent: a sentence without its period. There is no energy then."""
     run_id: str = ""
     """Unique for each execution: in a cluster the UID of the BenchmarkRun."""

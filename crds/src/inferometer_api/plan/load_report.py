@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import Field
 
 from inferometer_api.document import Count, Document, Sha256
-from inferometer_api.plan.reports import Progress
+from inferometer_api.plan.reports import ProgressReport
 from inferometer_api.results.result import Outcome
 from inferometer_api.status.run_status import ScenarioSummary
 
@@ -24,7 +24,7 @@ Omission = Literal["progress", "cautions", "reasons", "percentiles", "message", 
 class LoadReport(Document):
     """What a load generator answers at /progress, and leaves as its termination message."""
 
-    progress: Progress | None = None
+    progress: ProgressReport | None = None
     scenarios: list[ScenarioSummary] = Field(default_factory=list)
     """Scenarios that are measured and judged."""
     outcome: Outcome | None = None
@@ -33,7 +33,7 @@ class LoadReport(Document):
     """Of the result document in the log, once it is written."""
     document_bytes: Count = 0
     """Its size, also where it was too large for the log."""
-    undelivered: str = ""
+    document_missing_reason: str = ""
     """Why the log holds no result document though the load generator has ended: a sentence."""
     omitted: list[Omission] = Field(default_factory=list)
     """What was left out or cut, wholly or in part, for the report to be short enough."""
@@ -75,7 +75,7 @@ def _ever_shorter(report: LoadReport) -> Iterator[LoadReport]:
         cut = [each.model_copy(update=absent) for each in report.scenarios]
         report = _without(report, "percentiles", scenarios=cut)
         yield report
-    told = (report.outcome.message if report.outcome else "") + report.undelivered
+    told = (report.outcome.message if report.outcome else "") + report.document_missing_reason
     for most in (600, 60):
         if len(told) > most:
             report = _with_messages(report, most)
@@ -95,7 +95,12 @@ def _with_messages(report: LoadReport, most: int) -> LoadReport:
     if outcome is not None:
         words = {"message": _cut(outcome.message, most), "reason": outcome.reason[:60]}
         outcome = outcome.model_copy(update=words)
-    return _without(report, "message", outcome=outcome, undelivered=_cut(report.undelivered, most))
+    return _without(
+        report,
+        "message",
+        outcome=outcome,
+        document_missing_reason=_cut(report.document_missing_reason, most),
+    )
 
 
 def _with_scenarios(report: LoadReport, count: int) -> LoadReport:

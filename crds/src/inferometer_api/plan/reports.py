@@ -6,10 +6,10 @@ from pydantic import Field
 
 from inferometer_api.document import Count, Document, Integer
 from inferometer_api.results.result import Environment, Outcome, ScenarioResult
-from inferometer_api.results.search import Repeated
+from inferometer_api.results.search import RepeatSummary
 
 
-class Progress(Document):
+class ProgressReport(Document):
     """How far the work is. Written about twice a second.
 
     Idle: no load is sent, since the idle power is measured.
@@ -47,7 +47,7 @@ class Progress(Document):
     """Of the last second."""
 
 
-class Listening(Document):
+class ListeningReport(Document):
     """Where something of it can be read; with --metrics-listen the first report."""
 
     report: Literal["listening"] = "listening"
@@ -57,37 +57,42 @@ class Listening(Document):
     """Of Locust's web page, where there is one."""
 
 
-class Surroundings(Document):
+class EnvironmentReport(Document):
     """Under which conditions the figures will be found; written once the server is ready."""
 
-    report: Literal["surroundings"] = "surroundings"
+    report: Literal["environment"] = "environment"
     environment: Environment
 
 
-class Measured(Document):
+class ScenarioReport(Document):
     """One scenario is measured and judged."""
 
-    report: Literal["measured"] = "measured"
+    report: Literal["scenario"] = "scenario"
     scenario: ScenarioResult
 
 
-class RepeatsMeasured(Document):
+class RepeatsReport(Document):
     """All repeats of one scenario are measured."""
 
-    report: Literal["repeated"] = "repeated"
-    repeated: Repeated
+    report: Literal["repeats"] = "repeats"
+    summary: RepeatSummary
 
 
-class Ended(Document):
+class FinalReport(Document):
     """The load generator's last line."""
 
-    report: Literal["ended"] = "ended"
+    report: Literal["final"] = "final"
     outcome: Outcome
     first_query_at: str | None = None
     """When the first query was sent: RFC 3339, in UTC. Absent where none was."""
 
 
 Report = Annotated[
-    Progress | Listening | Surroundings | Measured | RepeatsMeasured | Ended,
+    ProgressReport
+    | ListeningReport
+    | EnvironmentReport
+    | ScenarioReport
+    | RepeatsReport
+    | FinalReport,
     Field(discriminator="report"),
 ]

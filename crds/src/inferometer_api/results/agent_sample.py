@@ -14,7 +14,7 @@ from inferometer_api.document import Count, Document, Integer, Integral
 AGENT_PORT = 9465
 """Where an agent listens in a cluster."""
 SAMPLE_PATH = "/v1/sample"
-MOST_ASKED = 64
+MAX_WORKLOADS = 64
 """How many targets one question may name."""
 
 Total = Annotated[int, Field(ge=0, le=2**63 - 1), Integral]
@@ -66,7 +66,7 @@ class GpuUse(Document):
 it by process."""
 
 
-class TargetReading(Document):
+class WorkloadReading(Document):
     """What one of the asked pods (or processes with all their children) used."""
 
     pod_uid: str = ""
@@ -137,6 +137,6 @@ the same reading."""
     energy: list[EnergyReading] = Field(default_factory=list)
     cpu: CpuReading | None = None
     gpus: list[GpuReading] = Field(default_factory=list)
-    targets: list[TargetReading] = Field(default_factory=list)
+    workloads: list[WorkloadReading] = Field(default_factory=list)
     """Those that were found, of all that were asked for."""
     missing: list[MissingSource] = Field(default_factory=list)

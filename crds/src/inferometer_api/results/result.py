@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from inferometer_api.document import Count, Document, Integer, Integral
-from inferometer_api.results.search import Knee, Peak, Repeated
+from inferometer_api.results.search import Knee, Peak, RepeatSummary
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.status.run_status import Attribution
 
@@ -60,7 +60,7 @@ class ServerReplica(Document):
     """Parameters of its model configuration that differ from those of the first."""
 
 
-class ServerFacts(Document):
+class ServerInfo(Document):
     """What the server says of itself, and how it was started."""
 
     launched: bool
@@ -72,15 +72,15 @@ class ServerFacts(Document):
     settings: dict[str, str] = Field(default_factory=dict)
     """What its model configuration tells: parameters (runtime version, threads, providers, ...) \
 and max_batch_size, where there is a limit."""
-    nodes_by_provider: dict[str, Count] = Field(default_factory=dict)
+    graph_nodes_by_provider: dict[str, Count] = Field(default_factory=dict)
     """How many graph nodes ran on which execution provider."""
     replicas: list[ServerReplica] = Field(default_factory=list)
     """Every server, in a cluster or where there are several; what stands above is of the first."""
-    compute_nodes_fell_back: Count | None = None
+    cpu_fallback_graph_nodes: Count | None = None
     """Compute nodes that a GPU was asked for and that ran on the CPU."""
 
 
-class ModelFacts(Document):
+class ModelInfo(Document):
     """Which model was measured."""
 
     name: str
@@ -96,8 +96,8 @@ class Environment(Document):
 
     place: Literal["Local", "Cluster"]
     node: Node
-    server: ServerFacts
-    model: ModelFacts
+    server: ServerInfo
+    model: ModelInfo
     packages: dict[str, str] = Field(default_factory=dict)
     """Versions of what the load generator is made of."""
     images: dict[str, str] = Field(default_factory=dict)
@@ -319,7 +319,7 @@ bound. Without a bound: how many an estimate takes, where these are too few."""
 know one."""
 
 
-class ClientFacts(Document):
+class ClientHealth(Document):
     """What became of the load generator itself within the window and its drain."""
 
     throttled_seconds: float | None = None
@@ -356,11 +356,11 @@ class WorkerShare(Document):
     clock_uncertainty_nanoseconds: Count
     """How far that may be off: half the shortest round trip; 0 where both share one clock."""
     client_cpu_seconds: float
-    client: ClientFacts | None = None
+    client: ClientHealth | None = None
     """What became of it; absent where it had no part in the step, or was lost."""
     lost: bool = False
     """Whether it was lost before the step's end."""
-    fate: str = ""
+    loss_reason: str = ""
     """What became of it, where it was lost: words without a period."""
 
 
@@ -419,7 +419,7 @@ answers. In closed loops; of a fleet those of less than half a second may be mis
     """One for each node with an agent that servers run on."""
     early_stopping: EarlyStopping | None = None
     """Of the percentile that the scenario is judged by; absent where it has none."""
-    client: ClientFacts = Field(default_factory=ClientFacts)
+    client: ClientHealth = Field(default_factory=ClientHealth)
     workers: list[WorkerShare] = Field(default_factory=list)
     """One for each worker of a fleet."""
 
@@ -508,7 +508,7 @@ class ResultDocument(Document):
     """Absent where the run ended before the server was ready."""
     scenarios: list[ScenarioResult] = Field(default_factory=list)
     """What was measured, in order; where the run did not complete, what was measured until then."""
-    repeated: list[Repeated] = Field(default_factory=list)
+    repeat_summaries: list[RepeatSummary] = Field(default_factory=list)
     """Of each scenario that was measured more than once, what its repeats say together."""
 
     @property

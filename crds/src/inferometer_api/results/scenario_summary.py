@@ -11,7 +11,7 @@ _MOST_MESSAGES = 16
 _LONGEST_MESSAGE = 4096
 
 
-def summary_of(result: ScenarioResult) -> ScenarioSummary:
+def scenario_summary(result: ScenarioResult) -> ScenarioSummary:
     """Return what a status tells of a scenario: rates in queries per 1,000 s, times in us.
 
     `queries` and `errors` count all steps. Of several steps every other figure is that of the one

@@ -14,18 +14,18 @@ class Probe(Document):
     """The label of its step."""
     seed: Count
     """Of its schedule: each probe has its own."""
-    asked_qps: float
-    kept: bool
+    target_qps: float
+    within_bound: bool
     """Whether the percentile kept the bound at this rate."""
     decided_by: Literal["Overshoots", "EnoughQueries", "Unfinished", "Errors"]
     """Overshoots: more queries were beyond the bound than its query limit allows; EnoughQueries:
-so many kept it that early stopping passes; Unfinished: neither within its time, so that `kept` is
-false, and its share beyond the bound decides which rate is tried next; Errors: too many queries
+so many kept it that early stopping passes; Unfinished: neither within its time, so that `withinBound`
+is false, and its share beyond the bound decides which rate is tried next; Errors: too many queries
 failed."""
-    is_whole: bool = False
+    ran_to_completion: bool = False
     """Whether it ran to its last query, though it may have been decided before: the peak is
 estimated from these, but for the pilots."""
-    is_pilot: bool = False
+    pilot: bool = False
     """Whether it only told at which two rates the peak was to be estimated."""
     queries: Count
     overshoots: Count
@@ -50,7 +50,7 @@ that did; absent where there is none."""
 bound it, or saw too few bursts of overshoots to know how much they differ by chance."""
     step: str | None = None
     """The label of the probe nearest to the peak, by which the search is judged."""
-    stopped: Literal[
+    stop_reason: Literal[
         "Resolved",
         "Indistinguishable",
         "CannotBeMet",
@@ -79,11 +79,11 @@ class Knee(Document):
     clients: Count
     qps: float
     p99_nanoseconds: Count | None = None
-    is_last: bool = False
+    last_step: bool = False
     """Whether it is the last step, so that the knee may lie beyond it."""
 
 
-class RepeatedFigure(Document):
+class RepeatFigure(Document):
     """One figure over the repeats of a scenario."""
 
     name: str
@@ -100,14 +100,14 @@ class RepeatedFigure(Document):
     """Standard deviation over mean."""
 
 
-class Repeated(Document):
+class RepeatSummary(Document):
     """What the repeats of one scenario say together."""
 
     name: str
     """Of the scenario."""
     repeats: Count
     """How many were measured."""
-    figures: list[RepeatedFigure] = Field(default_factory=list)
+    figures: list[RepeatFigure] = Field(default_factory=list)
     advice: str = ""
     """Sentences: how many repeats were cut short and left out, how many are INVALID, and how many \
 it takes, where these are too few for an interval within 5 % of the mean."""

@@ -47,7 +47,7 @@ class Condition(Document):
     """What was asked, what was found, and what to do."""
 
 
-class Shown(Document):
+class Display(Document):
     """Ready-to-read figures for `kubectl get`: of the scenario now running, else the last one."""
 
     scenario: _Shown | None = None
@@ -168,7 +168,7 @@ class RunStatus(Document):
     nodes: list[DnsSubdomain] = Field(default_factory=list, max_length=16)
     """Names of the nodes that the servers ran on, where they are known."""
 
-    shown: Shown | None = None
+    display: Display | None = None
     """Ready-to-read figures for `kubectl get`."""
 
     scenarios: list[ScenarioSummary] = Field(default_factory=list, max_length=3200)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from inferometer_api.results.result import ClientFacts
+from inferometer_api.results.result import ClientHealth
 from inferometer_loadgen.schedule.steps import SECOND_NS
 
 _CLOCK_TRIES = 8
@@ -46,11 +46,11 @@ class ClientWatch:
         if abs(jump_ns) > abs(self._jump_ns):
             self._jump_ns = jump_ns
 
-    def facts(self) -> ClientFacts:
+    def facts(self) -> ClientHealth:
         """Return what became of the process since it began."""
         self.second()
         throttled, waited, stolen = self._read()
-        return ClientFacts(
+        return ClientHealth(
             throttled_seconds=_since(self._throttled, throttled),
             runnable_wait_seconds=_since(self._waited, waited),
             steal_seconds=_since(self._stolen, stolen),
@@ -83,10 +83,10 @@ class ClientWatch:
         return best[1]
 
 
-def worst(facts: Sequence[ClientFacts]) -> ClientFacts:
+def worst(facts: Sequence[ClientHealth]) -> ClientHealth:
     """Return the worst that became of any of several processes, as of the workers of a fleet."""
     stolen = max(facts, key=_stolen_share)
-    return ClientFacts(
+    return ClientHealth(
         throttled_seconds=_most(each.throttled_seconds for each in facts),
         runnable_wait_seconds=_most(each.runnable_wait_seconds for each in facts),
         steal_seconds=stolen.steal_seconds,
@@ -97,7 +97,7 @@ def worst(facts: Sequence[ClientFacts]) -> ClientFacts:
     )
 
 
-def _stolen_share(facts: ClientFacts) -> float:
+def _stolen_share(facts: ClientHealth) -> float:
     return (facts.steal_seconds or 0.0) / max(1, facts.cpu_count or 0)
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from inferometer_api.plan.load_plan import LoadPlan
-from inferometer_loadgen.drive import Driving
+from inferometer_loadgen.drive import LoadDriver
 from inferometer_loadgen.fleet.driving import FleetDriving
 from inferometer_loadgen.fleet.fleet import Fleet
 from inferometer_loadgen.fleet.messages import (
@@ -19,11 +19,11 @@ from inferometer_loadgen.fleet.messages import (
 )
 from inferometer_loadgen.fleet.web_figures import ShownStep
 from inferometer_loadgen.schedule.steps import Closed, Share, StepPlan
-from inferometer_loadgen.server.control import Described
+from inferometer_loadgen.server.control_plane import ServerDescription
 
 
 @dataclass(slots=True)
-class FleetCrew:
+class FleetDriverFactory:
     """Has each worker of a fleet drive its share of every step. See Crew."""
 
     fleet: Fleet
@@ -39,7 +39,7 @@ class FleetCrew:
         cls,
         fleet: Fleet,
         plan: LoadPlan,
-        described: Described,
+        described: ServerDescription,
         told: Callable[[float], None],
         on_first_query: Callable[[], None],
     ) -> Self:
@@ -49,7 +49,7 @@ class FleetCrew:
         await fleet.ask(SetUp(words, described), SetUpDone)
         return cls(fleet, plan.run.spec.load.protocol, told, on_first_query)
 
-    async def prepare(self, scenario: str, plan: StepPlan) -> Driving:
+    async def prepare(self, scenario: str, plan: StepPlan) -> LoadDriver:
         """See Crew."""
         workers = participants(plan, self.fleet.workers)
         self._made = dict.fromkeys(workers, 0.0)
@@ -79,7 +79,7 @@ class FleetCrew:
             case _:
                 return
 
-    def lose(self, worker: int, fate: str) -> None:
+    def lose(self, worker: int, loss_reason: str) -> None:
         """Whoever waits for its answer is told."""
 
 

@@ -57,7 +57,7 @@ _ENDS_ALL = frozenset({End.SERVER_LOST, End.INTERRUPTED})
 
 
 class FleetDriving:
-    """One step, driven by some workers of a fleet. See Driving."""
+    """One step, driven by some workers of a fleet. See LoadDriver."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class FleetDriving:
     # -- a step's life -----------------------------------------------------------------------------
 
     async def connect(self) -> None:
-        """Open all connections; see Driving. Raises WorkerLostError too."""
+        """Open all connections; see LoadDriver. Raises WorkerLostError too."""
         workers = list(self._hands)
         offsets = await measured_offsets(self._fleet, own_clock(), workers)
         for worker, offset in offsets.items():
@@ -165,12 +165,12 @@ class FleetDriving:
         if hand.end in _ENDS_ALL:
             self.end(hand.end)
 
-    def lose(self, worker: int, fate: str) -> None:
+    def lose(self, worker: int, loss_reason: str) -> None:
         """Take note that a worker is lost: the step ends."""
         hand = self._hands.get(worker)
         if hand is None or not hand.is_going:
             return
-        hand.fate = fate
+        hand.loss_reason = loss_reason
         self._going.discard(worker)
         self.end(End.WORKER_LOST)
         self._go_on(hand)
@@ -178,7 +178,7 @@ class FleetDriving:
     def _go_on(self, hand: RemoteHand) -> None:
         """Tell of what all workers have told now, and end where all have ended."""
         worker = hand.worker
-        if self._await_window and (hand.has_window or hand.fate):
+        if self._await_window and (hand.has_window or hand.loss_reason):
             self._await_window.discard(worker)
             if not self._await_window and self.window_ns != NEVER:
                 self.on_window()
@@ -190,7 +190,7 @@ class FleetDriving:
             if second.seconds == 1.0:
                 self.on_second()
         self._close_window_where_enough()
-        if hand.is_window_over or hand.fate:
+        if hand.is_window_over or hand.loss_reason:
             self._await_over.discard(worker)
         if not self._await_over and not self._await_window:
             self._tell_window_over()
@@ -220,7 +220,7 @@ class FleetDriving:
         if self._ended.done():
             return
         for worker in sorted(self._going):
-            self._hands[worker].fate = "it did not tell its end"
+            self._hands[worker].loss_reason = "it did not tell its end"
             self._go_on(self._hands[worker])
 
     def _finish(self) -> None:

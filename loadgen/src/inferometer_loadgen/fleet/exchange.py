@@ -56,5 +56,5 @@ class _Listener:
         if isinstance(word, Stamped) and word.number == self._number:
             self.heard_ns[worker] = time.monotonic_ns()
 
-    def lose(self, worker: int, fate: str) -> None:
+    def lose(self, worker: int, loss_reason: str) -> None:
         """Whoever waits for the answers is told."""

@@ -37,7 +37,7 @@ class Hearer(Protocol):
     def hear(self, worker: int, word: Word) -> None:
         """Take what a worker said."""
 
-    def lose(self, worker: int, fate: str) -> None:
+    def lose(self, worker: int, loss_reason: str) -> None:
         """Take note that a worker is lost, and of what became of it."""
 
 
@@ -143,13 +143,13 @@ class Fleet:
         if self.web_port is not None:
             self._write(second)
 
-    def lose(self, worker: int, fate: str) -> None:
+    def lose(self, worker: int, loss_reason: str) -> None:
         """Take a worker for lost."""
         if worker in self.lost or self._is_ending:
             return
-        self.lost[worker] = fate
+        self.lost[worker] = loss_reason
         for hearer in list(self._hearers):
-            hearer.lose(worker, fate)
+            hearer.lose(worker, loss_reason)
 
     @property
     def process_id(self) -> int:
@@ -189,20 +189,22 @@ class Fleet:
                 number, _, words = line.partition(b" ")
                 self._hear(int(number), WORDS.validate_json(words))
         code = await master.wait()
-        fate = f"Locust's master ended ({_ended(code)})"
+        loss_reason = f"Locust's master ended ({_ended(code)})"
         if not self._bound.done():
             self._bound.set_exception(
-                WorkerLostError(f"The fleet could not begin: {fate}. Standard error tells why.")
+                WorkerLostError(
+                    f"The fleet could not begin: {loss_reason}. Standard error tells why."
+                )
             )
         for worker in self.workers:
-            self.lose(worker, fate)
+            self.lose(worker, loss_reason)
 
     def _take(self, told: Bound | Lost) -> None:
         match told:
             case Bound():
                 self._bound.set_result(told)
             case Lost():
-                self.lose(told.worker, told.fate)
+                self.lose(told.worker, told.loss_reason)
 
     def _hear(self, worker: int, word: Word) -> None:
         self.heard_ns[worker] = time.monotonic_ns()

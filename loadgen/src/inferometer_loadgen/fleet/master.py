@@ -106,7 +106,7 @@ class Master:
 
     def _on_lost(self, environment: Environment, msg: Message) -> None:
         del environment
-        self._tell_lost(msg.data["worker"], msg.data["fate"])
+        self._tell_lost(msg.data["worker"], msg.data["loss_reason"])
 
     def _look(self) -> None:
         """Tell of workers that have sent no heartbeat for four seconds."""
@@ -117,10 +117,10 @@ class Master:
                 if client is None or client.state == STATE_MISSING:
                     self._tell_lost(worker, "Locust's worker has sent no heartbeat for 4 s")
 
-    def _tell_lost(self, worker: int, fate: str) -> None:
+    def _tell_lost(self, worker: int, loss_reason: str) -> None:
         if worker not in self._lost:
             self._lost.add(worker)
-            self.tell(Lost(worker, fate))
+            self.tell(Lost(worker, loss_reason))
 
 
 def _arguments() -> argparse.Namespace:

@@ -8,11 +8,11 @@ from typing import Annotated, Literal
 
 from pydantic import Discriminator, TypeAdapter
 
-from inferometer_api.results.result import ClientFacts
+from inferometer_api.results.result import ClientHealth
 from inferometer_loadgen.fleet.clock import ClockName
 from inferometer_loadgen.record.silences import Silence
 from inferometer_loadgen.schedule.steps import End, Share, StepPlan
-from inferometer_loadgen.server.control import Described
+from inferometer_loadgen.server.control_plane import ServerDescription
 
 # -- a session's orders -----------------------------------------------------------------------
 
@@ -22,7 +22,7 @@ class SetUp:
     """What is measured: the plan of the run, as JSON, and what the first server said."""
 
     plan: str
-    described: Described
+    described: ServerDescription
     say: Literal["set-up"] = "set-up"
 
 
@@ -224,7 +224,7 @@ class Told:
     cpu_seconds: float
     """User and system, since its window began."""
     memory_bytes: int
-    client: ClientFacts | None = None
+    client: ClientHealth | None = None
     """What became of it since then, in the last word of a step."""
     end: End | None = None
     """Why it ended, in the last."""

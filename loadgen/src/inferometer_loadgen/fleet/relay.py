@@ -26,10 +26,10 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """A worker is lost; `fate` says what became of it."""
+    """A worker is lost; `loss_reason` says what became of it."""
 
     worker: int
-    fate: str
+    loss_reason: str
     say: Literal["lost"] = "lost"
 
 

@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Generic, TypeVar
 
-from inferometer_loadgen.crew.trial import NoAnswerError, RequestRefusedError
+from inferometer_loadgen.drive.first_requests import FirstRequestsRefusedError, NoAnswerError
 from inferometer_loadgen.fleet.messages import Fault
 from inferometer_loadgen.requests.inputs import InputRefusedError
-from inferometer_loadgen.server.control import ModelRefusedError, ServerNotReadyError
 from inferometer_loadgen.server.control_clients import RedirectedError
+from inferometer_loadgen.server.control_plane import ModelNotServedError, ServerNotReadyError
 from inferometer_loadgen.wire import ConnectionFailedError
 from inferometer_loadgen.wire.tls import TlsRefusedError
 
@@ -19,10 +19,10 @@ FAULTS: Mapping[str, type[Exception]] = {
     for kind in (
         ConnectionFailedError,
         InputRefusedError,
-        ModelRefusedError,
+        ModelNotServedError,
         NoAnswerError,
         RedirectedError,
-        RequestRefusedError,
+        FirstRequestsRefusedError,
         ServerNotReadyError,
         TlsRefusedError,
     )
@@ -65,10 +65,10 @@ class Round(Generic[Answer]):
             case _:
                 return
 
-    def lose(self, worker: int, fate: str) -> None:
+    def lose(self, worker: int, loss_reason: str) -> None:
         """Take note that a worker is lost."""
         if worker in self._missing and not self._all.done():
-            self._all.set_exception(lost(worker, fate))
+            self._all.set_exception(lost(worker, loss_reason))
 
     async def answers(self) -> dict[int, Answer]:
         """Return the answers by worker.
@@ -78,10 +78,10 @@ class Round(Generic[Answer]):
         return await self._all
 
 
-def lost(worker: int, fate: str) -> WorkerLostError:
+def lost(worker: int, loss_reason: str) -> WorkerLostError:
     """Return the fault of a worker that is lost."""
     return WorkerLostError(
-        f"Worker {worker} of the fleet was lost: {fate}. A load is never made smaller in silence: "
+        f"Worker {worker} of the fleet was lost: {loss_reason}. A load is never made smaller in silence: "
         "run it again, and look for what ended the worker (memory, a node that went)."
     )
 

@@ -98,9 +98,9 @@ class Worker:
         self._tell_lost(f"its measuring process ended {ended}")
         self._end(1, f"The measuring process of worker {self._index} ended {ended}.")
 
-    def _tell_lost(self, fate: str) -> None:
+    def _tell_lost(self, loss_reason: str) -> None:
         try:
-            self._runner.send_message(LOST, {"worker": self._index, "fate": fate})
+            self._runner.send_message(LOST, {"worker": self._index, "loss_reason": loss_reason})
         except RPCError:
             return
         # The socket sends from a thread of its own; an end of the process would cut it short.

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from inferometer_api.results.result import ClientFacts, WorkerShare
+from inferometer_api.results.result import ClientHealth, WorkerShare
 from inferometer_loadgen.client.watch import worst
 from inferometer_loadgen.fleet.clock import ONE_CLOCK, ClockOffset
 from inferometer_loadgen.fleet.messages import Told
@@ -25,7 +25,7 @@ class RemoteHand:
     queries: int = 0
     is_window_over: bool = False
     end: End | None = None
-    fate: str = ""
+    loss_reason: str = ""
     """What became of it, where it is lost."""
 
     def hear(self, told: Told) -> None:
@@ -40,7 +40,7 @@ class RemoteHand:
     @property
     def is_going(self) -> bool:
         """Whether more is to be heard of it."""
-        return self.end is None and not self.fate
+        return self.end is None and not self.loss_reason
 
     @property
     def window_ns(self) -> int | None:
@@ -105,8 +105,8 @@ class RemoteHand:
             clock_uncertainty_nanoseconds=self.offset.uncertainty_ns,
             client_cpu_seconds=0.0 if self.told is None else self.told.cpu_seconds,
             client=None if self.told is None else self.told.client,
-            lost=self.fate != "",
-            fate=self.fate,
+            lost=self.loss_reason != "",
+            loss_reason=self.loss_reason,
         )
 
 
@@ -130,7 +130,7 @@ class HandsClient:
         """See Client."""
         return sum(hand.told.memory_bytes for hand in self.hands if hand.told)
 
-    def facts(self) -> ClientFacts:
+    def facts(self) -> ClientHealth:
         """See Client."""
         found = [hand.told.client for hand in self.hands if hand.told and hand.told.client]
-        return worst(found) if found else ClientFacts()
+        return worst(found) if found else ClientHealth()

@@ -21,7 +21,7 @@ _NO_AGENT = "no node agent is named in the plan"
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class EnergyTerms:
     """What a run asks of energy, and what stands in its way."""
 
     disabled: bool
@@ -33,12 +33,12 @@ class Terms:
     """Whether nobody said what the servers run on."""
 
 
-def terms_of(plan: LoadPlan) -> Terms:
+def energy_terms(plan: LoadPlan) -> EnergyTerms:
     """Return the terms of a plan."""
     spec = plan.run.spec
-    return Terms(
+    return EnergyTerms(
         disabled=spec.telemetry.power == "Disabled",
-        unmetered=plan.unmetered or ("" if plan.agents else _NO_AGENT),
+        unmetered=plan.energy_unavailable_reason or ("" if plan.agents else _NO_AGENT),
         milliwatts_per_core=spec.telemetry.estimated_milliwatts_per_core,
         on_gpu=spec.server.device == "GPU",
         external=not plan.launched,
@@ -46,7 +46,7 @@ def terms_of(plan: LoadPlan) -> Terms:
 
 
 @dataclass(frozen=True, slots=True)
-class Worked:
+class WorkDone:
     """What was done with the energy."""
 
     inferences: int
@@ -56,7 +56,7 @@ class Worked:
     """Of servers on this machine, where no agent tells it."""
 
 
-def energy(windows: Sequence[NodeWindow], terms: Terms, worked: Worked) -> Energy:
+def energy(windows: Sequence[NodeWindow], terms: EnergyTerms, worked: WorkDone) -> Energy:
     """Return the energy of a window; `windows` has one entry for each node that servers run on."""
     if terms.disabled:
         return _unavailable(DISABLED)
@@ -102,7 +102,7 @@ def _unavailable(reason: str) -> Energy:
     return Energy(attribution="unavailable", reason=reason)
 
 
-def _without_agents(terms: Terms, worked: Worked) -> Energy:
+def _without_agents(terms: EnergyTerms, worked: WorkDone) -> Energy:
     """Return an estimate where that was chosen and the CPU time is known here."""
     seconds, milliwatts = worked.server_cpu_seconds, terms.milliwatts_per_core
     if not seconds or milliwatts is None:
@@ -113,7 +113,7 @@ def _without_agents(terms: Terms, worked: Worked) -> Energy:
 
 
 def _sum(
-    domains: list[EnergyDomain], not_covered: list[str], counted: int, worked: Worked
+    domains: list[EnergyDomain], not_covered: list[str], counted: int, worked: WorkDone
 ) -> Energy:
     gross = sum(each.microjoules for each in domains)
     nets = [each.net_microjoules for each in domains if each.net_microjoules is not None]

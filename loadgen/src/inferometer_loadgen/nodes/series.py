@@ -3,11 +3,16 @@
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from inferometer_api.results.agent_sample import AgentSample, CpuReading, GpuReading, TargetReading
+from inferometer_api.results.agent_sample import (
+    AgentSample,
+    CpuReading,
+    GpuReading,
+    WorkloadReading,
+)
 from inferometer_api.results.result import NodeSample, NodeTelemetry, UsageSample
 from inferometer_loadgen.nodes.window import (
     NodeWindow,
-    Taken,
+    TimedSample,
     gpus_used,
     target_cpu_microseconds,
     target_key,
@@ -119,7 +124,7 @@ def _samples(window: NodeWindow, *, on_gpu: bool) -> Iterator[NodeSample]:
     def shown(uuid: str) -> bool:
         return uuid in used or (on_gpu and not used)
 
-    before: Taken | None = None
+    before: TimedSample | None = None
     for taken in (*(window.idle or ()), *window.samples):
         if before is not None and taken.at_ns - before.at_ns < _LEAST_APART_NS:
             continue
@@ -128,7 +133,9 @@ def _samples(window: NodeWindow, *, on_gpu: bool) -> Iterator[NodeSample]:
         before = taken
 
 
-def _sample(taken: Taken, before: Taken | None, shown: Callable[[str], bool]) -> NodeSample:
+def _sample(
+    taken: TimedSample, before: TimedSample | None, shown: Callable[[str], bool]
+) -> NodeSample:
     now = taken.sample
     rates = _Rates(now, before.sample if before is not None else None)
     cpu = now.cpu or CpuReading(count=0, busy_microseconds=0, steal_microseconds=0)
@@ -142,7 +149,7 @@ def _sample(taken: Taken, before: Taken | None, shown: Callable[[str], bool]) ->
         cpu_frequency_hertz=cpu.frequency_hertz,
         temperature_celsius=None if degrees is None else degrees / 1000,
         server_cpu_cores=rates.of_targets(lambda each: each.cpu_microseconds),
-        server_memory_bytes=_memory(now.targets),
+        server_memory_bytes=_memory(now.workloads),
         server_throttled_cores=rates.of_targets(lambda each: each.throttled_microseconds),
         server_cpu_pressure=rates.of_targets(lambda each: each.cpu_pressure_microseconds),
         gpu_utilization={
@@ -185,11 +192,11 @@ class _Rates:
             return None
         return self._rate(of(self._before.cpu), of(self._now.cpu))
 
-    def of_targets(self, of: Callable[[TargetReading], int | None]) -> float | None:
+    def of_targets(self, of: Callable[[WorkloadReading], int | None]) -> float | None:
         if self._before is None:
             return None
-        known = {target_key(each): of(each) for each in self._before.targets}
-        pairs = [(known.get(target_key(each)), of(each)) for each in self._now.targets]
+        known = {target_key(each): of(each) for each in self._before.workloads}
+        pairs = [(known.get(target_key(each)), of(each)) for each in self._now.workloads]
         rates = [self._rate(*pair) for pair in pairs]
         total = _sum(rates)
         return None if total is None else round(total, 4)
@@ -210,7 +217,7 @@ class _Rates:
         return round(max(0, now - before) / self._microseconds, 4)
 
 
-def _memory(targets: Sequence[TargetReading]) -> int | None:
+def _memory(targets: Sequence[WorkloadReading]) -> int | None:
     total = _sum(each.memory_bytes for each in targets)
     return None if total is None else int(total)
 

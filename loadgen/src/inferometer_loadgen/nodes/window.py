@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pydantic import ValidationError
 
 from inferometer_api.plan.load_plan import PlannedAgent
-from inferometer_api.results.agent_sample import AgentSample, TargetReading
+from inferometer_api.results.agent_sample import AgentSample, WorkloadReading
 
 _LONGEST_FAULT = 300
 MOST_LISTED, MOST_CHARACTERS = 128, 512
@@ -14,7 +14,7 @@ MOST_LISTED, MOST_CHARACTERS = 128, 512
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class AgentAnswer:
     """What came of asking an agent once; times are of the load generator's clock."""
 
     sent_ns: int
@@ -26,19 +26,19 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
+class StepAnswers:
     """What one agent answered around one step; what it was not asked for is absent."""
 
     agent: PlannedAgent
-    idle: tuple[Answer, Answer] | None
+    idle: tuple[AgentAnswer, AgentAnswer] | None
     """Both edges of the time without load."""
-    begin: Answer | None
-    between: Sequence[Answer]
-    end: Answer | None
+    begin: AgentAnswer | None
+    between: Sequence[AgentAnswer]
+    end: AgentAnswer | None
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class TimedSample:
     """One sample and when it was taken, in nanoseconds from the window's begin."""
 
     at_ns: int
@@ -52,9 +52,9 @@ class NodeWindow:
     node: str
     targets: int
     """How many servers it was asked about."""
-    samples: tuple[Taken, ...]
+    samples: tuple[TimedSample, ...]
     """Of one window; unless there is a fault, the first and the last are its edges."""
-    idle: tuple[Taken, Taken] | None = None
+    idle: tuple[TimedSample, TimedSample] | None = None
     fault: str = ""
     """Why the edges are not both known: a sentence without its period."""
 
@@ -69,7 +69,7 @@ class NodeWindow:
         return self.samples[-1].sample
 
 
-def window_of(answers: Answers, begin_ns: int) -> NodeWindow:
+def window_of(answers: StepAnswers, begin_ns: int) -> NodeWindow:
     """Read what an agent answered around a window that began then, by the asking clock."""
     agent = answers.agent
     reader = _Reader(agent.node, begin_ns)
@@ -100,7 +100,7 @@ class _Reader:
         self._begin_ns = begin_ns
         self.fault = ""
 
-    def edge(self, answer: Answer | None, which: str) -> Taken | None:
+    def edge(self, answer: AgentAnswer | None, which: str) -> TimedSample | None:
         """Read the answer at an edge of the window."""
         if answer is None:
             self.fault = self.fault or f"was not asked at the window's {which}"
@@ -110,16 +110,16 @@ class _Reader:
             self.fault = self.fault or f"{fault} at the window's {which}"
         return taken
 
-    def read(self, answer: Answer) -> tuple[Taken | None, str]:
+    def read(self, answer: AgentAnswer) -> tuple[TimedSample | None, str]:
         """Return the sample of an answer, or why it has none."""
         sample, fault = read_sample(answer, self._node)
         if sample is None:
             return None, fault
         middle = (answer.sent_ns + answer.received_ns) // 2
-        return Taken(middle - self._begin_ns, sample), ""
+        return TimedSample(middle - self._begin_ns, sample), ""
 
 
-def read_sample(answer: Answer, node: str = "") -> tuple[AgentSample | None, str]:
+def read_sample(answer: AgentAnswer, node: str = "") -> tuple[AgentSample | None, str]:
     """Return the sample of an answer, or what is wrong with it; `node` is whose agent was asked.
 
     Fields that this version does not know are passed over: agents have releases of their own.
@@ -153,7 +153,7 @@ def _exceeds(value: object) -> bool:
             return False
 
 
-def _unsteady(samples: Sequence[Taken]) -> str:
+def _unsteady(samples: Sequence[TimedSample]) -> str:
     """Return why counters of these samples cannot be compared; empty where they can."""
     if len({taken.sample.instance for taken in samples}) > 1:
         return "was restarted within the window"
@@ -162,10 +162,10 @@ def _unsteady(samples: Sequence[Taken]) -> str:
     return ""
 
 
-def target_pairs(window: NodeWindow) -> Iterator[tuple[TargetReading, TargetReading]]:
+def target_pairs(window: NodeWindow) -> Iterator[tuple[WorkloadReading, WorkloadReading]]:
     """Yield each server's readings at the window's begin and end, where both know it."""
-    before = {target_key(target): target for target in window.first.targets}
-    for target in window.last.targets:
+    before = {target_key(target): target for target in window.first.workloads}
+    for target in window.last.workloads:
         if (known := before.get(target_key(target))) is not None:
             yield known, target
 
@@ -191,7 +191,7 @@ def gpus_used(window: NodeWindow) -> set[str]:
     return {
         use.gpu_uuid
         for taken in window.samples
-        for target in taken.sample.targets
+        for target in taken.sample.workloads
         for use in target.gpus
     }
 
@@ -202,6 +202,6 @@ def gpus_busy(window: NodeWindow) -> bool:
     return any((gpu.busy_microseconds or 0) > first.get(gpu.uuid, 0) for gpu in window.last.gpus)
 
 
-def target_key(target: TargetReading) -> tuple[str, int | None, int | None]:
+def target_key(target: WorkloadReading) -> tuple[str, int | None, int | None]:
     """Return what tells a target from every other, a process from the next one of its ID too."""
     return target.pod_uid, target.process_id, target.start_ticks

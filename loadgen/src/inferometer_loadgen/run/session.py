@@ -9,32 +9,46 @@ from pathlib import Path
 
 from inferometer_api.document import milli
 from inferometer_api.plan.load_plan import LoadPlan
-from inferometer_api.plan.reports import Listening, Measured, RepeatsMeasured, Surroundings
+from inferometer_api.plan.reports import (
+    EnvironmentReport,
+    ListeningReport,
+    RepeatsReport,
+    ScenarioReport,
+)
 from inferometer_api.results.result import Outcome, OutcomeState, ScenarioResult
 from inferometer_api.spec.availability import unavailable
 from inferometer_api.spec.scenario import Scenario
 from inferometer_loadgen.client.node import node_name
-from inferometer_loadgen.crew.crew import Crew, hand_of
-from inferometer_loadgen.crew.trial import NoAnswerError, RequestRefusedError
-from inferometer_loadgen.drive import Driving
-from inferometer_loadgen.fleet.crew import FleetCrew
+from inferometer_loadgen.drive import LoadDriver
+from inferometer_loadgen.drive.first_requests import FirstRequestsRefusedError, NoAnswerError
+from inferometer_loadgen.drive.prepare import DriverFactory, local_driver_factory
+from inferometer_loadgen.fleet.crew import FleetDriverFactory
 from inferometer_loadgen.fleet.fleet import Fleet, FleetNotReadyError
 from inferometer_loadgen.fleet.gathering import fleet_of
 from inferometer_loadgen.fleet.round import WorkerLostError, lost
-from inferometer_loadgen.meter import Meter
-from inferometer_loadgen.reporting.board import Board
-from inferometer_loadgen.reporting.live import Live
-from inferometer_loadgen.reporting.report import Reports
+from inferometer_loadgen.reporting.live_metrics import LiveMetrics
+from inferometer_loadgen.reporting.progress_reporter import ProgressReporter
+from inferometer_loadgen.reporting.report_writer import ReportSink
 from inferometer_loadgen.requests.inputs import InputRefusedError, check_taken
-from inferometer_loadgen.requests.pool import Inputs
+from inferometer_loadgen.requests.pool import InputSources
 from inferometer_loadgen.requests.trace import read_trace
-from inferometer_loadgen.run.scenario import CUTS_SHORT, Gathered, Turn, run_turn
+from inferometer_loadgen.run.environment import environment_of, fell_back
+from inferometer_loadgen.run.scenario import (
+    CUTS_SHORT,
+    RepeatMeasurements,
+    ScenarioRepeat,
+    measure_repeat,
+)
 from inferometer_loadgen.run.step import Bench
-from inferometer_loadgen.run.surroundings import fell_back, surroundings
+from inferometer_loadgen.run.step_telemetry import RunTelemetry
 from inferometer_loadgen.schedule.steps import End, steps_of
 from inferometer_loadgen.search.repeats import repeated
-from inferometer_loadgen.server.control import Described, ModelRefusedError, ServerNotReadyError
 from inferometer_loadgen.server.control_clients import RedirectedError
+from inferometer_loadgen.server.control_plane import (
+    ModelNotServedError,
+    ServerDescription,
+    ServerNotReadyError,
+)
 from inferometer_loadgen.server.servers import Servers, is_restarted
 from inferometer_loadgen.verdict.breaches import Conditions
 from inferometer_loadgen.wire import ConnectionFailedError
@@ -50,10 +64,10 @@ class NotAvailableError(ValueError):
 _FAULTS: dict[type[Exception], tuple[OutcomeState, str]] = {
     NotAvailableError: ("Refused", "NotAvailable"),
     InputRefusedError: ("Refused", "InputRefused"),
-    ModelRefusedError: ("Refused", "ModelRefused"),
+    ModelNotServedError: ("Refused", "ModelRefused"),
     RedirectedError: ("Refused", "Redirected"),
     TlsRefusedError: ("Refused", "TlsRefused"),
-    RequestRefusedError: ("Refused", "RequestRefused"),
+    FirstRequestsRefusedError: ("Refused", "RequestRefused"),
     ServerNotReadyError: ("Failed", "ServerNotReady"),
     NoAnswerError: ("Failed", "NoAnswer"),
     ConnectionFailedError: ("Failed", "ServerLost"),
@@ -68,19 +82,19 @@ class _Around:
     """The servers, and what they said of themselves before anything was sent."""
 
     servers: Servers
-    found: Sequence[Described]
+    found: Sequence[ServerDescription]
     load_nodes: frozenset[str | None]
     """The nodes of all that sends load; None where it is not known."""
 
 
-class Session:
+class MeasurementSession:
     """Carries out one plan. `interrupt` ends it at once and keeps what was measured."""
 
-    def __init__(self, plan: LoadPlan, reports: Reports, live: Live) -> None:
+    def __init__(self, plan: LoadPlan, reports: ReportSink, live: LiveMetrics) -> None:
         self._plan = plan
         self._live = live
         self._reports = reports
-        self._driver: Driving | None = None
+        self._driver: LoadDriver | None = None
         self._trouble = ""
         """Why the server that the last step lost could not be reached again."""
         self._interrupted = False
@@ -119,26 +133,30 @@ class Session:
             return Outcome(state=state, reason=reason, message=str(fault))
 
     def _tell_web_page(self, port: int) -> None:
-        self._reports.tell(Listening(fleet_web_port=port))
+        self._reports.tell(ListeningReport(fleet_web_port=port))
 
     async def _measure_all(self, fleet: Fleet | None) -> Outcome:
         servers = Servers(self._plan)
         spec = self._plan.run.spec
-        board = Board(self._reports, len(spec.scenarios), self.interrupt, spec.validity.repeats)
+        board = ProgressReporter(
+            self._reports, len(spec.scenarios), self.interrupt, spec.validity.repeats
+        )
         self._live.follow(board.now)
-        meter = Meter(self._plan)
+        meter = RunTelemetry(self._plan)
         try:
             if fleet is not None:
                 await fleet.gathered(board.gathering)
-            found = await servers.described(board)
-            inputs = Inputs(self._plan.run.spec.load, self._plan.inputs_file, found[0].inputs)
+            found = await servers.described(board.waiting)
+            inputs = InputSources(self._plan.run.spec.load, self._plan.inputs_file, found[0].inputs)
             scenarios, notes = self._planned(inputs, found[0].max_batch_size)
-            environment = surroundings(self._plan, found, notes)
-            self._reports.tell(Surroundings(environment=environment))
+            environment = environment_of(self._plan, found, notes)
+            self._reports.tell(EnvironmentReport(environment=environment))
             if fleet is None:
-                crew: Crew = hand_of(self._plan, found[0], inputs, board.prepared, self._begin)
+                crew: DriverFactory = local_driver_factory(
+                    self._plan, found[0], inputs, board.prepared, self._begin
+                )
             else:
-                crew = await FleetCrew.set_up(
+                crew = await FleetDriverFactory.set_up(
                     fleet, self._plan, found[0], board.prepared, self._begin
                 )
             bench = self._bench(crew, board, meter)
@@ -157,12 +175,12 @@ class Session:
             await meter.close()
 
     def _planned(
-        self, inputs: Inputs, max_batch_size: int | None
-    ) -> tuple[list[list[Turn]], list[str]]:
+        self, inputs: InputSources, max_batch_size: int | None
+    ) -> tuple[list[list[ScenarioRepeat]], list[str]]:
         """Make every step's source of requests, so that what does not fit is refused first."""
         spec = self._plan.run.spec
         notes: dict[str, None] = {}
-        scenarios: list[list[Turn]] = []
+        scenarios: list[list[ScenarioRepeat]] = []
         for index, scenario in enumerate(spec.scenarios):
             trace = self._plan.trace_files.get(scenario.name, "")
             steps = steps_of(scenario, spec.validity, spec.load.seed, trace)
@@ -173,12 +191,12 @@ class Session:
                 note = inputs.note(inputs.source(size), size)
                 if note is not None:
                     notes[note] = None
-            first = Turn(scenario, index, steps, spec.validity, spec.load.seed)
+            first = ScenarioRepeat(scenario, index, steps, spec.validity, spec.load.seed)
             repeats = range(1, spec.validity.repeats + 1)
             scenarios.append([replace(first, repeat=repeat) for repeat in repeats])
         return scenarios, list(notes)
 
-    def _bench(self, crew: Crew, board: Board, meter: Meter) -> Bench:
+    def _bench(self, crew: DriverFactory, board: ProgressReporter, meter: RunTelemetry) -> Bench:
         return Bench(
             crew=crew,
             server_process_ids=self._plan.server_process_ids,
@@ -193,31 +211,31 @@ class Session:
             now = datetime.now(UTC).isoformat(timespec="milliseconds")
             self.first_query_at = now.replace("+00:00", "Z")
 
-    def _hold(self, driver: Driving | None) -> None:
+    def _hold(self, driver: LoadDriver | None) -> None:
         if self._driver is not None:
             self._trouble = self._driver.last_error
         self._driver = driver
         if driver is not None and self._interrupted:
             driver.end(End.INTERRUPTED)
 
-    async def _measure(self, bench: Bench, turns: Sequence[Turn], around: _Around) -> End:
+    async def _measure(self, bench: Bench, turns: Sequence[ScenarioRepeat], around: _Around) -> End:
         """Measure, judge and report all repeats of one scenario; return why the last one ended."""
         end = End.DONE
         whole: list[ScenarioResult] = []
         cut_short = 0
         for turn in turns:
-            gathered = Gathered()
+            gathered = RepeatMeasurements()
             restarted = False
             try:
                 before = await around.servers.starts()
-                end = await run_turn(bench, turn, gathered, lambda: self._interrupted)
+                end = await measure_repeat(bench, turn, gathered, lambda: self._interrupted)
                 if gathered.cut_short is None:
                     restarted = is_restarted(before, await around.servers.starts())
             finally:
                 if gathered.measurements:
                     conditions = self._conditions(turn.scenario, around, restarted=restarted)
                     result = gathered.result(turn, conditions)
-                    self._reports.tell(Measured(scenario=result))
+                    self._reports.tell(ScenarioReport(scenario=result))
                     if gathered.cut_short is None:
                         whole.append(result)
                     else:
@@ -225,7 +243,7 @@ class Session:
             if end in CUTS_SHORT:
                 break
         if whole and len(whole) + cut_short > 1:
-            self._reports.tell(RepeatsMeasured(repeated=repeated(whole, cut_short)))
+            self._reports.tell(RepeatsReport(summary=repeated(whole, cut_short)))
         return end
 
     def _conditions(

@@ -5,16 +5,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from inferometer_loadgen.crew.crew import Crew
-from inferometer_loadgen.drive import Driving
-from inferometer_loadgen.found.summary import Metered, Span, Used, summarize, unanswered
-from inferometer_loadgen.meter import Meter, StepMeter
+from inferometer_loadgen.drive import LoadDriver
+from inferometer_loadgen.drive.prepare import DriverFactory
 from inferometer_loadgen.record.silences import longest_ns
-from inferometer_loadgen.reporting.board import Board
-from inferometer_loadgen.reporting.live import Live, LiveStep
-from inferometer_loadgen.run.usage import Usage
-from inferometer_loadgen.run.watch import StepWatch
-from inferometer_loadgen.schedule.steps import End, StepPlan, asked_qps
+from inferometer_loadgen.reporting.live_metrics import DrivenStep, LiveMetrics
+from inferometer_loadgen.reporting.progress_reporter import ProgressReporter
+from inferometer_loadgen.run.resource_usage import ResourceUsage
+from inferometer_loadgen.run.step_controller import StepController
+from inferometer_loadgen.run.step_result import Metered, Span, Used, summarize, unanswered
+from inferometer_loadgen.run.step_telemetry import RunTelemetry, StepTelemetry
+from inferometer_loadgen.schedule.steps import End, StepPlan, target_qps
 from inferometer_loadgen.search.goal import Over
 from inferometer_loadgen.verdict.breaches import Measurement
 
@@ -23,12 +23,12 @@ from inferometer_loadgen.verdict.breaches import Measurement
 class Bench:
     """What every step of a run has in common."""
 
-    crew: Crew
+    crew: DriverFactory
     server_process_ids: list[int]
-    meter: Meter
-    board: Board
-    live: Live
-    on_driver: Callable[[Driving | None], None]
+    meter: RunTelemetry
+    board: ProgressReporter
+    live: LiveMetrics
+    on_driver: Callable[[LoadDriver | None], None]
     """Told which driver can be ended from outside, and None when there is none."""
 
 
@@ -45,16 +45,18 @@ class Finished:
 async def run_step(bench: Bench, scenario: str, plan: StepPlan) -> Finished:
     """Measure one step.
 
-    Raises what `Crew.prepare` raises.
+    Raises what `DriverFactory.prepare` raises.
     """
     driving = await bench.crew.prepare(scenario, plan)
     meter = bench.meter.step(is_probe=plan.is_probe)
-    watch = _Watch(driving, Usage(bench.server_process_ids, driving.client), meter)
+    watch = _Watch(driving, ResourceUsage(bench.server_process_ids, driving.client), meter)
     try:
         await meter.idle(bench.board)
         await driving.connect()
-        bench.live.begin(LiveStep(scenario, plan.label, plan.batch_size, asked_qps(plan), driving))
-        looking = StepWatch(driving, plan)
+        bench.live.begin(
+            DrivenStep(scenario, plan.label, plan.batch_size, target_qps(plan), driving)
+        )
+        looking = StepController(driving, plan)
         end, over, used = await _drive(bench, driving, watch, looking)
     finally:
         bench.live.end()
@@ -80,7 +82,7 @@ async def run_step(bench: Bench, scenario: str, plan: StepPlan) -> Finished:
     return Finished(end, over, measurement)
 
 
-def _span(driving: Driving, started_at: str) -> Span:
+def _span(driving: LoadDriver, started_at: str) -> Span:
     return Span(
         started_at=started_at,
         warm_up_ns=driving.window_ns - driving.begin_ns,
@@ -93,7 +95,7 @@ def _span(driving: Driving, started_at: str) -> Span:
 class _Watch:
     """Reads meter and usage as the window goes on."""
 
-    def __init__(self, driving: Driving, usage: Usage, meter: StepMeter) -> None:
+    def __init__(self, driving: LoadDriver, usage: ResourceUsage, meter: StepTelemetry) -> None:
         self.started_at = ""
         """When the window began; empty where it did not."""
         self.answered = 0
@@ -134,7 +136,7 @@ class _Watch:
 
 
 async def _drive(
-    bench: Bench, driving: Driving, watch: _Watch, looking: StepWatch
+    bench: Bench, driving: LoadDriver, watch: _Watch, looking: StepController
 ) -> tuple[End, Over, Used]:
     bench.board.driving(driving)
     bench.on_driver(driving)

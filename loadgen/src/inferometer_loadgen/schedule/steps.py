@@ -135,7 +135,7 @@ def steps_of(
     return [replace(step, seed=seed, until_steady=until_steady) for step in steps]
 
 
-def asked_qps(plan: StepPlan) -> float | None:
+def target_qps(plan: StepPlan) -> float | None:
     """Return the rate, on average, that a step asks for; None of a closed loop or a trace."""
     match plan.loop:
         case Open(arrivals=Steady(milli_qps=rate)):

@@ -28,7 +28,7 @@ def knee_of(steps: Sequence[Step]) -> Knee | None:
         clients=best.clients or 0,
         qps=best.achieved_qps,
         p99_nanoseconds=nanoseconds_at(best.latency, 99.0),
-        is_last=best is by_clients[-1],
+        last_step=best is by_clients[-1],
     )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from statistics import fmean, stdev
 
 from inferometer_api.results.result import ScenarioResult, Step, nanoseconds_at
-from inferometer_api.results.search import Repeated, RepeatedFigure
+from inferometer_api.results.search import RepeatFigure, RepeatSummary
 from inferometer_loadgen.search.student import student_quantile
 
 WITHIN = 0.05
@@ -45,7 +45,7 @@ _ADVISED_BY = {
 """Figures that people compare, in words; the tail's tail is never narrow."""
 
 
-def repeated(results: Sequence[ScenarioResult], cut_short: int = 0) -> Repeated:
+def repeated(results: Sequence[ScenarioResult], cut_short: int = 0) -> RepeatSummary:
     """Return what the results of all whole repeats of one scenario say together.
 
     `cut_short` is how many more there were: they tell of another time than asked, and are left out.
@@ -54,7 +54,7 @@ def repeated(results: Sequence[ScenarioResult], cut_short: int = 0) -> Repeated:
     """
     figures = _peaks(results) if results[0].peak is not None else _of_steps(results)
     by_schedule = any(step.scheduled_qps is not None for step in results[0].steps)
-    return Repeated(
+    return RepeatSummary(
         name=results[0].name,
         repeats=len(results),
         figures=figures,
@@ -71,14 +71,14 @@ def repeated(results: Sequence[ScenarioResult], cut_short: int = 0) -> Repeated:
     )
 
 
-def figure_of(name: str, step: str, values: Sequence[float]) -> RepeatedFigure:
+def figure_of(name: str, step: str, values: Sequence[float]) -> RepeatFigure:
     """Return the mean of values of independent repeats, and how well it is known."""
     mean = fmean(values)
     if len(values) < 2:
-        return RepeatedFigure(name=name, step=step, values=list(values), mean=mean)
+        return RepeatFigure(name=name, step=step, values=list(values), mean=mean)
     spread = stdev(values)
     half = _half(len(values), spread)
-    return RepeatedFigure(
+    return RepeatFigure(
         name=name,
         step=step,
         values=list(values),
@@ -101,7 +101,7 @@ def _half(count: int, spread: float) -> float:
     return student_quantile(_PROBABILITY, count - 1) * spread / math.sqrt(count)
 
 
-def _of_steps(results: Sequence[ScenarioResult]) -> list[RepeatedFigure]:
+def _of_steps(results: Sequence[ScenarioResult]) -> list[RepeatFigure]:
     """Return the figures of each step that every repeat has."""
     figures = []
     for steps in zip(*(result.steps for result in results), strict=False):
@@ -113,7 +113,7 @@ def _of_steps(results: Sequence[ScenarioResult]) -> list[RepeatedFigure]:
     return figures
 
 
-def _peaks(results: Sequence[ScenarioResult]) -> list[RepeatedFigure]:
+def _peaks(results: Sequence[ScenarioResult]) -> list[RepeatFigure]:
     peaks = [result.peak.qps for result in results if result.peak is not None]
     known = [qps for qps in peaks if qps is not None]
     return [figure_of("peakQps", "", known)] if len(known) == len(results) else []
@@ -137,7 +137,7 @@ def _invalid(results: Sequence[ScenarioResult]) -> str:
     return f"{invalid} of {len(results)} repeats {are} INVALID, with {their} figures in the means."
 
 
-def _advice(figures: Sequence[RepeatedFigure], *, by_schedule: bool) -> str:
+def _advice(figures: Sequence[RepeatFigure], *, by_schedule: bool) -> str:
     """Return a sentence where the widest interval is not within 5 % of its mean.
 
     Not by the rate of an open loop, which its schedule sets, each repeat with a seed of its own.

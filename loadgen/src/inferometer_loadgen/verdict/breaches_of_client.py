@@ -6,7 +6,7 @@ One function for each rule of `rules.RULES` that speaks of the client.
 from collections.abc import Sequence
 
 from inferometer_api.results.lateness import LAG_LEAST_NS, LAG_SHARE_LIMIT, Late, late_at
-from inferometer_api.results.result import ClientFacts, Step, nanoseconds_at
+from inferometer_api.results.result import ClientHealth, Step, nanoseconds_at
 from inferometer_loadgen.schedule.steps import SECOND_NS, Closed
 from inferometer_loadgen.verdict.breaches import (
     ERROR_RATE_LIMIT,
@@ -100,7 +100,7 @@ def client_starved(measurement: Measurement, _: Conditions) -> Broken:
         yield from _woken_late(measurement, kept_waiting, "The load generator got its CPU")
 
 
-def processes(step: Step) -> list[tuple[ClientFacts, float]]:
+def processes(step: Step) -> list[tuple[ClientHealth, float]]:
     """Return what became of each process that drove the load, and its part of the queries.
 
     What is judged together must be of one process: of a fleet `step.client` has the worst of each.
@@ -110,7 +110,7 @@ def processes(step: Step) -> list[tuple[ClientFacts, float]]:
     return [(facts, number / queries) for facts, number in told] or [(step.client, 1.0)]
 
 
-def _wait(step: Step, facts: ClientFacts, part: float) -> tuple[float, float]:
+def _wait(step: Step, facts: ClientHealth, part: float) -> tuple[float, float]:
     """Return its waiting as a share of the time in which its queries were under way, and in s.
 
     0 where that is too little to matter. How long queries that failed were under way nobody knows:
@@ -135,7 +135,7 @@ def _is_least(step: Step) -> bool:
     return step.counts.failed > ERROR_RATE_LIMIT * step.counts.queries
 
 
-def _woken_late(measurement: Measurement, whose: Sequence[ClientFacts], who: str) -> Broken:
+def _woken_late(measurement: Measurement, whose: Sequence[ClientHealth], who: str) -> Broken:
     """Compare how late they are woken with the latency, as the dispatch lag in an open loop."""
     late = max((each.wake_up_lag_nanoseconds or 0 for each in whose), default=0)
     latency = nanoseconds_at(measurement.step.latency, USUAL_PERCENTILE)
@@ -151,7 +151,7 @@ def _woken_late(measurement: Measurement, whose: Sequence[ClientFacts], who: str
         )
 
 
-def _waited_for_it(step: Step, facts: ClientFacts) -> bool:
+def _waited_for_it(step: Step, facts: ClientHealth) -> bool:
     """Tell whether a process' waiting for a CPU suffices to have made its timer as late as it was.
 
     Of one wake-up in a hundred, that is: beyond a period the next ones are late by the same wait.

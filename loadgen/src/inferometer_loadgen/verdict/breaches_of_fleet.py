@@ -19,11 +19,11 @@ def worker_lost(measurement: Measurement, _: Conditions) -> Broken:
     if not lost and measurement.end is not End.WORKER_LOST:
         return
     who = " and ".join(f"Worker {each.worker}" for each in lost) or "A worker"
-    fates = ", ".join(dict.fromkeys(each.fate for each in lost if each.fate))
+    loss_reasons = ", ".join(dict.fromkeys(each.loss_reason for each in lost if each.loss_reason))
     was, it = ("were", "them") if len(lost) > 1 else ("was", "it")
-    why = f": {fates}. With {it}" if fates else f", and with {it}"
+    why = f": {loss_reasons}. With {it}" if loss_reasons else f", and with {it}"
     yield Breach(
-        f"{who} of the fleet {was} lost{why} a part of the load{' was gone' if fates else ''}.",
+        f"{who} of the fleet {was} lost{why} a part of the load{' was gone' if loss_reasons else ''}.",
         f"{max(1, len(lost))} lost",
         "0 lost",
     )

@@ -10,12 +10,12 @@ from inferometer_loadgen.verdict.breaches import Breach, Broken, Conditions, in_
 def bound_cannot_be_met(conditions: Conditions) -> Broken:
     """Yield where neither one query at a time nor any probe keeps the bound."""
     peak = conditions.peak
-    if peak is None or peak.stopped != "CannotBeMet":
+    if peak is None or peak.stop_reason != "CannotBeMet":
         return
     bound, alone = in_ms(peak.latency_bound_nanoseconds), peak.service_time_nanoseconds
     told = "" if alone is None else f", whose P{peak.percentile:g} is {in_ms(alone)}"
     if peak.probes:
-        lowest = f"{min(probe.asked_qps for probe in peak.probes):.5g} queries a second"
+        lowest = f"{min(probe.target_qps for probe in peak.probes):.5g} queries a second"
         yield Breach(
             f"No rate keeps the bound of {bound}: one query at a time may{told}, but no probe did, "
             f"down to {lowest}.",
@@ -36,7 +36,7 @@ def peak_not_found(conditions: Conditions) -> Broken:
     if peak is None:
         return
     between = _between(peak)
-    match peak.stopped:
+    match peak.stop_reason:
         case "OutOfTime" if peak.confidence is None:
             seems = "is" if between == "unknown" else "seems to be"
             told = (
@@ -81,7 +81,7 @@ def peak_not_found(conditions: Conditions) -> Broken:
 def bracket_open(conditions: Conditions) -> Broken:
     """Yield where the time ended a search whose bracket longer probing would make narrower."""
     peak = conditions.peak
-    if peak is None or peak.stopped != "OutOfTime" or peak.confidence is None:
+    if peak is None or peak.stop_reason != "OutOfTime" or peak.confidence is None:
         return
     yield Breach(
         f"The maximum duration ended the search: that the peak is {_between(peak)} is "

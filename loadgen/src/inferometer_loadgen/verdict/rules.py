@@ -344,7 +344,7 @@ RULES: tuple[Rule, ...] = (
         limit="with device GPU every compute node of the graph runs on the GPU",
         source="ONNX Runtime, which gives the CPU what another execution provider does not take; "
         "chosen: not one node, since each may cost two copies",
-        remedy="See server.nodesByProvider in the result, and export the model without these "
+        remedy="See server.graphNodesByProvider in the result, and export the model without these "
         "operators.",
         once=breaches.fell_back,
     ),

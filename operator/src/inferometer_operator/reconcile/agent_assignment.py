@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from inferometer_api.plan.load_plan import PlannedAgent, PlannedServer
-from inferometer_api.results.agent_sample import MOST_ASKED
+from inferometer_api.results.agent_sample import MAX_WORKLOADS
 from inferometer_operator.reconcile import pods
 from inferometer_operator.reconcile.behind_service import (
     ServiceBackends,
@@ -147,12 +147,12 @@ def _askable(found: ServiceBackends, service: str, namespace: str) -> _Targets:
             "server's node is known"
         )
     told += [
-        f"The node agent on {node} answers for {MOST_ASKED} pods at a time, and the Service "
+        f"The node agent on {node} answers for {MAX_WORKLOADS} pods at a time, and the Service "
         f"{service} has {len(uids)} there"
         for node, uids in found.uids_by_node.items()
-        if len(uids) > MOST_ASKED
+        if len(uids) > MAX_WORKLOADS
     ]
-    fits = {node: uids for node, uids in found.uids_by_node.items() if len(uids) <= MOST_ASKED}
+    fits = {node: uids for node, uids in found.uids_by_node.items() if len(uids) <= MAX_WORKLOADS}
     return _Targets(fits, "; ".join(told))
 
 

@@ -110,7 +110,7 @@ def _with_collected(context: ReconcileContext, found: ResultState) -> RunStatus:
 def with_result_scenarios(status: RunStatus, found: ResultState) -> RunStatus:
     """Return the status with the scenarios of a collected result."""
     scenarios = status.scenarios if found.scenarios is None else list(found.scenarios)
-    update = {"scenarios": scenarios, "shown": final_figures(scenarios) or status.shown}
+    update = {"scenarios": scenarios, "display": final_figures(scenarios) or status.display}
     return status.model_copy(update=update)
 
 

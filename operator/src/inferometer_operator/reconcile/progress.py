@@ -3,10 +3,10 @@
 from typing import assert_never
 
 from inferometer_api.plan.load_report import LoadReport
-from inferometer_api.plan.reports import Progress
+from inferometer_api.plan.reports import ProgressReport
 from inferometer_api.spec.run import RunSpec
 from inferometer_api.spec.scenario import Scenario, Validity
-from inferometer_api.status.run_status import RunStatus, ScenarioSummary, Shown
+from inferometer_api.status.run_status import Display, RunStatus, ScenarioSummary
 from inferometer_operator.reconcile.conditions import ConditionUpdate
 
 USUAL_PROBES = 18
@@ -15,7 +15,7 @@ _BEFORE_PROBES = ("one at a time", "closed loop")
 _UNDER_LOAD = {"WarmUp", "Measuring", "Draining"}
 
 
-def progress_under_load(report: LoadReport | None) -> Progress | None:
+def progress_under_load(report: LoadReport | None) -> ProgressReport | None:
     """Return how far the measurement is, None while no load is sent."""
     progress = None if report is None else report.progress
     return progress if progress is not None and progress.stage in _UNDER_LOAD else None
@@ -32,7 +32,7 @@ def load_was_sent(report: LoadReport | None) -> bool:
     )
 
 
-def measuring_condition(progress: Progress) -> ConditionUpdate:
+def measuring_condition(progress: ProgressReport) -> ConditionUpdate:
     """Return what the condition Measuring says while load is sent: the same for one scenario."""
     number = f"{progress.scenario_index + 1} of {progress.scenario_count}"
     repeats = progress.repeat_count
@@ -56,11 +56,11 @@ def merge_report(status: RunStatus, report: LoadReport | None, spec: RunSpec) ->
         return status
     percent = max(percent_complete(progress, spec), status.progress_percent or 0)
     return status.model_copy(
-        update={"progress_percent": percent, "shown": _live_figures(progress, status.shown)}
+        update={"progress_percent": percent, "display": _live_figures(progress, status.display)}
     )
 
 
-def percent_complete(progress: Progress, spec: RunSpec) -> int:
+def percent_complete(progress: ProgressReport, spec: RunSpec) -> int:
     """Return how much of all scenarios is done, by their asked seconds of warm-up and measuring.
 
     Each scenario counts alike, and so do its repeats, and each of its steps.
@@ -75,7 +75,7 @@ def percent_complete(progress: Progress, spec: RunSpec) -> int:
     return max(0, min(99, int(100 * (progress.scenario_index + of_scenario) / count)))
 
 
-def _of_step(progress: Progress, validity: Validity) -> float:
+def _of_step(progress: ProgressReport, validity: Validity) -> float:
     warm, long = validity.warm_up_seconds, validity.min_duration_seconds
     match progress.stage:
         case "WaitingForWorkers" | "WaitingForServer" | "Preparing" | "Idle":
@@ -108,10 +108,10 @@ def _steps(scenario: Scenario, label: str) -> tuple[int, int]:
     return len(labels), labels.index(label) if label in labels else 0
 
 
-def _live_figures(progress: Progress, before: Shown | None) -> Shown:
+def _live_figures(progress: ProgressReport, before: Display | None) -> Display:
     same = before is not None and before.scenario == progress.scenario
     p99 = progress.p99_nanoseconds
-    return Shown(
+    return Display(
         scenario=progress.scenario[:64],
         qps=f"{progress.qps:.1f}"
         if progress.qps is not None
@@ -122,14 +122,14 @@ def _live_figures(progress: Progress, before: Shown | None) -> Shown:
     )
 
 
-def final_figures(scenarios: list[ScenarioSummary]) -> Shown | None:
+def final_figures(scenarios: list[ScenarioSummary]) -> Display | None:
     """Return the ready-to-read figures of the last scenario, None where there is none."""
     if not scenarios:
         return None
     last = scenarios[-1]
     qps, p99 = last.achieved_milli_qps, last.p99_microseconds
     energy = last.microjoules_per_inference
-    return Shown(
+    return Display(
         scenario=last.name,
         valid=last.verdict,
         qps=None if qps is None else f"{qps / 1000:.1f}",

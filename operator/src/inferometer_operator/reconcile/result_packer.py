@@ -5,7 +5,7 @@ from hashlib import sha256
 
 from inferometer_api.results.result import Outcome, ResultDocument
 from inferometer_api.results.result_transport import compressed, parts
-from inferometer_api.results.scenario_summary import summary_of
+from inferometer_api.results.scenario_summary import scenario_summary
 from inferometer_api.status.run_status import ScenarioSummary
 
 
@@ -57,7 +57,7 @@ def _packed(document: ResultDocument, added: ResultAdditions) -> PackedResult:
         gz_parts=tuple(parts(compressed(written))),
         sha256=sha256(written).hexdigest(),
         bytes=len(written),
-        scenarios=tuple(summary_of(each) for each in document.scenarios),
+        scenarios=tuple(scenario_summary(each) for each in document.scenarios),
     )
 
 

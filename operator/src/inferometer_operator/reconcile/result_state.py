@@ -66,7 +66,7 @@ def result_state(context: ReconcileContext, load: LoadState, outcome: Outcome) -
         return _keeping(context, collected.packing.packed(collected.document, added))
     report = context.observed.report
     # The load generator itself knows best why its log holds none.
-    words = "" if report is None else report.undelivered
+    words = "" if report is None else report.document_missing_reason
     return ResultState(lost=collected.reason, message=words or collected.fault)
 
 

@@ -1,0 +1,1 @@
+"""What every kind of scenario means: its steps, figures, minimums, warnings and wording."""

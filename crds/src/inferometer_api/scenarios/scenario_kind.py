@@ -1,0 +1,49 @@
+"""Description of one kind of scenario: one row of the table in `table.py`."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Generic, Literal, TypeVar
+
+from inferometer_api.scenarios.step_setting import JudgedPercentile, StepInputs, StepSetting
+from inferometer_api.spec.mlperf import Minimums
+from inferometer_api.spec.scenario import LoadProfile, Validity
+
+Profile = TypeVar("Profile", bound=LoadProfile)
+Executor = Literal["load"]
+"""Who executes a step: load sends requests to the server and measures the replies."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScenarioKind(Generic[Profile]):
+    """Everything that the components decide by the kind of a scenario."""
+
+    profile: type[Profile]
+    """The spec model of the member that selects this kind."""
+    executor: Executor
+    loop: Literal["closed", "open"]
+    """Closed: latency counts from the send; open: from the scheduled time."""
+    steps: Literal["one", "sweep", "search"]
+    """one: a single step; sweep: one step per setting, each with an equal share of the minimums;
+    search: each step is chosen by what the steps before it measured."""
+    settings: Callable[[Profile, StepInputs], tuple[StepSetting, ...]]
+    """The planned steps in order; none of a search."""
+    usual_labels: tuple[str, ...] = ()
+    """Labels of the steps that a search usually has, to estimate its progress."""
+    varies: Literal["batch size", "number of clients"] | None = None
+    """What a sweep varies."""
+    counts: Literal["queries", "samples"] = "queries"
+    """What `validity.minQueries` counts."""
+    judged: Callable[[Profile], JudgedPercentile | None]
+    """The percentile that judges every step, with its latency bound; None: no percentile does."""
+    mlperf: Minimums | None
+    """The minimums of MLPerf Inference; None: MLPerf has no such scenario."""
+    headline: Literal["latency", "throughput", "knee", "peak"]
+    """The figure that sums the scenario up."""
+    wording: Callable[[Profile], str]
+    """What the scenario does, in a few words."""
+    shares_connections: bool
+    """Whether its queries share `load.connections` over gRPC; else each client has its own."""
+    least_seconds: Callable[[Profile, Validity], float]
+    """How long one repeat takes at least if it becomes VALID, warm-up included."""
+    warnings: Callable[[Profile, Validity], Iterable[str]]
+    """What may disappoint in a valid spec: sentences without the path of the member."""

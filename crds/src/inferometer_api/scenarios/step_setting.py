@@ -1,0 +1,88 @@
+"""Setting of one step of a scenario: how it is loaded and which percentile judges it."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+SINGLE_QUERY_STEP, CLOSED_LOOP_STEP = "one at a time", "closed loop"
+"""Labels of the steps of a search before its probes."""
+
+
+def probe_label(number: int) -> str:
+    """Return the label of a probe of a search, counted from 1."""
+    return f"probe {number}"
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """Queries that are kept outstanding, the next sent as soon as one is answered."""
+
+    clients: int | None = 1
+    """How many; None: as many as the connections have room for."""
+    total_queries: int | None = None
+    """How many are sent in all, without warm-up, if that is what ends the step (offline)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Steady:
+    """Arrivals at one rate."""
+
+    kind: Literal["Poisson", "Constant"]
+    milli_qps: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bursts:
+    """Poisson arrivals at a low rate, with a high one at the start of each period."""
+
+    base_milli_qps: int
+    burst_milli_qps: int
+    burst_ns: int
+    period_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """Arrivals at the times of a file, multiplied by a scale."""
+
+    file: str
+    milli_time_scale: int
+
+
+Arrivals = Steady | Bursts | Recorded
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """Queries by a schedule, whether or not the server keeps up."""
+
+    arrivals: Arrivals
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedPercentile:
+    """The percentile that judges a step, and the latency bound that it must keep."""
+
+    percentile: float
+    bound_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StepSetting:
+    """One step of a scenario, without the minimums that the run's validity sets."""
+
+    label: str = ""
+    """Empty if the scenario has one step."""
+    batch_size: int = 1
+    """Samples per request."""
+    loop: Closed | Open = Closed()
+    judged: JudgedPercentile | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StepInputs:
+    """What the steps of a scenario depend on outside its spec."""
+
+    trace_file: str = ""
+    """Path of the recorded arrival times, on the machine that drives the load."""
+    least_samples: int = 1
+    """The fewest samples that the rules allow."""

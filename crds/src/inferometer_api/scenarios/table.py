@@ -1,0 +1,323 @@
+"""Table of scenario kinds: one row per kind, by its wire name.
+
+A new kind needs its spec model, a row here, and an executor in the load generator if no existing
+one can execute its steps.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+from inferometer_api.document import milli
+from inferometer_api.scenarios.kind_warnings import (
+    burst_warnings,
+    probe_warnings,
+    query_count_warnings,
+    rate,
+    steadiness_warnings,
+)
+from inferometer_api.scenarios.scenario_kind import ScenarioKind
+from inferometer_api.scenarios.step_setting import (
+    CLOSED_LOOP_STEP,
+    SINGLE_QUERY_STEP,
+    Bursts,
+    Closed,
+    JudgedPercentile,
+    Open,
+    Recorded,
+    Steady,
+    StepInputs,
+    StepSetting,
+    probe_label,
+)
+from inferometer_api.spec.mlperf import DURATION_SECONDS, Minimums
+from inferometer_api.spec.scenario import (
+    Batch,
+    Burst,
+    Concurrency,
+    FindPeak,
+    LoadProfile,
+    MultiStream,
+    Offline,
+    Scenario,
+    ServerLoad,
+    SingleStream,
+    Trace,
+    Validity,
+    percentile_value,
+)
+
+_SECOND_NS = 1_000_000_000
+_USUAL_PROBES = 18
+"""How many probes a simulated search took on average, and a few more."""
+
+
+def _no_percentile(_: LoadProfile) -> None:
+    return None
+
+
+def _no_warnings(_: LoadProfile, __: Validity) -> tuple[str, ...]:
+    return ()
+
+
+def _window_seconds(_: LoadProfile, validity: Validity) -> float:
+    return validity.warm_up_seconds + validity.min_duration_seconds
+
+
+def _one_query_at_a_time(_: SingleStream, __: StepInputs) -> tuple[StepSetting, ...]:
+    return (StepSetting(),)
+
+
+def _server(load: ServerLoad, _: StepInputs) -> tuple[StepSetting, ...]:
+    return (StepSetting(loop=Open(Steady(load.arrivals, milli(load.target_qps)))),)
+
+
+def _server_seconds(load: ServerLoad, validity: Validity) -> float:
+    queries_last = min(validity.min_queries / rate(load), validity.max_duration_seconds)
+    return validity.warm_up_seconds + max(validity.min_duration_seconds, queries_last)
+
+
+def _batches(batch: Batch, _: StepInputs) -> tuple[StepSetting, ...]:
+    return tuple(StepSetting(label=f"batch {size}", batch_size=size) for size in batch.batch_sizes)
+
+
+def _multi_stream(stream: MultiStream, _: StepInputs) -> tuple[StepSetting, ...]:
+    return (StepSetting(batch_size=stream.samples_per_query),)
+
+
+def _clients(sweep: Concurrency, _: StepInputs) -> tuple[StepSetting, ...]:
+    return tuple(
+        StepSetting(label=f"clients {number}", loop=Closed(clients=number))
+        for number in sweep.clients
+    )
+
+
+def _offline(offline: Offline, inputs: StepInputs) -> tuple[StepSetting, ...]:
+    size = offline.batch_size
+    queries = -(-max(offline.samples, inputs.least_samples) // size)
+    return (StepSetting(batch_size=size, loop=Closed(clients=None, total_queries=queries)),)
+
+
+def _bursts(burst: Burst, _: StepInputs) -> tuple[StepSetting, ...]:
+    arrivals = Bursts(
+        base_milli_qps=milli(burst.base_qps),
+        burst_milli_qps=milli(burst.burst_qps),
+        burst_ns=burst.burst_seconds * _SECOND_NS,
+        period_ns=burst.period_seconds * _SECOND_NS,
+    )
+    return (StepSetting(loop=Open(arrivals)),)
+
+
+def _recorded(trace: Trace, inputs: StepInputs) -> tuple[StepSetting, ...]:
+    return (StepSetting(loop=Open(Recorded(inputs.trace_file, milli(trace.time_scale)))),)
+
+
+def _bounded(load: ServerLoad | FindPeak) -> JudgedPercentile:
+    bound = load.latency_bound_microseconds
+    return JudgedPercentile(
+        percentile_value(load.percentile), None if bound is None else bound * 1000
+    )
+
+
+_ARRIVALS = {"Poisson": "Poisson arrivals", "Constant": "constant gaps"}
+
+SCENARIOS: Mapping[str, ScenarioKind[Any]] = MappingProxyType(
+    {
+        "singleStream": ScenarioKind(
+            profile=SingleStream,
+            executor="load",
+            loop="closed",
+            steps="one",
+            settings=_one_query_at_a_time,
+            judged=lambda _: JudgedPercentile(90.0),
+            mlperf=Minimums(DURATION_SECONDS, queries=100),
+            headline="latency",
+            wording=lambda _: "closed loop, one query of one sample at a time",
+            shares_connections=False,
+            least_seconds=_window_seconds,
+            warnings=_no_warnings,
+        ),
+        "server": ScenarioKind(
+            profile=ServerLoad,
+            executor="load",
+            loop="open",
+            steps="one",
+            settings=_server,
+            judged=_bounded,
+            mlperf=Minimums(DURATION_SECONDS, queries=100),
+            headline="latency",
+            wording=lambda load: (
+                f"open loop at {load.target_qps} queries/s, {_ARRIVALS[load.arrivals]}"
+            ),
+            shares_connections=True,
+            least_seconds=_server_seconds,
+            warnings=query_count_warnings,
+        ),
+        "batch": ScenarioKind(
+            profile=Batch,
+            executor="load",
+            loop="closed",
+            steps="sweep",
+            settings=_batches,
+            varies="batch size",
+            counts="samples",
+            judged=_no_percentile,
+            mlperf=None,
+            headline="throughput",
+            wording=lambda _: "closed loop, one query at a time, by batch size",
+            shares_connections=False,
+            least_seconds=_window_seconds,
+            warnings=_no_warnings,
+        ),
+        "multiStream": ScenarioKind(
+            profile=MultiStream,
+            executor="load",
+            loop="closed",
+            steps="one",
+            settings=_multi_stream,
+            judged=lambda _: JudgedPercentile(99.0),
+            mlperf=Minimums(DURATION_SECONDS, queries=662),
+            headline="latency",
+            wording=lambda _: "closed loop, one query of several samples at a time",
+            shares_connections=False,
+            least_seconds=_window_seconds,
+            warnings=_no_warnings,
+        ),
+        "findPeak": ScenarioKind(
+            profile=FindPeak,
+            executor="load",
+            loop="open",
+            steps="search",
+            settings=lambda _, __: (),
+            usual_labels=(
+                SINGLE_QUERY_STEP,
+                CLOSED_LOOP_STEP,
+                *(probe_label(number + 1) for number in range(_USUAL_PROBES)),
+            ),
+            judged=_bounded,
+            mlperf=None,
+            headline="peak",
+            wording=lambda _: (
+                "search for the highest rate that keeps the bound, Poisson arrivals"
+            ),
+            shares_connections=True,
+            # It ends as soon as it knows its peak.
+            least_seconds=lambda _, __: 0.0,
+            warnings=probe_warnings,
+        ),
+        "concurrency": ScenarioKind(
+            profile=Concurrency,
+            executor="load",
+            loop="closed",
+            steps="sweep",
+            settings=_clients,
+            varies="number of clients",
+            judged=_no_percentile,
+            mlperf=None,
+            headline="knee",
+            wording=lambda _: "closed loop, by number of clients",
+            shares_connections=True,
+            least_seconds=_window_seconds,
+            warnings=_no_warnings,
+        ),
+        "offline": ScenarioKind(
+            profile=Offline,
+            executor="load",
+            loop="closed",
+            steps="one",
+            settings=_offline,
+            judged=_no_percentile,
+            mlperf=Minimums(DURATION_SECONDS, samples=24_576),
+            headline="throughput",
+            wording=lambda _: "closed loop, all samples at once, batched",
+            shares_connections=True,
+            # It ends with its samples.
+            least_seconds=lambda _, validity: validity.warm_up_seconds,
+            warnings=_no_warnings,
+        ),
+        "burst": ScenarioKind(
+            profile=Burst,
+            executor="load",
+            loop="open",
+            steps="one",
+            settings=_bursts,
+            judged=_no_percentile,
+            mlperf=None,
+            headline="latency",
+            wording=lambda _: "open loop, Poisson arrivals at a low rate with bursts",
+            shares_connections=True,
+            least_seconds=_window_seconds,
+            warnings=burst_warnings,
+        ),
+        "trace": ScenarioKind(
+            profile=Trace,
+            executor="load",
+            loop="open",
+            steps="one",
+            settings=_recorded,
+            judged=_no_percentile,
+            mlperf=None,
+            headline="latency",
+            wording=lambda _: "open loop, at recorded times",
+            shares_connections=True,
+            least_seconds=_window_seconds,
+            warnings=steadiness_warnings,
+        ),
+    }
+)
+"""Every kind of scenario by the wire name of its member."""
+
+
+def step_settings(
+    scenario: Scenario, inputs: StepInputs = StepInputs()
+) -> tuple[StepSetting, ...]:
+    """Return the planned steps of a scenario in order; none of a search."""
+    kind = SCENARIOS[scenario.kind]
+    judged = kind.judged(scenario.profile)
+    settings = kind.settings(scenario.profile, inputs)
+    return tuple(replace(setting, judged=judged) for setting in settings)
+
+
+def usual_labels(scenario: Scenario) -> tuple[str, ...]:
+    """Return the labels of the steps that a scenario has; of a search, those it usually has."""
+    labels = SCENARIOS[scenario.kind].usual_labels
+    return labels or tuple(setting.label for setting in step_settings(scenario))
+
+
+def fewest_clients(scenario: Scenario) -> int | None:
+    """Return how many clients the smallest step of a closed loop has; None without clients."""
+    return min(_client_numbers(scenario), default=None)
+
+
+def most_clients(scenario: Scenario) -> int | None:
+    """Return how many clients the largest step of a closed loop has; None without clients."""
+    return max(_client_numbers(scenario), default=None)
+
+
+def _client_numbers(scenario: Scenario) -> list[int]:
+    loops = [setting.loop for setting in step_settings(scenario)]
+    return [
+        loop.clients for loop in loops if isinstance(loop, Closed) and loop.clients is not None
+    ]
+
+
+def effective_validity(scenario: Scenario, validity: Validity) -> Validity:
+    """Return a run's validity with MLPerf's minimums for the scenario, if its rules are MLPerf.
+
+    The least samples of `offline` are no part of it: they are `mlperf.samples` of its row.
+    """
+    least = SCENARIOS[scenario.kind].mlperf
+    if validity.rules != "MLPerf" or least is None:
+        return validity
+    return validity.model_copy(
+        update={
+            "min_duration_seconds": max(validity.min_duration_seconds, least.duration_seconds),
+            "min_queries": max(validity.min_queries, least.queries),
+        }
+    )
+
+
+def judged_percentile(scenario: Scenario) -> JudgedPercentile | None:
+    """Return the percentile that judges a scenario, with its latency bound."""
+    return SCENARIOS[scenario.kind].judged(scenario.profile)

@@ -1,0 +1,88 @@
+"""Which lines and which summary does a result document become, however large it is?"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TypeVar
+
+from inferometer_api.plan.load_report import LoadReport
+from inferometer_api.results.result import ResultDocument, Step
+from inferometer_api.results.result_transport import LOG_BYTES, TooLargeError, left_out, packed
+
+_KEPT_OF = (4, 16, 64)
+"""Of so many entries of a series one is kept, tried in this order, before all are left out."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """What is handed over."""
+
+    lines: Sequence[str]
+    """The packed document; a line that says why where it is too large."""
+    report: LoadReport
+
+
+def delivery(
+    document: ResultDocument, report: LoadReport, *, limit_bytes: int = LOG_BYTES
+) -> Delivery:
+    """Pack a document, its series thinned where it is too large; `report` gets its checksum.
+
+    Where it is too large without any series, `document_missing_reason` says so and everything else is kept.
+    """
+    size, fault = 0, ""
+    for tried in _smaller_and_smaller(document):
+        written = tried.model_dump_json(exclude_none=True).encode()
+        size = size or len(written)
+        try:
+            lines = packed(written, limit_bytes=limit_bytes)
+        except TooLargeError as error:
+            fault = str(error)
+            continue
+        facts = {"document_sha256": sha256(written).hexdigest(), "document_bytes": len(written)}
+        return Delivery(lines, report.model_copy(update=facts))
+    undelivered = f"{fault} Its series of windows, usage and nodes are left out already."
+    facts = {"document_bytes": size, "document_missing_reason": undelivered}
+    return Delivery(left_out(undelivered), report.model_copy(update=facts))
+
+
+def _smaller_and_smaller(document: ResultDocument) -> Iterator[ResultDocument]:
+    yield document
+    for kept_of in _KEPT_OF:
+        yield _thinned(
+            document,
+            kept_of,
+            f"The result was too large to be handed over: of the series of windows, usage and "
+            f"nodes one entry in {kept_of} is kept.",
+        )
+    yield _thinned(
+        document,
+        None,
+        "The result was too large to be handed over: the series of windows, usage and nodes are "
+        "left out.",
+    )
+
+
+def _thinned(document: ResultDocument, kept_of: int | None, note: str) -> ResultDocument:
+    """Keep one entry in so many, none where that is None: those that are kept stay exact."""
+    scenarios = []
+    for scenario in document.scenarios:
+        steps = [_thinned_step(step, kept_of) for step in scenario.steps]
+        scenarios.append(scenario.model_copy(update={"steps": steps}))
+    environment = document.environment
+    if environment is not None:
+        environment = environment.model_copy(update={"notes": [*environment.notes, note]})
+    return document.model_copy(update={"scenarios": scenarios, "environment": environment})
+
+
+def _thinned_step(step: Step, kept_of: int | None) -> Step:
+    nodes = [
+        node.model_copy(update={"samples": _kept(node.samples, kept_of)}) for node in step.telemetry
+    ]
+    series = {"windows": _kept(step.windows, kept_of), "usage": _kept(step.usage, kept_of)}
+    return step.model_copy(update={**series, "telemetry": nodes})
+
+
+def _kept(series: Sequence[T], kept_of: int | None) -> list[T]:
+    return [] if kept_of is None else list(series[::kept_of])

@@ -1,0 +1,179 @@
+"""What does the load generator show of its work while it goes on?
+
+A scrape shares the loop with the measurement: it reads what is counted anyway, and writes anew only
+the lines of the step that goes on.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import get_args
+
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+
+from inferometer_api.metrics import definitions as names
+from inferometer_api.metrics.definitions import METRICS, Metric, run_labels
+from inferometer_api.metrics.exposition import form, head
+from inferometer_api.plan.load_plan import LoadPlan
+from inferometer_api.plan.reports import ProgressReport
+from inferometer_loadgen.drive import LoadDriver
+from inferometer_loadgen.record.histogram import Histogram, Integers, counters_from
+from inferometer_loadgen.schedule.steps import SECOND_NS
+from inferometer_loadgen.wire import FailureKind
+
+MOST_ENDED = 16
+"""Steps that have ended and are shown still: whoever scrapes has seen them long before."""
+_OK = "ok"
+_STAGES: tuple[str, ...] = get_args(ProgressReport.model_fields["stage"].annotation)
+_LATENCY_COUNTERS = counters_from(names.LOAD_LATENCY.buckets)
+_LAG_COUNTERS = counters_from(names.LOAD_LAG.buckets)
+
+Place = tuple[str, str]
+"""A scenario and a step of it; both are empty before the first."""
+Written = dict[str, bytes]
+"""Lines by their metric's name."""
+Lines = Iterator[tuple[str, bytes]]
+"""Lines, each behind its metric's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrivenStep:
+    """A step that is being driven."""
+
+    scenario: str
+    label: str
+    batch_size: int
+    target_qps: float | None
+    """The rate that an open loop is asked for, on average; None for a closed one or a trace."""
+    driving: LoadDriver
+
+
+class LiveMetrics:
+    """Shows the metrics of one load generator; steps that ended stay as they were, the newest."""
+
+    def __init__(self, plan: LoadPlan) -> None:
+        self._run = run_labels(plan.run)
+        self._written = {metric.name: head(metric) for metric in METRICS["load generator"]}
+        for node, target in _targets(plan):
+            line = form(names.LOAD_SERVER_INFO, (*self._run, node, target)).filled(1)
+            self._written[names.LOAD_SERVER_INFO.name] += line
+        self._stages: dict[Place, _StageLines] = {}
+        self._ended: dict[Place, Written] = {}
+        self._where: Callable[[], ProgressReport] | None = None
+        self._step: _StepLines | None = None
+        self._process = CollectorRegistry()
+        ProcessCollector(registry=self._process)
+
+    def follow(self, where: Callable[[], ProgressReport]) -> None:
+        """Show the stage that `where` tells, from now on."""
+        self._where = where
+
+    def begin(self, step: DrivenStep) -> None:
+        """Show a step from now on."""
+        place = (step.scenario, step.label)
+        self._ended.pop(place, None)  # a repeat of it counts from nothing again
+        self._add_place(place)
+        self._step = _StepLines((*self._run, *place), step)
+
+    def end(self) -> None:
+        """Keep what the step's counters have come to."""
+        if self._step is None:
+            return
+        step, self._step = self._step, None
+        self._ended[step.place] = dict(step.lines(ended=True))
+        if len(self._ended) > MOST_ENDED:
+            oldest = next(iter(self._ended))
+            del self._ended[oldest], self._stages[oldest]
+
+    def text(self) -> bytes:
+        """Return all metrics as they are now, in Prometheus's text format."""
+        now = {} if self._step is None else dict(self._step.lines(ended=False))
+        now[names.LOAD_STAGE.name] = self._stage_lines()
+        parts = []
+        for name, written in self._written.items():
+            parts.append(written)
+            parts += [lines[name] for lines in self._ended.values() if name in lines]
+            parts.append(now.get(name, b""))
+        return b"".join((*parts, generate_latest(self._process)))
+
+    def _stage_lines(self) -> bytes:
+        if self._where is not None:
+            now = self._where()
+            at = (now.scenario, now.step)
+            self._add_place(at)
+            if at not in self._ended:
+                rest = [each.nowhere for place, each in self._stages.items() if place != at]
+                return b"".join((*rest, self._stages[at].lines(now.stage)))
+        return b"".join([each.nowhere for each in self._stages.values()])
+
+    def _add_place(self, place: Place) -> None:
+        if place not in self._stages:
+            self._stages[place] = _StageLines((*self._run, *place))
+
+
+class _StageLines:
+    """The lines that tell whether the load generator is in a step, and in which stage of it."""
+
+    def __init__(self, labels: tuple[str, str, str, str]) -> None:
+        self._forms = {stage: form(names.LOAD_STAGE, (*labels, stage)) for stage in _STAGES}
+        self.nowhere = self.lines(None)
+
+    def lines(self, now: str | None) -> bytes:
+        """Return the lines of a stage; None is none of them."""
+        return b"".join(each.filled(int(stage == now)) for stage, each in self._forms.items())
+
+
+class _StepLines:
+    """The lines of one step; they are made ready before it is driven."""
+
+    def __init__(self, labels: tuple[str, str, str, str], step: DrivenStep) -> None:
+        self._step = step
+        self.place = (step.scenario, step.label)
+        shown = [names.LOAD_SAMPLES, names.LOAD_IN_FLIGHT, names.LOAD_ACHIEVED, names.LOAD_LATENCY]
+        if step.driving.open_loop:
+            shown += [names.LOAD_SCHEDULED, names.LOAD_LAG]
+        if step.target_qps is not None:
+            shown.append(names.LOAD_TARGET_RATE)
+        self._forms = {metric.name: form(metric, labels) for metric in shown}
+        self._results = {
+            result: form(names.LOAD_QUERIES, (*labels, result)) for result in (_OK, *FailureKind)
+        }
+
+    def lines(self, *, ended: bool) -> Lines:
+        """Return the lines as they are now; of a step that has ended nothing goes on."""
+        step = self._step
+        tallied = step.driving.recorder.tallied
+        answered = tallied.latency.count
+        counts = {_OK: answered, **tallied.errors}
+        queries = [each.filled(counts.get(result, 0)) for result, each in self._results.items()]
+        yield names.LOAD_QUERIES.name, b"".join(queries)
+        yield self._one(names.LOAD_SAMPLES, answered * step.batch_size)
+        yield self._one(names.LOAD_IN_FLIGHT, 0 if ended else step.driving.outstanding)
+        last = step.driving.recorder.last_second
+        if ended or last is not None:
+            rate = 0.0 if ended or last is None else last.latencies.total / last.seconds
+            yield self._one(names.LOAD_ACHIEVED, rate)
+        yield self._histogram(names.LOAD_LATENCY, tallied.latency, _LATENCY_COUNTERS)
+        if not step.driving.open_loop:
+            return
+        yield self._one(names.LOAD_SCHEDULED, tallied.scheduled)
+        if step.target_qps is not None:
+            asks = not (ended or step.driving.progress().draining)
+            yield self._one(names.LOAD_TARGET_RATE, step.target_qps if asks else 0.0)
+        yield self._histogram(names.LOAD_LAG, tallied.dispatch_lag, _LAG_COUNTERS)
+
+    def _one(self, metric: Metric, value: float) -> tuple[str, bytes]:
+        return metric.name, self._forms[metric.name].filled(value)
+
+    def _histogram(self, metric: Metric, times: Histogram, counters: Integers) -> tuple[str, bytes]:
+        lines = self._forms[metric.name]
+        seconds = times.sum_ns / SECOND_NS
+        return metric.name, lines.histogram(times.counts_from(counters), seconds)
+
+
+def _targets(plan: LoadPlan) -> list[tuple[str, str]]:
+    """Return the node and the name of each target of a node agent that is a server of the run."""
+    pods = [(server.node, server.pod_uid) for server in plan.servers if server.pod_uid]
+    for agent in plan.agents:
+        pods += [(agent.node, uid) for uid in agent.pod_uids]
+        pods += [(agent.node, f"process:{number}") for number in agent.process_ids]
+    return list(dict.fromkeys(pods))

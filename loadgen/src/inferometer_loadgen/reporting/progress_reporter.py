@@ -1,0 +1,136 @@
+"""How far is the work, told about twice a second while it goes on?"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Literal
+
+from inferometer_api.plan.reports import ProgressReport
+from inferometer_loadgen.drive import LoadDriver
+from inferometer_loadgen.reporting.report_writer import ReaderGoneError, ReportSink
+from inferometer_loadgen.schedule.steps import SECOND_NS
+
+EVERY_SECONDS = 0.5
+_USUAL_PERCENTILE = 99.0
+
+
+class ProgressReporter:
+    """ReportSink how far the work is; `on_gone` is called when nobody reads that any more."""
+
+    def __init__(
+        self,
+        reports: ReportSink,
+        scenario_count: int,
+        on_gone: Callable[[], None],
+        repeat_count: int = 1,
+    ) -> None:
+        self._reports = reports
+        self._scenario_count = scenario_count
+        self._repeat, self._repeat_count = 1, repeat_count
+        self._on_gone = on_gone
+        self._loop = asyncio.get_running_loop()
+        self._stage: Literal["WaitingForWorkers", "WaitingForServer", "Preparing", "Idle"] = (
+            "WaitingForServer"
+        )
+        self._idle_seconds = 0.0
+        self._scenario, self._step, self._index = "", "", 0
+        self._fraction = 0.0
+        self._detail = ""
+        self._began = self._loop.time()
+        self._driven: LoadDriver | None = None
+        self._timer: asyncio.Handle = self._loop.call_soon(self._tell)
+
+    def gathering(self, fraction: float, detail: str) -> None:
+        """Show which part of a fleet's workers is there, and who is not."""
+        self._stage = "WaitingForWorkers"
+        self._fraction = fraction
+        self._detail = detail
+
+    def waiting(self, fraction: float, detail: str) -> None:
+        """Show how much of the server's time to get ready is spent, and why it is not."""
+        self._stage = "WaitingForServer"
+        self._fraction = fraction
+        self._detail = detail
+
+    def preparing(self, scenario: str, step: str, index: int, repeat: int = 1) -> None:
+        """Show that a step is being prepared from now on."""
+        self._repeat = repeat
+        self._stage = "Preparing"
+        self._detail = ""
+        self._scenario, self._step, self._index = scenario, step, index
+        self._fraction = 0.0
+        self._began = self._loop.time()
+        self._driven = None
+
+    def prepared(self, fraction: float) -> None:
+        """Show how far the preparation is."""
+        self._fraction = fraction
+
+    def idle(self, seconds: float) -> None:
+        """Show that no load is sent for so long from now on."""
+        self._stage = "Idle"
+        self._idle_seconds = seconds
+        self._began = self._loop.time()
+
+    def driving(self, driving: LoadDriver) -> None:
+        """Show how far a driver is from now on."""
+        self._driven = driving
+
+    def close(self) -> None:
+        """Report no more."""
+        self._timer.cancel()
+
+    def _tell(self) -> None:
+        try:
+            self._reports.progress(self.now())
+        except ReaderGoneError:
+            self._on_gone()
+            return
+        self._timer = self._loop.call_later(EVERY_SECONDS, self._tell)
+
+    def now(self) -> ProgressReport:
+        """Return how far the work is."""
+        return self._standing() if self._driven is None else self._driving(self._driven)
+
+    def _standing(self) -> ProgressReport:
+        elapsed = self._loop.time() - self._began
+        fraction = elapsed / self._idle_seconds if self._stage == "Idle" else self._fraction
+        return ProgressReport(
+            stage=self._stage,
+            scenario=self._scenario,
+            step=self._step,
+            scenario_index=self._index,
+            scenario_count=self._scenario_count,
+            repeat=self._repeat,
+            repeat_count=self._repeat_count,
+            fraction=_bounded(fraction),
+            elapsed_seconds=elapsed,
+            detail=self._detail,
+        )
+
+    def _driving(self, driving: LoadDriver) -> ProgressReport:
+        now, recorder = driving.progress(), driving.recorder
+        stage: Literal["WarmUp", "Measuring", "Draining"] = (
+            "Draining" if now.draining else "Measuring" if now.measuring else "WarmUp"
+        )
+        last = recorder.last_second
+        return ProgressReport(
+            stage=stage,
+            scenario=self._scenario,
+            step=self._step,
+            scenario_index=self._index,
+            scenario_count=self._scenario_count,
+            repeat=self._repeat,
+            repeat_count=self._repeat_count,
+            fraction=_bounded(now.fraction),
+            elapsed_seconds=now.elapsed_ns / SECOND_NS,
+            queries=recorder.answered + recorder.failed,
+            failed=recorder.failed,
+            qps=None if last is None else last.latencies.total / last.seconds,
+            p99_nanoseconds=(
+                None if last is None else last.latencies.at_percentile(_USUAL_PERCENTILE)
+            ),
+        )
+
+
+def _bounded(fraction: float) -> float:
+    return min(1.0, max(0.0, fraction))

@@ -1,0 +1,212 @@
+"""What does the result document say of one step?"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from inferometer_api.results.result import (
+    ClientHealth,
+    Counts,
+    EarlyStopping,
+    ErrorExample,
+    NodeTelemetry,
+    Step,
+    UsageSample,
+    WorkerShare,
+)
+from inferometer_loadgen.nodes.energy import EnergyTerms, WorkDone, energy
+from inferometer_loadgen.nodes.series import filled, served_cpu_seconds, telemetry_of
+from inferometer_loadgen.nodes.window import NodeWindow
+from inferometer_loadgen.record.backlog import Unanswered
+from inferometer_loadgen.record.histogram import Histogram, highest_of
+from inferometer_loadgen.record.recorder import Tallied
+from inferometer_loadgen.schedule.steps import SECOND_NS, Closed, End, Judged, StepPlan
+from inferometer_loadgen.verdict.early_stopping import most_overshoots, required_queries
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """When a step was measured, in nanoseconds."""
+
+    started_at: str
+    warm_up_ns: int
+    duration_ns: int
+    drain_ns: int
+    """From the window's end to the last answer, in open loops."""
+    longest_silence_ns: int | None = None
+    """The longest time within it without a good answer, in closed loops."""
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """What server and load generator used."""
+
+    samples: Sequence[UsageSample]
+    server_cpu_seconds: float | None
+    """Within the window."""
+    client_cpu_seconds: float
+    """Within the window and its drain."""
+    client: ClientHealth = field(default_factory=ClientHealth)
+    """Within the window and its drain."""
+
+
+@dataclass(frozen=True, slots=True)
+class Metered:
+    """What the agents of the servers' nodes told around the window."""
+
+    terms: EnergyTerms
+    windows: Sequence[NodeWindow]
+    answered: int
+    """Queries answered between the window's edges, whenever they were due."""
+
+    def nodes(self) -> list[NodeTelemetry]:
+        """Return it as the result document has it, node by node."""
+        return [telemetry_of(each, on_gpu=self.terms.on_gpu) for each in self.windows]
+
+
+def summarize(  # noqa: PLR0913 - one argument for each source of a step's figures
+    plan: StepPlan,
+    tallied: Tallied,
+    span: Span,
+    used: Used,
+    metered: Metered,
+    *,
+    end: End,
+    reconnects: int,
+    open_loop: bool,
+    connections: int | None = None,
+    workers: Sequence[WorkerShare] = (),
+) -> Step:
+    """Put the figures of one step together."""
+    counts = _counts(plan, tallied, reconnects, open_loop=open_loop)
+    achieved = _achieved(tallied, span, open_loop=open_loop)
+    nodes = metered.nodes()
+    all_nodes = [] if metered.terms.unmetered else nodes  # some servers' figure is not all's
+    return Step(
+        label=plan.label,
+        batch_size=plan.batch_size,
+        seed=plan.seed if plan.is_probe else None,
+        clients=plan.loop.clients if isinstance(plan.loop, Closed) else None,
+        started_at=span.started_at,
+        warm_up_nanoseconds=span.warm_up_ns,
+        warm_up_queries=tallied.warm_up_queries,
+        duration_nanoseconds=span.duration_ns,
+        drain_nanoseconds=span.drain_ns,
+        ended_early=end not in {End.DONE, End.DECIDED},
+        counts=counts,
+        scheduled_qps=_rate(tallied.scheduled, span.duration_ns / SECOND_NS) if open_loop else None,
+        achieved_qps=achieved,
+        achieved_samples_per_second=achieved * plan.batch_size,
+        latency=tallied.latency.distribution(),
+        longest_silence_nanoseconds=span.longest_silence_ns,
+        service_time=tallied.service_time.distribution() if open_loop else None,
+        dispatch_lag=tallied.dispatch_lag.distribution() if open_loop else None,
+        windows=tallied.windows.report(open_loop=open_loop),
+        usage=filled(used.samples, all_nodes),
+        server_cpu_seconds=_server_cpu_seconds(used, all_nodes),
+        client_cpu_seconds=used.client_cpu_seconds,
+        error_examples=_examples(tallied),
+        energy=energy(metered.windows, metered.terms, _worked(plan, span, used, metered)),
+        telemetry=nodes,
+        early_stopping=early_stopping(plan.judged, tallied),
+        client=used.client,
+        connections=connections,
+        workers=list(workers),
+    )
+
+
+def _achieved(tallied: Tallied, span: Span, *, open_loop: bool) -> float:
+    """Return answers per second.
+
+    In open loops those of the window's queries, over the window and its drain; in closed ones all
+    that came within the window: as many clients as at its end had a query outstanding before it.
+    """
+    if open_loop:
+        return _rate(tallied.latency.count, (span.duration_ns + span.drain_ns) / SECOND_NS)
+    return _rate(tallied.answered_within, span.duration_ns / SECOND_NS)
+
+
+def _counts(plan: StepPlan, tallied: Tallied, reconnects: int, *, open_loop: bool) -> Counts:
+    succeeded, failed = tallied.latency.count, tallied.errors.total()
+    bound_ns = None if plan.judged is None else plan.judged.bound_ns
+    return Counts(
+        queries=succeeded + failed,
+        samples=succeeded * plan.batch_size,
+        succeeded=succeeded,
+        failed=failed,
+        errors=dict(sorted(tallied.errors.items())),
+        scheduled=tallied.scheduled if open_loop else None,
+        waited_for_connection=tallied.waited_for_connection,
+        checked_replies=tallied.checked_replies,
+        reconnects=reconnects,
+        overshoots=None if bound_ns is None else tallied.overshoots,
+    )
+
+
+def _server_cpu_seconds(used: Used, nodes: Sequence[NodeTelemetry]) -> float | None:
+    here = used.server_cpu_seconds
+    return served_cpu_seconds(nodes) if here is None else here
+
+
+def _examples(tallied: Tallied) -> list[ErrorExample]:
+    return [
+        ErrorExample(kind=kind, message=each) for kind, each in sorted(tallied.examples.items())
+    ]
+
+
+def _worked(plan: StepPlan, span: Span, used: Used, metered: Metered) -> WorkDone:
+    samples = metered.answered * plan.batch_size
+    return WorkDone(samples, span.duration_ns, used.server_cpu_seconds)
+
+
+def _rate(count: int, seconds: float) -> float:
+    return count / seconds if seconds > 0 else 0.0
+
+
+def unanswered(tallied: Tallied) -> Unanswered:
+    """Return how many queries were unanswered, early in the window and late."""
+    return Unanswered(tallied.unanswered_early, tallied.unanswered_late)
+
+
+def early_stopping(judged: Judged | None, tallied: Tallied) -> EarlyStopping | None:
+    """Return what is known of the percentile that a step is judged by; None where there is none.
+
+    With a bound: how many queries it takes with so many overshoots. Without one: an estimate that
+    the percentile does not exceed, as LoadGen makes it of single and multiple streams.
+    """
+    if judged is None:
+        return None
+    failed = tallied.errors.total()
+    queries = tallied.latency.count + failed
+    if judged.bound_ns is None:
+        return _estimated(judged.percentile, tallied.latency, queries, failed)
+    return EarlyStopping(
+        percentile=judged.percentile,
+        latency_bound_nanoseconds=judged.bound_ns,
+        queries=queries,
+        overshoots=tallied.overshoots,
+        required_queries=required_queries(tallied.overshoots, judged.percentile),
+    )
+
+
+def _estimated(percentile: float, latency: Histogram, queries: int, failed: int) -> EarlyStopping:
+    # LoadGen asks that one query at least may be beyond the estimate, and takes the last of those
+    # that may for it: sorted[queries - t], from 0.
+    most = most_overshoots(queries, percentile) or 0
+    discarded = max(0, most - 1)
+    known = most >= 1 and failed <= discarded  # a failed query is later than every answer
+    return EarlyStopping(
+        percentile=percentile,
+        queries=queries,
+        overshoots=discarded,
+        required_queries=None if most >= 1 else required_queries(1, percentile),
+        estimate_nanoseconds=_at_rank(latency, queries - discarded) if known else None,
+    )
+
+
+def _at_rank(latency: Histogram, rank: int) -> int:
+    """Return the highest value equivalent to that of a rank, from 1."""
+    sparse = latency.sparse()
+    bucket = int(sparse.buckets[np.searchsorted(sparse.counts.cumsum(), rank)])
+    return min(highest_of(bucket), latency.max_ns)
