@@ -1,9 +1,9 @@
 """The head of an HTTP/1.1 request (RFC 9112), parsed by llhttp."""
 
 import re
-from contextlib import suppress
-from dataclasses import dataclass
+from functools import lru_cache
 from http import HTTPStatus
+from typing import NamedTuple
 
 import httptools
 
@@ -16,12 +16,24 @@ HEAD_END = b"\r\n\r\n"
 
 _VERSIONS = ("1.0", "1.1")
 _ENCODINGS = ("gzip", "deflate")
+_FIELDS = {
+    name.encode(): name
+    for name in (
+        "accept-encoding",
+        "content-encoding",
+        "content-length",
+        "expect",
+        "host",
+        "inference-header-content-length",
+        "transfer-encoding",
+    )
+}
+"""The headers that this server uses."""
 _UNIQUE = ("host", "inference-header-content-length")
 """Headers that may come once; llhttp itself rejects a second Content-Length."""
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(NamedTuple):
     """The parts of a request's head that this server uses."""
 
     route: Route | HttpError
@@ -61,15 +73,16 @@ def parse_head(head: bytes, max_body_bytes: int) -> Head:
     content_length = _size(fields, "content-length") or 0
     if content_length > max_body_bytes:
         raise HttpError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, too_large(max_body_bytes))
-    expectation = fields.get("expect", "").lower()
     return Head(
         route=_route(parsed.method, parsed.target),
-        is_for_head_only=parsed.method == "HEAD",
+        is_for_head_only=parsed.method == b"HEAD",
         keep_alive=parsed.keep_alive,
         content_length=content_length,
         is_chunked="transfer-encoding" in fields,
         json_bytes=_size(fields, "inference-header-content-length"),
-        expects_continue=parsed.version == "1.1" and expectation == "100-continue",
+        expects_continue=(
+            parsed.version == "1.1" and fields.get("expect", "").lower() == "100-continue"
+        ),
         body_encoding=_body_encoding(fields),
         reply_encoding=_reply_encoding(fields.get("accept-encoding", "")),
     )
@@ -88,42 +101,45 @@ class _HeadParser:
 
     def __init__(self) -> None:
         self.fields: dict[str, str] = {}
-        self.method = ""
-        self.target = ""
+        self.target = b""
+        self.method = b""
         self.version = ""
         self.keep_alive = False
+        self.has_last_byte = False
         self.is_complete = False
-        self._parser = httptools.HttpRequestParser(self)
-
-    def feed(self, data: bytes) -> None:
-        # a server may ignore an upgrade (RFC 9110, section 7.8)
-        with suppress(httptools.HttpParserUpgrade):
-            self._parser.feed_data(data)
+        self.parser = httptools.HttpRequestParser(self)
 
     def on_url(self, url: bytes) -> None:
-        self.target += url.decode("latin-1")
+        self.target += url
 
-    def on_header(self, raw_name: bytes, raw_value: bytes) -> None:
-        name, value = raw_name.decode().lower(), raw_value.decode("latin-1").strip()
+    def on_header(self, raw_name: bytes, value: bytes) -> None:
+        name = _FIELDS.get(raw_name.lower())
+        if name is None:
+            return
+        text = value.decode("latin-1").strip()
         if name in self.fields:
             if name in _UNIQUE:
                 raise _bad(f"The request has more than one {name} header: send one.")
-            value = f"{self.fields[name]}, {value}"
-        self.fields[name] = value
+            text = f"{self.fields[name]}, {text}"
+        self.fields[name] = text
 
     def on_headers_complete(self) -> None:
-        self.is_complete = True
-        self.method = self._parser.get_method().decode()
-        self.version = self._parser.get_http_version()
-        self.keep_alive = self._parser.should_keep_alive()
+        # llhttp and the search for the empty line must agree about the end of the head: otherwise
+        # a request could be hidden in the body of another
+        self.is_complete = self.has_last_byte
+        self.method = self.parser.get_method()
+        self.version = self.parser.get_http_version()
+        self.keep_alive = self.parser.should_keep_alive()
 
 
 def _parse(head: bytes) -> _HeadParser:
     parsed = _HeadParser()
     try:
-        parsed.feed(head[:-1])
-        ends_early = parsed.is_complete
-        parsed.feed(head[-1:])
+        parsed.parser.feed_data(head[:-1])
+        parsed.has_last_byte = True
+        parsed.parser.feed_data(head[-1:])
+    except httptools.HttpParserUpgrade:
+        pass  # a server may ignore an upgrade (RFC 9110, section 7.8)
     except httptools.HttpParserCallbackError as error:
         if isinstance(error.__context__, HttpError):
             raise error.__context__ from None
@@ -131,9 +147,7 @@ def _parse(head: bytes) -> _HeadParser:
     except httptools.HttpParserError as error:
         _check_coding(parsed.fields)
         raise _bad(f"The request is not valid HTTP/1.1: {error}.") from error
-    # llhttp and the search for the empty line must agree about the end of the head: otherwise a
-    # request could be hidden in the body of another.
-    if ends_early or not parsed.is_complete or parsed.version not in _VERSIONS:
+    if not parsed.is_complete or parsed.version not in _VERSIONS:
         raise _bad("The request is not HTTP/1.1: send METHOD TARGET HTTP/1.1.")
     _check_coding(parsed.fields)
     return parsed
@@ -171,6 +185,8 @@ def _body_encoding(fields: dict[str, str]) -> str | None:
 
 def _reply_encoding(value: str) -> str | None:
     """Return the encoding with the highest weight, gzip if weights are equal."""
+    if not value:
+        return None
     best, best_weight = None, 0.0
     for token in value.lower().split(","):
         name, _, parameter = token.partition(";")
@@ -189,9 +205,10 @@ def _weight(parameter: str) -> float:
     return 0.0 if parameter.strip() else 1.0
 
 
-def _route(method: str, target: str) -> Route | HttpError:
+@lru_cache(maxsize=256)
+def _route(method: bytes, target: bytes) -> Route | HttpError:
     try:
-        return route(method, target)
+        return route(method.decode(), target.decode("latin-1"))
     except HttpError as error:
         return error
 
