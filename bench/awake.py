@@ -1,8 +1,8 @@
-"""How are cores kept from falling asleep, which makes a virtual machine's pauses long?
+"""Idle-priority spinners that keep cores awake, because waking one is slow in a virtual machine.
 
     python -m bench.awake
 
-runs until its parent is gone, and only where nobody else would.
+runs until its parent ends, and only on otherwise idle cores.
 """
 
 import os

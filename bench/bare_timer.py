@@ -1,4 +1,4 @@
-"""How late is a loop that does nothing but sleep on a timerfd and look at the clock?
+"""Baseline pacer: a loop that only sleeps on a timerfd and reads the clock.
 
 It takes the same arrivals as the load generator, and does nothing at them. For each line of JSON
 on standard input, {"seconds": ..., "qps": ...}, it answers one line.

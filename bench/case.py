@@ -1,4 +1,4 @@
-"""What is a case: which sides are measured, in which turns, and which rows tell of them?
+"""Benchmark cases as data: the sides to measure, their turns, and the rows of the table.
 
 Cases are data: a new one is a `Case` in `cases.py` and nothing else. Each repeat starts fresh
 processes, and then its sides take turns, so that what disturbs the machine disturbs all alike.
@@ -90,9 +90,9 @@ class Case:
     minutes: float
     """About how long it takes on two cores, by its own repeats and seconds."""
     repeats: int = 5
-    """How often it is measured where nobody says; less than 5 where more tells the same again."""
+    """Default number of repeats; less than 5 if more repeats add no information."""
     seconds: float = 3.0
-    """How long a turn lasts that is measured by time, where nobody says."""
+    """Default length of a turn that is measured by time."""
     rounds: int = 1
     """How many turns each side has within a repeat; its figure there is the median of them."""
     is_pinned: bool = True

@@ -1,4 +1,4 @@
-"""The cases client-*: what does a request cost the load generator, beside other clients?"""
+"""The cases client-*: CPU per request of the load generator and of other clients."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -45,7 +45,7 @@ _TRITON = _Host("Triton", lambda place, _: triton_server(place), require_triton)
 
 @dataclass(frozen=True, slots=True)
 class _Contest:
-    """Ours beside a peer at one server."""
+    """Ours next to a peer at one server."""
 
     host: _Host
     ours: Sender
@@ -62,7 +62,7 @@ class _Contest:
 
     @property
     def row(self) -> Row:
-        """How it is told."""
+        """Its name in the table."""
         at = f"{self.ours.name.removeprefix('Inferometer, ')}, {self.host.name}"
         what = at if self.figure == COST else f"{at}: {self.figure}"
         unit = _MICROSECONDS if self.figure == COST else _PERCENT
@@ -160,8 +160,8 @@ User and system time of the client for each request, where each request costs a 
 and each sends one request again and again: Inferometer's scenario `server`, and perf_analyzer's
 request rate with its own default, four threads that wait for their replies (its asynchronous calls
 cost more, and now and then do not end).
-*Answered of what was due*: of ours what was answered of the window's schedule, of perf_analyzer its
-throughput by the rate asked for, since it does not tell its schedule.""",
+*Answered of what was due*: for ours the answered share of the window's schedule, for
+perf_analyzer its throughput by the requested rate, since it does not report its schedule.""",
     6.5,
     [
         contest

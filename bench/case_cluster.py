@@ -1,4 +1,4 @@
-"""The cases of a cluster: are its figures a laptop's, and how soon does it measure?"""
+"""The cluster cases: agreement with a local run, and time from apply to the first query."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -112,11 +112,12 @@ LAPTOP_AND_CLUSTER = Case(
     title="The same file on a laptop and in a cluster",
     text="""\
 Two examples, as they are, by `inferometer run` and by `kubectl apply`, taking turns on one machine:
-the cluster's node is this machine, with an operator at work beside the run. Both start the same
+the cluster's node is this machine, with an operator running. Both start the same
 server and the same load generator by the same command lines. What differs: in the cluster both run
 in pods made of the images, the server is held to the one CPU of its limit by the kernel, and they
 speak over the node's bridge, not over loopback. The ratio is the cluster's figure to the laptop's:
-1 is equal. Of open-loop scenarios only the latency is told, since their rate is what was asked.""",
+1 is equal. Open-loop scenarios show only the latency, since their
+schedule sets the rate.""",
     commands=(
         ".venv/bin/python bench/run.py --case laptop-and-cluster",
         "",

@@ -1,4 +1,4 @@
-"""The cases fleet-master and fleet-workers: what does a fleet cost, and does it grow by size?"""
+"""The cases fleet-master and fleet-workers: the cost of a fleet by its size."""
 
 import asyncio
 import resource
@@ -20,10 +20,11 @@ from bench.servers import Server
 
 from inferometer_api.plan.load_plan import LoadPlan, PlannedFleet
 from inferometer_api.results.result import Step
+from inferometer_api.scenarios.step_setting import Open, Steady
 from inferometer_loadgen.fleet.crew import FleetDriverFactory
 from inferometer_loadgen.fleet.driving import FleetDriving
 from inferometer_loadgen.fleet.fleet import Fleet
-from inferometer_loadgen.schedule.steps import End, Open, Steady, StepPlan
+from inferometer_loadgen.schedule.steps import End, StepPlan
 from inferometer_loadgen.server.control_plane import ServerDescription
 from support.load_runs import a_plan
 
@@ -57,7 +58,7 @@ def _sizes(place: Place) -> Figures:
 
 
 async def _measured(place: Place, size: int) -> Figures:
-    """Have so many workers told for some seconds, and return what that took."""
+    """Let simulated workers report for some seconds and return the cost."""
     planned = PlannedFleet(starts_workers=False, ready_deadline_seconds=int(_MOST_SECONDS))
     async with Fleet.started(planned, size) as fleet:
         command = [sys.executable, "-m", "bench.fleet_workers", str(fleet.port), str(size)]
@@ -88,8 +89,8 @@ async def _driven(fleet: Fleet, seconds: float, size: int) -> Figures:
     if fleet.lost:
         worker, loss_reason = next(iter(fleet.lost.items()))
         raise BenchError(
-            f"{len(fleet.lost)} of {size} played workers were lost (worker {worker}: {loss_reason}): "
-            "this machine is too busy to play so many."
+            f"{len(fleet.lost)} of {size} simulated workers were lost (worker {worker}: "
+            f"{loss_reason}): this machine is too busy for so many."
         )
     if answered < seconds * QUERIES_A_SECOND * size / 2:
         raise BenchError(f"Only {answered} queries of {size} workers were merged.")
@@ -105,7 +106,7 @@ async def _until(holds: Callable[[], bool]) -> None:
     deadline = time.monotonic() + _MOST_SECONDS
     while not holds():
         if time.monotonic() > deadline:
-            raise BenchError(f"Nothing was told within {_MOST_SECONDS:g} s.")
+            raise BenchError(f"No report arrived within {_MOST_SECONDS:g} s.")
         await asyncio.sleep(0.01)
 
 
@@ -147,12 +148,12 @@ Locust's master and the session of a fleet, with workers that do no work: one pr
 Locust's protocol, and all send, in the same moment of each second, a heartbeat and what a second
 of {QUERIES_A_SECOND} queries comes to for one worker (latency, service time, dispatch lag). The
 master passes on, the session merges. A step's preparation is two rounds to all workers, one of
-them with the plan of the step. They share two cores with those who play, so that what is told of
-the time until all are prepared is more than a fleet on machines of its own would take.""",
+them with the plan of the step. They share two cores with the simulated workers, so
+the time until all are prepared is longer than for a fleet on machines of its own.""",
     commands=(".venv/bin/python bench/run.py --case fleet-master",),
     sides=(Side(_FLEET),),
     stage=_stage,
-    rows=(Row("What a worker tells of a second", Source(_FLEET, "bytes"), _KIBIBYTES), *_rows()),
+    rows=(Row("A worker's report of a second", Source(_FLEET, "bytes"), _KIBIBYTES), *_rows()),
     is_pinned=False,
     minutes=4,
     repeats=3,

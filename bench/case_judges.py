@@ -1,4 +1,4 @@
-"""The cases mlperf-judge and perf-analyzer-judge: do outside instruments find what we find?
+"""The cases mlperf-judge and perf-analyzer-judge: agreement with outside instruments.
 
 A turn measures by both, one after the other, since a judge's figure and ours belong together.
 """

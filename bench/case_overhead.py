@@ -1,4 +1,4 @@
-"""The case server-overhead: what does our server add to ONNX Runtime itself?"""
+"""The case server-overhead: what our server adds to ONNX Runtime itself."""
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -93,7 +93,7 @@ that neither a faster core nor a busy minute favours one; the client has the oth
 one request after another on one kept connection: a plain blocking socket for HTTP, our own wire
 protocol for gRPC. Each repeat starts all processes anew, since two processes with equal code differ
 by where their memory happens to lie; how much, the rows of a second process that only calls
-`session.run` show: what is smaller than their spread cannot be told apart here. In process the
+`session.run` show: smaller differences than their spread mean nothing. In process the
 input stays in the caches, through a server it comes out of a socket each time: that is part of what
 a server costs, and counts. The CPU time for each inference is that of the computing process alone,
 which waiting and other load on the machine distort less.""",

@@ -1,4 +1,4 @@
-"""The cases pace and memory: does one process keep time and rate, in memory that does not grow?"""
+"""The cases pace and memory: punctuality, kept rate and memory of one process."""
 
 import sys
 from collections.abc import Iterator, Mapping
@@ -25,14 +25,14 @@ _NEAR = {
     "HTTP, 1,000/s, Spin": Rate("HTTP", _QPS, "Spin"),
     "gRPC, 1,000/s, Spin": Rate("GRPC", _QPS, "Spin"),
 }
-"""Where it is told how late a query leaves."""
+"""Rates at which the lag is reported."""
 _OWN = {f"{name}, our server": rate for name, rate in _NEAR.items()}
 _FAR = {
     f"{'HTTP' if protocol == 'HTTP' else 'gRPC'}, {qps:,}/s": Rate(protocol, qps)
     for qps in (_QPS, 5000, 20_000)
     for protocol in _PROTOCOLS
 }
-"""Where it is told whether the rate is kept."""
+"""Rates at which the kept share is reported."""
 _RATES = {**_NEAR, **_FAR}
 _LAG, _LATE, _KEPT = "lag p50", "lag p99", "kept"
 _MICROSECONDS = Unit(" µs", 1, scale=1e6)
@@ -40,7 +40,7 @@ _PERCENT = Unit(" %", 2, scale=100)
 _MEBIBYTES = Unit(" MiB", 1, scale=2.0**-20)
 
 _LEAST_SECONDS = 8.0
-"""So long that the drain, which is the last answer's latency, is no share of it worth telling."""
+"""Long enough to make the drain (the last reply's latency) a negligible share."""
 
 _MILLIONS = 10
 _MANY = "10 million requests"

@@ -1,4 +1,4 @@
-"""The case peak: does a fresh run agree with the peak that a search found?"""
+"""The case peak: fresh runs below and above the peak that a search found."""
 
 import sys
 import time
@@ -27,7 +27,7 @@ _SIDES_PIXELS = (224, 192, 160, 128, 96, 64, 48, 32)
 _INFERENCES = 200
 _MOST_MINUTES = 10
 _AROUND_SECONDS = 10
-"""What a search takes beside its probes: the load generator's start, and its end."""
+"""What a search takes in addition to its probes: the load generator's start, and its end."""
 _CONNECTIONS = 64
 """So many that no query waits for one: at the peak about ten are under way."""
 
@@ -136,9 +136,9 @@ PEAK = Case(
 `server` runs with schedules of their own and the same bound, one at {_BELOW} of that rate and one
 at {_ABOVE} of it: the first must be VALID and the second INVALID by its LatencyBound.
 Each repeat is a search of its own, with a fresh server, seeds of its own and the size chosen anew
-(where the first row shows several, the peaks are those of several models); the spread beside a
+(where the first row shows several, the peaks are those of several models); the spread next to a
 figure is over the searches, and one that finds no peak counts as 0. Both cores are kept awake by
-loops that run only where nobody else would (`bench/awake.py`): where they sleep between queries,
+idle-priority loops (`bench/awake.py`): where they sleep between queries,
 the hypervisor of a shared machine gives them to others, and the peak is that of its neighbours.""",
     commands=(".venv/bin/python bench/run.py --case peak",),
     sides=(Side(_SIDE),),

@@ -1,9 +1,9 @@
-"""What does a client cost that keeps a number of requests outstanding?
+"""Cost of a client of ours that keeps a number of requests outstanding.
 
     python -m bench.client wire --protocol HTTP --port 8000 --model tiny --connections 8
 
 For each line {"seconds": 3} or {"requests": 10} on standard input it answers with a line that
-tells requests, wall and CPU seconds of the window, and the median latency. Each client sends a
+reports requests, wall and CPU seconds of the window, and the median latency. Each client sends a
 request whose bytes were made before, and checks status and framing of each reply and the outputs
 of one in 64, as the load generator does.
 """
@@ -31,7 +31,7 @@ _METHOD = "/inference.GRPCInferenceService/ModelInfer"
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the command line asks for."""
+    """The options of the command line."""
 
     client: str
     protocol: Protocol
@@ -132,7 +132,7 @@ class AioLoop:
         """Open all channels."""
         address = f"127.0.0.1:{self._asked.port}"
         for number in range(self._asked.connections):
-            # Channels of one process share connections unless something tells them apart.
+            # Channels of one process share connections unless their options differ.
             channel = grpc.aio.insecure_channel(address, [("bench.number", number)])
             await channel.channel_ready()
             self._channels.append(channel)
@@ -183,7 +183,7 @@ async def _serve(asked: Asked) -> None:
 
 def main() -> None:
     """Answer until standard input ends."""
-    parser = argparse.ArgumentParser(description="Keep requests outstanding, and tell the cost.")
+    parser = argparse.ArgumentParser(description="Keep requests outstanding and report the cost.")
     parser.add_argument("client", choices=["wire", "grpc.aio"])
     parser.add_argument("--protocol", choices=["HTTP", "GRPC"], default="HTTP")
     parser.add_argument("--port", type=int, required=True)

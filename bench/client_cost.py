@@ -1,4 +1,4 @@
-"""What does the whole load generator cost for each query?"""
+"""CPU of the whole load generator per query."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

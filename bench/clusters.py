@@ -1,4 +1,4 @@
-"""How is a run carried out on a real cluster of one node, as a person would have it done?
+"""Runs on a real cluster of one node, applied as a user applies them.
 
 The cluster is the tests' own (`make cluster-up` explains it), started once for all cases.
 """

@@ -1,4 +1,4 @@
-"""What do repeated figures amount to, and do they reach a goal?
+"""Statistics of repeated figures, and their comparison with a goal.
 
 Pure arithmetic: nothing is measured here.
 """

@@ -1,4 +1,4 @@
-"""How does a fleet look to its master where no worker does any work?
+"""Simulated fleet workers that report to a real master without sending load.
 
 One process plays many workers by Locust's own protocol: they say hello, send a heartbeat and what
 a busy worker's second comes to, all of them at the same moment, and obey orders at once.
@@ -151,7 +151,7 @@ def _told(stage: str, begun_ns: int, gained: Gained, end: End | None = None) -> 
 
 
 def a_second() -> bytes:
-    """Return what a worker tells of a second with so many queries; %d stands for its begin."""
+    """Return a worker's report of one second with so many queries; %d stands for its start."""
     recorder = Recorder()
     gains = Gains(recorder)
     random = default_rng(1)

@@ -1,4 +1,4 @@
-"""How long does session.run take in a process of its own?
+"""Time of session.run in a process of its own.
 
     python -m bench.in_process --model resnet50.onnx --threads 1
 

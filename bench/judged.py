@@ -1,4 +1,4 @@
-"""What do we say of a server that an outside judge measures as well?"""
+"""Our measurement of a server that an outside instrument measures as well."""
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -54,7 +54,7 @@ def percentile_seconds(scenario: ScenarioResult, percentile: float) -> float:
 
 @contextmanager
 def oracle(place: Place) -> Iterator["Oracle"]:
-    """Run the tests' oracle on the server's core: it delays each reply as it is told."""
+    """Run the tests' oracle on the server's core: it delays each reply by the given law."""
     with started(
         "oracle",
         [sys.executable, "-m", "support.oracle_server"],

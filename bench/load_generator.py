@@ -1,4 +1,4 @@
-"""What came of one scenario that the load generator ran, in a process of its own?"""
+"""One scenario measured by the load generator in a process of its own."""
 
 import json
 import subprocess
@@ -21,7 +21,7 @@ from inferometer_api.spec.resolve import resolved
 from inferometer_api.spec.run import BenchmarkRun
 
 Heard = Callable[[int, int], None]
-"""Told the queries so far and the memory in bytes, about twice a second."""
+"""Callback with the queries so far and the memory in bytes, about twice a second."""
 _NAME = "bench"
 
 
@@ -81,7 +81,7 @@ def only_step(scenario: ScenarioResult) -> Step:
 def _reports(
     process: "subprocess.Popen[str]", plan: LoadPlan, heard: Heard | None
 ) -> list[dict[str, Any]]:
-    """Return what it told, but for its progress, which is only `heard`."""
+    """Return its reports except progress, which goes to `heard`."""
     if process.stdin is None or process.stdout is None:
         return []
     process.stdin.write(plan.model_dump_json(by_alias=True, exclude_none=True))

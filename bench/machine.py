@@ -1,4 +1,4 @@
-"""On which machine were figures taken, with which versions, and how busy was it besides?"""
+"""The machine of a measurement: hardware, versions, and other load."""
 
 import os
 import platform
@@ -76,7 +76,7 @@ def _version(package: str) -> str:
 
 
 def _cpu_model() -> str:
-    """Return the processor's name with family, model and stepping, which tell alike ones apart."""
+    """Return the processor's name with family, model and stepping."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""In which order do the sides of a case take their turns?"""
+"""The order in which the sides of a case take turns."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

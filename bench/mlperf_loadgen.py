@@ -1,10 +1,10 @@
-"""What does MLPerf LoadGen say of a server, through the thinnest system under test there can be?
+"""MLPerf LoadGen against a server, through a minimal system under test.
 
     python -m bench.mlperf_loadgen '{"port": 8000, "model": "tiny", "input": "x", "shape": [1, 4],
         "scenario": "SingleStream", "queries": 500, "connections": 1}'
 
 drives a server over HTTP and prints LoadGen's summary as JSON. Threads send prepared bytes on
-blocking sockets, one connection each, and tell LoadGen of each reply; they look at its status only.
+blocking sockets, one connection each, and report each reply to LoadGen; they check only its status.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Which models are measured, and what is sent to them?
+"""The measured models and their requests.
 
     python -m bench.model_files tiny tiny.onnx
 

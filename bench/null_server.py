@@ -1,4 +1,4 @@
-"""How are the null servers started: net/http and grpc-go, which answer without looking?
+"""Starts the null servers: net/http and grpc-go, which answer without parsing.
 
     python -m bench.null_server tiny
 

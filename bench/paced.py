@@ -1,4 +1,4 @@
-"""What does the load generator do at a rate: how late is it, how much of it does it keep?"""
+"""The load generator at a fixed rate: its lag and the share of the rate that it keeps."""
 
 from dataclasses import dataclass
 from typing import Literal

@@ -1,4 +1,4 @@
-"""How does docs/performance.md tell what was measured?
+"""Writes the measurements into docs/performance.md.
 
 Each case has a section between two marks; the rest of the page belongs to people.
 """
@@ -84,9 +84,9 @@ def _bound(bound: Bound, unit: Unit) -> str:
 
 
 def _reached(goal: Goal, ours: Sequence[float], each_ratio: Sequence[float]) -> str:
-    """Judge the repeats, and tell in how many the goal was reached where not in all alike.
+    """Judge the repeats; if they disagree, say how many reached the goal.
 
-    Repeats that disagree mean that the machine was too busy to tell, or that it is a near thing.
+    Disagreeing repeats mean that the machine was busy or that the figure is near the goal.
     """
     verdict = is_reached(goal, ours, each_ratio)
     if verdict is None:

@@ -1,4 +1,4 @@
-"""What did Triton's perf_analyzer measure, and what did it cost?
+"""Runs Triton's perf_analyzer and reads its report and CPU time.
 
     python -m bench.perf_analyzer --port 8000 --clients 8
     python -m bench.perf_analyzer --port 8001 --protocol GRPC --rate 2000
@@ -173,11 +173,11 @@ def perf_analyzer_command(asked: Asked) -> list[str]:
 def parse_report(text: str) -> tuple[float, dict[str, float]]:
     """Return requests per second and latencies in microseconds from its CSV file.
 
-    Raises BenchError where it tells of no requests.
+    Raises BenchError if it reports no requests.
     """
     rows = list(csv.DictReader(text.splitlines()))
     if len(rows) != 1 or not float(rows[0].get(_RATE) or 0):
-        raise BenchError(f"perf_analyzer's report tells of no requests: {text[-400:]}")
+        raise BenchError(f"perf_analyzer's report has no requests: {text[-400:]}")
     [row] = rows
     ends = " latency"
     latencies = {
@@ -202,7 +202,7 @@ def _length(asked: Asked) -> list[str]:
     if asked.requests:
         return ["--request-count", str(asked.requests)]
     window = round(asked.seconds * 1000 / _WINDOWS)
-    # Three windows of whatever kind are enough: the repeats tell how much they differ.
+    # Three windows of whatever kind are enough: the repeats show how much they differ.
     return [
         *("--measurement-interval", str(max(1, window))),
         *("--stability-percentage", "999"),
@@ -231,7 +231,7 @@ def _environment(share: int = 64) -> dict[str, str]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run it once, and say what came of it."""
-    parser = argparse.ArgumentParser(description="Run perf_analyzer, and tell what it cost.")
+    parser = argparse.ArgumentParser(description="Run perf_analyzer and report its cost.")
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--protocol", choices=["HTTP", "GRPC"], default="HTTP")
     parser.add_argument("--model", choices=sorted(MEASURANDS), default="tiny")

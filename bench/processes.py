@@ -1,4 +1,4 @@
-"""How is a process started on its own core, asked for what it used, and ended?"""
+"""Child processes on a core of their own: start, resource usage, end."""
 
 import ctypes
 import json

@@ -1,4 +1,4 @@
-"""What does a client in Python cost that keeps a number of requests outstanding?
+"""Cost of other Python clients that keep a number of requests outstanding.
 
     python -m bench.python_clients Locust --port 8000 --clients 8 --seconds 3
 
@@ -139,7 +139,7 @@ CLIENTS: dict[tuple[str, str], Callable[[int, int, float], Told]] = {
 
 def main() -> None:
     """Run a client once, and say what it cost."""
-    parser = argparse.ArgumentParser(description="Keep requests outstanding, and tell the cost.")
+    parser = argparse.ArgumentParser(description="Keep requests outstanding and report the cost.")
     parser.add_argument("client", choices=sorted({name for name, _ in CLIENTS}))
     parser.add_argument("--protocol", choices=["HTTP", "GRPC"], default="HTTP")
     parser.add_argument("--port", type=int, required=True)

@@ -1,9 +1,9 @@
-"""How is Inferometer measured next to its peers? `python bench/run.py`."""
+"""Measures Inferometer next to its peers: `python bench/run.py`."""
 
 import sys
 from pathlib import Path
 
-# bench/ is a folder of scripts beside the packages, and no package that is installed; the cluster
+# bench/ is a folder of scripts, not an installed package; the cluster
 # is that of tests/
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(1, str(Path(__file__).resolve().parents[1] / "tests"))

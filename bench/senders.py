@@ -1,4 +1,4 @@
-"""Who sends requests to a server, and what did each request cost its sender?"""
+"""Senders of requests, and the CPU per request of each."""
 
 import json
 import subprocess
@@ -78,7 +78,7 @@ def perf_closed(protocol: Protocol, share: int = CLIENTS, measurand: Measurand =
                 measurand,
                 requests=requests,
                 seconds=place.turn_seconds,
-                # It asks about the model on a connection that its clients share as well.
+                # It reads the model's metadata on a connection that its clients share.
                 share=share + (share > 1),
             ),
         )

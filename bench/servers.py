@@ -1,4 +1,4 @@
-"""How are the servers started that are measured?"""
+"""Starts the servers under test."""
 
 import http.client
 import json
@@ -95,7 +95,7 @@ def triton_server(place: Place) -> Iterator[Server]:
 
 def triton_command(folder: Path, port: int, grpc_port: int) -> list[str]:
     """Return Triton's command line, and lay out in `folder` the backend that it names."""
-    # The backend runs the stub beside it: the one for this Python's version.
+    # The backend runs the stub in its folder: the one for this Python's version.
     backend = folder / "backends" / "python"
     backend.mkdir(parents=True, exist_ok=True)
     installed = _triton_folder() / "backends" / "python"

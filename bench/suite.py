@@ -1,4 +1,4 @@
-"""How are the cases measured and told: all of them, or one?"""
+"""Command line of the benchmarks: measures all cases, or one, and updates the page."""
 
 import argparse
 import os
@@ -41,14 +41,14 @@ CASES: tuple[Case, ...] = (
     PERF_ANALYZER_JUDGE,
 )
 CLUSTER_CASES: tuple[Case, ...] = (APPLY_TO_FIRST_QUERY, LAPTOP_AND_CLUSTER)
-"""Measured only where they are asked for: they start a cluster."""
+"""Measured only on request: they start a cluster."""
 PAGE = ROOT / "docs" / "performance.md"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure what the command line asks for, and return the exit code.
+    """Measure the requested cases and return the exit code.
 
-    0: all was measured and told, whatever came out; 1: a case could not be, and keeps its section.
+    0: everything was measured, whatever the figures; 1: a case failed and keeps its section.
     """
     asked = _parser().parse_args(arguments)
     asked.case = asked.case or [case.name for case in CASES]
@@ -73,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        description="Measure Inferometer beside its peers, and write docs/performance.md."
+        description="Measure Inferometer next to its peers and write docs/performance.md."
     )
     names = [case.name for case in (*CASES, *CLUSTER_CASES)]
     parser.add_argument(
@@ -103,7 +103,7 @@ def _announce(cases: Sequence[Case]) -> None:
     for case in cases:
         print(f"{case.minutes:5.1f} min {case.name}", file=sys.stderr)
     whole = sum(case.minutes for case in cases)
-    print(f"{whole:5.1f} min in all, unless asked otherwise", file=sys.stderr, flush=True)
+    print(f"{whole:5.1f} min in all by default", file=sys.stderr, flush=True)
 
 
 def _as_asked(case: Case, repeats: int | None, seconds: float | None) -> Case:
@@ -136,7 +136,7 @@ def _section(case: Case, title: str) -> str:
 
 
 def _write(name: str, section: str) -> None:
-    """Put a case's section into the page: written beside and renamed."""
+    """Put a case's section into the page: written to a temporary file and renamed."""
     page = replaced(PAGE.read_text(encoding="utf-8"), name, section)
     beside = PAGE.with_suffix(".md.new")
     beside.write_text(page, encoding="utf-8")

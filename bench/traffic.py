@@ -1,4 +1,4 @@
-"""What are the bytes of the requests that are sent, and what must come back?"""
+"""Request bytes and the replies that they must get."""
 
 import socket
 

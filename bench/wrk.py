@@ -1,4 +1,4 @@
-"""What did wrk measure, and what did it cost?"""
+"""Runs wrk and reads its report and CPU time."""
 
 import re
 import resource
@@ -11,7 +11,7 @@ from bench.case import PeerMissingError
 from bench.processes import BenchError, on_core
 
 REQUESTS = Path(__file__).with_name("requests")
-"""The Lua files that tell wrk what to send."""
+"""The Lua files with wrk's requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ def run_wrk(
 def parse_wrk(report: str) -> tuple[int, float]:
     """Return the number of requests and their rate a second from wrk's report.
 
-    Raises BenchError where it tells of a fault, or of no requests at all.
+    Raises BenchError if it reports a fault or no requests.
     """
     for line in report.splitlines():
         if "Non-2xx or 3xx" in line or "Socket errors" in line:
@@ -78,5 +78,5 @@ def parse_wrk(report: str) -> tuple[int, float]:
     counted = re.search(r"(\d+) requests in ", report)
     rate = re.search(r"Requests/sec:\s*([\d.]+)", report)
     if counted is None or rate is None or int(counted[1]) == 0:
-        raise BenchError(f"wrk's report tells of no requests: {report[-400:]}")
+        raise BenchError(f"wrk's report has no requests: {report[-400:]}")
     return int(counted[1]), float(rate[1])

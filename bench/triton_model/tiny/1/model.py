@@ -1,4 +1,4 @@
-"""What does the tiny model do when Triton's Python backend runs it?"""
+"""The tiny model for Triton's Python backend."""
 
 import os
 import sys
