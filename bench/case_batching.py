@@ -170,8 +170,8 @@ find the next one waiting, and both use the same client: our own wire protocols.
 zoo://classification/resnet50 (602 kB a sample) and zoo://text/minilm_l6 (128 tokens, which come
 back as 197 kB). Larger batches are not always better on a CPU: their tensors leave its caches.
 *Samples in a batch* are those of an execution on average, by the server's own statistics. *How long
-a lone request waits* is by these too, with one client: no other request comes, so it waits for the whole
-delay, and {_WAKE_SECONDS * 1000:g} ms more at most, in which a sleeping thread must wake.""",
+a lone request waits* is by these too, with one client: no other request comes, so it waits for the
+whole delay, and {_WAKE_SECONDS * 1000:g} ms more at most, in which a sleeping thread must wake.""",
     commands=(".venv/bin/python bench/run.py --case batching",),
     sides=tuple(
         Side(side)
