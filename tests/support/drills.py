@@ -3,10 +3,11 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from inferometer_api.scenarios.step_setting import Closed
 from inferometer_loadgen.drive import ClosedLoop, Driver, OpenLoop, RequestSource, Schedules
 from inferometer_loadgen.record.recorder import Recorder, Tallied
 from inferometer_loadgen.schedule.arrivals import Constant, Poisson, Stream, generator
-from inferometer_loadgen.schedule.steps import WHOLE, Closed, End, Share, StepPlan
+from inferometer_loadgen.schedule.steps import WHOLE, End, Share, StepPlan
 from inferometer_loadgen.wire import Failure, FailureKind, PreparedRequest, ReplyBody
 from support.simulated import (
     SECOND,
@@ -49,6 +50,8 @@ class Drill:
     check: Callable[[ReplyBody], str | None] = lambda _: None
     lateness: Callable[[int], int] = lambda _: 0
     poisson: bool = False
+    schedules: Schedules | None = None
+    """The arrivals of an open loop, if they are neither constant nor Poisson at one rate."""
     share: Share = WHOLE
     """Which of the arrivals of an open loop are driven."""
     others: Sequence[Answering] = ()
@@ -78,7 +81,7 @@ class Drill:
         if self.milli_qps is None:
             closed = self.step.loop if isinstance(self.step.loop, Closed) else Closed()
             return ClosedLoop(site, self.recorder, queries, self.step, closed)
-        schedules = Schedules(
+        schedules = self.schedules or Schedules(
             warm_up=Constant(self.milli_qps),
             measured=(
                 Poisson(self.milli_qps, generator(1, Stream.MEASURED))

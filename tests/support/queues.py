@@ -79,7 +79,9 @@ def known_mean_seconds(queue: Queue) -> float:
     return wait + queue.service_seconds
 
 
-def finite_run_means(queue: Queue, warm_up_seconds: float, seconds: float, seed: int) -> Seconds:
+def finite_run_means(
+    queue: Queue, warm_up_seconds: float, seconds: float, seed: int, runs: int = _RUNS
+) -> Seconds:
     """Return the means of thousands of simulated runs as short as ours, each from an empty queue.
 
     Waits of one run hang together, so that no formula for independent values gives the spread of
@@ -89,7 +91,7 @@ def finite_run_means(queue: Queue, warm_up_seconds: float, seconds: float, seed:
     expected = queue.rate * (warm_up_seconds + seconds)
     count = int(expected + _MARGIN * expected**0.5)
     means = []
-    for _ in range(_RUNS // _AT_ONCE):
+    for _ in range(runs // _AT_ONCE):
         shape = (_AT_ONCE, count)
         arrivals = random.exponential(1 / queue.rate, shape).cumsum(axis=-1)
         times = sojourns(arrivals, queue.service_times(random, shape))

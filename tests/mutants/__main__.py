@@ -1,0 +1,189 @@
+"""Runs small faults against the tests that should notice them (`make mutants`)."""
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from queue import SimpleQueue
+from threading import Lock
+
+from mutants.catalogue import LIST, Mutant, problems, read_mutants
+from mutants.random_faults import random_mutants
+
+ROOT = Path(__file__).resolve().parents[2]
+_LIMIT_SECONDS = 600.0
+"""After this long a mutant counts as noticed: the gate would hang."""
+_PASSED, _FAILED, _INTERRUPTED, _INTERNAL = 0, 1, 2, 3
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The tests' verdict on one mutant."""
+
+    mutant: Mutant
+    noticed: bool
+    how: str
+    seconds: float
+
+
+class Tree:
+    """A private copy of the checkout in which one fault at a time is put."""
+
+    def __init__(self, folder: Path) -> None:
+        """Copy every file that git knows or does not ignore."""
+        self.folder = folder
+        words = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+        listed = subprocess.run(words, cwd=ROOT, capture_output=True, check=True).stdout
+        for name in filter(None, listed.decode().split("\0")):
+            source, target = ROOT / name, folder / name
+            if source.is_file():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(source, target)
+        # Tests ask git which files belong to the project.
+        for words in (["init", "-q"], ["add", "-A"]):
+            subprocess.run(["git", *words], cwd=folder, check=True, capture_output=True)
+        (folder / ".venv").symlink_to(ROOT / ".venv")
+
+    @contextmanager
+    def mutated(self, mutant: Mutant) -> Iterator[None]:
+        """Put the fault in for the block; the file's time goes back too, for Python's caches."""
+        path = self.folder / mutant.file
+        text, times = path.read_text(encoding="utf-8"), path.stat()
+        path.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
+        try:
+            yield
+        finally:
+            path.write_text(text, encoding="utf-8")
+            os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+    def pytest(self, tests: Sequence[str], *options: str) -> tuple[int | None, str]:
+        """Run tests; return the exit code, None past the limit, and the output."""
+        sources = sorted(str(each) for each in self.folder.glob("*/src"))
+        paths = [*sources, str(self.folder / "tests"), str(self.folder)]
+        environment = os.environ | {
+            "PYTHONPATH": os.pathsep.join(paths),  # before the checkout's own, which is installed
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONHASHSEED": "0",
+        }
+        command = [str(ROOT / ".venv/bin/python"), "-m", "pytest", "-q", "-x", *options]
+        command += ["-p", "no:cacheprovider", "--tb=line", *tests]
+        try:
+            done = subprocess.run(
+                command,
+                cwd=self.folder,
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=_LIMIT_SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return None, ""
+        return done.returncode, done.stdout + done.stderr
+
+
+def judge(tree: Tree, mutant: Mutant) -> Result:
+    """Run the tests of a mutant in a tree that has it."""
+    began = time.monotonic()
+    with tree.mutated(mutant):
+        code, output = tree.pytest(mutant.tests)
+    seconds = time.monotonic() - began
+    match code:
+        case None:
+            return Result(mutant, noticed=True, how="the tests did not end", seconds=seconds)
+        case 0:
+            return Result(mutant, noticed=False, how="every test passed", seconds=seconds)
+        case 1:
+            failed = re.search(r"^FAILED (\S+)", output, re.MULTILINE)
+            how = failed[1] if failed else "a test failed"
+            return Result(mutant, noticed=True, how=how, seconds=seconds)
+        case 2 | 3:
+            return Result(mutant, noticed=True, how="the tests could not load", seconds=seconds)
+        case _:
+            raise RuntimeError(f"{mutant.name}: pytest ended with {code}:\n{output[-2000:]}")
+
+
+def run(mutants: Sequence[Mutant], at_once: int) -> list[Result]:
+    """Judge every mutant, some at a time; print each result as it comes."""
+    trees: SimpleQueue[Tree] = SimpleQueue()
+    printing = Lock()
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+        for number in range(at_once):
+            trees.put(Tree(Path(folder) / str(number)))
+        refuse_failing_tests(trees, mutants)
+
+        def work(mutant: Mutant) -> Result:
+            tree = trees.get()
+            try:
+                result = judge(tree, mutant)
+            finally:
+                trees.put(tree)
+            with printing:
+                state = "noticed " if result.noticed else "SURVIVED"
+                say(f"{state} {result.seconds:5.1f} s  {mutant.name} ({result.how})")
+            return result
+
+        with ThreadPoolExecutor(at_once) as pool:
+            return list(pool.map(work, mutants))
+
+
+def refuse_failing_tests(trees: "SimpleQueue[Tree]", mutants: Sequence[Mutant]) -> None:
+    """Raise RuntimeError if a named test fails without any fault: it would prove nothing."""
+    tree = trees.get()
+    named = sorted({test for mutant in mutants for test in mutant.tests})
+    say(f"Without a fault: {len(named)} test files and folders ...")
+    code, output = tree.pytest(named, "-n", str(os.cpu_count() or 1))
+    trees.put(tree)
+    if code != _PASSED:
+        raise RuntimeError(f"The tests fail without any fault:\n{output[-6000:]}")
+
+
+def say(line: str) -> None:
+    """Print a line at once."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; return 1 if fewer faults are noticed than required."""
+    parser = argparse.ArgumentParser(prog="python -m mutants", description=__doc__)
+    parser.add_argument("names", nargs="*", help="only mutants whose name contains one of these")
+    parser.add_argument("--list", type=Path, default=LIST, help="another list (default: the kept)")
+    parser.add_argument("--check", action="store_true", help="only check the list")
+    parser.add_argument("--random", type=int, metavar="N", help="run N random faults instead")
+    parser.add_argument("--seed", type=int, default=1, help="of the random faults (default: 1)")
+    parser.add_argument("--at-once", type=int, default=2, help="how many to run at once")
+    parser.add_argument("--survivors", type=int, default=3, help="how many may survive")
+    asked = parser.parse_args(arguments)
+    if asked.random is not None:
+        say(f"seed {asked.seed}")
+        mutants = random_mutants(ROOT, asked.random, asked.seed)
+    else:
+        mutants = read_mutants(asked.list)
+        if asked.names:
+            mutants = [each for each in mutants if any(name in each.name for name in asked.names)]
+    unfit = problems(mutants, ROOT)
+    if unfit:
+        say("\n".join(unfit))
+        return 2
+    if asked.check:
+        return 0
+    results = run(mutants, asked.at_once)
+    survivors = [result.mutant for result in results if not result.noticed]
+    say(f"\n{len(results) - len(survivors)} of {len(results)} faults were noticed.")
+    for mutant in survivors:
+        say(f"  survived: {mutant.name}: {mutant.description}")
+    return int(asked.random is None and len(survivors) > asked.survivors)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
