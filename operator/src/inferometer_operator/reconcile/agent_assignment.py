@@ -8,18 +8,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from inferometer_api.timestamps import parse_time
+
 from inferometer_api.plan.load_plan import PlannedAgent, PlannedServer
 from inferometer_api.results.agent_sample import MAX_WORKLOADS
 from inferometer_operator.reconcile import pods
-from inferometer_operator.reconcile.behind_service import (
-    ServiceBackends,
-    endpoints,
-    service_backends,
-)
 from inferometer_operator.reconcile.context import ReconcileContext, creation_time
 from inferometer_operator.reconcile.observed import EndpointList, Json
-from inferometer_operator.reconcile.owned import server_pods
-from inferometer_operator.reconcile.times import add_seconds, parse_time
+from inferometer_operator.reconcile.pods import server_pods
+from inferometer_operator.reconcile.times import add_seconds
 from inferometer_operator.settings import Agents
 
 _STARTS_SECONDS = 15.0
@@ -49,6 +46,45 @@ class _Agent:
     """Empty where its slice names no port to ask at."""
     ipv6: bool
     ready: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceBackends:
+    """What is behind a Service."""
+
+    uids_by_node: dict[str, list[str]]
+    """Of the pods of its own namespace that are bound to a node, ready or not; in order."""
+    others: int
+    """How many of its endpoints are no such pods: nobody knows where these are."""
+
+
+def service_backends(listed: EndpointList) -> ServiceBackends:
+    """Return what is behind a Service; a pod counts once, whatever addresses it has."""
+    found: dict[str, set[str]] = {}
+    others = set()
+    for endpoint, _ in endpoints(listed.slices):
+        target = endpoint.get("targetRef") or {}
+        node, uid = str(endpoint.get("nodeName") or ""), str(target.get("uid") or "")
+        if target.get("kind") == "Pod" and (node, uid) in listed.pods:
+            found.setdefault(node, set()).add(uid)
+        else:
+            others.add(uid or str(endpoint["addresses"][0]))
+    return ServiceBackends({node: sorted(found[node]) for node in sorted(found)}, len(others))
+
+
+def slice_nodes(slices: Iterable[Json]) -> list[str]:
+    """Return the nodes that slices name, in order."""
+    return sorted({str(each["nodeName"]) for each, _ in endpoints(slices) if each.get("nodeName")})
+
+
+def endpoints(slices: Iterable[Json]) -> Iterator[tuple[Json, Json]]:
+    """Yield each endpoint that has an IP address and is not ending, and its slice."""
+    for each in slices:
+        if each.get("addressType") in {"IPv4", "IPv6"}:
+            for endpoint in each.get("endpoints") or ():
+                ends = (endpoint.get("conditions") or {}).get("terminating") is True
+                if endpoint.get("addresses") and not ends:
+                    yield endpoint, each
 
 
 def assign_agents(context: ReconcileContext, servers: Iterable[PlannedServer]) -> AgentAssignment:

@@ -8,13 +8,15 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 
+from inferometer_api.timestamps import format_time, parse_time
+
 from inferometer_api.plan.deadlines import NAMESAKE_SECONDS
 from inferometer_api.status.condition_reasons import REASONS, ReasonName
 from inferometer_operator.reconcile.context import ReconcileContext, creation_time
 from inferometer_operator.reconcile.faults import Fault, make_fault
 from inferometer_operator.reconcile.observed import Json, Refusal
-from inferometer_operator.reconcile.owned import is_replica_set_of
-from inferometer_operator.reconcile.times import add_seconds, format_time, parse_time
+from inferometer_operator.reconcile.pods import is_replica_set_of
+from inferometer_operator.reconcile.times import add_seconds
 
 _CLASH_CODE = 409
 _MOUNTS = {"FailedMount", "FailedAttachVolume"}

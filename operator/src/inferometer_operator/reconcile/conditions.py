@@ -1,15 +1,16 @@
-"""How is it kept what holds of a run, since when, and why?"""
+"""Conditions of a run, and the draft of its status that one plan edits."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
+from inferometer_api.timestamps import format_time
 from pydantic import ValidationError
 
+from inferometer_api.results.verdict_sentences import scenario_count, valid_sentence
 from inferometer_api.status.condition_reasons import ReasonName
 from inferometer_api.status.run_status import Condition, ConditionType, RunStatus
-from inferometer_operator.reconcile.times import format_time
 
 Value = Literal["True", "False", "Unknown"]
 _ORDER: tuple[ConditionType, ...] = (
@@ -21,20 +22,13 @@ _ORDER: tuple[ConditionType, ...] = (
     "Valid",
     "Finished",
 )
-_LONGEST = 4096
-
-
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """When something is told, and of which generation of the spec."""
-
-    now: datetime
-    generation: int | None
+_MAX_MESSAGE_CHARACTERS = 4096
+_MAX_REASON_CHARACTERS = 400
 
 
 @dataclass(frozen=True, slots=True)
 class ConditionUpdate:
-    """What a condition shall say."""
+    """The new content of one condition."""
 
     type: ConditionType
     value: Value
@@ -42,67 +36,120 @@ class ConditionUpdate:
     message: str
 
 
-def with_conditions(status: RunStatus, moment: Moment, *all_told: ConditionUpdate) -> RunStatus:
-    """Return the status with conditions set, in their order.
+class StatusDraft:
+    """The status of a run while one plan is made: it starts as the cluster holds it."""
 
-    The time of the last transition stays where the value stays.
-    """
-    held = {find_condition.type: find_condition for find_condition in status.conditions}
-    for each in all_told:
-        before = held.get(each.type)
-        same = before is not None and before.status == each.value
-        held[each.type] = Condition(
-            type=each.type,
-            status=each.value,
-            observed_generation=moment.generation,
-            last_transition_time=(
-                before.last_transition_time if same and before else format_time(moment.now)
-            ),
-            reason=each.reason,
-            message=clip(each.message),
-        )
-    return status.model_copy(update={"conditions": [held[name] for name in _ORDER if name in held]})
+    def __init__(self, status: RunStatus, now: datetime, generation: int | None) -> None:
+        self.status = status.model_copy(update={"observed_generation": generation})
+        self._now = now
+        self._generation = generation
+
+    def update(self, **fields: Any) -> None:
+        """Replace fields of the status."""
+        self.status = self.status.model_copy(update=fields)
+
+    def set_conditions(self, *updates: ConditionUpdate) -> None:
+        """Set conditions. The time of the last transition changes only with the value."""
+        held = {condition.type: condition for condition in self.status.conditions}
+        for each in updates:
+            before = held.get(each.type)
+            same = before is not None and before.status == each.value
+            held[each.type] = Condition(
+                type=each.type,
+                status=each.value,
+                observed_generation=self._generation,
+                last_transition_time=(
+                    before.last_transition_time if same and before else format_time(self._now)
+                ),
+                reason=each.reason,
+                message=clip(each.message),
+            )
+        self.update(conditions=[held[name] for name in _ORDER if name in held])
+
+    def remove_conditions(self, *types: ConditionType) -> None:
+        """Remove conditions."""
+        left = [condition for condition in self.status.conditions if condition.type not in types]
+        self.update(conditions=left)
+
+    def find(self, name: ConditionType) -> Condition | None:
+        """Return a condition, or None if it is not set yet."""
+        return find_condition(self.status, name)
+
+    def is_true(self, name: ConditionType) -> bool:
+        """Return whether a condition is True."""
+        return is_true(self.status, name)
 
 
-def without_conditions(status: RunStatus, *types: ConditionType) -> RunStatus:
-    """Return the status without some conditions."""
-    left = [
-        find_condition for find_condition in status.conditions if find_condition.type not in types
-    ]
-    return status.model_copy(update={"conditions": left})
+def generation_of(run: Mapping[str, Any]) -> int | None:
+    """Return the generation of a raw run's spec."""
+    generation = run["metadata"].get("generation")
+    return generation if isinstance(generation, int) else None
 
 
 def find_condition(status: RunStatus, name: ConditionType) -> Condition | None:
-    """Return a condition, None where nothing was told of it yet."""
+    """Return a condition, or None if it is not set yet."""
     return next((each for each in status.conditions if each.type == name), None)
 
 
 def is_true(status: RunStatus, name: ConditionType) -> bool:
-    """Whether a condition is True."""
+    """Return whether a condition is True."""
     found = find_condition(status, name)
     return found is not None and found.status == "True"
 
 
+def is_decided(status: RunStatus) -> bool:
+    """Return whether the run is Complete or Failed."""
+    return is_true(status, "Complete") or is_true(status, "Failed")
+
+
 def clip(message: str) -> str:
     """Return a message that is short enough for a condition."""
-    return message if len(message) <= _LONGEST else f"{message[: _LONGEST - 4]} ..."
+    if len(message) <= _MAX_MESSAGE_CHARACTERS:
+        return message
+    return f"{message[: _MAX_MESSAGE_CHARACTERS - 4]} ..."
 
 
-def read_status(raw: Mapping[str, Any]) -> RunStatus:
-    """Return a run's status as it stands in the cluster.
+def valid_condition(status: RunStatus, scenarios: int) -> ConditionUpdate:
+    """Return the condition Valid of a complete run of so many scenarios."""
+    invalid = [each for each in status.scenarios if each.verdict == "INVALID"]
+    if invalid:
+        reasons = "; ".join(
+            f"{each.name}: {' '.join(each.reasons)[:_MAX_REASON_CHARACTERS] or 'see the result'}"
+            for each in invalid
+        )
+        verb = "is" if len(invalid) == 1 else "are"
+        message = f"{len(invalid)} of {scenario_count(scenarios)} {verb} invalid. {reasons}"
+        return ConditionUpdate("Valid", "False", "Invalid", message)
+    if len(status.scenarios) < scenarios:
+        message = f"The summary has {len(status.scenarios)} of {scenario_count(scenarios)}."
+        return ConditionUpdate("Valid", "False", "NotComplete", message)
+    # A caution that several scenarios share counts once, as in the tables of the CLI.
+    cautions = len({caution for each in status.scenarios for caution in each.cautions})
+    return ConditionUpdate("Valid", "True", "AllValid", valid_sentence(scenarios, cautions))
 
-    Members that this version does not understand are left out rather than make a run unreadable.
-    """
-    data = raw.get("status") or {}
+
+def incomplete_condition(status: RunStatus, scenarios: int | None) -> ConditionUpdate:
+    """Return the condition Valid of a failed run; `scenarios` None: the spec is unreadable."""
+    if not status.scenarios or scenarios is None:
+        message = "The run did not complete; nothing was measured."
+    else:
+        kept = f"{len(status.scenarios)} of {scenario_count(scenarios)}"
+        message = f"The run did not complete. The status keeps {kept}, measured until then."
+    return ConditionUpdate("Valid", "False", "NotComplete", message)
+
+
+def read_status(run: Mapping[str, Any]) -> RunStatus:
+    """Return the status of a raw run, without the fields that this version cannot read."""
+    data = run.get("status") or {}
     try:
         return RunStatus.model_validate(data)
     except ValidationError:
         return RunStatus.model_validate(
-            {name: value for name, value in data.items() if _understood(name, value)}
+            {name: value for name, value in data.items() if _is_readable(name, value)}
         )
 
 
-def _understood(name: str, value: object) -> bool:
+def _is_readable(name: str, value: object) -> bool:
     try:
         RunStatus.model_validate({name: value})
     except ValidationError:

@@ -1,165 +1,149 @@
-"""What is left to do for a run that has ended: stop, collect, clean up, forget?"""
+"""The end of a run: stop the load, keep the result, delete the children, expire."""
 
 from dataclasses import replace
 from datetime import datetime
 
+from inferometer_api.timestamps import format_time, parse_time
+
 from inferometer_api.plan.deadlines import FORCED_SECONDS, STOP_SECONDS
 from inferometer_api.results.result import Outcome
 from inferometer_api.status.condition_reasons import ReasonName
-from inferometer_api.status.run_status import RunStatus
 from inferometer_operator.reconcile import pods
+from inferometer_operator.reconcile.children import Children, deletion_targets, run_children
 from inferometer_operator.reconcile.conditions import (
     ConditionUpdate,
+    StatusDraft,
     clip,
-    find_condition,
-    is_true,
-    with_conditions,
+    incomplete_condition,
 )
-from inferometer_operator.reconcile.context import ReconcileContext, gone_deadline, is_deleting
+from inferometer_operator.reconcile.context import ReconcileContext, gone_deadline
 from inferometer_operator.reconcile.load_state import LoadState, load_state
 from inferometer_operator.reconcile.observed import Json
-from inferometer_operator.reconcile.owned import load_pods, own_pods
 from inferometer_operator.reconcile.plan import Plan, Target
+from inferometer_operator.reconcile.pods import load_pods, own_pods
 from inferometer_operator.reconcile.progress import final_figures
 from inferometer_operator.reconcile.result_state import ResultState, result_state
-from inferometer_operator.reconcile.times import add_seconds, format_time, parse_time, seconds_until
-from inferometer_operator.reconcile.verdict import incomplete_condition
+from inferometer_operator.reconcile.times import add_seconds, seconds_until
 
-_WORKED = {"LoadStarting", "Preparing"}
+_NOT_MEASURED_YET = {"LoadStarting", "Preparing"}
 
 
-def fail(context: ReconcileContext, status: RunStatus, reason: ReasonName, message: str) -> Plan:
+def fail(context: ReconcileContext, reason: ReasonName, message: str) -> Plan:
     """Return the plan that ends a run as Failed now, and what follows from it at once."""
-    asked = len(context.run.spec.scenarios)
-    status = status.model_copy(
-        update={"phase": "Failed", "completion_time": format_time(context.now)}
-    )
-    status = with_conditions(
-        status,
-        context.moment,
+    draft = context.draft
+    draft.update(phase="Failed", completion_time=format_time(context.now))
+    draft.set_conditions(
         ConditionUpdate("Failed", "True", reason, message),
-        incomplete_condition(status, asked),
+        incomplete_condition(context.status, len(context.run.spec.scenarios)),
     )
-    return finish(replace(context, before=status))
-
-
-def is_decided(status: RunStatus) -> bool:
-    """Whether it is decided how a run ended."""
-    return is_true(status, "Complete") or is_true(status, "Failed")
+    return finish(context)
 
 
 def finish(context: ReconcileContext) -> Plan:
-    """Return what is left to do for a run of which it is decided how it ended."""
-    status = context.before
-    load = load_state(context)
-    if is_true(status, "Finished"):
-        return _forgotten(context, Plan(status, delete=_leftovers(context, load)))
+    """Return what is left to do for a run that is Complete or Failed."""
+    draft, load = context.draft, load_state(context)
+    if draft.is_true("Finished"):
+        return _expire(context, Plan(context.status, delete=_leftover_targets(context, load)))
     stop_by = add_seconds(_completed_at(context), STOP_SECONDS)
     if load.stage == "running" and context.now < stop_by:
-        status = _stopping(context)
+        _report_stopping(draft)
         look = seconds_until(context.now, stop_by)
-        return Plan(status, stop=load.pod_name, look_again_seconds=min(5.0, look or 5.0))
-    if load.stage == "over" and status.result is None and is_true(status, "Failed"):
-        found = result_state(context, load, _outcome(status))
-        if not found.done:
-            return found.plan(status)
-        context = replace(context, before=_with_collected(context, found))
-    return _cleaned(context, load)
+        return Plan(context.status, stop=load.pod_name, look_again_seconds=min(5.0, look or 5.0))
+    if load.stage == "over" and context.status.result is None and draft.is_true("Failed"):
+        result = result_state(context, load, _outcome(draft))
+        if not result.done:
+            return result.plan(context.status)
+        _record_partial_result(context, result)
+    return _clean_up(context, load)
 
 
-def _stopping(context: ReconcileContext) -> RunStatus:
-    if not is_true(context.before, "Measuring"):
-        return context.before
-    words = "The load generator was asked to end and to hand over what it measured."
-    return with_conditions(
-        context.before, context.moment, ConditionUpdate("Measuring", "True", "Stopping", words)
-    )
+def record_scenarios(draft: StatusDraft, result: ResultState) -> None:
+    """Copy the scenarios of a downloaded result to the status."""
+    status = draft.status
+    scenarios = status.scenarios if result.scenarios is None else list(result.scenarios)
+    draft.update(scenarios=scenarios, display=final_figures(scenarios) or status.display)
 
 
-def _outcome(status: RunStatus) -> Outcome:
-    """Return how a failed run ended, as its result tells it."""
-    found = find_condition(status, "Failed")
-    reason, message = ("Failed", "") if found is None else (found.reason, found.message)
+def _report_stopping(draft: StatusDraft) -> None:
+    if draft.is_true("Measuring"):
+        message = "The operator has requested the load generator to stop and to write its result."
+        draft.set_conditions(ConditionUpdate("Measuring", "True", "Stopping", message))
+
+
+def _outcome(draft: StatusDraft) -> Outcome:
+    """Return the outcome of a failed run for its result document."""
+    failed = draft.find("Failed")
+    reason, message = ("Failed", "") if failed is None else (failed.reason, failed.message)
     return Outcome(
         state="Interrupted" if reason == "Cancelled" else "Failed", reason=reason, message=message
     )
 
 
-def _with_collected(context: ReconcileContext, found: ResultState) -> RunStatus:
-    """Return the status of a failed run with what was measured until its end."""
-    status = with_result_scenarios(context.before, found)
-    told_before = find_condition(status, "Failed")
-    if found.lost is None or told_before is None:
-        status = status.model_copy(update={"result": found.kept})
-        return with_conditions(
-            status, context.moment, incomplete_condition(status, len(context.run.spec.scenarios))
-        )
-    note = f" The result document is not kept ({found.lost}): {found.message}"
-    message = told_before.message
+def _record_partial_result(context: ReconcileContext, result: ResultState) -> None:
+    """Copy what was measured before a run failed to its status."""
+    draft, scenarios = context.draft, len(context.run.spec.scenarios)
+    record_scenarios(draft, result)
+    failed = draft.find("Failed")
+    if result.lost is None or failed is None:
+        draft.update(result=result.kept)
+        draft.set_conditions(incomplete_condition(context.status, scenarios))
+        return
+    note = f" The result document is not kept ({result.lost}): {result.message}"
+    message = failed.message
     if note not in message:
         message = f"{clip(message)[: 4096 - len(note)]}{note}"
-    reason: ReasonName = told_before.reason  # type: ignore[assignment] # written from ReasonName
-    return with_conditions(
-        status,
-        context.moment,
+    reason: ReasonName = failed.reason  # type: ignore[assignment] # written from ReasonName
+    draft.set_conditions(
         ConditionUpdate("Failed", "True", reason, message),
-        incomplete_condition(status, len(context.run.spec.scenarios)),
+        incomplete_condition(context.status, scenarios),
     )
 
 
-def with_result_scenarios(status: RunStatus, found: ResultState) -> RunStatus:
-    """Return the status with the scenarios of a collected result."""
-    scenarios = status.scenarios if found.scenarios is None else list(found.scenarios)
-    update = {"scenarios": scenarios, "display": final_figures(scenarios) or status.display}
-    return status.model_copy(update=update)
-
-
-def _cleaned(context: ReconcileContext, load: LoadState) -> Plan:
-    """Return the plan that deletes what is not kept, and says Finished when it is gone."""
-    targets = _leftovers(context, load)
-    status = context.before
-    measuring = find_condition(status, "Measuring")
-    if measuring is not None and (measuring.status == "True" or measuring.reason in _WORKED):
-        words = "The load generator has ended."
-        status = with_conditions(
-            status, context.moment, ConditionUpdate("Measuring", "False", "Ended", words)
-        )
+def _clean_up(context: ReconcileContext, load: LoadState) -> Plan:
+    """Return the plan that deletes the children, and sets Finished once they are gone."""
+    targets = _leftover_targets(context, load)
+    draft = context.draft
+    measuring = draft.find("Measuring")
+    if measuring is not None and (
+        measuring.status == "True" or measuring.reason in _NOT_MEASURED_YET
+    ):
+        message = "The load generator has ended."
+        draft.set_conditions(ConditionUpdate("Measuring", "False", "Ended", message))
     since = _completed_at(context)
     gone_by = [gone_deadline(pod, since) for pod in _pods_to_go(context, load)]
     waits = [each for each in gone_by if each > context.now]
     forced = add_seconds(since, FORCED_SECONDS)
-    # What has no pods is gone as soon as it is deleted.
-    lasting = any(target.kind in {"Job", "Deployment"} for target in targets)
-    if context.now < forced and (lasting or waits):
+    # An object without pods is gone as soon as it is deleted.
+    has_pods = any(target.kind in {"Job", "Deployment"} for target in targets)
+    if context.now < forced and (has_pods or waits):
         look = seconds_until(context.now, *waits, forced)
-        return Plan(status, delete=targets, look_again_seconds=look)
-    return _forgotten(context, Plan(_finished(context, status), delete=targets))
+        return Plan(context.status, delete=targets, look_again_seconds=look)
+    _report_finished(context)
+    return _expire(context, Plan(context.status, delete=targets))
 
 
-def _finished(context: ReconcileContext, status: RunStatus) -> RunStatus:
-    complete = is_true(status, "Complete")
-    because = find_condition(status, "Complete" if complete else "Failed")
-    message = "" if because is None else because.message
-    ready = find_condition(status, "ServerReady")
+def _report_finished(context: ReconcileContext) -> None:
+    draft = context.draft
+    complete = draft.is_true("Complete")
+    cause = draft.find("Complete" if complete else "Failed")
+    ready = draft.find("ServerReady")
     if (
         ready is not None
         and context.observed.deployment is None
         and context.launched
-        and (ready.reason in {"Ready", "ServerStarting"})
+        and ready.reason in {"Ready", "ServerStarting"}
     ):
-        words = "The run has ended and its server is deleted."
-        status = with_conditions(
-            status, context.moment, ConditionUpdate("ServerReady", "False", "CleanedUp", words)
-        )
+        message = "The run has ended and its server is deleted."
+        draft.set_conditions(ConditionUpdate("ServerReady", "False", "CleanedUp", message))
     reason: ReasonName = "Complete" if complete else "Failed"
-    return with_conditions(
-        status, context.moment, ConditionUpdate("Finished", "True", reason, message)
-    )
+    message = "" if cause is None else cause.message
+    draft.set_conditions(ConditionUpdate("Finished", "True", reason, message))
 
 
-def _forgotten(context: ReconcileContext, plan: Plan) -> Plan:
-    """Return the plan with the run's own end, where it has lived as long as it was asked to."""
-    due = add_seconds(_completed_at(context), context.run.spec.retention.ttl_seconds_after_finished)
+def _expire(context: ReconcileContext, plan: Plan) -> Plan:
+    """Return the plan, which also deletes the run once its TTL is over."""
+    ttl_seconds = context.run.spec.retention.ttl_seconds_after_finished
+    due = add_seconds(_completed_at(context), ttl_seconds)
     if context.now < due:
         return replace(plan, look_again_seconds=seconds_until(context.now, due))
     return replace(plan, delete=(Target("BenchmarkRun", context.name, context.uid),))
@@ -170,13 +154,13 @@ def _cleans(context: ReconcileContext) -> bool:
         case "Always":
             return True
         case "OnSuccess":
-            return is_true(context.before, "Complete")
+            return context.draft.is_true("Complete")
         case "Never":
             return False
 
 
 def _may_send_load(load: LoadState) -> bool:
-    """Whether a load pod works, or may start yet: it would measure beside the next run."""
+    """Return whether a load pod works or may still start: it would disturb the next run."""
     match load.stage:
         case "starting" | "running":
             return True
@@ -186,41 +170,25 @@ def _may_send_load(load: LoadState) -> bool:
             return False
 
 
-def _leftovers(context: ReconcileContext, load: LoadState) -> tuple[Target, ...]:
-    """Return what is to be deleted and is not being deleted yet.
+def _leftover_targets(context: ReconcileContext, load: LoadState) -> tuple[Target, ...]:
+    """Return the children to delete now by the run's cleanup policy.
 
-    That goes by the run's policy; only a Job that may still send load is never kept.
+    A Job that may still send load is deleted under every policy.
     """
-    observed = context.observed
+    children: Children = run_children(context.observed, context.uid)
     if not _cleans(context):
-        return _target(context, "Job", context.load, observed.job) if _may_send_load(load) else ()
-    return (
-        *_target(context, "Job", context.load, observed.job),
-        *_target(context, "Deployment", context.server, observed.deployment),
-        *_target(context, "ConfigMap", context.load, observed.plan_map),
-        *_target(context, "Service", context.fleet, observed.fleet_service),
-    )
+        children = tuple(
+            (kind, child) for kind, child in children if kind == "Job" and _may_send_load(load)
+        )
+    return deletion_targets(children)
 
 
 def _pods_to_go(context: ReconcileContext, load: LoadState) -> tuple[Json, ...]:
-    """Return the pods that go with what is deleted."""
+    """Return the pods of the children that are deleted."""
     if _cleans(context):
         return own_pods(context)
     return load_pods(context) if _may_send_load(load) else ()
 
 
-def _target(
-    context: ReconcileContext, kind: str, name: str, found: Json | None
-) -> tuple[Target, ...]:
-    if found is None or is_deleting(found) or not context.owns(found):
-        return ()
-    uid = str(found["metadata"].get("uid", ""))
-    match kind:
-        case "Job" | "Deployment" | "ConfigMap" | "Service":
-            return (Target(kind, name, uid),)
-        case _:
-            raise ValueError(f"{kind} is no kind of child.")
-
-
 def _completed_at(context: ReconcileContext) -> datetime:
-    return parse_time(context.before.completion_time) or context.now
+    return parse_time(context.status.completion_time) or context.now

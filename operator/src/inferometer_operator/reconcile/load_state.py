@@ -23,12 +23,11 @@ from inferometer_operator.reconcile.child_faults import (
     mount_failure,
     pod_creation_fault,
 )
-from inferometer_operator.reconcile.conditions import find_condition
-from inferometer_operator.reconcile.context import ReconcileContext, is_deleting, owner_of
+from inferometer_operator.reconcile.context import ReconcileContext, is_deleting
 from inferometer_operator.reconcile.faults import Fault, PodRequest, make_fault, pod_fault
 from inferometer_operator.reconcile.observed import Json
-from inferometer_operator.reconcile.owned import load_pods
 from inferometer_operator.reconcile.plan import Target
+from inferometer_operator.reconcile.pods import load_pods, master_pod
 from inferometer_operator.reconcile.server_state import (
     ServerState,
     job_was_created,
@@ -72,10 +71,7 @@ class LoadChildren:
 
 def load_state(context: ReconcileContext) -> LoadState:
     """Return how far the load generator of a run that has begun is."""
-    # The first one: a second one would measure again, and nobody asks it. Of a fleet that of index
-    # 0 speaks for all.
-    masters = (pod for pod in load_pods(context) if pods.completion_index(pod) == 0)
-    pod = min(masters, key=_made, default=None)
+    pod = master_pod(load_pods(context))
     return _without_pod(context, context.observed.job) if pod is None else _with_pod(context, pod)
 
 
@@ -126,7 +122,7 @@ def plan_load_children(context: ReconcileContext, served: ServerState) -> LoadCh
         uid = str(held["metadata"]["uid"])
         gone = () if is_deleting(held) else (Target("ConfigMap", context.load, uid),)
         return LoadChildren(delete=gone)
-    owner = owner_of(context)
+    owner = context.owner
     plan: tuple[Manifest, ...] = ()
     if held is None:
         found = assign_agents(context, served.servers)
@@ -155,7 +151,7 @@ def _plan(
         inputs_file=inputs_path(context.run),
         trace_files=trace_paths(context.run),
         credentials=credentials_of(context.run),
-        fleet=planned_fleet(context.run, owner_of(context)),
+        fleet=planned_fleet(context.run, context.owner),
         agents=found.agents,
         unmetered=found.unmetered,
         run_id=context.uid,
@@ -181,7 +177,7 @@ def _without_pod(context: ReconcileContext, job: Json | None) -> LoadState:
         and each.get("status") == "True"
         for each in status.get("conditions") or ()
     )
-    told = find_condition(context.before, "Measuring")
+    told = context.draft.find("Measuring")
     had_started = told is not None and told.reason in _HAD_STARTED
     if ended or status.get("failed") or status.get("succeeded") or had_started:
         return _lost(_gone(f"The pod of the Job {context.load} is gone, and its log with it"))
@@ -197,7 +193,3 @@ def _lost(found: Fault, pod: Json | None = None) -> LoadState:
 
 def _gone(found: str) -> Fault:
     return make_fault("LoadPodLost", found)
-
-
-def _made(pod: Json) -> str:
-    return str(pod["metadata"].get("creationTimestamp") or "")

@@ -93,7 +93,7 @@ class Observed:
     fleet_service: Json | None = None
     """The Service that names the pods of a fleet, where the run asks for one; the run's own."""
     pods: tuple[Json, ...] = ()
-    """Pods that carry the run's labels, its own or not (see owned.py), those being deleted too."""
+    """Pods that carry the run's labels, its own or not (see pods.py), those being deleted too."""
     result_maps: tuple[Json, ...] = ()
     """ConfigMaps that carry the labels of the run's results, its own or not, by name."""
     events: tuple[Json, ...] = ()

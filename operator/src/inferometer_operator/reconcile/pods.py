@@ -1,14 +1,19 @@
-"""What does a raw pod say?"""
+"""Facts about raw pods, and which of them belong to a run.
 
-from collections.abc import Iterator
+Any author may write the labels of a run; the controller decides whose pod it is.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from inferometer_api.plan.cluster_objects import COMPONENT_LABEL, JOB_INDEX_LABEL
-from inferometer_operator.reconcile.context import is_deleting
+from inferometer_api.timestamps import parse_time
+
+from inferometer_api.plan.cluster_objects import COMPONENT_LABEL, JOB_INDEX_LABEL, LOADGEN, SERVER
+from inferometer_operator.reconcile.context import ReconcileContext, controller_of, is_deleting
 from inferometer_operator.reconcile.observed import Json
-from inferometer_operator.reconcile.times import parse_time
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,3 +139,56 @@ def image_digest(pod: Json) -> str:
 def _spec(pod: Json) -> Json:
     found: Json = pod.get("spec") or {}
     return found
+
+
+def master_pod(load_pods: Iterable[Json]) -> Json | None:
+    """Return the load pod that reports for the run, or None if there is none.
+
+    Of a fleet that is the pod of index 0; of several the oldest, because a second one would
+    measure again and is never polled.
+    """
+    masters = (pod for pod in load_pods if completion_index(pod) == 0)
+    return min(masters, key=_created, default=None)
+
+
+def _created(pod: Json) -> str:
+    return str(pod["metadata"].get("creationTimestamp") or "")
+
+
+def own_pods(context: ReconcileContext) -> tuple[Json, ...]:
+    """Return the pods of server and load, those that are over or being deleted too."""
+    return (*server_pods(context), *load_pods(context))
+
+
+def server_pods(context: ReconcileContext) -> tuple[Json, ...]:
+    """Return the run's server pods: those of a ReplicaSet of its Deployment."""
+    return tuple(
+        pod
+        for pod in context.observed.pods
+        if component(pod) == SERVER and is_replica_set_of(_replica_set(pod), context.server)
+    )
+
+
+def load_pods(context: ReconcileContext) -> tuple[Json, ...]:
+    """Return the run's load pods: those of its Job, at most one per completion index."""
+    return tuple(
+        pod
+        for pod in context.observed.pods
+        if component(pod) == LOADGEN and _is_of_job(context, controller_of(pod))
+    )
+
+
+def is_replica_set_of(name: str, deployment: str) -> bool:
+    """Return whether a Deployment names its ReplicaSets so: its own name and a hash."""
+    return re.fullmatch(f"{re.escape(deployment)}-[a-z0-9]+", name) is not None
+
+
+def _replica_set(pod: Json) -> str:
+    owner = controller_of(pod)
+    return str(owner.get("name", "")) if owner.get("kind") == "ReplicaSet" else ""
+
+
+def _is_of_job(context: ReconcileContext, owner: Json) -> bool:
+    job = context.observed.job
+    same = job is None or owner.get("uid") == job["metadata"].get("uid")
+    return owner.get("kind") == "Job" and owner.get("name") == context.load and same

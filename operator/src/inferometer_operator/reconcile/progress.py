@@ -4,14 +4,12 @@ from typing import assert_never
 
 from inferometer_api.plan.load_report import LoadReport
 from inferometer_api.plan.reports import ProgressReport
+from inferometer_api.scenarios.table import SCENARIOS, effective_validity, usual_labels
 from inferometer_api.spec.run import RunSpec
 from inferometer_api.spec.scenario import Scenario, Validity
-from inferometer_api.status.run_status import Display, RunStatus, ScenarioSummary
-from inferometer_operator.reconcile.conditions import ConditionUpdate
+from inferometer_api.status.run_status import Display, ScenarioSummary
+from inferometer_operator.reconcile.conditions import ConditionUpdate, StatusDraft
 
-USUAL_PROBES = 18
-"""Of a search: what its simulations took on average, and a few more."""
-_BEFORE_PROBES = ("one at a time", "closed loop")
 _UNDER_LOAD = {"WarmUp", "Measuring", "Draining"}
 
 
@@ -41,23 +39,20 @@ def measuring_condition(progress: ProgressReport) -> ConditionUpdate:
     return ConditionUpdate("Measuring", "True", "Measuring", sentence)
 
 
-def merge_report(status: RunStatus, report: LoadReport | None, spec: RunSpec) -> RunStatus:
-    """Return the status with what a load generator tells while it works.
+def merge_report(draft: StatusDraft, report: LoadReport | None, spec: RunSpec) -> None:
+    """Copy a load generator's report to the status.
 
-    Its progress never goes back, and a scenario that was told stays.
+    Progress never decreases, and a scenario that was reported stays.
     """
     if report is None:
-        return status
-    scenarios = report.scenarios if len(report.scenarios) > len(status.scenarios) else None
-    if scenarios is not None:
-        status = status.model_copy(update={"scenarios": scenarios})
+        return
+    if len(report.scenarios) > len(draft.status.scenarios):
+        draft.update(scenarios=report.scenarios)
     progress = progress_under_load(report)
-    if progress is None:
-        return status
-    percent = max(percent_complete(progress, spec), status.progress_percent or 0)
-    return status.model_copy(
-        update={"progress_percent": percent, "display": _live_figures(progress, status.display)}
-    )
+    if progress is not None:
+        percent = max(percent_complete(progress, spec), draft.status.progress_percent or 0)
+        shown = _live_figures(progress, draft.status.display)
+        draft.update(progress_percent=percent, display=shown)
 
 
 def percent_complete(progress: ProgressReport, spec: RunSpec) -> int:
@@ -69,7 +64,7 @@ def percent_complete(progress: ProgressReport, spec: RunSpec) -> int:
     index = min(progress.scenario_index, len(spec.scenarios) - 1)
     scenario = spec.scenarios[index]
     steps, step = _steps(scenario, progress.step)
-    validity = spec.validity.raised(scenario.kind)
+    validity = effective_validity(scenario, spec.validity)
     of_repeat = min(1.0, (step + _of_step(progress, validity)) / steps)
     of_scenario = (progress.repeat - 1 + of_repeat) / max(1, progress.repeat_count)
     return max(0, min(99, int(100 * (progress.scenario_index + of_scenario) / count)))
@@ -93,18 +88,12 @@ def _of_step(progress: ProgressReport, validity: Validity) -> float:
 def _steps(scenario: Scenario, label: str) -> tuple[int, int]:
     """Return how many steps a scenario has, and which one a label names, counted from 0.
 
-    How many probes a search takes is not known before; `USUAL_PROBES` are counted on.
+    How many probes a search takes is not known in advance: the usual number counts.
     """
-    if scenario.batch is not None:
-        labels = [f"batch {size}" for size in scenario.batch.batch_sizes]
-    elif scenario.concurrency is not None:
-        labels = [f"clients {number}" for number in scenario.concurrency.clients]
-    elif scenario.find_peak is not None:
-        labels = [*_BEFORE_PROBES, *(f"probe {number + 1}" for number in range(USUAL_PROBES))]
-        if label.startswith("probe ") and label not in labels:
-            return len(labels), len(labels) - 1
-    else:
-        return 1, 0
+    labels = usual_labels(scenario)
+    is_search = SCENARIOS[scenario.kind].steps == "search"
+    if is_search and label and label not in labels:
+        return len(labels), len(labels) - 1
     return len(labels), labels.index(label) if label in labels else 0
 
 

@@ -12,11 +12,11 @@ from inferometer_operator.manifests.owner import PARTS_ANNOTATION, Manifest
 from inferometer_operator.manifests.result_maps import result_config_maps
 from inferometer_operator.reconcile import pods
 from inferometer_operator.reconcile.child_faults import child_fault
-from inferometer_operator.reconcile.context import ReconcileContext, is_deleting, owner_of
+from inferometer_operator.reconcile.context import ReconcileContext, controller_of, is_deleting
 from inferometer_operator.reconcile.load_state import LoadState
 from inferometer_operator.reconcile.observed import Json
-from inferometer_operator.reconcile.owned import own_result_maps, server_pods
 from inferometer_operator.reconcile.plan import Plan, Target
+from inferometer_operator.reconcile.pods import server_pods
 from inferometer_operator.reconcile.result_packer import PackedResult, ResultAdditions
 from inferometer_operator.reconcile.times import add_seconds
 
@@ -72,8 +72,8 @@ def result_state(context: ReconcileContext, load: LoadState, outcome: Outcome) -
 
 def _keeping(context: ReconcileContext, packed: PackedResult) -> ResultState:
     """Return what is to be done for a document to be kept."""
-    wanted = result_config_maps(packed.gz_parts, owner_of(context))
-    held = {name: each for name, each in own_result_maps(context).items() if not is_deleting(each)}
+    wanted = result_config_maps(packed.gz_parts, context.owner)
+    held = {name: each for name, each in _own_result_maps(context).items() if not is_deleting(each)}
     names = [str(each["metadata"]["name"]) for each in wanted]
     if stale := _stale(wanted, held):
         return ResultState(done=False, delete=stale, look_again_seconds=_SOON_SECONDS)
@@ -93,6 +93,15 @@ def _keeping(context: ReconcileContext, packed: PackedResult) -> ResultState:
             return ResultState(lost=lost, message=found.message, scenarios=packed.scenarios)
     look = _REFUSED_SECONDS if refused else _SOON_SECONDS
     return ResultState(done=False, create=absent, look_again_seconds=look)
+
+
+def _own_result_maps(context: ReconcileContext) -> dict[str, Json]:
+    """Return the ConfigMaps of the run's result, by name."""
+    return {
+        str(each["metadata"]["name"]): each
+        for each in context.observed.result_maps
+        if controller_of(each).get("uid") == context.uid
+    }
 
 
 def _added(context: ReconcileContext, load: LoadState, outcome: Outcome) -> ResultAdditions:

@@ -4,6 +4,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from inferometer_api.timestamps import parse_time
+
 from inferometer_api.plan.cluster_objects import GRPC_PORT, HTTP_PORT
 from inferometer_api.plan.load_plan import PlannedServer
 from inferometer_api.spec.server import Server
@@ -18,8 +20,7 @@ from inferometer_operator.reconcile.child_faults import (
     replica_failure,
     replica_set_create_failure,
 )
-from inferometer_operator.reconcile.conditions import find_condition
-from inferometer_operator.reconcile.context import ReconcileContext, is_deleting, owner_of
+from inferometer_operator.reconcile.context import ReconcileContext, is_deleting
 from inferometer_operator.reconcile.faults import (
     Fault,
     PodRequest,
@@ -28,8 +29,7 @@ from inferometer_operator.reconcile.faults import (
     pod_fault,
 )
 from inferometer_operator.reconcile.observed import Json
-from inferometer_operator.reconcile.owned import load_pods, server_pods
-from inferometer_operator.reconcile.times import parse_time
+from inferometer_operator.reconcile.pods import load_pods, server_pods
 
 _SAY_MORE = {"OutOfMemory", "Evicted", "NodeLost", "PodRefused"}
 """Faults that explain why a server ended."""
@@ -58,7 +58,7 @@ def job_was_created(context: ReconcileContext) -> bool:
     """
     if context.observed.job is not None or load_pods(context):
         return True
-    measuring = find_condition(context.before, "Measuring")
+    measuring = context.draft.find("Measuring")
     return measuring is not None and measuring.status != "Unknown"
 
 
@@ -98,7 +98,7 @@ def _launched(context: ReconcileContext) -> ServerState:
             return ServerState(fault=make_fault("ServerDeleted", gone))
         refusal = context.observed.refused.get(child)
         told = None if refusal is None else child_fault(context, child, refusal, _asks(context))
-        make = server_deployment(context.run, owner_of(context), context.settings)
+        make = server_deployment(context.run, context.owner, context.settings)
         return ServerState(fault=told, create=(make,))
     live = tuple(pod for pod in server_pods(context) if pods.is_live(pod))
     return ServerState(
@@ -173,7 +173,7 @@ def _ended_since_ready(context: ReconcileContext, pod: Json) -> pods.ContainerEx
     measurement.
     """
     end = pods.last_end(pods.main_container(pod))
-    ready = find_condition(context.before, "ServerReady")
+    ready = context.draft.find("ServerReady")
     if end is None or ready is None or ready.status != "True":
         return None
     since = parse_time(ready.last_transition_time)

@@ -1,56 +1,64 @@
-"""How does a run end that the operator itself cannot carry out, by a fault of its own?"""
+"""The end of a run that no plan can be made for: delete its children, and fail it."""
 
 from datetime import datetime
 from typing import Literal
 
+from inferometer_api.timestamps import format_time
+
 from inferometer_api.status.run_status import RunStatus
+from inferometer_operator.cluster.reader import Reader
+from inferometer_operator.cluster.writer import Writer
+from inferometer_operator.reconcile.children import child_names, deletion_targets
 from inferometer_operator.reconcile.conditions import (
     ConditionUpdate,
-    Moment,
-    is_true,
+    StatusDraft,
+    generation_of,
+    incomplete_condition,
     read_status,
-    with_conditions,
 )
 from inferometer_operator.reconcile.observed import Json
-from inferometer_operator.reconcile.times import format_time
-from inferometer_operator.reconcile.verdict import incomplete_condition
+
+
+async def delete_children(reader: Reader, writer: Writer, run: Json) -> bool:
+    """Delete a run's children, whatever its spec says; return whether none was left."""
+    metadata = run["metadata"]
+    namespace, uid = metadata["namespace"], metadata["uid"]
+    children = []
+    for kind, name in child_names(metadata["name"]):
+        child = await reader.get_child(kind, namespace, name, uid)
+        if child is not None:
+            children.append((kind, child))
+    for target in deletion_targets(children):
+        await writer.delete(namespace, target)
+    return not children
 
 
 def aborted_status(run: Json, error: Exception, now: datetime) -> RunStatus:
-    """Return the status of a run at which the operator failed again and again."""
+    """Return the status of a run that the operator failed to reconcile again and again."""
     message = (
-        f"The operator failed at this run again and again, by a fault of its own: "
-        f"{type(error).__name__}: {error}. Its log says where. Please report it; "
-        "children that may be left go when the run is deleted."
+        f"Internal error of the operator: {type(error).__name__}: {error}. It failed to reconcile "
+        "this run again and again; its log has the traceback. Please report it. Children that may "
+        "be left go when the run is deleted."
     )
-    before = read_status(run)
-    generation = run["metadata"].get("generation")
-    moment = Moment(now, generation)
+    draft = StatusDraft(read_status(run), now, generation_of(run))
     ends: tuple[Literal["Complete", "Failed"], ...] = ("Complete", "Failed")
     for end in ends:
-        if is_true(before, end):
-            # How it ended stays told: only the cleaning up failed.
-            return with_conditions(
-                before, moment, ConditionUpdate("Finished", "True", end, message)
-            )
-    status = before.model_copy(
-        update={
-            "phase": "Failed",
-            "completion_time": before.completion_time or format_time(now),
-            "observed_generation": generation,
-        }
-    )
-    return with_conditions(
-        status,
-        moment,
+        if draft.is_true(end):
+            # The outcome stays: only the cleanup failed.
+            draft.set_conditions(ConditionUpdate("Finished", "True", end, message))
+            return draft.status
+    completed_at = draft.status.completion_time or format_time(now)
+    draft.update(phase="Failed", completion_time=completed_at)
+    draft.set_conditions(
         ConditionUpdate("Failed", "True", "OperatorFailed", message),
-        incomplete_condition(status, _asked(run)),
+        incomplete_condition(draft.status, _scenario_count(run)),
         ConditionUpdate("Finished", "True", "Failed", message),
     )
+    return draft.status
 
 
-def _asked(run: Json) -> int | None:
-    """Return how many scenarios were asked for, None where nobody can tell."""
+def _scenario_count(run: Json) -> int | None:
+    """Return how many scenarios the spec requests, or None if it is unreadable."""
     spec = run.get("spec")
     scenarios = spec.get("scenarios") if isinstance(spec, dict) else None
     return len(scenarios) if isinstance(scenarios, list) else None

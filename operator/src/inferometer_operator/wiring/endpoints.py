@@ -11,7 +11,7 @@ import structlog
 from inferometer_api.plan.cluster_objects import SERVER
 from inferometer_operator.cluster.errors import ApiError, UnreachableError
 from inferometer_operator.cluster.reader import Reader
-from inferometer_operator.reconcile.behind_service import slice_nodes
+from inferometer_operator.reconcile.agent_assignment import slice_nodes
 from inferometer_operator.reconcile.observed import EndpointList, Json
 from inferometer_operator.reconcile.pods import address, component
 from inferometer_operator.settings import Settings

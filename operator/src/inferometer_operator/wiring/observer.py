@@ -5,7 +5,7 @@ As little as decides: what cannot matter any more is not asked for.
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from pydantic import ValidationError
@@ -24,14 +24,15 @@ from inferometer_operator.reconcile.conditions import is_true, read_status
 from inferometer_operator.reconcile.observed import Json, Observed, QueuePosition, Reference
 from inferometer_operator.reconcile.pods import (
     address,
-    completion_index,
     component,
     containers,
     has_started,
     is_live,
     main_container,
+    master_pod,
     node,
 )
+from inferometer_operator.reconcile.progress import progress_under_load
 from inferometer_operator.reconcile.references import raw_references
 from inferometer_operator.settings import Settings
 from inferometer_operator.wiring.endpoints import external_service_name, list_agents, list_backends
@@ -41,7 +42,6 @@ LOOK_SECONDS = 5.0
 """How often a run that is not measuring yet is looked at: some faults are told in Events alone."""
 _MOST_PODS_ASKED_FOR = 4
 """Of many that hang the first tell why."""
-_UNDER_LOAD = frozenset({"WarmUp", "Measuring", "Draining"})
 
 
 @dataclass(slots=True)
@@ -76,10 +76,10 @@ class Observer:
             self.reader.list_pods(namespace, uid),
             self.reader.list_result_maps(namespace, uid),
         )
-        load = load_pod(pods)
+        load = master_pod(load_pods(pods))
         finished = is_true(status, "Finished")
         to_plan = not finished and plan_map is None and not (load and has_started(load))
-        progress_under_load = polled.report is not None and is_under_load(polled.report)
+        under_load = progress_under_load(polled.report) is not None
         return Observed(
             queue_position=turn,
             deployment=deployment,
@@ -89,7 +89,7 @@ class Observer:
             pods=pods,
             result_maps=result_maps,
             events=()
-            if finished or progress_under_load
+            if finished or under_load
             else await self._warnings(namespace, deployment, job, pods),
             service=None if finished or load else await self._service(run),
             agents=await list_agents(self.reader, self.settings, run, pods) if to_plan else None,
@@ -166,15 +166,14 @@ class Observer:
         """Ask a load generator how far it is; return whether its answer is worth a look."""
         before = polled.report
         polled.report = await self.loads.report(address) or before
-        loaded = polled.report is not None and is_under_load(polled.report)
+        loaded = progress_under_load(polled.report) is not None
         polled.due = self.clock() + (_POLL_SECONDS if loaded else _POLL_BEFORE_LOAD_SECONDS)
         return loaded or _stage(polled.report) != _stage(before)
 
 
-def load_pod(pods: tuple[Json, ...]) -> Json | None:
-    """Return the run's first load pod, which speaks for those of a fleet, too."""
-    found = [pod for pod in pods if component(pod) == LOADGEN and completion_index(pod) == 0]
-    return min(found, key=lambda pod: str(pod["metadata"].get("creationTimestamp")), default=None)
+def load_pods(pods: Iterable[Json]) -> list[Json]:
+    """Return the load pods among a run's pods."""
+    return [pod for pod in pods if component(pod) == LOADGEN]
 
 
 def _hangs(pod: Json) -> bool:
@@ -200,15 +199,10 @@ def running_address(pod: Json) -> str | None:
 def parse_last_report(ended: Json) -> LoadReport | None:
     """Return what a load generator left as its termination message, None where that is no such."""
     try:
-        return LoadReport.model_validate_json(ended.get("message") or "")
+        return LoadReport.read_json(ended.get("message") or "")
     except ValidationError:
         return None
 
 
 def _stage(report: LoadReport | None) -> str | None:
     return None if report is None or report.progress is None else report.progress.stage
-
-
-def is_under_load(report: LoadReport) -> bool:
-    """Whether load has begun."""
-    return report.progress is not None and report.progress.stage in _UNDER_LOAD

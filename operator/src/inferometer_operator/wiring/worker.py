@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 import structlog
+from inferometer_api.timestamps import parse_time
 
 from inferometer_api.plan.deadlines import GONE_SECONDS
 from inferometer_operator.cluster.errors import ApiError, UnreachableError
@@ -19,21 +20,21 @@ from inferometer_operator.cluster.writer import Writer
 from inferometer_operator.reconcile.conditions import is_true, read_status
 from inferometer_operator.reconcile.observed import Json, Observed
 from inferometer_operator.reconcile.plan import Plan
-from inferometer_operator.reconcile.times import add_seconds, parse_time
+from inferometer_operator.reconcile.pods import master_pod
+from inferometer_operator.reconcile.times import add_seconds
 from inferometer_operator.settings import Settings
-from inferometer_operator.wiring.abort import aborted_status
+from inferometer_operator.wiring.abort import aborted_status, delete_children
 from inferometer_operator.wiring.held_result import ResultDownload
 from inferometer_operator.wiring.observer import (
     LOOK_SECONDS,
     Observer,
     PolledReport,
-    load_pod,
+    load_pods,
     running_address,
 )
 from inferometer_operator.wiring.operator_stats import OperatorStats
 from inferometer_operator.wiring.plan_executor import PlanExecutor, Refusals
 from inferometer_operator.wiring.run_queue import RunQueue
-from inferometer_operator.wiring.taking_down import delete_children
 
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 30.0
 _GATHER_SECONDS = 0.05
@@ -336,7 +337,7 @@ class Worker:
             # It may not listen yet.
             pauses.append(_ASK_TO_STOP_SECONDS)
         if status.start_time is not None and not is_true(status, "Finished"):
-            load = load_pod(observed.pods)
+            load = master_pod(load_pods(observed.pods))
             self._load_address = None if load is None else running_address(load)
             if not is_true(status, "Measuring"):
                 pauses.append(LOOK_SECONDS)
