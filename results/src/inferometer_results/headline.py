@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal, assert_never
 
 from inferometer_api.results.result import OutcomeState, ResultDocument, Step
+from inferometer_api.results.verdict_sentences import scenario_count, valid_sentence
 from inferometer_results.findings import cautions_of
 
 Tone = Literal["good", "bad", "unfinished"]
@@ -30,17 +31,9 @@ def headline(document: ResultDocument) -> Headline:
         return Headline("NOTHING MEASURED", "unfinished", "The run holds no scenario.")
     if invalid:
         verb = "is" if len(invalid) == 1 else "are"
-        sentence = f"{len(invalid)} of {_scenarios(total)} {verb} invalid, for the reasons below."
+        sentence = f"{len(invalid)} of {scenario_count(total)} {verb} invalid, for the reasons below."
         return Headline("INVALID", "bad", sentence)
-    cautions = len(cautions_of(document))
-    which = "The scenario is valid" if total == 1 else f"All {_scenarios(total)} are valid"
-    match cautions:
-        case 0:
-            return Headline("VALID", "good", f"{which}.")
-        case 1:
-            return Headline("VALID", "good", f"{which}, with one caution.")
-        case _:
-            return Headline("VALID", "good", f"{which}, with {cautions} cautions.")
+    return Headline("VALID", "good", valid_sentence(total, len(cautions_of(document))))
 
 
 def model_of(document: ResultDocument) -> str:
@@ -52,10 +45,6 @@ def model_of(document: ResultDocument) -> str:
 def is_open_loop(step: Step) -> bool:
     """Return whether queries came by a schedule, whether or not the server kept up."""
     return step.scheduled_qps is not None
-
-
-def _scenarios(count: int) -> str:
-    return "1 scenario" if count == 1 else f"{count} scenarios"
 
 
 def _ended(state: OutcomeState) -> str:
@@ -80,5 +69,5 @@ def _kept(document: ResultDocument) -> str:
     asked = len(document.run.spec.scenarios) * document.run.spec.validity.repeats
     return (
         f"The figures are what was measured until then: "
-        f"{len(document.scenarios)} of {_scenarios(asked)}."
+        f"{len(document.scenarios)} of {scenario_count(asked)}."
     )
