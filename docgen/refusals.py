@@ -5,7 +5,7 @@ Nothing here is said by hand but what is tried: the sentences are those of `unav
 
 from typing import Any, get_args
 
-from inferometer_api.spec.availability import Place, unavailable
+from inferometer_api.plan.availability import Place, unavailable
 from inferometer_api.spec.run import BenchmarkRun
 
 _HEAD = """\

@@ -21,9 +21,10 @@ from inferometer_api.plan.launch import POD_INDEX_VARIABLE, load_command
 from inferometer_api.plan.load_plan import LoadPlan, PlannedFleet
 from inferometer_api.plan.reports import ListeningReport, ProgressReport, Report
 from inferometer_api.results.result import nanoseconds_at
+from inferometer_api.scenarios.step_setting import Steady
 from inferometer_loadgen.drive.prepare import schedules_of
 from inferometer_loadgen.schedule.arrivals import Limits, MeasuredArrivals
-from inferometer_loadgen.schedule.steps import WHOLE, Steady
+from inferometer_loadgen.schedule.steps import WHOLE
 from support.load_runs import LoadRun, a_plan, finished, measure, reports, started
 from support.oracle_process import OracleProcess, oracle_process
 from support.waiting import wait_until

@@ -12,9 +12,10 @@ from typing import Any
 
 from typing_extensions import override
 
-from inferometer_loadgen.drive import ClosedLoop, Queries
+from inferometer_api.scenarios.step_setting import Closed
+from inferometer_loadgen.drive import ClosedLoop, RequestSource
 from inferometer_loadgen.record.recorder import Recorder, Tallied
-from inferometer_loadgen.schedule.steps import Closed, End
+from inferometer_loadgen.schedule.steps import End
 from inferometer_loadgen.wire import Connection, EncodedRequest, OnCapacity, OnReply, Target
 from inferometer_loadgen.wire.connection import open_connection, prepare
 from support.drills import A_STEP
@@ -179,7 +180,7 @@ def drive_at(server: Server, target: Target) -> tuple[Tallied, End]:
     closed = Closed(clients=CLIENTS)
     recorder = Recorder()
     payload = EncodedRequest(b"{}" + bytes(16), 2 if target.protocol == "HTTP" else None)
-    queries = Queries([[prepare(target, payload)]], lambda _: None, timeout_ns=SECOND)
+    queries = RequestSource([[prepare(target, payload)]], lambda _: None, timeout_ns=SECOND)
 
     async def opened(on_reply: OnReply, on_capacity: OnCapacity) -> Connection:
         for _ in range(200):
@@ -191,7 +192,7 @@ def drive_at(server: Server, target: Target) -> tuple[Tallied, End]:
 
     async def run() -> End:
         driver = ClosedLoop(a_site(loop), recorder, queries, step, closed)
-        driver.lay_out([opened], CLIENTS if target.protocol == "HTTP" else 1)
+        driver.configure([opened], CLIENTS if target.protocol == "HTTP" else 1)
         await driver.connect()
         try:
             return await driver.run()

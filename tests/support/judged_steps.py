@@ -20,10 +20,11 @@ from inferometer_api.results.result import (
     WorkerShare,
 )
 from inferometer_api.results.search import Peak, Probe
+from inferometer_api.scenarios.step_setting import Closed, JudgedPercentile, Open, Steady
 from inferometer_loadgen.record.backlog import Unanswered
-from inferometer_loadgen.schedule.steps import Closed, End, Judged, Open, Steady, StepPlan
-from inferometer_loadgen.verdict.breaches import Conditions, Measurement
+from inferometer_loadgen.schedule.steps import End, StepPlan
 from inferometer_loadgen.verdict.judge import judge
+from inferometer_loadgen.verdict.measurement import Measurement, ScenarioConditions
 
 MS = 1_000_000
 SECOND = 1000 * MS
@@ -228,9 +229,9 @@ def verdict(
     **conditions: Any,
 ) -> Verdict:
     """Judge one step."""
-    plan = replace(A_PLAN, judged=Judged(percentile, bound_ns), loop=loop)
+    plan = replace(A_PLAN, judged=JudgedPercentile(percentile, bound_ns), loop=loop)
     measurement = Measurement(plan, step or a_step(), end, Unanswered(*unanswered), warmed_up)
-    return judge([measurement], Conditions(kind=kind, **conditions))
+    return judge([measurement], ScenarioConditions(kind=kind, **conditions))
 
 
 def names(judged: Verdict) -> list[str]:

@@ -12,6 +12,7 @@ import pytest
 from typing_extensions import override
 
 from inferometer_api.results.result import ClientHealth
+from inferometer_api.scenarios.step_setting import Closed, Open, Steady
 from inferometer_loadgen.fleet.clock import ClockName, ClockOffset
 from inferometer_loadgen.fleet.crew import participants
 from inferometer_loadgen.fleet.driving import FleetDriving
@@ -34,7 +35,7 @@ from inferometer_loadgen.fleet.round import FAULTS, Round, WorkerLostError, faul
 from inferometer_loadgen.fleet.web_figures import ShownStep
 from inferometer_loadgen.requests.inputs import InputRefusedError
 from inferometer_loadgen.requests.trace import TraceRefusedError
-from inferometer_loadgen.schedule.steps import Closed, End, Open, Steady, StepPlan
+from inferometer_loadgen.schedule.steps import End, StepPlan
 from inferometer_loadgen.wire import ConnectionFailedError
 from inferometer_loadgen.wire.tls import TlsRefusedError
 

@@ -9,6 +9,7 @@ import pytest
 from typing_extensions import override
 
 from inferometer_api.results.result import WorkerShare
+from inferometer_api.scenarios.step_setting import Open, Steady
 from inferometer_loadgen.fleet.clock import ClockName
 from inferometer_loadgen.fleet.clock_identity import own_clock
 from inferometer_loadgen.fleet.driving import FleetDriving
@@ -27,9 +28,9 @@ from inferometer_loadgen.fleet.messages import (
     Word,
 )
 from inferometer_loadgen.fleet.web_figures import ShownStep
-from inferometer_loadgen.schedule.steps import End, Open, Steady, StepPlan
-from inferometer_loadgen.verdict.breaches import Conditions, Measurement
-from inferometer_loadgen.verdict.breaches_of_fleet import worker_start
+from inferometer_loadgen.schedule.steps import End, StepPlan
+from inferometer_loadgen.verdict.measurement import ScenarioConditions, Measurement
+from inferometer_loadgen.verdict.rules.fleet import worker_start
 from support.judged_steps import A_PLAN, a_step
 from support.simulated import MILLISECOND, SECOND, SimulatedLoop, simulate
 
@@ -153,5 +154,5 @@ def test_a_begin_that_is_wrong_by_the_lines_delay_is_told(monkeypatch: pytest.Mo
     assert [each.start_offset_nanoseconds for each in told] == [0, 0]
     answered = [share.model_copy(update={"queries": 1}) for share in told]
     measurement = Measurement(A_PLAN, a_step(workers=answered), End.DONE)
-    (breach,) = worker_start(measurement, Conditions(kind="server"))
+    (breach,) = worker_start(measurement, ScenarioConditions(kind="server"))
     assert breach.figure == "6 ms"

@@ -5,14 +5,15 @@ from dataclasses import replace
 
 import pytest
 
+from inferometer_api.scenarios.step_setting import JudgedPercentile
 from inferometer_loadgen.fleet.messages import Told, Word
 from inferometer_loadgen.fleet.telling import Telling
-from inferometer_loadgen.schedule.steps import End, Judged
+from inferometer_loadgen.schedule.steps import End
 from support.drills import A_STEP, Drill
 from support.simulated import MILLISECOND, SECOND, Answer
 
 BOUND_NS = 10 * MILLISECOND
-PROBE = replace(A_STEP, judged=Judged(99.0, BOUND_NS), is_probe=True, min_queries=8192)
+PROBE = replace(A_STEP, judged=JudgedPercentile(99.0, BOUND_NS), is_probe=True, min_queries=8192)
 
 
 def test_a_worker_tells_what_is_overdue_at_least_each_tenth_second(

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from inferometer_api.scenarios.step_setting import Closed, JudgedPercentile
 from inferometer_loadgen.record.histogram import bucket_of
 from inferometer_loadgen.schedule.arrivals import Stream, generator
-from inferometer_loadgen.schedule.steps import Closed, End, Judged, Share
+from inferometer_loadgen.schedule.steps import End, Share
 from support.drills import A_STEP, BAD, CUT, Drill, after
 from support.simulated import MILLISECOND, SECOND, Answer
 
@@ -166,7 +167,7 @@ def test_a_worker_sends_its_share() -> None:
 def test_overshoots_are_counted_exactly(seed: int, bound_ms: int, open_loop: bool) -> None:  # noqa: FBT001 - hypothesis fills it by name
     """Every latency beyond the bound and every failure is one overshoot."""
     bound_ns = bound_ms * MILLISECOND
-    step = replace(A_STEP, judged=Judged(99.0, bound_ns), loop=clients(3))
+    step = replace(A_STEP, judged=JudgedPercentile(99.0, bound_ns), loop=clients(3))
     drill = Drill(
         random_answers(seed, lost=0.02),
         step,

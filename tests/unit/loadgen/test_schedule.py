@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from inferometer_api.scenarios.step_setting import Bursts
 from inferometer_loadgen.schedule.arrivals import (
     Constant,
     EndlessArrivals,
@@ -25,7 +26,7 @@ from inferometer_loadgen.schedule.arrivals import (
     generator,
     probe_seed,
 )
-from inferometer_loadgen.schedule.steps import SECOND_NS, Bursts, Share
+from inferometer_loadgen.schedule.steps import SECOND_NS, Share
 
 BURSTS = Bursts(50_000, 800_000, SECOND_NS // 2, 2 * SECOND_NS)
 PROBE_SEEDS = [2195756909, 3134381565]

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inferometer_api.results.search import Peak
+from inferometer_api.scenarios.step_setting import Closed, Open, Steady
 from inferometer_api.spec.scenario import FindPeak, Validity
-from inferometer_loadgen.schedule.steps import SECOND_NS, Closed, Open, Steady
+from inferometer_loadgen.schedule.steps import SECOND_NS
 from inferometer_loadgen.search.crossing import LEAST_BURSTS, Counted, crossing
 from inferometer_loadgen.search.goal import Decision, Goal, Seen, decision, goal_of, is_beyond
 from inferometer_loadgen.search.peak import (
@@ -28,7 +29,7 @@ from inferometer_loadgen.search.peak import (
 )
 from inferometer_loadgen.search.steps import goal_asked, step_of
 from inferometer_loadgen.search.student import student_quantile
-from inferometer_loadgen.verdict.early_stopping import most_overshoots, required_queries
+from inferometer_loadgen.verdict.early_stopping import max_overshoots, required_queries
 
 GOAL = goal_of(99.0, 10_000_000, 8192, 60.0)
 
@@ -364,7 +365,7 @@ def test_a_probe_is_decided_as_early_stopping_says(
 ) -> None:
     """A probe passes exactly where enough queries do, and fails where no more could pass it."""
     limit = goal_of(percentile, 1, 8192, 60.0).query_limit
-    most = most_overshoots(limit, percentile)
+    most = max_overshoots(limit, percentile)
     assert most is not None
     found = decision(percentile, limit, Seen(queries, overshoots))
     if overshoots > most:
@@ -385,7 +386,7 @@ def test_the_query_limit_is_at_least_what_can_pass(percentile: float) -> None:
     """A limit of 10 queries is extended to the fewest with which early stopping passes."""
     goal = goal_of(percentile, 1, 10, 60.0)
     assert goal.query_limit == max(10, required_queries(0, percentile))
-    assert most_overshoots(goal.query_limit, percentile) is not None
+    assert max_overshoots(goal.query_limit, percentile) is not None
 
 
 def test_a_few_overshoots_alone_are_chance() -> None:

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from inferometer_api.scenarios.step_setting import Closed
 from inferometer_loadgen.record.silences import NOTABLE_NS, Silence, Silences, common, longest_ns
-from inferometer_loadgen.schedule.steps import Closed, End
+from inferometer_loadgen.schedule.steps import End
 from support.drills import A_STEP, BAD, CUT, Drill, after
 from support.simulated import MILLISECOND, SECOND, Answer
 

@@ -6,18 +6,20 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
+from inferometer_api.scenarios.step_setting import (
+    Bursts,
+    Closed,
+    JudgedPercentile,
+    Open,
+    Recorded,
+    Steady,
+)
 from inferometer_api.spec.load import Load
 from inferometer_api.spec.scenario import Scenario, Validity
 from inferometer_loadgen.schedule.layout import Layout, layout, part_of
 from inferometer_loadgen.schedule.steps import (
     SECOND_NS,
-    Bursts,
-    Closed,
-    Judged,
-    Open,
-    Recorded,
     Share,
-    Steady,
     StepPlan,
     samples_that_would_do,
     steps_of,
@@ -46,9 +48,9 @@ def only(**scenario: Any) -> StepPlan:
 def test_each_kind_has_its_loop_and_percentile() -> None:
     """Closed loops have their clients, open ones their arrivals, and some a percentile."""
     single = only(singleStream={})
-    assert (single.loop, single.judged, single.batch_size) == (Closed(), Judged(90.0), 1)
+    assert (single.loop, single.judged, single.batch_size) == (Closed(), JudgedPercentile(90.0), 1)
     multi = only(multiStream={"samplesPerQuery": 8})
-    assert (multi.loop, multi.judged, multi.batch_size) == (Closed(), Judged(99.0), 8)
+    assert (multi.loop, multi.judged, multi.batch_size) == (Closed(), JudgedPercentile(99.0), 8)
     assert multi.min_queries == 1000
     server = only(
         server={
@@ -59,7 +61,7 @@ def test_each_kind_has_its_loop_and_percentile() -> None:
         }
     )
     assert server.loop == Open(Steady("Constant", 12_500))
-    assert server.judged == Judged(99.9, 200_000)
+    assert server.judged == JudgedPercentile(99.9, 200_000)
     burst = only(burst={"baseQps": 5, "burstQps": "40.5", "burstSeconds": 2, "periodSeconds": 10})
     assert burst.loop == Open(Bursts(5000, 40_500, 2 * SECOND_NS, 10 * SECOND_NS))
     trace = only(trace={"uri": "file:a.csv", "timeScale": "0.5"})

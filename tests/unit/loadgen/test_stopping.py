@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
+from inferometer_api.scenarios.step_setting import Closed, JudgedPercentile
 from inferometer_api.spec.mlperf import fewest_queries
 from inferometer_api.spec.scenario import Scenario, Validity
 from inferometer_loadgen.record.recorder import Recorder, Tallied
 from inferometer_loadgen.run.step_result import early_stopping
-from inferometer_loadgen.schedule.steps import SECOND_NS, Closed, Judged, steps_of
+from inferometer_loadgen.schedule.steps import SECOND_NS, steps_of
 from inferometer_loadgen.verdict.early_stopping import required_queries
 
 MS = 1_000_000
@@ -26,7 +27,7 @@ def tallied(milliseconds: list[int], *, failed: int = 0, bound_ns: int | None = 
 def test_with_a_bound_it_tells_how_many_queries_it_takes() -> None:
     """One answer that is late and one failed are two overshoots: at P90 it takes 81 queries."""
     found = early_stopping(
-        Judged(90.0, 10 * MS), tallied([10] * 97 + [11], failed=1, bound_ns=10 * MS)
+        JudgedPercentile(90.0, 10 * MS), tallied([10] * 97 + [11], failed=1, bound_ns=10 * MS)
     )
     assert found is not None
     assert (found.queries, found.overshoots, found.required_queries) == (99, 2, 81)
@@ -50,7 +51,9 @@ def test_without_a_bound_it_estimates_the_percentile_as_loadgen_does(
     queries: int, failed: int, discarded: int, estimate_ms: int | None
 ) -> None:
     """The estimate is the highest latency but those that may be beyond it."""
-    found = early_stopping(Judged(90.0), tallied(list(range(1, queries + 1)), failed=failed))
+    found = early_stopping(
+        JudgedPercentile(90.0), tallied(list(range(1, queries + 1)), failed=failed)
+    )
     assert found is not None
     assert (found.queries, found.overshoots) == (queries + failed, discarded)
     assert found.required_queries == (64 if queries < 64 else None)

@@ -16,11 +16,12 @@ from inferometer_api.results.result import (
     Window,
     WorkerShare,
 )
+from inferometer_api.scenarios.step_setting import Bursts, Closed, JudgedPercentile, Open, Recorded
 from inferometer_loadgen.client.watch import worst
 from inferometer_loadgen.record.windows import Second, Windows
-from inferometer_loadgen.schedule.steps import Bursts, Closed, End, Judged, Open, Recorded, StepPlan
-from inferometer_loadgen.verdict.breaches import Conditions, Measurement
+from inferometer_loadgen.schedule.steps import End, StepPlan
 from inferometer_loadgen.verdict.judge import judge
+from inferometer_loadgen.verdict.measurement import Measurement, ScenarioConditions
 from inferometer_loadgen.verdict.trend import trend
 from support.judged_steps import (
     A_PLAN,
@@ -174,7 +175,7 @@ def test_each_step_is_judged_by_itself() -> None:
         Measurement(first, a_step(), End.DONE),
         Measurement(second, a_step(succeeded=500, scheduled_qps=None), End.DONE),
     ]
-    (finding,) = judge(steps, Conditions(kind="batch")).reasons
+    (finding,) = judge(steps, ScenarioConditions(kind="batch")).reasons
     assert (finding.rule, finding.step) == ("MinQueries", "batch 8")
 
 
@@ -189,7 +190,7 @@ def test_what_every_step_has_is_told_once() -> None:
             Measurement(plan, a_step(energy=energy), End.DONE)
             for plan, energy in zip(plans, energies, strict=True)
         ]
-        cautions = judge(steps, Conditions(kind="batch", power_asked=True)).cautions
+        cautions = judge(steps, ScenarioConditions(kind="batch", energy_requested=True)).cautions
         return [(finding.rule, finding.step) for finding in cautions]
 
     assert told(reasons[0], reasons[0]) == [("EnergyUnavailable", "")]
@@ -446,19 +447,21 @@ def test_only_the_probe_at_the_peak_is_judged() -> None:
     """Probes beyond the peak miss the bound, end early and need no minimum."""
 
     def probe(label: str, step: Step) -> Measurement:
-        plan = replace(A_PLAN, label=label, is_probe=True, judged=Judged(99.0, 100 * MS))
+        plan = replace(A_PLAN, label=label, is_probe=True, judged=JudgedPercentile(99.0, 100 * MS))
         return Measurement(plan, step, End.DECIDED)
 
     short = a_step(succeeded=500, duration_nanoseconds=5 * SECOND)
     beyond = probe("200 qps", a_step(latency=times(SECOND), dispatch_lag=times(SECOND)))
     late = probe("", a_step(dispatch_lag=times(SECOND), early_stopping=stopped(699)))
-    peak = Conditions(kind="findPeak", peak=a_peak("Resolved"))
+    peak = ScenarioConditions(kind="findPeak", peak=a_peak("Resolved"))
     assert names(judge([beyond, probe("", short)], peak)) == []
     above = probe("", a_step(latency=times(101 * MS)))  # the nearest probe may be above the peak
     assert names(judge([beyond, above], peak)) == []
     assert names(judge([beyond, late], peak)) == ["DispatchLag"]
     unmet = a_peak("CannotBeMet", qps=None, low_qps=None, step=None)
-    assert names(judge([beyond], Conditions(kind="findPeak", peak=unmet))) == ["BoundCannotBeMet"]
+    assert names(judge([beyond], ScenarioConditions(kind="findPeak", peak=unmet))) == [
+        "BoundCannotBeMet"
+    ]
 
 
 def test_a_worker_that_is_lost_in_any_probe_is_named() -> None:
@@ -468,7 +471,7 @@ def test_a_worker_that_is_lost_in_any_probe_is_named() -> None:
     cut = Measurement(
         replace(probe, label="probe 20"), a_step(workers=workers(0, 0, lost=1)), End.WORKER_LOST
     )
-    lost = Conditions(kind="findPeak", cut_short=End.WORKER_LOST, peak=a_peak("EndedEarly"))
+    lost = ScenarioConditions(kind="findPeak", cut_short=End.WORKER_LOST, peak=a_peak("EndedEarly"))
     ended, named = judge([kept, cut], lost).reasons
     assert ended.rule == "EndedEarly"
     assert (named.rule, named.step) == ("WorkerLost", "probe 20")
@@ -481,7 +484,7 @@ def test_a_bound_that_cannot_be_met_is_told_by_what_showed_it() -> None:
     alone = tried.model_copy(update={"probes": []})
     kept = tried.model_copy(update={"service_time_nanoseconds": 3 * MS})
     messages = [
-        judge([], Conditions(kind="findPeak", peak=peak)).reasons[0].message
+        judge([], ScenarioConditions(kind="findPeak", peak=peak)).reasons[0].message
         for peak in (alone, kept)
     ]
     assert "10 ms: not even one query at a time does, whose P99 is 12 ms." in messages[0]
@@ -493,5 +496,7 @@ def test_offline_says_how_many_samples_would_do() -> None:
     """Too short an offline run names the number of samples that lasts."""
     plan = replace(A_PLAN, loop=Closed(None, 1000), batch_size=4, min_queries=1000)
     step = a_step(duration_nanoseconds=5 * SECOND, scheduled_qps=None)
-    (reason,) = judge([Measurement(plan, step, End.DONE)], Conditions(kind="offline")).reasons
+    (reason,) = judge(
+        [Measurement(plan, step, End.DONE)], ScenarioConditions(kind="offline")
+    ).reasons
     assert "about 8,800 samples would do" in reason.message

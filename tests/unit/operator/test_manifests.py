@@ -7,10 +7,10 @@ from typing import Any
 import kubernetes_validate  # type: ignore[import-untyped] # it ships no types
 import pytest
 
+from inferometer_api.plan.availability import unavailable
 from inferometer_api.plan.cluster_objects import labels
 from inferometer_api.plan.launch import load_plan
 from inferometer_api.plan.load_plan import LoadPlan, PlannedServer
-from inferometer_api.spec.availability import unavailable
 from inferometer_api.spec.resolve import launched
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_operator.manifests.config_maps import plan_config_map

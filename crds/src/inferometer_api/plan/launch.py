@@ -14,11 +14,11 @@ from urllib.parse import unquote
 from inferometer_api.metrics.definitions import run_labels
 from inferometer_api.plan.credentials import NO_CREDENTIALS, Credentials
 from inferometer_api.plan.load_plan import LoadPlan, PlannedAgent, PlannedFleet, PlannedServer
+from inferometer_api.plan.spec_warnings import spec_warnings
 from inferometer_api.spec.address import MODEL_FILE, address
 from inferometer_api.spec.resolve import launched
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.spec.server import Batching
-from inferometer_api.spec.spec_warnings import doubts
 
 _FETCHER = "inferometer_fetch"
 
@@ -39,7 +39,9 @@ def server_model_name(run: BenchmarkRun) -> str:
 
 def request_batch_sizes(run: BenchmarkRun) -> tuple[int, ...]:
     """Return how many samples the requests of all scenarios carry, ascending, each once."""
-    sizes = {size for scenario in run.spec.scenarios for size in scenario.batch_sizes_sent}
+    sizes = {
+        size for scenario in run.spec.scenarios for size in scenario.profile.request_batch_sizes
+    }
     return tuple(sorted(sizes))
 
 
@@ -112,9 +114,9 @@ def fetch_inputs_command(
     if not run.spec.data_addresses:
         raise ValueError("Random inputs are made: nothing is fetched for them.")
     traces = (
-        f"--trace={scenario.name}={scenario.trace.uri}"
+        f"--trace={scenario.name}={scenario.profile.data_uri}"
         for scenario in run.spec.scenarios
-        if scenario.trace is not None
+        if scenario.profile.data_uri is not None
     )
     return (
         python,
@@ -300,7 +302,7 @@ def load_plan(  # noqa: PLR0913 - each is one fact of the plan, and named
     The URLs of `servers` are http:// or grpc://, or the same with TLS, as load.protocol asks;
     `inputs_file` is the path of the .npz file where inputs come from one, `trace_files` those of
     each `trace` scenario. `fleet` is needed where load.workers is more than 1. `notes` come behind
-    the run's `doubts`.
+    the run's `spec_warnings`.
     """
     return LoadPlan(
         run=run,
@@ -320,7 +322,7 @@ def load_plan(  # noqa: PLR0913 - each is one fact of the plan, and named
         server_process_ids=list(server_process_ids),
         agents=list(agents),
         energy_unavailable_reason=unmetered,
-        notes=[*doubts(run.spec), *notes],
+        notes=[*spec_warnings(run.spec), *notes],
         run_id=run_id,
         stop_token=stop_token,
     )

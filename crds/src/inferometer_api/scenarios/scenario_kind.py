@@ -41,8 +41,8 @@ class ScenarioKind(Generic[Profile]):
     """The figure that sums the scenario up."""
     wording: Callable[[Profile], str]
     """What the scenario does, in a few words."""
-    shares_connections: bool
-    """Whether its queries share `load.connections` over gRPC; else each client has its own."""
+    shares_connections: Literal["always", "over gRPC", "never"]
+    """Whether its queries share `load.connections`; else each client has a connection."""
     least_seconds: Callable[[Profile, Validity], float]
     """How long one repeat takes at least if it becomes VALID, warm-up included."""
     warnings: Callable[[Profile, Validity], Iterable[str]]

@@ -22,6 +22,9 @@ class Closed:
     """How many are sent in all, without warm-up, if that is what ends the step (offline)."""
 
 
+ONE_CLIENT = Closed()
+
+
 @dataclass(frozen=True, slots=True)
 class Steady:
     """Arrivals at one rate."""
@@ -74,7 +77,7 @@ class StepSetting:
     """Empty if the scenario has one step."""
     batch_size: int = 1
     """Samples per request."""
-    loop: Closed | Open = Closed()
+    loop: Closed | Open = ONE_CLIENT
     judged: JudgedPercentile | None = None
 
 
@@ -86,3 +89,6 @@ class StepInputs:
     """Path of the recorded arrival times, on the machine that drives the load."""
     least_samples: int = 1
     """The fewest samples that the rules allow."""
+
+
+NO_STEP_INPUTS = StepInputs()

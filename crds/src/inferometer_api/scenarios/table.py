@@ -20,6 +20,7 @@ from inferometer_api.scenarios.kind_warnings import (
 from inferometer_api.scenarios.scenario_kind import ScenarioKind
 from inferometer_api.scenarios.step_setting import (
     CLOSED_LOOP_STEP,
+    NO_STEP_INPUTS,
     SINGLE_QUERY_STEP,
     Bursts,
     Closed,
@@ -134,7 +135,7 @@ SCENARIOS: Mapping[str, ScenarioKind[Any]] = MappingProxyType(
             mlperf=Minimums(DURATION_SECONDS, queries=100),
             headline="latency",
             wording=lambda _: "closed loop, one query of one sample at a time",
-            shares_connections=False,
+            shares_connections="never",
             least_seconds=_window_seconds,
             warnings=_no_warnings,
         ),
@@ -150,7 +151,7 @@ SCENARIOS: Mapping[str, ScenarioKind[Any]] = MappingProxyType(
             wording=lambda load: (
                 f"open loop at {load.target_qps} queries/s, {_ARRIVALS[load.arrivals]}"
             ),
-            shares_connections=True,
+            shares_connections="always",
             least_seconds=_server_seconds,
             warnings=query_count_warnings,
         ),
@@ -166,7 +167,7 @@ SCENARIOS: Mapping[str, ScenarioKind[Any]] = MappingProxyType(
             mlperf=None,
             headline="throughput",
             wording=lambda _: "closed loop, one query at a time, by batch size",
-            shares_connections=False,
+            shares_connections="never",
             least_seconds=_window_seconds,
             warnings=_no_warnings,
         ),
@@ -180,7 +181,7 @@ SCENARIOS: Mapping[str, ScenarioKind[Any]] = MappingProxyType(
             mlperf=Minimums(DURATION_SECONDS, queries=662),
             headline="latency",
             wording=lambda _: "closed loop, one query of several samples at a time",
-            shares_connections=False,
+            shares_connections="never",
             least_seconds=_window_seconds,
             warnings=_no_warnings,
         ),
@@ -198,10 +199,8 @@ SCENARIOS: Mapping[str, ScenarioKind[Any]] = MappingProxyType(
             judged=_bounded,
             mlperf=None,
             headline="peak",
-            wording=lambda _: (
-                "search for the highest rate that keeps the bound, Poisson arrivals"
-            ),
-            shares_connections=True,
+            wording=lambda _: "search for the highest rate that keeps the bound, Poisson arrivals",
+            shares_connections="always",
             # It ends as soon as it knows its peak.
             least_seconds=lambda _, __: 0.0,
             warnings=probe_warnings,
@@ -217,7 +216,7 @@ SCENARIOS: Mapping[str, ScenarioKind[Any]] = MappingProxyType(
             mlperf=None,
             headline="knee",
             wording=lambda _: "closed loop, by number of clients",
-            shares_connections=True,
+            shares_connections="over gRPC",
             least_seconds=_window_seconds,
             warnings=_no_warnings,
         ),
@@ -231,7 +230,7 @@ SCENARIOS: Mapping[str, ScenarioKind[Any]] = MappingProxyType(
             mlperf=Minimums(DURATION_SECONDS, samples=24_576),
             headline="throughput",
             wording=lambda _: "closed loop, all samples at once, batched",
-            shares_connections=True,
+            shares_connections="always",
             # It ends with its samples.
             least_seconds=lambda _, validity: validity.warm_up_seconds,
             warnings=_no_warnings,
@@ -246,7 +245,7 @@ SCENARIOS: Mapping[str, ScenarioKind[Any]] = MappingProxyType(
             mlperf=None,
             headline="latency",
             wording=lambda _: "open loop, Poisson arrivals at a low rate with bursts",
-            shares_connections=True,
+            shares_connections="always",
             least_seconds=_window_seconds,
             warnings=burst_warnings,
         ),
@@ -260,7 +259,7 @@ SCENARIOS: Mapping[str, ScenarioKind[Any]] = MappingProxyType(
             mlperf=None,
             headline="latency",
             wording=lambda _: "open loop, at recorded times",
-            shares_connections=True,
+            shares_connections="always",
             least_seconds=_window_seconds,
             warnings=steadiness_warnings,
         ),
@@ -270,7 +269,7 @@ SCENARIOS: Mapping[str, ScenarioKind[Any]] = MappingProxyType(
 
 
 def step_settings(
-    scenario: Scenario, inputs: StepInputs = StepInputs()
+    scenario: Scenario, inputs: StepInputs = NO_STEP_INPUTS
 ) -> tuple[StepSetting, ...]:
     """Return the planned steps of a scenario in order; none of a search."""
     kind = SCENARIOS[scenario.kind]
@@ -297,9 +296,7 @@ def most_clients(scenario: Scenario) -> int | None:
 
 def _client_numbers(scenario: Scenario) -> list[int]:
     loops = [setting.loop for setting in step_settings(scenario)]
-    return [
-        loop.clients for loop in loops if isinstance(loop, Closed) and loop.clients is not None
-    ]
+    return [loop.clients for loop in loops if isinstance(loop, Closed) and loop.clients is not None]
 
 
 def effective_validity(scenario: Scenario, validity: Validity) -> Validity:

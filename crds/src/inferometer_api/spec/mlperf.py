@@ -25,23 +25,9 @@ class Minimums:
     samples: int = 1
 
 
-MINIMUMS = {
-    "singleStream": Minimums(DURATION_SECONDS, queries=100),
-    "multiStream": Minimums(DURATION_SECONDS, queries=662),
-    "server": Minimums(DURATION_SECONDS, queries=100),
-    "offline": Minimums(DURATION_SECONDS, samples=24_576),
-}
-"""By the kind of a scenario; MLPerf has no others."""
-
-
 def fewest_queries(percentile: float) -> int:
     """Return how many queries early stopping takes to know that a percentile keeps its bound.
 
     At least: where none of them is beyond it (the load generator's `required_queries` of 0).
     """
     return ceil(log(1 - CONFIDENCE) / log(percentile / 100))
-
-
-def mlperf_minimums(kind: str) -> Minimums | None:
-    """Return the minimums of a kind of scenario; None of one that MLPerf does not have."""
-    return MINIMUMS.get(kind)

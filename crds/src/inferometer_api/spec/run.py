@@ -61,7 +61,7 @@ def _above_max_batch(spec: "RunSpec") -> Iterator[tuple[Where, str]]:
     if batching is None:
         return
     for index, each in enumerate(spec.scenarios):
-        largest = max(each.batch_sizes_sent)
+        largest = max(each.profile.request_batch_sizes)
         if largest > batching.max_batch_size:
             yield (
                 ("scenarios", index, each.kind),
@@ -189,9 +189,9 @@ resumes."""
         """Where inputs and traces come from: the path in the spec, and the address."""
         file = self.load.inputs.file
         traces = (
-            (f"spec.scenarios[{index}].trace.uri", scenario.trace.uri)
+            (f"spec.scenarios[{index}].{scenario.kind}.uri", scenario.profile.data_uri)
             for index, scenario in enumerate(self.scenarios)
-            if scenario.trace is not None
+            if scenario.profile.data_uri is not None
         )
         return (*(() if file is None else (("spec.load.inputs.file.uri", file.uri),)), *traces)
 

@@ -3,6 +3,7 @@
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, StringConstraints
+from typing_extensions import override
 
 from inferometer_api import patterns
 from inferometer_api.document import Decimal, DnsLabel, Document, Integral
@@ -19,11 +20,25 @@ def percentile_value(percentile: Percentile) -> float:
     return float(percentile.removeprefix("P"))
 
 
-class SingleStream(Document):
+class LoadProfile(Document):
+    """The member of a scenario that selects its kind and holds its settings."""
+
+    @property
+    def request_batch_sizes(self) -> tuple[int, ...]:
+        """How many samples its requests carry, in the order of its steps."""
+        return (1,)
+
+    @property
+    def data_uri(self) -> str | None:
+        """Where its data file comes from; None if it needs none."""
+        return None
+
+
+class SingleStream(LoadProfile):
     """One query of one sample at a time, the next as soon as the last is answered."""
 
 
-class ServerLoad(Document):
+class ServerLoad(LoadProfile):
     """Queries of one sample by a schedule, whether or not the server keeps up (open loop)."""
 
     target_qps: Decimal
@@ -40,7 +55,7 @@ bound."""
     """The percentile that must keep the bound."""
 
 
-class Batch(Document):
+class Batch(LoadProfile):
     """One query at a time, of each batch size in turn."""
 
     batch_sizes: Annotated[list[_BatchSize], Field(min_length=1, max_length=32), Unique()]
@@ -49,12 +64,24 @@ queries."""
 
     constraints: ClassVar[tuple[Rule, ...]] = (same_order("batchSizes"),)
 
+    @property
+    @override
+    def request_batch_sizes(self) -> tuple[int, ...]:
+        """The size of each step."""
+        return tuple(self.batch_sizes)
 
-class MultiStream(Document):
+
+class MultiStream(LoadProfile):
     """One query of several samples at a time."""
 
     samples_per_query: _BatchSize = 8
     """Samples in each query."""
+
+    @property
+    @override
+    def request_batch_sizes(self) -> tuple[int, ...]:
+        """The one size."""
+        return (self.samples_per_query,)
 
 
 class Probe(Document):
@@ -68,7 +95,7 @@ decided. Raised to what early stopping needs at least, 459 for P99 and 4,603 for
     """Seconds after which a probe ends, decided or not."""
 
 
-class FindPeak(Document):
+class FindPeak(LoadProfile):
     """Searches the highest rate whose percentile latency keeps the bound."""
 
     latency_bound_microseconds: _LatencyBound
@@ -81,7 +108,7 @@ class FindPeak(Document):
     """How long one probe may take."""
 
 
-class Concurrency(Document):
+class Concurrency(LoadProfile):
     """A number of clients, each with one query outstanding, for each number in turn."""
 
     clients: Annotated[
@@ -94,7 +121,7 @@ class Concurrency(Document):
     constraints: ClassVar[tuple[Rule, ...]] = (same_order("clients"),)
 
 
-class Offline(Document):
+class Offline(LoadProfile):
     """All samples at once, batched: the server's throughput."""
 
     samples: Annotated[int, Field(ge=1, le=1_000_000_000), Integral] = 24_576
@@ -103,8 +130,14 @@ class Offline(Document):
     batch_size: _BatchSize = 1
     """Samples per request."""
 
+    @property
+    @override
+    def request_batch_sizes(self) -> tuple[int, ...]:
+        """The one size."""
+        return (self.batch_size,)
 
-class Burst(Document):
+
+class Burst(LoadProfile):
     """Queries at a low rate with bursts at a high rate."""
 
     base_qps: Decimal
@@ -130,7 +163,7 @@ class Burst(Document):
     )
 
 
-class Trace(Document):
+class Trace(LoadProfile):
     """Queries at recorded times."""
 
     uri: Annotated[
@@ -148,6 +181,12 @@ claims must carry the label inferometer.dev/allow-use=true."""
     time_scale: Decimal = "1"
     """Times are multiplied by it: "0.5" replays twice as fast."""
 
+    @property
+    @override
+    def data_uri(self) -> str:
+        """The address of the recorded arrival times."""
+        return self.uri
+
 
 SCENARIO_KINDS = (
     "singleStream",
@@ -161,10 +200,6 @@ SCENARIO_KINDS = (
     "trace",
 )
 """The members of a scenario, of which exactly one is set."""
-
-
-READ_FOR_THROUGHPUT = frozenset(("batch", "offline"))
-"""The kinds whose figure is samples per second; the others are read by a latency."""
 
 
 class Scenario(Document):
@@ -204,23 +239,21 @@ class Scenario(Document):
 
     @property
     def kind(self) -> str:
-        """Which member is set, by its wire name."""
-        return next(
-            field.alias or name
-            for name, field in Scenario.model_fields.items()
-            if name != "name" and getattr(self, name) is not None
-        )
+        """The wire name of the member that is set."""
+        return self._member[0]
 
     @property
-    def batch_sizes_sent(self) -> tuple[int, ...]:
-        """How many samples its requests carry: one, unless the member set says otherwise."""
-        if self.batch is not None:
-            return tuple(self.batch.batch_sizes)
-        if self.offline is not None:
-            return (self.offline.batch_size,)
-        if self.multi_stream is not None:
-            return (self.multi_stream.samples_per_query,)
-        return (1,)
+    def profile(self) -> LoadProfile:
+        """The member that is set."""
+        return self._member[1]
+
+    @property
+    def _member(self) -> tuple[str, LoadProfile]:
+        members = (
+            (field.alias or name, getattr(self, name))
+            for name, field in Scenario.model_fields.items()
+        )
+        return next((name, each) for name, each in members if isinstance(each, LoadProfile))
 
 
 class Validity(Document):
@@ -266,18 +299,3 @@ class Validity(Document):
             field="maxDurationSeconds",
         ),
     )
-
-    def raised(self, kind: str) -> "Validity":
-        """Return what must hold for this kind of scenario: MLPerf's minimums where it has them.
-
-        Only with `rules: MLPerf`. What `offline` sends at least is `mlperf.Minimums.samples`.
-        """
-        least = mlperf.mlperf_minimums(kind)
-        if self.rules != "MLPerf" or least is None:
-            return self
-        return self.model_copy(
-            update={
-                "min_duration_seconds": max(self.min_duration_seconds, least.duration_seconds),
-                "min_queries": max(self.min_queries, least.queries),
-            }
-        )

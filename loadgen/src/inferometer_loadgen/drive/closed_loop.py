@@ -7,12 +7,13 @@ from collections.abc import Sequence
 
 from typing_extensions import override
 
-from inferometer_loadgen.drive.contract import Progress, Queries, Site
+from inferometer_api.scenarios.step_setting import Closed
+from inferometer_loadgen.drive.contract import LoopContext, Progress, RequestSource
 from inferometer_loadgen.drive.driver import NEVER, Driver
 from inferometer_loadgen.record.recorder import BLOCK, Recorder
 from inferometer_loadgen.record.silences import Silence, Silences
-from inferometer_loadgen.schedule.steps import Closed, End, StepPlan
-from inferometer_loadgen.wire import Failure, Reply
+from inferometer_loadgen.schedule.steps import End, StepPlan
+from inferometer_loadgen.wire import Failure, ReplyBody
 
 
 class ClosedLoop(Driver):
@@ -28,9 +29,9 @@ class ClosedLoop(Driver):
 
     def __init__(
         self,
-        site: Site,
+        site: LoopContext,
         recorder: Recorder,
-        queries: Queries,
+        queries: RequestSource,
         step: StepPlan,
         closed: Closed,
     ) -> None:
@@ -84,7 +85,7 @@ class ClosedLoop(Driver):
         super().end(why)
 
     @override
-    def _on_reply(self, token: int, failure: Failure | None, reply: Reply | None) -> None:
+    def _on_reply(self, token: int, failure: Failure | None, reply: ReplyBody | None) -> None:
         """Do the same with less: nearly every answer is followed by the next query at once."""
         now, since = self._clock(), self._since[token]
         connection = self._connections[self._carrier[token]]

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from inferometer_api.plan.load_plan import LoadPlan
+from inferometer_api.scenarios.step_setting import Closed
 from inferometer_loadgen.drive import LoadDriver
 from inferometer_loadgen.fleet.driving import FleetDriving
 from inferometer_loadgen.fleet.fleet import Fleet
@@ -18,7 +19,7 @@ from inferometer_loadgen.fleet.messages import (
     Word,
 )
 from inferometer_loadgen.fleet.web_figures import ShownStep
-from inferometer_loadgen.schedule.steps import Closed, Share, StepPlan
+from inferometer_loadgen.schedule.steps import Share, StepPlan
 from inferometer_loadgen.server.control_plane import ServerDescription
 
 

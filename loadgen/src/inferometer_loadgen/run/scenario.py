@@ -4,18 +4,21 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from inferometer_api.results.result import ScenarioResult
 from inferometer_api.results.search import Peak
-from inferometer_api.spec.scenario import Scenario, Validity
+from inferometer_api.scenarios.scenario_kind import ScenarioKind
+from inferometer_api.scenarios.table import SCENARIOS
+from inferometer_api.spec.scenario import FindPeak, Scenario, Validity
 from inferometer_loadgen.fleet.round import WorkerLostError
 from inferometer_loadgen.run.step import Bench, Finished, run_step
 from inferometer_loadgen.schedule.steps import End, StepPlan
 from inferometer_loadgen.search.knee import knee_of
 from inferometer_loadgen.search.peak import Found, Stopped, next_ask, peak_of
 from inferometer_loadgen.search.steps import goal_asked, learned, step_of
-from inferometer_loadgen.verdict.breaches import Conditions, Measurement
 from inferometer_loadgen.verdict.judge import judge
+from inferometer_loadgen.verdict.measurement import Measurement
 from inferometer_loadgen.wire import ConnectionFailedError
 
 CUTS_SHORT = frozenset({End.SERVER_LOST, End.WORKER_LOST, End.INTERRUPTED})
@@ -29,7 +32,7 @@ _SEEDS = 2**32
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class ScenarioRepeat:
     """One repeat of one scenario."""
 
     scenario: Scenario
@@ -42,13 +45,18 @@ class Turn:
     repeat: int = 1
 
     @property
+    def kind(self) -> ScenarioKind[Any]:
+        """The row of its kind."""
+        return SCENARIOS[self.scenario.kind]
+
+    @property
     def seed(self) -> int:
         """The seed of this repeat."""
         return (self.load_seed + self.repeat - 1) % _SEEDS
 
 
 @dataclass(slots=True)
-class Gathered:
+class RepeatMeasurements:
     """What was measured of a turn, whatever ended it."""
 
     measurements: list[Measurement] = field(default_factory=list)
@@ -56,7 +64,7 @@ class Gathered:
     cut_short: End | None = None
     """What ended it before its own limits did."""
 
-    def result(self, turn: Turn, conditions: Conditions) -> ScenarioResult:
+    def result(self, turn: ScenarioRepeat, conditions: Conditions) -> ScenarioResult:
         """Return it judged."""
         steps = [measurement.step for measurement in self.measurements]
         conditions = replace(conditions, cut_short=self.cut_short, peak=self.peak)
@@ -68,12 +76,15 @@ class Gathered:
             steps=steps,
             verdict=judge(self.measurements, conditions),
             peak=self.peak,
-            knee=knee_of(steps) if turn.scenario.concurrency is not None else None,
+            knee=knee_of(steps) if turn.kind.headline == "knee" else None,
         )
 
 
-async def run_turn(
-    bench: Bench, turn: Turn, gathered: Gathered, is_interrupted: Callable[[], bool]
+async def measure_repeat(
+    bench: Bench,
+    turn: ScenarioRepeat,
+    gathered: RepeatMeasurements,
+    is_interrupted: Callable[[], bool],
 ) -> End:
     """Measure one repeat of a scenario into `gathered`; return why it ended.
 
@@ -81,7 +92,7 @@ async def run_turn(
     """
     work = _Work(bench, turn, gathered, is_interrupted)
     try:
-        end = await (work.steps() if turn.scenario.find_peak is None else work.search())
+        end = await (work.search() if turn.kind.steps == "search" else work.steps())
     except BaseException as error:
         ends = (end for kind, end in _CUT_SHORT_BY.items() if isinstance(error, kind))
         gathered.cut_short = next(ends, End.FAILED)
@@ -93,8 +104,8 @@ async def run_turn(
 @dataclass(frozen=True, slots=True)
 class _Work:
     bench: Bench
-    turn: Turn
-    gathered: Gathered
+    turn: ScenarioRepeat
+    gathered: RepeatMeasurements
     is_interrupted: Callable[[], bool]
 
     async def steps(self) -> End:
@@ -110,9 +121,9 @@ class _Work:
     async def search(self) -> End:
         """Measure what the search asks for, until it has found its peak or its time is over."""
         turn = self.turn
-        if turn.scenario.find_peak is None:
-            raise ValueError(f"{turn.scenario.name} is no search, but {turn.scenario.kind}")
-        goal = goal_asked(turn.scenario.find_peak)
+        if not isinstance(turn.scenario.profile, FindPeak):
+            raise TypeError(f"{turn.scenario.name} is no search, but {turn.scenario.kind}")
+        goal = goal_asked(turn.scenario.profile)
         found = Found()
         stopped: Stopped = "EndedEarly"
         until = time.monotonic() + turn.validity.max_duration_seconds

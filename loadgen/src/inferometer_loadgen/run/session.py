@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from inferometer_api.document import milli
+from inferometer_api.plan.availability import unavailable
 from inferometer_api.plan.load_plan import LoadPlan
 from inferometer_api.plan.reports import (
     EnvironmentReport,
@@ -16,8 +17,8 @@ from inferometer_api.plan.reports import (
     ScenarioReport,
 )
 from inferometer_api.results.result import Outcome, OutcomeState, ScenarioResult
-from inferometer_api.spec.availability import unavailable
 from inferometer_api.spec.scenario import Scenario
+from inferometer_api.timestamps import format_time
 from inferometer_loadgen.client.node import node_name
 from inferometer_loadgen.drive import LoadDriver
 from inferometer_loadgen.drive.first_requests import FirstRequestsRefusedError, NoAnswerError
@@ -50,7 +51,6 @@ from inferometer_loadgen.server.control_plane import (
     ServerNotReadyError,
 )
 from inferometer_loadgen.server.servers import Servers, is_restarted
-from inferometer_loadgen.verdict.breaches import Conditions
 from inferometer_loadgen.wire import ConnectionFailedError
 from inferometer_loadgen.wire.tls import TlsRefusedError
 
@@ -186,7 +186,7 @@ class MeasurementSession:
             steps = steps_of(scenario, spec.validity, spec.load.seed, trace)
             if scenario.trace is not None:
                 read_trace(Path(trace), milli(scenario.trace.time_scale))
-            for size in scenario.batch_sizes_sent:
+            for size in scenario.profile.request_batch_sizes:
                 check_taken(size, max_batch_size)
                 note = inputs.note(inputs.source(size), size)
                 if note is not None:
@@ -208,7 +208,7 @@ class MeasurementSession:
 
     def _begin(self) -> None:
         if self.first_query_at is None:
-            now = datetime.now(UTC).isoformat(timespec="milliseconds")
+            now = format_time(datetime.now(UTC))
             self.first_query_at = now.replace("+00:00", "Z")
 
     def _hold(self, driver: LoadDriver | None) -> None:
@@ -252,9 +252,9 @@ class MeasurementSession:
         around: _Around,
         *,
         restarted: bool,
-    ) -> Conditions:
+    ) -> ScenarioConditions:
         plan, servers = self._plan, around.servers
-        return Conditions(
+        return ScenarioConditions(
             kind=scenario.kind,
             rules=plan.run.spec.validity.rules,
             spins=plan.run.spec.load.pacing == "Spin",
@@ -262,7 +262,7 @@ class MeasurementSession:
             not_guaranteed=servers.not_guaranteed(),
             cpu_count=len(os.sched_getaffinity(0)),
             compute_nodes_fell_back=max(fell_back(described) or 0 for described in around.found),
-            power_asked=plan.run.spec.telemetry.power == "Auto",
+            energy_requested=plan.run.spec.telemetry.power == "Auto",
             server_restarted=restarted,
         )
 

@@ -15,14 +15,15 @@ from inferometer_api.results.result import (
     UsageSample,
     WorkerShare,
 )
+from inferometer_api.scenarios.step_setting import Closed, JudgedPercentile
 from inferometer_loadgen.nodes.energy import EnergyTerms, WorkDone, energy
 from inferometer_loadgen.nodes.series import filled, served_cpu_seconds, telemetry_of
 from inferometer_loadgen.nodes.window import NodeWindow
 from inferometer_loadgen.record.backlog import Unanswered
 from inferometer_loadgen.record.histogram import Histogram, highest_of
 from inferometer_loadgen.record.recorder import Tallied
-from inferometer_loadgen.schedule.steps import SECOND_NS, Closed, End, Judged, StepPlan
-from inferometer_loadgen.verdict.early_stopping import most_overshoots, required_queries
+from inferometer_loadgen.schedule.steps import SECOND_NS, End, StepPlan
+from inferometer_loadgen.verdict.early_stopping import max_overshoots, required_queries
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +170,7 @@ def unanswered(tallied: Tallied) -> Unanswered:
     return Unanswered(tallied.unanswered_early, tallied.unanswered_late)
 
 
-def early_stopping(judged: Judged | None, tallied: Tallied) -> EarlyStopping | None:
+def early_stopping(judged: JudgedPercentile | None, tallied: Tallied) -> EarlyStopping | None:
     """Return what is known of the percentile that a step is judged by; None where there is none.
 
     With a bound: how many queries it takes with so many overshoots. Without one: an estimate that
@@ -193,7 +194,7 @@ def early_stopping(judged: Judged | None, tallied: Tallied) -> EarlyStopping | N
 def _estimated(percentile: float, latency: Histogram, queries: int, failed: int) -> EarlyStopping:
     # LoadGen asks that one query at least may be beyond the estimate, and takes the last of those
     # that may for it: sorted[queries - t], from 0.
-    most = most_overshoots(queries, percentile) or 0
+    most = max_overshoots(queries, percentile) or 0
     discarded = max(0, most - 1)
     known = most >= 1 and failed <= discarded  # a failed query is later than every answer
     return EarlyStopping(

@@ -12,7 +12,8 @@ from typing import Literal, Protocol, assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from inferometer_loadgen.schedule.steps import SECOND_NS, WHOLE, Bursts, Share
+from inferometer_api.scenarios.step_setting import Bursts
+from inferometer_loadgen.schedule.steps import SECOND_NS, WHOLE, Share
 
 BLOCK = 1024
 """Arrivals that a driver asks for at a time."""

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass, replace
 
+from inferometer_api.scenarios.step_setting import Closed, Open
 from inferometer_api.spec.load import Load
-from inferometer_loadgen.schedule.steps import Closed, Open, Share, StepPlan
+from inferometer_loadgen.schedule.steps import Share, StepPlan
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,19 +1,25 @@
 """Which measurements is a scenario made of, and how long is each?"""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
-from typing import Literal
+from typing import Any
 
-from inferometer_api.document import milli
-from inferometer_api.spec import mlperf
-from inferometer_api.spec.scenario import Scenario, ServerLoad, Validity, percentile_value
+from inferometer_api.scenarios.scenario_kind import ScenarioKind
+from inferometer_api.scenarios.step_setting import (
+    ONE_CLIENT,
+    Bursts,
+    Closed,
+    JudgedPercentile,
+    Open,
+    Steady,
+    StepInputs,
+    StepSetting,
+)
+from inferometer_api.scenarios.table import SCENARIOS, effective_validity, step_settings
+from inferometer_api.spec.scenario import Scenario, Validity
 
 SECOND_NS = 1_000_000_000
 LEAST_QUERIES_OF_A_STEP = 10
-SINGLE_STREAM_PERCENTILE = 90.0
-MULTI_STREAM_PERCENTILE = 99.0
-"""What MLPerf Inference judges these scenarios by."""
 
 
 class End(Enum):
@@ -26,60 +32,6 @@ class End(Enum):
     WORKER_LOST = "a worker of the fleet was lost"
     DECIDED = "what was probed is decided"
     FAILED = "the run failed"
-
-
-@dataclass(frozen=True, slots=True)
-class Closed:
-    """Queries that are kept outstanding, the next sent as soon as one is answered."""
-
-    clients: int | None = 1
-    """How many; None: as many as the connections have room for."""
-    total_queries: int | None = None
-    """How many are sent in all, without warm-up, where that is what ends the step (offline)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Steady:
-    """Arrivals at one rate."""
-
-    kind: Literal["Poisson", "Constant"]
-    milli_qps: int
-
-
-@dataclass(frozen=True, slots=True)
-class Bursts:
-    """Poisson arrivals at a low rate, with a high one at the start of each period."""
-
-    base_milli_qps: int
-    burst_milli_qps: int
-    burst_ns: int
-    period_ns: int
-
-
-@dataclass(frozen=True, slots=True)
-class Recorded:
-    """Arrivals at the times of a file, multiplied by a scale."""
-
-    file: str
-    milli_time_scale: int
-
-
-Arrivals = Steady | Bursts | Recorded
-
-
-@dataclass(frozen=True, slots=True)
-class Open:
-    """Queries by a schedule, whether or not the server keeps up."""
-
-    arrivals: Arrivals
-
-
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """The percentile that a step is judged by, and the latency that it must keep."""
-
-    percentile: float
-    bound_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +61,9 @@ class StepPlan:
     max_duration_ns: int
     min_queries: int
     seed: int = 0
-    loop: Closed | Open = Closed()
+    loop: Closed | Open = ONE_CLIENT
     until_steady: bool = False
-    judged: Judged | None = None
+    judged: JudgedPercentile | None = None
     is_probe: bool = False
     """Of a search, whose own rules say when it is enough."""
     is_whole: bool = False
@@ -130,9 +82,12 @@ def steps_of(
     its samples for a minimum. With MLPerf's rules no minimum is below MLPerf's. `trace_file` is the
     path of a trace.
     """
-    steps = _steps(scenario, validity.raised(scenario.kind), trace_file)
-    until_steady = validity.warm_up == "UntilSteady"
-    return [replace(step, seed=seed, until_steady=until_steady) for step in steps]
+    kind = SCENARIOS[scenario.kind]
+    mlperf = kind.mlperf if validity.rules == "MLPerf" else None
+    least = 1 if mlperf is None else mlperf.samples
+    settings = step_settings(scenario, StepInputs(trace_file, least))
+    minimums = effective_validity(scenario, validity)
+    return [_step(each, kind, minimums, len(settings), seed) for each in settings]
 
 
 def target_qps(plan: StepPlan) -> float | None:
@@ -156,92 +111,34 @@ def samples_that_would_do(plan: StepPlan, duration_ns: int) -> int:
     return _share(11 * sent * plan.min_duration_ns, 10 * max(1, duration_ns))
 
 
-def _steps(scenario: Scenario, validity: Validity, trace_file: str) -> list[StepPlan]:
-    if scenario.find_peak is not None:
-        return []
-    if scenario.batch is not None:
-        return _batches(scenario.batch.batch_sizes, validity)
-    if scenario.concurrency is not None:
-        return _clients(scenario.concurrency.clients, validity)
-    return [_only(scenario, validity, trace_file)]
-
-
-def _only(scenario: Scenario, validity: Validity, trace_file: str) -> StepPlan:
-    """Return the step of a scenario that has one."""
-    step = _step(validity, "", 1, 1, validity.min_queries)
-    if scenario.offline is not None:
-        size = scenario.offline.batch_size
-        least = mlperf.MINIMUMS["offline"].samples if validity.rules == "MLPerf" else 1
-        total = _share(max(scenario.offline.samples, least), size)
-        loop = Closed(clients=None, total_queries=total)
-        return replace(step, batch_size=size, min_queries=total, loop=loop)
-    if scenario.multi_stream is not None:
-        size = scenario.multi_stream.samples_per_query
-        return replace(step, batch_size=size, judged=Judged(MULTI_STREAM_PERCENTILE))
-    arrivals = _arrivals(scenario, trace_file)
-    if arrivals is not None:
-        return replace(step, loop=Open(arrivals), judged=_judged(scenario.server))
-    return replace(step, judged=Judged(SINGLE_STREAM_PERCENTILE))
-
-
-def _batches(sizes: Sequence[int], validity: Validity) -> list[StepPlan]:
-    samples = _share(validity.min_queries, len(sizes))
-    return [
-        _step(validity, f"batch {size}", size, len(sizes), _least(_share(samples, size)))
-        for size in sizes
-    ]
-
-
-def _clients(numbers: Sequence[int], validity: Validity) -> list[StepPlan]:
-    queries = _least(_share(validity.min_queries, len(numbers)))
-    return [
-        replace(
-            _step(validity, f"clients {number}", 1, len(numbers), queries),
-            loop=Closed(clients=number),
-        )
-        for number in numbers
-    ]
-
-
-def _least(queries: int) -> int:
-    return max(LEAST_QUERIES_OF_A_STEP, queries)
-
-
-def _arrivals(scenario: Scenario, trace_file: str) -> Arrivals | None:
-    """Return when the queries of an open loop arrive; None of a closed one."""
-    if scenario.server is not None:
-        return Steady(scenario.server.arrivals, milli(scenario.server.target_qps))
-    if scenario.burst is not None:
-        burst = scenario.burst
-        return Bursts(
-            base_milli_qps=milli(burst.base_qps),
-            burst_milli_qps=milli(burst.burst_qps),
-            burst_ns=burst.burst_seconds * SECOND_NS,
-            period_ns=burst.period_seconds * SECOND_NS,
-        )
-    if scenario.trace is not None:
-        return Recorded(trace_file, milli(scenario.trace.time_scale))
-    return None
-
-
-def _judged(asked: ServerLoad | None) -> Judged | None:
-    if asked is None:
-        return None
-    bound = asked.latency_bound_microseconds
-    return Judged(percentile_value(asked.percentile), None if bound is None else bound * 1000)
-
-
 def _step(
-    validity: Validity, label: str, batch_size: int, step_count: int, min_queries: int
+    setting: StepSetting, kind: ScenarioKind[Any], validity: Validity, step_count: int, seed: int
 ) -> StepPlan:
     return StepPlan(
-        label=label,
-        batch_size=batch_size,
+        label=setting.label,
+        batch_size=setting.batch_size,
         warm_up_ns=validity.warm_up_seconds * SECOND_NS // step_count,
         min_duration_ns=validity.min_duration_seconds * SECOND_NS // step_count,
         max_duration_ns=validity.max_duration_seconds * SECOND_NS // step_count,
-        min_queries=min_queries,
+        min_queries=_min_queries(setting, kind, validity.min_queries, step_count),
+        seed=seed,
+        loop=setting.loop,
+        until_steady=validity.warm_up == "UntilSteady",
+        judged=setting.judged,
     )
+
+
+def _min_queries(
+    setting: StepSetting, kind: ScenarioKind[Any], minimum: int, step_count: int
+) -> int:
+    if isinstance(setting.loop, Closed) and setting.loop.total_queries is not None:
+        return setting.loop.total_queries
+    if kind.steps == "one":
+        return minimum
+    share = _share(minimum, step_count)
+    if kind.counts == "samples":
+        share = _share(share, setting.batch_size)
+    return max(LEAST_QUERIES_OF_A_STEP, share)
 
 
 def _share(amount: int, parts: int) -> int:

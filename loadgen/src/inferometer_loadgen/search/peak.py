@@ -16,14 +16,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from inferometer_api.results.search import Peak, Probe
+from inferometer_api.scenarios.step_setting import SINGLE_QUERY_STEP
 from inferometer_loadgen.search.crossing import CONFIDENCE, Counted, Crossing, crossing
 from inferometer_loadgen.search.goal import Decision, Goal, Seen, is_beyond
 from inferometer_loadgen.search.student import student_quantile
-
-ALONE = "one at a time"
-"""The label of the step that tells the service time."""
-SATURATED = "closed loop"
-"""The label of the step that tells the throughput."""
 
 Stopped = Literal[
     "Resolved",
@@ -455,7 +451,7 @@ def _judged_by(goal: Goal, at: Crossing | None, found: Found) -> str | None:
         return min(whole, key=distance).label
     if found.probes:
         return found.probes[-1].label
-    return None if found.alone is None else ALONE
+    return None if found.alone is None else SINGLE_QUERY_STEP
 
 
 def _try(qps: float, *, is_whole: bool = True, is_pilot: bool = False) -> Try:

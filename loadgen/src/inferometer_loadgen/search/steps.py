@@ -4,11 +4,20 @@ from dataclasses import replace
 from typing import assert_never
 
 from inferometer_api.results.result import Step, nanoseconds_at
+from inferometer_api.scenarios.step_setting import (
+    CLOSED_LOOP_STEP,
+    SINGLE_QUERY_STEP,
+    Closed,
+    JudgedPercentile,
+    Open,
+    Steady,
+    probe_label,
+)
 from inferometer_api.spec.scenario import FindPeak, Validity, percentile_value
 from inferometer_loadgen.schedule.arrivals import probe_seed
-from inferometer_loadgen.schedule.steps import SECOND_NS, Closed, Judged, Open, Steady, StepPlan
+from inferometer_loadgen.schedule.steps import SECOND_NS, StepPlan
 from inferometer_loadgen.search.goal import Goal, Over, decision, goal_of
-from inferometer_loadgen.search.peak import ALONE, SATURATED, Alone, Found, Saturate, Tried, Try
+from inferometer_loadgen.search.peak import Alone, Found, Saturate, Tried, Try
 
 _WARM_UP_SHARE = 4
 """The warm-up of a probe is as long as this part of its queries takes, at most."""
@@ -33,14 +42,14 @@ def step_of(
     """Return the step that measures what a search asks; `number` is a probe's, from 1."""
     warm_up_ns = validity.warm_up_seconds * SECOND_NS
     plan = StepPlan(
-        label=ALONE,
+        label=SINGLE_QUERY_STEP,
         batch_size=1,
         warm_up_ns=min(warm_up_ns, SECOND_NS),
         min_duration_ns=1,
         max_duration_ns=round(goal.most_seconds * SECOND_NS),
         min_queries=goal.queries_alone,
         seed=seed,
-        judged=Judged(goal.percentile, goal.bound_ns),
+        judged=JudgedPercentile(goal.percentile, goal.bound_ns),
         is_probe=True,
         is_whole=True,
     )
@@ -50,7 +59,7 @@ def step_of(
         case Saturate():
             return replace(
                 plan,
-                label=SATURATED,
+                label=CLOSED_LOOP_STEP,
                 loop=Closed(clients=None),
                 min_duration_ns=_SATURATED_SECONDS * SECOND_NS,
                 min_queries=_SATURATED_QUERIES,
@@ -59,7 +68,7 @@ def step_of(
             part_ns = goal.query_limit * _MILLI_SECONDS_NS // rate // _WARM_UP_SHARE
             return replace(
                 plan,
-                label=f"probe {number}",
+                label=probe_label(number),
                 warm_up_ns=min(warm_up_ns, part_ns, plan.max_duration_ns // _WARM_UP_SHARE),
                 min_queries=goal.query_limit,
                 loop=Open(Steady("Poisson", rate)),

@@ -1,20 +1,20 @@
-"""Can the figures of a scenario be trusted, and was what was asked met?"""
+"""Judges a scenario: applies every rule to its steps and conditions."""
 
 from collections.abc import Iterable, Sequence
 
 from inferometer_api.results.result import Finding, Verdict
 from inferometer_loadgen.schedule.steps import End
-from inferometer_loadgen.verdict.breaches import Conditions, Measurement
-from inferometer_loadgen.verdict.rules import RULES, Rule
+from inferometer_loadgen.verdict.measurement import Measurement, ScenarioConditions, Violation
+from inferometer_loadgen.verdict.rule_table import RULES, VerdictRule
 
 
-def judge(measurements: Sequence[Measurement], conditions: Conditions) -> Verdict:
-    """Return the verdict over the steps of one scenario; of a search, over the probe at its peak.
+def judge(measurements: Sequence[Measurement], conditions: ScenarioConditions) -> Verdict:
+    """Return the verdict over the steps of one scenario.
 
-    The other probes of `findPeak` may well be more than the server or the client can do; but the
-    step in which a worker was lost is judged, so that the verdict names the worker.
+    Of a search only the probe at its peak is judged: other probes may exceed what server or client
+    can do. A step in which a worker was lost is judged as well, so that the verdict names it.
     """
-    judged = _judged(measurements, conditions)
+    judged = _judged_steps(measurements, conditions)
     reasons = list(_findings("reason", judged, conditions))
     return Verdict(
         state="INVALID" if reasons else "VALID",
@@ -23,7 +23,9 @@ def judge(measurements: Sequence[Measurement], conditions: Conditions) -> Verdic
     )
 
 
-def _judged(measurements: Sequence[Measurement], conditions: Conditions) -> Sequence[Measurement]:
+def _judged_steps(
+    measurements: Sequence[Measurement], conditions: ScenarioConditions
+) -> Sequence[Measurement]:
     if conditions.kind != "findPeak":
         return measurements
     at_peak = None if conditions.peak is None else conditions.peak.step
@@ -37,26 +39,32 @@ def _judged(measurements: Sequence[Measurement], conditions: Conditions) -> Sequ
 
 
 def _findings(
-    effect: str, measurements: Sequence[Measurement], conditions: Conditions
+    effect: str, measurements: Sequence[Measurement], conditions: ScenarioConditions
 ) -> Iterable[Finding]:
     for rule in RULES:
         if rule.effect != effect:
             continue
         if rule.once is not None:
-            for sentence, figure, limit in rule.once(conditions):
-                yield _finding(rule, sentence, figure, limit, "")
+            for violation in rule.once(conditions):
+                yield _finding(rule, violation, "")
         if rule.per_step is not None:
             found = [list(rule.per_step(each, conditions)) for each in measurements]
             if found[1:] and all(each == found[0] for each in found):
-                # What holds of every step in the same words is told of the scenario.
-                for breach in found[0]:
-                    yield _finding(rule, *breach, step="")
+                # The same violation in every step is reported once, for the scenario.
+                for violation in found[0]:
+                    yield _finding(rule, violation, "")
                 continue
-            for measurement, broken in zip(measurements, found, strict=True):
-                for breach in broken:
-                    yield _finding(rule, *breach, step=measurement.plan.label)
+            for measurement, violations in zip(measurements, found, strict=True):
+                for violation in violations:
+                    yield _finding(rule, violation, measurement.plan.label)
 
 
-def _finding(rule: Rule, sentence: str, figure: str, limit: str, step: str) -> Finding:
-    message = f"{sentence} {rule.remedy}"
-    return Finding(rule=rule.name, message=message, figure=figure, limit=limit, step=step)
+def _finding(rule: VerdictRule, violation: Violation, step: str) -> Finding:
+    """Return the finding; its message says what was found, why it matters and what to do."""
+    return Finding(
+        rule=rule.name,
+        message=f"{violation.sentence} {rule.why} {rule.remedy}",
+        figure=violation.figure,
+        limit=violation.limit,
+        step=step,
+    )

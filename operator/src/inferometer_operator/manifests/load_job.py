@@ -50,7 +50,7 @@ def trace_paths(run: BenchmarkRun) -> dict[str, str]:
     return {
         scenario.name: f"{_INPUTS_FOLDER}/{trace_file(scenario.name)}"
         for scenario in run.spec.scenarios
-        if scenario.trace is not None
+        if scenario.profile.data_uri is not None
     }
 
 

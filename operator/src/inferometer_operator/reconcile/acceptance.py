@@ -7,10 +7,10 @@ from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
+from inferometer_api.plan.availability import unavailable
 from inferometer_api.plan.cluster_objects import ALLOW_USE_LABEL, DEFAULT_PORTS
 from inferometer_api.plan.deadlines import APPEARS_SECONDS
 from inferometer_api.rules import spelt
-from inferometer_api.spec.availability import unavailable
 from inferometer_api.spec.problems import Problem, told
 from inferometer_api.spec.resolve import resolved
 from inferometer_api.spec.run import BenchmarkRun

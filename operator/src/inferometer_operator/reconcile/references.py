@@ -36,8 +36,9 @@ def _references(spec: RunSpec) -> tuple[Reference, ...]:
     if spec.load.inputs.file is not None:
         found += _in_address("spec.load.inputs.file.uri", spec.load.inputs.file.uri)
     for index, scenario in enumerate(spec.scenarios):
-        if scenario.trace is not None:
-            found += _in_address(f"spec.scenarios[{index}].trace.uri", scenario.trace.uri)
+        uri = scenario.profile.data_uri
+        if uri is not None:
+            found += _in_address(f"spec.scenarios[{index}].{scenario.kind}.uri", uri)
     return tuple(found)
 
 

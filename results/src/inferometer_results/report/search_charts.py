@@ -6,6 +6,7 @@ import numpy as np
 
 from inferometer_api.results.result import ScenarioResult, nanoseconds_at
 from inferometer_api.results.search import Peak, Probe, RepeatSummary
+from inferometer_api.scenarios.table import SCENARIOS
 from inferometer_results.quantity import Unit, significant, time_unit
 from inferometer_results.report.axis import Floats, category_axis, linear_axis, log_axis, span_axis
 from inferometer_results.report.chart import Chart, Line, Mark, Reference, Whiskers, finite
@@ -29,7 +30,8 @@ def curve_chart(result: ScenarioResult) -> Chart | None:
         (each for each in result.steps if each.clients is not None and each.latency is not None),
         key=lambda each: each.clients or 0,
     )
-    if result.kind != "concurrency" or len(steps) < 2:
+    kind = SCENARIOS.get(result.kind)
+    if kind is None or kind.headline != "knee" or len(steps) < 2:
         return None
     rates = np.array([step.achieved_qps for step in steps])
     drawn = latency_marks(steps, rates)

@@ -3,6 +3,7 @@
 import numpy as np
 
 from inferometer_api.results.result import ScenarioResult
+from inferometer_api.scenarios.table import SCENARIOS
 from inferometer_results.quantity import energy_unit, significant
 from inferometer_results.report.axis import Axis, category_axis, linear_axis
 from inferometer_results.report.chart import Bars, Chart, Line, Mark, finite
@@ -83,11 +84,12 @@ def step_energy_chart(result: ScenarioResult) -> Chart | None:
 
 
 def _setting(result: ScenarioResult) -> str:
-    return {"batch": "batch size", "concurrency": "number of clients"}.get(result.kind, "step")
+    kind = SCENARIOS.get(result.kind)
+    return "step" if kind is None or kind.varies is None else kind.varies
 
 
 def _categories(result: ScenarioResult) -> Axis:
-    if result.kind == "batch":
+    if _setting(result) == "batch size":
         names = [str(step.batch_size) for step in result.steps]
         return category_axis("Batch size (samples per query)", names)
     return category_axis("Step", [step.label for step in result.steps])

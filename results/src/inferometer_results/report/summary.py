@@ -12,7 +12,7 @@ from inferometer_api.results.result import (
     percentile_of,
 )
 from inferometer_api.results.search import Peak
-from inferometer_api.spec.scenario import READ_FOR_THROUGHPUT
+from inferometer_api.scenarios.table import SCENARIOS
 from inferometer_api.status.run_status import Attribution
 from inferometer_results.findings import entry_name
 from inferometer_results.quantity import (
@@ -150,6 +150,8 @@ def card(document: ResultDocument, index: int) -> Card:
     details: tuple[tuple[str, str], ...] = ()
     best = max(result.steps, key=lambda step: step.achieved_samples_per_second, default=None)
     asked = bound_of(document.run, result.name)
+    kind = SCENARIOS.get(result.kind)
+    is_throughput = kind is not None and kind.headline == "throughput"
     if result.peak is not None:
         return _peak_card(document, index, result.peak)
     if result.knee is not None:
@@ -161,7 +163,7 @@ def card(document: ResultDocument, index: int) -> Card:
         what = "knee" if result.knee is not None else "highest throughput"
         label = f"{what}, at {best.label}"
         details = (("p99 there", _named(best, 99.0)), ("steps", str(len(result.steps))))
-    elif result.kind in READ_FOR_THROUGHPUT:
+    elif is_throughput:
         figure, unit = significant(best.achieved_samples_per_second), "samples/s"
         label = "throughput"
         details = (("p99", _named(best, 99.0)), ("rate", _rate(best)))

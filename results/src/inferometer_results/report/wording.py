@@ -1,8 +1,9 @@
 """How is each kind of scenario explained, and how exactly was it measured?"""
 
 from inferometer_api.results.result import ResultDocument
+from inferometer_api.scenarios.table import SCENARIOS, judged_percentile
 from inferometer_api.spec.run import BenchmarkRun
-from inferometer_api.spec.scenario import Scenario, percentile_value
+from inferometer_api.spec.scenario import Scenario
 from inferometer_results.report.latency_charts import Bound
 
 _CLOSED = (
@@ -17,7 +18,6 @@ _OPEN = (
     "counts from the send. Dispatch lag is how late the load generator itself took a query up: "
     "late queries are sent late and counted, never dropped."
 )
-_OPEN_KINDS = frozenset({"server", "findPeak", "burst", "trace"})
 
 GENERAL = (
     "Each scenario begins with a warm-up under its own load, which is not measured. Percentiles "
@@ -42,7 +42,8 @@ def definitions(document: ResultDocument) -> list[tuple[str, str]]:
     """Return for each way of measuring the scenarios that used it, and what latency means there."""
     found: dict[str, list[str]] = {}
     for result in document.scenarios:
-        text = _OPEN if result.kind in _OPEN_KINDS else _CLOSED
+        kind = SCENARIOS.get(result.kind)
+        text = _OPEN if kind is not None and kind.loop == "open" else _CLOSED
         names = found.setdefault(text, [])
         if result.name not in names:
             names.append(result.name)
@@ -52,34 +53,17 @@ def definitions(document: ResultDocument) -> list[tuple[str, str]]:
 def setting(run: BenchmarkRun, name: str, kind: str) -> str:
     """Return in a few words what a scenario did."""
     scenario = _scenario(run, name)
-    server = scenario.server if scenario is not None else None
-    if server is not None:
-        return f"open loop at {server.target_qps} queries/s, {_ARRIVALS[server.arrivals]}"
-    words = {
-        "singleStream": "closed loop, one query of one sample at a time",
-        "batch": "closed loop, one query at a time, by batch size",
-        "multiStream": "closed loop, one query of several samples at a time",
-        "findPeak": "search for the highest rate that keeps the bound, Poisson arrivals",
-        "concurrency": "closed loop, by number of clients",
-        "offline": "closed loop, all samples at once, batched",
-        "burst": "open loop, Poisson arrivals at a low rate with bursts",
-        "trace": "open loop, at recorded times",
-    }
-    return words.get(kind, kind)
+    row = SCENARIOS.get(kind)
+    return kind if scenario is None or row is None else row.wording(scenario.profile)
 
 
 def bound_of(run: BenchmarkRun, name: str) -> Bound | None:
     """Return the latency bound that was asked of a scenario, if any."""
     scenario = _scenario(run, name)
-    if scenario is None:
+    judged = None if scenario is None else judged_percentile(scenario)
+    if judged is None or judged.bound_ns is None:
         return None
-    load = scenario.server or scenario.find_peak
-    if load is None or load.latency_bound_microseconds is None:
-        return None
-    return Bound(load.latency_bound_microseconds * 1000, percentile_value(load.percentile))
-
-
-_ARRIVALS = {"Poisson": "Poisson arrivals", "Constant": "constant gaps"}
+    return Bound(judged.bound_ns, judged.percentile)
 
 
 def _scenario(run: BenchmarkRun, name: str) -> Scenario | None:

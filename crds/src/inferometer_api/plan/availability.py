@@ -7,6 +7,7 @@ in silence.
 from collections.abc import Iterator
 from typing import Literal
 
+from inferometer_api.scenarios.table import most_clients
 from inferometer_api.spec.address import AddressError, address
 from inferometer_api.spec.load import Load, Tls
 from inferometer_api.spec.run import BenchmarkRun, RunSpec
@@ -205,11 +206,11 @@ def _tls_elsewhere(tls: Tls, place: Literal["Local", "Cluster"]) -> Iterator[str
 def _too_many_clients(spec: RunSpec, load: Load) -> Iterator[str]:
     room = load.connections * load.streams_per_connection
     for index, scenario in enumerate(spec.scenarios):
-        most = 0 if scenario.concurrency is None else max(scenario.concurrency.clients)
+        most = most_clients(scenario) or 0
         if load.protocol == "GRPC" and most > room:
             yield (
-                f"spec.scenarios[{index}].concurrency.clients: {most} clients are more than the "
-                f"{room} requests that {load.connections} connections with "
+                f"spec.scenarios[{index}].{scenario.kind}.clients: {most} clients are more than "
+                f"the {room} requests that {load.connections} connections with "
                 f"{load.streams_per_connection} streams each carry at a time; raise "
                 "spec.load.connections or spec.load.streamsPerConnection."
             )

@@ -6,8 +6,8 @@ import pytest
 
 from inferometer_api.plan.launch import load_plan
 from inferometer_api.plan.load_plan import PlannedServer
+from inferometer_api.plan.spec_warnings import spec_warnings
 from inferometer_api.spec.run import BenchmarkRun
-from inferometer_api.spec.spec_warnings import doubts
 from support.runs import Run, a_run, a_scenario
 
 _BURST = {"baseQps": 1, "burstQps": 2, "burstSeconds": 1, "periodSeconds": 60}
@@ -18,7 +18,7 @@ _SEARCH = {"latencyBoundMicroseconds": 1, "probe": {"maxSeconds": 61}}
 def told(run: Run, **validity: Any) -> tuple[str, ...]:
     """Return the doubts about a run with these members of its validity."""
     spec = {**run["spec"], "validity": validity}
-    return doubts(BenchmarkRun.model_validate({**run, "spec": spec}).spec)
+    return spec_warnings(BenchmarkRun.model_validate({**run, "spec": spec}).spec)
 
 
 def _of_fleet(workers: int, **member: Any) -> Run:
@@ -148,5 +148,5 @@ def test_a_result_notes_the_doubts_wherever_it_is_measured() -> None:
     servers = [PlannedServer(url="http://h")]
     for place in ("Local", "Cluster"):
         notes = load_plan(run, place=place, servers=servers, notes=["Here."]).notes
-        assert notes == [*doubts(run.spec), "Here."]
+        assert notes == [*spec_warnings(run.spec), "Here."]
         assert len(notes) == 2

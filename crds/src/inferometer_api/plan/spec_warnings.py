@@ -1,0 +1,65 @@
+"""Warnings about valid specs whose result may disappoint.
+
+The run is measured all the same. The warnings are noted in the result's environment.
+"""
+
+from collections.abc import Iterator
+
+from inferometer_api.scenarios.table import SCENARIOS, effective_validity, fewest_clients
+from inferometer_api.spec.run import RunSpec
+from inferometer_api.spec.scenario import Scenario
+
+
+def spec_warnings(spec: RunSpec) -> tuple[str, ...]:
+    """Return one sentence for each warning; each begins with the path of a field."""
+    of_scenarios = (
+        f"spec.scenarios[{index}].{scenario.kind}{sentence}"
+        for index, scenario in enumerate(spec.scenarios)
+        for sentence in _scenario_warnings(scenario, spec)
+    )
+    return (*_few_connections(spec), *of_scenarios, *_short_deadline(spec))
+
+
+def _few_connections(spec: RunSpec) -> Iterator[str]:
+    connections, workers = spec.load.connections, spec.load.workers
+    if connections < workers and any(_shares_connections(each, spec) for each in spec.scenarios):
+        yield (
+            f"spec.load.connections ({connections}) is less than spec.load.workers ({workers}), "
+            f"each of which has one at least: there will be {workers} to each server."
+        )
+
+
+def _shares_connections(scenario: Scenario, spec: RunSpec) -> bool:
+    match SCENARIOS[scenario.kind].shares_connections:
+        case "over gRPC":
+            return spec.load.protocol == "GRPC"
+        case shared:
+            return shared == "always"
+
+
+def _short_deadline(spec: RunSpec) -> Iterator[str]:
+    deadline = spec.active_deadline_seconds
+    least = spec.validity.repeats * sum(_least_seconds(each, spec) for each in spec.scenarios)
+    if least > deadline:
+        yield (
+            f"spec.activeDeadlineSeconds ({deadline}) is less than the {least:,.0f} s that the "
+            "warm-ups and windows of all scenarios and repeats take at least: the run will be "
+            "Failed (DeadlineExceeded)."
+        )
+
+
+def _least_seconds(scenario: Scenario, spec: RunSpec) -> float:
+    validity = effective_validity(scenario, spec.validity)
+    return SCENARIOS[scenario.kind].least_seconds(scenario.profile, validity)
+
+
+def _scenario_warnings(scenario: Scenario, spec: RunSpec) -> Iterator[str]:
+    validity = effective_validity(scenario, spec.validity)
+    yield from SCENARIOS[scenario.kind].warnings(scenario.profile, validity)
+    clients = fewest_clients(scenario)
+    if clients is not None and clients < spec.load.workers:
+        many = "1 client" if clients == 1 else f"{clients} clients in a step"
+        yield (
+            f" has {many}, fewer than spec.load.workers ({spec.load.workers}): the other workers "
+            "drive nothing then."
+        )
