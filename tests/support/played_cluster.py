@@ -107,14 +107,14 @@ def a_worker(
 ) -> tuple[Worker, RunQueue]:
     """Return a worker of the cluster's run, and the roster of one slot that it is on."""
     dependencies = Dependencies(
-        decide=decide,
+        make_plan=decide,
         settings=SETTINGS,
         reader=cluster,  # type: ignore[arg-type]  # plays it
         writer=cluster,  # type: ignore[arg-type]  # plays it
         observer=cluster,  # type: ignore[arg-type]  # plays it
-        actor=cluster,  # type: ignore[arg-type]  # plays it
+        executor=cluster,  # type: ignore[arg-type]  # plays it
         now=lambda: NOW,
-        room=cluster.room,
+        result_slot=cluster.room,
     )
     queue = RunQueue(1, wake)
     assert cluster.run is not None
@@ -137,7 +137,12 @@ def worked(worker: Worker, true: Callable[[], bool]) -> None:
 @pytest.fixture
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Wait for nothing, and keep what is logged."""
-    for name in ("_FIRST_PAUSE_SECONDS", "_GATHER_SECONDS", "_ASK_TO_STOP_SECONDS", "LOOK_SECONDS"):
+    for name in (
+        "_FIRST_PAUSE_SECONDS",
+        "_GATHER_SECONDS",
+        "_STOP_REQUEST_SECONDS",
+        "LOOK_SECONDS",
+    ):
         monkeypatch.setattr(worker_module, name, 0.001)
     with capture_logs():
         yield

@@ -1,7 +1,8 @@
-"""With what is the operator started, and how does it end?"""
+"""The command line of the operator, its log, and its exit codes."""
 
 import argparse
 import asyncio
+import logging
 import os
 import socket
 import sys
@@ -18,102 +19,139 @@ from inferometer_operator.cluster.connection import ConfigurationError
 from inferometer_operator.cluster.lease import LeaseConfig
 from inferometer_operator.main_loop import OperatorConfig, run_operator
 from inferometer_operator.settings import Settings
-from inferometer_operator.wiring.logs import configure_logging
 
 REFUSED, FAILED = 2, 1
 _log = structlog.get_logger()
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run the operator until it is told to end; return its exit code."""
-    told = _arguments().parse_args(words)
+    """Run the operator until SIGTERM; return the exit code."""
+    options = _arguments().parse_args(words)
     try:
-        settings = _settings(told.settings)
+        settings = _settings(options.settings)
     except ValueError as error:
         sys.stderr.write(f"inferometer-operator: {error}\n")
         return REFUSED
-    configure_logging()
+    _configure_logging()
     identity = f"{os.environ.get('POD_NAME') or socket.gethostname()}_{uuid4()}"
-    terms = None
-    if not told.no_lease:
-        namespace = told.lease_namespace or settings.namespace
+    lease = None
+    if not options.no_lease:
+        namespace = options.lease_namespace or settings.namespace
         if namespace is None:
             sys.stderr.write(
-                "inferometer-operator: which namespace holds the Lease? Give --lease-namespace "
-                "NAMESPACE, or --no-lease for a single operator.\n"
+                "inferometer-operator: The namespace of the Lease is not set. Set "
+                "--lease-namespace NAMESPACE, or --no-lease for a single operator.\n"
             )
             return REFUSED
-        terms = LeaseConfig(told.lease, namespace, identity, told.lease_seconds)
-    started = OperatorConfig(
+        lease = LeaseConfig(options.lease, namespace, identity, options.lease_seconds)
+    config = OperatorConfig(
         settings=settings,
-        kubeconfig=told.kubeconfig,
-        terms=terms,
+        kubeconfig=options.kubeconfig,
+        lease=lease,
         identity=identity,
-        health_port=told.health_port,
-        loadgen_port=told.loadgen_port,
+        health_port=options.health_port,
+        loadgen_port=options.loadgen_port,
     )
     try:
-        asyncio.run(run_operator(started))
+        asyncio.run(run_operator(config))
     except ConfigurationError as error:
         sys.stderr.write(f"inferometer-operator: {error}\n")
         return REFUSED
-    except Exception:  # noqa: BLE001 - whatever it is, it is told as the last line of the log
-        _log.exception("ended_by_a_fault")
+    except Exception:  # noqa: BLE001 - the last line of the log reports every error
+        _log.exception("operator_failed")
         return FAILED
     return 0
+
+
+def _configure_logging() -> None:
+    """Log to standard error as JSON, one object a line, also for the libraries."""
+    shared: list[structlog.typing.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
+    ]
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *shared,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=True,
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                structlog.processors.format_exc_info,
+                structlog.processors.JSONRenderer(),
+            ],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.INFO)
+    logging.getLogger("kopf").setLevel(logging.WARNING)
 
 
 def _arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="inferometer-operator",
-        description="Carries out BenchmarkRuns on a Kubernetes cluster.",
+        description="Runs BenchmarkRuns on a Kubernetes cluster.",
     )
     parser.add_argument(
-        "--settings", type=Path, required=True, metavar="FILE", help="what the admin has settled"
+        "--settings",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="the settings of the cluster's admin",
     )
     parser.add_argument(
         "--kubeconfig", type=Path, metavar="FILE", help="default: the pod's service account"
     )
     parser.add_argument("--lease", default=LEASE, metavar="NAME")
     parser.add_argument(
-        "--lease-namespace", metavar="NAMESPACE", help="default: the namespace that is served"
+        "--lease-namespace", metavar="NAMESPACE", help="default: the namespace of the settings"
     )
     parser.add_argument(
         "--lease-seconds",
         type=float,
         default=15.0,
         metavar="SECONDS",
-        help="how long after its last sign the leader is replaced (default 15)",
+        help="how long after its last renewal the leader is replaced (default 15)",
     )
     parser.add_argument(
-        "--no-lease", action="store_true", help="lead at once: there is no other operator"
+        "--no-lease", action="store_true", help="lead at once, for a single operator"
     )
     parser.add_argument(
         "--health-port",
         type=int,
         default=8080,
         metavar="PORT",
-        help="for /healthz, /readyz and /metrics; 0: any free one, told in the log",
+        help="for /healthz, /readyz and /metrics; 0: any free port, shown in the log",
     )
     parser.add_argument(
         "--loadgen-port",
         type=int,
         default=LOADGEN_PORT,
         metavar="PORT",
-        help=f"where load generators answer, for trials without real pods (default {LOADGEN_PORT})",
+        help=f"of the load generators, for tests without real pods (default {LOADGEN_PORT})",
     )
     return parser
 
 
 def _settings(file: Path) -> Settings:
-    """Return what a file settles; raises ValueError with a sentence."""
+    """Return the settings in a file; raise ValueError if it cannot be read or is not valid."""
     try:
         return Settings.model_validate(yaml.safe_load(file.read_text()))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ValueError(f"The settings {file} cannot be read: {error}") from error
+        raise ValueError(f"Cannot read the settings file {file}: {error}") from error
     except ValidationError as error:
         problems = "; ".join(
             f"{'.'.join(map(str, each['loc'])) or 'the file'}: {each['msg']}"
             for each in error.errors(include_url=False)
         )
-        raise ValueError(f"The settings {file} are not valid: {problems}.") from error
+        raise ValueError(f"The settings file {file} is not valid: {problems}.") from error

@@ -1,4 +1,4 @@
-"""How does an operator come to lead, and how does it end?"""
+"""The operator's main loop: win the Lease, watch the cluster, and end cleanly."""
 
 import asyncio
 import contextlib
@@ -33,18 +33,18 @@ from inferometer_operator.wiring.worker_pool import WorkerPool
 
 _RUNS = "BenchmarkRun"
 _CHILDREN = ("Deployment", "Job", "Pod")
-_AGAIN_SECONDS = 5.0
+_RETRY_SECONDS = 5.0
 _log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorConfig:
-    """With what the operator was started."""
+    """What the command line and the settings file say."""
 
     settings: Settings
     kubeconfig: Path | None
-    terms: LeaseConfig | None
-    """None: no Lease is asked for."""
+    lease: LeaseConfig | None
+    """None: lead without a Lease."""
     identity: str
     health_port: int
     loadgen_port: int
@@ -52,76 +52,78 @@ class OperatorConfig:
 
 @dataclass(frozen=True, slots=True)
 class OperatorState:
-    """What is told of the operator itself."""
+    """What /healthz, /readyz and /metrics report."""
 
     health: Health
     stats: OperatorStats
 
 
-async def run_operator(started: OperatorConfig) -> None:
-    """Lead once that is possible, until told to end; raises where work cannot go on."""
-    health, stats = Health(), OperatorStats()
+async def run_operator(config: OperatorConfig) -> None:
+    """Lead as soon as the Lease is won, until SIGTERM; raise if the work cannot continue."""
+    state = OperatorState(Health(), OperatorStats())
     stop = asyncio.Event()
-    _end_by_signal(stop)
+    _set_on_signals(stop)
     async with (
-        Connection(await configuration(started.kubeconfig), stats.count_api_error) as connection,
-        _served(health, stats, started.health_port),
+        Connection(
+            await configuration(config.kubeconfig), state.stats.count_api_error
+        ) as connection,
+        _serve_health(state, config.health_port),
     ):
-        ticking = asyncio.create_task(health.tick(), name="tick")
-        lease = Lease(connection, started.terms) if started.terms is not None else None
+        ticking = asyncio.create_task(state.health.tick(), name="tick")
+        lease = Lease(connection, config.lease) if config.lease is not None else None
         try:
-            if lease is not None and not await _or_stopped(lease.acquire(), stop):
+            if lease is not None and not await _wait_unless_stopped(lease.acquire(), stop):
                 return
-            stats.is_leader = True
-            await _lead(started, connection, OperatorState(health, stats), lease, stop)
+            state.stats.is_leader = True
+            await _lead(config, connection, state, lease, stop)
         finally:
             ticking.cancel()
 
 
 async def _lead(
-    started: OperatorConfig,
+    config: OperatorConfig,
     connection: Connection,
-    seen: OperatorState,
+    state: OperatorState,
     lease: Lease | None,
     stop: asyncio.Event,
 ) -> None:
-    """Do the work of the one operator that leads; give the Lease back in the end."""
+    """Do the leader's work, then release the Lease."""
     async with aiohttp.ClientSession() as session:
-        pool = WorkerPool(_dependencies(started, connection, session, seen.stats))
-        seen.health.lead(_RUNS, *_CHILDREN)
+        pool = WorkerPool(_dependencies(config, connection, session, state.stats))
+        state.health.require_watches(_RUNS, *_CHILDREN)
         work = [
-            _worked(started.settings.namespace, connection, seen.health, pool, stop),
+            _watch_cluster(config.settings.namespace, connection, state.health, pool, stop),
             *([lease.keep_renewed()] if lease is not None else []),
         ]
         tasks = [asyncio.create_task(each) for each in work]
         try:
-            if await _or_stopped(_first_fault(tasks), stop):
-                raise RuntimeError("A part of the operator ended, and none should.")
-            _log.info("told_to_end")
+            if await _wait_unless_stopped(_wait_for_first(tasks), stop):
+                raise RuntimeError("A task of the operator ended unexpectedly.")
+            _log.info("stopping")
         finally:
-            # Whoever leads next must not meet this one's writes.
+            # The next leader must not meet writes of this one.
             await pool.stop()
             if lease is not None and stop.is_set():
                 await lease.release()
-            await _ended(tasks)
+            await _cancel(tasks)
 
 
-async def _worked(
+async def _watch_cluster(
     namespace: str | None,
     connection: Connection,
     health: Health,
     pool: WorkerPool,
     stop: asyncio.Event,
 ) -> None:
-    """Watch runs and their children, and let the crew work."""
-    await _begun(pool)
+    """Pass each event of runs and their children to the pool."""
+    await _start(pool)
     watches = [
         ChildWatch(
             connection,
             kind,
             namespace,
             changed=pool.child_changed,
-            heard=functools.partial(health.heard, kind),
+            heard=functools.partial(health.record_watch, kind),
         )
         for kind in _CHILDREN
     ]
@@ -132,51 +134,51 @@ async def _worked(
             connection,
             namespace,
             changed=pool.run_changed,
-            heard=lambda: health.heard(_RUNS),
+            heard=lambda: health.record_watch(_RUNS),
             listed=pool.runs_relisted,
-            started=lambda: _end_by_signal(stop),
+            started=lambda: _set_on_signals(stop),
         )
-        raise RuntimeError("The watch of BenchmarkRuns ended, and it should not.")
+        raise RuntimeError("The watch of BenchmarkRuns ended unexpectedly.")
 
 
-async def _begun(pool: WorkerPool) -> None:
+async def _start(pool: WorkerPool) -> None:
     while True:
         try:
             return await pool.start()
         except (ApiError, UnreachableError) as error:
             missing = isinstance(error, ApiError) and error.code == 404
             _log.warning(
-                "runs_not_listed",
+                "run_list_failed",
                 error=str(error),
                 hint="Is the CustomResourceDefinition benchmarkruns.inferometer.dev installed?"
                 if missing
                 else "",
             )
-        await asyncio.sleep(_AGAIN_SECONDS)
+        await asyncio.sleep(_RETRY_SECONDS)
 
 
 def _dependencies(
-    started: OperatorConfig,
+    config: OperatorConfig,
     connection: Connection,
     session: aiohttp.ClientSession,
     stats: OperatorStats,
 ) -> Dependencies:
-    reader, writer = Reader(connection), Writer(connection, started.identity)
-    loads = LoadgenClient(session, started.loadgen_port)
+    reader, writer = Reader(connection), Writer(connection, config.identity)
+    loadgen = LoadgenClient(session, config.loadgen_port)
     return Dependencies(
-        decide=make_plan,
-        settings=started.settings,
+        make_plan=make_plan,
+        settings=config.settings,
         reader=reader,
         writer=writer,
-        observer=Observer(reader, loads, started.settings),
-        actor=PlanExecutor(reader, writer, loads),
+        observer=Observer(reader, loadgen, config.settings),
+        executor=PlanExecutor(reader, writer, loadgen),
         stats=stats,
     )
 
 
 @contextlib.asynccontextmanager
-async def _served(health: Health, stats: OperatorStats, port: int) -> AsyncIterator[web.AppRunner]:
-    runner = await serve(health, exposition(stats), port)
+async def _serve_health(state: OperatorState, port: int) -> AsyncIterator[web.AppRunner]:
+    runner = await serve(state.health, exposition(state.stats), port)
     _log.info("health_served", addresses=[list(each[:2]) for each in runner.addresses])
     try:
         yield runner
@@ -184,21 +186,21 @@ async def _served(health: Health, stats: OperatorStats, port: int) -> AsyncItera
         await runner.cleanup()
 
 
-def _end_by_signal(stop: asyncio.Event) -> None:
+def _set_on_signals(stop: asyncio.Event) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
 
 
-async def _first_fault(tasks: list[asyncio.Task[None]]) -> None:
-    """Return or raise as the first task does that ends."""
+async def _wait_for_first(tasks: list[asyncio.Task[None]]) -> None:
+    """Wait until one task ends; return or raise as it does."""
     done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     for task in done:
         task.result()
 
 
-async def _or_stopped(work: Coroutine[None, None, None], stop: asyncio.Event) -> bool:
-    """Return True when the work is done, False when the operator shall end before that."""
+async def _wait_unless_stopped(work: Coroutine[None, None, None], stop: asyncio.Event) -> bool:
+    """Return True once the work is done, False if the stop event comes first."""
     working, stopping = asyncio.create_task(work), asyncio.create_task(stop.wait())
     try:
         await asyncio.wait((working, stopping), return_when=asyncio.FIRST_COMPLETED)
@@ -207,11 +209,11 @@ async def _or_stopped(work: Coroutine[None, None, None], stop: asyncio.Event) ->
         working.result()
         return True
     finally:
-        await _ended([working, stopping])
+        await _cancel([working, stopping])
 
 
-async def _ended(tasks: Iterable[asyncio.Task[Any]]) -> None:
-    """Cancel tasks and wait for their end; what they had to say is said already."""
+async def _cancel(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    """Cancel tasks and wait for their end; their errors were raised already."""
     tasks = list(tasks)
     for task in tasks:
         task.cancel()

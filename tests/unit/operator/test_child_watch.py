@@ -98,10 +98,10 @@ def test_a_watch_that_missed_too_much_begins_anew(monkeypatch: pytest.MonkeyPatc
     [
         (200, '{"documentBytes": 3}', {}, True),
         (200, "{", {}, False),
-        (200, '{"unknown": 1}', {}, False),
+        (200, '{"unknown": 1}', {}, True),
         (500, "{}", {}, False),
         (302, "{}", {"Location": "/elsewhere"}, False),
-        (200, '{"undelivered": "' + "x" * (2 << 20) + '"}', {}, False),
+        (200, '{"documentMissingReason": "' + "x" * (2 << 20) + '"}', {}, False),
     ],
     ids=["well", "cut", "unknown", "fault", "redirect", "huge"],
 )

@@ -268,7 +268,7 @@ def test_a_run_that_is_held_before_it_measures_begins_anew() -> None:
     assert cluster.says("ServerReady") is None
     cluster.later(7200)
     changed(cluster, suspend=False).schedule().start_server().start_load()
-    assert cluster.status()["startTime"] == "2026-03-12T16:00:00Z"
+    assert cluster.status()["startTime"] == "2026-03-12T16:00:00.000Z"
     assert over(cluster.measure()).says("Complete") == ("True", "Measured")
 
 

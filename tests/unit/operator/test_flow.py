@@ -43,7 +43,7 @@ def test_the_status_is_written_before_the_server_is_made() -> None:
         "event ServerStarting",
         "make Deployment/a-run-server",
     ]
-    assert cluster.status()["startTime"] == "2026-03-12T14:00:00Z"
+    assert cluster.status()["startTime"] == "2026-03-12T14:00:00.000Z"
 
 
 def test_the_load_generator_is_made_once_every_server_is_bound_and_has_an_address() -> None:

@@ -13,10 +13,9 @@ from inferometer_api.plan.launch import load_plan
 from inferometer_api.plan.load_plan import LoadPlan, PlannedServer
 from inferometer_api.spec.resolve import launched
 from inferometer_api.spec.run import BenchmarkRun
-from inferometer_operator.manifests.config_maps import plan_config_map
+from inferometer_operator.manifests.config_maps import plan_config_map, result_config_maps
 from inferometer_operator.manifests.load_job import load_job
 from inferometer_operator.manifests.owner import Manifest, Owner
-from inferometer_operator.manifests.result_maps import result_config_maps
 from inferometer_operator.manifests.server_deployment import server_deployment
 from inferometer_operator.settings import Metrics
 from support.manifests import FULL, IMAGES, OWNER, PLAIN, after, load_pod, read, server_pod

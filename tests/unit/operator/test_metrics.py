@@ -13,8 +13,8 @@ from pydantic import ValidationError
 
 from inferometer_api.metrics.definitions import METRICS
 from inferometer_api.spec.run import BenchmarkRun
+from inferometer_api.timestamps import format_time
 from inferometer_operator.reconcile.run_facts import RunFacts, spec_hash
-from inferometer_operator.reconcile.times import format_time
 from inferometer_operator.wiring import finished_runs
 from inferometer_operator.wiring.metrics import MAX_ACTIVE_RUNS, exposition
 from support.cluster_objects import EPOCH, Object, condition

@@ -16,9 +16,9 @@ from inferometer_operator.cluster.reader import Reader
 from inferometer_operator.cluster.writer import Writer
 from inferometer_operator.reconcile.observed import DownloadedResult, Json
 from inferometer_operator.reconcile.plan import Plan
-from inferometer_operator.wiring import held_result
-from inferometer_operator.wiring.held_result import ResultDownload
+from inferometer_operator.wiring import result_download
 from inferometer_operator.wiring.plan_executor import PlanExecutor, Refusals
+from inferometer_operator.wiring.result_download import ResultDownload
 from inferometer_operator.wiring.worker import Dependencies
 from inferometer_operator.wiring.worker_pool import WorkerPool
 from support.played_cluster import SETTINGS, PlayedCluster, no_pauses
@@ -76,7 +76,7 @@ def test_who_has_a_name_that_is_taken_is_told_and_soon_tried_again(holder: Json 
     """A deleted namesake's child goes in a moment."""
     refusals = Refusals()
     assert _made(_Connection(_TAKEN, holder), refusals)
-    assert refusals.told["Job/a-load"].holder == holder
+    assert refusals.by_child["Job/a-load"].holder == holder
     assert refusals.next_seconds(_NOW) == 1.0
     assert not _made(_Connection(_TAKEN, holder), refusals)
 
@@ -90,7 +90,7 @@ def test_a_child_that_was_made_is_worth_a_look_at_once(
     """Also one that was made before, whose answer was lost."""
     refusals = Refusals()
     assert _made(_Connection(fault, holder), refusals)
-    assert not refusals.told
+    assert not refusals.by_child
 
 
 def test_a_status_is_written_to_the_run_as_it_was_read_or_not_at_all() -> None:
@@ -114,15 +114,15 @@ def test_of_all_runs_one_holds_its_result(monkeypatch: pytest.MonkeyPatch) -> No
         read.append(pod["name"])
         return found[pod["name"]]
 
-    monkeypatch.setattr(held_result, "download_result", collected)
+    monkeypatch.setattr(result_download, "download_result", collected)
 
     async def work() -> None:
         room = asyncio.Semaphore(1)
         held = {name: ResultDownload(room) for name in found}
         reader = cast("Reader", None)
-        await held["a"].collect(reader, {"name": "a"})
+        await held["a"].download(reader, {"name": "a"})
         others = [
-            asyncio.create_task(held[name].collect(reader, {"name": name})) for name in ("b", "c")
+            asyncio.create_task(held[name].download(reader, {"name": name})) for name in ("b", "c")
         ]
         for _ in range(5):
             await asyncio.sleep(0)

@@ -11,7 +11,7 @@ from inferometer_operator.cluster.errors import ApiError, UnreachableError, api_
 from inferometer_operator.reconcile.conditions import read_status
 from inferometer_operator.reconcile.observed import DownloadedResult, Observed
 from inferometer_operator.reconcile.plan import Plan
-from inferometer_operator.wiring import held_result
+from inferometer_operator.wiring import result_download
 from inferometer_operator.wiring.abort import aborted_status
 from inferometer_operator.wiring.health import ALIVE_SECONDS, HEARD_SECONDS, Health
 from inferometer_operator.wiring.plan_executor import Refusals
@@ -135,7 +135,7 @@ def test_a_run_that_is_over_holds_no_result(monkeypatch: pytest.MonkeyPatch, end
         cluster.run = None if end == "deleted" else {**run, "metadata": deleting}
         return Plan(read_status(run), look_again_seconds=0.001)
 
-    monkeypatch.setattr(held_result, "download_result", collected)
+    monkeypatch.setattr(result_download, "download_result", collected)
     worker, _ = a_worker(cluster, decide)
     worked(worker, lambda: bool(held) and not cluster.room.locked() and cluster.pods_left > 0)
     assert all(held)
@@ -174,7 +174,7 @@ def test_refusals_are_tried_again_ever_more_rarely() -> None:
             attempts += 1
             news += refusals.add("Job/a", error, now)
     assert (attempts, news) == (14, 1)
-    assert refusals.told["Job/a"].since == datetime.fromtimestamp(0, UTC)
+    assert refusals.by_child["Job/a"].since == datetime.fromtimestamp(0, UTC)
     assert refusals.next_seconds(now) == pytest.approx(30, abs=30)
     assert refusals.add("Job/a", ApiError(403, "", "another"), now)
     refusals.drop("Job/a")
@@ -214,7 +214,7 @@ def test_what_was_found_before_stays_in_a_run_that_is_given_up() -> None:
     }
     status = aborted_status(run, ValueError("x"), NOW)
     assert status.start_time == "2026-01-31T11:00:00Z"
-    assert status.completion_time == "2026-01-31T12:00:00Z"
+    assert status.completion_time == "2026-01-31T12:00:00.000Z"
     assert [each.type for each in status.conditions] == ["Accepted", "Failed", "Valid", "Finished"]
 
 
@@ -235,13 +235,13 @@ def test_an_operator_that_is_deaf_is_not_ready_and_one_that_hangs_not_alive() ->
     now = [0.0]
     health = Health(lambda: now[0])
     assert health.ready()[0]
-    health.lead("Pod", "Job")
+    health.require_watches("Pod", "Job")
     assert health.ready() == (False, "Leads; watches last heard: Pod: not yet, Job: not yet.")
-    health.heard("Pod")
-    health.heard("Job")
+    health.record_watch("Pod")
+    health.record_watch("Job")
     assert health.ready()[0]
     now[0] = HEARD_SECONDS - 1
-    health.heard("Pod")
+    health.record_watch("Pod")
     now[0] = HEARD_SECONDS + 1
     assert health.ready() == (False, "Leads; watches last heard: Pod: 2 s ago, Job: 331 s ago.")
     assert not health.alive()[0]

@@ -38,12 +38,12 @@ def a_pool(cluster: _Gone) -> tuple[WorkerPool, Dependencies]:
     """Return a crew that finds no run where it looks."""
     played: Any = cluster
     dependencies = Dependencies(
-        decide=played,
+        make_plan=played,
         settings=SETTINGS,
         reader=played,
         writer=played,
         observer=played,
-        actor=played,
+        executor=played,
         stats=operator_stats(),
     )
     return WorkerPool(dependencies), dependencies

@@ -38,7 +38,7 @@ class LoadgenClient:
         except (aiohttp.ClientError, OSError, TimeoutError):
             return None
         try:
-            return LoadReport.model_validate_json(text)
+            return LoadReport.read_json(text)
         except ValidationError:
             return None
 

@@ -1,7 +1,7 @@
-"""Which BenchmarkRuns come, change and go?
+"""The watch of BenchmarkRuns, by kopf: the only module that imports kopf.
 
-kopf watches them, standalone: without peers, finalizers, annotations or posts of its own, so that
-nothing but an event's arrival depends on it.
+kopf runs standalone, without peers, finalizers, annotations or events of its own. It only delivers
+events to the callables that `watch_runs` is given.
 """
 
 import asyncio
@@ -17,26 +17,26 @@ from inferometer_operator.cluster.connection import Connection
 from inferometer_operator.reconcile.observed import Json
 
 _PLURAL = "benchmarkruns"
-Changed = Callable[[str | None, Json], None]
+OnChange = Callable[[str | None, Json], None]
 
 
 async def watch_runs(
     connection: Connection,
     namespace: str | None,
     *,
-    changed: Changed,
+    changed: OnChange,
     heard: Callable[[], None],
     listed: Callable[[], None],
     started: Callable[[], None],
 ) -> None:
-    """Watch until cancelled; it ends by itself only where kopf does, which is a fault.
+    """Watch until cancelled; return only if kopf fails.
 
-    `changed` is given the watch's word (None for what was there before) and the run; `listed` is
-    called before all that there are are given once more; `started` is called once, when kopf has
-    taken the process's signals, which its caller may want back.
+    `changed` gets the type of each event (None for the initial list) and the run. `heard` is called
+    at each sign of the watch, `listed` before all runs are listed again, and `started` once, when
+    kopf has taken over the process's signals, so that the caller can take them back.
     """
     existing = {task for task in asyncio.all_tasks() if task is not asyncio.current_task()}
-    # Else kopf asks for the name of the process's user, and in a pod that user has none.
+    # Without an identity kopf looks up the process's user, which in a pod has no name.
     identity: Any = MANAGER
     tasks = await kopf.spawn_tasks(
         identity=identity,
@@ -53,11 +53,11 @@ async def watch_runs(
 def _registry(
     connection: Connection,
     *,
-    changed: Changed,
+    changed: OnChange,
     heard: Callable[[], None],
     listed: Callable[[], None],
 ) -> kopf.OperatorRegistry:
-    """Return what kopf is to call: to log in, and with each event."""
+    """Return the callbacks of kopf: to log in, and for each event."""
     registry = kopf.OperatorRegistry()
 
     @kopf.on.login(registry=registry)
@@ -78,7 +78,7 @@ def _registry(
 def _settings() -> kopf.OperatorSettings:
     settings = kopf.OperatorSettings()
     settings.posting.enabled = False
-    # Neither CustomResourceDefinitions nor Namespaces are watched: no right to is needed.
+    # No watch of CustomResourceDefinitions or Namespaces: the operator needs no right to them.
     settings.scanning.disabled = True
     settings.watching.server_timeout = WATCH_SECONDS
     settings.watching.inactivity_timeout = SILENCE_SECONDS
@@ -89,7 +89,7 @@ def _settings() -> kopf.OperatorSettings:
 
 
 def watch_trace(heard: Callable[[], None], listed: Callable[[], None]) -> aiohttp.TraceConfig:
-    """Return what calls `heard` when a watch of runs is open, and `listed` before a list comes."""
+    """Return a trace that calls `heard` when a watch opens, and `listed` before a list arrives."""
     trace = aiohttp.TraceConfig()
 
     async def ended(

@@ -18,8 +18,14 @@ from inferometer_api.spec.address import INPUTS_FILE, trace_file
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_operator.manifests.config_maps import PLAN_FILE
 from inferometer_operator.manifests.owner import Manifest, Owner, child_metadata
-from inferometer_operator.manifests.pod_spec import PYTHON, container, mount, pod_spec
-from inferometer_operator.manifests.scraping import SCRAPED_PORT, scrape_annotations
+from inferometer_operator.manifests.pod_spec import (
+    PYTHON,
+    SCRAPED_PORT,
+    container,
+    mount,
+    pod_spec,
+    scrape_annotations,
+)
 from inferometer_operator.manifests.sources import (
     addresses,
     fetch_container,

@@ -11,6 +11,9 @@ from inferometer_operator.settings import Images, Settings
 
 USER_ID = 10001
 PYTHON = "python3"
+SCRAPED_PORT = "http"
+"""The name of the port with the metrics, on servers and load generators alike."""
+_METRICS_PATH = "/metrics"
 _TEMPORARY = "tmp"
 _NODE_LOST_SECONDS = 15
 """How long a pod stays bound to a node that no longer answers; Kubernetes' own default is 300."""
@@ -81,3 +84,14 @@ def pod_spec(settings: Settings, *, grace_seconds: int) -> Manifest:
 def mount(target: Manifest, volume: str, path: str, *, read_only: bool) -> None:
     """Let a container see a volume at a path."""
     target["volumeMounts"].append({"name": volume, "mountPath": path, "readOnly": read_only})
+
+
+def scrape_annotations(port: int, settings: Settings) -> Manifest:
+    """Return the metadata by which a Prometheus without PodMonitors finds a pod.
+
+    Empty if the admin has disabled it.
+    """
+    if not settings.metrics.scrape_annotations:
+        return {}
+    words = {"scrape": "true", "port": str(port), "path": _METRICS_PATH}
+    return {"annotations": {f"prometheus.io/{name}": value for name, value in words.items()}}

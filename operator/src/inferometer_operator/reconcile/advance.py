@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 from datetime import datetime
 
-from inferometer_api.timestamps import format_time, parse_time
-
 from inferometer_api.status.condition_reasons import REASONS, ReasonName
 from inferometer_api.status.run_status import ConditionType, Phase
+from inferometer_api.timestamps import format_time, parse_time
 from inferometer_operator.reconcile.agent_assignment import backend_nodes
 from inferometer_operator.reconcile.conditions import (
     ConditionUpdate,

@@ -8,10 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from inferometer_api.timestamps import parse_time
-
 from inferometer_api.plan.load_plan import PlannedAgent, PlannedServer
 from inferometer_api.results.agent_sample import MAX_WORKLOADS
+from inferometer_api.timestamps import parse_time
 from inferometer_operator.reconcile import pods
 from inferometer_operator.reconcile.context import ReconcileContext, creation_time
 from inferometer_operator.reconcile.observed import EndpointList, Json

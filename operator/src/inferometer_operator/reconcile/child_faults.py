@@ -8,10 +8,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 
-from inferometer_api.timestamps import format_time, parse_time
-
 from inferometer_api.plan.deadlines import NAMESAKE_SECONDS
 from inferometer_api.status.condition_reasons import REASONS, ReasonName
+from inferometer_api.timestamps import format_time, parse_time
 from inferometer_operator.reconcile.context import ReconcileContext, creation_time
 from inferometer_operator.reconcile.faults import Fault, make_fault
 from inferometer_operator.reconcile.observed import Json, Refusal

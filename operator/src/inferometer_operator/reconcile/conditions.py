@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from inferometer_api.timestamps import format_time
 from pydantic import ValidationError
 
 from inferometer_api.results.verdict_sentences import scenario_count, valid_sentence
 from inferometer_api.status.condition_reasons import ReasonName
 from inferometer_api.status.run_status import Condition, ConditionType, RunStatus
+from inferometer_api.timestamps import format_time
 
 Value = Literal["True", "False", "Unknown"]
 _ORDER: tuple[ConditionType, ...] = (

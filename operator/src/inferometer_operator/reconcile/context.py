@@ -3,13 +3,12 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from inferometer_api.timestamps import parse_time
-
 from inferometer_api.plan.cluster_objects import fleet_name, load_name, server_name
 from inferometer_api.plan.deadlines import GONE_SECONDS
 from inferometer_api.spec.resolve import launched
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.status.run_status import RunStatus
+from inferometer_api.timestamps import parse_time
 from inferometer_operator.manifests.owner import Owner
 from inferometer_operator.reconcile.conditions import StatusDraft
 from inferometer_operator.reconcile.observed import Json, Observed

@@ -9,10 +9,11 @@ from datetime import datetime
 
 from inferometer_api.plan.deadlines import NODE_LOST_SECONDS
 from inferometer_api.status.condition_reasons import REASONS, ReasonName
+from inferometer_api.timestamps import parse_time
 from inferometer_operator.reconcile import pods
 from inferometer_operator.reconcile.context import is_deleting
 from inferometer_operator.reconcile.observed import Json
-from inferometer_operator.reconcile.times import add_seconds, parse_time
+from inferometer_operator.reconcile.times import add_seconds
 
 REFUSED_CODE = 2
 """With which exit code our programs refuse what cannot be done."""

@@ -3,11 +3,10 @@
 from dataclasses import replace
 from datetime import datetime
 
-from inferometer_api.timestamps import format_time, parse_time
-
 from inferometer_api.plan.deadlines import FORCED_SECONDS, STOP_SECONDS
 from inferometer_api.results.result import Outcome
 from inferometer_api.status.condition_reasons import ReasonName
+from inferometer_api.timestamps import format_time, parse_time
 from inferometer_operator.reconcile import pods
 from inferometer_operator.reconcile.children import Children, deletion_targets, run_children
 from inferometer_operator.reconcile.conditions import (

@@ -3,10 +3,10 @@
 from dataclasses import replace
 from datetime import datetime
 
-from inferometer_api.timestamps import format_time, parse_time
 from pydantic import ValidationError
 
 from inferometer_api.spec.run import Retention
+from inferometer_api.timestamps import format_time, parse_time
 from inferometer_operator.reconcile.acceptance import Rejection, find_rejection, parse_run
 from inferometer_operator.reconcile.advance import advance, fail_if_too_old
 from inferometer_operator.reconcile.children import deletion_targets, run_children

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from inferometer_api.timestamps import parse_time
-
 from inferometer_api.plan.cluster_objects import COMPONENT_LABEL, JOB_INDEX_LABEL, LOADGEN, SERVER
+from inferometer_api.timestamps import parse_time
 from inferometer_operator.reconcile.context import ReconcileContext, controller_of, is_deleting
 from inferometer_operator.reconcile.observed import Json
 

@@ -8,8 +8,8 @@ from inferometer_api.plan.deadlines import KEPT_SECONDS
 from inferometer_api.results.result import Outcome
 from inferometer_api.status.condition_reasons import ReasonName
 from inferometer_api.status.run_status import ResultReference, RunStatus, ScenarioSummary
+from inferometer_operator.manifests.config_maps import result_config_maps
 from inferometer_operator.manifests.owner import PARTS_ANNOTATION, Manifest
-from inferometer_operator.manifests.result_maps import result_config_maps
 from inferometer_operator.reconcile import pods
 from inferometer_operator.reconcile.child_faults import child_fault
 from inferometer_operator.reconcile.context import ReconcileContext, controller_of, is_deleting

@@ -14,9 +14,9 @@ from inferometer_api.plan.launch import server_model_name
 from inferometer_api.spec.resolve import resolved
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.status.run_status import ConditionType, Phase, RunStatus, ScenarioSummary
+from inferometer_api.timestamps import parse_time
 from inferometer_operator.reconcile.conditions import find_condition, is_true, read_status
 from inferometer_operator.reconcile.observed import Json
-from inferometer_operator.reconcile.times import parse_time
 
 _HASH_DIGITS = 12
 

@@ -4,11 +4,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from inferometer_api.timestamps import parse_time
-
 from inferometer_api.plan.cluster_objects import GRPC_PORT, HTTP_PORT
 from inferometer_api.plan.load_plan import PlannedServer
 from inferometer_api.spec.server import Server
+from inferometer_api.timestamps import parse_time
 from inferometer_operator.manifests.config_maps import PLAN_FILE
 from inferometer_operator.manifests.owner import Manifest
 from inferometer_operator.manifests.server_deployment import server_deployment

@@ -3,22 +3,6 @@
 from datetime import UTC, datetime, timedelta
 
 
-def format_time(moment: datetime) -> str:
-    """Return a time as the API writes it: 2026-01-31T12:00:00Z."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def parse_time(text: object) -> datetime | None:
-    """Return a time of the API, None where there is none or it cannot be read."""
-    if not isinstance(text, str):
-        return None
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-
-
 def add_seconds(moment: datetime, seconds: float) -> datetime:
     """Return the time some seconds later; the last one there is, where that is past it."""
     try:

@@ -3,9 +3,8 @@
 from datetime import datetime
 from typing import Literal
 
-from inferometer_api.timestamps import format_time
-
 from inferometer_api.status.run_status import RunStatus
+from inferometer_api.timestamps import format_time
 from inferometer_operator.cluster.reader import Reader
 from inferometer_operator.cluster.writer import Writer
 from inferometer_operator.reconcile.children import child_names, deletion_targets

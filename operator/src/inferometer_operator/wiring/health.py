@@ -23,7 +23,7 @@ class Health:
         self._clock = clock
         self._ticked = clock()
         self._heard: dict[str, float | None] = {}
-        self._leads = False
+        self._watches_required = False
 
     async def tick(self) -> None:
         """Tick for ever."""
@@ -31,12 +31,12 @@ class Health:
             self._ticked = self._clock()
             await asyncio.sleep(_TICK_SECONDS)
 
-    def lead(self, *watches: str) -> None:
+    def require_watches(self, *watches: str) -> None:
         """Be ready only while all of these watches are heard."""
-        self._leads = True
+        self._watches_required = True
         self._heard = dict.fromkeys(watches)
 
-    def heard(self, watch: str) -> None:
+    def record_watch(self, watch: str) -> None:
         """Take in that a watch was opened or told something."""
         self._heard[watch] = self._clock()
 
@@ -47,7 +47,7 @@ class Health:
 
     def ready(self) -> tuple[bool, str]:
         """Return whether all is heard, and that in words; who stands by is ready to."""
-        if not self._leads:
+        if not self._watches_required:
             return True, "Stands by: another operator leads, or none yet."
         ages = {
             watch: None if at is None else self._clock() - at for watch, at in self._heard.items()

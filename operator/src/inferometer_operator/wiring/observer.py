@@ -57,15 +57,15 @@ class Observer:
     """Reads for one run after another."""
 
     reader: Reader
-    loads: LoadgenClient
+    loadgen: LoadgenClient
     settings: Settings
     clock: Callable[[], float] = time.monotonic
 
-    async def observe(self, run: Json, turn: QueuePosition, polled: PolledReport) -> Observed:
+    async def observe(self, run: Json, position: QueuePosition, polled: PolledReport) -> Observed:
         """Return what the cluster says of the run."""
         status = read_status(run)
         if status.start_time is None:
-            return await self._before_begin(run, turn)
+            return await self._before_begin(run, position)
         metadata = run["metadata"]
         uid, namespace, name = metadata["uid"], metadata["namespace"], metadata["name"]
         deployment, job, plan_map, fleet, pods, result_maps = await asyncio.gather(
@@ -81,7 +81,7 @@ class Observer:
         to_plan = not finished and plan_map is None and not (load and has_started(load))
         under_load = progress_under_load(polled.report) is not None
         return Observed(
-            queue_position=turn,
+            queue_position=position,
             deployment=deployment,
             job=job,
             plan_map=plan_map,
@@ -97,12 +97,12 @@ class Observer:
             report=None if finished or load is None else await self._report(load, polled),
         )
 
-    async def _before_begin(self, run: Json, turn: QueuePosition) -> Observed:
+    async def _before_begin(self, run: Json, position: QueuePosition) -> Observed:
         service, found = await asyncio.gather(self._service(run), self._references(run))
         # An External server is there already: the plan is made as soon as the run begins.
-        begins = turn.admitted and service is not None
+        begins = position.admitted and service is not None
         return Observed(
-            queue_position=turn,
+            queue_position=position,
             service=service,
             raw_references=found,
             agents=await list_agents(self.reader, self.settings, run, ()) if begins else None,
@@ -159,13 +159,13 @@ class Observer:
             return parse_last_report(ended) or polled.report
         at = running_address(pod)
         if at is not None and self.clock() >= polled.due:
-            await self.ask(at, polled)
+            await self.poll(at, polled)
         return polled.report
 
-    async def ask(self, address: str, polled: PolledReport) -> bool:
+    async def poll(self, address: str, polled: PolledReport) -> bool:
         """Ask a load generator how far it is; return whether its answer is worth a look."""
         before = polled.report
-        polled.report = await self.loads.report(address) or before
+        polled.report = await self.loadgen.report(address) or before
         loaded = progress_under_load(polled.report) is not None
         polled.due = self.clock() + (_POLL_SECONDS if loaded else _POLL_BEFORE_LOAD_SECONDS)
         return loaded or _stage(polled.report) != _stage(before)

@@ -32,7 +32,7 @@ def _now() -> datetime:
 class Refusals:
     """Children that could not be made, and when each is tried again."""
 
-    told: dict[str, Refusal] = field(default_factory=dict)
+    by_child: dict[str, Refusal] = field(default_factory=dict)
     """What the API server said, by KIND/NAME."""
     _again: dict[str, datetime] = field(default_factory=dict)
 
@@ -46,10 +46,10 @@ class Refusals:
         The longer it lasts the rarer are attempts: 2, 4, 8 and 16 s after the first, then every
         30 s; every second where the name is taken, by `holder`.
         """
-        before = self.told.get(child)
+        before = self.by_child.get(child)
         since = now if before is None else before.since
         refusal = Refusal(since, error.code, error.message, holder)
-        self.told[child] = refusal
+        self.by_child[child] = refusal
         lasts = (now - since).total_seconds()
         pause = min(max(_FIRST_PAUSE_SECONDS, lasts), _LONGEST_PAUSE_SECONDS)
         if error.code == _TAKEN:
@@ -59,7 +59,7 @@ class Refusals:
 
     def drop(self, child: str) -> None:
         """Take in that a child was made, or is not wanted any more."""
-        self.told.pop(child, None)
+        self.by_child.pop(child, None)
         self._again.pop(child, None)
 
     def next_seconds(self, now: datetime) -> float | None:
@@ -75,7 +75,7 @@ class PlanExecutor:
 
     reader: Reader
     writer: Writer
-    loads: LoadgenClient
+    loadgen: LoadgenClient
     now: Callable[[], datetime] = _now
 
     async def update_status(self, run: Json, plan: Plan) -> Json:
@@ -98,7 +98,7 @@ class PlanExecutor:
         """
         news = False
         wanted = {f"{child['kind']}/{child['metadata']['name']}": child for child in plan.create}
-        for key in set(refusals.told) - set(wanted):
+        for key in set(refusals.by_child) - set(wanted):
             refusals.drop(key)
         for key, child in wanted.items():
             if not refusals.due(key, self.now()):
@@ -131,4 +131,4 @@ class PlanExecutor:
         if address is None or observed.plan_map is None:
             return False
         plan = LoadPlan.model_validate_json(observed.plan_map["data"][PLAN_FILE])
-        return await self.loads.stop(address, plan.stop_token)
+        return await self.loadgen.stop(address, plan.stop_token)
