@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from inferometer_api.results.result import SCHEMA_VERSION, ResultDocument
 
-_ID = f"https://inferometer.dev/schemas/result-v{SCHEMA_VERSION}.json"
+_ID = f"https://inferometer.dev/schemas/result-v{SCHEMA_VERSION.partition('.')[0]}.json"
 
 
 def result_schema() -> dict[str, Any]:

@@ -47,7 +47,7 @@ def _document(run: Any) -> dict[str, Any]:
     return {
         "apiVersion": "inferometer.dev/v1alpha1",
         "kind": "BenchmarkResult",
-        "schemaVersion": 1,
+        "schemaVersion": "1.1",
         "runId": "1",
         "inferometerVersion": "0",
         "startedAt": "2026-01-31T12:00:00Z",
@@ -88,7 +88,7 @@ def test_a_written_result_fits_the_schema(row: Any) -> None:
 @pytest.mark.parametrize(
     ("place", "value"),
     [
-        (("schemaVersion",), 2),
+        (("schemaVersion",), 1),
         (("runId",), None),
         (("outcome", "state"), "complete"),
         (("surplus",), 1),

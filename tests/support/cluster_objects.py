@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from inferometer_api.plan.cluster_objects import LOADGEN, SERVER, labels, load_name, server_name
-from inferometer_operator.reconcile.times import format_time
+from inferometer_api.timestamps import format_time
 
 Object = dict[str, Any]
 

@@ -162,7 +162,7 @@ FAULT_ROWS: list[Row] = [
         _REFUSED_JOB,
         "NameClash",
         lambda: left_behind("Job/a-run-load").schedule(),
-        ("is about to go", "until 2026-03-12T14:01:00Z"),
+        ("is about to go", "until 2026-03-12T14:01:00.000Z"),
     ),
     *_pod_rows(
         "ContainerNotStarted",

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from inferometer_api.timestamps import format_time
 from inferometer_operator.reconcile.observed import Refusal
 from inferometer_operator.reconcile.plan import Plan
-from inferometer_operator.reconcile.times import format_time
 from support.cluster_objects import EPOCH, Object, owner_reference
 from support.runs import a_run
 

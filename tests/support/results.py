@@ -6,6 +6,7 @@ Documents as a real run leaves them: complete, ended early, refused, long.
 from typing import Any
 
 from inferometer_api.results.result import (
+    SCHEMA_VERSION,
     Environment,
     Finding,
     ModelInfo,
@@ -54,7 +55,7 @@ def a_result(**changes: Any) -> ResultDocument:
     fields: dict[str, Any] = {
         "api_version": "inferometer.dev/v1alpha1",
         "kind": "BenchmarkResult",
-        "schema_version": 1,
+        "schema_version": SCHEMA_VERSION,
         "run_id": "01JZ3V5M2K8Q4W7Y6T9R1P0N3D",
         "inferometer_version": "0.1.0",
         "started_at": "2026-03-12T14:03:21Z",

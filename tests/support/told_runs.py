@@ -8,7 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
 from inferometer_api.metrics.definitions import METRICS
-from inferometer_operator.reconcile.times import format_time
+from inferometer_api.timestamps import format_time
 from inferometer_operator.wiring.metrics import exposition
 from inferometer_operator.wiring.operator_stats import OperatorStats
 from support.cluster_objects import EPOCH, Object, condition

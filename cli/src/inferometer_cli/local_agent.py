@@ -140,7 +140,7 @@ async def _sample_at(url: str, process_id: int | None = None) -> AgentSample:
         ):
             answer.raise_for_status()
             body = await _whole(answer.content.iter_any())
-        return AgentSample.model_validate_json(body, extra="ignore")
+        return AgentSample.read_json(body)
     except ValidationError:
         raise _refused(url, "what answers there is no agent of this version") from None
     except aiohttp.ClientResponseError as error:

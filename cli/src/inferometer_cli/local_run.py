@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from inferometer_api.plan.launch import load_command, load_plan
 from inferometer_api.plan.load_plan import LoadPlan, PlannedFleet, PlannedServer
@@ -27,13 +27,20 @@ from inferometer_api.plan.reports import (
     ListeningReport,
     ProgressReport,
     RepeatsReport,
-    Report,
     ScenarioReport,
+    read_report,
 )
-from inferometer_api.results.result import Environment, Outcome, ResultDocument, ScenarioResult
+from inferometer_api.results.result import (
+    SCHEMA_VERSION,
+    Environment,
+    Outcome,
+    ResultDocument,
+    ScenarioResult,
+)
 from inferometer_api.results.search import RepeatSummary
 from inferometer_api.spec.resolve import launched, local_notes
 from inferometer_api.spec.run import BenchmarkRun
+from inferometer_api.timestamps import format_time
 from inferometer_cli.children import Child, describe_exit
 from inferometer_cli.exits import FailedError, RefusedError
 from inferometer_cli.local_agent import Metering, agent_of, metering
@@ -44,7 +51,6 @@ from inferometer_cli.program import program_version
 from inferometer_cli.progress import ProgressCallback, WebPage
 from inferometer_cli.prometheus_targets import PrometheusTargets
 
-_REPORT: TypeAdapter[Report] = TypeAdapter(Report)
 _LAST_WORDS_SECONDS = 2.0
 """How long the load generator may take to hand over what it measured, once asked to stop."""
 _DEATH_SECONDS = 0.5
@@ -107,7 +113,7 @@ async def run_locally(
     return ResultDocument(
         api_version="inferometer.dev/v1alpha1",
         kind="BenchmarkResult",
-        schema_version=1,
+        schema_version=SCHEMA_VERSION,
         run_id=found.run_id,
         inferometer_version=program_version(),
         started_at=started_at,
@@ -254,7 +260,7 @@ async def _read_reports(
     """Take in the load generator's reports until its end; return the outcome it stands for."""
     async for line in load.lines():
         try:
-            report = _REPORT.validate_json(line)
+            report = read_report(line)
         except ValidationError:
             # Half a line: it was ended by force while it wrote.
             break
@@ -315,4 +321,4 @@ async def _unless(ends: list[End], work: Coroutine[None, None, T]) -> T | Outcom
 
 
 def _now() -> str:
-    return datetime.now(tz=UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return format_time(datetime.now(UTC))

@@ -2,7 +2,6 @@
 
 import contextlib
 import errno
-import json
 import os
 import shutil
 import tempfile
@@ -11,12 +10,11 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pydantic import ValidationError
-
-from inferometer_api.results.result import SCHEMA_VERSION, ResultDocument
+from inferometer_api.results.reading import UnreadableResultError, read_result
+from inferometer_api.results.result import ResultDocument
 from inferometer_cli.cluster.options import ClusterOptions
 from inferometer_cli.exits import FailedError, RefusedError
-from inferometer_cli.program import program_version
+from inferometer_cli.terminal import print_message
 
 RESULT_NAME = "result.json"
 REPORT_NAME = "report.html"
@@ -114,41 +112,23 @@ def _load_file(path: Path) -> ResultDocument:
 
 def _load_run(name: str, options: ClusterOptions) -> ResultDocument:
     from inferometer_cli.cluster.api import connect
-    from inferometer_cli.cluster.results import read_result
+    from inferometer_cli.cluster.results import download_result
     from inferometer_cli.cluster.runs import read_run
 
     cluster = connect(options)
     run = read_run(cluster, name)
-    return _parse(read_result(cluster, run), source=f"The result of {run.namespace}/{run.name}")
+    return _parse(download_result(cluster, run), source=f"The result of {run.namespace}/{run.name}")
 
 
 def _parse(text: bytes, *, source: str) -> ResultDocument:
-    """Return a result document; `source` names its bytes in errors."""
+    """Return a result document; `source` names its bytes in messages."""
     try:
-        return ResultDocument.model_validate_json(text)
-    except ValidationError as error:
-        raise RefusedError(_why_unreadable(source, text, error)) from error
-
-
-def _why_unreadable(source: str, text: bytes, error: ValidationError) -> str:
-    try:
-        content = json.loads(text)
-    except ValueError:
-        return f"{source} is not JSON. Give a result.json that `inferometer run` wrote."
-    if not isinstance(content, dict) or content.get("kind") != "BenchmarkResult":
-        return f"{source} is not a result. Give a result.json that `inferometer run` wrote."
-    if content.get("schemaVersion") != SCHEMA_VERSION:
-        return (
-            f"{source} has schema version {content.get('schemaVersion')} (written by Inferometer "
-            f"{content.get('inferometerVersion')}), but Inferometer {program_version()} reads "
-            f"version {SCHEMA_VERSION}. Use the version that wrote it."
-        )
-    where = ".".join(str(part) for part in error.errors()[0]["loc"])
-    return (
-        f"{source} is damaged at {where}, or Inferometer {content.get('inferometerVersion')}, "
-        f"which wrote it, differs too much from this version, {program_version()}. Use the "
-        "version that wrote it, or measure again."
-    )
+        read = read_result(text, source=source)
+    except UnreadableResultError as error:
+        raise RefusedError(str(error)) from error
+    if read.notice:
+        print_message(read.notice)
+    return read.document
 
 
 def _existing(directory: Path) -> Path:

@@ -1,7 +1,9 @@
-"""What do all documents of Inferometer have in common, and which kinds of field do they use?
+"""Base class of all documents, and the field types that they share.
 
-The models judge as a Kubernetes API server does under strict field validation: unknown fields are
-refused, `null` means absent, `8.0` is the integer 8, and neither `"8"` nor `true` is a number.
+Validation is as strict as that of a Kubernetes API server: unknown fields are rejected, `null`
+means absent, `8.0` is the integer 8, and neither `"8"` nor `true` is a number. Documents that
+another program wrote are read with `Document.read` and `Document.read_json`, which ignore unknown
+fields.
 """
 
 import re
@@ -13,6 +15,7 @@ from pydantic import (
     ConfigDict,
     Field,
     StringConstraints,
+    ValidationInfo,
     WithJsonSchema,
     model_validator,
 )
@@ -22,6 +25,8 @@ from inferometer_api import patterns
 from inferometer_api.rules import Fault, FaultsError, Rule
 
 API_VERSION = "inferometer.dev/v1alpha1"
+_READING = "reading"
+"""Validation context in which rules between fields do not apply."""
 
 
 class Document(BaseModel):
@@ -39,9 +44,25 @@ class Document(BaseModel):
     )
 
     constraints: ClassVar[tuple[Rule, ...]] = ()
+    """Rules between fields. They apply to what users write, not to `read` and `read_json`."""
+
+    @classmethod
+    def read(cls, data: Any) -> Self:
+        """Return the document in `data`, which another program wrote.
+
+        Fields that this version does not know are ignored. Raises pydantic's ValidationError.
+        """
+        return cls.model_validate(data, extra="ignore", context=_READING)
+
+    @classmethod
+    def read_json(cls, text: str | bytes) -> Self:
+        """Return the document in a JSON text, which another program wrote; see `read`."""
+        return cls.model_validate_json(text, extra="ignore", context=_READING)
 
     @model_validator(mode="after")
-    def _constraints_hold(self) -> Self:
+    def _check_constraints(self, info: ValidationInfo) -> Self:
+        if info.context == _READING:
+            return self
         broken = tuple(
             fault
             for rule in self.constraints
@@ -54,7 +75,7 @@ class Document(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _null_is_absent(cls, data: Any) -> Any:
+    def _drop_nulls(cls, data: Any) -> Any:
         return _without_nulls(data)
 
 
@@ -78,6 +99,9 @@ Integer = Annotated[int, Integral]
 """A whole number without bounds of its own."""
 
 Count = Annotated[int, Field(ge=0, le=2**53 - 1), Integral]
+
+Timestamp = Annotated[str, StringConstraints(max_length=40, pattern=patterns.TIME)]
+"""A time in RFC 3339, as `inferometer_api.timestamps.format_time` writes it."""
 
 DnsLabel = Annotated[
     str, StringConstraints(min_length=1, max_length=63, pattern=patterns.DNS_LABEL)

@@ -92,7 +92,7 @@ def test_a_kubeconfig_that_acts_as_someone_else_is_refused(
     )
     said = inferometer("status", "x", "--kubeconfig", str(kubeconfig))
     assert said.code == 2
-    assert "user admin acts as bob" in said.stderr
+    assert "user admin impersonates bob" in said.stderr
 
 
 @pytest.mark.parametrize("text", ["", "[]", "a: [", "clusters: 1", "contexts: []"])
@@ -136,7 +136,7 @@ def test_an_example_is_printed_as_it_is(inferometer: Command) -> None:
     assert inferometer("examples", path.name).stdout == path.read_text()
     unknown = inferometer("examples", "resnet")
     assert unknown.code == 2
-    assert 'There is no example "resnet"; there are: 01-resnet50-cpu, ' in unknown.stderr
+    assert 'No example is called "resnet". Choose: 01-resnet50-cpu, ' in unknown.stderr
 
 
 def test_an_example_is_written_with_its_files(inferometer: Command, tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ def test_an_example_is_written_with_its_files(inferometer: Command, tmp_path: Pa
     (tmp_path / "new" / "04-own-model.yaml").write_text("mine")
     again = inferometer("examples", "04-own-model", "-o", str(tmp_path / "new"))
     assert again.code == 2
-    assert "is there already and differs" in again.stderr
+    assert "exists with other content" in again.stderr
     assert (tmp_path / "new" / "04-own-model.yaml").read_text() == "mine"
 
 
@@ -201,7 +201,7 @@ def test_what_a_file_names_is_looked_up(
         (("--set", "spec.load.protocl=GRPC"), "did you mean protocol? It was set on the command"),
         (("--set", "spec.load.connections=0"), "spec.load.connections: "),
         (("--set", "spec.scenarios[x].server.targetQps=2"), "no item named x"),
-        (("--set", "nonsense"), '--set takes PATH=VALUE, and "nonsense" has no "="'),
+        (("--set", "nonsense"), '--set expects PATH=VALUE, but "nonsense" has no "="'),
         (("--set", "spec.server.replicas=2"), "\n  spec.server.replicas: 2 servers were asked for"),
         (("--set", "spec.server.runtime=Triton"), "Triton is not available in this version"),
         (
@@ -285,14 +285,31 @@ def test_a_report_needs_a_place(inferometer: Command, tmp_path: Path) -> None:
     assert result.read_bytes() == before
 
 
-def test_a_result_of_another_version_is_told_as_such(inferometer: Command, tmp_path: Path) -> None:
-    """`report` of a later schema names both versions and who wrote it."""
+def test_a_result_with_a_newer_major_version_is_refused(
+    inferometer: Command, tmp_path: Path
+) -> None:
+    """`report` names both versions and the program that wrote the result."""
     path = _kept(tmp_path, a_result())
-    told = json.loads(path.read_text()) | {"schemaVersion": 2, "inferometerVersion": "9.9"}
-    path.write_text(json.dumps(told))
+    document = json.loads(path.read_text())
+    path.write_text(json.dumps(document | {"schemaVersion": "2.0", "inferometerVersion": "9.9"}))
     said = inferometer("report", str(path))
     assert said.code == 2
-    assert "schema version 2 (written by Inferometer 9.9)" in said.stderr
+    assert "has schema version 2.0, and this program reads version 1.1" in said.stderr
+    assert "Use Inferometer 9.9, which wrote it." in said.stderr
+
+
+def test_a_result_with_a_newer_minor_version_is_read_with_a_notice(
+    inferometer: Command, tmp_path: Path
+) -> None:
+    """`report` ignores fields that it does not know, and prints a notice to standard error."""
+    path = _kept(tmp_path, a_result())
+    document = json.loads(path.read_text())
+    document["run"]["spec"]["scenarios"][0]["accuracy"] = {}
+    document["scenarios"][0]["steps"][0]["tokensPerSecond"] = 1
+    path.write_text(json.dumps(document | {"schemaVersion": "1.9", "news": [1]}))
+    said = inferometer("report", str(path))
+    assert said.code == 0
+    assert "has schema version 1.9, written by Inferometer" in said.stderr
 
 
 @pytest.mark.parametrize("text", ["", "no JSON", "{}", '{"schemaVersion": 99}'])

@@ -1,4 +1,4 @@
-"""Where is the whole result of a run kept, and is it whole?"""
+"""Downloading a result from the ConfigMaps of its run, with its checksum verified."""
 
 import base64
 import binascii
@@ -16,14 +16,14 @@ from inferometer_cli.exits import FailedError, RefusedError
 from inferometer_cli.program import program_name
 
 
-def read_result(cluster: Cluster, run: SeenRun) -> bytes:
-    """Return the result document of a run, byte for byte as its checksum says.
+def download_result(cluster: Cluster, run: SeenRun) -> bytes:
+    """Return the result document of a run, verified against its checksum.
 
-    Raises RefusedError where there is none (yet), and FailedError where a part of it is gone.
+    Raises RefusedError if there is none (yet), and FailedError if a part of it is missing.
     """
     kept = run.status.result
     if kept is None or not kept.config_maps:
-        raise RefusedError(_nothing_kept(run))
+        raise RefusedError(_no_result(run))
     found: list[Mapping[str, Any] | None] = []
     for name in kept.config_maps:
         try:
@@ -34,18 +34,18 @@ def read_result(cluster: Cluster, run: SeenRun) -> bytes:
         return whole_result(found, kept, run.uid)
     except IncompleteError as gap:
         raise FailedError(
-            f"The result of {run.namespace}/{run.name} is not whole: {gap} What `{program_name()} "
-            f"status {run.name} -n {run.namespace}` shows of it stands all the same; measure again "
-            "for the rest."
+            f"The result of {run.namespace}/{run.name} is incomplete: {gap} The summary in "
+            f"`{program_name()} status {run.name} -n {run.namespace}` is still valid; measure "
+            "again for the rest."
         ) from gap
 
 
 def whole_result(
     config_maps: Sequence[Mapping[str, Any] | None], kept: ResultReference, uid: str
 ) -> bytes:
-    """Return the document that ConfigMaps hold, in the order in which the status names them.
+    """Return the document that ConfigMaps hold, in the order in which the status lists them.
 
-    None stands for one that is gone. Raises IncompleteError, which says what is wrong.
+    None stands for a missing one. Raises IncompleteError, which says what is wrong.
     """
     parts = [
         _part(config_map, name, uid)
@@ -55,33 +55,33 @@ def whole_result(
     digest = hashlib.sha256(document).hexdigest()
     if kept.sha256 is not None and digest != kept.sha256:
         raise IncompleteError(
-            f"its sha256 is {digest}, and the status says {kept.sha256}: it was changed."
+            f"its sha256 is {digest}, but the status says {kept.sha256}; it was modified."
         )
     return document
 
 
 def _part(config_map: Mapping[str, Any] | None, name: str, uid: str) -> bytes:
     if config_map is None:
-        raise IncompleteError(f"the ConfigMap {name}, which holds a part of it, is gone.")
+        raise IncompleteError(f"ConfigMap {name}, which holds a part of it, does not exist.")
     labelled = (config_map.get("metadata", {}).get("labels") or {}).get(RUN_UID_LABEL)
     if labelled != uid:
-        raise IncompleteError(f"the ConfigMap {name} is not this run's, but that of {labelled}.")
+        raise IncompleteError(f"ConfigMap {name} belongs to another run, {labelled}.")
     text = (config_map.get("binaryData") or {}).get(RESULT_FILE)
     if text is None:
-        raise IncompleteError(f"the ConfigMap {name} has no key {RESULT_FILE}.")
+        raise IncompleteError(f"ConfigMap {name} has no key {RESULT_FILE}.")
     try:
         return base64.b64decode(text, validate=True)
     except binascii.Error as error:
-        raise IncompleteError(f"the ConfigMap {name} is damaged: {error}.") from error
+        raise IncompleteError(f"ConfigMap {name} is damaged: {error}.") from error
 
 
-def _nothing_kept(run: SeenRun) -> str:
-    asked = f"{run.namespace}/{run.name} has no result"
+def _no_result(run: SeenRun) -> str:
+    absent = f"{run.namespace}/{run.name} has no result"
     measured, total = len(run.status.scenarios), len(run.spec.get("scenarios", ()))
     if run.has_ended:
-        summary = f" Its status holds the figures of {measured} of {total} scenarios."
-        return f"{asked}: {headline(run).sentence}{summary if measured else ''}"
-    look = f"`{program_name()} status {run.name} -n {run.namespace} --watch` follows it"
-    phase = (run.status.phase or "not taken up by any operator").lower()
+        summary = f" Its status has the figures of {measured} of {total} scenarios."
+        return f"{absent}: {headline(run).sentence}{summary if measured else ''}"
+    look = f"Follow it with `{program_name()} status {run.name} -n {run.namespace} --watch`"
+    phase = (run.status.phase or "not accepted by any operator").lower()
     so_far = f"; {measured} of {total} scenarios are measured" if measured else ""
-    return f"{asked} yet: it is {phase}{so_far}. {look}."
+    return f"{absent} yet: it is {phase}{so_far}. {look}."

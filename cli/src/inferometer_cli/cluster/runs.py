@@ -1,4 +1,4 @@
-"""What does the cluster say of one BenchmarkRun?"""
+"""BenchmarkRuns as the cluster has them."""
 
 import difflib
 from collections.abc import Mapping
@@ -25,10 +25,10 @@ class SeenRun:
     status: RunStatus = field(default_factory=RunStatus)
     created_at: str = ""
     deleted_at: str = ""
-    """When its deletion was asked for; empty: it was not."""
+    """When its deletion was requested; empty if it was not."""
 
     def condition(self, kind: ConditionType) -> Condition | None:
-        """Return one condition, None where the operator has not written it."""
+        """Return one condition, None if the operator has not written it."""
         return next((each for each in self.status.conditions if each.type == kind), None)
 
     def holds(self, kind: ConditionType) -> bool:
@@ -38,24 +38,24 @@ class SeenRun:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the run is complete or failed; its pods may still be going."""
+        """Whether the run is complete or failed; its pods may still be terminating."""
         return any(self.holds(kind) for kind in ("Complete", "Failed", "Finished"))
 
 
 def seen(raw: Mapping[str, Any]) -> SeenRun:
-    """Return a run from its object; fields that a later operator added are passed over.
+    """Return a run from its object; ignore fields that a later operator added.
 
-    Raises FailedError where the status is not understood at all.
+    Raises FailedError if the status cannot be understood.
     """
     meta = raw.get("metadata", {})
     name = meta.get("name", "")
     try:
-        status = RunStatus.model_validate(raw.get("status") or {}, extra="ignore")
+        status = RunStatus.read(raw.get("status") or {})
     except ValidationError as error:
         where = ".".join(str(part) for part in error.errors()[0]["loc"])
         raise FailedError(
-            f"The status of {name} is not understood at status.{where}: the operator is another "
-            f"version than this, {program_version()}. Use the command line of the operator's version."
+            f"Cannot understand the status of {name} at status.{where}: the operator's version "
+            f"differs from this one, {program_version()}. Use the version of the operator."
         ) from error
     return SeenRun(
         name=name,
@@ -69,7 +69,7 @@ def seen(raw: Mapping[str, Any]) -> SeenRun:
 
 
 def read_run(cluster: Cluster, name: str) -> SeenRun:
-    """Return a run of the namespace. Raises RefusedError that says what there is instead."""
+    """Return a run of the namespace. Raises RefusedError, which lists the runs that exist."""
     try:
         return seen(cluster.read(cluster.run_path(name)))
     except NotThereError as absent:
@@ -77,23 +77,23 @@ def read_run(cluster: Cluster, name: str) -> SeenRun:
 
 
 def _absent(cluster: Cluster, name: str) -> str:
-    asked = f"There is no BenchmarkRun {name} in namespace {cluster.namespace}"
+    absent = f"BenchmarkRun {name} does not exist in namespace {cluster.namespace}"
     try:
         there = _names(cluster.read(cluster.run_path()))
     except NotThereError:
         return (
-            f"The cluster knows no BenchmarkRuns: {DEFINITION} is not installed. Install the "
-            f"chart first; `{program_name()} preflight` tells what else is missing."
+            f"The cluster has no BenchmarkRuns: {DEFINITION} is not installed. Install the chart "
+            f"first; `{program_name()} preflight` lists what else is missing."
         )
     except (RefusedError, FailedError):
-        return f"{asked}; which others there are may not be read."
+        return f"{absent}, and you may not list the runs that do."
     if not there:
-        return f"{asked}, nor any other; name another namespace with -n."
+        return f"{absent}, nor does any other. Give another namespace with -n."
     near = difflib.get_close_matches(name, there, n=1)
     if near:
-        return f"{asked}; did you mean {near[0]}?"
+        return f"{absent}. Did you mean {near[0]}?"
     more = ", ..." if len(there) > 5 else ""
-    return f"{asked}; there are {', '.join(there[:5])}{more}. Name another namespace with -n."
+    return f"{absent}. Existing runs: {', '.join(there[:5])}{more}. Give another namespace with -n."
 
 
 def _names(listed: Json) -> list[str]:

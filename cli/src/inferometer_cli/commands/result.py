@@ -1,4 +1,4 @@
-"""`inferometer result`: the whole result document of a run in a cluster."""
+"""`inferometer result`: downloads the result document of a run in a cluster."""
 
 from pathlib import Path
 from typing import Annotated
@@ -13,7 +13,7 @@ from inferometer_cli.cluster.options import (
     RunName,
 )
 from inferometer_cli.exits import FailedError
-from inferometer_cli.terminal import say, tell
+from inferometer_cli.terminal import print_message, print_output
 
 _STANDARD_OUTPUT = Path("-")
 
@@ -22,28 +22,29 @@ def result(
     name: RunName,
     output: Annotated[
         Path,
-        typer.Option("--output", "-o", metavar="FILE", help="Where it goes; - is standard output."),
+        typer.Option("--output", "-o", metavar="FILE", help="Output file; - is standard output."),
     ] = _STANDARD_OUTPUT,
     namespace: NamespaceOption = None,
     context: ContextOption = None,
     kubeconfig: KubeconfigOption = None,
 ) -> None:
-    """Take a run's whole result document out of its cluster, its checksum checked.
+    """Download the result of a run and verify its checksum.
 
-    It is the result.json that `inferometer run` leaves: `inferometer report FILE` draws it.
+    It has the format of the result.json that `inferometer run` writes. `inferometer report FILE`
+    shows it.
     """
     from inferometer_cli.cluster.api import connect
-    from inferometer_cli.cluster.results import read_result
+    from inferometer_cli.cluster.results import download_result
     from inferometer_cli.cluster.runs import read_run
 
     cluster = connect(ClusterOptions(namespace, context, kubeconfig))
-    document = read_result(cluster, read_run(cluster, name))
+    document = download_result(cluster, read_run(cluster, name))
     if output == _STANDARD_OUTPUT:
-        say(document.decode(), end="")
+        print_output(document.decode(), end="")
         return
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
         output.write_bytes(document)
     except OSError as error:
-        raise FailedError(f"{output} could not be written: {error.strerror}.") from error
-    tell(f"result  {output}")
+        raise FailedError(f"Cannot write {output}: {error.strerror}.") from error
+    print_message(f"result  {output}")

@@ -2,9 +2,9 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, TypeAdapter
 
-from inferometer_api.document import Count, Document, Integer
+from inferometer_api.document import Count, Document, Integer, Timestamp
 from inferometer_api.results.result import Environment, Outcome, ScenarioResult
 from inferometer_api.results.search import RepeatSummary
 
@@ -83,8 +83,8 @@ class FinalReport(Document):
 
     report: Literal["final"] = "final"
     outcome: Outcome
-    first_query_at: str | None = None
-    """When the first query was sent: RFC 3339, in UTC. Absent where none was."""
+    first_query_at: Timestamp | None = None
+    """When the first query was sent. Absent if none was sent."""
 
 
 Report = Annotated[
@@ -96,3 +96,12 @@ Report = Annotated[
     | FinalReport,
     Field(discriminator="report"),
 ]
+_REPORT: TypeAdapter[Report] = TypeAdapter(Report)
+
+
+def read_report(line: str | bytes) -> Report:
+    """Return the report in a line of a load generator's output; unknown fields are ignored.
+
+    Raises pydantic's ValidationError.
+    """
+    return _REPORT.validate_json(line, extra="ignore")

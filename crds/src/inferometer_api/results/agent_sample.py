@@ -7,7 +7,7 @@ what happened between them.
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
 from inferometer_api.document import Count, Document, Integer, Integral
 
@@ -123,7 +123,8 @@ class MissingSource(Document):
 class AgentSample(Document):
     """Everything that an agent knows at one moment."""
 
-    version: Literal[1] = 1
+    schema_version: Annotated[str, StringConstraints(pattern=r"^1\.[0-9]+$")] = "1.0"
+    """Version of this format, as MAJOR.MINOR. Readers ignore what a newer minor version adds."""
     agent_version: str
     instance: str
     """Drawn at the agent's start: what it counts is comparable within one instance only."""

@@ -5,14 +5,15 @@ Times are integers in nanoseconds, rates are floats per second; every unit is in
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
-from inferometer_api.document import Count, Document, Integer, Integral
+from inferometer_api.document import Count, Document, Integer, Integral, Timestamp
 from inferometer_api.results.search import Knee, Peak, RepeatSummary
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.status.run_status import Attribution
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = "1.1"
+"""MAJOR.MINOR. Readers ignore what a newer minor version adds, and reject a newer major version."""
 
 OutcomeState = Literal["Complete", "Failed", "Refused", "Interrupted", "Terminated"]
 VerdictState = Literal["VALID", "INVALID"]
@@ -377,8 +378,7 @@ class Step(Document):
     """Queries kept outstanding, in closed loops."""
     connections: Count | None = None
     """Connections to each server, of all workers together."""
-    started_at: str
-    """RFC 3339, in UTC."""
+    started_at: Timestamp
     warm_up_nanoseconds: Count
     warm_up_queries: Count = 0
     """Queries before the window, not measured."""
@@ -492,15 +492,15 @@ class ResultDocument(Document):
 
     api_version: Literal["inferometer.dev/v1alpha1"]
     kind: Literal["BenchmarkResult"]
-    schema_version: Literal[1]
+    schema_version: Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]*\.[0-9]+$")]
+    """Version of this format, as MAJOR.MINOR."""
     run_id: str
     """Unique for each execution."""
     inferometer_version: str
-    started_at: str
-    """RFC 3339, in UTC."""
-    finished_at: str
-    first_query_at: str | None = None
-    """When the first query was sent, warm-up included: RFC 3339, in UTC. Absent where none was."""
+    started_at: Timestamp
+    finished_at: Timestamp
+    first_query_at: Timestamp | None = None
+    """When the first query was sent, warm-up included. Absent if none was sent."""
     outcome: Outcome
     run: BenchmarkRun
     """What was asked, with every default filled in."""

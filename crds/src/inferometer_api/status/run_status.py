@@ -5,7 +5,15 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from inferometer_api import patterns
-from inferometer_api.document import Count, DnsLabel, DnsSubdomain, Document, Integral, Sha256
+from inferometer_api.document import (
+    Count,
+    DnsLabel,
+    DnsSubdomain,
+    Document,
+    Integral,
+    Sha256,
+    Timestamp,
+)
 from inferometer_api.rules import Unique
 
 ConditionType = Literal[
@@ -14,13 +22,6 @@ ConditionType = Literal[
 Phase = Literal["Pending", "Queued", "Suspended", "Starting", "Measuring", "Complete", "Failed"]
 Attribution = Literal["dedicated", "shared", "node", "estimated", "unavailable"]
 
-_Time = Annotated[
-    str,
-    StringConstraints(
-        max_length=40,
-        pattern=patterns.TIME,
-    ),
-]
 _Message = Annotated[str, Field(max_length=4096)]
 _Shown = Annotated[str, Field(max_length=64)]
 
@@ -37,7 +38,7 @@ class Condition(Document):
     observed_generation: Count | None = None
     """The metadata.generation that it speaks of."""
 
-    last_transition_time: _Time
+    last_transition_time: Timestamp
     """When its status last changed."""
 
     reason: Annotated[str, StringConstraints(max_length=253, pattern=patterns.REASON)]
@@ -156,10 +157,10 @@ class RunStatus(Document):
     )
     """What holds and why; Finished is True at every end."""
 
-    start_time: _Time | None = None
+    start_time: Timestamp | None = None
     """When the run began: its turn had come, and its first child was asked for."""
 
-    completion_time: _Time | None = None
+    completion_time: Timestamp | None = None
     """When the run ended."""
 
     progress_percent: Annotated[int, Field(ge=0, le=100), Integral] | None = None

@@ -127,7 +127,7 @@ def read_sample(answer: AgentAnswer, node: str = "") -> tuple[AgentSample | None
     if answer.fault:
         return None, answer.fault
     try:
-        sample = AgentSample.model_validate_json(answer.body, extra="ignore")
+        sample = AgentSample.read_json(answer.body)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"]))

@@ -12,7 +12,8 @@ from uuid import uuid4
 from inferometer_api.plan.load_plan import LoadPlan
 from inferometer_api.plan.load_report import LoadReport, report_within
 from inferometer_api.plan.reports import FinalReport
-from inferometer_api.results.result import Outcome, ResultDocument
+from inferometer_api.results.result import SCHEMA_VERSION, Outcome, ResultDocument
+from inferometer_api.timestamps import format_time
 from inferometer_loadgen.pod.control_endpoint import ControlEndpoint
 from inferometer_loadgen.pod.report_collector import ReportCollector
 from inferometer_loadgen.pod.result_delivery import delivery
@@ -77,7 +78,7 @@ def _document(
     return ResultDocument(
         api_version="inferometer.dev/v1alpha1",
         kind="BenchmarkResult",
-        schema_version=1,
+        schema_version=SCHEMA_VERSION,
         run_id=plan.run_id or str(uuid4()),
         inferometer_version=version("inferometer"),
         started_at=started_at,
@@ -132,4 +133,4 @@ def _log(sentence: str) -> None:
 
 
 def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return format_time(datetime.now(UTC))

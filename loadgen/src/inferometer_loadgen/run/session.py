@@ -51,6 +51,7 @@ from inferometer_loadgen.server.control_plane import (
     ServerNotReadyError,
 )
 from inferometer_loadgen.server.servers import Servers, is_restarted
+from inferometer_loadgen.verdict.measurement import ScenarioConditions
 from inferometer_loadgen.wire import ConnectionFailedError
 from inferometer_loadgen.wire.tls import TlsRefusedError
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from inferometer_api.timestamps import format_time
 from inferometer_loadgen.drive import LoadDriver
 from inferometer_loadgen.drive.prepare import DriverFactory
 from inferometer_loadgen.record.silences import longest_ns
@@ -16,7 +17,7 @@ from inferometer_loadgen.run.step_result import Metered, Span, Used, summarize, 
 from inferometer_loadgen.run.step_telemetry import RunTelemetry, StepTelemetry
 from inferometer_loadgen.schedule.steps import End, StepPlan, target_qps
 from inferometer_loadgen.search.goal import Over
-from inferometer_loadgen.verdict.breaches import Measurement
+from inferometer_loadgen.verdict.measurement import Measurement
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,7 @@ class _Watch:
     def _begin(self) -> None:
         self._meter.begin()
         self.answered = -self._recorder.answered_at_all
-        self.started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        self.started_at = format_time(datetime.now(UTC))
         self._usage.begin()
 
     def _second(self) -> None:
