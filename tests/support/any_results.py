@@ -44,7 +44,7 @@ TEXTS = st.sampled_from(
         "é漢",
     ]
 )
-_TIMES = st.sampled_from(
+_TIMESTAMPS = st.sampled_from(
     ["2026-03-12T14:03:31Z", "2026-03-12T14:03:31.123+01:00", "9999-99-99T99:99:99Z"]
 )
 
@@ -163,7 +163,7 @@ _STEPS = _made(
     Step,
     label=TEXTS,
     batch_size=st.integers(min_value=0, max_value=4096),
-    started_at=_TIMES,
+    started_at=_TIMESTAMPS,
     warm_up_nanoseconds=_COUNTS,
     duration_nanoseconds=_COUNTS,
     ended_early=st.booleans(),
@@ -211,6 +211,6 @@ def any_results() -> st.SearchStrategy[ResultDocument]:
         run=st.just(a_run()),
         environment=st.none() | _made(an_environment, notes=st.lists(TEXTS, max_size=2)),
         scenarios=st.lists(_SCENARIOS, max_size=2),
-        started_at=_TIMES,
+        started_at=_TIMESTAMPS,
         run_id=TEXTS,
     )
