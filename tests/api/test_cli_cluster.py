@@ -116,7 +116,7 @@ def test_a_result_with_a_gap_is_told(defined: ControlPlane, plugin: Plugin, name
     defined.kubectl("delete", "configmap", part, "-n", namespace)
     code, stdout, stderr = plugin("result", "resnet50-cpu", "-o", "result.json")
     assert (code, stdout) == (1, "")
-    assert f"the ConfigMap {part}, which holds a part of it, is gone" in stderr
+    assert f"ConfigMap {part}, which holds a part of it, does not exist" in stderr
     assert not (plugin.folder / "result.json").exists()
     assert plugin("status", "resnet50-cpu")[0] == 0
 
@@ -168,7 +168,7 @@ def test_a_followed_run_that_is_deleted_ends_the_watch(
     defined.kubectl("delete", "benchmarkrun", "resnet50-cpu", "-n", namespace)
     _, stderr = process.communicate(timeout=DEADLINE_SECONDS)
     assert process.returncode == 1
-    assert "was deleted while it was followed" in stderr
+    assert "was deleted while this command followed it" in stderr
 
 
 def test_a_cancel_reaches_the_cluster(
@@ -176,7 +176,7 @@ def test_a_cancel_reaches_the_cluster(
 ) -> None:
     """`cancel` sets spec.cancel once, says what happens, and leaves alone what has ended."""
     put_run(defined, namespace, a_result(), {"phase": "Measuring"})
-    assert "what was measured is kept" in plugin("cancel", "resnet50-cpu")[1]
+    assert "they are kept" in plugin("cancel", "resnet50-cpu")[1]
     run = defined.get("benchmarkrun", "resnet50-cpu", "-n", namespace)
     assert run["spec"]["cancel"] is True
     assert "was cancelled before" in plugin("cancel", "resnet50-cpu")[1]
@@ -185,30 +185,33 @@ def test_a_cancel_reaches_the_cluster(
     assert "has no result yet: it is measuring" in stderr
     waiting = plugin("cancel", "resnet50-cpu", "--wait", "--timeout", "1")
     assert waiting[0] == 1
-    assert "was not finished 1 s later" in waiting[2]
+    assert "was not finished after 1 s" in waiting[2]
     set_status(defined, namespace, "resnet50-cpu", a_complete_status(a_result()))
     code, stdout, _ = plugin("cancel", "resnet50-cpu", "--wait")
     assert code == 0
-    assert "has ended already, and nothing was changed" in stdout
+    assert "has ended already; nothing was changed" in stdout
 
 
 def test_a_run_that_is_not_there_is_told_with_those_that_are(
     defined: ControlPlane, plugin: Plugin, namespace: str
 ) -> None:
     """A misspelt name, an empty namespace and an unreachable server each have their sentence."""
-    assert f"no BenchmarkRun x in namespace {namespace}, nor any other" in plugin("status", "x")[2]
+    assert (
+        f"BenchmarkRun x does not exist in namespace {namespace}, nor does any other"
+        in plugin("status", "x")[2]
+    )
     put_run(defined, namespace, a_result(), None)
     code, _, stderr = plugin("status", "resnet-cpu")
     assert code == 2
-    assert "did you mean resnet50-cpu?" in stderr
+    assert "Did you mean resnet50-cpu?" in stderr
     unfinished = plugin("status", "resnet50-cpu")
     assert unfinished[0] == 0
-    assert "NOT TAKEN UP: No operator has taken the run up yet." in unfinished[1]
+    assert "NOT ACCEPTED: No operator has accepted the run yet." in unfinished[1]
     away = plugin.folder / "away"
     away.write_text(defined.kubeconfig.read_text().replace(defined.url, "https://127.0.0.1:1"))
     code, _, stderr = Plugin(away, namespace, plugin.folder)("status", "resnet50-cpu")
     assert code == 1
-    assert "https://127.0.0.1:1 could not be asked" in stderr
+    assert "Cannot reach the API server https://127.0.0.1:1" in stderr
     assert "Connection refused" in stderr
 
 
@@ -228,9 +231,9 @@ def test_without_rights_it_is_said_which_are_missing(weak: Plugin) -> None:
     assert 'cannot get resource "benchmarkruns"' in stderr
     code, stdout, _ = weak("preflight")
     assert code == 2
-    assert "stops      rights" in stdout
-    assert "not known  nodes         whether a node has room for the run: you may not" in stdout
-    assert "not known  operator" in stdout
+    assert "blocked  rights" in stdout
+    assert "unknown  nodes         whether a node has room for the run: you may not" in stdout
+    assert "unknown  operator" in stdout
 
 
 def test_a_preflight_says_what_would_stop_a_run(
@@ -243,20 +246,20 @@ def test_a_preflight_says_what_would_stop_a_run(
     code, stdout, _ = plugin("preflight", "-f", file)
     # No kubelet runs the operator's pod, and nothing else is wrong.
     assert code == 2
-    assert f"1 thing stops {file} in namespace {namespace}; " in stdout, stdout
+    assert f"1 problem blocks {file} in namespace {namespace}; " in stdout, stdout
     assert f"no pod of {namespace}/operator is available" in stdout
-    assert "the API server would take the run" in stdout
+    assert "the API server accepts the run" in stdout
     assert not defined.get("benchmarkruns", "-n", namespace)["items"]
     defined.kubectl("create", "quota", "tight", "--hard=pods=1", "-n", namespace)
     defined.kubectl("create", "-n", namespace, "-f", file)
     code, stdout, _ = plugin("preflight", "-f", file)
     assert code == 2
-    assert "pods: the run needs 2, and 1 is the whole quota" in stdout
-    assert '"resnet50-cpu" already exists: delete that run, or give' in stdout
-    assert "3 things stop " in stdout
+    assert "pods: the run needs 2, but the whole quota is 1" in stdout
+    assert '"resnet50-cpu" already exists; delete that run, or give' in stdout
+    assert "3 problems block " in stdout
     code, stdout, _ = plugin("preflight", "-f", str(ROOT / "examples" / "04-own-model.yaml"))
     assert code == 2
-    assert "stops      spec          spec.model.uri: pods cannot reach file:" in stdout
+    assert "blocked  spec          spec.model.uri: pods cannot reach file:" in stdout
 
 
 def _install_traces(cluster: ControlPlane, namespace: str) -> None:

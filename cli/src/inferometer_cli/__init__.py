@@ -1,1 +1,1 @@
-"""What does a person type, and what do they get?"""
+"""The `inferometer` command line, also a kubectl plugin."""

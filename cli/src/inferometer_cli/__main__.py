@@ -1,6 +1,6 @@
-"""How does `inferometer` begin and end, whatever is asked of it?
+"""Entry point of `inferometer`: turns errors and signals into one sentence and an exit code.
 
-Only what is light is imported here, so that a signal is heard well from the first moment.
+Only light modules are imported here, so that signals are handled from the first moment.
 """
 
 import contextlib
@@ -12,32 +12,32 @@ from inferometer_cli.program import program_name
 
 
 def main() -> None:
-    """Run the command line; every fault is one sentence and an exit code."""
+    """Run the command line; print every error as one sentence."""
     exit_on_signals()
     try:
         from inferometer_cli.command_line import app
 
         app(prog_name=program_name())
     except StoppedError as ended:
-        _say("interrupted." if ended.code == ExitCode.INTERRUPTED else "terminated.")
+        _print_error("interrupted." if ended.code == ExitCode.INTERRUPTED else "terminated.")
         raise
     except RefusedError as refusal:
-        _say(str(refusal))
+        _print_error(str(refusal))
         sys.exit(ExitCode.REFUSED)
     except FailedError as fault:
-        _say(str(fault))
+        _print_error(str(fault))
         sys.exit(ExitCode.FAILED)
     except Exception as error:
         if os.environ.get("INFEROMETER_DEBUG"):
             raise
-        _say(
-            f"Something went wrong that should not: {type(error).__name__}: {error}. "
-            "Set INFEROMETER_DEBUG=1 to see where, and please report it."
+        _print_error(
+            f"Internal error: {type(error).__name__}: {error}. "
+            "Set INFEROMETER_DEBUG=1 for the traceback, and please report it."
         )
         sys.exit(ExitCode.FAILED)
 
 
-def _say(sentence: str) -> None:
+def _print_error(sentence: str) -> None:
     with contextlib.suppress(OSError):
         sys.stderr.write(f"inferometer: {sentence}\n")
 

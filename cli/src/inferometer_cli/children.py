@@ -1,4 +1,4 @@
-"""How are the processes of a run started, read and stopped, so that none is ever left behind?"""
+"""Child processes of a local run: started, read and stopped so that none outlives the command."""
 
 import asyncio
 import contextlib
@@ -14,35 +14,35 @@ _PR_SET_PDEATHSIG = 1
 _LINE_LIMIT = 64 * 2**20
 """The longest line read from a child: a whole scenario with its histograms and windows."""
 _TAIL_LINES = 12
-_LAST_WORDS_SECONDS = 0.5
+_LAST_OUTPUT_SECONDS = 0.5
 _SECOND_GRACE_SECONDS = 0.2
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def _die_with(parent: int) -> None:
-    # The kernel ends the child should its parent vanish without a word, as by SIGKILL; and so
-    # that a frozen child ends too, not by a signal that it must take up itself.
+    # The kernel kills the child if its parent is killed. SIGKILL also ends a stopped child, which
+    # would not handle any other signal.
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
 class Child:
-    """A running process: lines of its standard output, and the last lines of its standard error."""
+    """A running process, its standard output by lines and the end of its standard error."""
 
     def __init__(self, name: str, process: asyncio.subprocess.Process) -> None:
         self.name = name
         self._process = process
         self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
         self._reading = asyncio.create_task(self._read_errors())
-        self._asked_to_stop = False
+        self._stop_requested = False
 
     @classmethod
     async def start(
         cls, name: str, arguments: Sequence[str], *, standard_input: bytes | None = None
     ) -> Self:
-        """Start a process in a session of its own, so that Ctrl-C reaches only its parent."""
+        """Start a process in its own session, so that Ctrl-C reaches only its parent."""
         process = await asyncio.create_subprocess_exec(
             *arguments,
             stdin=asyncio.subprocess.DEVNULL if standard_input is None else asyncio.subprocess.PIPE,
@@ -55,7 +55,7 @@ class Child:
         )
         if standard_input is not None and process.stdin is not None:
             process.stdin.write(standard_input)
-            # Closing sends what is written; a child that has died already is noticed by its end.
+            # Closing flushes the input. If the child is dead already, its exit code says so.
             process.stdin.close()
         return cls(name, process)
 
@@ -70,40 +70,40 @@ class Child:
         while stdout is not None and (line := await stdout.readline()):
             yield line
 
-    async def ended(self) -> int:
-        """Wait until the process has ended and its last words are read; return the exit code."""
+    async def wait(self) -> int:
+        """Wait until the process has ended and its output is read; return its exit code."""
         code = await self._process.wait()
-        # A grandchild may hold the pipe open; what was said until now is enough.
+        # A grandchild may hold the pipe open; what was printed so far is enough.
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(asyncio.shield(self._reading), timeout=_LAST_WORDS_SECONDS)
+            await asyncio.wait_for(asyncio.shield(self._reading), timeout=_LAST_OUTPUT_SECONDS)
         return code
 
     def last_lines(self) -> str:
-        """Return the last lines of the standard error, each on a line of its own."""
+        """Return the last lines of the standard error."""
         return "\n".join(self._tail)
 
     def last_line(self) -> str:
-        """Return the last line of the standard error that says something."""
+        """Return the last line of the standard error that is not empty."""
         return next((line for line in reversed(self._tail) if line), "")
 
-    def ask_to_stop(self) -> None:
-        """Send SIGTERM, if the process still runs."""
-        self._asked_to_stop = True
+    def request_stop(self) -> None:
+        """Send SIGTERM if the process is still running."""
+        self._stop_requested = True
         if self._process.returncode is None:
-            # Not Process.send_signal: it may reap the child itself, and its exit code is then lost.
+            # Process.send_signal may reap the child itself, and then its exit code is lost.
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._process.pid, signal.SIGTERM)
 
     async def stop(self, *, grace_seconds: float) -> None:
-        """End the process and all of its session: by request, then by force."""
-        if self._asked_to_stop:
+        """Stop the process with SIGTERM, then kill what is left of its session."""
+        if self._stop_requested:
             grace_seconds = _SECOND_GRACE_SECONDS
-        self.ask_to_stop()
+        self.request_stop()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._process.wait(), timeout=grace_seconds)
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
-        await self.ended()
+        await self.wait()
         self._reading.cancel()
 
     async def _read_errors(self) -> None:
@@ -112,7 +112,7 @@ class Child:
             try:
                 line = await stderr.readline()
             except ValueError:
-                # A line beyond the limit: what it says is no sentence for a person.
+                # A line beyond the limit is not meant for people.
                 continue
             if not line:
                 return
@@ -120,7 +120,7 @@ class Child:
 
 
 def describe_exit(code: int) -> str:
-    """Say in words how a process ended: "exit code 1", "signal SIGKILL"."""
+    """Return how a process ended, in words: "exit code 1", "signal SIGKILL"."""
     if code >= 0:
         return f"exit code {code}"
     try:

@@ -1,4 +1,4 @@
-"""What can be asked of `inferometer`, and with which words?"""
+"""The commands of `inferometer` and their short descriptions."""
 
 from typing import Annotated
 
@@ -21,25 +21,23 @@ from inferometer_cli.result_file import WHICH_RESULT
 
 app = typer.Typer(
     name="inferometer",
-    help="Measures how deep-learning models are served: launches the server, drives the load, "
-    "measures, judges whether the figures can be trusted, and draws a report.",
-    epilog="Exit codes: 0 VALID, 3 measured but INVALID, 4 slower (compare), 2 refused (cannot be "
-    "run), 1 failed, 130 interrupted, 143 terminated.",
+    help="Measure how well deep-learning models are served: start the server, drive the load, "
+    "measure, judge whether the figures can be trusted, and write a report.",
+    epilog="Exit codes: 0 VALID or success, 1 failed, 2 refused (cannot be run), 3 measured but "
+    "INVALID, 4 slower (compare), 130 interrupted, 143 terminated.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.command("run", short_help="Measure what a BenchmarkRun file asks for.")(run.run)
-app.command("validate", short_help="Say whether a file can be run here.")(validate.validate)
+app.command("run", short_help="Run a BenchmarkRun file on this machine.")(run.run)
+app.command("validate", short_help="Check whether a file can be run here.")(validate.validate)
 app.command(
     "report",
-    short_help="Show a result again, from a file or a cluster.",
+    short_help="Print a result and write its report again.",
     epilog=WHICH_RESULT,
 )(report.report)
-app.command("compare", short_help="Show two results side by side.", epilog=WHICH_RESULT)(
-    compare.compare
-)
+app.command("compare", short_help="Compare two results.", epilog=WHICH_RESULT)(compare.compare)
 app.command(
     "serve",
     short_help="Serve one ONNX model over HTTP and gRPC.",
@@ -48,10 +46,14 @@ app.command(
 )(serve.serve)
 app.command("models", short_help="List the built-in models.")(models.models)
 app.command("examples", short_help="List the examples, or print one.")(examples.examples)
-app.command("status", short_help="In a cluster: show how a run stands.")(status.status)
-app.command("result", short_help="In a cluster: take out a run's result.")(result.result)
-app.command("cancel", short_help="In a cluster: end a run, keep what it measured.")(cancel.cancel)
-app.command("preflight", short_help="In a cluster: say what would stop a run.")(preflight.preflight)
+app.command("status", short_help="In a cluster: show the state of a run.")(status.status)
+app.command("result", short_help="In a cluster: download the result of a run.")(result.result)
+app.command("cancel", short_help="In a cluster: end a run and keep what it measured.")(
+    cancel.cancel
+)
+app.command("preflight", short_help="In a cluster: check what would prevent a run.")(
+    preflight.preflight
+)
 
 
 def _show_version(wanted: bool) -> None:  # noqa: FBT001 - typer hands the flag over so
@@ -70,4 +72,4 @@ def _options(
         typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version."),
     ] = False,
 ) -> None:
-    """Take the options that stand before a command."""
+    """Handle the options that precede a command."""

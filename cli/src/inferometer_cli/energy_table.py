@@ -1,4 +1,4 @@
-"""How does the energy per inference read in a terminal: a row for each step, and what it covers?"""
+"""The energy table in a terminal: a row for each step, and what the figures cover."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from inferometer_results.wording.energy import explained, net_explained
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class StepEnergy:
     """The energy of one step or scenario."""
 
     name: str
@@ -22,13 +22,13 @@ class Spent:
     """Microjoules per inference."""
     net: int | None
     milliwatts: float | None = None
-    """Mean power of all its counters within the window."""
+    """Mean power of all counters during the window."""
     idle_milliwatts: int | None = None
-    """The same before warm-up."""
+    """Mean power before warm-up."""
 
 
-def print_energy(spent: Sequence[Spent], notes: Iterable[str], console: Console) -> None:
-    """Print a row for each step and what the words mean; nothing where no step has energy."""
+def print_energy(spent: Sequence[StepEnergy], notes: Iterable[str], console: Console) -> None:
+    """Print a row for each step and what the words mean; nothing if no step has energy."""
     if all(each.gross is None for each in spent):
         return
     unit = energy_unit(each.gross for each in spent)
@@ -52,12 +52,12 @@ def _watts(milliwatts: float | None) -> str:
     return DASH if milliwatts is None else significant(milliwatts / 1000)
 
 
-def _sentences(spent: Sequence[Spent], notes: Iterable[str]) -> Iterator[Text]:
+def _sentences(spent: Sequence[StepEnergy], notes: Iterable[str]) -> Iterator[Text]:
     for word, meaning in explained(each.attribution for each in spent):
         yield Text(f"{word}: {meaning}.", style="dim")
     net = net_explained(each.net for each in spent)
-    told = [f"net: {net}"] if net else []
+    legend = [f"net: {net}"] if net else []
     if any(each.milliwatts for each in spent):
-        told.append("W: the power of all counters together")
-    for sentence in (*told, *dict.fromkeys(map(printable, notes))):
+        legend.append("W: the power of all counters together")
+    for sentence in (*legend, *dict.fromkeys(map(printable, notes))):
         yield Text(f"{sentence}.", style="dim")

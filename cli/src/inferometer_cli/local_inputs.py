@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from inferometer_api.document import milli
-from inferometer_api.plan.launch import request_batch_sizes
 from inferometer_api.results.result import Tensor
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.spec.scenario import Validity
@@ -102,7 +101,7 @@ def request_shapes(
     tensors = [Tensor.model_validate(each) for each in told]
     _check_joinable(run, tensors)
     try:
-        shapes = [_shapes(run, file, tensors, size) for size in request_batch_sizes(run)]
+        shapes = [_shapes(run, file, tensors, size) for size in run.spec.request_batch_sizes]
     except InputRefusedError as refusal:
         raise RefusedError(str(refusal)) from refusal
     is_open = {tensor.name: any(axis < 0 for axis in tensor.shape) for tensor in tensors}

@@ -12,11 +12,12 @@ from typing import Any
 
 from inferometer_api.plan.launch import fetch_command, server_command
 from inferometer_api.results.result import Outcome
+from inferometer_api.runtimes.descriptor import ServerStart
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_cli.children import Child, describe_exit
 from inferometer_cli.exits import ExitCode, FailedError, RefusedError
 from inferometer_cli.local_inputs import request_shapes
-from inferometer_cli.progress import Watch
+from inferometer_cli.progress import ProgressCallback
 
 _REFUSED, _FAILED = "refused: ", "failed: "
 """What begins the sentence in which a process says why it ended so."""
@@ -38,7 +39,7 @@ class Server:
 
 
 async def serve(
-    run: BenchmarkRun, base: Path, file: Path | None, stack: AsyncExitStack, watch: Watch
+    run: BenchmarkRun, base: Path, file: Path | None, stack: AsyncExitStack, watch: ProgressCallback
 ) -> Server:
     """Return the server to load, which listens but may not be ready yet.
 
@@ -56,7 +57,8 @@ async def serve(
     model = json.loads(await _first_line(await start("model fetcher", command, stack)))
     shapes = request_shapes(run, file, model["inputs"])
     watch("starting the server")
-    command = server_command(run, model_path=model["path"], python=sys.executable, shapes=shapes)
+    start_facts = ServerStart(model_path=model["path"], python=sys.executable, shapes=shapes)
+    command = server_command(run, start_facts)
     ready_by = asyncio.get_running_loop().time() + run.spec.server.ready_deadline_seconds
     process = await start("server", command, stack)
     ports = await _ports(process, run, ready_by)
@@ -87,7 +89,7 @@ async def start(
 
 async def death(process: Child) -> Outcome:
     """Wait for the end of the server; return what it means for a run that needs it."""
-    code = await process.ended()
+    code = await process.wait()
     if code == ExitCode.REFUSED:
         return Outcome(
             state="Refused",
@@ -121,7 +123,7 @@ async def _first_line(child: Child) -> bytes:
     """Return the first line that a child says; raises the sentence it ended with instead."""
     async for line in child.lines():
         return line
-    code = await child.ended()
+    code = await child.wait()
     if code == ExitCode.REFUSED:
         raise RefusedError(child.last_line().removeprefix(_REFUSED))
     if code == ExitCode.FAILED and child.last_line().startswith(_FAILED):

@@ -1,4 +1,4 @@
-"""Where does a Prometheus on this machine find the processes of a local run?"""
+"""Scrape targets of a local run, in a file for a Prometheus on this machine."""
 
 import json
 import os
@@ -7,62 +7,62 @@ from pathlib import Path
 from typing import Literal, Self
 
 from inferometer_cli.exits import RefusedError
-from inferometer_cli.terminal import tell
+from inferometer_cli.terminal import print_message
 
 Component = Literal["server", "load generator", "node agent"]
 
 
 class PrometheusTargets:
-    """A file for Prometheus's file_sd_configs, which has what can be scraped just now.
+    """A file for Prometheus's file_sd_configs that lists what can be scraped at the moment.
 
-    It is written beside and renamed, so that Prometheus never reads half of it.
+    It is written under another name and renamed, so that Prometheus never reads half of it.
     """
 
     def __init__(self, file: Path | None, run: str) -> None:
         self._file = file
         self._run = run
         self._addresses: dict[Component, str] = {}
-        self._is_told = False
+        self._is_reported = False
 
     @property
-    def is_kept(self) -> bool:
-        """Whether there is a file to keep."""
+    def is_enabled(self) -> bool:
+        """Whether there is a file to write."""
         return self._file is not None
 
     def __enter__(self) -> Self:
-        """Write the file, without any address yet. Raises RefusedError where that cannot be."""
+        """Write the file, still without addresses. Raises RefusedError if that fails."""
         try:
             self._write()
         except OSError as error:
             raise RefusedError(
-                f"--prometheus-targets {self._file} cannot be written: {error.strerror}. Name a "
-                "file in a folder that exists."
+                f"Cannot write --prometheus-targets {self._file}: {error.strerror}. Give a file "
+                "in an existing directory."
             ) from None
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Take every address out: nothing listens there any more."""
+        """Remove every address: nothing listens there any more."""
         self._addresses.clear()
         try:
             self._write()
         except OSError:
-            # The disk is full, or the folder gone: without the file nothing is scraped either.
+            # The disk is full or the directory is gone. Without the file nothing is scraped either.
             if self._file is not None:
                 with suppress(OSError):
                     self._file.unlink()
 
     def add(self, component: Component, address: str) -> None:
-        """Tell of one more process, by its HOST:PORT; a run goes on where that cannot be."""
+        """Add the HOST:PORT of a process; if the file cannot be written, report it once."""
         self._addresses[component] = address
         try:
             self._write()
         except OSError as error:
-            if not self._is_told:
-                tell(
-                    f"inferometer: --prometheus-targets {self._file} cannot be written any more: "
-                    f"{error.strerror}. The run goes on; Prometheus does not find all of it."
+            if not self._is_reported:
+                print_message(
+                    f"inferometer: Cannot update --prometheus-targets {self._file}: "
+                    f"{error.strerror}. The run continues, but Prometheus misses some processes."
                 )
-            self._is_told = True
+            self._is_reported = True
 
     def _write(self) -> None:
         if self._file is None:

@@ -1,4 +1,4 @@
-"""Where does a command speak, and what if nobody listens any more?"""
+"""Standard output and standard error, which tolerate a reader that has gone away."""
 
 import contextlib
 import os
@@ -13,49 +13,49 @@ from typing_extensions import override
 from inferometer_cli.exits import FailedError
 
 
-class _PatientConsole(Console):
-    """A console that falls silent when its reader has gone (`| head`), and ends nothing."""
+class _PipeTolerantConsole(Console):
+    """A console that goes silent, instead of exiting, when its reader has gone (`| head`)."""
 
     @override
     def on_broken_pipe(self) -> None:
-        _fall_silent(self.file)
+        _silence(self.file)
 
 
-def output() -> Console:
-    """Return what writes to standard output."""
-    return _PatientConsole()
+def output_console() -> Console:
+    """Return a console on standard output."""
+    return _PipeTolerantConsole()
 
 
-def progress() -> Console:
-    """Return what writes to standard error."""
-    return _PatientConsole(stderr=True)
+def error_console() -> Console:
+    """Return a console on standard error."""
+    return _PipeTolerantConsole(stderr=True)
 
 
-def say(text: str, *, end: str = "\n") -> None:
-    """Write to standard output; a reader that has seen enough is no fault."""
-    with written_out():
+def print_output(text: str, *, end: str = "\n") -> None:
+    """Write to standard output; ignore a closed pipe."""
+    with flushed_output():
         typer.echo(text + end, nl=False)
 
 
-def tell(text: str) -> None:
-    """Write a line to standard error; a reader that has seen enough is no fault."""
+def print_message(text: str) -> None:
+    """Write a line to standard error; ignore a closed pipe."""
     with contextlib.suppress(OSError):
         typer.echo(text, err=True)
 
 
 @contextlib.contextmanager
-def written_out() -> Iterator[None]:
-    """Flush standard output at the block's end; raises FailedError where it takes nothing."""
+def flushed_output() -> Iterator[None]:
+    """Flush standard output after the block. Raises FailedError if it cannot be written."""
     try:
         yield
         sys.stdout.flush()
     except BrokenPipeError:
-        _fall_silent(sys.stdout)
+        _silence(sys.stdout)
     except OSError as error:
-        _fall_silent(sys.stdout)
-        raise FailedError(f"Standard output takes nothing more: {error.strerror}.") from error
+        _silence(sys.stdout)
+        raise FailedError(f"Cannot write to standard output: {error.strerror}.") from error
 
 
-def _fall_silent(stream: IO[str]) -> None:
-    # What is still buffered must go somewhere, or Python complains once more at its exit.
+def _silence(stream: IO[str]) -> None:
+    # The buffered rest must go somewhere, or Python reports the error again at exit.
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

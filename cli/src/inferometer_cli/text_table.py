@@ -1,4 +1,4 @@
-"""How are rows of figures printed: coloured on a terminal, plain columns in a log?"""
+"""Tables of figures in a terminal: coloured there, plain columns in a log."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class Row:
     """A scenario or one of its steps, with a cell for each figure."""
 
     word: str
-    """Its verdict, or what its energy covers."""
+    """The verdict, or what the energy covers."""
     name: str
     figures: tuple[str, ...]
 
@@ -30,7 +30,7 @@ def latency_headings(unit: Unit) -> list[str]:
 
 
 def print_rows(header: Sequence[str], rows: Sequence[Row], console: Console) -> None:
-    """Print a heading and its rows; of the columns the first two stand left, figures right."""
+    """Print a heading and its rows; the first two columns are left-aligned, figures right."""
     if console.is_terminal:
         console.print(_table(header, rows))
     else:
@@ -47,12 +47,12 @@ def print_sentences(sentences: Iterable[Text], console: Console) -> None:
 
 
 def printable(text: str) -> str:
-    """Return the text without control characters, which could command the terminal."""
+    """Return the text without control characters, which could control the terminal."""
     return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 def _table(header: Sequence[str], rows: Sequence[Row]) -> Table:
-    # The columns fit in 80 characters: a heading may take two lines, its figure one.
+    # Headings may wrap so that the columns fit in 80 characters.
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for index, heading in enumerate(header):
         match index:

@@ -7,7 +7,7 @@ from inferometer_api.results.result import Finding, ResultDocument, ScenarioResu
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class LocatedFinding:
     """A finding and every place that it speaks of."""
 
     finding: Finding
@@ -20,22 +20,24 @@ def entry_name(result: ScenarioResult) -> str:
     return result.name if result.repeat == 1 else f"{result.name} (repeat {result.repeat})"
 
 
-def reasons_of(document: ResultDocument) -> list[Told]:
+def reasons_of(document: ResultDocument) -> list[LocatedFinding]:
     """Return why scenarios are INVALID; what is said of several scenarios stands once."""
     return _once(document.scenarios, [result.verdict.reasons for result in document.scenarios])
 
 
-def cautions_of(document: ResultDocument) -> list[Told]:
+def cautions_of(document: ResultDocument) -> list[LocatedFinding]:
     """Return under which conditions the figures hold; what is said of several stands once."""
     return _once(document.scenarios, [result.verdict.cautions for result in document.scenarios])
 
 
-def _once(results: Sequence[ScenarioResult], findings: Sequence[Sequence[Finding]]) -> list[Told]:
-    told: dict[tuple[str, str], Told] = {}
+def _once(
+    results: Sequence[ScenarioResult], findings: Sequence[Sequence[Finding]]
+) -> list[LocatedFinding]:
+    told: dict[tuple[str, str], LocatedFinding] = {}
     for index, (result, found) in enumerate(zip(results, findings, strict=True)):
         for finding in found:
             place = " ".join(part for part in (entry_name(result), finding.step) if part)
             key = (finding.rule, finding.message)
-            known = told.get(key, Told(finding, ()))
-            told[key] = Told(known.finding, (*known.places, (index, place)))
+            known = told.get(key, LocatedFinding(finding, ()))
+            told[key] = LocatedFinding(known.finding, (*known.places, (index, place)))
     return list(told.values())

@@ -31,7 +31,8 @@ def headline(document: ResultDocument) -> Headline:
         return Headline("NOTHING MEASURED", "unfinished", "The run holds no scenario.")
     if invalid:
         verb = "is" if len(invalid) == 1 else "are"
-        sentence = f"{len(invalid)} of {scenario_count(total)} {verb} invalid, for the reasons below."
+        which = f"{len(invalid)} of {scenario_count(total)} {verb} invalid"
+        sentence = f"{which}, for the reasons below."
         return Headline("INVALID", "bad", sentence)
     return Headline("VALID", "good", valid_sentence(total, len(cautions_of(document))))
 

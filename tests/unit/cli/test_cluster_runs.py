@@ -12,7 +12,7 @@ from inferometer_api.plan.cluster_objects import RESULT_FILE, RUN_UID_LABEL
 from inferometer_api.results.result_transport import IncompleteError, compressed
 from inferometer_api.results.scenario_summary import scenario_summary
 from inferometer_api.status.run_status import ResultReference
-from inferometer_cli.cluster.cancellation import meaning
+from inferometer_cli.cluster.cancellation import describe_cancellation
 from inferometer_cli.cluster.follow import line_of
 from inferometer_cli.cluster.results import whole_result
 from inferometer_cli.cluster.run_summary import (
@@ -61,7 +61,7 @@ def _failed(reason: str, message: str, accepted: str = "True") -> SeenRun:
 @pytest.mark.parametrize(
     ("run", "code", "word", "sentence"),
     [
-        (_run(), ExitCode.VALID, "NOT TAKEN UP", "No operator has taken the run up yet."),
+        (_run(), ExitCode.VALID, "NOT ACCEPTED", "No operator has accepted the run yet."),
         (
             _run(
                 {
@@ -122,7 +122,9 @@ def test_a_later_operators_fields_are_passed_over() -> None:
     """A status with fields that this version does not know is read all the same."""
     status = {"phase": "Queued", "tomorrow": 1, "display": {"qps": "4", "news": True}}
     assert _run(status).status.phase == "Queued"
-    with pytest.raises(FailedError, match=r"not understood at status\.phase: the operator is"):
+    with pytest.raises(
+        FailedError, match=r"Cannot understand the status of resnet50 at status\.phase"
+    ):
         _run({"phase": "Meditating"})
 
 
@@ -149,7 +151,7 @@ def test_the_head_says_where_the_servers_ran_and_what_an_inference_took() -> Non
     """The servers' nodes have a line, and the energy stands with the other figures of now."""
     shown = {"scenario": "traffic", "joulesPerInference": "0.812J"}
     lines = list(head_lines(_run({"nodes": ["node-a", "node-b"], "display": shown}), NOW))
-    assert lines[2] == "scenario  traffic  0.812J an inference"
+    assert lines[2] == "scenario  traffic  0.812J per inference"
     assert lines[3] == "nodes     node-a, node-b"
 
 
@@ -166,9 +168,9 @@ def test_conditions_stand_in_columns() -> None:
         "Accepted  True     Accepted",
         "Complete  False    Other",
         "Failed    True     ServerEnded  It ended:\n                                fatal",
-        "Finished  True     Failed       (as Failed)",
+        "Finished  True     Failed       (see Failed)",
     ]
-    assert "no operator has taken the run up" in next(condition_lines(_run()))
+    assert "no operator has accepted the run" in next(condition_lines(_run()))
 
 
 def test_the_last_events_are_told_in_order() -> None:
@@ -215,7 +217,7 @@ def test_a_followed_run_has_a_line_for_each_change() -> None:
     shown = {"scenario": "traffic", "qps": "4.60", "p99": "111 ms"}
     run = _run({"phase": "Measuring", "progressPercent": 43, "display": shown})
     assert line_of(run) == "measuring 43 %: traffic  4.60 queries/s  p99 111 ms"
-    assert line_of(_run()) == "not taken up: No operator has taken the run up yet."
+    assert line_of(_run()) == "not accepted: No operator has accepted the run yet."
     ended = line_of(_failed("ServerEnded", "It ended:\nfatal"))
     assert ended == "FAILED: It ended. Cleaning up."
 
@@ -223,17 +225,17 @@ def test_a_followed_run_has_a_line_for_each_change() -> None:
 @pytest.mark.parametrize(
     ("run", "sentence"),
     [
-        (_run(), "It had not begun: nothing was measured."),
-        (_run({"phase": "Starting"}), "Its server was starting: nothing was measured yet."),
-        (_run({"phase": "Measuring"}), "what was measured is kept (0 of 3 scenarios so far"),
-        (_run(cancel=True), "was cancelled before, and is ending."),
-        (_failed("NodeLost", "Gone."), "has ended already, and nothing was changed. FAILED: Gone."),
+        (_run(), "It had not started; nothing was measured."),
+        (_run({"phase": "Starting"}), "Its server was still starting; nothing was measured."),
+        (_run({"phase": "Measuring"}), "0 of 3 scenarios are measured; they are kept"),
+        (_run(cancel=True), "was cancelled before and is ending."),
+        (_failed("NodeLost", "Gone."), "has ended already; nothing was changed. FAILED: Gone."),
     ],
 )
 def test_it_is_said_what_a_cancel_means(run: SeenRun, sentence: str) -> None:
     """What becomes of a cancelled run depends on how far it is."""
-    assert meaning(run).startswith("bench/resnet50 ")
-    assert sentence in meaning(run)
+    assert describe_cancellation(run).startswith("bench/resnet50 ")
+    assert sentence in describe_cancellation(run)
 
 
 def _kept(parts: list[bytes], uid: str = "1-2") -> list[dict[str, Any] | None]:
@@ -257,10 +259,10 @@ def test_a_result_is_put_together_from_its_parts() -> None:
 @pytest.mark.parametrize(
     ("config_maps", "sentence"),
     [
-        ([None, *_kept([b"x"])], "the ConfigMap r-0, which holds a part of it, is gone."),
+        ([None, *_kept([b"x"])], "ConfigMap r-0, which holds a part of it, does not exist."),
         (
             _kept([b"x", b"y"], uid="other"),
-            "the ConfigMap r-0 is not this run's, but that of other.",
+            "ConfigMap r-0 belongs to another run, other.",
         ),
         (_kept([compressed(b"document"), b""]), "its sha256 is "),
         (_kept([compressed(b"document")[:-3], b""]), "cannot be decompressed|is cut"),

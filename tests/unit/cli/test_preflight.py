@@ -46,7 +46,7 @@ def _pods(settings: Settings = ASSUMED, **spec: Any) -> tuple[Pods, ...]:
 
 
 def _told(checks: Iterable[Check]) -> list[tuple[str, str]]:
-    return [(check.state, check.said) for check in checks]
+    return [(check.state, check.message) for check in checks]
 
 
 def _only(checks: Iterable[Check], state: str, *words: str) -> None:
@@ -54,7 +54,7 @@ def _only(checks: Iterable[Check], state: str, *words: str) -> None:
     (check,) = checks
     assert check.state == state, check
     for word in words:
-        assert word in check.said
+        assert word in check.message
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_what_is_no_quantity_is_refused(text: str) -> None:
     try:
         amount(text)
     except ValueError as error:
-        assert "no quantity of Kubernetes" in str(error)  # noqa: PT017 - either end is right
+        assert "is not a Kubernetes quantity" in str(error)  # noqa: PT017 - either end is right
 
 
 def test_amounts_are_written_for_people() -> None:
@@ -97,7 +97,7 @@ def test_amounts_are_written_for_people() -> None:
 
 @pytest.mark.parametrize(
     ("version", "state"),
-    [("v1.30.0", "ok"), ("v1.34.4+k3s1", "ok"), ("v1.29.9-gke.1", "stops"), ("", "not known")],
+    [("v1.30.0", "ok"), ("v1.34.4+k3s1", "ok"), ("v1.29.9-gke.1", "blocked"), ("", "unknown")],
 )
 def test_the_api_server_must_be_new_enough(version: str, state: str) -> None:
     """1.30 is the oldest that will do."""
@@ -121,9 +121,9 @@ def _openapi(change: str = "") -> dict[str, Any]:
         (_openapi(), "ok", "has the fields of this version"),
         (_openapi("fewer"), "warning", "has fewer fields than this version"),
         (_openapi("more"), "warning", "spec.news"),
-        ({"components": {"schemas": {}}}, "stops", "not in version v1alpha1"),
-        (ABSENT, "stops", "install the chart"),
-        (FORBIDDEN, "not known", "whether benchmarkruns.inferometer.dev is installed: you may"),
+        ({"components": {"schemas": {}}}, "blocked", "but not version v1alpha1"),
+        (ABSENT, "blocked", "install the chart"),
+        (FORBIDDEN, "unknown", "whether benchmarkruns.inferometer.dev is installed: you may"),
     ],
 )
 def test_the_definition_is_compared(openapi: Any, state: str, words: str) -> None:
@@ -145,9 +145,9 @@ def test_a_right_that_is_missing_is_named_with_what_it_is_for() -> None:
             "bench",
         )
     )
-    assert [state for state, _ in told] == ["stops", "warning", "not known"]
+    assert [state for state, _ in told] == ["blocked", "warning", "unknown"]
     assert "you may not create benchmarkruns in bench" in told[0][1]
-    assert "cannot take out a result" in told[1][1]
+    assert "you need it to download a result" in told[1][1]
 
 
 @pytest.mark.parametrize(
@@ -162,9 +162,9 @@ def test_a_right_that_is_missing_is_named_with_what_it_is_for() -> None:
             "ok",
             "enforces pod security restricted",
         ),
-        ({"metadata": {"deletionTimestamp": "now"}}, "stops", "is being deleted"),
-        (ABSENT, "stops", "create it"),
-        (FORBIDDEN, "not known", "you may not"),
+        ({"metadata": {"deletionTimestamp": "now"}}, "blocked", "is being deleted"),
+        (ABSENT, "blocked", "create it"),
+        (FORBIDDEN, "unknown", "you may not"),
     ],
 )
 def test_the_namespace_must_stay(namespace: Any, state: str, words: str) -> None:
@@ -214,19 +214,24 @@ def test_an_operator_at_work_is_found() -> None:
         )
     )
     assert [state for state, _ in told] == ["ok", "ok", "ok"]
-    assert told[2][1] == "pod-1 leads"
+    assert told[2][1] == "pod-1 is the leader"
 
 
 @pytest.mark.parametrize(
     ("config_maps", "deployments", "state", "words"),
     [
-        ([], [], "stops", "none was found that serves bench: install the chart"),
-        ([_settings_map("other", "other")], [], "stops", "serves bench (of other)"),
-        ([_settings_map("all", text="images: {}")], [], "not known", "are not understood"),
-        (FORBIDDEN, FORBIDDEN, "not known", "you may not list them"),
-        ([_settings_map("all")], [_deployment("all", 0)], "stops", "no pod of all/inferometer-op"),
-        ([_settings_map("all")], [], "stops", "its Deployment is gone from all"),
-        ([_settings_map("all")], FORBIDDEN, "not known", "whether its pods are ready"),
+        ([], [], "blocked", "no operator serves bench; install the chart"),
+        ([_settings_map("other", "other")], [], "blocked", "serves bench (only other)"),
+        ([_settings_map("all", text="images: {}")], [], "unknown", "belong to another version"),
+        (FORBIDDEN, FORBIDDEN, "unknown", "you may not list them"),
+        (
+            [_settings_map("all")],
+            [_deployment("all", 0)],
+            "blocked",
+            "no pod of all/inferometer-op",
+        ),
+        ([_settings_map("all")], [], "blocked", "its Deployment in all is gone"),
+        ([_settings_map("all")], FORBIDDEN, "unknown", "whether its pods are ready"),
     ],
 )
 def test_no_operator_at_work_stops_a_run(
@@ -240,14 +245,14 @@ def test_no_operator_at_work_stops_a_run(
 def test_an_operator_may_be_where_one_may_not_look() -> None:
     """Who sees one namespace alone cannot know that no operator of another one serves it."""
     checks = operator_checks(Evidence([], [], [], beyond=FORBIDDEN), "bench", NOW)
-    _only(checks, "not known", "whether one of another namespace serves bench")
+    _only(checks, "unknown", "whether one in another namespace serves bench")
 
 
 def test_an_operator_that_does_not_lead_is_a_warning() -> None:
     """A Lease that nobody renews means that runs are not taken up for now."""
     for lease in (_lease("all", "2026-03-12T14:02:00Z"), _lease("all", "", "")):
         evidence = Evidence([_settings_map("all")], [_deployment("all")], [lease])
-        _only([*operator_checks(evidence, "b", NOW)][-1:], "warning", "none of its pods has led")
+        _only([*operator_checks(evidence, "b", NOW)][-1:], "warning", "it has had no leader")
 
 
 def test_runs_that_come_first_are_told() -> None:
@@ -256,8 +261,8 @@ def test_runs_that_come_first_are_told() -> None:
     over = {"metadata": {"name": "a"}, "status": finished}
     going = {"metadata": {"name": "b"}}
     _only([queue_check([over], ASSUMED)], "ok")
-    _only([queue_check([over, going], ASSUMED)], "warning", "b not finished", "will be queued")
-    _only([queue_check(FORBIDDEN, ASSUMED)], "not known")
+    _only([queue_check([over, going], ASSUMED)], "warning", "unfinished runs: b", "is queued")
+    _only([queue_check(FORBIDDEN, ASSUMED)], "unknown")
 
 
 def test_the_pods_are_those_that_the_operator_makes() -> None:
@@ -278,16 +283,24 @@ def _quota(hard: dict[str, str], used: dict[str, str] | None = None, **spec: Any
     ("quota", "state", "words"),
     [
         (_quota({"requests.cpu": "2", "memory": "4Gi", "pods": "2"}), "ok", "q has room"),
-        (_quota({"cpu": "1"}), "stops", "cpu: the run needs 2 CPU, and 1 CPU is the whole quota"),
-        (_quota({"cpu": "4"}, {"cpu": "3"}), "stops", "needs 2 CPU, and 1 CPU of 4 CPU is left"),
-        (_quota({"pods": "5"}, {"pods": "4"}), "stops", "pods: the run needs 2, and 1 of 5"),
-        (_quota({"limits.cpu": "9"}), "stops", "the load generator has none"),
-        (_quota({"limits.memory": "3Gi"}), "stops", "needs 4Gi, and 3Gi is the whole"),
-        (_quota({"count/jobs.batch": "0"}), "stops", "count/jobs.batch: the run needs 1"),
-        (_quota({"configmaps": "1"}), "stops", "configmaps: the run needs 2"),
+        (_quota({"cpu": "1"}), "blocked", "cpu: the run needs 2 CPU, but the whole quota is 1 CPU"),
+        (
+            _quota({"cpu": "4"}, {"cpu": "3"}),
+            "blocked",
+            "needs 2 CPU, but only 1 CPU of 4 CPU is left",
+        ),
+        (_quota({"pods": "5"}, {"pods": "4"}), "blocked", "pods: the run needs 2, but only 1 of 5"),
+        (_quota({"limits.cpu": "9"}), "blocked", "the load generator has none"),
+        (_quota({"limits.memory": "3Gi"}), "blocked", "needs 4Gi, but the whole quota is 3Gi"),
+        (_quota({"count/jobs.batch": "0"}), "blocked", "count/jobs.batch: the run needs 1"),
+        (_quota({"configmaps": "1"}), "blocked", "configmaps: the run needs 2"),
         (_quota({"services": "0", "requests.nvidia.com/gpu": "0"}), "ok", "q has room"),
-        (_quota({"pods": "0"}, scopeSelector={}), "stops", "pods"),
-        (_quota({"pods": "0"}, scopeSelector={"matchExpressions": []}), "not known", "looked into"),
+        (_quota({"pods": "0"}, scopeSelector={}), "blocked", "pods"),
+        (
+            _quota({"pods": "0"}, scopeSelector={"matchExpressions": []}),
+            "unknown",
+            "does not evaluate",
+        ),
     ],
 )
 def test_a_quota_must_have_room(quota: dict[str, Any], state: str, words: str) -> None:
@@ -300,17 +313,19 @@ def test_a_fleet_counts_every_pod_and_its_service() -> None:
     """Two workers are three load pods beside the server, and a Service."""
     fleet = _pods(load={"workers": 2})
     _only(quota_checks([_quota({"pods": "4", "services": "1"})], fleet), "ok", "q has room")
-    _only(quota_checks([_quota({"pods": "3"})], fleet), "stops", "pods: the run needs 4")
-    _only(quota_checks([_quota({"services": "0"})], fleet), "stops", "services: the run needs 1")
+    _only(quota_checks([_quota({"pods": "3"})], fleet), "blocked", "pods: the run needs 4")
+    _only(quota_checks([_quota({"services": "0"})], fleet), "blocked", "services: the run needs 1")
 
 
 def test_a_quota_of_other_pods_does_not_matter() -> None:
     """A scope that no pod of a run falls into stops nothing; the GPU is counted by its name."""
     assert not [*quota_checks([_quota({"pods": "0"}, scopes=["BestEffort"])], _pods())]
     gpu = _pods(server={"device": "GPU"})
-    _only(quota_checks([_quota({"requests.nvidia.com/gpu": "0"})], gpu), "stops", "nvidia.com/gpu")
+    _only(
+        quota_checks([_quota({"requests.nvidia.com/gpu": "0"})], gpu), "blocked", "nvidia.com/gpu"
+    )
     _only(quota_checks([], gpu), "ok", "no ResourceQuota")
-    _only(quota_checks(FORBIDDEN, gpu), "not known")
+    _only(quota_checks(FORBIDDEN, gpu), "unknown")
 
 
 def _limits(kind: str = "Container", **item: Any) -> dict[str, Any]:
@@ -320,33 +335,37 @@ def _limits(kind: str = "Container", **item: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("limit_range", "state", "words"),
     [
-        (_limits(max={"memory": "2Gi"}), "ok", "l takes the run's pods"),
-        (_limits(max={"memory": "1Gi"}), "stops", "the server has a limit of 2Gi, and 1Gi is"),
-        (_limits(min={"cpu": "2"}), "stops", "the server requests 1 CPU, and 2 CPU is the least"),
+        (_limits(max={"memory": "2Gi"}), "ok", "l accepts the run's pods"),
+        (
+            _limits(max={"memory": "1Gi"}),
+            "blocked",
+            "the server has a limit of 2Gi; the maximum is 1Gi",
+        ),
+        (_limits(min={"cpu": "2"}), "blocked", "the server requests 1 CPU; the minimum is 2 CPU"),
         (_limits(default={"cpu": "4"}), "warning", "gives the load generator a CPU limit of 4 CPU"),
-        (_limits(default={"cpu": "500m"}), "stops", "the load generator requests 1 CPU, but its"),
-        (_limits(max={"cpu": "4"}), "stops", "the load generator has no cpu limit"),
+        (_limits(default={"cpu": "500m"}), "blocked", "the load generator requests 1 CPU, but its"),
+        (_limits(max={"cpu": "4"}), "blocked", "the load generator has no cpu limit"),
         (
             _limits(default={"cpu": "4"}, maxLimitRequestRatio={"cpu": "2"}),
-            "stops",
-            "the load generator may use more than 2 times the cpu",
+            "blocked",
+            "the load generator has a cpu limit of more than 2 times",
         ),
-        (_limits("Pod", max={"memory": "1Gi"}), "stops", "the server has a limit of 2Gi"),
-        (_limits("PersistentVolumeClaim", max={"storage": "1"}), "ok", "l takes"),
+        (_limits("Pod", max={"memory": "1Gi"}), "blocked", "the server has a limit of 2Gi"),
+        (_limits("PersistentVolumeClaim", max={"storage": "1"}), "ok", "l accepts"),
     ],
 )
 def test_a_limit_range_must_take_the_pods(
     limit_range: dict[str, Any], state: str, words: str
 ) -> None:
     """What a LimitRange would refuse, or give to the instrument, is told beforehand."""
-    found = [check for check in limit_checks([limit_range], _pods()) if words in check.said]
+    found = [check for check in limit_checks([limit_range], _pods()) if words in check.message]
     _only(found, state)
 
 
 def test_a_limit_range_that_may_not_be_read_is_not_known() -> None:
     """Nothing there is ok, nothing seen is not."""
     _only(limit_checks([], _pods()), "ok")
-    _only(limit_checks(FORBIDDEN, _pods()), "not known")
+    _only(limit_checks(FORBIDDEN, _pods()), "unknown")
 
 
 def _node(name: str = "n", cpu: str = "4", memory: str = "16Gi", **more: Any) -> dict[str, Any]:
@@ -387,8 +406,8 @@ def test_one_node_means_a_caution() -> None:
         (_node(), {"device": "GPU"}, "1 without nvidia.com/gpu"),
         (_node(), {"placement": {"nodeSelector": {"a": "b"}}}, "1 without the label a=b"),
         (_node(taints=[TAINT]), {}, "1 with the taint dedicated:NoSchedule, which is not"),
-        (_node(resources={"pods": "1"}), {}, "no nodes have room for all pods of the run at once"),
-        (_node(cpu="1500m"), {}, "no nodes have room for all pods of the run at once"),
+        (_node(resources={"pods": "1"}), {}, "too small for all pods of the run at once"),
+        (_node(cpu="1500m"), {}, "too small for all pods of the run at once"),
     ],
 )
 def test_nodes_that_never_take_a_pod_stop_the_run(
@@ -396,7 +415,7 @@ def test_nodes_that_never_take_a_pod_stop_the_run(
 ) -> None:
     """Resources, GPU, labels and taints: it is told what every node lacks."""
     told = _told(node_checks([node], [], _pods(server=spec)))
-    assert [state for state, _ in told if state != "stops"] == []
+    assert [state for state, _ in told if state != "blocked"] == []
     assert any(words in said for _, said in told), told
 
 
@@ -413,7 +432,7 @@ def test_a_taint_that_is_tolerated_is_none() -> None:
         pods = _pods(server={"placement": placement, "resources": {"cpu": 2}})
         assert _told(node_checks(nodes, [], pods))[0][0] == "ok", toleration
     other = _pods(server={"placement": {"tolerations": [{"key": "dedicated", "value": "x"}]}})
-    assert _told(node_checks(nodes[:1], [], other))[0][0] == "stops"
+    assert _told(node_checks(nodes[:1], [], other))[0][0] == "blocked"
 
 
 def test_nodes_that_are_full_now_are_a_warning() -> None:
@@ -425,9 +444,9 @@ def test_nodes_that_are_full_now_are_a_warning() -> None:
     other_run = _busy("n", "3", {"inferometer.dev/run-uid": "1"})
     assert _told(node_checks([_node()], [other_run], pods))[0][0] == "ok"
     unseen = _told(node_checks([_node("a"), _node("b")], FORBIDDEN, pods))
-    assert [state for state, _ in unseen] == ["ok", "not known"]
-    _only(node_checks(FORBIDDEN, FORBIDDEN, pods), "not known")
-    _only(node_checks([], [], pods), "stops", "the cluster has no node")
+    assert [state for state, _ in unseen] == ["ok", "unknown"]
+    _only(node_checks(FORBIDDEN, FORBIDDEN, pods), "unknown")
+    _only(node_checks([], [], pods), "blocked", "the cluster has no node")
 
 
 def test_images_are_looked_for_on_the_nodes() -> None:
@@ -437,12 +456,12 @@ def test_images_are_looked_for_on_the_nodes() -> None:
     told = _told(image_checks(pods, [_node()]))
     assert told == [
         ("ok", "serving:1 is on n"),
-        ("not known", "whether nodes can pull l:1"),
+        ("unknown", "whether nodes can pull l:1"),
     ]
     never = images.model_copy(update={"pull_policy": "Never"})
     pods = _pods(ASSUMED.model_copy(update={"images": never}))
     assert _told(image_checks(pods, [_node()]))[1][0] == "warning"
-    assert _told(image_checks(pods, FORBIDDEN))[0][0] == "not known"
+    assert _told(image_checks(pods, FORBIDDEN))[0][0] == "unknown"
 
 
 def test_classes_of_the_settings_must_be_there() -> None:
@@ -452,7 +471,7 @@ def test_classes_of_the_settings_must_be_there() -> None:
     )
     pods = _pods(settings, server={"device": "GPU"})
     found = {("RuntimeClass", "nvidia"): ABSENT, ("PriorityClass", "high"): FORBIDDEN}
-    assert [check.state for check in class_checks(pods, found)] == ["stops", "not known"]
+    assert [check.state for check in class_checks(pods, found)] == ["blocked", "unknown"]
 
 
 INPUTS = {"inputs": {"file": {"uri": "configmap://data/inputs.npz"}}}
@@ -465,11 +484,15 @@ def _object(allowed: str = "true", **content: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("found", "state", "words"),
     [
-        (_object(binaryData={"inputs.npz": ""}), "ok", "is there and may be used"),
-        (_object(data={"other": ""}), "stops", "has no key inputs.npz; its keys: other"),
-        (_object("false"), "stops", "kubectl label configmap data inferometer.dev/allow-use=true"),
-        (ABSENT, "stops", "which does not exist: create it first"),
-        (FORBIDDEN, "not known", "whether it may be used"),
+        (_object(binaryData={"inputs.npz": ""}), "ok", "exists and may be used"),
+        (_object(data={"other": ""}), "blocked", "has no key inputs.npz; its keys are: other"),
+        (
+            _object("false"),
+            "blocked",
+            "kubectl label configmap data inferometer.dev/allow-use=true",
+        ),
+        (ABSENT, "blocked", "which does not exist; create it first"),
+        (FORBIDDEN, "unknown", "whether it may be used"),
     ],
 )
 def test_what_a_run_names_must_be_usable(found: Any, state: str, words: str) -> None:
@@ -486,14 +509,14 @@ def test_the_key_of_a_trace_must_be_there() -> None:
     named = dict.fromkeys(run_references(run), _object(data={"t.csv": ""}))
     _only(reference_checks(run, Named(named, settings=ASSUMED)), "ok", "may be used")
     named = dict.fromkeys(run_references(run), _object(data={"inputs.npz": ""}))
-    _only(reference_checks(run, Named(named, settings=ASSUMED)), "stops", "has no key t.csv")
+    _only(reference_checks(run, Named(named, settings=ASSUMED)), "blocked", "has no key t.csv")
 
 
 def test_secrets_need_the_operators_leave() -> None:
     """A Secret that is named where the operator allows none stops the run."""
     run = _run(model={"uri": "s3://b/m.onnx", "credentialsSecret": "keys"})
     named = dict.fromkeys(run_references(run), _object())
-    _only(reference_checks(run, Named(named, settings=ASSUMED)), "stops", "allowSecrets is false")
+    _only(reference_checks(run, Named(named, settings=ASSUMED)), "blocked", "allowSecrets is false")
     allowing = ASSUMED.model_copy(update={"allow_secrets": True})
     _only(reference_checks(run, Named(named, settings=allowing)), "ok")
 
@@ -506,11 +529,11 @@ def _external(**external: Any) -> BenchmarkRun:
 @pytest.mark.parametrize(
     ("service", "state", "words"),
     [
-        ({"spec": {"ports": [{"port": 8000}]}}, "ok", "is there with port 8000"),
-        ({"spec": {"ports": [{"port": 80}]}}, "stops", "its ports: 80"),
-        ({"spec": {"type": "ExternalName"}}, "stops", "ExternalName"),
-        (ABSENT, "stops", "does not exist"),
-        (FORBIDDEN, "not known", "whether it is there"),
+        ({"spec": {"ports": [{"port": 8000}]}}, "ok", "exists and has port 8000"),
+        ({"spec": {"ports": [{"port": 80}]}}, "blocked", "its ports are: 80"),
+        ({"spec": {"type": "ExternalName"}}, "blocked", "ExternalName"),
+        (ABSENT, "blocked", "does not exist"),
+        (FORBIDDEN, "unknown", "whether it exists"),
     ],
 )
 def test_the_service_of_an_external_server_must_be_there(
@@ -526,14 +549,14 @@ def test_an_external_address_must_be_allowed() -> None:
     run = _external(url="http://host:80")
     allowing = ASSUMED.model_copy(update={"external_allow_list": ["host"]})
     _only(reference_checks(run, Named({}, settings=allowing)), "ok")
-    _only(reference_checks(run, Named({}, settings=ASSUMED)), "stops", "names nothing")
-    _only(reference_checks(run, Named({})), "not known")
+    _only(reference_checks(run, Named({}, settings=ASSUMED)), "blocked", "(nothing)")
+    _only(reference_checks(run, Named({})), "unknown")
 
 
 def test_each_check_is_a_line_and_the_end_counts_them() -> None:
     """States stand in a column; what stops is counted, warnings and the unknown beside it."""
-    checks = [Check("ok", "nodes", "fine"), Check("not known", "quota", "two\nlines")]
-    assert [*lines(checks)] == ["ok         nodes  fine", "not known  quota  two lines"]
-    assert summary(checks, "x") == "Nothing stops x; 1 thing is not known."
-    both = [Check("stops", "a", "b")] * 2 + [Check("warning", "a", "b")]
-    assert summary(both, "x") == "2 things stop x; 1 warning."
+    checks = [Check("ok", "nodes", "fine"), Check("unknown", "quota", "two\nlines")]
+    assert [*lines(checks)] == ["ok       nodes  fine", "unknown  quota  two lines"]
+    assert summary(checks, "x") == "Nothing blocks x; 1 unknown."
+    both = [Check("blocked", "a", "b")] * 2 + [Check("warning", "a", "b")]
+    assert summary(both, "x") == "2 problems block x; 1 warning."

@@ -199,7 +199,10 @@ def test_what_was_asked_and_where_it_ran_is_told_apart() -> None:
     run = a_run().model_dump(by_alias=True, exclude_none=True)
     run["spec"]["scenarios"][1]["server"]["targetQps"] = "40"
     other = a_result(
-        environment=changed, run=type(a_run()).model_validate(run), run_id="another", started_at="2026-03-13T00:00:00Z"
+        environment=changed,
+        run=type(a_run()).model_validate(run),
+        run_id="another",
+        started_at="2026-03-13T00:00:00Z",
     )
     found = [(each.heading, each.name) for each in differences(a_result(), other)]
     assert found == [

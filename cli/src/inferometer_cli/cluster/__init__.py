@@ -1,1 +1,1 @@
-"""What does a cluster say of a run, and what can be asked of it?"""
+"""Commands for runs in a cluster: the Kubernetes API, the state of a run, its result."""

@@ -1,6 +1,6 @@
-"""How is the API server asked, and what is said where it does not answer as hoped?
+"""The Kubernetes API server of a command, and what its errors mean to the user.
 
-The command line's only place that knows the Kubernetes client. Objects are plain JSON.
+The command line's only module that uses the Kubernetes client. Objects are plain JSON.
 """
 
 import json
@@ -34,7 +34,7 @@ _load: Callable[..., None] = load_kube_config
 _merged: Callable[[str], Any] = KubeConfigMerger
 _load_of_pod: Callable[[Configuration], None] = load_incluster_config
 
-# Its loader takes a kubeconfig to be well formed, and fails as it may where it is not.
+# The client's loader assumes a well-formed kubeconfig and fails in many ways if it is not.
 _UNUSABLE = (
     *(ConfigException, OSError, ValueError, TypeError),
     *(KeyError, IndexError, AttributeError, yaml.YAMLError),
@@ -45,29 +45,29 @@ _IN_POD = "KUBERNETES_SERVICE_HOST"
 _JSON = "application/json"
 _MERGE_PATCH = "application/merge-patch+json"
 _METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
-"""An object's name, labels and the like travel, and no Secret's content."""
+"""Requests an object's metadata only, so that the content of Secrets is never read."""
 _DEFAULT_NAMESPACE = "default"
 
 
 class NotThereError(RefusedError):
-    """The API server knows no such object."""
+    """The object does not exist."""
 
 
 class ForbiddenError(RefusedError):
-    """The API server does not let this user do it."""
+    """The user lacks the right."""
 
 
 class UnreachableError(FailedError):
-    """The API server did not answer, or not in order."""
+    """The API server did not answer, or not as an API server does."""
 
 
 class Cluster:
-    """An API server, and the namespace that a command line means."""
+    """An API server and the namespace of a command."""
 
     def __init__(self, configuration: Configuration, namespace: str) -> None:
         self.host: str = configuration.host
         self.namespace = namespace
-        # A person waits: what fails is said at once, not tried again behind their back.
+        # A user waits: report failures at once instead of retrying silently.
         configuration.retries = 0
         if not configuration.verify_ssl:
             urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
@@ -78,15 +78,15 @@ class Cluster:
     ) -> Json:
         """Return an object or a list. Raises the errors of this module."""
         accept = _METADATA if metadata_only else _JSON
-        return self._asked("GET", f"{path}?{urlencode(query)}" if query else path, accept=accept)
+        return self._request("GET", f"{path}?{urlencode(query)}" if query else path, accept=accept)
 
     def create(self, path: str, body: Mapping[str, Any]) -> Json:
-        """Create an object, a review of rights for example, and return it as it came back."""
-        return self._asked("POST", path, body, _JSON)
+        """Create an object, for example an access review, and return the server's answer."""
+        return self._request("POST", path, body, _JSON)
 
     def merge(self, path: str, patch: Mapping[str, Any]) -> Json:
-        """Set fields of an object and return it as it is then."""
-        return self._asked("PATCH", path, patch, _MERGE_PATCH)
+        """Set fields of an object and return the updated object."""
+        return self._request("PATCH", path, patch, _MERGE_PATCH)
 
     def run_path(self, name: str = "") -> str:
         """Return the path of a BenchmarkRun of the namespace, or of all of them."""
@@ -98,7 +98,7 @@ class Cluster:
         objects = f"/api/v1/namespaces/{quote(self.namespace)}/{plural}"
         return f"{objects}/{quote(name, safe='')}" if name else objects
 
-    def _asked(
+    def _request(
         self,
         method: str,
         path: str,
@@ -124,51 +124,54 @@ class Cluster:
             text: bytes = answer.read()  # type: ignore[no-untyped-call] # the client's own
         except (urllib3.exceptions.HTTPError, ApiException, OSError) as error:
             raise UnreachableError(
-                f"The API server {self.host} could not be asked: {_cause(error)}. See that the "
-                "cluster runs and that --context names it; kubectl cluster-info tells more."
+                f"Cannot reach the API server {self.host}: {_cause(error)}. Check that the "
+                "cluster is running, and KUBECONFIG or --context; `kubectl cluster-info` shows "
+                "more."
             ) from error
-        return self._answered(answer.status, text)
+        return self._parse(answer.status, text)
 
-    def _answered(self, status: int, text: bytes) -> Json:
+    def _parse(self, status: int, text: bytes) -> Json:
         try:
-            told = json.loads(text)
+            content = json.loads(text)
         except ValueError:
-            told = None
-        if not isinstance(told, dict):
-            # An API server that knows not even the group answers so, in plain text.
+            content = None
+        if not isinstance(content, dict):
+            # An API server without the API group answers in plain text.
             if status == 404:
-                raise NotThereError(f"The API server {self.host} knows no such kind of object.")
+                raise NotThereError(f"The API server {self.host} does not serve this resource.")
             raise UnreachableError(
-                f"{self.host} answered {status} and no JSON object: is it a Kubernetes API server?"
+                f"{self.host} answered with status {status} and without a JSON object. Check that "
+                "it is a Kubernetes API server."
             )
         if 200 <= status <= 299:
-            return told
-        message = str(told.get("message") or f"status {status}").rstrip(".")
+            return content
+        message = str(content.get("message") or f"status {status}").rstrip(".")
         match status:
             case 401:
                 raise ForbiddenError(
-                    f"The API server {self.host} does not know who asks: {message}. Log in again, "
-                    "or choose another --context."
+                    f"The API server {self.host} rejected the credentials: {message}. Log in "
+                    "again, or choose another --context."
                 )
             case 403:
                 raise ForbiddenError(
-                    f"The API server refuses it: {message}. Ask the cluster's admin for this "
-                    "right, or choose another --context."
+                    f"Forbidden: {message}. Ask the cluster's administrator for this permission, "
+                    "or choose another --context."
                 )
             case 404:
-                raise NotThereError(f"The API server knows it not: {message}.")
+                raise NotThereError(f"Not found: {message}.")
             case 400 | 409 | 422:
-                raise RefusedError(f"The API server refuses it: {message}.")
+                raise RefusedError(f"The API server rejected the request: {message}.")
             case _:
                 raise UnreachableError(
-                    f"The API server {self.host} answered {status}: {message}. Try again later."
+                    f"The API server {self.host} failed with status {status}: {message}. Try "
+                    "again later."
                 )
 
 
 def connect(where: ClusterOptions) -> Cluster:
-    """Return the cluster that a command line means, as kubectl would choose it.
+    """Return the cluster that kubectl would choose with these options.
 
-    Nothing is asked of it yet. Raises RefusedError where no cluster is configured.
+    No request is sent yet. Raises RefusedError if no cluster is configured.
     """
     configuration = Configuration()
     named = os.environ.get("KUBECONFIG") or "~/.kube/config"
@@ -179,10 +182,10 @@ def connect(where: ClusterOptions) -> Cluster:
     except _UNUSABLE as error:
         inside_pod = os.environ.get(_IN_POD) and where.context is None and where.kubeconfig is None
         if inside_pod:
-            return _of_pod(where, configuration)
+            return _cluster_of_pod(where, configuration)
         raise RefusedError(
             f"No cluster is configured: {_one_line(error)} ({file}). Give --kubeconfig FILE, or "
-            f"set KUBECONFIG; `{program_name()} run` measures without any cluster."
+            f"set KUBECONFIG. Without a cluster, use `{program_name()} run`."
         ) from error
     chosen = next((c for c in contexts if c["name"] == where.context), current)
     _refuse_impersonation(file, chosen["context"].get("user"))
@@ -191,18 +194,18 @@ def connect(where: ClusterOptions) -> Cluster:
 
 
 def _refuse_impersonation(file: str, user: str | None) -> None:
-    """Raise RefusedError where kubectl would act as someone else: the client does not do so."""
+    """Raise RefusedError if the kubeconfig impersonates a user: the client cannot do that."""
     users = _merged(file).config.safe_get("users") or []
     settings = next((each["user"] for each in users if each["name"] == user), None)
     acts_as = settings.safe_get("as") if settings is not None else None
     if acts_as:
         raise RefusedError(
-            f"The kubeconfig's user {user} acts as {acts_as} (impersonation), which {program_name()} "
-            "cannot do. Choose a --context whose user asks in their own name."
+            f"The kubeconfig's user {user} impersonates {acts_as}, which {program_name()} does "
+            "not support. Choose a --context without impersonation."
         )
 
 
-def _of_pod(where: ClusterOptions, configuration: Configuration) -> Cluster:
+def _cluster_of_pod(where: ClusterOptions, configuration: Configuration) -> Cluster:
     try:
         _load_of_pod(configuration)
     except ConfigException as error:
@@ -213,7 +216,7 @@ def _of_pod(where: ClusterOptions, configuration: Configuration) -> Cluster:
 
 
 def _cause(error: Exception) -> str:
-    """Return what the network said, without the objects that urllib3 puts before it."""
+    """Return the network error without the objects that urllib3 puts in front of it."""
     if isinstance(error, urllib3.exceptions.MaxRetryError) and error.reason is not None:
         error = error.reason
     text = _one_line(error)

@@ -12,13 +12,13 @@ NamespaceOption = Annotated[
         "--namespace",
         "-n",
         metavar="NAMESPACE",
-        help="The namespace. [default: that of the context]",
+        help="Namespace. [default: the namespace of the context]",
     ),
 ]
 ContextOption = Annotated[
     str | None,
     typer.Option(
-        "--context", metavar="CONTEXT", help="A context of the kubeconfig. [default: the current]"
+        "--context", metavar="CONTEXT", help="Context of the kubeconfig. [default: current context]"
     ),
 ]
 KubeconfigOption = Annotated[
@@ -26,11 +26,11 @@ KubeconfigOption = Annotated[
     typer.Option(
         "--kubeconfig",
         metavar="FILE",
-        help="The kubeconfig. [default: $KUBECONFIG, else ~/.kube/config]",
+        help="Kubeconfig file. [default: $KUBECONFIG, else ~/.kube/config]",
     ),
 ]
 RunName = Annotated[
-    str, typer.Argument(metavar="NAME", help="A BenchmarkRun's name.", show_default=False)
+    str, typer.Argument(metavar="NAME", help="Name of a BenchmarkRun.", show_default=False)
 ]
 
 

@@ -1,4 +1,4 @@
-"""What is a run of a cluster about, in a few lines: its state, how far it is, how it ended?"""
+"""The state of a run in a cluster, in a few lines: phase, progress, outcome."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -7,6 +7,7 @@ from typing import Any
 
 from rich.text import Text
 
+from inferometer_api.results.verdict_sentences import scenario_count, valid_sentence
 from inferometer_api.spec.problems import sentence
 from inferometer_api.status.condition_reasons import ReasonName
 from inferometer_api.status.run_status import Condition, RunStatus
@@ -26,7 +27,7 @@ REFUSED_REASONS: frozenset[ReasonName] = frozenset(
         "TlsRefused",
     }
 )
-"""Ends at which what was asked cannot be run, though it was accepted: code 2, as locally."""
+"""Failures that mean the accepted run cannot be carried out: exit code 2, as locally."""
 _LAST_EVENTS = 5
 _EVENT_LENGTH = 160
 """An event that says more says it in a condition too."""
@@ -34,7 +35,7 @@ _EVENT_LENGTH = 160
 
 @dataclass(frozen=True, slots=True)
 class EventLine:
-    """Something that the cluster tells of a run."""
+    """An event of a run."""
 
     at: str
     """RFC 3339."""
@@ -43,7 +44,7 @@ class EventLine:
     message: str
     count: int = 1
     written: int = 0
-    """Orders what happened within one second."""
+    """Orders the events of one second."""
 
 
 def exit_code_of(run: SeenRun) -> ExitCode:
@@ -59,41 +60,39 @@ def exit_code_of(run: SeenRun) -> ExitCode:
 
 
 def headline(run: SeenRun) -> Headline:
-    """Return how a run stands or ended, as the end of a local run is told."""
+    """Return the state or outcome of a run in the words of a local run."""
     scenarios = run.status.scenarios
     total = len(run.spec.get("scenarios", ())) or len(scenarios)
     failed = run.condition("Failed")
     if failed is not None and failed.status == "True":
         word = "REFUSED" if exit_code_of(run) is ExitCode.REFUSED else "FAILED"
-        kept = f" {len(scenarios)} of {_scenarios(total)} measured." if scenarios else ""
+        kept = f" {len(scenarios)} of {scenario_count(total)} measured." if scenarios else ""
         return Headline(word, "unfinished", f"{_sentence(failed)}{kept}")
     if not run.holds("Complete"):
         return Headline(_phase(run.status).upper(), "unfinished", _going_on(run, total))
     invalid = sum(summary.verdict == "INVALID" for summary in scenarios)
     if not run.holds("Valid"):
         verb = "is" if invalid == 1 else "are"
-        return Headline("INVALID", "bad", f"{invalid} of {_scenarios(total)} {verb} invalid.")
+        return Headline("INVALID", "bad", f"{invalid} of {scenario_count(total)} {verb} invalid.")
     cautions = len({caution for summary in scenarios for caution in summary.cautions})
-    held = {0: "", 1: ", with one caution"}.get(cautions, f", with {cautions} cautions")
-    which = "The scenario is valid" if total == 1 else f"All {_scenarios(total)} are valid"
-    return Headline("VALID", "good", f"{which}{held}.")
+    return Headline("VALID", "good", valid_sentence(total, cautions))
 
 
 def head_lines(run: SeenRun, now: datetime) -> Iterator[str]:
-    """Yield the lines that say which run it is, where it stands and since when."""
+    """Yield the lines that identify the run, and say its phase and its times."""
     status = run.status
     yield f"run       {run.namespace}/{run.name}"
     progress = status.progress_percent
-    # What has ended has no progress to tell, and what waits has none yet.
+    # A run that has ended has no progress, and a waiting one has none yet.
     far = "" if progress is None or run.has_ended else f", {progress} % measured"
     yield f"phase     {_phase(status)}{far}"
     if status.display is not None and status.display.scenario:
         figures = [status.display.qps and f"{status.display.qps} queries/s"]
         figures.append(status.display.p99 and f"p99 {status.display.p99}")
         spent = status.display.joules_per_inference
-        figures.append(spent and f"{spent} an inference")
-        told = "  ".join(printable(figure) for figure in figures if figure)
-        yield f"scenario  {printable(status.display.scenario)}  {told}".rstrip()
+        figures.append(spent and f"{spent} per inference")
+        shown = "  ".join(printable(figure) for figure in figures if figure)
+        yield f"scenario  {printable(status.display.scenario)}  {shown}".rstrip()
     if status.nodes:
         yield f"nodes     {', '.join(map(printable, status.nodes))}"
     times = (("created", run.created_at), ("started", status.start_time))
@@ -103,21 +102,21 @@ def head_lines(run: SeenRun, now: datetime) -> Iterator[str]:
 
 
 def condition_lines(run: SeenRun) -> Iterator[str]:
-    """Yield a line for each condition: what holds, why, and what to do, each message once."""
+    """Yield a line for each condition: its status, reason and message, each message once."""
     conditions = run.status.conditions
     if not conditions:
-        yield "No condition is written yet: no operator has taken the run up."
+        yield "No conditions yet: no operator has accepted the run."
         return
     types = max(len(condition.type) for condition in conditions)
     reasons = max(len(condition.reason) for condition in conditions)
     said: dict[str, str] = {}
     for each in conditions:
         head = f"{each.type:<{types}}  {each.status:<7}  {each.reason:<{reasons}}"
-        # A message may have several lines: the server's last words.
+        # A message may have several lines: the last output of the server.
         message = printable(each.message).replace("\n", "\n" + " " * (len(head) + 2))
         first = said.setdefault(each.message, each.type)
         is_news = first == each.type or not message
-        yield f"{head}  {message if is_news else f'(as {first})'}".rstrip()
+        yield f"{head}  {message if is_news else f'(see {first})'}".rstrip()
 
 
 def event_lines(events: list[EventLine], now: datetime) -> Iterator[str]:
@@ -129,7 +128,7 @@ def event_lines(events: list[EventLine], now: datetime) -> Iterator[str]:
 
 
 def event_of(raw: Mapping[str, Any]) -> EventLine:
-    """Return an event from its object, old or new in kind."""
+    """Return an event from its object, in the old or the new API."""
     series = raw.get("series") or {}
     at = (
         series.get("lastObservedTime")
@@ -166,11 +165,11 @@ def _going_on(run: SeenRun, total: int) -> str:
     accepted = run.condition("Accepted")
     match run.status.phase:
         case None:
-            return "No operator has taken the run up yet."
+            return "No operator has accepted the run yet."
         case "Queued" | "Suspended" if accepted is not None:
             return _sentence(accepted)
         case "Measuring":
-            return f"{len(run.status.scenarios)} of {_scenarios(total)} measured."
+            return f"{len(run.status.scenarios)} of {scenario_count(total)} measured."
         case _:
             waits = (run.condition("ServerReady"), run.condition("Measuring"))
             held = [each for each in waits if each is not None and each.status != "True"]
@@ -178,17 +177,13 @@ def _going_on(run: SeenRun, total: int) -> str:
 
 
 def _sentence(condition: Condition) -> str:
-    """Return what a condition says, without the last lines of a server that may follow."""
-    told = condition.message.strip().partition("\n")[0]
-    return sentence(told.removesuffix(":") or f"{condition.type} is {condition.status}")
+    """Return the first line of a condition's message; the last output of a server may follow."""
+    first = condition.message.strip().partition("\n")[0]
+    return sentence(first.removesuffix(":") or f"{condition.type} is {condition.status}")
 
 
 def _phase(status: RunStatus) -> str:
-    return status.phase or "not taken up"
-
-
-def _scenarios(count: int) -> str:
-    return "1 scenario" if count == 1 else f"{count} scenarios"
+    return status.phase or "not accepted"
 
 
 def _ago(at: str, now: datetime) -> str:
@@ -197,7 +192,7 @@ def _ago(at: str, now: datetime) -> str:
 
 
 def _age(at: str, now: datetime) -> str:
-    """Return how long ago a time was; empty where it cannot be read or lies ahead."""
+    """Return how long ago a time was; empty if it is malformed or in the future."""
     try:
         then = datetime.fromisoformat(at)
     except ValueError:

@@ -1,6 +1,6 @@
-"""How do the figures of a run's status read, as a table and as sentences?
+"""The state, conditions, figures and events of a run in a cluster, as a terminal shows them.
 
-The status holds a summary; the same columns as those of a local run, where it has them.
+The columns are those of a local run, as far as the summary in the status has them.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,10 +20,10 @@ from inferometer_cli.cluster.run_summary import (
     verdict_line,
 )
 from inferometer_cli.cluster.runs import SeenRun
-from inferometer_cli.energy_table import Spent, print_energy
+from inferometer_cli.energy_table import StepEnergy, print_energy
 from inferometer_cli.exits import FailedError, RefusedError
 from inferometer_cli.program import program_name
-from inferometer_cli.terminal import output, tell, written_out
+from inferometer_cli.terminal import flushed_output, output_console, print_message
 from inferometer_cli.text_table import Row, latency_headings, print_rows, print_sentences, printable
 from inferometer_results.quantity import DASH, Unit, significant, time_unit
 
@@ -31,18 +31,20 @@ _Kind = Literal["reasons", "cautions"]
 
 
 def show_run(cluster: Cluster, run: SeenRun) -> None:
-    """Print a run to standard output, and to standard error what can be asked next."""
+    """Print a run to standard output, and the commands to try next to standard error."""
     now = datetime.now(tz=UTC)
     events = _events(cluster, run, now)
-    console = output()
-    with written_out():
+    console = output_console()
+    with flushed_output():
         _print(head_lines(run, now), console)
         _print(["", *condition_lines(run), ""], console)
         print_figures(run.status.scenarios, verdict_line(run), console)
         _print(["", "events", *events], console)
     if run.status.result is not None and run.status.result.config_maps:
         where = f"{run.name} -n {run.namespace}"
-        tell(f"\nresult  {program_name()} result {where}\nreport  {program_name()} report {where}")
+        print_message(
+            f"\nresult  {program_name()} result {where}\nreport  {program_name()} report {where}"
+        )
 
 
 def _print(lines: Iterable[str], console: Console) -> None:
@@ -56,20 +58,20 @@ def _events(cluster: Cluster, run: SeenRun, now: datetime) -> list[str]:
             cluster.core_path("events"), {"fieldSelector": f"involvedObject.uid={run.uid}"}
         )
     except (RefusedError, FailedError) as error:
-        return [f"not known: {error}"]
+        return [f"unknown: {error}"]
     lines = list(event_lines([event_of(item) for item in listed.get("items", [])], now))
-    return lines or ["none: the cluster keeps events for an hour or so"]
+    return lines or ["none (a cluster keeps events for about an hour)"]
 
 
 def print_figures(summaries: Sequence[ScenarioSummary], verdict: Text, console: Console) -> None:
-    """Print a row for each scenario, the verdict, and every reason and caution once."""
+    """Print a row for each scenario, the verdict, and each reason and caution once."""
     if summaries:
         unit = time_unit(each for summary in summaries for each in _latencies(summary))
         print_rows(_header(unit), [_row(summary, unit) for summary in summaries], console)
         console.print()
         print_energy([_spent(summary) for summary in summaries], (), console)
-    told = (*_told(summaries, "reasons"), *_told(summaries, "cautions"))
-    print_sentences((verdict, *told), console)
+    findings = (*_findings(summaries, "reasons"), *_findings(summaries, "cautions"))
+    print_sentences((verdict, *findings), console)
 
 
 def _header(unit: Unit) -> tuple[str, ...]:
@@ -86,8 +88,8 @@ def _row(summary: ScenarioSummary, unit: Unit) -> Row:
     return Row(summary.verdict, _name(summary), figures)
 
 
-def _spent(summary: ScenarioSummary) -> Spent:
-    return Spent(
+def _spent(summary: ScenarioSummary) -> StepEnergy:
+    return StepEnergy(
         name=_name(summary),
         attribution=summary.energy_attribution or "unavailable",
         gross=summary.microjoules_per_inference,
@@ -114,8 +116,8 @@ def _rate(milli_qps: int | None) -> str:
     return DASH if milli_qps is None else significant(milli_qps / 1000)
 
 
-def _told(summaries: Sequence[ScenarioSummary], kind: _Kind) -> Iterator[Text]:
-    """Yield each sentence once, after the scenarios that it speaks of."""
+def _findings(summaries: Sequence[ScenarioSummary], kind: _Kind) -> Iterator[Text]:
+    """Yield each sentence once, after the scenarios that it applies to."""
     places: dict[str, list[str]] = {}
     for summary in summaries:
         for message in summary.reasons if kind == "reasons" else summary.cautions:

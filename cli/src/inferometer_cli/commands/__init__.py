@@ -1,1 +1,1 @@
-"""Which commands are there? One module each."""
+"""The commands, one module each."""

@@ -12,7 +12,8 @@ from inferometer_cli.cluster.options import (
     RunName,
 )
 from inferometer_cli.exits import FailedError
-from inferometer_cli.terminal import say
+from inferometer_cli.program import program_name
+from inferometer_cli.terminal import print_output
 
 
 def cancel(
@@ -28,23 +29,23 @@ def cancel(
         int, typer.Option("--timeout", min=1, metavar="SECONDS", help="How long --wait waits.")
     ] = 300,
 ) -> None:
-    """End a run; what it has measured until now is kept. It cannot be taken back."""
+    """End a run and keep what it has measured so far. This cannot be undone."""
     from inferometer_cli.cluster.api import connect
-    from inferometer_cli.cluster.cancellation import cancelled
+    from inferometer_cli.cluster.cancellation import cancel_run
     from inferometer_cli.cluster.follow import follow
     from inferometer_cli.cluster.run_summary import headline
     from inferometer_cli.cluster.runs import read_run
 
     cluster = connect(ClusterOptions(namespace, context, kubeconfig))
-    run, told = cancelled(cluster, read_run(cluster, name))
-    say(told)
+    run, sentence = cancel_run(cluster, read_run(cluster, name))
+    print_output(sentence)
     if not wait:
         return
     run = follow(cluster, run, until_seconds=timeout)
     if not run.holds("Finished"):
         raise FailedError(
-            f"{run.namespace}/{run.name} was not finished {timeout} s later: see whether an "
-            "operator serves its namespace."
+            f"{run.namespace}/{run.name} was not finished after {timeout} s. Check that an "
+            f"operator serves its namespace: {program_name()} preflight -n {run.namespace}"
         )
     head = headline(run)
-    say(f"{head.word}: {head.sentence}")
+    print_output(f"{head.word}: {head.sentence}")

@@ -13,21 +13,20 @@ from inferometer_cli.cluster.options import (
 )
 from inferometer_cli.exits import ExitCode, RefusedError
 from inferometer_cli.result_file import load_result
-from inferometer_cli.terminal import output as standard_output
-from inferometer_cli.terminal import tell, written_out
+from inferometer_cli.terminal import flushed_output, output_console, print_message
 
 if TYPE_CHECKING:
     from inferometer_results.compare.comparison import Comparison
 
 
 def _part(text: str) -> float:
-    """Return the part that a percentage stands for: 0.05 for "5%" and for "5"."""
+    """Return a percentage as a fraction: 0.05 for "5%" and for "5"."""
     try:
         percent = float(text.strip().removesuffix("%"))
     except ValueError:
         percent = -1.0
     if not 0 <= percent < 100:
-        raise typer.BadParameter(f"{text!r} is no percentage from 0% to 100%, as 5% is")
+        raise typer.BadParameter(f"{text!r} is not a percentage between 0% and 100%, such as 5%")
     return percent / 100
 
 
@@ -37,9 +36,9 @@ _FailOption = Annotated[
         "--fail-if-slower",
         parser=_part,
         metavar="PERCENT",
-        help="End with 4 where a rate of B is lower or a latency higher by more than this, and "
-        "the difference is real; with 3 where that cannot be judged: a scenario is INVALID, "
-        "missing in B, not asked alike, broken off, or has too few queries.",
+        help="Exit with 4 if a rate of B is lower, or a latency higher, by more than PERCENT and "
+        "the difference is significant. Exit with 3 if that cannot be judged: a scenario is "
+        "INVALID, missing in B, specified differently, incomplete, or has too few queries.",
         show_default=False,
     ),
 ]
@@ -50,20 +49,19 @@ def compare(
         str,
         typer.Argument(
             metavar="A",
-            help="The result that is compared with: a result.json, or the name of a run in a "
-            "cluster.",
+            help="The baseline: a result.json, or the name of a run in a cluster.",
             show_default=False,
         ),
     ],
     after: Annotated[
-        str, typer.Argument(metavar="B", help="The result in question.", show_default=False)
+        str, typer.Argument(metavar="B", help="The result to compare with it.", show_default=False)
     ],
     fail_if_slower: _FailOption = None,
     namespace: NamespaceOption = None,
     context: ContextOption = None,
     kubeconfig: KubeconfigOption = None,
 ) -> None:
-    """Show two results side by side: what differs, and whether a difference is real."""
+    """Show two results side by side: what differs, and which differences are significant."""
     where = ClusterOptions(namespace, context, kubeconfig)
     first, second = load_result(before, where), load_result(after, where)
     from inferometer_cli import comparison_table
@@ -72,12 +70,12 @@ def compare(
     comparison = compared(first, second)
     if not comparison.pairs:
         raise RefusedError(
-            f"{before} and {after} have no scenario in common, so there is nothing to compare: "
-            "give results of runs whose scenarios (and their steps) have the same names."
+            f"{before} and {after} have no scenario in common, so there is nothing to compare. "
+            "Give results whose scenarios and steps have the same names."
         )
-    with written_out():
+    with flushed_output():
         comparison_table.print_comparison(
-            (before, first), (after, second), comparison, standard_output()
+            (before, first), (after, second), comparison, output_console()
         )
     if fail_if_slower is not None:
         _fail_if_slower(first, second, comparison, fail_if_slower)
@@ -91,10 +89,10 @@ def _fail_if_slower(
 
     regressions = slower(comparison, part)
     for pair, figure in regressions:
-        tell(regression(pair, figure, part))
+        print_message(regression(pair, figure, part))
     doubts = unjudged(first, second, comparison, part)
     for doubt in doubts:
-        tell(f"not judged: {doubt}")
+        print_message(f"not judged: {doubt}")
     if regressions:
         raise typer.Exit(ExitCode.SLOWER)
     if doubts:

@@ -1,4 +1,4 @@
-"""`inferometer preflight`: what would stop a run, before it starts?"""
+"""`inferometer preflight`: what would prevent a run in a cluster, before it starts."""
 
 from pathlib import Path
 from typing import Annotated
@@ -13,32 +13,32 @@ from inferometer_cli.cluster.options import (
 )
 from inferometer_cli.exits import ExitCode
 from inferometer_cli.run_file import parse_run_file
-from inferometer_cli.terminal import say
+from inferometer_cli.terminal import print_output
 
 
 def preflight(
     file: Annotated[
         Path | None,
-        typer.Option("--filename", "-f", metavar="FILE", help="The BenchmarkRun that is meant."),
+        typer.Option("--filename", "-f", metavar="FILE", help="The BenchmarkRun file to check."),
     ] = None,
     namespace: NamespaceOption = None,
     context: ContextOption = None,
     kubeconfig: KubeconfigOption = None,
 ) -> None:
-    """Say what would stop a run in a cluster, before it starts.
+    """Check what would prevent a run in a cluster, before it starts.
 
-    Each line is something that was looked at: ok, warning, stops, or not known. Nothing is changed
-    in the cluster. Ends 0 where nothing stops the run, 2 where something does.
+    Each line is one check: ok, warning, blocked, or unknown. Nothing in the cluster is changed.
+    Exits with 0 if nothing blocks the run, else with 2.
     """
     from inferometer_cli.cluster.api import connect
-    from inferometer_cli.preflight.assess import looked_over
+    from inferometer_cli.preflight.assess import assess
     from inferometer_cli.preflight.check import lines, summary
 
     run = None if file is None else parse_run_file(file)
     meant = namespace or (None if run is None else run.metadata.namespace)
     cluster = connect(ClusterOptions(meant, context, kubeconfig))
-    checks = list(looked_over(cluster, run))
+    checks = list(assess(cluster, run))
     what = f"{file or 'a run with defaults'} in namespace {cluster.namespace}"
-    say("\n".join((*lines(checks), "", summary(checks, what))))
-    if any(check.state == "stops" for check in checks):
+    print_output("\n".join((*lines(checks), "", summary(checks, what))))
+    if any(check.state == "blocked" for check in checks):
         raise typer.Exit(ExitCode.REFUSED)

@@ -1,4 +1,4 @@
-"""`inferometer report`: draws a kept result again, from a file or from a cluster."""
+"""`inferometer report`: prints a saved result and writes its report, from a file or a cluster."""
 
 from pathlib import Path
 from typing import Annotated
@@ -14,8 +14,7 @@ from inferometer_cli.cluster.options import (
 )
 from inferometer_cli.exits import FailedError
 from inferometer_cli.result_file import is_file, load_result
-from inferometer_cli.terminal import output as standard_output
-from inferometer_cli.terminal import tell, written_out
+from inferometer_cli.terminal import flushed_output, output_console, print_message
 
 _PAGE = ".html"
 
@@ -26,8 +25,8 @@ _OutputOption = Annotated[
         "--output",
         "-o",
         metavar="DIR",
-        help="Where report.html goes; or a file, NAME.html. [default: beside the result; of a "
-        "run in a cluster results/NAME-TIME]",
+        help="Directory for report.html, or a file name that ends in .html. [default: the "
+        "directory of the result; for a run in a cluster results/NAME-TIME]",
     ),
 ]
 
@@ -46,7 +45,7 @@ def report(
     context: ContextOption = None,
     kubeconfig: KubeconfigOption = None,
 ) -> None:
-    """Print the table of a kept result and draw its report.html again."""
+    """Print the table of a saved result and write its report.html again."""
     where = ClusterOptions(namespace, context, kubeconfig)
     document = load_result(result, where)
     if is_file(result, where):
@@ -58,14 +57,14 @@ def report(
 
     path = _page(output, beside)
     check_directory(path.parent)
-    with written_out():
-        print_table(document, standard_output())
+    with flushed_output():
+        print_table(document, output_console())
     _draw(document, path)
-    tell(f"\nreport  {path}")
+    print_message(f"\nreport  {path}")
 
 
 def _page(output: Path | None, beside: Path) -> Path:
-    """Return where the page goes: in a folder, or at the file that is named as one."""
+    """Return the path of the page, given a directory or a file."""
     from inferometer_cli.result_file import REPORT_NAME
 
     if output is not None and output.suffix == _PAGE and not output.is_dir():
@@ -80,10 +79,10 @@ def _draw(document: ResultDocument, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         save_report(document, path)
     except OSError as error:
-        raise FailedError(f"{path} could not be written: {error.strerror}.") from error
+        raise FailedError(f"Cannot write {path}: {error.strerror}.") from error
 
 
 def _compact(time: str) -> str:
-    """Return a time as it stands in the names of local runs' folders: 20260131T120000Z."""
+    """Return a time in the form of directory names: 20260131T120000Z."""
     seconds = time.partition(".")[0].removesuffix("Z")
     return f"{seconds.replace('-', '').replace(':', '')}Z"

@@ -1,4 +1,4 @@
-"""`inferometer run`: from a BenchmarkRun file to a figure."""
+"""`inferometer run`: measures a BenchmarkRun file on this machine."""
 
 import asyncio
 import signal
@@ -19,13 +19,18 @@ from inferometer_cli.exits import (
     exit_code_of,
     exit_code_of_signal,
 )
-from inferometer_cli.progress import watching
+from inferometer_cli.progress import show_progress
 from inferometer_cli.run_file import RunFile, SetOption, read_run_file
-from inferometer_cli.terminal import output as standard_output
-from inferometer_cli.terminal import progress, say, tell, written_out
+from inferometer_cli.terminal import (
+    error_console,
+    flushed_output,
+    output_console,
+    print_message,
+    print_output,
+)
 
 if TYPE_CHECKING:
-    from inferometer_cli.local_run import Beside
+    from inferometer_cli.local_run import RunOptions
 
 
 _OutputOption = Annotated[
@@ -34,7 +39,7 @@ _OutputOption = Annotated[
         "--output",
         "-o",
         metavar="DIR",
-        help="Where result.json and report.html go. [default: results/NAME-TIME]",
+        help="Directory for result.json and report.html. [default: results/NAME-TIME]",
     ),
 ]
 _AgentOption = Annotated[
@@ -42,7 +47,7 @@ _AgentOption = Annotated[
     typer.Option(
         "--agent",
         metavar="URL",
-        help="Ask the node agent that runs there already, instead of starting one.",
+        help="Use the node agent at this URL instead of starting one.",
     ),
 ]
 _TargetsOption = Annotated[
@@ -50,16 +55,16 @@ _TargetsOption = Annotated[
     typer.Option(
         "--prometheus-targets",
         metavar="FILE.json",
-        help="Keep a file for Prometheus's file_sd_configs, while the run's processes can be "
-        "scraped.",
+        help="List the metrics endpoints of the run in this file, for Prometheus's "
+        "file_sd_configs.",
     ),
 ]
 _FleetWebOption = Annotated[
     bool,
     typer.Option(
         "--fleet-web",
-        help="Serve Locust's web page on this machine while a fleet (spec.load.workers) "
-        "measures; its address is printed.",
+        help="Serve Locust's web page while a fleet (spec.load.workers) measures, and print its "
+        "address.",
     ),
 ]
 _JsonOption = Annotated[
@@ -77,14 +82,15 @@ def run(  # noqa: PLR0913 - one argument for each option
     fleet_web: _FleetWebOption = False,
     json: _JsonOption = False,
 ) -> None:
-    """Launch the server, drive the load, measure, judge and report; without any cluster.
+    """Start the server, drive the load, measure, judge and report, without a cluster.
 
-    Leaves result.json and report.html, and nothing else. Progress goes to standard error.
+    Writes result.json and report.html and leaves nothing else behind. Progress goes to standard
+    error.
     """
     asked = read_run_file(file, set_ or [])
     now = datetime.now(tz=UTC)
     directory = output or Path("results") / f"{asked.name}-{now:%Y%m%dT%H%M%SZ}"
-    # The pages and tables are heavy to import: not before the file is known to be good.
+    # Reports and tables are slow to import: not before the file is known to be valid.
     from inferometer_cli.result_file import check_directory
 
     check_directory(directory)
@@ -93,22 +99,22 @@ def run(  # noqa: PLR0913 - one argument for each option
         document = _measure(asked, file.parent.resolve(), ending, beside)
         _keep_and_show(document, directory, json=json)
     if document.outcome.state == "Complete" and ending.exit_code is not None:
-        tell("inferometer: The run was asked to end when all was measured; its result is whole.")
+        print_message("inferometer: Stopped after the last measurement; the result is complete.")
         raise typer.Exit(ending.exit_code)
     raise typer.Exit(exit_code_of(document))
 
 
 def _beside(
     asked: BenchmarkRun, agent: str | None, targets: Path | None, *, fleet_web: bool
-) -> "Beside":
-    from inferometer_cli.local_run import Beside
+) -> "RunOptions":
+    from inferometer_cli.local_run import RunOptions
     from inferometer_cli.prometheus_targets import PrometheusTargets
 
-    return Beside(PrometheusTargets(targets, run_labels(asked)[1]), agent, fleet_web)
+    return RunOptions(PrometheusTargets(targets, run_labels(asked)[1]), agent, fleet_web)
 
 
 def _measure(
-    asked: BenchmarkRun, base: Path, ending: StopRequest, beside: "Beside"
+    asked: BenchmarkRun, base: Path, ending: StopRequest, beside: "RunOptions"
 ) -> ResultDocument:
     from inferometer_cli.local_run import run_locally
 
@@ -121,7 +127,7 @@ def _measure(
                 loop.call_soon_threadsafe(stopped.set_result, _outcome_of(number))
 
         ending.notify(end)
-        with watching(progress()) as watch:
+        with show_progress(error_console()) as watch:
             return await run_locally(asked, base=base, beside=beside, stopped=stopped, watch=watch)
 
     return asyncio.run(measure())
@@ -143,16 +149,16 @@ def _keep_and_show(document: ResultDocument, directory: Path, *, json: bool) -> 
         paths = save_result(document, directory) if document.scenarios else None
     finally:
         if json:
-            say(document.model_dump_json(indent=2, exclude_none=True))
+            print_output(document.model_dump_json(indent=2, exclude_none=True))
         elif document.scenarios:
-            with written_out():
-                print_table(document, standard_output())
-        # The table says it too, and a person at a terminal reads both.
+            with flushed_output():
+                print_table(document, output_console())
+        # The table says it too; do not print it twice on a terminal.
         is_read = document.scenarios and not json and sys.stdout.isatty()
         if document.outcome.state != "Complete" and not is_read:
-            tell(f"inferometer: {document.outcome.message}")
+            print_message(f"inferometer: {document.outcome.message}")
     if paths is not None:
         result, report = paths
-        tell(f"\nresult  {result}\nreport  {report}")
+        print_message(f"\nresult  {result}\nreport  {report}")
     elif document.outcome.state not in {"Complete", "Refused"}:
-        tell("Nothing was measured, so there is no result to keep.")
+        print_message("Nothing was measured, so no result was written.")

@@ -1,4 +1,4 @@
-"""`inferometer serve`: serves one model alone, until it is told to stop."""
+"""`inferometer serve`: serves one model until it is stopped."""
 
 import argparse
 import tempfile
@@ -14,7 +14,7 @@ from inferometer_serving.options import ServeOptions, add_options, parse, serve_
 DEFAULT_HTTP_PORT, DEFAULT_GRPC_PORT = 8000, 8001
 
 SETTINGS = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
-"""The command takes every word as it stands: its options are the server's own, told once there."""
+"""Every argument is passed through: the server itself defines and documents its options."""
 
 
 def serve(context: typer.Context) -> None:
@@ -23,9 +23,9 @@ def serve(context: typer.Context) -> None:
     check_runtime()
     with tempfile.TemporaryDirectory(prefix="inferometer-") as folder:
         options = _fetched(asked, Path(folder))
-        from inferometer_serving.serve import serve as serve_until_told
+        from inferometer_serving.serve import serve as serve_until_stopped
 
-        raise typer.Exit(serve_until_told(options))
+        raise typer.Exit(serve_until_stopped(options))
 
 
 def _fetched(asked: argparse.Namespace, folder: Path) -> ServeOptions:
@@ -47,13 +47,13 @@ def _fetched(asked: argparse.Namespace, folder: Path) -> ServeOptions:
         raise FailedError(str(fault)) from fault
     except OSError as error:
         raise FailedError(
-            f"The model {asked.model_uri} could not be written to {folder}: {error.strerror}."
+            f"Cannot write the model {asked.model_uri} to {folder}: {error.strerror}."
         ) from error
     return serve_options(model.path, vars(asked), model.name)
 
 
 class _Help(argparse.ArgumentDefaultsHelpFormatter):
-    """Tells a default where there is one, as it would be typed."""
+    """Shows a default, if there is one, as it would be typed."""
 
     @override
     def _get_help_string(self, action: argparse.Action) -> str | None:
@@ -76,10 +76,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "model_uri",
         metavar="MODEL_URI",
-        help="zoo://NAME (inferometer models lists them), file:PATH, or https://... with --sha256",
+        help="zoo://NAME (listed by `inferometer models`), file:PATH, or https://... with --sha256",
     )
     parser.add_argument(
-        "--sha256", default=argparse.SUPPRESS, help="Checksum of the model; needed with https://."
+        "--sha256", default=argparse.SUPPRESS, help="Checksum of the model; required with https://."
     )
     add_options(parser)
     parser.set_defaults(http_port=DEFAULT_HTTP_PORT, grpc_port=DEFAULT_GRPC_PORT, sha256=None)

@@ -1,4 +1,4 @@
-"""`inferometer status`: how does a run of a cluster stand?"""
+"""`inferometer status`: shows the state of a run in a cluster."""
 
 from typing import Annotated
 
@@ -23,10 +23,10 @@ def status(
         bool, typer.Option("--watch", "-w", help="Follow the run until it is finished.")
     ] = False,
 ) -> None:
-    """Show a run's conditions, progress and figures.
+    """Show the conditions, progress and figures of a run.
 
-    Ends as `inferometer run` would: 0 VALID, 3 INVALID, 1 failed, 2 refused; and 0 for a run that
-    has not ended.
+    The exit code is that of `inferometer run`: 0 VALID, 3 INVALID, 1 failed, 2 refused. For a run
+    that has not ended it is 0.
     """
     from inferometer_cli.cluster.api import connect
     from inferometer_cli.cluster.follow import follow

@@ -1,4 +1,4 @@
-"""`inferometer validate`: would this file be run?"""
+"""`inferometer validate`: checks whether a run file can be run on this machine."""
 
 import tempfile
 from dataclasses import asdict
@@ -8,19 +8,19 @@ from inferometer_api.spec.resolve import launched
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_cli.exits import RefusedError
 from inferometer_cli.run_file import RunFile, SetOption, read_run_file
-from inferometer_cli.terminal import say
+from inferometer_cli.terminal import print_output
 
 
 def validate(file: RunFile, set_: SetOption = None) -> None:
-    """Say whether a file is a BenchmarkRun that can be run here, or what is wrong.
+    """Check that a file is a BenchmarkRun that can be run here, or report what is wrong.
 
-    A model of the zoo or of this machine is read, and the inputs are held against it. What only a
-    run can tell is left to it: a model from https://, an External server, a GPU.
+    Models from the zoo or this machine are read, and the inputs are checked against them. Not
+    checked, because only a run can: models from https://, External servers, GPUs.
     """
     run = read_run_file(file, set_ or [])
     _check_files(run, file.absolute().parent)
     names = ", ".join(f"{scenario.name} ({scenario.kind})" for scenario in run.spec.scenarios)
-    say(f"{file} is a valid BenchmarkRun: {run.name}, scenarios {names}")
+    print_output(f"{file} is a valid BenchmarkRun: {run.name}, scenarios {names}")
 
 
 def _check_files(run: BenchmarkRun, base: Path) -> None:
@@ -40,7 +40,9 @@ def _check_files(run: BenchmarkRun, base: Path) -> None:
             model = fetch_model(uri, Path(folder), relative_to=base, sha256=run.spec.model.sha256)
         except ModelRefusedError as refusal:
             raise RefusedError(str(refusal)) from refusal
-    # As the fetcher tells them to a run, in JSON: lists, no tuples.
+    # In the form in which the fetcher reports them to a run, as JSON: lists instead of tuples.
     inputs = model.inputs
-    told = None if inputs is None else [asdict(each) | {"shape": [*each.shape]} for each in inputs]
-    request_shapes(run, file, told)
+    tensors = (
+        None if inputs is None else [asdict(each) | {"shape": [*each.shape]} for each in inputs]
+    )
+    request_shapes(run, file, tensors)

@@ -1,1 +1,1 @@
-"""What would stop a run, before it starts? Judgements are pure; `survey` alone asks the cluster."""
+"""Checks of a cluster before a run. They are pure; only `survey` sends requests to the cluster."""

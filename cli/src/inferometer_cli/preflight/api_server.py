@@ -1,4 +1,4 @@
-"""Does the API server fit: its version, its BenchmarkRuns, this user's rights, the namespace?"""
+"""Checks of the API server: its version, its BenchmarkRuns, the user's rights, the namespace."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -8,55 +8,55 @@ from inferometer_cli.preflight.check import (
     Check,
     Json,
     Unread,
+    blocked,
     listed,
-    not_known,
     ok,
-    stops,
+    unknown,
     warning,
 )
 from inferometer_cli.program import program_version
 
 LEAST_MINOR = 30
-"""Of Kubernetes 1: nothing newer is used."""
+"""The oldest supported minor version of Kubernetes 1."""
 ENFORCE_LABEL = "pod-security.kubernetes.io/enforce"
 
 Right = tuple[str, str]
 """A verb and a resource."""
 
 RIGHTS: dict[Right, str] = {
-    ("create", "benchmarkruns"): "without it you can start no run",
-    ("get", "benchmarkruns"): "without it you cannot see how a run stands",
-    ("patch", "benchmarkruns"): "without it you cannot cancel a run",
-    ("get", "configmaps"): "without it you cannot take out a result or draw its report",
+    ("create", "benchmarkruns"): "you need it to start a run",
+    ("get", "benchmarkruns"): "you need it to see the state of a run",
+    ("patch", "benchmarkruns"): "you need it to cancel a run",
+    ("get", "configmaps"): "you need it to download a result and to write its report",
 }
-"""What a person needs who makes a run, and for what."""
+"""The rights that the author of a run needs, and for what."""
 
 
 def version_check(version: Json, host: str) -> Check:
-    """Return whether the API server is new enough; `version` is what /version answers."""
-    told = version.get("gitVersion", "")
-    found = re.match(r"v?(\d+)\.(\d+)", told)
-    said = f"{host} is Kubernetes {told or 'of unknown version'}"
+    """Check that the API server is new enough; `version` is its answer to /version."""
+    git_version = version.get("gitVersion", "")
+    found = re.match(r"v?(\d+)\.(\d+)", git_version)
+    message = f"{host} runs Kubernetes {git_version or 'of unknown version'}"
     if found is None:
-        return not_known("API server", f"{said}, and 1.{LEAST_MINOR} is needed")
+        return unknown("API server", f"{message}; 1.{LEAST_MINOR} or later is required")
     if (int(found[1]), int(found[2])) < (1, LEAST_MINOR):
-        return stops("API server", f"{said}, and 1.{LEAST_MINOR} is the oldest that will do")
-    return ok("API server", said)
+        return blocked("API server", f"{message}; 1.{LEAST_MINOR} or later is required")
+    return ok("API server", message)
 
 
 def definition_check(openapi: Json | Unread) -> Check:
-    """Return whether the cluster knows BenchmarkRuns, with the same fields as this version.
+    """Check that the cluster has BenchmarkRuns with the same fields as this version.
 
-    `openapi` is what the API server publishes of the group.
+    `openapi` is what the API server publishes for the API group.
     """
     about = "BenchmarkRun"
     if isinstance(openapi, Unread):
         if openapi.absent:
-            return stops(about, f"{NAME} is not installed: install the chart, or have it installed")
-        return not_known(about, f"whether {NAME} is installed: {openapi.why}")
+            return blocked(about, f"{NAME} is not installed; install the chart")
+        return unknown(about, f"whether {NAME} is installed: {openapi.why}")
     schema = _schema(openapi)
     if schema is None:
-        return stops(about, f"the cluster has {NAME}, but not in version {VERSION}")
+        return blocked(about, f"the cluster has {NAME}, but not version {VERSION}")
     ours = custom_resource_definition()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     known, here = set(_paths(ours)), set(_paths(schema))
     if known == here:
@@ -65,39 +65,44 @@ def definition_check(openapi: Json | Unread) -> Check:
     word = "has fewer" if known - here else "has more"
     return warning(
         about,
-        f"{NAME} {word} fields than this version, {program_version()}: {differ}. Use command line and "
-        "chart of one version",
+        f"{NAME} {word} fields than this version, {program_version()}: {differ}. Use the same "
+        "version of the command line and the chart",
     )
 
 
 def rights_checks(rights: Mapping[Right, bool | Unread], namespace: str) -> Iterator[Check]:
-    """Yield what this user may do; `rights` are the answers to what RIGHTS asks."""
+    """Yield what this user may do; `rights` has an answer for each key of RIGHTS."""
     may = [f"{verb} {resource}" for (verb, resource), answer in rights.items() if answer is True]
     if may:
         yield ok("rights", f"you may {', '.join(may)} in {namespace}")
     for right, answer in rights.items():
         what = " ".join(right)
         if isinstance(answer, Unread):
-            yield not_known("rights", f"whether you may {what}: {answer.why}")
+            yield unknown("rights", f"whether you may {what}: {answer.why}")
         elif not answer:
-            said = f"you may not {what} in {namespace}: {RIGHTS[right]}. Ask the cluster's admin"
+            message = (
+                f"you may not {what} in {namespace}; {RIGHTS[right]}. Ask the cluster's "
+                "administrator"
+            )
             is_needed = right == ("create", "benchmarkruns")
-            yield stops("rights", said) if is_needed else warning("rights", said)
+            yield blocked("rights", message) if is_needed else warning("rights", message)
 
 
 def namespace_check(namespace: Json | Unread, name: str) -> Check:
-    """Return whether the namespace is there to stay; pods of a run suit each of its levels."""
+    """Check that the namespace exists; a run's pods meet every pod security level."""
     about = "namespace"
     if isinstance(namespace, Unread):
         if namespace.absent:
-            return stops(about, f"there is no namespace {name}: create it, or name another with -n")
-        return not_known(about, f"whether {name} is there: {namespace.why}")
+            return blocked(
+                about, f"{name} does not exist; create it, or give another namespace with -n"
+            )
+        return unknown(about, f"whether {name} exists: {namespace.why}")
     meta = namespace["metadata"]
     if meta.get("deletionTimestamp"):
-        return stops(about, f"{name} is being deleted: name another with -n")
+        return blocked(about, f"{name} is being deleted; give another namespace with -n")
     level = (meta.get("labels") or {}).get(ENFORCE_LABEL)
     enforced = f"enforces pod security {level}" if level else "enforces no pod security level"
-    return ok(about, f"{name} {enforced}; pods of a run meet restricted")
+    return ok(about, f"{name} {enforced}; the pods of a run comply with restricted")
 
 
 def _schema(openapi: Json) -> Json | None:

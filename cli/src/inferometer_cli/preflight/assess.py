@@ -1,4 +1,4 @@
-"""What would stop this run on that cluster?"""
+"""All checks of a run against a cluster, from the API server to the last node."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from inferometer_cli.preflight.api_server import (
     rights_checks,
     version_check,
 )
-from inferometer_cli.preflight.check import Check, Json, Unread, not_known, ok, stops
+from inferometer_cli.preflight.check import Check, Json, Unread, blocked, ok, unknown
 from inferometer_cli.preflight.images import class_checks, image_checks
 from inferometer_cli.preflight.limits import limit_checks
 from inferometer_cli.preflight.nodes import node_checks
@@ -31,52 +31,52 @@ from inferometer_cli.preflight.quota import quota_checks
 from inferometer_cli.preflight.references import Named, reference_checks, spec_checks
 from inferometer_cli.preflight.survey import (
     Survey,
+    dry_run,
     read_classes,
     read_references,
     read_service,
     survey,
-    tried,
 )
 from inferometer_operator.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """The run that is asked for and what the cluster said of it."""
+class RequestedRun:
+    """A run and what the cluster says about it."""
 
     run: BenchmarkRun
     """Resolved."""
     named: Named
     classes: Mapping[tuple[str, str], Json | Unread]
     tried: Json | Unread | None
-    """What the API server said to its creation; None: it was not tried."""
+    """The API server's answer to a dry-run creation; None if it was not tried."""
 
 
-def looked_over(cluster: Cluster, run: BenchmarkRun | None) -> Iterator[Check]:
-    """Yield a check for each thing that was looked at; without a run, for one with defaults."""
+def assess(cluster: Cluster, run: BenchmarkRun | None) -> Iterator[Check]:
+    """Yield every check of a run, or of a run with defaults if none is given."""
     try:
         found = survey(cluster)
         yield from cluster_checks(found, cluster.namespace, datetime.now(tz=UTC))
         yield from _of_run(cluster, found, run)
     except UnreachableError as error:
-        yield stops("API server", str(error).rstrip("."))
+        yield blocked("API server", str(error).rstrip("."))
 
 
 def _of_run(cluster: Cluster, found: Survey, run: BenchmarkRun | None) -> Iterator[Check]:
     settings = settings_of(found, cluster.namespace)
-    meant = a_plain_run(cluster.namespace) if run is None else resolved(run)
+    meant = default_run(cluster.namespace) if run is None else resolved(run)
     try:
         pods = pods_of(meant, settings or ASSUMED)
     except AddressError as error:
-        yield stops("spec", str(error).rstrip("."))
+        yield blocked("spec", str(error).rstrip("."))
         return
-    asked = Asked(
+    requested = RequestedRun(
         run=meant,
         named=Named(read_references(cluster, meant), read_service(cluster, meant), settings),
         classes=read_classes(cluster, pods),
-        tried=None if run is None else tried(cluster, _as_created(run, cluster.namespace)),
+        tried=None if run is None else dry_run(cluster, _as_created(run, cluster.namespace)),
     )
-    yield from run_checks(found, asked, pods)
+    yield from run_checks(found, requested, pods)
 
 
 def _as_created(run: BenchmarkRun, namespace: str) -> dict[str, object]:
@@ -84,8 +84,8 @@ def _as_created(run: BenchmarkRun, namespace: str) -> dict[str, object]:
     return body | {"metadata": {**body["metadata"], "namespace": namespace}}
 
 
-def a_plain_run(namespace: str) -> BenchmarkRun:
-    """Return the run that is looked at where no file is given: all defaults."""
+def default_run(namespace: str) -> BenchmarkRun:
+    """Return the run that is checked if no file is given: all defaults."""
     return resolved(
         BenchmarkRun.model_validate(
             {
@@ -102,7 +102,7 @@ def a_plain_run(namespace: str) -> BenchmarkRun:
 
 
 def settings_of(found: Survey, namespace: str) -> Settings | None:
-    """Return the settings of the operator that serves a namespace, None where not known."""
+    """Return the settings of the operator that serves a namespace, None if unknown."""
     settings = found.operators.settings
     if isinstance(settings, Unread):
         return None
@@ -111,7 +111,7 @@ def settings_of(found: Survey, namespace: str) -> Settings | None:
 
 
 def cluster_checks(found: Survey, namespace: str, now: datetime) -> Iterator[Check]:
-    """Yield what holds of the cluster, whatever is asked of it."""
+    """Yield the checks that do not depend on the run."""
     yield version_check(found.version, found.host)
     yield definition_check(found.openapi)
     yield namespace_check(found.namespace, namespace)
@@ -119,29 +119,29 @@ def cluster_checks(found: Survey, namespace: str, now: datetime) -> Iterator[Che
     yield from operator_checks(found.operators, namespace, now)
 
 
-def run_checks(found: Survey, asked: Asked, pods: Sequence[Pods]) -> Iterator[Check]:
-    """Yield what holds of a run there; `pods` are those that the operator would make."""
-    yield from spec_checks(asked.run)
-    if asked.tried is not None:
-        yield _creation_check(asked.tried)
-    yield from reference_checks(asked.run, asked.named)
-    yield queue_check(found.runs, asked.named.settings or ASSUMED)
-    if asked.named.settings is None:
-        yield not_known("settings", "the operator's settings; the chart's defaults are assumed")
+def run_checks(found: Survey, requested: RequestedRun, pods: Sequence[Pods]) -> Iterator[Check]:
+    """Yield the checks of a run; `pods` are those that the operator would create."""
+    yield from spec_checks(requested.run)
+    if requested.tried is not None:
+        yield _creation_check(requested.tried)
+    yield from reference_checks(requested.run, requested.named)
+    yield queue_check(found.runs, requested.named.settings or ASSUMED)
+    if requested.named.settings is None:
+        yield unknown("settings", "the operator's settings; assuming the chart's defaults")
     yield from quota_checks(found.quotas, pods)
     yield from limit_checks(found.limit_ranges, pods)
     yield from node_checks(found.nodes, found.pods, pods)
-    if asked.named.settings is not None:
+    if requested.named.settings is not None:
         yield from image_checks(pods, found.nodes)
-    yield from class_checks(pods, asked.classes)
+    yield from class_checks(pods, requested.classes)
 
 
 def _creation_check(tried: Json | Unread) -> Check:
     if not isinstance(tried, Unread):
-        return ok("creation", "the API server would take the run (tried, nothing was kept)")
+        return ok("creation", "the API server accepts the run (dry run)")
     if tried.absent:
-        # The definition or the namespace is missing, which other checks say already.
-        return not_known("creation", f"whether the API server would take the run: {tried.why}")
+        # The definition or the namespace is missing, which other checks report.
+        return unknown("creation", f"whether the API server accepts the run: {tried.why}")
     if "already exists" in tried.why:
-        return stops("creation", f"{tried.why}: delete that run, or give this one another name")
-    return stops("creation", tried.why)
+        return blocked("creation", f"{tried.why}; delete that run, or give this one another name")
+    return blocked("creation", tried.why)

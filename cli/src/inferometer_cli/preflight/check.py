@@ -1,4 +1,4 @@
-"""What was looked at before a run, and what came of it?"""
+"""One check before a run: its outcome, and how checks are printed."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from inferometer_cli.text_table import printable
 
-State = Literal["ok", "warning", "stops", "not known"]
+State = Literal["ok", "warning", "blocked", "unknown"]
 
 Json = Mapping[str, Any]
 """A raw object of the Kubernetes API."""
@@ -19,42 +19,42 @@ class Unread:
     why: str
     """A sentence."""
     absent: bool = False
-    """Whether the cluster says that it does not exist."""
+    """Whether the cluster answered that it does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked at."""
+    """One thing that was checked."""
 
     state: State
     about: str
-    """What it is about, in a word or two."""
-    said: str
-    """What was found, and what to do where it is not ok."""
+    """The subject, in a word or two."""
+    message: str
+    """What was found, and what to do unless it is ok."""
 
 
-def ok(about: str, said: str) -> Check:
+def ok(about: str, message: str) -> Check:
     """Return a check that found nothing wrong."""
-    return Check("ok", about, said)
+    return Check("ok", about, message)
 
 
-def warning(about: str, said: str) -> Check:
-    """Return a check that found something which the run will live with, or may wait for."""
-    return Check("warning", about, said)
+def warning(about: str, message: str) -> Check:
+    """Return a check that found something that delays or qualifies the run."""
+    return Check("warning", about, message)
 
 
-def stops(about: str, said: str) -> Check:
-    """Return a check that found what would stop the run."""
-    return Check("stops", about, said)
+def blocked(about: str, message: str) -> Check:
+    """Return a check that found something that prevents the run."""
+    return Check("blocked", about, message)
 
 
-def not_known(about: str, said: str) -> Check:
+def unknown(about: str, message: str) -> Check:
     """Return a check that could not be made."""
-    return Check("not known", about, said)
+    return Check("unknown", about, message)
 
 
 def listed(names: Sequence[str], most: int = 5) -> str:
-    """Return names in a row, no more than a person reads."""
+    """Return a short list of names."""
     shown = ", ".join(names[:most])
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown
 
@@ -63,25 +63,25 @@ def lines(checks: Sequence[Check]) -> Iterator[str]:
     """Yield a line for each check: its state, what it is about, what was found."""
     width = max(len(check.about) for check in checks)
     for check in checks:
-        said = " ".join(printable(check.said).split())
-        yield f"{check.state:<9}  {check.about:<{width}}  {said}"
+        message = " ".join(printable(check.message).split())
+        yield f"{check.state:<7}  {check.about:<{width}}  {message}"
 
 
 def summary(checks: Sequence[Check], what: str) -> str:
-    """Return what all checks come down to for `what`: a file in a namespace."""
-    stopping = _count(checks, "stops")
-    verb = "thing stops" if stopping == 1 else "things stop"
-    told = f"{stopping} {verb} {what}" if stopping else f"Nothing stops {what}"
-    warnings, open_ = _count(checks, "warning"), _count(checks, "not known")
+    """Return the outcome of all checks for `what`: a file in a namespace."""
+    blocking = _count(checks, "blocked")
+    verb = "problem blocks" if blocking == 1 else "problems block"
+    outcome = f"{blocking} {verb} {what}" if blocking else f"Nothing blocks {what}"
+    warnings, unknowns = _count(checks, "warning"), _count(checks, "unknown")
     more = [
         f"{count} {word}"
         for count, word in (
             (warnings, "warning" if warnings == 1 else "warnings"),
-            (open_, "thing is not known" if open_ == 1 else "things are not known"),
+            (unknowns, "unknown"),
         )
         if count
     ]
-    return f"{'; '.join((told, *more))}."
+    return f"{'; '.join((outcome, *more))}."
 
 
 def _count(checks: Sequence[Check], state: State) -> int:

@@ -1,11 +1,11 @@
-"""Is there a node for each pod of a run?"""
+"""Checks whether the cluster's nodes can run the pods of a run, empty and as loaded as they are."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 
 from inferometer_api.plan.cluster_objects import RUN_UID_LABEL
-from inferometer_cli.preflight.check import Check, Json, Unread, not_known, ok, stops, warning
+from inferometer_cli.preflight.check import Check, Json, Unread, blocked, ok, unknown, warning
 from inferometer_cli.preflight.pods import Pods
 from inferometer_cli.preflight.resource_amounts import Amounts, amounts, written
 
@@ -16,53 +16,55 @@ _ENDED = {"Succeeded", "Failed"}
 def node_checks(
     nodes: Sequence[Json] | Unread, running: Sequence[Json] | Unread, pods: Sequence[Pods]
 ) -> Iterator[Check]:
-    """Yield whether nodes take the pods of a run, empty as they might be and full as they are.
+    """Yield whether nodes can run the pods, first as if they were empty, then as they are.
 
     `running` are all pods of the cluster.
     """
     if isinstance(nodes, Unread):
-        yield not_known(_ABOUT, f"whether a node has room for the run: {nodes.why}")
+        yield unknown(_ABOUT, f"whether a node has room for the run: {nodes.why}")
         return
     if not nodes:
-        yield stops(_ABOUT, "the cluster has no node")
+        yield blocked(_ABOUT, "the cluster has no nodes")
         return
-    never = [said for each in pods if (said := _nowhere(nodes, each))]
-    for said in never:
-        yield stops(_ABOUT, said)
+    never = [message for each in pods if (message := _unschedulable(nodes, each))]
+    for message in never:
+        yield blocked(_ABOUT, message)
     if never:
         return
     whole = {node["metadata"]["name"]: _allocatable(node) for node in nodes}
     placed = _placed(nodes, whole, pods)
     if placed is None:
-        yield stops(_ABOUT, f"no nodes have room for all pods of the run at once: {_told(pods)}")
+        yield blocked(
+            _ABOUT, f"the nodes are too small for all pods of the run at once: {_described(pods)}"
+        )
         return
     if isinstance(running, Unread):
-        yield ok(_ABOUT, f"they are large enough for {_told(pods)}")
-        yield not_known(_ABOUT, f"whether they have that room now: {running.why}")
+        yield ok(_ABOUT, f"large enough for {_described(pods)}")
+        yield unknown(_ABOUT, f"whether they have that room now: {running.why}")
     elif (now := _placed(nodes, _free(whole, running), pods)) is None:
         yield warning(
             _ABOUT,
-            f"no room now for {_told(pods)}: the run waits for it until readyDeadlineSeconds",
+            f"no room now for {_described(pods)}; the run waits until readyDeadlineSeconds",
         )
     else:
         placed = now
-        yield ok(_ABOUT, f"room for {_told(pods)}")
+        yield ok(_ABOUT, f"room for {_described(pods)}")
     if len(pods) > 1 and len(set(placed)) == 1:
         yield warning(
             _ABOUT,
-            f"server and load generator will share {placed[0]}: the figures will carry a caution",
+            f"server and load generator will share {placed[0]}; the result will carry a caution",
         )
 
 
-def _nowhere(nodes: Sequence[Json], pods: Pods) -> str | None:
-    """Return why no node takes a pod, be it as empty as can be; None where one does."""
+def _unschedulable(nodes: Sequence[Json], pods: Pods) -> str | None:
+    """Return why no node, even an empty one, can run a pod; None if one can."""
     faults = [_fault(node, pods) for node in nodes]
     if None in faults:
         return None
-    told = "; ".join(f"{count} {fault}" for fault, count in Counter(faults).most_common(5))
+    reasons = "; ".join(f"{count} {fault}" for fault, count in Counter(faults).most_common(5))
     return (
-        f"none of {len(nodes)} takes the {pods.name} ({_needs(pods)}): {told}. Correct "
-        "spec.server.resources or spec.server.placement, or have a node added"
+        f"none of {len(nodes)} can run the {pods.name} ({_needs(pods)}): {reasons}. Change "
+        "spec.server.resources or spec.server.placement, or add a node"
     )
 
 
@@ -111,7 +113,7 @@ def _allocatable(node: Json) -> Amounts:
 
 
 def _free(whole: dict[str, Amounts], running: Sequence[Json]) -> dict[str, Amounts]:
-    """Return what is left on each node; pods of other runs go before it is this one's turn."""
+    """Return what is left on each node; other runs' pods are gone before this run starts."""
     left = {name: dict(room) for name, room in whole.items()}
     for pod in running:
         node = left.get(pod.get("spec", {}).get("nodeName", ""))
@@ -127,7 +129,7 @@ def _free(whole: dict[str, Amounts], running: Sequence[Json]) -> dict[str, Amoun
 def _placed(
     nodes: Sequence[Json], room: dict[str, Amounts], pods: Sequence[Pods]
 ) -> list[str] | None:
-    """Return a node's name for each pod, the emptiest first; None where there is not room."""
+    """Return a node's name for each pod, the emptiest first; None if there is no room."""
     left = {name: dict(each) for name, each in room.items()}
     chosen: list[str] = []
     for each in pods:
@@ -137,7 +139,7 @@ def _placed(
             able = [n for n in fitting if all(left[n].get(k, 0) >= v for k, v in needs.items())]
             if not able:
                 return None
-            # As the scheduler would: not beside another pod of the run where that can be.
+            # As the scheduler does: avoid nodes with another pod of the run.
             best = max(able, key=lambda name: (name not in chosen, left[name].get("cpu", 0)))
             chosen.append(best)
             for key, value in needs.items():
@@ -153,7 +155,7 @@ def _needs(pods: Pods) -> str:
     return ", ".join(parts)
 
 
-def _told(pods: Sequence[Pods]) -> str:
+def _described(pods: Sequence[Pods]) -> str:
     return " and ".join(
         f"{each.count} x {each.name} ({_needs(each)})"
         if each.count > 1

@@ -1,4 +1,4 @@
-"""Does an operator serve the namespace, with which settings, and is it at work?"""
+"""Checks of the operator that serves a namespace: its settings, its pods, its lease."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,10 +12,10 @@ from inferometer_cli.preflight.check import (
     Check,
     Json,
     Unread,
+    blocked,
     listed,
-    not_known,
     ok,
-    stops,
+    unknown,
     warning,
 )
 from inferometer_operator.settings import Images, Settings
@@ -34,7 +34,7 @@ ASSUMED = Settings(
         loadgen="inferometer-loadgen",
     )
 )
-"""What is taken for granted where no operator's settings can be read."""
+"""The settings to assume if no operator's settings can be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Evidence:
     deployments: Sequence[Json] | Unread
     leases: Sequence[Json] | Unread
     beyond: Unread | None = None
-    """Why nothing was read of other namespaces; None: it was."""
+    """Why other namespaces could not be read; None if they were."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Found:
     instance: str
     """The Helm release."""
     settings: Settings | None
-    """None: not understood."""
+    """None if they cannot be understood."""
 
 
 def operators(config_maps: Sequence[Json]) -> list[Found]:
@@ -77,16 +77,16 @@ def operators(config_maps: Sequence[Json]) -> list[Found]:
 
 
 def serving(found: Sequence[Found], namespace: str) -> Found | None:
-    """Return the operator that serves a namespace, None where none of these does."""
+    """Return the operator that serves a namespace, None if none does."""
     own = (o for o in found if o.settings is not None and o.settings.namespace == namespace)
     every = (o for o in found if o.settings is not None and o.settings.namespace is None)
     return next(own, None) or next(every, None)
 
 
 def operator_checks(evidence: Evidence, namespace: str, now: datetime) -> Iterator[Check]:
-    """Yield whether an operator serves the namespace and is at work."""
+    """Yield whether an operator serves the namespace and is running."""
     if isinstance(evidence.settings, Unread):
-        yield not_known(_ABOUT, f"whether one serves {namespace}: {evidence.settings.why}")
+        yield unknown(_ABOUT, f"whether one serves {namespace}: {evidence.settings.why}")
         return
     found = operators(evidence.settings)
     chosen = serving(found, namespace)
@@ -94,40 +94,43 @@ def operator_checks(evidence: Evidence, namespace: str, now: datetime) -> Iterat
         yield _none_serves(found, namespace, evidence.beyond)
         return
     served = chosen.settings.namespace or "every namespace"
-    yield ok(_ABOUT, f"{chosen.name} settles it: it serves {served}")
+    yield ok(_ABOUT, f"{chosen.name} serves {served}")
     yield _deployment_check(evidence.deployments, chosen)
     if (lease := _lease_check(evidence.leases, chosen, namespace, now)) is not None:
         yield lease
 
 
 def queue_check(runs: Sequence[Json] | Unread, settings: Settings) -> Check:
-    """Return how many runs of the namespace would come first."""
+    """Check how many runs of the namespace come first."""
     if isinstance(runs, Unread):
-        return not_known("queue", f"which runs come first: {runs.why}")
+        return unknown("queue", f"which runs come first: {runs.why}")
     ahead = [run["metadata"]["name"] for run in runs if not _is_over(run)]
     most = settings.max_concurrent_runs
     if len(ahead) < most:
-        return ok("queue", f"{len(ahead)} runs are not finished here, {most} may run at a time")
+        return ok("queue", f"{len(ahead)} unfinished runs; {most} may run at a time")
     return warning(
         "queue",
-        f"{listed(ahead)} not finished yet, and {most} may run at a time: the run will be queued",
+        f"unfinished runs: {listed(ahead)}; {most} may run at a time, so this run is queued",
     )
 
 
 def _none_serves(found: Sequence[Found], namespace: str, beyond: Unread | None) -> Check:
     if beyond is not None:
-        said = f"whether one of another namespace serves {namespace}: {beyond.why} elsewhere"
-        return not_known(_ABOUT, said)
+        message = f"whether one in another namespace serves {namespace}: {beyond.why} there"
+        return unknown(_ABOUT, message)
     damaged = [each.name for each in found if each.settings is None]
     if damaged:
-        said = f"whether one serves {namespace}: the settings {listed(damaged)} are not understood"
-        return not_known(_ABOUT, f"{said}, being of another version")
+        return unknown(
+            _ABOUT,
+            f"whether one serves {namespace}: the settings in {listed(damaged)} belong to another "
+            "version",
+        )
     served = [each.settings.namespace or "" for each in found if each.settings is not None]
-    others = f" (of {listed(served)})" if served else ""
-    return stops(
+    others = f" (only {listed(served)})" if served else ""
+    return blocked(
         _ABOUT,
-        f"none was found that serves {namespace}{others}: install the chart, have watchNamespace "
-        "set, or name a served namespace with -n",
+        f"no operator serves {namespace}{others}; install the chart, set its watchNamespace, or "
+        "give a served namespace with -n",
     )
 
 
@@ -140,7 +143,7 @@ def _settings(config_map: Json) -> Settings | None:
 
 def _deployment_check(deployments: Sequence[Json] | Unread, chosen: Found) -> Check:
     if isinstance(deployments, Unread):
-        return not_known(_ABOUT, f"whether its pods are ready: {deployments.why}")
+        return unknown(_ABOUT, f"whether its pods are ready: {deployments.why}")
     own = [
         each
         for each in deployments
@@ -148,20 +151,22 @@ def _deployment_check(deployments: Sequence[Json] | Unread, chosen: Found) -> Ch
         and (each["metadata"].get("labels") or {}).get(_INSTANCE, "") == chosen.instance
     ]
     if not own:
-        return stops(_ABOUT, f"its Deployment is gone from {chosen.namespace}: install it anew")
+        return blocked(
+            _ABOUT, f"its Deployment in {chosen.namespace} is gone; install the chart again"
+        )
     available = (own[0].get("status") or {}).get("availableReplicas", 0)
     name = f"{chosen.namespace}/{own[0]['metadata']['name']}"
     if not available:
-        told = f"kubectl describe deployment -n {chosen.namespace} {own[0]['metadata']['name']}"
-        return stops(_ABOUT, f"no pod of {name} is available: see {told}")
-    return ok(_ABOUT, f"{name} has {available} available")
+        command = f"kubectl describe deployment -n {chosen.namespace} {own[0]['metadata']['name']}"
+        return blocked(_ABOUT, f"no pod of {name} is available; see {command}")
+    return ok(_ABOUT, f"{name} has {available} available pods")
 
 
 def _lease_check(
     leases: Sequence[Json] | Unread, chosen: Found, namespace: str, now: datetime
 ) -> Check | None:
     if isinstance(leases, Unread):
-        return not_known(_ABOUT, f"which of its pods leads: {leases.why}")
+        return unknown(_ABOUT, f"which of its pods is the leader: {leases.why}")
     places = {chosen.namespace, namespace}
     own = [
         each
@@ -170,15 +175,15 @@ def _lease_check(
         and each["metadata"]["name"].startswith((LEASE, chosen.instance))
     ]
     if not own:
-        # With one replica and --no-lease there is none.
+        # With one replica and --no-lease there is no Lease.
         return None
     spec = own[0].get("spec", {})
     holder = spec.get("holderIdentity") or ""
     age = _age_seconds(spec.get("renewTime"), now)
     if not holder or age is None or age > _STALE_SECONDS:
         since = "" if age is None else f" for {age:.0f} s"
-        return warning(_ABOUT, f"none of its pods has led{since}: runs are not taken up meanwhile")
-    return ok(_ABOUT, f"{holder.partition('_')[0]} leads")
+        return warning(_ABOUT, f"it has had no leader{since}; runs do not start until it has one")
+    return ok(_ABOUT, f"{holder.partition('_')[0]} is the leader")
 
 
 def _age_seconds(time: str | None, now: datetime) -> float | None:

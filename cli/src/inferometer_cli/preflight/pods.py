@@ -1,6 +1,6 @@
-"""Which pods would a run have, and what do they ask for?
+"""The pods that a run would have and the resources that they request.
 
-They are those that the operator itself makes of the run.
+The operator's own manifests make them.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ class Pods:
     """The server, the load generator."""
     count: int
     spec: Json
-    """As in the API."""
+    """A PodSpec."""
 
     @property
     def containers(self) -> Iterator[Json]:
@@ -36,17 +36,17 @@ class Pods:
 
     @property
     def requests(self) -> Amounts:
-        """What the scheduler must find for one pod."""
+        """The resources that the scheduler must find for one pod."""
         return _effective(self.spec, "requests")
 
     @property
     def limits(self) -> Amounts:
-        """What one pod may use at most."""
+        """The resources that one pod may use at most."""
         return _effective(self.spec, "limits")
 
 
 def pods_of(run: BenchmarkRun, settings: Settings) -> tuple[Pods, ...]:
-    """Return the pods of a resolved run; raises AddressError where an address leads nowhere."""
+    """Return the pods of a resolved run. Raises AddressError for an invalid address."""
     owner = Owner(run.name, run.metadata.namespace or "default", "preflight")
     job = load_job(run, owner, settings)["spec"]
     load = Pods(LOAD, job["completions"], job["template"]["spec"])
@@ -60,7 +60,7 @@ def pods_of(run: BenchmarkRun, settings: Settings) -> tuple[Pods, ...]:
 
 
 def _effective(spec: Json, kind: str) -> Amounts:
-    """Return the sum over containers or, where it is more, what one init container asks for."""
+    """Return the sum over containers or the largest init container, whichever is more."""
     total: Amounts = {}
     for container in spec["containers"]:
         for name, value in amounts(container.get("resources", {}).get(kind)).items():

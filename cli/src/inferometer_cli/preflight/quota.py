@@ -1,15 +1,15 @@
-"""Does a ResourceQuota of the namespace have room for a run?"""
+"""Checks of a run against the ResourceQuotas of its namespace."""
 
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 
-from inferometer_cli.preflight.check import Check, Json, Unread, not_known, ok, stops
+from inferometer_cli.preflight.check import Check, Json, Unread, blocked, ok, unknown
 from inferometer_cli.preflight.pods import LOAD, Pods
 from inferometer_cli.preflight.resource_amounts import Amounts, amount, written
 
 _ABOUT = "quota"
 _NOT_OURS = frozenset({"BestEffort", "Terminating", "CrossNamespacePodAffinity"})
-"""Scopes that no pod of a run falls into."""
+"""Scopes that never match a pod of a run."""
 _COMPUTE = ("cpu", "memory")
 _OBJECTS = {
     "configmaps": 2,  # the plan, and at least one part of the result
@@ -23,9 +23,9 @@ _OBJECTS_OF_A_FLEET = {"services": Decimal(1), "count/services": Decimal(1)}
 
 
 def quota_checks(quotas: Sequence[Json] | Unread, pods: Sequence[Pods]) -> Iterator[Check]:
-    """Yield what each quota says of a run's pods and objects."""
+    """Yield what each quota means for a run's pods and objects."""
     if isinstance(quotas, Unread):
-        yield not_known(_ABOUT, f"whether a ResourceQuota leaves room: {quotas.why}")
+        yield unknown(_ABOUT, f"whether a ResourceQuota leaves room: {quotas.why}")
         return
     if not quotas:
         yield ok(_ABOUT, "the namespace has no ResourceQuota")
@@ -39,41 +39,41 @@ def _checks_of(quota: Json, pods: Sequence[Pods]) -> Iterator[Check]:
     if set(spec.get("scopes", ())) & _NOT_OURS:
         return
     if spec.get("scopeSelector"):
-        yield not_known(_ABOUT, f"{name} has a scopeSelector, which is not looked into")
+        yield unknown(_ABOUT, f"{name} has a scopeSelector, which this check does not evaluate")
         return
     hard = (quota.get("status") or {}).get("hard") or spec.get("hard") or {}
     used = (quota.get("status") or {}).get("used") or {}
-    asked = _asked(pods)
+    requested = _requested(pods)
     faults = [
         fault
         for key, most in hard.items()
-        if (fault := _fault(key, amount(most), amount(used.get(key, 0)), asked, pods))
+        if (fault := _fault(key, amount(most), amount(used.get(key, 0)), requested, pods))
     ]
     if not faults:
         yield ok(_ABOUT, f"{name} has room for the run")
     for fault in faults:
-        yield stops(_ABOUT, f"{name}: {fault}")
+        yield blocked(_ABOUT, f"{name}: {fault}")
 
 
 def _fault(
-    key: str, most: Decimal, used: Decimal, asked: Amounts, pods: Sequence[Pods]
+    key: str, most: Decimal, used: Decimal, requested: Amounts, pods: Sequence[Pods]
 ) -> str | None:
     if key.startswith("limits.") and (without := _without_limit(pods, key)):
         return (
-            f"it bounds {key}, so that pods without that limit are refused, and the {without} has "
-            f"none (the instrument must not be throttled): have {key} taken out of the quota"
+            f"it bounds {key}, so pods without that limit are rejected, and the {without} has none "
+            f"(a load generator must not be throttled); have {key} removed from the quota"
         )
-    need = asked.get(_full(key))
+    need = requested.get(_full(key))
     if need is None or need <= most - used:
         return None
     words = f"{key}: the run needs {written(key, need)}"
     if need > most:
         return (
-            f"{words}, and {written(key, most)} is the whole quota: ask for less, or have it raised"
+            f"{words}, but the whole quota is {written(key, most)}; request less, or have it raised"
         )
     return (
-        f"{words}, and {written(key, most - used)} of {written(key, most)} is left: ask for less, "
-        "delete what is not needed, or have it raised"
+        f"{words}, but only {written(key, most - used)} of {written(key, most)} is left; request "
+        "less, delete what is not needed, or have it raised"
     )
 
 
@@ -81,17 +81,17 @@ def _full(key: str) -> str:
     return f"requests.{key}" if key in _COMPUTE else key
 
 
-def _asked(pods: Sequence[Pods]) -> Amounts:
-    asked: Amounts = {name: Decimal(count) for name, count in _OBJECTS.items()}
+def _requested(pods: Sequence[Pods]) -> Amounts:
+    requested: Amounts = {name: Decimal(count) for name, count in _OBJECTS.items()}
     if any(each.name == LOAD and each.count > 1 for each in pods):
-        asked |= _OBJECTS_OF_A_FLEET
-    asked["pods"] = asked["count/pods"] = Decimal(sum(each.count for each in pods))
+        requested |= _OBJECTS_OF_A_FLEET
+    requested["pods"] = requested["count/pods"] = Decimal(sum(each.count for each in pods))
     for each in pods:
         for kind, amounts in (("requests", each.requests), ("limits", each.limits)):
             for name, value in amounts.items():
                 key = f"{kind}.{name}"
-                asked[key] = asked.get(key, Decimal(0)) + value * each.count
-    return asked
+                requested[key] = requested.get(key, Decimal(0)) + value * each.count
+    return requested
 
 
 def _without_limit(pods: Sequence[Pods], key: str) -> str | None:

@@ -1,4 +1,4 @@
-"""How much is a quantity of Kubernetes, and how is it written?"""
+"""Kubernetes quantities: parsed to numbers and written for people."""
 
 import re
 from collections.abc import Mapping
@@ -14,10 +14,10 @@ _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 
 
 def amount(quantity: str | float) -> Decimal:
-    """Return what a quantity stands for: 0.5 for "500m". Raises ValueError where it is none."""
+    """Return the value of a quantity: 0.5 for "500m". Raises ValueError if it is malformed."""
     found = _QUANTITY.fullmatch(str(quantity))
     if found is None:
-        raise ValueError(f"{quantity!r} is no quantity of Kubernetes.")
+        raise ValueError(f"{quantity!r} is not a Kubernetes quantity.")
     number, suffix = Decimal(found[1]), found[2] or ""
     if suffix in _BINARY:
         return number * Decimal(2 ** _BINARY[suffix])
@@ -27,12 +27,12 @@ def amount(quantity: str | float) -> Decimal:
 
 
 def amounts(quantities: Mapping[str, str | int | float] | None) -> Amounts:
-    """Return what each of several quantities stands for."""
+    """Return the value of each quantity."""
     return {name: amount(quantity) for name, quantity in (quantities or {}).items()}
 
 
 def written(resource: str, value: Decimal) -> str:
-    """Return an amount as a person would write it: 1.5 CPU, 2Gi, 3."""
+    """Return an amount as people write it: 1.5 CPU, 2Gi, 3."""
     name = resource.removeprefix("requests.").removeprefix("limits.")
     if name == "cpu":
         return f"{_plain(value)} CPU"

@@ -1,4 +1,4 @@
-"""What does the cluster say of all that a run needs? What may not be read is remembered as such."""
+"""The state of a cluster and a namespace, read for the checks before a run."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +27,7 @@ _PLURALS = {
     "PersistentVolumeClaim": "persistentvolumeclaims",
 }
 _DENIED = re.compile(r'cannot (\w+) resource "([^"]+)"')
-"""What matters of the sentence in which an API server denies a right."""
+"""Finds the denied right in the API server's message."""
 _CLASSES = {
     "RuntimeClass": "/apis/node.k8s.io/v1/runtimeclasses",
     "PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses",
@@ -36,7 +36,7 @@ _CLASSES = {
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What was read of a cluster and a namespace, whatever the run."""
+    """What was read of a cluster and a namespace, independent of the run."""
 
     host: str
     version: Json
@@ -52,7 +52,7 @@ class Survey:
 
 
 def survey(cluster: Cluster) -> Survey:
-    """Read all that can be read. Raises UnreachableError where the API server does not answer."""
+    """Read all that can be read. Raises UnreachableError if the API server does not answer."""
     name = cluster.namespace
 
     return Survey(
@@ -71,7 +71,7 @@ def survey(cluster: Cluster) -> Survey:
 
 
 def read_references(cluster: Cluster, run: BenchmarkRun) -> dict[Reference, One]:
-    """Return every object that a run names; of a Secret nothing but its metadata is asked."""
+    """Return every object that a run names; of Secrets, read only the metadata."""
 
     def read(reference: Reference) -> One:
         path = cluster.core_path(_PLURALS[reference.kind], reference.name)
@@ -81,7 +81,7 @@ def read_references(cluster: Cluster, run: BenchmarkRun) -> dict[Reference, One]
 
 
 def read_service(cluster: Cluster, run: BenchmarkRun) -> One | None:
-    """Return the Service of an External server, None where the run names none."""
+    """Return the Service of an External server, None if the run names none."""
     external = run.spec.server.external
     if external is None or external.service is None:
         return None
@@ -98,14 +98,14 @@ def read_classes(cluster: Cluster, pods: Sequence[Pods]) -> dict[tuple[str, str]
     return {(kind, name): read(kind, name) for kind, name in named_classes(pods)}
 
 
-def tried(cluster: Cluster, run: Mapping[str, Any]) -> One:
-    """Return what the API server says to the creation of a run, of which nothing is kept."""
+def dry_run(cluster: Cluster, run: Mapping[str, Any]) -> One:
+    """Return the API server's answer to a dry-run creation of the run."""
     strict = f"{cluster.run_path()}?dryRun=All&fieldValidation=Strict"
     return _one(lambda: cluster.create(strict, run))
 
 
 def _operators(cluster: Cluster) -> Evidence:
-    """Read what operators leave in every namespace or, without that right, in this one alone."""
+    """Read the operators' objects in all namespaces or, without that right, in this one."""
     labelled = {"labelSelector": SELECTOR}
     everywhere = _many(cluster, "/api/v1/configmaps", labelled)
     beyond = everywhere if isinstance(everywhere, Unread) else None
@@ -121,7 +121,7 @@ def _operators(cluster: Cluster) -> Evidence:
 
 def _may(cluster: Cluster, right: Right) -> bool | Unread:
     verb, resource = right
-    asked = {
+    attributes = {
         "namespace": cluster.namespace,
         "verb": verb,
         "resource": resource,
@@ -130,7 +130,7 @@ def _may(cluster: Cluster, right: Right) -> bool | Unread:
     review = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectAccessReview",
-        "spec": {"resourceAttributes": asked},
+        "spec": {"resourceAttributes": attributes},
     }
     path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
     answer = _one(lambda: cluster.create(path, review))
