@@ -9,7 +9,6 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from inferometer_api import patterns
-from inferometer_api.plan.launch import server_model_name
 from inferometer_api.spec.address import AddressError
 from inferometer_api.spec.resolve import resolved
 from inferometer_api.spec.run import BenchmarkRun
@@ -186,5 +185,5 @@ def _check_secrets(container: Manifest, named: str | None) -> None:
 def test_a_model_is_never_called_like_an_option(uri: str) -> None:
     """The name that a server is given stands in a URL, and begins no option."""
     run = a_run(model={"uri": uri, "sha256": "0" * 64})
-    name = server_model_name(resolved(BenchmarkRun.model_validate(run)))
+    name = resolved(BenchmarkRun.model_validate(run)).spec.model.served_name
     assert re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", name)
