@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
-from inferometer_loadgen.server.control import Control, endpoint_of
+from inferometer_loadgen.server.control_plane import ControlPlane, endpoint_of
 from support.load_runs import a_plan, measure
 from support.oracle import MODEL, Oracle, serving
 
@@ -81,7 +81,7 @@ def test_the_control_plane_is_asked_by_the_path_as_it_is_written() -> None:
     prefix = "/a/../b%zz/%7e//%2e./c"
 
     async def ask(port: int) -> None:
-        control = Control(endpoint_of(f"http://127.0.0.1:{port}{prefix}", "HTTP"), MODEL, "")
+        control = ControlPlane(endpoint_of(f"http://127.0.0.1:{port}{prefix}", "HTTP"), MODEL, "")
         try:
             await control.wait_until_ready(10)
             await control.settings()

@@ -15,7 +15,7 @@ from inferometer_loadgen.run.scenario import RepeatMeasurements, ScenarioRepeat,
 from inferometer_loadgen.run.step import Finished
 from inferometer_loadgen.schedule.steps import End, StepPlan, steps_of
 from inferometer_loadgen.search.goal import Over, Seen
-from inferometer_loadgen.verdict.breaches import Conditions, Measurement
+from inferometer_loadgen.verdict.measurement import Measurement, ScenarioConditions
 from inferometer_loadgen.wire import ConnectionFailedError
 from support.judged_steps import a_step
 
@@ -44,7 +44,7 @@ def swept(monkeypatch: pytest.MonkeyPatch, third: BaseException | End) -> Scenar
     except BaseException as error:
         if error is not third:
             raise
-    return found.result(turn, Conditions(kind="concurrency"))
+    return found.result(turn, ScenarioConditions(kind="concurrency"))
 
 
 @pytest.mark.parametrize(

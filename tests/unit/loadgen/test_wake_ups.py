@@ -11,7 +11,7 @@ from inferometer_loadgen.client import wake_ups
 from inferometer_loadgen.client.load_client import OwnProcess
 from inferometer_loadgen.client.wake_ups import LEAST, PERIOD_NS, WakeUps, lag_of
 from inferometer_loadgen.record.histogram import Histogram
-from inferometer_loadgen.verdict.breaches_of_client import WAKE_UP_PERIOD_NS
+from inferometer_loadgen.verdict.rules.client import WAKE_UP_PERIOD_NS
 from support.drills import Drill, after
 from support.simulated import MILLISECOND
 

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from inferometer_api.results.result import WorkerShare
-from inferometer_loadgen.client.client import Client
+from inferometer_loadgen.client.load_client import LoadClient
 from inferometer_loadgen.client.pace import Clock, Pacer
 from inferometer_loadgen.record.recorder import Recorder
 from inferometer_loadgen.record.silences import Silence
 from inferometer_loadgen.schedule.steps import End
-from inferometer_loadgen.wire import Connection, OnCapacity, OnReply, Prepared, Reply
+from inferometer_loadgen.wire import Connection, OnCapacity, OnReply, PreparedRequest, ReplyBody
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class LoopContext:
     """Where a driver runs: its loop, its clock and what wakes it."""
 
     loop: asyncio.AbstractEventLoop
@@ -24,12 +24,12 @@ class Site:
 
 
 @dataclass(frozen=True, slots=True)
-class Queries:
+class RequestSource:
     """What a driver sends in turn, and how its answers are taken."""
 
-    requests: Sequence[Sequence[Prepared]]
+    requests: Sequence[Sequence[PreparedRequest]]
     """The requests to each server; servers take turns, query by query."""
-    check: Callable[[Reply], str | None]
+    check: Callable[[ReplyBody], str | None]
     """Returns what is wrong with a reply; asked about one reply in 64 and the first 8."""
     timeout_ns: int
 
@@ -49,7 +49,7 @@ class Progress:
 OpenConnection = Callable[[OnReply, OnCapacity], Awaitable[Connection]]
 
 
-class Driving(Protocol):
+class LoadDriver(Protocol):
     """One step that is driven at the servers, by this process or by a fleet.
 
     `on_window` is called when the window begins, `on_second` at the end of each second of it and
@@ -132,7 +132,7 @@ class Driving(Protocol):
         """Connections to each server."""
 
     @property
-    def client(self) -> Client:
+    def client(self) -> LoadClient:
         """What the client uses is read of this."""
 
     @property

@@ -12,9 +12,9 @@ from functools import cached_property
 from itertools import cycle
 
 from inferometer_api.results.result import WorkerShare
-from inferometer_loadgen.client.client import OwnProcess
-from inferometer_loadgen.drive.contract import OpenConnection, Progress, Queries, Site
-from inferometer_loadgen.drive.room import Room
+from inferometer_loadgen.client.load_client import OwnProcess
+from inferometer_loadgen.drive.connection_pool import ConnectionPool
+from inferometer_loadgen.drive.contract import LoopContext, OpenConnection, Progress, RequestSource
 from inferometer_loadgen.drive.timers import Seconds, Timers
 from inferometer_loadgen.record.recorder import BLOCK, Recorder
 from inferometer_loadgen.record.silences import Silence
@@ -24,8 +24,8 @@ from inferometer_loadgen.wire import (
     Connection,
     Failure,
     FailureKind,
-    Prepared,
-    Reply,
+    PreparedRequest,
+    ReplyBody,
     no_answer_message,
 )
 
@@ -36,13 +36,15 @@ _WATCH_NS = SECOND_NS // 4
 
 
 class Driver(ABC):
-    """Drives one step at a server and tells a recorder what came of each query. See Driving."""
+    """Drives one step at a server and tells a recorder what came of each query. See LoadDriver."""
 
-    def __init__(self, site: Site, recorder: Recorder, queries: Queries, step: StepPlan) -> None:
+    def __init__(
+        self, site: LoopContext, recorder: Recorder, queries: RequestSource, step: StepPlan
+    ) -> None:
         self._clock = site.clock
         self._step = step
         self._recorder = recorder
-        self._requests: list[Iterator[Prepared]] = [cycle(each) for each in queries.requests]
+        self._requests: list[Iterator[PreparedRequest]] = [cycle(each) for each in queries.requests]
         self._servers = len(self._requests)
         self._turn = 0
         self._check = queries.check
@@ -51,11 +53,11 @@ class Driver(ABC):
         self.on_second: Callable[[], None] = _nothing
         self.on_window_over: Callable[[], None] = _nothing
 
-        self._room = Room(self._servers)
-        self._connections = self._room.connections
-        self._ready = self._room.ready
-        self._is_ready = self._room.is_ready
-        self._offer = self._room.offer
+        self._pool = ConnectionPool(self._servers)
+        self._connections = self._pool.connections
+        self._ready = self._pool.ready
+        self._is_ready = self._pool.is_ready
+        self._mark_ready = self._pool.mark_ready
 
         # One place in each list for each query in flight.
         self._since: list[int] = []
@@ -142,19 +144,19 @@ class Driver(ABC):
 
     # -- a step's life ---------------------------------------------------------------------------
 
-    def lay_out(self, openers: Sequence[OpenConnection], count: int) -> None:
+    def configure(self, openers: Sequence[OpenConnection], count: int) -> None:
         """Set how a connection to each server is opened, and how many to each there will be."""
-        self._room.lay_out(openers, count)
+        self._pool.configure(openers, count)
 
     async def connect(self) -> None:
         """Open all connections; raises ConnectionFailedError where one fails."""
-        await self._room.connect(self._on_reply, self._on_capacity)
+        await self._pool.connect(self._on_reply, self._on_capacity)
 
     async def run(self, begin_ns: int | None = None) -> End:
         """Drive the step to its end and return why it ended; it begins at a time, or now."""
         now = self._clock()
         begin = self.begin_ns = now if begin_ns is None else begin_ns
-        self._room.begin(now)
+        self._pool.begin(now)
         self._timers.later("deadline", self._timeout_ns, self._check_deadlines)
         self._timers.later("watch", _WATCH_NS, self._watch)
         if self._step.until_steady:
@@ -168,7 +170,7 @@ class Driver(ABC):
     async def close(self) -> None:
         """Close every connection."""
         self.client.close()
-        await self._room.close()
+        await self._pool.close()
 
     def end(self, why: End) -> None:
         """End the step now; what is outstanding is forgotten.
@@ -178,7 +180,7 @@ class Driver(ABC):
         if self._ended.done():
             return
         if why is End.SERVER_LOST:
-            self.last_error = self._room.last_error
+            self.last_error = self._pool.last_error
             seconds = LOST_AFTER_NS // SECOND_NS
             message = f"There was no connection to the server for {seconds} s. {self.last_error}"
             self._abandon(Failure(FailureKind.CONNECTION, message.rstrip()))
@@ -206,12 +208,12 @@ class Driver(ABC):
     @property
     def reconnects(self) -> int:
         """How often a connection was lost and opened again."""
-        return self._room.reconnects
+        return self._pool.reconnects
 
     @property
     def connection_count(self) -> int:
         """Connections to each server."""
-        return self._room.count
+        return self._pool.count
 
     @property
     def outstanding(self) -> int:
@@ -262,7 +264,7 @@ class Driver(ABC):
         """Choose the query after this one whose reply is looked at."""
         self._next_kept = self._sends + (1 if self._sends < FIRST else next(self._gaps))
 
-    def _on_reply(self, token: int, failure: Failure | None, reply: Reply | None) -> None:
+    def _on_reply(self, token: int, failure: Failure | None, reply: ReplyBody | None) -> None:
         if self._is_over:
             return
         now = self._clock()
@@ -292,14 +294,14 @@ class Driver(ABC):
         else:
             self._failed(failure)
         if not self._is_ready[place]:
-            self._offer(place)
+            self._mark_ready(place)
         self._go_on(now)
 
     def _failed(self, failure: Failure) -> None:
         self._measured += 1
         self._recorder.fail(failure.kind, failure.message)
 
-    def _checked(self, reply: Reply, since: int) -> Failure | None:
+    def _checked(self, reply: ReplyBody, since: int) -> Failure | None:
         if since >= self.window_ns:
             self._recorder.tallied.checked_replies += 1
         try:
@@ -310,7 +312,7 @@ class Driver(ABC):
 
     def _on_capacity(self, connection: Connection) -> None:
         now = self._clock()
-        if not self._ended.done() and self._room.came_back(connection, now):
+        if not self._ended.done() and self._pool.on_reconnected(connection, now):
             self._go_on(now)
 
     def _check_anew(self) -> None:
@@ -350,12 +352,12 @@ class Driver(ABC):
             message = no_answer_message(f"{milliseconds:g} ms", came)
             self._failed(Failure(FailureKind.TIMEOUT, message))
         if not self._is_ready[place]:
-            self._offer(place)
+            self._mark_ready(place)
 
     def _watch(self) -> None:
         """End the step where a server has had no connection for 3 seconds."""
         now = self._clock()
-        if self._room.lost_for_ns(now) >= LOST_AFTER_NS:
+        if self._pool.lost_for_ns(now) >= LOST_AFTER_NS:
             self.end(End.SERVER_LOST)
             return
         self._timers.later("watch", _WATCH_NS, self._watch)

@@ -12,7 +12,7 @@ from itertools import takewhile
 import numpy as np
 from typing_extensions import override
 
-from inferometer_loadgen.drive.contract import Progress, Queries, Site
+from inferometer_loadgen.drive.contract import LoopContext, Progress, RequestSource
 from inferometer_loadgen.drive.driver import NEVER, Driver
 from inferometer_loadgen.record.backlog import Backlog
 from inferometer_loadgen.record.recorder import BLOCK, Recorder
@@ -50,9 +50,9 @@ class OpenLoop(Driver):
 
     def __init__(
         self,
-        site: Site,
+        site: LoopContext,
         recorder: Recorder,
-        queries: Queries,
+        queries: RequestSource,
         step: StepPlan,
         schedules: Schedules,
     ) -> None:

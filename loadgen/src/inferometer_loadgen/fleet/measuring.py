@@ -15,8 +15,8 @@ import uvloop
 from inferometer_api.plan.load_plan import LoadPlan
 from inferometer_loadgen.client.node import node_name
 from inferometer_loadgen.client.pace import TimerPacer
-from inferometer_loadgen.crew.crew import Hand, hand_of
 from inferometer_loadgen.drive import Driver
+from inferometer_loadgen.drive.prepare import LocalDriverFactory, local_driver_factory
 from inferometer_loadgen.fleet.clock_identity import own_clock
 from inferometer_loadgen.fleet.lines import Lines
 from inferometer_loadgen.fleet.messages import (
@@ -42,7 +42,7 @@ from inferometer_loadgen.fleet.messages import (
 from inferometer_loadgen.fleet.parent import end_with_parent
 from inferometer_loadgen.fleet.round import FAULTS, told_as
 from inferometer_loadgen.fleet.telling import Telling
-from inferometer_loadgen.requests.pool import Inputs
+from inferometer_loadgen.requests.pool import InputSources
 from inferometer_loadgen.schedule.steps import Share
 
 _MAKING_SECONDS = 0.2
@@ -73,7 +73,7 @@ class Measuring:
         self._lines = lines
         self._order: SetUp | None = None
         self._plan: LoadPlan | None = None
-        self._inputs: Inputs | None = None
+        self._inputs: InputSources | None = None
         self._driving: Driver | None = None
         self._telling: Telling | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -124,7 +124,7 @@ class Measuring:
 
     async def _set_up(self, order: SetUp) -> None:
         plan = LoadPlan.model_validate_json(order.plan)
-        self._inputs = Inputs(plan.run.spec.load, plan.inputs_file, order.described.inputs)
+        self._inputs = InputSources(plan.run.spec.load, plan.inputs_file, order.described.inputs)
         self._plan, self._order = plan, order
         self._lines.tell(SetUpDone())
 
@@ -134,11 +134,11 @@ class Measuring:
         self._telling = Telling(driving, self._lines.tell, order.plan)
         self._lines.tell(Ready(driving.open_loop, driving.connection_count))
 
-    def _hand(self, share: Share) -> Hand:
+    def _hand(self, share: Share) -> LocalDriverFactory:
         plan, order, inputs = self._plan, self._order, self._inputs
         if plan is None or order is None or inputs is None:
             raise RuntimeError("A step is to be prepared before it is known what is measured.")
-        return hand_of(
+        return local_driver_factory(
             plan,
             order.described,
             inputs,

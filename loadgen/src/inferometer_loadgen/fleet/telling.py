@@ -6,7 +6,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Literal, Self
 
-from inferometer_loadgen.drive import Driving
+from inferometer_loadgen.drive import LoadDriver
 from inferometer_loadgen.drive.driver import NEVER
 from inferometer_loadgen.fleet.deltas import Gains
 from inferometer_loadgen.fleet.messages import Told, Word
@@ -26,7 +26,7 @@ class Telling:
     has all that was gained until then.
     """
 
-    def __init__(self, driving: Driving, tell: Callable[[Word], None], plan: StepPlan) -> None:
+    def __init__(self, driving: LoadDriver, tell: Callable[[Word], None], plan: StepPlan) -> None:
         self._driving = driving
         self._tell_word = tell
         self._gains = Gains(driving.recorder)

@@ -31,14 +31,14 @@ class NodeEnergy:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class AttributedShare:
     """Which part of a counter's energy counts as the servers'."""
 
     attribution: Attribution
     part: float
 
 
-_WHOLE = Share("node", 1.0)
+_WHOLE = AttributedShare("node", 1.0)
 
 
 def node_energy(window: NodeWindow, *, on_gpu: bool, milliwatts_per_core: int | None) -> NodeEnergy:
@@ -118,7 +118,7 @@ class _Counted:
             if reading.kind == "Gpu":
                 yield self._domain(reading, gpu_share(self._window, reading.gpu_uuid))
 
-    def _domain(self, reading: EnergyReading, share: Share) -> EnergyDomain:
+    def _domain(self, reading: EnergyReading, share: AttributedShare) -> EnergyDomain:
         found = self._microjoules[reading.domain]
         idle = _idle_milliwatts(self._window, reading.domain)
         net = None
@@ -137,7 +137,7 @@ class _Counted:
         )
 
 
-def cpu_share(window: NodeWindow) -> Share:
+def cpu_share(window: NodeWindow) -> AttributedShare:
     """Return the servers' part of the node's CPU time within the window."""
     used = target_cpu_microseconds(window)
     first, last = window.first.cpu, window.last.cpu
@@ -148,21 +148,25 @@ def cpu_share(window: NodeWindow) -> Share:
     if busy <= 0 or used <= 0:
         return _WHOLE
     part = min(1.0, used / busy)
-    return Share("dedicated", 1.0) if part >= DEDICATED_SHARE else Share("shared", part)
+    return (
+        AttributedShare("dedicated", 1.0)
+        if part >= DEDICATED_SHARE
+        else AttributedShare("shared", part)
+    )
 
 
-def gpu_share(window: NodeWindow, uuid: str) -> Share:
+def gpu_share(window: NodeWindow, uuid: str) -> AttributedShare:
     """Return the servers' part of a GPU on which they have processes."""
     seen = [gpu for taken in window.samples for gpu in taken.sample.gpus if gpu.uuid == uuid]
     if not window.targets or not seen or any(gpu.mig for gpu in seen):
         return _WHOLE
     if all(gpu.foreign is False for gpu in seen):
-        return Share("dedicated", 1.0)
+        return AttributedShare("dedicated", 1.0)
     used = _gpu_busy(window, uuid)
     first, last = seen[0].busy_microseconds, seen[-1].busy_microseconds
     if not used or first is None or last is None or last <= first:
         return _WHOLE
-    return Share("shared", min(1.0, used / (last - first)))
+    return AttributedShare("shared", min(1.0, used / (last - first)))
 
 
 def _gpu_busy(window: NodeWindow, uuid: str) -> int | None:

@@ -56,7 +56,7 @@ class InputRefusedError(ValueError):
     """What was asked to be sent does not fit the model; the message says what to change."""
 
 
-class Source(Protocol):
+class InputSource(Protocol):
     """Where the tensors of a pool of requests come from."""
 
     @property

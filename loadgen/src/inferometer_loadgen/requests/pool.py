@@ -9,16 +9,16 @@ from inferometer_api.spec.load import Load
 from inferometer_loadgen.requests.encode import Encoder
 from inferometer_loadgen.requests.inputs import (
     FileSource,
+    InputSource,
     RandomSource,
-    Source,
     fit_shapes,
     read_npz,
 )
-from inferometer_loadgen.wire import Prepared, Target
+from inferometer_loadgen.wire import PreparedRequest, Target
 from inferometer_loadgen.wire.connection import prepare
 
 
-class Inputs:
+class InputSources:
     """Makes the sources of requests for any batch size of one run.
 
     Raises InputRefusedError where the inputs do not fit the model. A .npz file is read once.
@@ -30,7 +30,7 @@ class Inputs:
         self._file = None if file is None else Path(file)
         self._arrays = None if self._file is None else read_npz(self._file)
 
-    def source(self, batch_size: int, seed: int | None = None) -> Source:
+    def source(self, batch_size: int, seed: int | None = None) -> InputSource:
         """Return where the requests of this batch size come from; random ones by a seed."""
         if self._file is not None and self._arrays is not None:
             return FileSource(self._file, self._arrays, self._tensors, batch_size)
@@ -42,7 +42,7 @@ class Inputs:
             self._tensors, shapes, self._load.seed if seed is None else seed, pool_size
         )
 
-    def note(self, source: Source, batch_size: int) -> str | None:
+    def note(self, source: InputSource, batch_size: int) -> str | None:
         """Return a sentence where a pool is smaller than was asked."""
         random = self._load.inputs.random
         asked = source.distinct if isinstance(source, FileSource) else 0
@@ -57,13 +57,13 @@ class Inputs:
 
 
 async def make_pool(
-    source: Source, encoder: Encoder, targets: Sequence[Target], told: Callable[[float], None]
-) -> list[list[Prepared]]:
+    source: InputSource, encoder: Encoder, targets: Sequence[Target], told: Callable[[float], None]
+) -> list[list[PreparedRequest]]:
     """Encode every request of a source once; return those to each target.
 
     `told` hears how far it is, and signals are heard meanwhile.
     """
-    pools: list[list[Prepared]] = [[] for _ in targets]
+    pools: list[list[PreparedRequest]] = [[] for _ in targets]
     for index in range(source.count):
         encoded = encoder.encode(source.request(index))
         for target, pool in zip(targets, pools, strict=True):

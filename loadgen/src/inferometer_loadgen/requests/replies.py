@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError
 
 from inferometer_api.results.result import Tensor
 from inferometer_loadgen.requests.inputs import DTYPES, has_batch_axis
-from inferometer_loadgen.wire import Reply
+from inferometer_loadgen.wire import ReplyBody
 from inferometer_loadgen.wire.contract import printable_line
 
 EVERY = 64
@@ -63,7 +63,7 @@ _CONTENTS = {
 """The field of gRPC's InferTensorContents for each datatype that has one."""
 
 
-def read_outputs(protocol: Literal["HTTP", "GRPC"], reply: Reply) -> list[Output]:
+def read_outputs(protocol: Literal["HTTP", "GRPC"], reply: ReplyBody) -> list[Output]:
     """Return a reply's outputs, whatever their types are there; raises UnreadableReplyError."""
     try:
         return _read_grpc(reply.body) if protocol == "GRPC" else _read_http(reply)
@@ -89,7 +89,7 @@ def _cause(error: ValueError) -> str:
     return str(error)
 
 
-def _read_http(reply: Reply) -> list[Output]:
+def _read_http(reply: ReplyBody) -> list[Output]:
     length = len(reply.body) if reply.json_length is None else reply.json_length
     outputs = [_read_json(each) for each in json.loads(reply.body[:length])["outputs"]]
     told = sum(output.size or 0 for output in outputs)
@@ -169,7 +169,7 @@ class Expectation:
     firsts: Mapping[str, int] = field(default_factory=dict)
     """The first axes that outputs have instead of the batch size, -1 where any will do."""
 
-    def fault(self, reply: Reply) -> str | None:
+    def fault(self, reply: ReplyBody) -> str | None:
         """Return what is wrong with a reply in a sentence; None where nothing is."""
         try:
             fault = self._fault(read_outputs(self.protocol, reply))
@@ -232,7 +232,7 @@ def _length_fault(output: Output) -> str | None:
 def first_axes(
     protocol: Literal["HTTP", "GRPC"],
     promised: Sequence[Tensor],
-    replies: Sequence[Reply],
+    replies: Sequence[ReplyBody],
     batch_size: int,
 ) -> dict[str, int]:
     """Return what the open first axes of outputs are, by a few replies of one batch size.

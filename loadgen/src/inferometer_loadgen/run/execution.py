@@ -7,21 +7,21 @@ from typing import assert_never
 
 from inferometer_api.plan.load_plan import LoadPlan
 from inferometer_api.results.result import Outcome
-from inferometer_loadgen.reporting.live import Live
-from inferometer_loadgen.reporting.report import ReaderGoneError, Reports
-from inferometer_loadgen.run.session import Session
+from inferometer_loadgen.reporting.live_metrics import LiveMetrics
+from inferometer_loadgen.reporting.report_writer import ReaderGoneError, ReportSink
+from inferometer_loadgen.run.session import MeasurementSession
 
 INTERRUPTED = Outcome(state="Interrupted", reason="Interrupted")
 TERMINATED = Outcome(state="Terminated", reason="Terminated")
 
 
-class Execution:
+class PlanExecution:
     """Carries out one plan, heeding signals; `stop` ends it too, and keeps what was measured."""
 
-    def __init__(self, plan: LoadPlan, reports: Reports) -> None:
-        self.live = Live(plan)
+    def __init__(self, plan: LoadPlan, reports: ReportSink) -> None:
+        self.live = LiveMetrics(plan)
         """What it shows of its work."""
-        self._session = Session(plan, reports, self.live)
+        self._session = MeasurementSession(plan, reports, self.live)
         self._stopped: Outcome | None = None
 
     def stop(self, outcome: Outcome) -> None:

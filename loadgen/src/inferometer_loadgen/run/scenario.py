@@ -18,7 +18,7 @@ from inferometer_loadgen.search.knee import knee_of
 from inferometer_loadgen.search.peak import Found, Stopped, next_ask, peak_of
 from inferometer_loadgen.search.steps import goal_asked, learned, step_of
 from inferometer_loadgen.verdict.judge import judge
-from inferometer_loadgen.verdict.measurement import Measurement
+from inferometer_loadgen.verdict.measurement import Measurement, ScenarioConditions
 from inferometer_loadgen.wire import ConnectionFailedError
 
 CUTS_SHORT = frozenset({End.SERVER_LOST, End.WORKER_LOST, End.INTERRUPTED})
@@ -64,7 +64,7 @@ class RepeatMeasurements:
     cut_short: End | None = None
     """What ended it before its own limits did."""
 
-    def result(self, turn: ScenarioRepeat, conditions: Conditions) -> ScenarioResult:
+    def result(self, turn: ScenarioRepeat, conditions: ScenarioConditions) -> ScenarioResult:
         """Return it judged."""
         steps = [measurement.step for measurement in self.measurements]
         conditions = replace(conditions, cut_short=self.cut_short, peak=self.peak)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from inferometer_loadgen.server.headers import Headers
 from inferometer_loadgen.wire.contract import redact
-from inferometer_loadgen.wire.tls import Tls
+from inferometer_loadgen.wire.tls import ClientTls
 
 if TYPE_CHECKING:
     import aiohttp
@@ -35,7 +35,7 @@ def control_client(
     protocol: Literal["HTTP", "GRPC"],
     address: str,
     *,
-    tls: Tls | None,
+    tls: ClientTls | None,
     headers: Headers,
     timeout_seconds: float,
 ) -> Any:
@@ -45,7 +45,7 @@ def control_client(
     return _http_client(address, tls, headers, timeout_seconds)
 
 
-def _grpc_client(address: str, tls: Tls | None, headers: Headers) -> Any:
+def _grpc_client(address: str, tls: ClientTls | None, headers: Headers) -> Any:
     from tritonclient.grpc import (  # type: ignore[import-untyped]  # noqa: PLC0415 - see above; it has no types
         aio,
     )
@@ -75,7 +75,9 @@ def _grpc_client(address: str, tls: Tls | None, headers: Headers) -> Any:
     )
 
 
-def _http_client(address: str, tls: Tls | None, headers: Headers, timeout_seconds: float) -> Any:
+def _http_client(
+    address: str, tls: ClientTls | None, headers: Headers, timeout_seconds: float
+) -> Any:
     from tritonclient.http import (  # type: ignore[import-untyped]  # noqa: PLC0415 - see above; it has no types
         aio,
     )

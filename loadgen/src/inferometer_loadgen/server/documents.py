@@ -18,7 +18,7 @@ from inferometer_loadgen.wire.contract import printable_line
 FACT_PREFIX = "inferometer."
 
 
-class UnreadableError(ValueError):
+class UnreadableMetadataError(ValueError):
     """A document is not as the protocol says; the message is a clause that says what was read."""
 
 
@@ -41,7 +41,7 @@ class ModelDocument:
 
 
 def server_document(answer: Any) -> ServerDocument:
-    """Read a server's metadata; what is absent is empty. Raises UnreadableError."""
+    """Read a server's metadata; what is absent is empty. Raises UnreadableMetadataError."""
     document = _mapping(_plain(answer), "its metadata")
     return ServerDocument(
         _text(document, "name"), _text(document, "version"), _texts(document, "extensions")
@@ -49,7 +49,7 @@ def server_document(answer: Any) -> ServerDocument:
 
 
 def model_document(answer: Any) -> ModelDocument:
-    """Read a model's metadata; what is absent is empty. Raises UnreadableError."""
+    """Read a model's metadata; what is absent is empty. Raises UnreadableMetadataError."""
     document = _mapping(_plain(answer), "its metadata")
     return ModelDocument(
         _texts(document, "versions"), _tensors(document, "inputs"), _tensors(document, "outputs")
@@ -131,7 +131,7 @@ def _tensor(told: dict[str, Any], what: str) -> Tensor:
     what = f"its tensor {printable_line(repr(name))}"
     datatype = told.get("datatype")
     if datatype not in tuple(DTYPES):
-        raise UnreadableError(
+        raise UnreadableMetadataError(
             f"{what} has the datatype {_shown(datatype)}, which is none that can be sent "
             f"({', '.join(DTYPES)})"
         )
@@ -154,8 +154,8 @@ def _axis(told: Any, what: str) -> int:
     return told
 
 
-def _unfit(what: str, value: Any, wanted: str) -> UnreadableError:
-    return UnreadableError(f"{what} is {_shown(value)}, and must be {wanted}")
+def _unfit(what: str, value: Any, wanted: str) -> UnreadableMetadataError:
+    return UnreadableMetadataError(f"{what} is {_shown(value)}, and must be {wanted}")
 
 
 def _shown(value: Any) -> str:

@@ -1,25 +1,26 @@
 """Which servers are measured, do they serve the same model, and are they still the same ones?"""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from inferometer_api.plan.load_plan import LoadPlan
-from inferometer_loadgen.reporting.board import Board
-from inferometer_loadgen.server.control import (
-    Control,
-    Described,
-    Endpoint,
-    ModelRefusedError,
+from inferometer_api.runtimes.external import EXTERNAL
+from inferometer_api.runtimes.table import RUNTIMES
+from inferometer_loadgen.server.control_plane import (
+    ControlPlane,
+    ModelNotServedError,
+    ServerDescription,
+    ServerEndpoint,
     endpoint_of,
 )
 from inferometer_loadgen.server.headers import read_headers
 from inferometer_loadgen.wire import Target
 from inferometer_loadgen.wire.contract import register_secrets
-from inferometer_loadgen.wire.tls import Tls, TlsFiles, tls_context
+from inferometer_loadgen.wire.tls import ClientTls, TlsFiles, tls_context
 
 SAME = ("model_sha256", "external_data_sha256")
 """Settings in which servers of one model do not differ."""
@@ -38,19 +39,23 @@ class Servers:
     def __init__(self, plan: LoadPlan) -> None:
         self._plan = plan
         self.endpoints = endpoints_of(plan)
+        runtime = RUNTIMES.get(plan.run.spec.server.runtime, EXTERNAL)
+        self._restart_identity = runtime.restart_identity
 
-    async def described(self, board: Board) -> list[Described]:
-        """Wait until every server is ready, and return what each says.
+    async def described(self, on_wait: Callable[[float, str], None]) -> list[ServerDescription]:
+        """Wait until every server is ready, and return each server's description.
 
-        Raises ServerNotReadyError, and ModelRefusedError where they do not serve the same model.
+        `on_wait` receives the share of the deadline that is spent and why the last attempt failed.
+
+        Raises ServerNotReadyError, and ModelNotServedError where they do not serve the same model.
         """
         deadline = self._plan.run.spec.server.ready_deadline_seconds
         began = asyncio.get_running_loop().time()
 
         def told(last: str) -> None:
-            board.waiting((asyncio.get_running_loop().time() - began) / deadline, last)
+            on_wait((asyncio.get_running_loop().time() - began) / deadline, last)
 
-        async def one(endpoint: Endpoint) -> Described:
+        async def one(endpoint: ServerEndpoint) -> ServerDescription:
             control = self._control(endpoint)
             try:
                 await control.wait_until_ready(deadline, told)
@@ -75,19 +80,19 @@ class Servers:
         """
         return await asyncio.gather(*map(self._starts, self.endpoints))
 
-    async def _starts(self, endpoint: Endpoint) -> frozenset[str]:
+    async def _starts(self, endpoint: ServerEndpoint) -> frozenset[str]:
         found = await asyncio.gather(*(self._start(endpoint) for _ in range(ASKS)))
         return frozenset(start for start in found if start is not None)
 
-    async def _start(self, endpoint: Endpoint) -> str | None:
+    async def _start(self, endpoint: ServerEndpoint) -> str | None:
         control = self._control(endpoint)
         try:
-            return identity(await control.settings())
+            return identity(await control.settings(), self._restart_identity)
         finally:
             await control.close()
 
-    def _control(self, endpoint: Endpoint) -> Control:
-        return Control(endpoint, self._plan.model_name, self._plan.model_version)
+    def _control(self, endpoint: ServerEndpoint) -> ControlPlane:
+        return ControlPlane(endpoint, self._plan.model_name, self._plan.model_version)
 
     def targets(self) -> list[Target]:
         """Return where requests are sent to."""
@@ -131,7 +136,7 @@ class Servers:
         return f"One of the servers at {', '.join(addresses)}"
 
 
-def endpoints_of(plan: LoadPlan) -> list[Endpoint]:
+def endpoints_of(plan: LoadPlan) -> list[ServerEndpoint]:
     """Return where the servers of a plan are, and how each is spoken to; raises as Servers."""
     load = plan.run.spec.load
     found = [endpoint_of(server.url, load.protocol) for server in plan.servers]
@@ -150,7 +155,9 @@ def endpoints_of(plan: LoadPlan) -> list[Endpoint]:
     context = tls_context(load.protocol, files)
     name = None if load.tls is None else load.tls.server_name
     return [
-        replace(each, tls=Tls(context, name or each.host, files)) if _with_tls(server.url) else each
+        replace(each, tls=ClientTls(context, name or each.host, files))
+        if _with_tls(server.url)
+        else each
         for each, server in zip(found, plan.servers, strict=True)
     ]
 
@@ -159,12 +166,9 @@ def _with_tls(url: str) -> bool:
     return urlsplit(url).scheme in {"https", "grpcs"}
 
 
-def identity(settings: dict[str, str]) -> str | None:
-    """Return what tells one start of a server from another; None where it does not tell.
-
-    In a container every process has the same number, so that it only counts beside nothing else.
-    """
-    return settings.get("instance_id") or settings.get("process_id")
+def identity(settings: dict[str, str], names: Sequence[str]) -> str | None:
+    """Return the first of the named settings; None if the server reports none of them."""
+    return next((settings[name] for name in names if settings.get(name)), None)
 
 
 def is_restarted(before: Sequence[frozenset[str]], after: Sequence[frozenset[str]]) -> bool:
@@ -177,20 +181,20 @@ def is_restarted(before: Sequence[frozenset[str]], after: Sequence[frozenset[str
     )
 
 
-def check_same_model(addresses: Sequence[str], found: Sequence[Described]) -> None:
-    """Raise ModelRefusedError where servers serve different models."""
+def check_same_model(addresses: Sequence[str], found: Sequence[ServerDescription]) -> None:
+    """Raise ModelNotServedError where servers serve different models."""
     first = _model_of(found[0])
     for address, described in zip(addresses, found, strict=True):
         other = _model_of(described)
         if other != first:
             what = next(name for name in first if first[name] != other[name])
-            raise ModelRefusedError(
+            raise ModelNotServedError(
                 f"All servers of a run must serve the same model, but its {what} is "
                 f"{first[what]} at {addresses[0]} and {other[what]} at {address}."
             )
 
 
-def _model_of(described: Described) -> dict[str, object]:
+def _model_of(described: ServerDescription) -> dict[str, object]:
     return {
         **{name: described.settings.get(name, "") for name in SAME},
         "inputs": described.inputs,

@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Literal, TypeVar
 
 from inferometer_loadgen.wire.tls import (
-    Tls,
+    ClientTls,
     TlsRefusedError,
     client_certificate_error,
     handshake_error,
@@ -29,7 +29,7 @@ _NGINX_WANTS = re.compile(rb"HTTP/1\.[01] 400 .*SSL certificate", re.DOTALL)
 T = TypeVar("T")
 
 
-async def knock(protocol: Literal["HTTP", "GRPC"], host: str, port: int, tls: Tls) -> None:
+async def knock(protocol: Literal["HTTP", "GRPC"], host: str, port: int, tls: ClientTls) -> None:
     """Shake hands and wait for the first byte of the server's own.
 
     Raises TlsRefusedError where that fails for good, ClosedBehindError where it may have,
@@ -68,7 +68,7 @@ class ClosedBehindError(ClosedInTlsError):
 class _Door:
     """A connection's TLS, whose every step may need the network."""
 
-    def __init__(self, connection: socket.socket, tls: Tls) -> None:
+    def __init__(self, connection: socket.socket, tls: ClientTls) -> None:
         self._connection = connection
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self.tls = tls.context.wrap_bio(

@@ -9,7 +9,7 @@ from tritonclient.utils import (  # type: ignore[import-untyped]  # has no types
 
 from inferometer_loadgen.server.tls_handshake import ClosedBehindError, ClosedInTlsError
 from inferometer_loadgen.wire.contract import printable_line
-from inferometer_loadgen.wire.tls import Tls
+from inferometer_loadgen.wire.tls import ClientTls
 
 FAULTS = (InferenceServerException, aiohttp.ClientError, OSError, TimeoutError)
 """How asking a server fails where it is not ready, or not there."""
@@ -18,7 +18,7 @@ FAULTS = (InferenceServerException, aiohttp.ClientError, OSError, TimeoutError)
 def reason_unanswered(
     fault: BaseException,
     protocol: Literal["HTTP", "GRPC"],
-    tls: Tls | None,
+    tls: ClientTls | None,
     timeout_seconds: float,
 ) -> str:
     """Return why, as a clause; what is hinted at fits the protocol and whether TLS is spoken."""
@@ -37,7 +37,7 @@ def reason_unanswered(
 
 
 def _closed_in_tls(
-    fault: ClosedInTlsError, protocol: Literal["HTTP", "GRPC"], tls: Tls | None
+    fault: ClosedInTlsError, protocol: Literal["HTTP", "GRPC"], tls: ClientTls | None
 ) -> str:
     shown = tls is not None and tls.files.certificate is not None
     wish = f"it may {'refuse the' if shown else 'want a'} client's certificate (load.tls)"
@@ -47,7 +47,7 @@ def _closed_in_tls(
     return f"{wish}, or this may be a port without TLS ({scheme}://)"
 
 
-def _in_words(fault: BaseException, tls: Tls | None) -> str:
+def _in_words(fault: BaseException, tls: ClientTls | None) -> str:
     # A server's own words are whatever its JSON holds.
     words = fault.message() if isinstance(fault, InferenceServerException) else fault
     words = str(words or type(fault).__name__)

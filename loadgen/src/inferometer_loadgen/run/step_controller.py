@@ -2,9 +2,10 @@
 
 import asyncio
 
-from inferometer_loadgen.drive import Driving
+from inferometer_api.scenarios.step_setting import Closed
+from inferometer_loadgen.drive import LoadDriver
 from inferometer_loadgen.record.steadiness import is_steady
-from inferometer_loadgen.schedule.steps import Closed, End, StepPlan
+from inferometer_loadgen.schedule.steps import End, StepPlan
 from inferometer_loadgen.search.goal import Decision, Over, Seen, decision
 from inferometer_loadgen.wire import FailureKind
 
@@ -12,10 +13,10 @@ POLL_SECONDS = 0.05
 _NEVER = 1 << 62
 
 
-class StepWatch:
+class StepController:
     """Looks at what is counted every 50 ms, where the plan of a step asks for that."""
 
-    def __init__(self, driving: Driving, plan: StepPlan) -> None:
+    def __init__(self, driving: LoadDriver, plan: StepPlan) -> None:
         self._driving = driving
         self._plan = plan
         self._task: asyncio.Task[None] | None = None
@@ -83,7 +84,7 @@ class StepWatch:
         return Over(seen, self.decided_by)
 
 
-def seen_of(driving: Driving, overdue: int) -> Seen:
+def seen_of(driving: LoadDriver, overdue: int) -> Seen:
     """Return what is counted of a step, with so many queries that are late and not answered."""
     recorder = driving.recorder
     return Seen(

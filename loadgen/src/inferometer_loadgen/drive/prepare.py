@@ -9,65 +9,63 @@ from typing import Protocol, assert_never
 
 from inferometer_api.plan.load_plan import LoadPlan
 from inferometer_api.results.result import Tensor
+from inferometer_api.scenarios.step_setting import Arrivals, Bursts, Closed, Open, Recorded, Steady
 from inferometer_api.spec.load import Load
 from inferometer_loadgen.client.pace import SpinPacer, TimerPacer
-from inferometer_loadgen.crew.trial import (
-    REQUESTS,
-    RequestRefusedError,
-    Trial,
-    try_requests,
-)
 from inferometer_loadgen.drive import (
     ClosedLoop,
     Driver,
-    Driving,
+    LoadDriver,
+    LoopContext,
     OpenConnection,
     OpenLoop,
-    Queries,
+    RequestSource,
     Schedules,
-    Site,
+)
+from inferometer_loadgen.drive.first_requests import (
+    REQUESTS,
+    FirstReplies,
+    FirstRequestsRefusedError,
+    send_first_requests,
 )
 from inferometer_loadgen.record.recorder import Recorder
 from inferometer_loadgen.requests.encode import BINARY_EXTENSION, Encoder
-from inferometer_loadgen.requests.inputs import Source
-from inferometer_loadgen.requests.pool import Inputs, make_pool
+from inferometer_loadgen.requests.inputs import InputSource
+from inferometer_loadgen.requests.pool import InputSources, make_pool
 from inferometer_loadgen.requests.replies import Expectation, first_axes
 from inferometer_loadgen.requests.trace import read_trace
 from inferometer_loadgen.schedule.arrivals import PhasedPoisson, Replay, Stream, arrivals
 from inferometer_loadgen.schedule.layout import layout, part_of
-from inferometer_loadgen.schedule.steps import (
-    WHOLE,
-    Arrivals,
-    Bursts,
-    Closed,
-    Open,
-    Recorded,
-    Share,
-    Steady,
-    StepPlan,
-)
-from inferometer_loadgen.server.control import Described
+from inferometer_loadgen.schedule.steps import WHOLE, Share, StepPlan
+from inferometer_loadgen.server.control_plane import ServerDescription
 from inferometer_loadgen.server.servers import Servers
-from inferometer_loadgen.wire import Connection, OnCapacity, OnReply, Prepared, Reply, Target
+from inferometer_loadgen.wire import (
+    Connection,
+    OnCapacity,
+    OnReply,
+    PreparedRequest,
+    ReplyBody,
+    Target,
+)
 from inferometer_loadgen.wire.connection import open_connection
 
 _NS_PER_MS = 1_000_000
 _STREAMS = (Stream.WARM_UP, Stream.MEASURED)
 
 
-class Crew(Protocol):
-    """Makes ready whoever drives a step."""
+class DriverFactory(Protocol):
+    """Prepares the drivers of a run's steps."""
 
-    async def prepare(self, scenario: str, plan: StepPlan) -> Driving:
-        """Make requests, try the first of them at each server, and return who drives the step.
+    async def prepare(self, scenario: str, plan: StepPlan) -> LoadDriver:
+        """Make requests, send the first of them to each server, and return the step's driver.
 
-        Raises InputRefusedError, RequestRefusedError, NoAnswerError, ConnectionFailedError, and
-        WorkerLostError where a worker of a fleet is lost.
+        Raises InputRefusedError, FirstRequestsRefusedError, NoAnswerError, ConnectionFailedError,
+        and WorkerLostError if a worker of a fleet is lost.
         """
 
 
 @dataclass(frozen=True, slots=True)
-class Hand:
+class LocalDriverFactory:
     """What drives every step of a run in this process: all of it, or a worker's share."""
 
     load: Load
@@ -75,18 +73,18 @@ class Hand:
     """The servers, which take turns."""
     encoder: Encoder
     outputs: list[Tensor]
-    source: Callable[[int, int], Source]
+    source: Callable[[int, int], InputSource]
     """Where the requests of a batch size and a seed come from."""
     told: Callable[[float], None]
     """Hears how far the making of requests is."""
     on_first_query: Callable[[], None]
     """Called before the first query of a step is sent."""
     share: Share = WHOLE
-    _answered: dict[int, list[Reply]] = field(default_factory=dict, init=False)
+    _answered: dict[int, list[ReplyBody]] = field(default_factory=dict, init=False)
     """The first replies to requests of a batch size, once there were some."""
 
     async def prepare(self, scenario: str, plan: StepPlan) -> Driver:
-        """See Crew."""
+        """See DriverFactory."""
         source = self.source(plan.batch_size, plan.seed)
         pools = await make_pool(source, self.encoder, self.targets, self.told)
         trial = await self._try(scenario, plan, pools)
@@ -96,36 +94,36 @@ class Hand:
         driver = self._driver(part, recorder, pools, self._check(plan, trial))
         room = layout(self.load, part.loop, self.share)
         openers = [_opener(target, room.streams) for target in self.targets]
-        driver.lay_out(openers, room.connections)
+        driver.configure(openers, room.connections)
         return driver
 
     async def _try(
-        self, scenario: str, plan: StepPlan, pools: Sequence[Sequence[Prepared]]
-    ) -> Trial:
+        self, scenario: str, plan: StepPlan, pools: Sequence[Sequence[PreparedRequest]]
+    ) -> FirstReplies:
         """Send the first requests to each server, one after the other.
 
         Who took such requests before, and refuses them now, has too many of them: that is measured.
         """
         what = f"of {scenario!r}" + (f" ({plan.label})" if plan.label else "")
         timeout_seconds = self.load.request_timeout_milliseconds / 1000
-        replies: list[Reply] = []
+        replies: list[ReplyBody] = []
         sent = 0
         for target, pool in zip(self.targets, pools, strict=True):
             try:
-                trial = await try_requests(
+                trial = await send_first_requests(
                     _opener(target, 1), pool, timeout_seconds, what, self.on_first_query
                 )
-            except RequestRefusedError:
+            except FirstRequestsRefusedError:
                 if plan.batch_size not in self._answered:
                     raise
-                trial = Trial([], REQUESTS)
+                trial = FirstReplies([], REQUESTS)
             replies += trial.replies
             sent += trial.sent
         if replies:
             self._answered[plan.batch_size] = replies
-        return Trial(self._answered[plan.batch_size], sent)
+        return FirstReplies(self._answered[plan.batch_size], sent)
 
-    def _check(self, plan: StepPlan, trial: Trial) -> Callable[[Reply], str | None]:
+    def _check(self, plan: StepPlan, trial: FirstReplies) -> Callable[[ReplyBody], str | None]:
         protocol = self.load.protocol
         firsts = first_axes(protocol, self.outputs, trial.replies, plan.batch_size)
         return Expectation(protocol, self.outputs, plan.batch_size, firsts).fault
@@ -134,17 +132,17 @@ class Hand:
         self,
         plan: StepPlan,
         recorder: Recorder,
-        pools: Sequence[Sequence[Prepared]],
-        check: Callable[[Reply], str | None],
+        pools: Sequence[Sequence[PreparedRequest]],
+        check: Callable[[ReplyBody], str | None],
     ) -> Driver:
         loop = asyncio.get_running_loop()
         spins = self.load.pacing == "Spin"
-        site = Site(
+        site = LoopContext(
             loop,
             time.monotonic_ns,
             lambda wake: (SpinPacer if spins else TimerPacer)(loop, wake),
         )
-        queries = Queries(pools, check, self.load.request_timeout_milliseconds * _NS_PER_MS)
+        queries = RequestSource(pools, check, self.load.request_timeout_milliseconds * _NS_PER_MS)
         match plan.loop:
             case Open(arrivals=asked):
                 schedules = schedules_of(asked, plan.seed, self.share)
@@ -155,14 +153,14 @@ class Hand:
                 assert_never(plan.loop)
 
 
-def hand_of(
+def local_driver_factory(
     plan: LoadPlan,
-    described: Described,
-    inputs: Inputs,
+    described: ServerDescription,
+    inputs: InputSources,
     told: Callable[[float], None],
     on_first_query: Callable[[], None],
     share: Share = WHOLE,
-) -> Hand:
+) -> LocalDriverFactory:
     """Return what drives the steps of a plan at servers that described themselves so."""
     load = plan.run.spec.load
     encoder = Encoder(
@@ -173,7 +171,7 @@ def hand_of(
         described.outputs,
         binary=BINARY_EXTENSION in described.extensions,
     )
-    return Hand(
+    return LocalDriverFactory(
         load=load,
         targets=Servers(plan).targets(),
         encoder=encoder,

@@ -18,7 +18,7 @@ _SILENT.disabled = True
 Answer = Callable[[web.BaseRequest], web.StreamResponse]
 
 
-class Answering:
+class HttpEndpoint:
     """Answers HTTP requests.
 
     It shares the loop with the measurement: `answer` takes a fraction of a millisecond.
@@ -60,12 +60,12 @@ class Answering:
         return self._answer(request)
 
 
-def metrics_answer(text: bytes) -> web.Response:
+def metrics_response(text: bytes) -> web.Response:
     """Return the answer to GET /metrics."""
     return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE})
 
 
-def sentence(status: int, text: str) -> web.Response:
+def text_response(status: int, text: str) -> web.Response:
     """Return an answer of one sentence."""
     # What was not read of a request must not be taken for the next one.
     response = web.Response(status=status, text=f"{text}\n")

@@ -14,15 +14,15 @@ from inferometer_loadgen.wire import (
     Connection,
     Failure,
     FailureKind,
-    Prepared,
-    Reply,
+    PreparedRequest,
+    ReplyBody,
     no_answer_message,
 )
 
 REQUESTS = 3
 
 
-class RequestRefusedError(ValueError):
+class FirstRequestsRefusedError(ValueError):
     """The server refuses the requests of a scenario; the message is a sentence."""
 
 
@@ -31,39 +31,39 @@ class NoAnswerError(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class FirstReplies:
     """The replies to the first requests, and how many were sent."""
 
-    replies: list[Reply]
+    replies: list[ReplyBody]
     sent: int
 
 
-Outcome = tuple[Failure | None, Reply | None]
+_Answer = tuple[Failure | None, ReplyBody | None]
 
 
-async def try_requests(
+async def send_first_requests(
     open_one: OpenConnection,
-    requests: Sequence[Prepared],
+    requests: Sequence[PreparedRequest],
     timeout_seconds: float,
     what: str,
     sending: Callable[[], None],
-) -> Trial:
+) -> FirstReplies:
     """Send the first requests one by one; `what` names them in the sentence of a failure.
 
     `sending` is called when the first is about to be sent.
-    Raises ConnectionFailedError, and RequestRefusedError or NoAnswerError where none is answered
-    well.
+    Raises ConnectionFailedError, and FirstRequestsRefusedError or NoAnswerError if no request
+    succeeds.
     """
-    pending: dict[int, asyncio.Future[Outcome]] = {}
+    pending: dict[int, asyncio.Future[_Answer]] = {}
 
-    def on_reply(token: int, failure: Failure | None, reply: Reply | None) -> None:
+    def on_reply(token: int, failure: Failure | None, reply: ReplyBody | None) -> None:
         if not pending[token].done():
             pending[token].set_result((failure, reply))
 
-    replies: list[Reply] = []
+    replies: list[ReplyBody] = []
     last: Failure | None = None
-    came_back = asyncio.Event()
-    connection = await open_one(on_reply, lambda _: came_back.set())
+    has_capacity = asyncio.Event()
+    connection = await open_one(on_reply, lambda _: has_capacity.set())
     sending()
     try:
         for token in range(REQUESTS):
@@ -73,7 +73,7 @@ async def try_requests(
                 requests[token % len(requests)],
                 token,
                 pending[token],
-                came_back,
+                has_capacity,
                 timeout_seconds,
             )
             if failure is None and reply is not None:
@@ -83,23 +83,23 @@ async def try_requests(
         await connection.close()
     if not replies and last is not None:
         raise _fault(last, what)
-    return Trial(replies, REQUESTS)
+    return FirstReplies(replies, REQUESTS)
 
 
 async def _send(
     connection: Connection,
-    request: Prepared,
+    request: PreparedRequest,
     token: int,
-    answer: "asyncio.Future[Outcome]",
-    came_back: asyncio.Event,
+    answer: "asyncio.Future[_Answer]",
+    has_capacity: asyncio.Event,
     timeout_seconds: float,
-) -> Outcome:
+) -> _Answer:
     is_sent = False
     try:
         async with asyncio.timeout(timeout_seconds):
             while connection.outstanding >= connection.capacity:
-                came_back.clear()
-                await came_back.wait()
+                has_capacity.clear()
+                await has_capacity.wait()
             connection.send(request, token, keep_reply=True)
             is_sent = True
             return await answer
@@ -119,7 +119,7 @@ async def _send(
 
 def _fault(failure: Failure, what: str) -> Exception:
     if failure.kind is FailureKind.STATUS:
-        return RequestRefusedError(
+        return FirstRequestsRefusedError(
             f"The server refused the first {REQUESTS} requests {what}: {sentence(failure.message)} "
             "Where it is the inputs that it does not take, see spec.load.inputs."
         )

@@ -20,7 +20,7 @@ from inferometer_api.results.result import Tensor
 from inferometer_loadgen.requests.inputs import InputRefusedError
 from inferometer_loadgen.server.control_clients import control_client
 from inferometer_loadgen.server.documents import (
-    UnreadableError,
+    UnreadableMetadataError,
     model_document,
     server_document,
     settings_told,
@@ -28,7 +28,7 @@ from inferometer_loadgen.server.documents import (
 from inferometer_loadgen.server.headers import Headers
 from inferometer_loadgen.server.tls_handshake import ClosedBehindError, knock
 from inferometer_loadgen.server.unanswered import FAULTS, reason_unanswered
-from inferometer_loadgen.wire.tls import Tls, client_certificate_error
+from inferometer_loadgen.wire.tls import ClientTls, client_certificate_error
 
 _SHORTEST_POLL_SECONDS, _LONGEST_POLL_SECONDS = 0.02, 0.5
 _POLL_SHARE = 0.02
@@ -45,19 +45,19 @@ class ServerNotReadyError(RuntimeError):
     """The server was not ready in time, or was lost; the message is a sentence."""
 
 
-class ModelRefusedError(ValueError):
+class ModelNotServedError(ValueError):
     """The server does not serve the model that was asked; the message is a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class ServerEndpoint:
     """Where a server is."""
 
     protocol: Literal["HTTP", "GRPC"]
     host: str
     port: int
     path_prefix: str
-    tls: Tls | None = None
+    tls: ClientTls | None = None
     """None: no TLS is spoken."""
     headers: Headers = field(default=(), repr=False)
     """Of every request, beside its own."""
@@ -69,7 +69,7 @@ class Endpoint:
         return f"{host}:{self.port}{self.path_prefix}"
 
 
-def endpoint_of(url: str, protocol: Literal["HTTP", "GRPC"]) -> Endpoint:
+def endpoint_of(url: str, protocol: Literal["HTTP", "GRPC"]) -> ServerEndpoint:
     """Take a server's URL apart; raises InputRefusedError where it is not one for the protocol."""
     scheme = "grpc" if protocol == "GRPC" else "http"
     if not url.startswith((f"{scheme}://", f"{scheme}s://")):
@@ -93,11 +93,13 @@ def endpoint_of(url: str, protocol: Literal["HTTP", "GRPC"]) -> Endpoint:
             f"{url} names no port that there is: write one from 1 to 65535, as "
             f"{scheme}://HOST:PORT."
         )
-    return Endpoint(protocol, host, port or DEFAULT_PORTS[parts.scheme], parts.path.rstrip("/"))
+    return ServerEndpoint(
+        protocol, host, port or DEFAULT_PORTS[parts.scheme], parts.path.rstrip("/")
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
+class ServerDescription:
     """What the server said; what it does not tell is empty, never invented."""
 
     server_name: str
@@ -117,10 +119,10 @@ class Described:
         return int(told) or None if told.isdecimal() else None
 
 
-class Control:
+class ControlPlane:
     """The control plane of one server and model."""
 
-    def __init__(self, endpoint: Endpoint, model_name: str, model_version: str) -> None:
+    def __init__(self, endpoint: ServerEndpoint, model_name: str, model_version: str) -> None:
         self._endpoint = endpoint
         self._model = (model_name, model_version)
         self._is_let_in = endpoint.tls is None
@@ -138,7 +140,7 @@ class Control:
     ) -> None:
         """Wait for the server, then for the model; `told` hears why the last attempt was in vain.
 
-        Raises ServerNotReadyError past the deadline, ModelRefusedError where the server knows no
+        Raises ServerNotReadyError past the deadline, ModelNotServedError where the server knows no
         such model, RedirectedError where it sends its askers elsewhere, TlsRefusedError where
         TLS cannot be spoken with it.
         """
@@ -150,20 +152,20 @@ class Control:
         what += f" was ready, but its model {self._model[0]!r}"
         await self._until(self._model_ready, deadline, deadline_seconds, what, told)
 
-    async def describe(self) -> Described:
+    async def describe(self) -> ServerDescription:
         """Return what the server says of itself and of the model."""
         try:
             server = server_document(await self._asked(self._client.get_server_metadata))
-        except (InferenceServerException, UnreadableError) as error:
+        except (InferenceServerException, UnreadableMetadataError) as error:
             raise self._lost(error) from error
         try:
             model = model_document(await self._metadata())
-        except UnreadableError as error:
-            raise ModelRefusedError(
+        except UnreadableMetadataError as error:
+            raise ModelNotServedError(
                 f"The server at {self._endpoint.address} does not describe its model "
                 f"{self._model[0]!r} as the Open Inference Protocol asks: {error}."
             ) from error
-        return Described(
+        return ServerDescription(
             server_name=server.name,
             server_version=server.version,
             extensions=server.extensions,
@@ -247,7 +249,7 @@ class Control:
         except InferenceServerException as error:
             name, version = self._model
             asked = f"{name!r}, version {version!r}" if version else repr(name)
-            raise ModelRefusedError(
+            raise ModelNotServedError(
                 f"The server at {self._endpoint.address} does not serve the model {asked}: "
                 f"{self._said(error)}."
             ) from error

@@ -10,10 +10,16 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from inferometer_api.plan.load_plan import LoadPlan
-from inferometer_loadgen.meter.line import AgentLine
-from inferometer_loadgen.nodes.energy import Terms, terms_of
-from inferometer_loadgen.nodes.window import Answer, Answers, NodeWindow, read_sample, window_of
+from inferometer_loadgen.nodes.energy import EnergyTerms, energy_terms
+from inferometer_loadgen.nodes.window import (
+    AgentAnswer,
+    NodeWindow,
+    StepAnswers,
+    read_sample,
+    window_of,
+)
 from inferometer_loadgen.record.thinned import MOST_ENTRIES, Thinned
+from inferometer_loadgen.telemetry_client import AgentClient
 
 _MOST_LATE = 2
 _EDGES = 3
@@ -27,21 +33,21 @@ class Idling(Protocol):
         """Show that so many seconds begin now."""
 
 
-class Meter:
+class RunTelemetry:
     """Asks the agents of a plan. Nothing here raises, whatever an agent does."""
 
     def __init__(self, plan: LoadPlan, clock: Callable[[], int] = time.monotonic_ns) -> None:
-        self.terms = terms_of(plan)
+        self.terms = energy_terms(plan)
         in_vain = self.terms.disabled or self.terms.unmetered
         self._idle_seconds = 0 if in_vain else plan.run.spec.telemetry.idle_seconds
-        self._lines = [AgentLine(agent, clock) for agent in plan.agents]
+        self._lines = [AgentClient(agent, clock) for agent in plan.agents]
 
-    def step(self, *, is_probe: bool = False) -> "StepMeter":
+    def step(self, *, is_probe: bool = False) -> "StepTelemetry":
         """Return what asks the agents around one step; before a probe no idle power is measured.
 
         A search has dozens of them.
         """
-        return StepMeter(self._lines, self.terms, 0 if is_probe else self._idle_seconds)
+        return StepTelemetry(self._lines, self.terms, 0 if is_probe else self._idle_seconds)
 
     async def close(self) -> None:
         """Hang up."""
@@ -52,17 +58,17 @@ class Meter:
 class _Kept:
     """What one agent answered around the step so far."""
 
-    line: AgentLine
-    idle: list[Answer] = field(default_factory=list)
-    begin: list[Answer] = field(default_factory=list)
-    between: Thinned[Answer] = field(default_factory=lambda: Thinned(MOST_ENTRIES - _EDGES))
-    end: list[Answer] = field(default_factory=list)
+    line: AgentClient
+    idle: list[AgentAnswer] = field(default_factory=list)
+    begin: list[AgentAnswer] = field(default_factory=list)
+    between: Thinned[AgentAnswer] = field(default_factory=lambda: Thinned(MOST_ENTRIES - _EDGES))
+    end: list[AgentAnswer] = field(default_factory=list)
 
-    def ask_edge(self, kept: list[Answer]) -> None:
+    def ask_edge(self, kept: list[AgentAnswer]) -> None:
         """Ask at an edge; an agent that is late at two in a row is asked no more."""
         line = self.line
 
-        def take(answer: Answer) -> None:
+        def take(answer: AgentAnswer) -> None:
             kept.append(answer)
             line.late_in_a_row = line.late_in_a_row + 1 if answer.timed_out else 0
             if line.late_in_a_row == _MOST_LATE:
@@ -70,10 +76,10 @@ class _Kept:
 
         line.ask(take)
 
-    def answers(self) -> Answers:
+    def answers(self) -> StepAnswers:
         """Return all of it."""
         before, after = (*self.idle, None, None)[:2]
-        return Answers(
+        return StepAnswers(
             agent=self.line.agent,
             idle=None if before is None or after is None else (before, after),
             begin=next(iter(self.begin), None),
@@ -82,10 +88,12 @@ class _Kept:
         )
 
 
-class StepMeter:
+class StepTelemetry:
     """Asks the agents around one step: `idle`, then `begin`, `second` each second, and `over`."""
 
-    def __init__(self, lines: Sequence[AgentLine], terms: Terms, idle_seconds: float) -> None:
+    def __init__(
+        self, lines: Sequence[AgentClient], terms: EnergyTerms, idle_seconds: float
+    ) -> None:
         self.terms = terms
         self._idle_seconds = idle_seconds
         self._kept = [_Kept(line) for line in lines]

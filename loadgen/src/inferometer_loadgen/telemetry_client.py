@@ -14,17 +14,17 @@ from typing_extensions import override
 
 from inferometer_api.plan.load_plan import PlannedAgent
 from inferometer_api.results.agent_sample import AGENT_PORT, SAMPLE_PATH
-from inferometer_loadgen.nodes.window import Answer
+from inferometer_loadgen.nodes.window import AgentAnswer
 from inferometer_loadgen.wire.http1.parser import ReplyParser
 
 ANSWERS_WITHIN_SECONDS = 2.0
 MOST_BYTES = 256 * 1024
 """An agent of 64 targets and 16 GPUs answers with some 30 KiB; 600 answers of a step are kept."""
 
-Take = Callable[[Answer], None]
+Take = Callable[[AgentAnswer], None]
 
 
-class AgentLine:
+class AgentClient:
     """Asks one agent, one question at a time; no fault of the agent's raises anything here."""
 
     def __init__(self, agent: PlannedAgent, clock: Callable[[], int]) -> None:
@@ -69,7 +69,7 @@ class AgentLine:
             return
         now = self._clock()
         if self.given_up:
-            take(Answer(now, now, fault=self.given_up))
+            take(AgentAnswer(now, now, fault=self.given_up))
             return
         self._take = take
         self._sent_ns = now
@@ -158,7 +158,7 @@ class AgentLine:
         if not parser.reusable:
             self._drop()
         if parser.reply is not None:
-            self._finish(Answer(self._sent_ns, self._clock(), parser.reply.body))
+            self._finish(AgentAnswer(self._sent_ns, self._clock(), parser.reply.body))
         else:
             said = "" if parser.failure is None else parser.failure.message.rstrip(".")
             self._fail(f"gave no sample: {said or 'its answer is empty'}")
@@ -178,9 +178,9 @@ class AgentLine:
         self._fail(_LATE, timed_out=True)
 
     def _fail(self, fault: str, *, timed_out: bool = False) -> None:
-        self._finish(Answer(self._sent_ns, self._clock(), fault=fault, timed_out=timed_out))
+        self._finish(AgentAnswer(self._sent_ns, self._clock(), fault=fault, timed_out=timed_out))
 
-    def _finish(self, answer: Answer) -> None:
+    def _finish(self, answer: AgentAnswer) -> None:
         take, self._take = self._take, None
         if self._deadline is not None:
             self._deadline.cancel()
@@ -197,7 +197,7 @@ class _Wire(asyncio.Protocol):
     """One connection; `gone` is done when it is closed."""
 
     def __init__(
-        self, line: AgentLine, open_wires: set["_Wire"], gone: asyncio.Future[None]
+        self, line: AgentClient, open_wires: set["_Wire"], gone: asyncio.Future[None]
     ) -> None:
         self._line = line
         self._open_wires = open_wires

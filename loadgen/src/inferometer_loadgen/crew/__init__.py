@@ -1,1 +1,0 @@
-"""Who drives a step, and which requests are tried before it?"""

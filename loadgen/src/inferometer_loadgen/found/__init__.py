@@ -1,1 +1,0 @@
-"""What does the result document say of a step? Pure."""
