@@ -8,7 +8,7 @@ from support.api_client import AnswerError, Api
 from support.cluster.audit import requests
 from support.cluster.namespaces import fresh_namespace
 from support.operator_process import an_account
-from support.stage import SOON_SECONDS, Stage
+from support.stage import Stage
 
 _MODEL = {"name": "m"}
 
@@ -73,7 +73,7 @@ def test_what_is_not_for_runs_is_refused(stage: Stage, *, secrets: bool) -> None
         for name, (spec, _) in _REFUSED.items():
             stage.apply(name, api=author, **spec)
     for name, (_, reason) in _REFUSED.items():
-        told = stage.wait("Failed", reason, name=name, within_seconds=SOON_SECONDS)
+        told = stage.wait("Failed", reason, name=name)
         assert told["message"]
         stage.finished(name)
     assert stage.children() == set()

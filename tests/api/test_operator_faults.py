@@ -1,7 +1,9 @@
-"""Is each fault of the catalogue told, within 10 s of its first trace in the API?"""
+"""Faults reach the conditions of a run by way of a real API server and its controllers.
+
+Which signature gives which reason is tested in tests/unit/operator (test_conditions).
+"""
 
 import json
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +14,7 @@ from support.api_client import Object
 from support.cluster.control_plane import ControlPlane
 from support.fake_kubelet import FakeKubelet
 from support.fake_pod import Pod, ended, stamp
-from support.stage import SOON_SECONDS, Stage, a_stage
+from support.stage import Stage, a_stage
 
 _READY_SECONDS = 8
 """How long these runs wait for a server: what may heal has healed by then, or never does."""
@@ -120,7 +122,6 @@ def many(
 
         def play(pod: Pod) -> None:
             by_run[pod.run].script(pod)
-            stage.traces[pod.run] = time.monotonic()
 
         stage.play("server", play)
         stage.play("loadgen", stage.loads.follow)
@@ -139,14 +140,13 @@ def test_a_server_that_cannot_serve_is_told(many: Stage, fault: _Fault) -> None:
     many.finished(name)
     assert many.condition("ServerReady", name)["status"] == "False"
     assert many.condition("Valid", name)["status"] == "False"
-    seen, told = next(
-        (at, told)
-        for at, told in many.history[name]
-        if (told["type"], told["reason"]) == (fault.condition, fault.reason)
-    )
-    assert fault.says in told["message"]
-    waits = _READY_SECONDS if fault.condition == "Failed" else 0
-    assert seen - many.traces[name] <= SOON_SECONDS + waits
+    messages = [
+        each["message"]
+        for each in many.history[name]
+        if (each["type"], each["reason"]) == (fault.condition, fault.reason)
+    ]
+    assert messages
+    assert fault.says in messages[0]
 
 
 def _named(fault: _Fault) -> str:
@@ -158,7 +158,7 @@ def test_what_heals_in_time_is_forgotten(stage: Stage) -> None:
 
     def late(pod: Pod) -> None:
         _image(pod)
-        stage.wait("ServerReady", "ImageNotPulled", value="False", within_seconds=SOON_SECONDS)
+        stage.wait("ServerReady", "ImageNotPulled", value="False")
         pod.start()
 
     stage.play("server", late)
@@ -176,7 +176,7 @@ def test_a_server_that_ends_under_load_ends_the_run(stage: Stage) -> None:
     stage.apply(scenarios=two)
     stage.wait("Measuring")
     stage.pod("server").restarted(139, message="segmentation fault")
-    told = stage.wait("Failed", "ServerEnded", within_seconds=SOON_SECONDS)
+    told = stage.wait("Failed", "ServerEnded")
     assert "segmentation fault" in told["message"]
     status = stage.finished()
     assert [each["name"] for each in status["scenarios"]] == ["first"]
@@ -192,7 +192,7 @@ def test_a_load_pod_that_is_lost_is_never_replaced(stage: Stage) -> None:
     load.show("Measuring", "latency")
     stage.wait("Measuring")
     load.pod.delete()
-    stage.wait("Failed", "LoadPodLost", within_seconds=SOON_SECONDS)
+    stage.wait("Failed", "LoadPodLost")
     stage.finished()
     assert len(stage.kubelet.all(stage.namespace, "loadgen")) == 1
 
@@ -207,7 +207,7 @@ def test_a_load_pod_that_is_evicted_ends_the_run(stage: Stage) -> None:
     stage.wait("Measuring")
     load.close()
     load.pod.evict("The node was low on resource: ephemeral-storage.")
-    told = stage.wait("Failed", "Evicted", within_seconds=SOON_SECONDS)
+    told = stage.wait("Failed", "Evicted")
     assert "ephemeral-storage" in told["message"]
     stage.finished()
 
@@ -231,14 +231,12 @@ def test_a_load_generator_that_cannot_hand_over_is_not_waited_for_long(stage: St
     stage.kubelet.forget_logs(stage.namespace, mute.pod.name)
     mute.end()
     stage.wait("Measuring", name="deaf")
-    stage.wait_for(
-        lambda: stage.status("deaf").get("scenarios"), "the first scenario's figures", 20
-    )
+    stage.wait_for(lambda: stage.status("deaf").get("scenarios"), "the first scenario's figures")
     stage.change("deaf", cancel=True)
-    stage.wait("Failed", "Cancelled", name="deaf", within_seconds=SOON_SECONDS)
+    stage.wait("Failed", "Cancelled", name="deaf")
     stage.wait("Complete", "ResultLost", name="mute")
     stage.finished("mute")
-    stage.wait("Finished", name="deaf", within_seconds=60)
+    stage.wait("Finished", name="deaf")
     assert [each["name"] for each in stage.status("deaf")["scenarios"]] == ["first"]
 
 
@@ -250,7 +248,7 @@ def test_a_result_with_a_gap_is_told_and_its_summary_counts(stage: Stage) -> Non
     load = stage.load()
     load.judge("latency")
     load.end(change=lambda lines: [*lines[:1], *lines[2:]])
-    stage.wait("Complete", "ResultIncomplete", within_seconds=SOON_SECONDS)
+    stage.wait("Complete", "ResultIncomplete")
     status = stage.finished()
     assert stage.condition("Valid")["status"] == "True"
     assert [each["name"] for each in status["scenarios"]] == ["latency"]
@@ -261,7 +259,7 @@ def test_a_run_that_this_version_cannot_do_is_refused_at_once(stage: Stage) -> N
     """It is never tried again, and needs no turn."""
     stage.start_operator()
     stage.apply(model={"uri": "file:model.onnx"})
-    told = stage.wait("Failed", "NotAvailable", within_seconds=SOON_SECONDS)
+    told = stage.wait("Failed", "NotAvailable")
     assert "file:" in told["message"]
     stage.finished()
     assert stage.condition("Accepted")["status"] == "False"
@@ -275,7 +273,7 @@ def test_a_foreign_object_of_a_childs_name_is_left_alone(stage: Stage, kind: str
     before = stage.api.create(kind, stage.namespace, _foreign(kind, name))
     stage.start_operator()
     stage.apply()
-    told = stage.wait("Failed", "NameClash", within_seconds=SOON_SECONDS)
+    told = stage.wait("Failed", "NameClash")
     assert name in told["message"]
     stage.finished()
     after = stage.api.found(kind, stage.namespace, name)
@@ -338,7 +336,7 @@ def test_what_the_namespace_does_not_grant_is_told(
         )
     stage.start_operator()
     stage.apply(server={"readyDeadlineSeconds": 120})
-    told = stage.wait("ServerReady", reason, value="False", within_seconds=SOON_SECONDS)
+    told = stage.wait("ServerReady", reason, value="False")
     assert "barrier" in told["message"] or "per Container" in told["message"]
     kubectl("-n", stage.namespace, "delete", str(barrier["kind"]), "barrier")
     stage.finished()
@@ -384,7 +382,7 @@ def test_a_policy_that_refuses_pods_is_told(stage: Stage) -> None:
     stage.wait_for(lambda: _refuses_pods(stage), "the policy to hold")
     stage.start_operator()
     stage.apply(server={"readyDeadlineSeconds": 120})
-    told = stage.wait("ServerReady", "AdmissionRefused", value="False", within_seconds=SOON_SECONDS)
+    told = stage.wait("ServerReady", "AdmissionRefused", value="False")
     assert "no pods on a Saturday" in told["message"]
     stage.change(cancel=True)
     stage.finished()
@@ -424,7 +422,7 @@ def test_a_webhook_that_does_not_answer_is_told(stage: Stage) -> None:
     _applied(stage, webhook)
     stage.start_operator()
     stage.apply(server={"readyDeadlineSeconds": 120})
-    told = stage.wait("ServerReady", "AdmissionRefused", value="False", within_seconds=SOON_SECONDS)
+    told = stage.wait("ServerReady", "AdmissionRefused", value="False")
     assert "silent.inferometer.test" in told["message"]
     stage.control_plane.kubectl("delete", "validatingwebhookconfiguration", name)
     stage.finished()
@@ -474,7 +472,7 @@ def test_a_pod_that_the_plan_names_and_somebody_deletes_ends_the_run(stage: Stag
     stage.apply()
     stage.wait("Measuring")
     stage.pod("server").delete()
-    told = stage.wait("Failed", within_seconds=SOON_SECONDS)
+    told = stage.wait("Failed")
     # Seen while its container ends, or when it is gone.
     assert told["reason"] in {"ServerEnded", "ServerReplaced"}
     stage.finished()

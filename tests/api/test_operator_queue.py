@@ -1,6 +1,6 @@
 """Who runs, who waits, and how does a run end that somebody wants ended?"""
 
-from support.stage import LATE_SECONDS, SHORT, Stage
+from support.stage import SHORT, Stage
 
 _TWO = [{"name": "first", "singleStream": {}}, {"name": "second", "singleStream": {}}]
 
@@ -137,7 +137,6 @@ def test_a_deleted_run_leaves_nothing_and_its_turn_is_free(stage: Stage) -> None
     stage.wait_for(
         lambda: not any("a-run" in each for each in stage.children()),
         lambda: f"the end of {stage.children()}",
-        LATE_SECONDS,
     )
 
 
