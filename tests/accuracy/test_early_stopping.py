@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from inferometer_loadgen.verdict.early_stopping import (
     keeps,
     min_passing_queries,
-    most_overshoots,
+    max_overshoots,
     required_queries,
 )
 from support import loadgen_source
@@ -36,6 +36,6 @@ def test_the_least_number_is_least(overshoots: int, percentile: float) -> None:
     assert keeps(queries, overshoots, percentile)
     assert not keeps(queries - 1, overshoots, percentile)
     assert not keeps(queries, overshoots + 1, percentile)
-    assert most_overshoots(queries, percentile) == overshoots
-    fewer = most_overshoots(queries - 1, percentile)
+    assert max_overshoots(queries, percentile) == overshoots
+    fewer = max_overshoots(queries - 1, percentile)
     assert fewer == (overshoots - 1 if overshoots else None)

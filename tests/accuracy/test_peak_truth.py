@@ -10,8 +10,8 @@ import pytest
 
 from inferometer_api.results.search import Peak
 from inferometer_loadgen.search.goal import goal_of
-from inferometer_loadgen.verdict.breaches import Conditions
-from inferometer_loadgen.verdict.breaches_of_search import peak_not_found
+from inferometer_loadgen.verdict.measurement import Conditions
+from inferometer_loadgen.verdict.rules.search import peak_not_found
 from support.queues import Queue, sojourns
 from support.searched_queues import SearchedQueue, true_peak
 
@@ -121,5 +121,5 @@ def test_the_peak_is_unbiased_and_its_bracket_covers_it(
 
 def _says_why(peak: Peak) -> bool:
     """Whether a search without a bracket is refused by name, with a sentence."""
-    broken = list(peak_not_found(Conditions("findPeak", peak=peak)))
-    return peak.stop_reason == "Indistinguishable" and "do not bound the peak" in broken[0].sentence
+    broken = list(peak_not_found(ScenarioConditions("findPeak", peak=peak)))
+    return peak.stop_reason == "Indistinguishable" and "do not bracket the peak" in broken[0].sentence

@@ -194,7 +194,7 @@ def test_an_outage_in_a_closed_loop_is_refused(tell: Tell) -> None:
             oracle.url("HTTP"), asked, validity={"minDurationSeconds": 4, "minQueries": 600}
         )
         (scenario,) = measure(plan).scenarios
-    assert "No query was answered well for 2." in reason(scenario, "ServerStall", tell)
+    assert "No query was answered successfully for 2." in reason(scenario, "ServerStall", tell)
     (step,) = scenario.steps
     assert step.counts.failed <= 2
     assert step.counts.reconnects == 2

@@ -185,7 +185,7 @@ def test_the_overloaded_server_is_found_out(cluster: Cluster, namespace: str) ->
     status = _finished(cluster, namespace, "overloaded-http")
     message = status["conditions"]["Valid"]["message"]
     assert "the bound is 500 ms" in message
-    assert "at least 99 % are needed" in message
+    assert "at least 99 % is required" in message
 
 
 def test_what_was_measured_can_be_taken_out(

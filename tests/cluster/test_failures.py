@@ -334,7 +334,7 @@ def test_a_load_pod_that_is_throttled_makes_its_run_invalid(cluster: Cluster) ->
         _finished(cluster, namespace, "throttled")
         (scenario,) = status(cluster, namespace, "throttled")["scenarios"]
     assert scenario["verdict"] == "INVALID"
-    words = "A CPU limit let the load generator stand still for "
+    words = "A CPU limit stopped the load generator for "
     assert any(reason.startswith(words) for reason in scenario["reasons"]), scenario["reasons"]
 
 

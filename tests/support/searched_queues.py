@@ -18,7 +18,7 @@ from inferometer_loadgen.search.peak import (
     next_ask,
     peak_of,
 )
-from inferometer_loadgen.verdict.early_stopping import most_overshoots, required_queries
+from inferometer_loadgen.verdict.early_stopping import max_overshoots, required_queries
 from support.queues import Queue, sojourns
 
 _NS = 1e9
@@ -98,7 +98,7 @@ class SearchedQueue:
 
     def _decided(self, over: NDArray[np.int64]) -> tuple[int, Decision]:
         """Return after how many queries a probe is decided, and how."""
-        most = most_overshoots(self.goal.query_limit, self.goal.percentile)
+        most = max_overshoots(self.goal.query_limit, self.goal.percentile)
         assert most is not None
         failed = int(np.searchsorted(over, most + 1)) + 1
         required = np.array(

@@ -12,7 +12,7 @@ from inferometer_api.plan.reports import (
 from inferometer_api.results.result import NodeSample, NodeTelemetry, Outcome, ResultDocument, Step
 from inferometer_api.results.result_transport import TooLargeError, packed, unpacked
 from inferometer_loadgen.pod.report_collector import ReportCollector
-from inferometer_loadgen.pod.result_delivery import delivery
+from inferometer_loadgen.pod.result_delivery import encode_result
 from support.results import a_long_result, a_result, an_environment
 
 REPORT = LoadReport(outcome=Outcome(state="Complete", reason="Measured"))
@@ -26,7 +26,7 @@ def _size(document: ResultDocument) -> int:
 def test_a_document_that_fits_is_handed_over_as_it_is() -> None:
     """What is unpacked is the document, and the report tells its sum and size."""
     document = a_result()
-    found = delivery(document, REPORT)
+    found = encode_result(document, REPORT)
     written = unpacked(found.lines)
     assert ResultDocument.model_validate_json(written) == document
     assert found.report.document_bytes == len(written)
@@ -40,7 +40,7 @@ def test_series_are_thinned_where_a_document_is_too_large(share: float) -> None:
     """Entries that are kept stay exact, everything else is untouched, and a note says so."""
     document = a_long_result()
     limit = int(_size(document) * share)
-    found = delivery(document, REPORT, limit_bytes=limit)
+    found = encode_result(document, REPORT, limit_bytes=limit)
     thinned = ResultDocument.model_validate_json(unpacked(found.lines))
     assert sum(len(line) + 1 for line in found.lines) <= limit
     (whole,), (step,) = document.scenarios[0].steps, thinned.scenarios[0].steps
@@ -56,12 +56,12 @@ def test_series_are_thinned_where_a_document_is_too_large(share: float) -> None:
 def test_all_series_are_left_out_before_the_document_is() -> None:
     """Where no thinning does, the figures alone are handed over."""
     document = a_long_result()
-    bare = delivery(document, REPORT, limit_bytes=1).report
+    bare = encode_result(document, REPORT, limit_bytes=1).report
     assert bare.document_sha256 is None
     steps = [_bare(step) for step in document.scenarios[0].steps]
     scenario = document.scenarios[0].model_copy(update={"steps": steps})
     limit = _size(document.model_copy(update={"scenarios": [scenario]})) + 200
-    found = delivery(document, REPORT, limit_bytes=limit)
+    found = encode_result(document, REPORT, limit_bytes=limit)
     thinned = ResultDocument.model_validate_json(unpacked(found.lines))
     assert thinned.scenarios[0].steps[0].windows == []
     assert thinned.environment is not None
@@ -71,7 +71,7 @@ def test_all_series_are_left_out_before_the_document_is() -> None:
 def test_what_is_too_large_even_so_is_told() -> None:
     """Without a document the report keeps everything else and says why in a sentence."""
     document = a_long_result()
-    found = delivery(document, REPORT, limit_bytes=100)
+    found = encode_result(document, REPORT, limit_bytes=100)
     with pytest.raises(TooLargeError) as told:
         unpacked(found.lines)
     assert str(told.value) == found.report.document_missing_reason
@@ -90,7 +90,7 @@ def test_what_nodes_did_is_thinned_as_well() -> None:
     steps = [step.model_copy(update={"telemetry": [node]}) for step in scenario.steps]
     scenario = scenario.model_copy(update={"steps": steps})
     document = document.model_copy(update={"scenarios": [scenario]})
-    found = delivery(document, REPORT, limit_bytes=int(_size(document) * 0.9))
+    found = encode_result(document, REPORT, limit_bytes=int(_size(document) * 0.9))
     thinned = ResultDocument.model_validate_json(unpacked(found.lines))
     (told,) = thinned.scenarios[0].steps[0].telemetry
     assert told == node.model_copy(update={"samples": samples[::4]})
@@ -106,22 +106,21 @@ def test_a_ledger_tells_stages_once() -> None:
     log: list[str] = []
     collector = ReportCollector(log.append)
     collector.progress(ProgressReport(stage="WaitingForServer"))
-    collector.tell(EnvironmentReport(environment=an_environment()))
+    collector.add(EnvironmentReport(environment=an_environment()))
     for queries in (1, 2, 3):
         collector.progress(
             ProgressReport(stage="Measuring", scenario="a", step="batch 8", queries=queries)
         )
-    report = collector.report()
+    report = collector.load_report()
     assert report.progress is not None
     assert report.progress.queries == 3
     for scenario in a_result().scenarios[:2]:
-        collector.tell(ScenarioReport(scenario=scenario))
+        collector.add(ScenarioReport(scenario=scenario))
     ended = Outcome(state="Failed", reason="ServerLost", message="It was lost.")
-    collector.tell(FinalReport(outcome=ended))
-    report = collector.report()
+    collector.add(FinalReport(outcome=ended))
+    report = collector.load_report()
     assert (report.progress, report.outcome) == (None, ended)
     assert [summary.name for summary in report.scenarios] == ["latency", "traffic"]
-    assert collector.environment == an_environment()
     assert log == [
         "Waiting for the server.",
         "a (batch 8): measuring.",

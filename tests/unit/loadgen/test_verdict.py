@@ -1,4 +1,4 @@
-"""Does each rule break just past its limit, say so, and stand in the documentation?"""
+"""Each rule of the verdict is violated just past its limit, and is documented."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 
 from inferometer_api.results.result import ClientHealth, Energy, Step
 from inferometer_loadgen.schedule.steps import End
-from inferometer_loadgen.verdict.rules import RULES, Rule
+from inferometer_loadgen.verdict.rule_table import RULES, VerdictRule
 from support.judged_steps import (
     CLOSED,
     MS,
@@ -34,20 +34,20 @@ PAGE = Path(__file__).parents[3] / "docs/reference/verdict.md"
 
 
 def test_a_step_without_fault_is_valid() -> None:
-    """Nothing is found in a measurement that keeps every limit."""
+    """A measurement within every limit has no findings."""
     judged = verdict()
     assert judged.state == "VALID"
     assert names(judged) == []
 
 
-def slept(nanoseconds: int, **errors: int) -> Step:
-    """Return a step without an answer for 2 s, for so long of which its client stood still."""
+def with_sleeping_client(nanoseconds: int, **errors: int) -> Step:
+    """Return a step without an answer for 2 s; its client stood still for this part of it."""
     facts = ClientHealth(wake_up_lag_max_nanoseconds=nanoseconds)
     return silent(2000 * MS, client=facts, counts=with_errors(**errors).counts)
 
 
-BREACHES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
-    # the rule, what just keeps it, what just breaks it
+VIOLATIONS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    # rule, arguments just within the limit, arguments just beyond it
     (
         "MinDuration",
         {"step": a_step(duration_nanoseconds=10 * SECOND)},
@@ -74,7 +74,7 @@ BREACHES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         {"unanswered": (0, 10), "step": a_step(drain_nanoseconds=SECOND)},
     ),
     (
-        "AchievedRate",  # what is left over is worked off at once
+        "AchievedRate",  # the rest is answered at once
         {"unanswered": (0, 100), "step": a_step(drain_nanoseconds=100 * MS)},
         {"unanswered": (0, 100), "step": a_step(drain_nanoseconds=101 * MS)},
     ),
@@ -140,27 +140,27 @@ BREACHES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ),
     (
         "ServerStall",  # the load generator stood still for most of it
-        {"step": slept(1000 * MS), **CLOSED},
-        {"step": slept(999 * MS), **CLOSED},
+        {"step": with_sleeping_client(1000 * MS), **CLOSED},
+        {"step": with_sleeping_client(999 * MS), **CLOSED},
     ),
     (
-        "ServerStall",  # nor does it blame the server for what timed out meanwhile
-        {"step": slept(1000 * MS, timeout=1), **CLOSED},
-        {"step": slept(999 * MS, timeout=1), **CLOSED},
+        "ServerStall",  # time-outs meanwhile are not the server's fault either
+        {"step": with_sleeping_client(1000 * MS, timeout=1), **CLOSED},
+        {"step": with_sleeping_client(999 * MS, timeout=1), **CLOSED},
     ),
     (
         "ClientStall",
-        {"step": slept(999 * MS), **CLOSED},
-        {"step": slept(1000 * MS), **CLOSED},
+        {"step": with_sleeping_client(999 * MS), **CLOSED},
+        {"step": with_sleeping_client(1000 * MS), **CLOSED},
     ),
     (
-        "ClientStall",  # in an open loop everything that was due meanwhile is in the latency
-        {"step": slept(2000 * MS)},
-        {"step": slept(2000 * MS), **CLOSED},
+        "ClientStall",  # in an open loop the latency includes every query that was due
+        {"step": with_sleeping_client(2000 * MS)},
+        {"step": with_sleeping_client(2000 * MS), **CLOSED},
     ),
     ("LagElsewhere", {"step": lagging(5 * MS)}, {"step": lagging(5 * MS + 1)}),
     (
-        "LagElsewhere",  # a percentile without bounds is not known anyway
+        "LagElsewhere",  # a percentile without bounds is not known
         {"step": lagging(SECOND, bounded=False)},
         {"step": lagging(SECOND)},
     ),
@@ -264,10 +264,10 @@ BREACHES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ),
     (
         "EnergyUnavailable",
-        {"power_asked": True, "step": a_step(energy=Energy(attribution="node"))},
-        {"power_asked": True},
+        {"energy_requested": True, "step": a_step(energy=Energy(attribution="node"))},
+        {"energy_requested": True},
     ),
-    ("EnergyUnavailable", {"power_asked": False}, {"power_asked": True}),
+    ("EnergyUnavailable", {"energy_requested": False}, {"energy_requested": True}),
     (
         "EnergyIncomplete",
         {"step": a_step(energy=Energy(attribution="node"))},
@@ -276,46 +276,55 @@ BREACHES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("rule", "kept", "broken"), BREACHES)
-def test_a_rule_breaks_just_past_its_limit(
+@pytest.mark.parametrize(("rule", "kept", "broken"), VIOLATIONS)
+def test_a_rule_is_violated_just_past_its_limit(
     rule: str, kept: dict[str, Any], broken: dict[str, Any]
 ) -> None:
-    """At the limit a rule is kept; past it it is the one finding, a sentence with the remedy."""
+    """At the limit a rule is kept; past it, it is the one finding, with reason and remedy."""
     assert rule not in names(verdict(**kept))
     judged = verdict(**broken)
     assert names(judged) == [rule]
     (finding,) = judged.reasons + judged.cautions
-    (told,) = [each for each in RULES if each.name == rule]
-    assert (judged.state == "INVALID") == (told.effect == "reason")
-    assert finding.message.endswith(told.remedy)
+    (entry,) = [each for each in RULES if each.name == rule]
+    assert (judged.state == "INVALID") == (entry.effect == "reason")
+    assert finding.message.endswith(f". {entry.why} {entry.remedy}")
     assert finding.figure
     assert finding.limit
     assert re.match(r"^[A-Z0-9].*\.$", finding.message)
 
 
-def test_every_rule_is_tried() -> None:
-    """No rule is without a test of its limit."""
-    tried = {rule for rule, *_ in BREACHES} | {"NoReply"}
-    assert tried == {rule.name for rule in RULES}
+def test_every_rule_has_a_case() -> None:
+    """Every rule has a test of its limit."""
+    cases = {rule for rule, *_ in VIOLATIONS} | {"NoReply"}
+    assert cases == {rule.name for rule in RULES}
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
-def test_every_limit_has_a_source(rule: Rule) -> None:
-    """It is somebody's, or follows from the words, or is our choice: then it says why."""
+def test_every_limit_has_a_source(rule: VerdictRule) -> None:
+    """A limit has a named source, follows from a definition, or is chosen for a stated reason."""
     assert len(rule.source.split()) > 4
     assert all(", " in choice for choice in re.findall(r"chosen: ([^;]*)", rule.source))
 
 
 def test_the_documentation_has_every_rule() -> None:
-    """The page has each rule, in the table's order, with the code's limit, source and remedy."""
+    """The page has each rule in the code's order, with its limit, remedy, source and reason."""
     text = PAGE.read_text()
+    rows = re.findall(r"^\| \[(\w+)\]\(#(\w+)\) \| (\w+) \| (.*) \| (.*) \|$", text, re.MULTILINE)
+    assert rows == [
+        (
+            rule.name,
+            rule.name.lower(),
+            "INVALID" if rule.effect == "reason" else "caution",
+            rule.limit,
+            rule.remedy,
+        )
+        for rule in RULES
+    ]
     sections = dict(re.findall(r"^### (\w+)\n(.*?)(?=^##|\Z)", text, re.MULTILINE | re.DOTALL))
     assert list(sections) == [rule.name for rule in RULES]
     cautions = text.index("## Cautions")
     for rule in RULES:
         section = " ".join(sections[rule.name].split())
-        words = re.findall(r"\* \*\*(\w+)\*\*: ", section)
-        assert words == ["Figure", "Limit", "Source", "Why", "Remedy"]
-        assert f"* **Limit**: {rule.limit} * **Source**: {rule.source} * **Why**: " in section
-        assert section.endswith(f"* **Remedy**: {rule.remedy}")
+        assert re.findall(r"\* \*\*(\w+)\*\*: ", section) == ["Figure", "Source", "Why"]
+        assert f"* **Source**: {rule.source} * **Why**: {rule.why}" in section
         assert (text.index(f"### {rule.name}\n") > cautions) == (rule.effect == "caution")

@@ -134,7 +134,7 @@ class MeasurementSession:
             return Outcome(state=state, reason=reason, message=str(fault))
 
     def _tell_web_page(self, port: int) -> None:
-        self._reports.tell(ListeningReport(fleet_web_port=port))
+        self._reports.add(ListeningReport(fleet_web_port=port))
 
     async def _measure_all(self, fleet: Fleet | None) -> Outcome:
         servers = Servers(self._plan)
@@ -151,7 +151,7 @@ class MeasurementSession:
             inputs = InputSources(self._plan.run.spec.load, self._plan.inputs_file, found[0].inputs)
             scenarios, notes = self._planned(inputs, found[0].max_batch_size)
             environment = environment_of(self._plan, found, notes)
-            self._reports.tell(EnvironmentReport(environment=environment))
+            self._reports.add(EnvironmentReport(environment=environment))
             if fleet is None:
                 crew: DriverFactory = local_driver_factory(
                     self._plan, found[0], inputs, board.prepared, self._begin
@@ -209,8 +209,7 @@ class MeasurementSession:
 
     def _begin(self) -> None:
         if self.first_query_at is None:
-            now = format_time(datetime.now(UTC))
-            self.first_query_at = now.replace("+00:00", "Z")
+            self.first_query_at = format_time(datetime.now(UTC))
 
     def _hold(self, driver: LoadDriver | None) -> None:
         if self._driver is not None:
@@ -236,7 +235,7 @@ class MeasurementSession:
                 if gathered.measurements:
                     conditions = self._conditions(turn.scenario, around, restarted=restarted)
                     result = gathered.result(turn, conditions)
-                    self._reports.tell(ScenarioReport(scenario=result))
+                    self._reports.add(ScenarioReport(scenario=result))
                     if gathered.cut_short is None:
                         whole.append(result)
                     else:
@@ -244,7 +243,7 @@ class MeasurementSession:
             if end in CUTS_SHORT:
                 break
         if whole and len(whole) + cut_short > 1:
-            self._reports.tell(RepeatsReport(summary=repeated(whole, cut_short)))
+            self._reports.add(RepeatsReport(summary=repeated(whole, cut_short)))
         return end
 
     def _conditions(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from inferometer_api.spec.mlperf import CONFIDENCE
-from inferometer_loadgen.verdict.early_stopping import most_overshoots, required_queries
+from inferometer_loadgen.verdict.early_stopping import max_overshoots, required_queries
 
 Decision = Literal["Overshoots", "EnoughQueries", "Unfinished", "Errors"]
 
@@ -75,7 +75,7 @@ def decision(percentile: float, query_limit: int, seen: Seen) -> Decision | None
     More overshoots than early stopping allows of the whole query limit decide that it does not
     keep the bound; so many queries that early stopping passes now, that it does.
     """
-    most = most_overshoots(query_limit, percentile)
+    most = max_overshoots(query_limit, percentile)
     if most is None or seen.overshoots > most:
         return "Errors" if seen.failed > seen.overshoots - seen.failed else "Overshoots"
     if seen.queries >= required_queries(seen.overshoots, percentile):

@@ -1,1 +1,1 @@
-"""Whether figures can be trusted: rules, what breaks them, and the verdict. Pure."""
+"""Verdict of a scenario: the rules, the findings that violate them, VALID or INVALID. Pure."""

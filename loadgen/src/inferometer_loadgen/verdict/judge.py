@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from inferometer_api.results.result import Finding, Verdict
+from inferometer_api.scenarios.table import SCENARIOS
 from inferometer_loadgen.schedule.steps import End
 from inferometer_loadgen.verdict.measurement import Measurement, ScenarioConditions, Violation
 from inferometer_loadgen.verdict.rule_table import RULES, VerdictRule
@@ -26,7 +27,7 @@ def judge(measurements: Sequence[Measurement], conditions: ScenarioConditions) -
 def _judged_steps(
     measurements: Sequence[Measurement], conditions: ScenarioConditions
 ) -> Sequence[Measurement]:
-    if conditions.kind != "findPeak":
+    if SCENARIOS[conditions.kind].steps != "search":
         return measurements
     at_peak = None if conditions.peak is None else conditions.peak.step
     return [

@@ -1,9 +1,9 @@
-"""Do figures rise or fall over time, by how much, and is that more than chance?
+"""Trend of figures over time: whether they rise or fall, by how much, beyond chance.
 
 Kendall's test for a trend (Mann, Econometrica 13, 1945) over ten consecutive parts, and Sen's
-slope (J. Am. Stat. Assoc. 63, 1968). Neither asks of which law the figures are. Parts of several
-seconds each are taken, since neighbouring seconds are alike where a queue is long, which the test
-would take for a trend.
+slope (J. Am. Stat. Assoc. 63, 1968). Neither assumes a distribution of the figures. The parts last
+several seconds each: with a long queue neighbouring seconds are similar, and the test would take
+that for a trend.
 """
 
 from collections.abc import Sequence
@@ -13,19 +13,19 @@ from statistics import median
 
 PARTS = 10
 _CERTAIN = 37
-"""Of 45 pairs, the rising less the falling: so many by chance in 1 of 2,800 (exact, both ways)."""
+"""Rising minus falling pairs, of 45: chance reaches this in 1 of 2,800 runs (exact, two-sided)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """That figures rise or fall."""
+    """A significant rise or fall."""
 
     change: float
-    """From the first to the last, as a share of the median; below 0 where they fall."""
+    """From the first part to the last, as a share of the median; negative if the figures fall."""
 
 
 def trend(parts: Sequence[float]) -> Trend | None:
-    """Return the trend of ten figures in order; None where they have none that is certain."""
+    """Return the trend of ten figures in order; None if it is not significant."""
     pairs = list(combinations(range(len(parts)), 2))
     rising = sum((parts[b] > parts[a]) - (parts[b] < parts[a]) for a, b in pairs)
     middle = median(parts)

@@ -1,0 +1,108 @@
+"""Rules about the number of queries: enough of them, answered, and answered correctly."""
+
+from inferometer_api.results.result import Step
+from inferometer_api.scenarios.step_setting import Closed, Open, Recorded
+from inferometer_api.spec.problems import sentence
+from inferometer_loadgen.schedule.steps import End, StepPlan, samples_that_would_do
+from inferometer_loadgen.verdict.measurement import (
+    ERROR_RATE_LIMIT,
+    Measurement,
+    ScenarioConditions,
+    Violation,
+    Violations,
+    format_seconds,
+)
+
+MAX_QUOTED = 200
+"""Length at which a server's message is cut, in characters; `errorExamples` hold it in full."""
+
+
+def no_reply(measurement: Measurement, _: ScenarioConditions) -> Violations:
+    """Yield a violation if no query was answered successfully."""
+    counts = measurement.step.counts
+    if not counts.succeeded:
+        yield Violation(
+            f"None of {counts.queries} queries was answered successfully.", "0 answers", "1 answer"
+        )
+
+
+def min_duration(measurement: Measurement, _: ScenarioConditions) -> Violations:
+    """Yield a violation if the window is too short; a probe ends when it is decided."""
+    duration, least = measurement.step.duration_nanoseconds, measurement.plan.min_duration_ns
+    if duration < least and not measurement.plan.is_probe:
+        yield Violation(
+            f"The measurement lasted {format_seconds(duration)}; at least {format_seconds(least)} "
+            f"is required{_sufficient_samples(measurement)}.",
+            format_seconds(duration),
+            format_seconds(least),
+        )
+
+
+def _sufficient_samples(measurement: Measurement) -> str:
+    """Return how many samples would suffice, if their number ends the step."""
+    plan, duration = measurement.plan, measurement.step.duration_nanoseconds
+    if not isinstance(plan.loop, Closed) or plan.loop.total_queries is None:
+        return ""
+    return f", for which about {samples_that_would_do(plan, duration):,} samples would suffice"
+
+
+def min_queries(measurement: Measurement, _: ScenarioConditions) -> Violations:
+    """Yield a violation if there are fewer queries than required, or than a trace has."""
+    found, least = measurement.step.counts.queries, measurement.plan.min_queries
+    is_cut = measurement.end is End.MAX_DURATION
+    longest = format_seconds(measurement.plan.max_duration_ns)
+    if found < least and not measurement.plan.is_probe:
+        early = f" before the maximum duration of {longest} ended the step" if is_cut else ""
+        yield Violation(
+            f"{found} queries were measured{early}; at least {least} are required.",
+            str(found),
+            str(least),
+        )
+    elif is_cut and _is_recorded(measurement.plan):
+        yield Violation(
+            f"{found} queries of the trace were measured before the maximum duration of {longest} "
+            "ended the step; the whole trace is required.",
+            str(found),
+            "the whole trace",
+        )
+
+
+def _is_recorded(plan: StepPlan) -> bool:
+    return isinstance(plan.loop, Open) and isinstance(plan.loop.arrivals, Recorded)
+
+
+def error_rate(measurement: Measurement, _: ScenarioConditions) -> Violations:
+    """Yield a violation if too many queries failed."""
+    counts = measurement.step.counts
+    if counts.failed > ERROR_RATE_LIMIT * counts.queries:
+        kinds = ", ".join(f"{kind}: {number}" for kind, number in counts.errors.items())
+        most = max(counts.errors, key=lambda kind: counts.errors[kind], default="")
+        first = _first_message(measurement.step, most)
+        share = f"{100 * counts.failed / counts.queries:.3g} %"
+        yield Violation(
+            f"{counts.failed} of {counts.queries} queries failed ({share}; {kinds}); the limit is "
+            f"0.1 %.{f' First error of kind {most}: {first}' if first else ''}",
+            share,
+            "0.1 %",
+        )
+
+
+def replies_changed(measurement: Measurement, _: ScenarioConditions) -> Violations:
+    """Yield a violation if a checked reply does not have the model's outputs."""
+    counts = measurement.step.counts
+    changed = counts.errors.get("content", 0)
+    if changed:
+        yield Violation(
+            f"{changed} of {counts.checked_replies} checked replies did not match the model's "
+            f"outputs; none may. {_first_message(measurement.step, 'content')}".rstrip(),
+            f"{changed} replies",
+            "0 replies",
+        )
+
+
+def _first_message(step: Step, kind: str) -> str:
+    """Return the first error message of a kind as a sentence; empty if there is none."""
+    message = next((each.message for each in step.error_examples if each.kind == kind), "")
+    if len(message) > MAX_QUOTED:
+        return f"{message[:MAX_QUOTED].rstrip()}..."
+    return message and sentence(message)

@@ -1,0 +1,52 @@
+"""Rules about the run as a whole: how it ended, where it ran, and on what."""
+
+from inferometer_loadgen.schedule.steps import End
+from inferometer_loadgen.verdict.measurement import ScenarioConditions, Violation, Violations
+
+
+def ended_early(conditions: ScenarioConditions) -> Violations:
+    """Yield a violation if something other than the run's own limits ended the scenario."""
+    why = conditions.cut_short
+    if why is not None:
+        yield Violation(f"The scenario ended early because {why.value}.", why.value, End.DONE.value)
+
+
+def server_restarted(conditions: ScenarioConditions) -> Violations:
+    """Yield a violation if another server process answers than at first."""
+    if conditions.server_restarted:
+        yield Violation(
+            "The server was restarted during the measurement.", "restarted", "one process"
+        )
+
+
+def server_colocated(conditions: ScenarioConditions) -> Violations:
+    """Yield a violation if server and load generator share one machine."""
+    if conditions.colocated:
+        yield Violation(
+            "Server and load generator share one machine; the load generator may use "
+            f"{conditions.cpu_count} CPU{'s' * (conditions.cpu_count != 1)}.",
+            "one machine",
+            "two machines",
+        )
+
+
+def server_not_guaranteed(conditions: ScenarioConditions) -> Violations:
+    """Yield a violation if a server's pod may get less CPU or memory than it requested."""
+    if conditions.not_guaranteed:
+        classes = " and ".join(conditions.not_guaranteed)
+        yield Violation(
+            f"The server's pod has the quality-of-service class {classes}, not Guaranteed.",
+            classes,
+            "Guaranteed",
+        )
+
+
+def compute_fell_back(conditions: ScenarioConditions) -> Violations:
+    """Yield a violation if compute nodes of a graph for the GPU ran on the CPU."""
+    count = conditions.compute_nodes_fell_back
+    if count:
+        yield Violation(
+            f"{count} compute nodes of the graph ran on the CPU instead of the GPU; none may.",
+            str(count),
+            "0",
+        )
