@@ -1,4 +1,1 @@
-"""How are the container images built, pushed and kept? `make images`, docs/how-to/images.md.
-
-The standard library is all it needs.
-"""
+"""Builds, pushes and loads the container images, with the standard library alone."""

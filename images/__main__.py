@@ -1,4 +1,4 @@
-"""What do `make images`, `make push` and `make kind-load` do?"""
+"""The commands behind `make images`, `make push` and `make kind-load`."""
 
 import argparse
 import sys
@@ -6,29 +6,26 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from images.archives import build_and_tell
-from images.builder import Buildah, Builder, Docker, usable_builder
+from images.builder import Builder, CommandError, build_image, run, say, usable_builder
 from images.catalogue import IMAGES, LIGHT, ROOT, reference, version
-from images.commands import CommandError, run, say
-from images.debian import debian_base
 
-_DEBOOTSTRAP = "debootstrap"
 _SHORT = [name.removeprefix("inferometer-") for name in IMAGES]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Do what a command line asks with the images of this checkout; return the exit code."""
-    asked = _parser().parse_args(arguments)
+    """Build, push or load the images of this checkout; return the exit code."""
+    options = _parser().parse_args(arguments)
     try:
-        builder = usable_builder(asked.builder)
-        match asked.action:
+        builder = usable_builder(options.builder)
+        match options.action:
             case "build":
-                _build(builder, asked)
+                for name, wanted in _references(options).items():
+                    build_image(builder, ROOT, name, wanted, options.base_image or None)
             case "push":
-                _push(builder, asked)
+                _push(builder, options)
             case _:
-                _load_into_kind(builder, asked)
-    except RefusedError as error:
+                _load_into_kind(builder, options)
+    except UsageError as error:
         say(str(error))
         return 2
     except CommandError as error:
@@ -37,46 +34,36 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-class RefusedError(Exception):
-    """What was asked cannot be done; the text is a sentence."""
+class UsageError(Exception):
+    """The command line names something that does not exist, or misses an option."""
 
 
-def _build(builder: Docker | Buildah, asked: argparse.Namespace) -> None:
-    base = asked.base_image or None
-    if base == _DEBOOTSTRAP:
-        if not isinstance(builder, Buildah):
-            raise RefusedError("BASE_IMAGE=debootstrap is for buildah: BUILDER=buildah.")
-        base = debian_base(builder, Path(tempfile.gettempdir()))
-    for name, wanted in _wanted(asked).items():
-        build_and_tell(builder, ROOT, IMAGES[name], wanted, base_image=base)
-
-
-def _push(builder: Builder, asked: argparse.Namespace) -> None:
-    if not asked.registry:
-        raise RefusedError("To which registry? make push REGISTRY=registry.example.com/team")
-    for wanted in _wanted(asked).values():
+def _push(builder: Builder, options: argparse.Namespace) -> None:
+    if not options.registry:
+        raise UsageError("No registry is set. Run: make push REGISTRY=registry.example.com/team")
+    for wanted in _references(options).values():
         say(f"Pushing {wanted} with {builder.name} ...")
         builder.push(wanted)
 
 
-def _load_into_kind(builder: Builder, asked: argparse.Namespace) -> None:
+def _load_into_kind(builder: Builder, options: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as folder:
         archive = Path(folder) / "image.tar"
-        for wanted in _wanted(asked).values():
-            say(f"Loading {wanted} into the kind cluster '{asked.kind_cluster}' ...")
+        for wanted in _references(options).values():
+            say(f"Loading {wanted} into the kind cluster '{options.kind_cluster}' ...")
             builder.save(wanted, archive)
-            run(["kind", "load", "image-archive", archive, "--name", asked.kind_cluster])
+            run(["kind", "load", "image-archive", archive, "--name", options.kind_cluster])
             archive.unlink()
 
 
-def _wanted(asked: argparse.Namespace) -> dict[str, str]:
-    """Return the references of the images that are asked for, by their names."""
-    tag = asked.tag or version(ROOT)
-    names = [name if name in IMAGES else f"inferometer-{name}" for name in asked.names or LIGHT]
+def _references(options: argparse.Namespace) -> dict[str, str]:
+    """Return the references of the selected images, by their names."""
+    tag = options.tag or version(ROOT)
+    names = [name if name in IMAGES else f"inferometer-{name}" for name in options.names or LIGHT]
     for name in names:
         if name not in IMAGES:
-            raise RefusedError(f"There is no image '{name}': choose of {', '.join(_SHORT)}.")
-    return {name: reference(name, registry=asked.registry, tag=tag) for name in names}
+            raise UsageError(f"There is no image '{name}'. Choose from {', '.join(_SHORT)}.")
+    return {name: reference(name, registry=options.registry, tag=tag) for name in names}
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -88,13 +75,11 @@ def _parser() -> argparse.ArgumentParser:
         "names",
         nargs="*",
         metavar="IMAGE",
-        help=f"of {', '.join(_SHORT)}; default: all but serving-gpu",
+        help=f"one of {', '.join(_SHORT)}; default: all but serving-gpu",
     )
     parser.add_argument("--registry", default="", help="registry.example.com/team")
     parser.add_argument("--tag", default="", help="default: the version in pyproject.toml")
-    parser.add_argument(
-        "--base-image", default="", help="default: the Dockerfile's; 'debootstrap' makes one here"
-    )
+    parser.add_argument("--base-image", default="", help="default: the Dockerfile's")
     parser.add_argument("--builder", choices=["auto", "docker", "buildah"], default="auto")
     parser.add_argument("--kind-cluster", default="inferometer")
     return parser

@@ -1,4 +1,4 @@
-"""Does each image get the packages that its component imports, and no more?"""
+"""Each image has the packages that its component imports, and no others."""
 
 import ast
 import re
@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from images.catalogue import ROOT, copied
+from images.catalogue import ROOT
+
+from support.cluster.images import copied
 
 OURS = {
     path.name: path for path in ROOT.glob("*/src/inferometer_*") if (path / "__init__.py").exists()
@@ -136,7 +138,7 @@ def test_an_image_has_no_package_of_its_own(name: str) -> None:
 @pytest.mark.parametrize("component", ["operator", "loadgen", "serving", "telemetry"])
 def test_an_image_has_the_sources_that_its_component_reaches(component: str) -> None:
     """Our own packages that the component's modules lead to are copied, and no others."""
-    paths = copied((ROOT / component / "Dockerfile").read_text())
+    paths = copied((ROOT / "Dockerfile").read_text(), component)
     sources = {path for path in paths if path.endswith("/src")}
     ours = reached(component)[0]
     assert sources == {str(OURS[name].parent.relative_to(ROOT)) for name in ours}

@@ -92,10 +92,10 @@ API = ("etcd", "kube-apiserver", "kube-controller-manager", "kubectl")
 """What a control plane without nodes is made of."""
 NODES = (*API, "kube-scheduler", "kubelet", "kube-proxy", "pause", "coredns")
 """What a cluster with nodes is made of."""
-WITHOUT_NODES = (*API, "helm", "decode-kind-config", "versitygw", "prometheus", "promtool")
-"""What the tests use on a machine that cannot run nodes."""
-EVERYTHING = (*NODES, *WITHOUT_NODES[len(API) :], "probe")
-"""What the tests use elsewhere; kind itself is built only where Docker works."""
+TOOLS = ("helm", "decode-kind-config", "versitygw", "promtool")
+"""What the gate's tests run beside a cluster."""
+VERIFY_TOOLS = ("prometheus", "probe")
+"""What only `make verify` runs; kind itself is built only if Docker works."""
 
 
 def linker_flags(pin: Pin) -> str:

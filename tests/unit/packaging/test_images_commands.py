@@ -1,4 +1,4 @@
-"""What are images called, what are they keyed by, and which commands build them?"""
+"""The images: their names, the keys of their archives, and the commands that build them."""
 
 import json
 import os
@@ -6,13 +6,21 @@ from pathlib import Path
 
 import pytest
 from images.__main__ import main
-from images.archives import archives, write_whole
-from images.builder import Buildah, Docker, usable_builder
-from images.catalogue import IMAGES, Image, copied, fingerprint, name_in_cluster, reference
-from images.commands import CommandError, run
+from images.builder import Buildah, CommandError, Docker, run, usable_builder
+from images.catalogue import name_in_cluster, reference
 
-SERVING = IMAGES["inferometer-serving"]
-GPU = IMAGES["inferometer-serving-gpu"]
+from support.cluster.images import archives, copied, fingerprint, write_atomically
+
+SERVING = "inferometer-serving"
+GPU = "inferometer-serving-gpu"
+DOCKERFILE = """\
+FROM x AS shared
+COPY lock ./
+FROM shared AS serving
+COPY part/src src
+FROM shared AS serving-gpu
+COPY other ./
+"""
 
 
 @pytest.mark.parametrize(
@@ -23,7 +31,7 @@ GPU = IMAGES["inferometer-serving-gpu"]
         ("localhost:5000/", "localhost:5000/inferometer-loadgen:1"),
     ],
 )
-def test_a_reference_has_the_registry_before_it(registry: str, expected: str) -> None:
+def test_a_reference_starts_with_the_registry(registry: str, expected: str) -> None:
     """The registry may end with a slash or be absent."""
     assert reference("inferometer-loadgen", registry=registry, tag="1") == expected
 
@@ -38,22 +46,27 @@ def test_a_reference_has_the_registry_before_it(registry: str, expected: str) ->
         ("ghcr.io/team/inferometer-loadgen:1", "ghcr.io/team/inferometer-loadgen:1"),
     ],
 )
-def test_a_node_knows_an_image_by_its_whole_name(given: str, expected: str) -> None:
-    """A name without a registry's host is Docker Hub's for every node."""
+def test_a_node_uses_the_full_name(given: str, expected: str) -> None:
+    """A name without a registry's host belongs to Docker Hub."""
     assert name_in_cluster(given) == expected
 
 
-def test_only_what_comes_from_the_context_is_copied() -> None:
-    """COPY --from another stage names nothing of the checkout; several sources are all named."""
-    text = "COPY a b/c ./\nRUN x\nCOPY --from=build /d /d\nCOPY e e\n"
-    assert copied(text) == ("a", "b/c", "e")
+def test_the_copied_paths_of_a_target_are_found() -> None:
+    """A target copies what its own stage, its bases and the stages it copies from name."""
+    text = (
+        "FROM x AS base\nCOPY a b/c ./\nRUN x\nFROM base AS build\nCOPY d e\nFROM x AS other\n"
+        "COPY f ./\nFROM base AS end\nCOPY --from=build /d /d\nCOPY g g\n"
+    )
+    assert copied(text, "end") == ("a", "b/c", "d", "g")
+    assert copied(text, "other") == ("f",)
 
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """Return a small checkout with one Dockerfile."""
+    """Return a small checkout."""
     (tmp_path / "part" / "src" / "__pycache__").mkdir(parents=True)
-    (tmp_path / "part" / "Dockerfile").write_text("FROM x\nCOPY lock ./\nCOPY part/src src\n")
+    (tmp_path / "Dockerfile").write_text(DOCKERFILE)
+    (tmp_path / "pyproject.toml").write_text('project.version = "7"\n')
     for name in (".dockerignore", "lock", "part/src/a.py", "part/src/__pycache__/a.pyc", "other"):
         (tmp_path / name).write_text(name)
     return tmp_path
@@ -64,31 +77,31 @@ def checkout(tmp_path: Path) -> Path:
     [
         ("part/src/a.py", 2),
         ("part/src/new.py", 2),
-        ("part/Dockerfile", 2),
+        ("Dockerfile", 2),
         ("lock", 2),
         (".dockerignore", 2),
         ("other", 1),
         ("part/src/__pycache__/a.pyc", 1),
     ],
 )
-def test_an_image_is_keyed_by_what_it_is_made_from(checkout: Path, changed: str, keys: int) -> None:
-    """A change of anything that goes in gives another key, and of nothing else."""
-    image = Image("it", "part")
-    before = fingerprint(checkout, image, "base")
+def test_the_key_of_an_image_covers_its_ingredients(
+    checkout: Path, changed: str, keys: int
+) -> None:
+    """A change of an ingredient changes the key; a change of another file does not."""
+    before = fingerprint(checkout, SERVING, "base")
     with (checkout / changed).open("a") as file:
         file.write("\nRUN more\n")
-    assert len({before, fingerprint(checkout, image, "base")}) == keys
+    assert len({before, fingerprint(checkout, SERVING, "base")}) == keys
 
 
-def test_base_and_arguments_are_in_the_key(checkout: Path) -> None:
-    """The same files on another base, or built otherwise, are another image."""
+def test_base_and_name_are_in_the_key(checkout: Path) -> None:
+    """The same files on another base, or under another name, are another image."""
     keys = {
-        fingerprint(checkout, Image("it", "part"), "base"),
-        fingerprint(checkout, Image("it", "part"), "another"),
-        fingerprint(checkout, Image("it", "part", ("EXTRA=gpu",)), "base"),
-        fingerprint(checkout, Image("its-twin", "part"), "base"),
+        fingerprint(checkout, SERVING, "base"),
+        fingerprint(checkout, SERVING, "another"),
+        fingerprint(checkout, GPU, "base"),
     }
-    assert len(keys) == 4
+    assert len(keys) == 3
 
 
 _FAKE = """#!/usr/bin/env python3
@@ -104,7 +117,7 @@ if sys.argv[1] == "save":
 
 
 class Heard:
-    """A docker and a buildah that do nothing but remember what was asked."""
+    """A docker and a buildah that only record their arguments."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.file = folder / "heard"
@@ -121,39 +134,40 @@ class Heard:
 
     @property
     def commands(self) -> list[list[str]]:
-        """What was asked, each command without its folder."""
+        """The recorded commands, each without its folder."""
         lines = [json.loads(line) for line in self.file.read_text().splitlines()]
         return [[Path(words[0]).name, *words[1:]] for words in lines]
 
 
 @pytest.fixture
 def heard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Heard:
-    """Return what remembers the commands of both builders."""
+    """Return a recorder of the commands of both builders."""
     return Heard(tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize("builder", [Docker(), Buildah()], ids=["docker", "buildah"])
-def test_a_build_names_file_tag_base_and_extra(
-    heard: Heard, builder: Docker | Buildah, tmp_path: Path
+def test_a_build_names_target_tag_and_base(
+    heard: Heard, builder: Docker | Buildah, checkout: Path
 ) -> None:
-    """Both builders are given the same, and the checkout as context."""
-    builder.build(tmp_path, GPU, "team/it:1", base_image="python:3.12", version="0.1.0")
+    """Both builders get the same options, and the checkout as context."""
+    builder.build(checkout, GPU, "team/it:1", "python:3.12")
     (words,) = heard.commands
-    told = " ".join(words)
-    assert "--file serving/Dockerfile --tag team/it:1" in told
-    assert "--build-arg EXTRA=gpu --build-arg BASE_IMAGE=python:3.12" in told
-    assert "--label org.opencontainers.image.version=0.1.0" in told
+    command = " ".join(words)
+    assert "--target serving-gpu --tag team/it:1" in command
+    assert "--build-arg BASE_IMAGE=python:3.12" in command
+    assert "--label org.opencontainers.image.title=inferometer-serving-gpu" in command
+    assert "--label org.opencontainers.image.version=7" in command
     assert words[-1] == "."
 
 
-def test_without_a_base_the_dockerfile_chooses(heard: Heard, tmp_path: Path) -> None:
-    """No argument is passed for a base image that was not asked for."""
-    Docker().build(tmp_path, SERVING, "it:1", base_image=None, version="0.1.0")
+def test_the_dockerfile_chooses_the_base_by_default(heard: Heard, checkout: Path) -> None:
+    """Without a base image in the options, no build argument is passed."""
+    Docker().build(checkout, SERVING, "it:1", None)
     assert "--build-arg" not in heard.commands[0]
 
 
-def test_docker_is_taken_where_its_daemon_answers(heard: Heard) -> None:
-    """Buildah is the second choice, unless it is asked for."""
+def test_docker_is_used_if_its_daemon_answers(heard: Heard) -> None:
+    """Buildah is the second choice, unless it is selected."""
     assert isinstance(usable_builder(), Docker)
     assert isinstance(usable_builder("buildah"), Buildah)
     heard.install("docker", "#!/bin/sh\nexit 1\n")
@@ -161,7 +175,7 @@ def test_docker_is_taken_where_its_daemon_answers(heard: Heard) -> None:
 
 
 def test_buildah_saves_under_the_name_of_a_node(heard: Heard, tmp_path: Path) -> None:
-    """An image that it knows as localhost's is Docker Hub's in the archive."""
+    """An image that buildah stores under localhost belongs to Docker Hub in the archive."""
     Buildah().save("it:1", tmp_path / "it.tar")
     assert heard.commands[0][-2:] == [
         "localhost/it:1",
@@ -169,8 +183,8 @@ def test_buildah_saves_under_the_name_of_a_node(heard: Heard, tmp_path: Path) ->
     ]
 
 
-def test_a_build_on_command_names_each_image(heard: Heard) -> None:
-    """All but the GPU image are built unless names are given, short or whole."""
+def test_the_light_images_are_built_by_default(heard: Heard) -> None:
+    """All images but the GPU one are built by default; names select others."""
     assert main(["build", "--registry", "team", "--tag", "2"]) == 0
     assert main(["build", "serving-gpu", "--tag", "2"]) == 0
     tags = [words[words.index("--tag") + 1] for words in heard.commands if words[1] == "build"]
@@ -181,14 +195,14 @@ def test_a_build_on_command_names_each_image(heard: Heard) -> None:
 
 
 def test_an_unknown_image_is_refused(heard: Heard, capsys: pytest.CaptureFixture[str]) -> None:
-    """The sentence has the names there are, and nothing is built."""
+    """The message lists the images, and nothing is built."""
     assert main(["build", "server"]) == 2
     assert "operator, loadgen, telemetry, serving, serving-gpu" in capsys.readouterr().err
     assert not [words for words in heard.commands if words[1] == "build"]
 
 
 def test_a_push_needs_a_registry(heard: Heard, capsys: pytest.CaptureFixture[str]) -> None:
-    """Nothing is pushed to Docker Hub by mistake."""
+    """Without a registry, nothing is pushed to Docker Hub by mistake."""
     assert main(["push"]) == 2
     assert "make push REGISTRY=" in capsys.readouterr().err
     assert main(["push", "operator", "--registry", "ghcr.io/team", "--tag", "2"]) == 0
@@ -197,7 +211,7 @@ def test_a_push_needs_a_registry(heard: Heard, capsys: pytest.CaptureFixture[str
 
 
 def test_kind_is_given_an_archive_of_each(heard: Heard) -> None:
-    """Whichever builder made it, an image reaches kind's nodes by an archive."""
+    """An image of either builder reaches kind's nodes in an archive."""
     heard.install("kind", _FAKE)
     assert main(["kind-load", "loadgen", "--kind-cluster", "mine"]) == 0
     (loaded,) = [words for words in heard.commands if words[0] == "kind"]
@@ -206,56 +220,49 @@ def test_kind_is_given_an_archive_of_each(heard: Heard) -> None:
 
 
 def test_archives_are_built_once(heard: Heard, checkout: Path) -> None:
-    """What is there already is not built again; what changed is."""
-    for path in (checkout / "serving", checkout / "cache"):
-        path.mkdir()
-    (checkout / "serving" / "Dockerfile").write_text("COPY lock ./\n")
-    (checkout / "pyproject.toml").write_text('project.version = "7"\n')
+    """An image is built again only after a change."""
 
     def built() -> int:
         return sum(words[1] == "build" for words in heard.commands)
 
-    first = archives(checkout, checkout / "cache", [SERVING.name])
-    assert archives(checkout, checkout / "cache", [SERVING.name]) == first
+    first = archives(checkout, checkout / "cache", [SERVING])
+    assert archives(checkout, checkout / "cache", [SERVING]) == first
     assert built() == 1
     (checkout / "lock").write_text("changed")
-    second = archives(checkout, checkout / "cache", [SERVING.name])
+    second = archives(checkout, checkout / "cache", [SERVING])
     assert built() == 2
     assert second != first
     assert second[0].read_text() == "archive"
 
 
-def test_what_a_killed_build_left_is_removed(heard: Heard, checkout: Path) -> None:
-    """Half a base and half an archive go with the next build."""
-    (checkout / "serving").mkdir()
-    (checkout / "serving" / "Dockerfile").write_text("COPY lock ./\n")
-    (checkout / "pyproject.toml").write_text('project.version = "7"\n')
+def test_leftovers_of_a_killed_build_are_removed(heard: Heard, checkout: Path) -> None:
+    """The next build removes half a base and half an archive."""
     folder = checkout / "cache" / "images"
     (folder / "debian-x" / "proc").mkdir(parents=True)
     (folder / ".it.tar.7.partial").write_text("half")
-    (archive,) = archives(checkout, checkout / "cache", [SERVING.name])
+    (archive,) = archives(checkout, checkout / "cache", [SERVING])
     assert sorted(folder.iterdir()) == sorted([archive, folder / "lock"])
 
 
 def test_no_half_archive_is_left(tmp_path: Path) -> None:
-    """An archive whose writing fails is not there, in whole or in part."""
+    """If writing an archive fails, no file is left."""
 
     def fail(path: Path) -> None:
         path.write_text("half")
         raise CommandError("full")
 
     with pytest.raises(CommandError):
-        write_whole(tmp_path / "a.tar", fail)
+        write_atomically(tmp_path / "a.tar", fail)
     assert not list(tmp_path.iterdir())
 
 
-def test_a_failed_command_is_told_with_its_last_lines() -> None:
-    """The sentence has the command, its exit code and what it said."""
-    with pytest.raises(CommandError, match=r"(?s)ended with 3: sh -c .*no such base"):
+def test_the_error_of_a_command_has_its_last_lines() -> None:
+    """The message contains the command, its exit code and its output."""
+    with pytest.raises(CommandError, match=r"(?s)exited with 3: sh -c .*no such base"):
         run(["sh", "-c", "echo no such base; exit 3"])
 
 
-def test_a_command_that_is_missing_is_named() -> None:
-    """Nobody has to guess what to install."""
-    with pytest.raises(CommandError, match="'no-such-builder' is needed"):
+def test_a_missing_command_is_named() -> None:
+    """The message names the command to install."""
+    with pytest.raises(CommandError, match="'no-such-builder' is not installed"):
         run(["no-such-builder"])

@@ -1,4 +1,4 @@
-"""What is the base image where no registry can be reached? Debian, from its own packages."""
+"""A base image made from Debian's packages, for machines without a registry."""
 
 import hashlib
 import os
@@ -8,8 +8,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from images.builder import Buildah
-from images.commands import CommandError, run, say
+from images.builder import Buildah, CommandError, run, say
 
 _SUITE = "bookworm"
 _PACKAGES = ("ca-certificates", "python3", "python3-venv")
@@ -22,32 +21,32 @@ _LEFT_OUT = (
     "var/lib/apt/lists",
     "var/log",
 )
-"""Folders that are emptied: half of what debootstrap makes, and read by nobody in a container."""
+"""Folders to empty: half of what debootstrap makes, and not used in a container."""
 
 
 def base_name() -> str:
-    """Return the reference of the base; another one once what it is made from changes."""
+    """Return the reference of the base, which changes with its ingredients."""
     facts = (_SUITE, platform.machine(), *_PACKAGES, "without", *_LEFT_OUT)
     return f"localhost/inferometer-base:{hashlib.sha256(' '.join(facts).encode()).hexdigest()[:16]}"
 
 
 def debian_base(buildah: Buildah, folder: Path) -> str:
-    """Make the base with debootstrap unless it is there, and return its reference.
+    """Make the base with debootstrap unless it exists, and return its reference.
 
-    `folder` is where it is put together. Raises CommandError where that cannot be done here.
+    It is put together in `folder`. Raises CommandError if that is not possible here.
     """
     name = base_name()
     if buildah.has(name):
         return name
     if os.geteuid() != 0:
         raise CommandError(
-            "The base image is made from Debian's packages by debootstrap, which needs root. "
-            "As another user, name a base image that can be pulled: make images BASE_IMAGE=..."
+            "The base image of the tests cannot be made: debootstrap needs root. Run the tests as "
+            "root, or with a Docker daemon."
         )
     if not shutil.which("debootstrap"):
         raise CommandError(
-            "The base image is made from Debian's packages by 'debootstrap', which is not "
-            "installed here: apt-get install debootstrap."
+            "The base image of the tests cannot be made: debootstrap is not installed. Run: "
+            "apt-get install debootstrap."
         )
     say(f"Making the base image from Debian {_SUITE}'s packages (about a minute) ...")
     began = time.monotonic()
@@ -61,7 +60,7 @@ def debian_base(buildah: Buildah, folder: Path) -> str:
 
 def _fill(tree: Path) -> None:
     include = f"--include={','.join(_PACKAGES)}"
-    # In a mount namespace of its own: what it mounts is gone with it, however it ends.
+    # in its own mount namespace: its mounts disappear with it, even if it is killed
     alone = ("unshare", "--mount", "--propagation", "private", "--")
     run([*alone, "debootstrap", "--variant=minbase", include, _SUITE, tree])
     for each in _LEFT_OUT:
