@@ -123,7 +123,7 @@ def test_a_second_operator_takes_over(stage: Stage) -> None:
     )
     stage.apply(scenarios=_TWO)
     world.lead_to("measuring")
-    assert not second.told("lease_won")
+    assert not second.told("lease_acquired")
     first.kill()
     second.wait_ready()
     world.go_on_from("measuring")
@@ -134,7 +134,7 @@ def test_a_second_operator_takes_over(stage: Stage) -> None:
     first.start()
     first.wait_told("health_served", 2)
     assert second.ask_to_end() == 0
-    first.wait_told("lease_won", 2)
+    first.wait_told("lease_acquired", 2)
     assert first.ask_to_end() == 0
 
 

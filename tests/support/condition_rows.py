@@ -119,7 +119,7 @@ def _not_kept() -> PretendCluster:
 def _referring(labels: dict[str, str] | None) -> PretendCluster:
     cluster = a_cluster({"model": {"uri": "pvc://models/resnet50.onnx"}})
     claim = Reference("PersistentVolumeClaim", "models", "spec.model.uri")
-    cluster.raw_references[claim] = None if labels is None else {"labels": labels}
+    cluster.references[claim] = None if labels is None else {"labels": labels}
     return cluster.settle().later(6)
 
 

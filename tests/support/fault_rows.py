@@ -162,7 +162,7 @@ FAULT_ROWS: list[Row] = [
         _REFUSED_JOB,
         "NameClash",
         lambda: left_behind("Job/a-run-load").schedule(),
-        ("is about to go", "until 2026-03-12T14:01:00.000Z"),
+        ("is being deleted", "until 2026-03-12T14:01:00.000Z"),
     ),
     *_pod_rows(
         "ContainerNotStarted",
@@ -190,8 +190,8 @@ FAULT_ROWS: list[Row] = [
         ("code 1", "Killed."),
     ),
     *_rows("ServerReplaced", lambda: lost_pods(measuring(), SERVER), None, ("gone",)),
-    *_rows("ServerReplaced", lambda: _deleted_server(143), None, ("deleted by someone else",)),
-    *_rows("ServerReplaced", lambda: _deleted_server(137), None, ("deleted by someone else",)),
+    *_rows("ServerReplaced", lambda: _deleted_server(143), None, ("deleted by another client",)),
+    *_rows("ServerReplaced", lambda: _deleted_server(137), None, ("deleted by another client",)),
     Row(
         _FAILED,
         "Evicted",
@@ -257,13 +257,13 @@ FAULT_ROWS: list[Row] = [
         _FAILED,
         "LoadPodLost",
         lambda: changed_pod(measuring(), LOADGEN, lambda pod: being_deleted(pod, measuring().now)),
-        ("deleted by someone else",),
+        ("deleted by another client",),
     ),
     Row(
         _FAILED,
         "LoadPodLost",
         lambda: measuring().end_load(143, Outcome(state="Terminated", reason="Terminated")),
-        ("stopped by someone else",),
+        ("stopped by another client",),
     ),
     Row(
         _FAILED,

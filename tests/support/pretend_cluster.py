@@ -60,7 +60,7 @@ class PretendCluster(PretendApi):
     turn: QueuePosition = field(default_factory=lambda: QueuePosition(admitted=True))
     pods: dict[str, Object] = field(default_factory=dict)
     events: list[Object] = field(default_factory=list)
-    raw_references: dict[Reference, Json | None] = field(default_factory=dict)
+    references: dict[Reference, Json | None] = field(default_factory=dict)
     service: Json | None = None
     agents: EndpointList | None = None
     behind_service: EndpointList | None = None
@@ -100,7 +100,7 @@ class PretendCluster(PretendApi):
             pods=tuple(self.pods.values()),
             result_maps=tuple(maps),
             events=tuple(self.events),
-            raw_references=self.raw_references,
+            references=self.references,
             service=self.service,
             agents=self.agents,
             behind_service=self.behind_service,

@@ -1,1 +1,1 @@
-"""The operator: it carries out BenchmarkRuns on a Kubernetes cluster."""
+"""The operator: runs BenchmarkRuns on a Kubernetes cluster."""

@@ -1,7 +1,7 @@
-"""What does `python -m inferometer_operator` do first? It hears SIGTERM.
+"""Entry point of the container: handles SIGTERM before the slow imports.
 
-The kernel hides it from a container's first process while nobody handles it, and what comes next
-takes a second to import. An operator that missed it could win the Lease, and be killed with it.
+The kernel ignores SIGTERM for a container's first process without a handler, and the imports take a
+second. An operator that missed it could win the Lease and then be killed with it.
 """
 
 import os
@@ -10,8 +10,8 @@ import sys
 
 
 def main() -> int:
-    """Run the operator until it is told to end; return its exit code."""
-    # Nothing is begun that would have to be tidied up.
+    """Run the operator until SIGTERM; return the exit code."""
+    # Nothing has begun that needs cleanup.
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     from inferometer_operator import command  # noqa: PLC0415 - only now, since it takes so long
 

@@ -35,7 +35,7 @@ def test_every_problem_of_a_spec_is_told() -> None:
     """All at once, each with its place: nobody corrects one after another."""
     cluster = a_cluster({"load": {"seed": -1}, "validity": {"repeats": 0}}).settle()
     message = cluster.message("Accepted")
-    assert message.startswith("2 things are wrong. ")
+    assert message.startswith("2 problems. ")
     assert "spec.load.seed" in message
     assert "spec.validity.repeats" in message
     assert cluster.says("Finished") == ("True", "Failed")
@@ -76,11 +76,11 @@ def test_a_finished_run_that_nobody_can_read_stays_as_it_ended() -> None:
 
 def test_secrets_are_for_operators_that_allow_them() -> None:
     """Without the setting no run may name one, whatever label it carries."""
-    refused = a_cluster({"model": S3}, raw_references={SECRET: {"labels": LABEL}}).settle()
+    refused = a_cluster({"model": S3}, references={SECRET: {"labels": LABEL}}).settle()
     assert refused.says("Accepted") == ("False", "NotAllowed")
     assert "allowSecrets" in refused.message("Accepted")
     settings = SETTINGS.model_copy(update={"allow_secrets": True})
-    taken = a_cluster({"model": S3}, raw_references={SECRET: {"labels": LABEL}}, settings=settings)
+    taken = a_cluster({"model": S3}, references={SECRET: {"labels": LABEL}}, settings=settings)
     assert taken.settle().says("Accepted") == ("True", "Accepted")
 
 
@@ -89,7 +89,7 @@ def test_only_what_carries_the_label_may_be_named(labels: dict[str, str] | None)
     """Its value must be "true"; an object without any labels is refused too."""
     settings = SETTINGS.model_copy(update={"allow_secrets": True})
     found = {} if labels is None else {"labels": labels}
-    cluster = a_cluster({"model": S3}, raw_references={SECRET: found}, settings=settings).settle()
+    cluster = a_cluster({"model": S3}, references={SECRET: found}, settings=settings).settle()
     assert cluster.says("Accepted") == ("False", "NotAllowed")
     assert "spec.model.credentialsSecret" in cluster.message("Accepted")
 
@@ -107,7 +107,7 @@ def test_what_a_run_names_may_come_with_it() -> None:
     cluster = a_cluster({"model": {"uri": "pvc://models/resnet50.onnx"}}).settle()
     assert cluster.says("Accepted") is None
     assert cluster.decided().look_again_seconds == 1
-    cluster.raw_references[claim] = {"labels": LABEL}
+    cluster.references[claim] = {"labels": LABEL}
     assert cluster.later(1).says("Accepted") == ("True", "Accepted")
 
 
@@ -181,7 +181,7 @@ def test_an_address_that_is_not_listed_is_refused_with_the_list() -> None:
     settings: Settings = SETTINGS.model_copy(update={"external_allow_list": ["models.example"]})
     refused = PretendCluster(run=run, settings=settings).settle()
     assert refused.says("Accepted") == ("False", "NotAllowed")
-    assert "externalAllowList names models.example" in refused.message("Accepted")
+    assert "externalAllowList: models.example" in refused.message("Accepted")
     listed = SETTINGS.model_copy(update={"external_allow_list": ["127.0.0.1"]})
     taken = PretendCluster(run=stored(an_external_run()), settings=listed).settle()
     assert taken.says("Accepted") == ("True", "Accepted")

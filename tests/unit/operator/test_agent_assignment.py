@@ -144,7 +144,7 @@ def test_of_two_families_that_of_the_server_is_asked() -> None:
         (
             [list_agents(endpoint("node1", "10.1.0.1"), ports=[{"port": 1}, {"port": 2}])],
             "",
-            ["node1 tell no port", "named http"],
+            ["node1 have no port", "named http"],
         ),
         ([list_agents(endpoint("node1", "10.1.0.1"), ports=[{"name": "http"}])], "", ["no port"]),
         ([list_agents(endpoint("node1", "a.test"), addressType="FQDN")], "", ["no node agents"]),
@@ -166,7 +166,7 @@ def test_what_is_not_metered_is_told_and_delays_nothing(
 def test_a_cluster_without_agents_says_so() -> None:
     """The admin is told what to install."""
     cluster = a_cluster().settle().schedule()
-    assert "let the cluster's admin install the chart inferometer-agent" in (
+    assert "admin can install the chart inferometer-agent" in (
         plan_of(cluster).energy_unavailable_reason
     )
 
@@ -256,7 +256,7 @@ def test_an_external_server_that_is_known_in_part_is_told(unknown: Object) -> No
     """Load goes there too: what an author's slices say of foreign pods or nodes is not believed."""
     cluster = behind(at("node1", "c"), unknown, pods=[("node1", "c")])
     assert asked(cluster) == [("http://10.1.0.1:9465", "node1", ["c"])]
-    assert "Service theirs, 1 endpoint is not among the pods of the namespace team" in (
+    assert "1 endpoint behind the Service theirs is not among the pods of the namespace team" in (
         plan_of(cluster).energy_unavailable_reason
     )
     assert cluster.status()["nodes"] == ["node1"]
@@ -267,7 +267,7 @@ def test_endpoints_that_are_not_known_are_counted() -> None:
     cluster = behind(at("node9", "c"), *_UNKNOWN[:2], pods=[("node9", "c")])
     told = plan_of(cluster).energy_unavailable_reason
     assert "No node agent is ready on node9" in told
-    assert "; Of what is behind the Service theirs, 2 endpoints are not among" in told
+    assert "; 2 endpoints behind the Service theirs are not among" in told
 
 
 @pytest.mark.parametrize("count", [64, 65])
@@ -279,7 +279,7 @@ def test_an_agent_is_not_asked_for_more_pods_than_it_answers_for(count: int) -> 
     fits = count == 64
     whole = [("http://10.1.0.1:9465", "node1", uids)] if fits else []
     assert asked(cluster) == [*whole, ("http://10.1.0.2:9465", "node2", ["b"])]
-    words = "The node agent on node1 answers for 64 pods at a time, and the Service theirs has 65"
+    words = "The node agent on node1 measures 64 pods at a time, and the Service theirs has 65"
     assert (words in plan_of(cluster).energy_unavailable_reason) is not fits
 
 
@@ -313,7 +313,7 @@ def test_an_external_server_by_url_is_not_metered() -> None:
     spec = {"runtime": "External", "external": {"url": "http://models.test:80"}}
     settings = SETTLED.model_copy(update={"external_allow_list": ["models.test"]})
     cluster = PretendCluster(run=stored(an_external_run(server=spec)), settings=settings)
-    assert "named by a URL" in plan_of(cluster.settle()).energy_unavailable_reason
+    assert "has a URL" in plan_of(cluster.settle()).energy_unavailable_reason
 
 
 def test_nodes_are_told_without_a_write_of_their_own() -> None:

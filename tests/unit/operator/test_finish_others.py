@@ -34,7 +34,7 @@ def test_what_belongs_to_others_is_neither_used_nor_deleted(key: str) -> None:
     assert cluster.children[key] == foreign
     told = cluster.says("Complete") if "result" in key else cluster.says("Failed")
     assert told == ("True", "ResultNotKept" if "result" in key else "NameClash")
-    assert f"name {name}" in cluster.message("Complete" if "result" in key else "Failed")
+    assert f"named {name}" in cluster.message("Complete" if "result" in key else "Failed")
 
 
 def test_what_only_carries_the_labels_of_a_run_is_not_the_runs() -> None:

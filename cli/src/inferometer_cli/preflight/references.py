@@ -17,7 +17,7 @@ from inferometer_operator.settings import Settings
 class Named:
     """The objects that a run names, as they were read. Settings are None if unknown."""
 
-    raw_references: Mapping[Reference, Json | Unread]
+    references: Mapping[Reference, Json | Unread]
     service: Json | Unread | None = None
     """The Service of an External server; None if the run names none."""
     settings: Settings | None = None
@@ -35,7 +35,7 @@ def spec_checks(run: BenchmarkRun) -> Iterator[Check]:
 
 def reference_checks(run: BenchmarkRun, named: Named) -> Iterator[Check]:
     """Yield whether each named object exists and may be used."""
-    for reference, found in named.raw_references.items():
+    for reference, found in named.references.items():
         yield _reference_check(run, reference, found, named.settings)
     external = run.spec.server.external
     if external is None:

@@ -1,1 +1,1 @@
-"""How is the cluster read and written? The only place that knows the Kubernetes client."""
+"""Access to the cluster: the only package that knows the Kubernetes clients."""

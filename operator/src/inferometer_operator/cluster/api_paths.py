@@ -1,4 +1,4 @@
-"""Under which path does the API server keep the objects of a kind?"""
+"""Paths of the API server, by kind."""
 
 from inferometer_api.plan.cluster_objects import GROUP
 
@@ -18,7 +18,7 @@ _KINDS = {
 
 
 def api_path(kind: str, namespace: str | None, name: str = "", subresource: str = "") -> str:
-    """Return the path of an object, or of all objects where the name is empty.
+    """Return the path of an object, or of all objects if the name is empty.
 
     `namespace` None: those of every namespace.
     """

@@ -1,8 +1,8 @@
-"""When did something change among the objects that the operator made?
+"""Watches of the objects that the operator created.
 
-One watch a kind, selected by label on the server, so that nobody else's pods ever stream to the
-operator; of each object only its metadata comes. A watch tells that it is worth to look, no more:
-what is so is read anew.
+One watch for each kind, with a label selector on the server, so that no other pods are streamed,
+and for metadata alone. An event only says that it is worth to look; the worker reads the current
+state.
 """
 
 import asyncio
@@ -20,9 +20,9 @@ from inferometer_operator.cluster.connection import METADATA_ONLY, Connection
 from inferometer_operator.cluster.errors import ApiError, UnreachableError
 
 WATCH_SECONDS: Final = 290
-"""How long the server keeps a watch open; then it is opened anew."""
+"""How long the server keeps a watch open; then it is opened again."""
 SILENCE_SECONDS: Final = 90.0
-"""A watch from which nothing came for longer is opened anew: it may be deaf. The server sends a
+"""A watch without data for longer is opened again, because it may be dead. The server sends a
 bookmark every minute."""
 _BACKOFF_SECONDS = (0.5, 1.0, 2.0, 5.0, 10.0)
 
@@ -32,7 +32,7 @@ _log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class ChildChange:
-    """Something happened to an object, or it was there when the watch began."""
+    """An object was created, changed or deleted, or existed when the watch began."""
 
     type: str
     """ADDED, MODIFIED or DELETED."""
@@ -40,7 +40,7 @@ class ChildChange:
 
 
 class ChildWatch:
-    """A watch of all children of one kind that is opened anew for ever."""
+    """A watch of all children of one kind that is opened again after each end."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class ChildWatch:
         self._version: str | None = None
 
     async def run(self) -> None:
-        """Watch until cancelled; whatever breaks is opened anew, after a growing pause."""
+        """Watch until cancelled; reopen after an error with a growing pause."""
         failures = 0
         while True:
             try:
@@ -68,7 +68,7 @@ class ChildWatch:
                 failures = 0
             except (ApiError, UnreachableError) as error:
                 if isinstance(error, ApiError) and error.code == 410:
-                    # What happened meanwhile is lost: everything that is there comes again.
+                    # Events were lost: the next watch starts with all objects.
                     self._version = None
                 else:
                     _log.warning("watch_broken", kind=self._kind, error=str(error))
@@ -106,7 +106,7 @@ class ChildWatch:
 
 
 async def _lines(stream: aiohttp.StreamReader) -> AsyncIterator[bytes]:
-    """Yield lines of any length; aiohttp's own reading of lines is bounded."""
+    """Yield lines of any length; aiohttp's own line reader has a limit."""
     rest = b""
     async for chunk in stream.iter_any():
         *lines, rest = (rest + chunk).split(b"\n")

@@ -1,7 +1,7 @@
-"""How is one request made to the API server?
+"""One request to the API server, by the official client's configuration and plain JSON.
 
-By the official client, whose configuration knows every way to log in, but with plain JSON: objects
-pass through the operator as the cluster gave them.
+The official client supports every way to log in. Objects pass through the operator as plain JSON,
+as the cluster sent them.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from inferometer_operator.cluster.errors import UnreachableError, api_error
 JSON: Final = "application/json"
 APPLY: Final = "application/apply-patch+yaml"
 METADATA_ONLY: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
-"""Only an object's name, labels and the like travel: no Secret's content, no pod's spec."""
+"""Only an object's metadata travel: no content of a Secret, no spec of a pod."""
 METADATA_LIST: Final = METADATA_ONLY.replace("Metadata;", "MetadataList;")
 UNREACHABLE: Final = "unreachable"
 _TIMEOUT_SECONDS = 15.0
@@ -31,11 +31,11 @@ Query = Mapping[str, str]
 
 
 class ConfigurationError(Exception):
-    """There is no way to the cluster: no kubeconfig, no service account. A sentence."""
+    """There is no kubeconfig and no service account."""
 
 
 async def configuration(kubeconfig: Path | None) -> Configuration:
-    """Return how to reach the cluster: by this file, else by the pod's own service account."""
+    """Return how to reach the cluster: by this file, else by the pod's service account."""
     found = Configuration()
     try:
         if kubeconfig is None:
@@ -47,23 +47,23 @@ async def configuration(kubeconfig: Path | None) -> Configuration:
     except (config.ConfigException, OSError) as error:
         where = "this pod's service account" if kubeconfig is None else f"the file {kubeconfig}"
         raise ConfigurationError(
-            f"The cluster cannot be reached by {where}: {error} Outside of a cluster, name a "
-            "kubeconfig: --kubeconfig FILE."
+            f"Cannot reach the cluster by {where}: {error} Outside a cluster, set "
+            "--kubeconfig FILE."
         ) from error
-    # A retry is decided by whoever knows what the request was for.
+    # The caller decides on a retry, because it knows the purpose of the request.
     found.retries = None
-    # Four watches hold a connection each for ever; each one more costs a third of a megabyte.
+    # Four watches hold one connection each; every further one costs a third of a megabyte.
     found.connection_pool_maxsize = 16
     return found
 
 
 class Connection:
-    """A way to the API server; an async context manager that closes it."""
+    """A connection to the API server; an async context manager that closes it."""
 
     def __init__(
         self, settled: Configuration, failed: Callable[[str], None] = lambda _: None
     ) -> None:
-        """Tell `failed` the status of each answer with an error; "unreachable" where none came."""
+        """Call `failed` with the status of each error answer, "unreachable" if none came."""
         self._settled = settled
         self._failed = failed
         self._client = ApiClient(settled)
@@ -87,12 +87,12 @@ class Connection:
         return str(self._settled.host)
 
     def session(self, trace: aiohttp.TraceConfig) -> aiohttp.ClientSession:
-        """Return a session that logs in as this connection does, for another library's use."""
+        """Return a session with this connection's login, for another library."""
 
         async def logged_in(
             request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
         ) -> aiohttp.ClientResponse:
-            # Asked each time: a service account's token changes while the operator runs.
+            # Read each time: a service account's token changes while the operator runs.
             logged_in_by: Any = await self._settled.auth_settings()
             for each in logged_in_by.values():
                 request.headers[each["key"]] = each["value"]
@@ -106,7 +106,7 @@ class Connection:
         )
 
     def _failures(self) -> aiohttp.TraceConfig:
-        """Return what tells of failed requests that others make."""
+        """Return a trace that counts failed requests of other libraries."""
         trace = aiohttp.TraceConfig()
 
         async def ended(_: object, __: object, request: aiohttp.TraceRequestEndParams) -> None:
@@ -116,7 +116,7 @@ class Connection:
         async def broken(
             _: object, __: object, request: aiohttp.TraceRequestExceptionParams
         ) -> None:
-            # An operator that ends breaks off its own requests.
+            # An operator that ends cancels its own requests.
             if not isinstance(request.exception, asyncio.CancelledError):
                 self._failed(UNREACHABLE)
 
@@ -134,9 +134,9 @@ class Connection:
         content_type: str = JSON,
         accept: str = JSON,
     ) -> Any:
-        """Return the JSON that this request is answered with.
+        """Send one request and return the JSON of the answer.
 
-        Raises RefusedError for an answer with an error, UnreachableError where none came.
+        Raises ApiError for an error answer, UnreachableError if none came.
         """
         async with self._answered(
             method,
@@ -152,7 +152,7 @@ class Connection:
     async def stream(
         self, path: str, *, query: Query, accept: str, silence_seconds: float
     ) -> AsyncIterator[aiohttp.StreamReader]:
-        """Yield what this GET is answered with, as it comes; fails when nothing comes for long."""
+        """Yield the body of a GET as it arrives; raise after `silence_seconds` without data."""
         async with self._answered(
             "GET",
             path,
@@ -188,15 +188,15 @@ class Connection:
             answer = (await self._client.call_api(*request, _request_timeout=limits)).response
             async with answer:
                 if answer.status >= 400:
-                    # That there is no such object is an answer like others.
+                    # "Not found" is a normal answer to a GET.
                     if (method, answer.status) != ("GET", 404):
                         self._failed(str(answer.status))
                     raise await _refusal(answer, what)
                 yield answer
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             self._failed(UNREACHABLE)
-            told = str(error) or type(error).__name__
-            raise UnreachableError(f"{what}: no answer came: {told}") from error
+            reason = str(error) or type(error).__name__
+            raise UnreachableError(f"{what}: no answer: {reason}") from error
 
 
 async def _refusal(answer: aiohttp.ClientResponse, what: str) -> Exception:

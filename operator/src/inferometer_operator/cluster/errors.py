@@ -1,4 +1,4 @@
-"""What can go wrong between the operator and the API server?"""
+"""Errors of requests to the API server."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -25,25 +25,25 @@ class ApiError(Exception):
         super().__init__(f"{what}: {message}" if what else message)
         self.code = code
         self.reason = reason
-        """One CamelCase word of the API's: AlreadyExists, Forbidden, NotFound."""
+        """The API's reason in CamelCase: AlreadyExists, Forbidden, NotFound."""
         self.message = message
         self.retry_after_seconds = retry_after_seconds
 
     @property
     def conflict(self) -> bool:
-        """Whether an object is not any more as it was read: it is to be looked at again."""
+        """Whether the object has changed since it was read: read it again."""
         return self.code == 409 and self.reason == "Conflict"
 
     @property
     def passing(self) -> bool:
-        """Whether the same request may be answered otherwise in a while."""
+        """Whether the same request may succeed later."""
         return self.code in _MAY_PASS or self.retry_after_seconds is not None
 
 
 def api_error(
     code: int, body: Any, headers: Mapping[str, str], *, what: str, text: str = ""
 ) -> ApiError:
-    """Return what an answer with an error says; `body` is its JSON, or None."""
+    """Return an error answer as an exception; `body` is its JSON, or None."""
     status = body if isinstance(body, dict) else {}
     details = status.get("details")
     asked = details.get("retryAfterSeconds") if isinstance(details, dict) else None

@@ -1,7 +1,7 @@
-"""Which of several operators leads?
+"""Election of the leader by a Lease of coordination.k8s.io.
 
-The one that holds a Lease of coordination.k8s.io. The client library's own election writes local
-time as if it were UTC, and ends on a broken connection; this one compares only its own clock.
+The client library's own election writes local time as UTC, and ends on a broken connection. This
+one compares only its own clock.
 """
 
 import asyncio
@@ -21,12 +21,12 @@ _log = structlog.get_logger()
 
 
 class LeaseLostError(Exception):
-    """The Lease could not be renewed in time, or another operator holds it: work must end."""
+    """The Lease was not renewed in time, or another operator holds it: work must end."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseConfig:
-    """Which Lease, in whose name, for how long."""
+    """Name, holder and duration of the Lease."""
 
     name: str
     namespace: str
@@ -36,17 +36,17 @@ class LeaseConfig:
 
     @property
     def renew_every_seconds(self) -> float:
-        """Return how often the holder renews it."""
+        """Return the interval of renewals."""
         return self.seconds / 5
 
     @property
     def give_up_seconds(self) -> float:
-        """Return how long after its last renewal the holder stops work: before others begin."""
+        """Return how long after its last renewal the holder stops work."""
         return self.seconds * 2 / 3
 
 
 class Lease:
-    """One operator's part in the election."""
+    """This operator's part in the election."""
 
     def __init__(
         self,
@@ -62,18 +62,20 @@ class Lease:
         self._renewed_at = 0.0
 
     async def acquire(self) -> None:
-        """Return once this operator holds the Lease."""
+        """Wait until this operator holds the Lease."""
         while True:
             try:
                 if await self._try_acquire():
-                    _log.info("lease_won", lease=self._terms.name, identity=self._terms.identity)
+                    _log.info(
+                        "lease_acquired", lease=self._terms.name, identity=self._terms.identity
+                    )
                     return
             except (ApiError, UnreachableError) as error:
-                _log.warning("lease_not_reached", error=str(error))
+                _log.warning("lease_request_failed", error=str(error))
             await asyncio.sleep(self._terms.renew_every_seconds)
 
     async def keep_renewed(self) -> None:
-        """Renew for ever; raises LostError when that was not possible in time."""
+        """Renew the Lease until cancelled; raise LeaseLostError if that fails for too long."""
         while True:
             await asyncio.sleep(self._terms.renew_every_seconds)
             left = self._terms.give_up_seconds - (self._clock() - self._renewed_at)
@@ -84,7 +86,7 @@ class Lease:
                             f"Another operator holds the Lease {self._terms.name}."
                         )
             except (ApiError, UnreachableError, TimeoutError) as error:
-                _log.warning("lease_not_renewed", error=str(error))
+                _log.warning("lease_renewal_failed", error=str(error))
                 if self._clock() - self._renewed_at >= self._terms.give_up_seconds:
                     raise LeaseLostError(
                         f"The Lease {self._terms.name} could not be renewed for "
@@ -98,10 +100,10 @@ class Lease:
             if lease["spec"].get("holderIdentity") == self._terms.identity:
                 await self._put(lease, holder="", seconds=1)
         except (ApiError, UnreachableError) as error:
-            _log.warning("lease_not_released", error=str(error))
+            _log.warning("lease_release_failed", error=str(error))
 
     async def _try_acquire(self) -> bool:
-        """Take or renew it where that is allowed; return whether it is held now."""
+        """Take or renew the Lease if allowed; return whether this operator holds it."""
         asked_at = self._clock()
         try:
             lease = await self._connection.request("GET", self._path)
@@ -111,14 +113,14 @@ class Lease:
             return await self._create(asked_at)
         spec = lease.get("spec") or {}
         if spec != self._seen:
-            # Its holder may have renewed it while the answer was under way.
+            # Its holder may have renewed it while the answer travelled.
             self._seen, self._seen_at = spec, self._clock()
         if self._held_by_another(spec):
             return False
         try:
             self._seen = (await self._put(lease, self._terms.identity, self._terms.seconds))["spec"]
         except ApiError as error:
-            if error.code == 409:  # another one was faster
+            if error.code == 409:  # another operator was faster
                 return False
             raise
         self._renewed_at = self._seen_at = asked_at
@@ -152,7 +154,7 @@ class Lease:
 
     async def _put(self, lease: dict[str, Any], holder: str, seconds: float) -> Any:
         spec = self._spec(lease.get("spec") or {}, holder, seconds)
-        # With its resourceVersion: of two who write, one is refused.
+        # With its resourceVersion: of two writers, the API server rejects one.
         return await self._connection.request("PUT", self._path, body={**lease, "spec": spec})
 
     def _spec(self, before: dict[str, Any], holder: str, seconds: float) -> dict[str, Any]:

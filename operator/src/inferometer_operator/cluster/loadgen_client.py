@@ -1,6 +1,6 @@
-"""What does a run's load generator say, and how is it told to end?
+"""HTTP client of a run's load generator.
 
-Its pod is a run's own and may say anything: answers are bounded, redirects never followed.
+The pod belongs to the run and may send anything: answers are bounded, redirects not followed.
 """
 
 from dataclasses import dataclass
@@ -17,13 +17,13 @@ _TIMEOUT = aiohttp.ClientTimeout(total=2.0)
 
 @dataclass(frozen=True, slots=True)
 class LoadgenClient:
-    """Speaks to load generators at their pods' addresses."""
+    """Requests to load generators at their pods' addresses."""
 
     session: aiohttp.ClientSession
     port: int = LOADGEN_PORT
 
     async def report(self, address: str) -> LoadReport | None:
-        """Return what it answers at /progress; None where no sensible answer comes."""
+        """Return the answer to GET /progress, or None if no valid one comes."""
         try:
             async with self.session.get(
                 self._url(address, "progress"), allow_redirects=False, timeout=_TIMEOUT
@@ -43,7 +43,7 @@ class LoadgenClient:
             return None
 
     async def stop(self, address: str, token: str) -> bool:
-        """Ask it to end and hand over what it measured; return whether it said that it will."""
+        """Request the load generator to stop and write its result; return whether it accepts."""
         try:
             async with self.session.post(
                 self._url(address, "stop"),

@@ -1,4 +1,4 @@
-"""What does the cluster say of a run and its children?"""
+"""Reads from the API server: a run, its children, and objects that it names."""
 
 import asyncio
 from dataclasses import dataclass
@@ -21,15 +21,15 @@ from inferometer_operator.reconcile.observed import Json
 _POD_CONTROLLERS = frozenset({"Job", "ReplicaSet"})
 _SERVICE_LABEL = "kubernetes.io/service-name"
 _LOG_LIMIT_BYTES = 24 << 20
-"""More than a load generator may write: its document has 8 MiB at most."""
+"""More than a load generator may write: its document has at most 8 MiB."""
 _LOG_SECONDS = 60.0
 _EVENT_LIMIT = 200
-"""No namespace's noise shall fill the operator's memory, every few seconds."""
+"""Bounds the memory that a namespace with many events may take at each read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Reads that each give what the API server holds now, never a copy of before."""
+    """Reads that return what the API server holds now, without a cache."""
 
     connection: Connection
 
@@ -39,7 +39,7 @@ class Reader:
         return list(told["items"])
 
     async def get(self, kind: str, namespace: str, name: str, *, accept: str = JSON) -> Any:
-        """Return an object; None where there is none of that name."""
+        """Return an object, or None if there is none of that name."""
         try:
             return await self.connection.request(
                 "GET", api_path(kind, namespace, name), accept=accept
@@ -50,22 +50,22 @@ class Reader:
             raise
 
     async def get_child(self, kind: str, namespace: str, name: str, run_uid: str) -> Json | None:
-        """Return a child of the run; None where there is none, or a foreign object of its name."""
+        """Return a child of the run; None if it is absent or another owner's."""
         told = await self.get(kind, namespace, name)
         return told if told is not None and is_child_of(told, run_uid) else None
 
     async def get_metadata(self, kind: str, namespace: str, name: str) -> Json | None:
-        """Return an object's metadata, and nothing of what it holds; None where there is none."""
+        """Return an object's metadata without its content, or None if it is absent."""
         told = await self.get(kind, namespace, name, accept=METADATA_ONLY)
         return None if told is None else told["metadata"]
 
     async def list_pods(self, namespace: str, run_uid: str) -> tuple[Json, ...]:
-        """Return the run's pods, by name; one without a controller is somebody's own."""
+        """Return the run's pods, by name; pods without a controller are not the run's."""
         told = await self._selected("Pod", namespace, selector(run_uid))
         return tuple(pod for pod in told if controller_of(pod).get("kind") in _POD_CONTROLLERS)
 
     async def list_pod_uids(self, namespace: str, node: str) -> frozenset[str]:
-        """Return the UIDs of a namespace's pods, whosever they are, that are bound to a node."""
+        """Return the UIDs of all pods of a namespace that are bound to a node."""
         told = await self.connection.request(
             "GET",
             api_path("Pod", namespace),
@@ -85,11 +85,11 @@ class Reader:
         return await self._selected("EndpointSlice", namespace, f"{_SERVICE_LABEL}={service}")
 
     async def list_warnings(self, namespace: str, uid: str) -> tuple[Json, ...]:
-        """Return warnings about an object, newest last."""
+        """Return the warnings about an object, newest last."""
         return await self._events(namespace, f"involvedObject.uid={uid},type=Warning")
 
     async def list_replica_set_failures(self, namespace: str, deployment: str) -> tuple[Json, ...]:
-        """Return warnings of pods that a Deployment's ReplicaSet could not make, newest last.
+        """Return warnings about pods that a Deployment's ReplicaSet could not create, newest last.
 
         A ReplicaSet is known by the name of its Deployment alone.
         """
@@ -105,8 +105,7 @@ class Reader:
     async def read_log(self, namespace: str, pod: str, container: str) -> list[str]:
         """Return the lines of a container's log.
 
-        Raises RefusedError where the API server cannot give it, UnreachableError where it does not
-        come to its end.
+        Raises ApiError if the API server cannot read it, UnreachableError if it does not end.
         """
         try:
             async with (
@@ -120,7 +119,7 @@ class Reader:
             ):
                 text = await stream.read()
         except (TimeoutError, aiohttp.ClientError) as error:
-            raise UnreachableError(f"The log of pod {pod} did not come to its end.") from error
+            raise UnreachableError(f"The log of pod {pod} did not end.") from error
         return text.decode(errors="replace").splitlines()
 
     async def _events(self, namespace: str, fields: str) -> tuple[Json, ...]:
@@ -139,7 +138,7 @@ class Reader:
 
 
 def is_child_of(child: Json, run_uid: str) -> bool:
-    """Whether an object was made for the run: anybody may give one its labels."""
+    """Return whether the run is an object's controller: any author can copy its labels."""
     return controller_of(child).get("uid") == run_uid
 
 

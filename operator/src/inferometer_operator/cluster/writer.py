@@ -1,4 +1,4 @@
-"""How is what was decided for a run written to the cluster?"""
+"""Writes to the API server: status, children, deletions, events."""
 
 import hashlib
 from collections.abc import Callable
@@ -15,8 +15,8 @@ from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.plan import Event, Target
 
 _HEALING = frozenset({400, 403, 404, 409, 422, 500})
-"""Answers to a child that could not be made which a person must see: quota, admission, name
-clash, a webhook that does not answer. Others are asked again in silence."""
+"""Errors at the creation of a child that a person must see: quota, admission, name clash, a webhook
+that does not answer. Others are retried silently."""
 
 
 def _now() -> datetime:
@@ -29,13 +29,13 @@ class Writer:
 
     connection: Connection
     instance: str
-    """This operator's own name, told in events."""
+    """This operator's identity, written to events."""
     clock: Callable[[], datetime] = _now
 
     async def apply_status(self, run: Json, status: RunStatus) -> Json:
         """Write the whole status by server-side apply and return the run as it is then.
 
-        Raises RefusedError, a Conflict, where the run is not any more as it was read.
+        Raises ApiError, a Conflict, if the run has changed since it was read.
         """
         metadata = run["metadata"]
         written: Json = await self.connection.request(
@@ -46,8 +46,8 @@ class Writer:
             body={
                 "apiVersion": run["apiVersion"],
                 "kind": run["kind"],
-                # With the UID: a namesake made later never gets this run's status. With the
-                # version: what an old leader wrote and comes late undoes no newer one's word.
+                # The UID protects a later run of the same name; the version protects what a new
+                # leader wrote from a late write of the old one.
                 "metadata": {
                     "name": metadata["name"],
                     "namespace": metadata["namespace"],
@@ -60,7 +60,7 @@ class Writer:
         return written
 
     async def create(self, child: dict[str, Any]) -> ApiError | None:
-        """Make a child, never apply over one; return why it was refused, None where it was made."""
+        """Create a child without overwriting; return the refusal, or None if it was created."""
         namespace = child["metadata"]["namespace"]
         try:
             await self.connection.request(
@@ -70,7 +70,7 @@ class Writer:
                 body=child,
             )
         except ApiError as error:
-            # A quota that others use too may answer with a conflict, which passes.
+            # A quota in use by others may answer with a conflict: retry.
             passes = error.code == 409 and error.reason != "AlreadyExists"
             if error.code in _HEALING and not passes:
                 return error
@@ -78,7 +78,7 @@ class Writer:
         return None
 
     async def delete(self, namespace: str, target: Target) -> None:
-        """Delete this very object, if it still is there; what it owns goes after it."""
+        """Delete this object by its UID, if it still exists; its dependents go after it."""
         try:
             await self.connection.request(
                 "DELETE",
@@ -91,12 +91,12 @@ class Writer:
                 },
             )
         except ApiError as error:
-            # It is gone, or its name belongs to something else by now.
+            # It is gone, or its name belongs to another object now.
             if error.code not in {404, 409}:
                 raise
 
     async def create_event(self, run: Json, event: Event) -> None:
-        """Add an event to the run; what was told in the same words stands there already."""
+        """Create an event for the run, unless the same one exists."""
         metadata = run["metadata"]
         named = hashlib.sha256(f"{metadata['uid']}{event.reason}{event.message}".encode())
         name = f"{metadata['name'][:200]}.{named.hexdigest()[:16]}"

@@ -1,1 +1,1 @@
-"""Which objects does a run have in the cluster? Pure builders, one an object."""
+"""Manifests of a run's children, as plain JSON."""

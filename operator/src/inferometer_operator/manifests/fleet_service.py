@@ -1,4 +1,4 @@
-"""Which Service gives the pods of a fleet their names, so that workers find their master?"""
+"""The headless Service that gives the pods of a fleet their DNS names."""
 
 from inferometer_api.plan.cluster_objects import (
     COMPONENT_LABEL,
@@ -16,8 +16,7 @@ from inferometer_operator.manifests.owner import Manifest, Owner, child_metadata
 def fleet_service(owner: Owner) -> Manifest:
     """Return the headless Service of a run's load pods.
 
-    Their addresses are told as soon as they have one: nothing of them ever becomes ready but by
-    finding each other.
+    It publishes addresses before readiness: the pods become ready only by finding each other.
     """
     return {
         "apiVersion": "v1",
@@ -40,10 +39,10 @@ def fleet_service(owner: Owner) -> Manifest:
 
 
 def planned_fleet(run: BenchmarkRun, owner: Owner) -> PlannedFleet | None:
-    """Return where the workers of a resolved run find their master; None where it has no fleet."""
+    """Return where the workers of a resolved run find their master, or None without a fleet."""
     if run.spec.load.workers == 1:
         return None
-    # As the Job names its pod 0, and the Service above everything of it.
+    # The DNS name that Job and Service give to the pod of index 0.
     host = f"{load_name(owner.name)}-0.{fleet_name(owner.name)}.{owner.namespace}.svc"
     return PlannedFleet(
         host=host,

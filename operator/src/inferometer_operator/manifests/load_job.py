@@ -1,4 +1,4 @@
-"""Which Job runs the load generator: one pod, or those of a fleet?"""
+"""The Job of the load generator: one pod, or those of a fleet."""
 
 from inferometer_api.plan.cluster_objects import (
     COMPONENT_LABEL,
@@ -41,13 +41,13 @@ _CREDENTIALS_FOLDER = "/etc/inferometer-credentials"
 _PLAN_VOLUME, _INPUTS_VOLUME = "plan", "inputs"
 _HOST = "kubernetes.io/hostname"
 _READABLE = 0o440
-"""For the user and the group of the pod alone."""
+"""Readable by the pod's user and group."""
 _GRACE_SECONDS = 30
-"""How long the load generator may take to hand over what it measured."""
+"""How long the load generator may take to write its result."""
 
 
 def inputs_path(run: BenchmarkRun) -> str | None:
-    """Return where the load generator finds the .npz file of its inputs; None for random ones."""
+    """Return the path of the .npz file of inputs, or None for random inputs."""
     return None if run.spec.load.inputs.file is None else f"{_INPUTS_FOLDER}/{INPUTS_FILE}"
 
 
@@ -68,10 +68,9 @@ def credentials_of(run: BenchmarkRun) -> Credentials:
 def load_job(run: BenchmarkRun, owner: Owner, settings: Settings) -> Manifest:
     """Return the Job that measures a resolved run, once and never again.
 
-    Its pods request CPU and have no limit of it: the instrument must not be throttled. With
-    workers they are of one plan and one command: their index tells them what they are, and only the
-    one of index 0 speaks to the operator. Raises AddressError where an address of the run leads
-    nowhere.
+    Its pods request CPU and have no CPU limit, because throttling would distort the measurement.
+    The pods of a fleet share plan and command: the index gives each its role, and only index 0
+    answers the operator. Raises AddressError if an address of the run is not valid.
     """
     return {
         "apiVersion": "batch/v1",
@@ -79,7 +78,7 @@ def load_job(run: BenchmarkRun, owner: Owner, settings: Settings) -> Manifest:
         "metadata": child_metadata(owner, load_name(owner.name), LOADGEN),
         "spec": {
             **_pods_of(run),
-            # No other pod takes the place of one that may still be measuring.
+            # No pod replaces one that may still be measuring.
             "podReplacementPolicy": "Failed",
             "template": {
                 "metadata": {
@@ -93,13 +92,13 @@ def load_job(run: BenchmarkRun, owner: Owner, settings: Settings) -> Manifest:
 
 
 def _pods_of(run: BenchmarkRun) -> Manifest:
-    """Return how many pods there are, and that none is made again."""
+    """Return the number of pods, and that none is replaced."""
     count = fleet_pods(run)
     if count == 1:
         return {"backoffLimit": 0, "completions": 1, "parallelism": 1}
     return {
-        # Of each index for itself: else a worker that fails would have the pod deleted that is just
-        # telling so, with the result in its log.
+        # Per index: else a worker that fails would have the pod of index 0 deleted, which is
+        # writing the result to its log.
         "backoffLimitPerIndex": 0,
         "completionMode": "Indexed",
         "completions": count,
@@ -133,7 +132,7 @@ def _pod(run: BenchmarkRun, owner: Owner, settings: Settings) -> Manifest:
         spec["initContainers"] = [fetcher]
     spec["containers"] = [loader]
     if not any(uri.startswith("pvc://") for uri in data):
-        # A claim may be of one node only, which is then the server's, too.
+        # A claim may be bound to one node, which is then the server's too.
         spec["affinity"] = _apart_from_the_server(owner)
     if fleet_pods(run) > 1:
         spec["subdomain"] = fleet_name(owner.name)
@@ -143,9 +142,9 @@ def _pod(run: BenchmarkRun, owner: Owner, settings: Settings) -> Manifest:
 
 
 def _mount_credentials(run: BenchmarkRun, spec: Manifest, loader: Manifest) -> None:
-    """Let the load generator alone read certificates and headers.
+    """Mount certificates and headers into the load generator alone.
 
-    A key that a Secret lacks is left out, so that the load generator can say which.
+    A key that a Secret lacks is left out, so that the load generator can name it.
     """
     for folder, (secret, keys) in secrets_of(run.spec.load).items():
         source = {"secretName": secret, "defaultMode": _READABLE, "optional": True}
@@ -170,15 +169,15 @@ def _container(run: BenchmarkRun, settings: Settings) -> Manifest:
 
 
 def _resources(settings: Settings) -> Manifest:
-    asked = settings.load.resources
+    resources = settings.load.resources
     return {
-        "requests": {"cpu": asked.cpu, "memory": asked.memory},
-        "limits": {"memory": asked.memory},
+        "requests": {"cpu": resources.cpu, "memory": resources.memory},
+        "limits": {"memory": resources.memory},
     }
 
 
 def _apart_from_the_server(owner: Owner) -> Manifest:
-    """Return the wish for another node than the server's, which is granted where there is one."""
+    """Return a preference for another node than the server's."""
     identity = {RUN_UID_LABEL: owner.uid, COMPONENT_LABEL: SERVER}
     term = {"labelSelector": {"matchLabels": identity}, "topologyKey": _HOST}
     wish = {"weight": 100, "podAffinityTerm": term}
@@ -186,7 +185,7 @@ def _apart_from_the_server(owner: Owner) -> Manifest:
 
 
 def _spread(owner: Owner) -> Manifest:
-    """Return the wish for workers on as many nodes as there are; the master sends no load."""
+    """Return a preference to spread the workers over nodes; the master sends no load."""
     workers = {
         "matchLabels": {RUN_UID_LABEL: owner.uid, COMPONENT_LABEL: LOADGEN},
         "matchExpressions": [{"key": JOB_INDEX_LABEL, "operator": "NotIn", "values": ["0"]}],

@@ -1,4 +1,4 @@
-"""To which run does an object belong, and how is it called and told from others?"""
+"""Ownership, labels and names of a run's children."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,12 +10,12 @@ Manifest = dict[str, Any]
 """An object of the Kubernetes API as JSON."""
 
 PARTS_ANNOTATION = f"{GROUP}/parts"
-"""On each ConfigMap of a result: into how many it was cut."""
+"""On each ConfigMap of a result: the number of its parts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The run that an object is made for, and is deleted with."""
+    """The run that owns a child; the child is deleted with it."""
 
     name: str
     namespace: str

@@ -1,7 +1,6 @@
-"""What do all pods and containers of a run have in common, so that they can do no harm?
+"""The common part of all pods of a run: the pod security standard "restricted".
 
-They meet the pod security standard "restricted", hold no credentials of the API, and write only
-into folders that end with the pod.
+They hold no credentials of the API, and write only to folders that end with the pod.
 """
 
 from collections.abc import Sequence
@@ -13,23 +12,22 @@ USER_ID = 10001
 PYTHON = "python3"
 SCRAPED_PORT = "http"
 """The name of the port with the metrics, on servers and load generators alike."""
-_METRICS_PATH = "/metrics"
 _TEMPORARY = "tmp"
 _NODE_LOST_SECONDS = 15
-"""How long a pod stays bound to a node that no longer answers; Kubernetes' own default is 300."""
+"""How long a pod stays bound to a node that stopped answering; Kubernetes' default is 300."""
 
 
 def container(
     name: str, image: str, images: Images, command: Sequence[str], resources: Manifest
 ) -> Manifest:
-    """Return a container that may do nothing but run its command and write to /tmp."""
+    """Return a container that can only run its command and write to /tmp."""
     return {
         "name": name,
         "image": image,
         "imagePullPolicy": images.pull_policy,
-        # Kubernetes would put variables, and so a Secret's keys, in place of $(NAME).
+        # Kubernetes would replace $(NAME) by a variable, and so by a Secret's key.
         "command": [word.replace("$", "$$") for word in command],
-        # Libraries look for a home; the image's own is read-only.
+        # Libraries need a home folder; the image's own is read-only.
         "env": [{"name": "HOME", "value": "/tmp"}],  # noqa: S108 - an emptyDir of this pod alone
         "resources": resources,
         "securityContext": {
@@ -82,16 +80,16 @@ def pod_spec(settings: Settings, *, grace_seconds: int) -> Manifest:
 
 
 def mount(target: Manifest, volume: str, path: str, *, read_only: bool) -> None:
-    """Let a container see a volume at a path."""
+    """Mount a volume into a container."""
     target["volumeMounts"].append({"name": volume, "mountPath": path, "readOnly": read_only})
 
 
-def scrape_annotations(port: int, settings: Settings) -> Manifest:
+def scrape_annotations(port: int, settings: Settings, *, path: str = "/metrics") -> Manifest:
     """Return the metadata by which a Prometheus without PodMonitors finds a pod.
 
     Empty if the admin has disabled it.
     """
     if not settings.metrics.scrape_annotations:
         return {}
-    words = {"scrape": "true", "port": str(port), "path": _METRICS_PATH}
+    words = {"scrape": "true", "port": str(port), "path": path}
     return {"annotations": {f"prometheus.io/{name}": value for name, value in words.items()}}

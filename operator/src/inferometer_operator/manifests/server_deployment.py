@@ -1,15 +1,15 @@
-"""Which Deployment runs the server under test?"""
+"""The Deployment of the server under test."""
 
 from inferometer_api.plan.cluster_objects import (
     COMPONENT_LABEL,
-    GRPC_PORT,
-    HTTP_PORT,
     RUN_UID_LABEL,
     SERVER,
     labels,
     server_name,
 )
-from inferometer_api.plan.launch import Listen, fetch_command, pod_model_path, server_command
+from inferometer_api.plan.launch import fetch_command, pod_model_path, server_command
+from inferometer_api.runtimes.descriptor import ImageName, Listen, ServerLaunch, ServerStart
+from inferometer_api.runtimes.table import launch_of
 from inferometer_api.spec.address import INPUTS_FILE
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.spec.server import Server
@@ -34,7 +34,6 @@ from inferometer_operator.settings import Settings
 
 _MODEL_FOLDER = "/model"
 _MODEL_VOLUME = "model"
-_GRACE_SECONDS = 5
 _PROBE_MARGIN_SECONDS = 60
 """How much longer than the ready deadline the kubelet waits: the operator ends the run first."""
 
@@ -42,9 +41,10 @@ _PROBE_MARGIN_SECONDS = 60
 def server_deployment(run: BenchmarkRun, owner: Owner, settings: Settings) -> Manifest:
     """Return the Deployment of a resolved run whose server is not External.
 
-    Its pods are of the QoS class Guaranteed: every container requests just what it may use.
-    Raises AddressError where an address of the run leads nowhere.
+    Its pods have the QoS class Guaranteed: requests equal limits in every container. Raises
+    AddressError if an address of the run is not valid.
     """
+    launch = launch_of(run.spec)
     identity = {RUN_UID_LABEL: owner.uid, COMPONENT_LABEL: SERVER}
     return {
         "apiVersion": "apps/v1",
@@ -58,18 +58,18 @@ def server_deployment(run: BenchmarkRun, owner: Owner, settings: Settings) -> Ma
             "template": {
                 "metadata": {
                     "labels": labels(owner.name, owner.uid, SERVER),
-                    **scrape_annotations(HTTP_PORT, settings),
+                    **scrape_annotations(launch.http_port, settings, path=launch.metrics_path),
                 },
-                "spec": _pod(run, settings),
+                "spec": _pod(run, launch, settings),
             },
         },
     }
 
 
-def _pod(run: BenchmarkRun, settings: Settings) -> Manifest:
+def _pod(run: BenchmarkRun, launch: ServerLaunch, settings: Settings) -> Manifest:
     server, file = run.spec.server, run.spec.load.inputs.file
     places = addresses(run.spec.model.uri, None if file is None else file.uri)
-    spec = pod_spec(settings, grace_seconds=_GRACE_SECONDS)
+    spec = pod_spec(settings, grace_seconds=launch.stop_seconds)
     spec["volumes"] += [
         {"name": _MODEL_VOLUME, "emptyDir": {"sizeLimit": settings.model_storage}},
         *volumes(places),
@@ -77,14 +77,17 @@ def _pod(run: BenchmarkRun, settings: Settings) -> Manifest:
     fetch = fetch_command(
         run, destination=_MODEL_FOLDER, python=PYTHON, pod=fetching_pod(run, settings)
     )
-    # The same image, so that a node needs one only. The GPU is the server's alone; what is asked of
-    # CPU and memory stands in both.
+    # The GPU is the server's alone; both containers request its CPU and memory.
     fetcher = fetch_container(
-        run, _image(server, settings), fetch, _resources(server, gpu=False), settings
+        run,
+        _image(launch.fetcher_image(server), settings),
+        fetch,
+        _resources(server, gpu=False),
+        settings,
     )
     mount_all(fetcher, places)
     mount(fetcher, _MODEL_VOLUME, _MODEL_FOLDER, read_only=False)
-    serving = _container(run, settings)
+    serving = _container(run, launch, settings)
     mount_all(serving, addresses(run.spec.model.uri))
     mount(serving, _MODEL_VOLUME, _MODEL_FOLDER, read_only=True)
     spec["initContainers"] = [fetcher]
@@ -93,25 +96,25 @@ def _pod(run: BenchmarkRun, settings: Settings) -> Manifest:
     return spec
 
 
-def _container(run: BenchmarkRun, settings: Settings) -> Manifest:
+def _container(run: BenchmarkRun, launch: ServerLaunch, settings: Settings) -> Manifest:
     server = run.spec.server
-    command = server_command(
-        run,
+    start = ServerStart(
         model_path=pod_model_path(run, destination=_MODEL_FOLDER, sources=SOURCES),
         python=PYTHON,
         inputs_file=None if run.spec.load.inputs.file is None else f"{_MODEL_FOLDER}/{INPUTS_FILE}",
-        listen=Listen("0.0.0.0", HTTP_PORT, GRPC_PORT),  # noqa: S104 - the pod's own addresses
+        listen=Listen("0.0.0.0", launch.http_port, launch.grpc_port),  # noqa: S104 - the pod's own addresses
         max_model_bytes=fetching_pod(run, settings).max_model_bytes,
     )
-    image = _image(server, settings)
+    command = server_command(run, start)
+    image = _image(launch.image(server), settings)
     made = container(SERVER, image, settings.images, command, _resources(server, gpu=True))
     made["ports"] = [
-        {"name": SCRAPED_PORT, "containerPort": HTTP_PORT, "protocol": "TCP"},
-        {"name": "grpc", "containerPort": GRPC_PORT, "protocol": "TCP"},
+        {"name": SCRAPED_PORT, "containerPort": launch.http_port, "protocol": "TCP"},
+        {"name": "grpc", "containerPort": launch.grpc_port, "protocol": "TCP"},
     ]
-    # No other probe: once it is ready nobody disturbs the server.
+    # No other probe: once the server is ready, no probe disturbs it.
     made["startupProbe"] = {
-        "httpGet": {"path": "/v2/health/ready", "port": SCRAPED_PORT},
+        "httpGet": {"path": launch.ready_path, "port": SCRAPED_PORT},
         "periodSeconds": 1,
         "timeoutSeconds": 5,
         "failureThreshold": server.ready_deadline_seconds + _PROBE_MARGIN_SECONDS,
@@ -119,8 +122,12 @@ def _container(run: BenchmarkRun, settings: Settings) -> Manifest:
     return made
 
 
-def _image(server: Server, settings: Settings) -> str:
-    return settings.images.serving_gpu if server.device == "GPU" else settings.images.serving
+def _image(name: ImageName, settings: Settings) -> str:
+    match name:
+        case "serving":
+            return settings.images.serving
+        case "serving-gpu":
+            return settings.images.serving_gpu
 
 
 def _resources(server: Server, *, gpu: bool) -> Manifest:
@@ -131,7 +138,7 @@ def _resources(server: Server, *, gpu: bool) -> Manifest:
 
 
 def _place(spec: Manifest, server: Server, settings: Settings) -> None:
-    """Add on which nodes the pod may run, and with which runtime."""
+    """Add node selector, tolerations and runtime class."""
     tolerations = list(server.placement.tolerations)
     if server.device == "GPU":
         tolerations += settings.gpu.tolerations

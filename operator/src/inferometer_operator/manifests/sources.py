@@ -1,4 +1,4 @@
-"""Where do a pod's model and inputs come from, and which container fetches them?"""
+"""Sources of a pod's model and inputs, and the container that fetches them."""
 
 from collections.abc import Sequence
 
@@ -11,14 +11,19 @@ from inferometer_operator.manifests.pod_spec import container, mount
 from inferometer_operator.settings import Settings
 
 SOURCES = "/sources"
-"""The folder below which claims and ConfigMaps are mounted."""
+"""The folder for mounted claims and ConfigMaps."""
 _FETCHER = "fetch"
 _CLAIM_BYTES = 1 << 40
-"""The most that a model on a claim may have."""
+"""The largest model on a claim."""
 
 
 def addresses(*uris: str | None) -> tuple[Address, ...]:
-    """Return where pvc:// and configmap:// addresses lead, each place once; raises AddressError."""
+    """Return the distinct pvc:
+
+    and configmap:
+
+    addresses among URIs; raise AddressError.
+    """
     found = (address(uri) for uri in uris if uri is not None)
     mountable = {(each.kind, each.place): each for each in found if each and each.kind != "s3"}
     return tuple(mountable.values())
@@ -30,7 +35,7 @@ def volumes(places: Sequence[Address]) -> list[Manifest]:
 
 
 def mount_all(target: Manifest, places: Sequence[Address]) -> None:
-    """Let a container read every place below SOURCES."""
+    """Mount every source read-only into a container, below SOURCES."""
     for index, place in enumerate(places):
         folder = CLAIMS if place.kind == "pvc" else CONFIG_MAPS
         path = f"{SOURCES}/{folder}/{place.place}"
@@ -38,7 +43,7 @@ def mount_all(target: Manifest, places: Sequence[Address]) -> None:
 
 
 def fetching_pod(run: BenchmarkRun, settings: Settings) -> FetchingPod:
-    """Return what a pod of the run has for fetching: a model on a claim takes no room of it."""
+    """Return the pod's limits for fetching: a model on a claim takes none of its storage."""
     room = whole_bytes(settings.model_storage)
     on_claim = bool(addresses(run.spec.model.uri))
     return FetchingPod(SOURCES, _CLAIM_BYTES if on_claim else room, room)
@@ -51,10 +56,11 @@ def fetch_container(
     resources: Manifest,
     settings: Settings,
 ) -> Manifest:
-    """Return the init container that fetches and checks; what it needs to see is mounted to it.
+    """Return the init container that fetches and checks the model; the caller adds its mounts.
 
-    It alone is given the keys of an s3:// store. A key that the Secret lacks is left out, so that
-    the fetcher can say which.
+    It alone gets the keys of an s3:
+
+    store. A key that the Secret lacks is left out, so that the fetcher can name it.
     """
     made = container(_FETCHER, image, settings.images, command, resources)
     secret = run.spec.model.credentials_secret
@@ -71,7 +77,7 @@ def fetch_container(
 
 def _volume(index: int, place: Address) -> Manifest:
     if place.kind == "pvc":
-        # Read-only as a whole: then Kubernetes leaves the owner of its files alone, too.
+        # Read-only: then Kubernetes does not change the owner of its files either.
         claim = {"claimName": place.place, "readOnly": True}
         return {"name": _name(index), "persistentVolumeClaim": claim}
     return {"name": _name(index), "configMap": {"name": place.place}}

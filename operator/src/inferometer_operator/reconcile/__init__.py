@@ -1,1 +1,1 @@
-"""What is to be done for a run, given what the cluster says? Pure decisions, one a file."""
+"""Decisions about a run: pure functions of the observed state."""

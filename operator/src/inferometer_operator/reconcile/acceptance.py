@@ -1,4 +1,4 @@
-"""May a run be carried out: is its spec valid, can this version do it, and is it allowed?"""
+"""Acceptance of a run: its spec is valid, this version supports it, and it is allowed."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,21 +22,21 @@ from inferometer_operator.reconcile.server_state import is_external_name
 from inferometer_operator.reconcile.times import add_seconds
 
 _METADATA = ("name", "namespace", "labels", "uid", "generation", "creationTimestamp")
-"""What a run's metadata says of it; the rest is the API server's business, and may be large."""
+"""The metadata that a run's model reads; the rest may be large."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """Why a run is not carried out."""
+    """Why a run is rejected."""
 
     reason: ReasonName
     message: str
     may_appear: bool = False
-    """Whether what is missing may only be late."""
+    """Whether a missing object may only be late."""
 
 
 def parse_run(raw: Json) -> BenchmarkRun | Rejection:
-    """Return the run of a raw object with every default filled in, or all that is wrong with it."""
+    """Return a raw run with every default filled in, or all problems of its spec."""
     metadata = raw["metadata"]
     data: dict[str, Any] = {
         "apiVersion": raw.get("apiVersion"),
@@ -55,7 +55,7 @@ def parse_run(raw: Json) -> BenchmarkRun | Rejection:
 
 
 def find_rejection(context: ReconcileContext) -> Rejection | None:
-    """Return why a valid run is not carried out here, None where it is."""
+    """Return why a valid run is rejected here, or None if it is accepted."""
     if sentences := list(unavailable(context.run, place="Cluster")):
         return _refusal("NotAvailable", sentences)
     if sentences := [
@@ -73,7 +73,7 @@ def find_rejection(context: ReconcileContext) -> Rejection | None:
 
 
 def _refusal(reason: ReasonName, sentences: list[str]) -> Rejection:
-    many = f"{len(sentences)} things are wrong. " if len(sentences) > 1 else ""
+    many = f"{len(sentences)} problems. " if len(sentences) > 1 else ""
     return Rejection(reason, f"{many}{' '.join(sentences)} {REASONS[reason].remedy}")
 
 
@@ -83,8 +83,8 @@ def _forbidden_secrets(context: ReconcileContext) -> Iterator[str]:
     for each in run_references(context.run):
         if each.kind == "Secret":
             yield (
-                f"{each.path}: the Secret {each.name} was asked for, but the operator lets no run "
-                "name Secrets (its setting allowSecrets is false)."
+                f"{each.path}: the operator does not allow runs to use Secrets such as {each.name} "
+                "(its setting allowSecrets is false)."
             )
 
 
@@ -97,20 +97,20 @@ def _forbidden_targets(context: ReconcileContext) -> Iterator[str]:
     ):
         listed = ", ".join(context.settings.external_allow_list) or "nothing"
         yield (
-            f"spec.server.external.url: {external.url} is not on the operator's list of External "
-            f"servers (its setting externalAllowList names {listed}); name a Service of the run's "
-            "namespace instead."
+            f"spec.server.external.url: {external.url} is not on the operator's allow list "
+            f"(its setting externalAllowList: {listed}); use a Service of the run's namespace "
+            "instead."
         )
     service = context.observed.service
     if external.service is not None and is_external_name(service):
         yield (
             f"spec.server.external.service: {external.service.name} is a Service of type "
-            "ExternalName, which may lead anywhere; name one with pods behind it."
+            "ExternalName, which may point to any host; use one with pods behind it."
         )
 
 
 def is_allowed_url(url: str, allow_list: list[str]) -> bool:
-    """Whether an operator's list names a URL's host: "HOST:PORT", "HOST" or "*.SUFFIX"."""
+    """Return whether the allow list names a URL's host: "HOST:PORT", "HOST" or "*.SUFFIX"."""
     try:
         parts = urlsplit(url)
         host, port = (parts.hostname or "").rstrip("."), parts.port
@@ -132,17 +132,17 @@ def _matches(host: str, port: int, entry: str) -> bool:
 
 def _unlabelled(context: ReconcileContext) -> Iterator[str]:
     for each in run_references(context.run):
-        found = context.observed.raw_references.get(each)
+        found = context.observed.references.get(each)
         if found is not None and (found.get("labels") or {}).get(ALLOW_USE_LABEL) != "true":
             yield (
                 f"{each.path}: the {each.kind} {each.name} does not carry the label "
-                f"{ALLOW_USE_LABEL}=true, so that no run may use it."
+                f"{ALLOW_USE_LABEL}=true, which allows runs to use it."
             )
 
 
 def _missing(context: ReconcileContext) -> Iterator[str]:
     for each in run_references(context.run):
-        if context.observed.raw_references.get(each) is None:
+        if context.observed.references.get(each) is None:
             yield (
                 f"{each.path}: the {each.kind} {each.name} does not exist in the namespace "
                 f"{context.namespace}."

@@ -1,7 +1,8 @@
-"""Which node agents measure beside the load, and what is each asked for?
+"""Assignment of node agents to the servers of a run.
 
-A run never waits long for them, and never fails for want of one: what cannot be measured is told in
-the plan, and with the result.
+A run never waits long for agents, and never fails without them: the plan and the result say what
+cannot be measured. An author of runs may write EndpointSlices too, so that an endpoint counts only
+if the pods confirm it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,21 +20,21 @@ from inferometer_operator.reconcile.times import add_seconds
 from inferometer_operator.settings import Agents
 
 _STARTS_SECONDS = 15.0
-"""How long the plan may wait for an agent that starts on a node as new as the server's pod."""
-_MOST_NODES_TOLD = 4
+"""How long the plan waits for an agent that starts on a node as new as the server's pod."""
+_MAX_NODES_NAMED = 4
 _PORT = "http"
 
 
 @dataclass(frozen=True, slots=True)
 class AgentAssignment:
-    """What is known of the agents on the servers' nodes."""
+    """The agents on the servers' nodes."""
 
     agents: tuple[PlannedAgent, ...] = ()
-    """One for each node that has one."""
+    """At most one for each node."""
     unmetered: str = ""
     """Why not every server has an agent: a sentence without its period."""
     until: datetime | None = None
-    """Until when an agent that starts now is worth waiting for; None: none starts."""
+    """Until when to wait for a starting agent; None: none starts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,23 +43,23 @@ class _Agent:
 
     node: str
     url: str
-    """Empty where its slice names no port to ask at."""
+    """Empty if its slice has no port to use."""
     ipv6: bool
     ready: bool
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceBackends:
-    """What is behind a Service."""
+    """The pods behind a Service."""
 
     uids_by_node: dict[str, list[str]]
-    """Of the pods of its own namespace that are bound to a node, ready or not; in order."""
+    """Pods of its own namespace that are bound to a node, ready or not; sorted."""
     others: int
-    """How many of its endpoints are no such pods: nobody knows where these are."""
+    """The number of other endpoints, whose node is unknown."""
 
 
 def service_backends(listed: EndpointList) -> ServiceBackends:
-    """Return what is behind a Service; a pod counts once, whatever addresses it has."""
+    """Return the pods behind a Service; a pod counts once, whatever its addresses."""
     found: dict[str, set[str]] = {}
     others = set()
     for endpoint, _ in endpoints(listed.slices):
@@ -72,12 +73,12 @@ def service_backends(listed: EndpointList) -> ServiceBackends:
 
 
 def slice_nodes(slices: Iterable[Json]) -> list[str]:
-    """Return the nodes that slices name, in order."""
+    """Return the nodes in slices, sorted."""
     return sorted({str(each["nodeName"]) for each, _ in endpoints(slices) if each.get("nodeName")})
 
 
 def endpoints(slices: Iterable[Json]) -> Iterator[tuple[Json, Json]]:
-    """Yield each endpoint that has an IP address and is not ending, and its slice."""
+    """Yield each endpoint that has an IP address and is not terminating, and its slice."""
     for each in slices:
         if each.get("addressType") in {"IPv4", "IPv6"}:
             for endpoint in each.get("endpoints") or ():
@@ -87,7 +88,7 @@ def endpoints(slices: Iterable[Json]) -> Iterator[tuple[Json, Json]]:
 
 
 def assign_agents(context: ReconcileContext, servers: Iterable[PlannedServer]) -> AgentAssignment:
-    """Return which agents are asked about the servers of a plan that is made now."""
+    """Return the agents for the servers of a new plan."""
     targets = _targets(context, servers)
     if not targets.uids_by_node:
         return AgentAssignment(unmetered=targets.unmetered)
@@ -120,28 +121,28 @@ def assign_agents(context: ReconcileContext, servers: Iterable[PlannedServer]) -
 
 
 def backend_nodes(context: ReconcileContext) -> tuple[str, ...]:
-    """Return the nodes of an External server's pods, where its Service tells them."""
+    """Return the nodes of an External server's pods, if its Service shows them."""
     listed = context.observed.behind_service
     return () if listed is None else tuple(service_backends(listed).uids_by_node)
 
 
 _NONE_SETTLED = (
-    "The operator knows no node agents (its setting agent names no namespace): let the cluster's "
-    "admin install the chart inferometer-agent, and name its namespace to the operator"
+    "The operator has no node agents configured (its setting agent has no namespace): the "
+    "cluster's admin can install the chart inferometer-agent, and set its namespace there"
 )
 _NOT_LISTED = (
-    "The node agents were not listed before the plan was made, since no server had an address "
+    "The node agents were not listed before the plan was made, because no server had an address "
     "then: create the run again"
 )
 _BY_URL = (
-    "The External server is named by a URL, so that its node is not known: name a Service of the "
-    "run's namespace instead, where it has pods there"
+    "The External server has a URL, so that its node is unknown: if it has pods in the run's "
+    "namespace, use their Service instead"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class _Targets:
-    """The servers' pods that agents are asked about."""
+    """The servers' pods to measure, by node."""
 
     uids_by_node: dict[str, list[str]]
     unmetered: str = ""
@@ -166,7 +167,7 @@ def _targets(context: ReconcileContext, servers: Iterable[PlannedServer]) -> _Ta
 
 
 def _askable(found: ServiceBackends, service: str, namespace: str) -> _Targets:
-    """Return the pods behind a Service that agents can be asked about."""
+    """Return the pods behind a Service that agents can measure."""
     where = f"pods of the namespace {namespace} that are bound to a node"
     if not found.uids_by_node:
         return _Targets(
@@ -177,12 +178,12 @@ def _askable(found: ServiceBackends, service: str, namespace: str) -> _Targets:
     told = []
     if found.others:
         told.append(
-            f"Of what is behind the Service {service}, {_many(found.others, 'endpoint')} "
+            f"{_many(found.others, 'endpoint')} behind the Service {service} "
             f"{'is' if found.others == 1 else 'are'} not among the {where}, so that not every "
             "server's node is known"
         )
     told += [
-        f"The node agent on {node} answers for {MAX_WORKLOADS} pods at a time, and the Service "
+        f"The node agent on {node} measures {MAX_WORKLOADS} pods at a time, and the Service "
         f"{service} has {len(uids)} there"
         for node, uids in found.uids_by_node.items()
         if len(uids) > MAX_WORKLOADS
@@ -196,39 +197,39 @@ def _many(count: int, what: str) -> str:
 
 
 def _no_agents(settled: Agents, listed: EndpointList) -> str:
-    """Return why there are no agents at all; empty where there are some."""
+    """Return why there are no agents at all; empty if there are some."""
     where = f"the Service {settled.service} in the namespace {settled.namespace}"
     if listed.refusal:
         return (
-            f"The node agents behind {where} could not be listed ({listed.refusal}): let the "
-            "cluster's admin name the operator's service account in the value operators of the "
-            "chart inferometer-agent"
+            f"The node agents behind {where} could not be listed ({listed.refusal}): the "
+            "cluster's admin must add the operator's service account to the value operators of "
+            "the chart inferometer-agent"
         )
     if not any(True for _ in endpoints(listed.slices)):
         return (
-            f"There are no node agents behind {where}: let the cluster's admin install the chart "
+            f"There are no node agents behind {where}: the cluster's admin can install the chart "
             "inferometer-agent there, or correct the operator's setting agent"
         )
     return ""
 
 
 def _absent(settled: Agents, found: list[_Agent], absent: list[str]) -> str:
-    told = ", ".join(absent[:_MOST_NODES_TOLD])
-    if len(absent) > _MOST_NODES_TOLD:
-        told += f" and {len(absent) - _MOST_NODES_TOLD} more"
+    names = ", ".join(absent[:_MAX_NODES_NAMED])
+    if len(absent) > _MAX_NODES_NAMED:
+        names += f" and {len(absent) - _MAX_NODES_NAMED} more"
     if any(agent.node in absent and agent.ready for agent in found):
         return (
-            f"The node agents on {told} tell no port: the Service {settled.service} in the "
-            f"namespace {settled.namespace} must have one that is named {_PORT}"
+            f"The node agents on {names} have no port: the Service {settled.service} in the "
+            f"namespace {settled.namespace} needs one named {_PORT}"
         )
     return (
-        f"No node agent is ready on {told}: see the agents' pods there (kubectl get pods "
+        f"No node agent is ready on {names}: see the agents' pods there (kubectl get pods "
         f"--namespace {settled.namespace} --output wide)"
     )
 
 
 def _chosen(found: Iterable[_Agent], node: str, ipv6: bool) -> _Agent | None:  # noqa: FBT001 - one of two families
-    """Return a node's agent, by the servers' address family where it has both."""
+    """Return a node's agent, by the servers' address family if it has both."""
     ready = [agent for agent in found if agent.node == node and agent.ready and agent.url]
     return min(ready, key=lambda agent: (agent.ipv6 is not ipv6, agent.url), default=None)
 
@@ -242,7 +243,7 @@ def _agents(slices: Iterable[Json]) -> Iterator[_Agent]:
             node=str(endpoint.get("nodeName") or ""),
             url="" if port is None else f"http://{host}:{port}",
             ipv6=ipv6,
-            # Absent means that it is not known, and is to be taken as ready.
+            # Absent means unknown, which counts as ready.
             ready=(endpoint.get("conditions") or {}).get("ready") is not False,
         )
 

@@ -1,8 +1,4 @@
-"""Why does a child of a run not come to be: who refuses it, and can that heal?
-
-The API server refuses Deployment, Job and ConfigMaps themselves; their pods are refused to the
-controllers that make them, which tell it in a condition or in an event.
-"""
+"""Faults of children that cannot be created, and their reasons."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -31,11 +27,11 @@ _SIGNS: tuple[tuple[ReasonName, str], ...] = (
         r"violates |admission webhook|calling webhook|ValidatingAdmissionPolicy|denied ",
     ),
 )
-"""What the messages of the API server's admission say, by reason."""
+"""Patterns in the messages of the API server's admission, by reason."""
 
 
 def child_fault(context: ReconcileContext, child: str, refusal: Refusal, asked: str) -> Fault:
-    """Return why an object was not made; `child` is "Deployment/NAME", `asked` what it asks for."""
+    """Return why a child was not created; `child` is "Deployment/NAME", `asked` its requests."""
     kind, _, name = child.partition("/")
     if refusal.code == _CLASH_CODE:
         return _clash(context, kind, name, refusal)
@@ -44,19 +40,22 @@ def child_fault(context: ReconcileContext, child: str, refusal: Refusal, asked: 
 
 
 def _clash(context: ReconcileContext, kind: str, name: str, refusal: Refusal) -> Fault:
-    found = f"The run needs a {kind} of the name {name}, but there is one that is not the run's"
+    found = f"The run needs a {kind} named {name}, but one exists that is not the run's"
     until = add_seconds(refusal.since, NAMESAKE_SECONDS)
     if context.now >= until or not _goes(context, refusal.holder):
         return make_fault("NameClash", found)
     message = (
-        f"{found}. It is about to go, or is left from an earlier run of that name: it is waited "
-        f"for until {format_time(until)}. {REASONS['NameClash'].remedy}"
+        f"{found}. It is being deleted, or left from an earlier run of that name: the run waits "
+        f"for it until {format_time(until)}. {REASONS['NameClash'].remedy}"
     )
     return Fault("NameClash", message, ends=False, until=until)
 
 
 def _goes(context: ReconcileContext, holder: Json | None) -> bool:
-    """Whether an object goes by itself: it is being deleted, or its run was and had this name."""
+    """Return whether an object goes by itself.
+
+    It is being deleted, or belongs to an earlier run of the same name.
+    """
     if holder is None or holder.get("deletionTimestamp"):
         return True
     return any(
@@ -69,13 +68,13 @@ def _goes(context: ReconcileContext, holder: Json | None) -> bool:
 
 
 def pod_creation_fault(who: str, message: str, asked: str) -> Fault:
-    """Return why a controller cannot make the pods of a child."""
+    """Return why a controller cannot create the pods of a child."""
     found = f"The {who}'s pod cannot be made{asked}: {message}"
     return make_fault(reason_of(message), found)
 
 
 def reason_of(message: str) -> ReasonName:
-    """Return who refuses an object, by the API server's words."""
+    """Return the reason for the API server's message."""
     for reason, pattern in _SIGNS:
         if re.search(pattern, message, re.IGNORECASE):
             return reason
@@ -83,29 +82,29 @@ def reason_of(message: str) -> ReasonName:
 
 
 def replica_failure(deployment: Json) -> str | None:
-    """Return why a Deployment's pods cannot be made, None where they can."""
+    """Return why a Deployment's pods cannot be created, or None if they can."""
     for condition in (deployment.get("status") or {}).get("conditions") or ():
         if condition.get("type") == "ReplicaFailure" and condition.get("status") == "True":
-            return str(condition.get("message") or condition.get("reason") or "no reason was told")
+            return str(condition.get("message") or condition.get("reason") or "no reason given")
     return None
 
 
 def job_create_failure(events: Iterable[Json], job: Json) -> str | None:
-    """Return the last that was said when the pod of this very Job could not be made."""
+    """Return the last message about this Job's pod that could not be created."""
     uid = job["metadata"].get("uid")
     return _last(_failed_creates(events, "Job"), lambda event: _about(event).get("uid") == uid)
 
 
 def replica_set_create_failure(events: Iterable[Json], deployment: Json) -> str | None:
-    """Return the last that was said when a pod of this very Deployment's could not be made.
+    """Return the last message about a pod of this Deployment that could not be created.
 
-    Its ReplicaSet is known by its name alone: what is older is of an earlier one of that name.
+    Its ReplicaSet is known by name alone: older events belong to an earlier one of that name.
     """
     metadata = deployment["metadata"]
     made = creation_time(deployment)
 
     def is_its_own(event: Json) -> bool:
-        at = _told_at(event)
+        at = _event_time(event)
         fresh = at is None or made is None or at >= made
         return fresh and is_replica_set_of(str(_about(event).get("name")), str(metadata["name"]))
 
@@ -113,7 +112,7 @@ def replica_set_create_failure(events: Iterable[Json], deployment: Json) -> str 
 
 
 def mount_failure(events: Iterable[Json], pod_uid: str) -> str | None:
-    """Return the last that a kubelet said when it could not mount a pod's volumes."""
+    """Return the last message of a kubelet that could not mount a pod's volumes."""
     mounts = (each for each in events if each.get("reason") in _MOUNTS)
     return _last(mounts, lambda event: _about(event).get("uid") == pod_uid)
 
@@ -134,8 +133,8 @@ def _about(event: Json) -> Json:
     return found
 
 
-def _told_at(event: Json) -> datetime | None:
-    """Return when something was told last, None where it is not said."""
+def _event_time(event: Json) -> datetime | None:
+    """Return the last time of an event, or None if it has none."""
     return (
         parse_time(event.get("lastTimestamp"))
         or parse_time(event.get("eventTime"))

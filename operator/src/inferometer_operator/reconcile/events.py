@@ -1,7 +1,7 @@
-"""Which steps of a run are worth a line in `kubectl describe`?
+"""Events of a run for `kubectl describe`.
 
-They follow from what changes in the status, so that each is told once, and few: every event is a
-write to the API.
+They follow from changes of the status, so that each is created once, and few, because every event
+is a write.
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from inferometer_operator.reconcile.conditions import find_condition, is_true
 from inferometer_operator.reconcile.plan import Event
 
 MAX_SCENARIO_EVENTS = 6
-"""Up to so many scenarios of a run each have an event of their own."""
+"""Runs with more scenarios get no event for each."""
 _LONGEST = 1000
 _BEGINS: tuple[tuple[ConditionType, str, str], ...] = (
     ("ServerReady", "ServerReady", "The server is ready."),
@@ -22,7 +22,7 @@ _ENDS: tuple[ConditionType, ...] = ("Complete", "Failed")
 
 
 def run_events(before: RunStatus, after: RunStatus, scenarios: int) -> tuple[Event, ...]:
-    """Return what is worth telling of a change of the status of a run of so many scenarios."""
+    """Return the events for a change of the status of a run of so many scenarios."""
     return tuple(_events(before, after, scenarios))
 
 
@@ -40,7 +40,7 @@ def _events(before: RunStatus, after: RunStatus, scenarios: int) -> Iterator[Eve
 
 
 def _waits(before: RunStatus, after: RunStatus) -> Iterator[Event]:
-    """Yield what holds a run up, each reason once as it comes."""
+    """Yield each new reason why a run waits."""
     for kind in _WAITS:
         now, then = find_condition(after, kind), find_condition(before, kind)
         if now is None or now.status == "True" or is_true(after, "Failed"):

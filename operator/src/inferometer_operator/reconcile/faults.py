@@ -1,6 +1,6 @@
-"""What keeps a pod from doing its work, and can that heal?
+"""Faults of a pod, by signatures in the raw object, and whether each is transient.
 
-A table of signatures in the raw pod; the first that fits is told.
+The first signature that matches is reported.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.times import add_seconds
 
 REFUSED_CODE = 2
-"""With which exit code our programs refuse what cannot be done."""
+"""The exit code of this project's programs for a request that they refuse."""
 
 _IMAGE = {"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "RegistryUnavailable"}
 _NOT_STARTED = {
@@ -33,32 +33,32 @@ _KILLED = "OOMKilled"
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What keeps a run from going on."""
+    """A problem that blocks a run."""
 
     reason: ReasonName
     message: str
     ends: bool
-    """Whether the run ends now; else it goes on, and ends at a deadline that is not far."""
+    """Whether the run ends now. Otherwise it continues, and ends at a deadline."""
     until: datetime | None = None
-    """When it ends the run, where that is not the deadline for being ready."""
+    """When it ends the run, if that is not the ready deadline."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodRequest:
-    """What was asked of a pod, in the words of its faults."""
+    """What a pod requests, for the messages of its faults."""
 
     who: str
     """"server" or "load generator"."""
     resources: str
     """"cpu 1, memory 2Gi"."""
     gpu: str = ""
-    """The extended resource that it asks for, empty for none."""
+    """The extended resource that it requests, empty for none."""
     restarts: bool = True
-    """Whether its containers are started again."""
+    """Whether its containers are restarted."""
 
 
 def make_fault(reason: ReasonName, found: str, *, until: datetime | None = None) -> Fault:
-    """Return a fault in the words of the catalogue: what was found, and what to do."""
+    """Return a fault with the catalogue's remedy: what was found, and what to do."""
     entry = REASONS[reason]
     return Fault(
         reason, f"{_sentence(found)} {entry.remedy}".strip(), ends=not entry.heals, until=until
@@ -66,7 +66,7 @@ def make_fault(reason: ReasonName, found: str, *, until: datetime | None = None)
 
 
 def pod_fault(pod: Json, asked: PodRequest, now: datetime) -> Fault | None:
-    """Return the first fault that a pod shows, None where it shows none."""
+    """Return the first fault that a pod shows, or None."""
     return next((found for sign in _SIGNS if (found := sign(pod, asked, now))), None)
 
 
@@ -78,7 +78,7 @@ def disruption_fault(pod: Json, asked: PodRequest, _: datetime) -> Fault | None:
     target = pods.condition(pod, "DisruptionTarget")
     why = str(target.get("reason") or "") if target.get("status") == "True" else ""
     if why in _NODE_LOST or status.get("reason") == "NodeLost":
-        lost = f"The node {pods.node(pod)} of {who} does not answer any more"
+        lost = f"The node {pods.node(pod)} of {who} no longer answers"
         words = _quoted(str(target.get("message") or told))
         return Fault("NodeLost", f"{lost}{words} {REASONS['NodeLost'].remedy}", ends=True)
     if status.get("reason") == "Evicted" or why:
@@ -103,7 +103,7 @@ def _unschedulable(pod: Json, asked: PodRequest, _: datetime) -> Fault | None:
         return None
     words = str(scheduled.get("message") or scheduled.get("reason") or "")
     lower = words.lower()
-    asks = f"which asks for {asked.resources}"
+    asks = f"which requests {asked.resources}"
     if "persistentvolumeclaim" in lower:
         found = f"The {asked.who}'s pod needs a claim that no volume is bound to{_quoted(words)}"
         return make_fault("VolumeNotBound", found)
@@ -141,18 +141,19 @@ def _memory(pod: Json, asked: PodRequest, _: datetime) -> Fault | None:
             return make_fault(
                 "OutOfMemory",
                 f"The container {end.container} of the {asked.who}'s pod {pods.name(pod)} was "
-                f"killed since it used more memory than its limit; asked were {asked.resources}",
+                f"killed because it used more memory than its limit; it requests "
+                f"{asked.resources}",
             )
     return None
 
 
 def _fetching(pod: Json, asked: PodRequest, _: datetime) -> Fault | None:
-    """Return why the model of a server, or a load generator's file of inputs, is not there."""
+    """Return why a server's model, or a load generator's file of inputs, is missing."""
     for container, is_init in pods.containers(pod):
         end = pods.last_end(container)
         if not is_init or end is None or end.code == 0:
             continue
-        words = end.message or f"It ended with code {end.code} and said nothing"
+        words = end.message or f"The fetcher exited with code {end.code} and printed nothing"
         if asked.who == "server":
             refused = end.code == REFUSED_CODE
             return make_fault("ModelRefused" if refused else "ModelNotFetched", words)
@@ -161,15 +162,17 @@ def _fetching(pod: Json, asked: PodRequest, _: datetime) -> Fault | None:
 
 
 def _ended(pod: Json, asked: PodRequest, _: datetime) -> Fault | None:
-    """Return how the container of a server ended before it was ready."""
+    """Return how the container of a server exited before it was ready."""
     container = pods.main_container(pod)
     end = pods.last_end(container)
     if end is None or not asked.restarts or pods.is_ready(pod):
         return None
     if end.code == REFUSED_CODE:
-        return make_fault("ServerRefused", end.message or "The server refused, and said nothing")
+        return make_fault(
+            "ServerRefused", end.message or "The server refused to start, without a message"
+        )
     again = int(container.get("restartCount") or 0)
-    found = f"The server in pod {pods.name(pod)} ended by code {end.code} before it was ready"
+    found = f"The server in pod {pods.name(pod)} exited with code {end.code} before it was ready"
     if again >= 2 or _waiting(container)[0] == "CrashLoopBackOff":
         times = f"{found}, and was started {again + 1} times"
         return make_fault("CrashLoop", f"{times}{_last_lines(end.message)}")
@@ -177,13 +180,13 @@ def _ended(pod: Json, asked: PodRequest, _: datetime) -> Fault | None:
 
 
 def _node_silent(pod: Json, asked: PodRequest, now: datetime) -> Fault | None:
-    """Return that a pod's node is missed: only the cluster itself says so of a ready container."""
+    """Return that a pod's node is silent: only the cluster reports that of a ready container."""
     ready = pods.condition(pod, "Ready")
     inside = pods.condition(pod, "ContainersReady")
     if ready.get("status") == "True" or inside.get("status") != "True" or is_deleting(pod):
         return None
     until = add_seconds(parse_time(ready.get("lastTransitionTime")) or now, NODE_LOST_SECONDS)
-    found = f"The node {pods.node(pod)} of {_who(pod, asked)} does not answer any more."
+    found = f"The node {pods.node(pod)} of {_who(pod, asked)} no longer answers."
     message = f"{found} {REASONS['NodeLost'].remedy}"
     return Fault("NodeLost", message, ends=now >= until, until=until)
 
@@ -199,7 +202,7 @@ _SIGNS: tuple[Callable[[Json, PodRequest, datetime], Fault | None], ...] = (
     _ended,
     _node_silent,
 )
-"""In the order of what explains most: an eviction may follow from the use of memory."""
+"""The most explanatory first: an eviction may follow from the use of memory."""
 
 
 def _waiting(container: Json) -> tuple[str, str]:

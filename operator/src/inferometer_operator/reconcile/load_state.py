@@ -1,4 +1,4 @@
-"""How far is the load generator: made, started, over, or lost?"""
+"""State of the load generator: absent, starting, running, over or lost."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -37,40 +37,40 @@ from inferometer_operator.reconcile.times import add_seconds
 
 Stage = Literal["absent", "starting", "running", "over", "lost"]
 _AGENT_SECONDS = 2.0
-"""How often it is seen whether an agent that starts is ready: nobody tells."""
+"""How often to look whether a starting agent is ready: no watch reports it."""
 _HAD_STARTED = {"Preparing", "Measuring", "Stopping", "Ended"}
 
 
 @dataclass(frozen=True, slots=True)
 class LoadState:
-    """How far the load generator is."""
+    """State of the load generator."""
 
     stage: Stage
-    """absent: never made; over: it has ended and its log can be read; lost: there is no log."""
+    """absent: never created; over: it has ended and its log can be read; lost: there is no log."""
     pod: Json | None = None
     fault: Fault | None = None
     end: pods.ContainerExit | None = None
-    """How it ended, where it is over."""
+    """How it ended, if it is over."""
 
     @property
     def pod_name(self) -> str:
-        """The name of its pod, empty where it has none."""
+        """The name of its pod, or an empty string."""
         return "" if self.pod is None else pods.name(self.pod)
 
 
 @dataclass(frozen=True, slots=True)
 class LoadChildren:
-    """The load generator's plan and Job, where they are still to be made."""
+    """The load generator's plan, Service and Job, if they are still to be created."""
 
     create: tuple[Manifest, ...] = ()
     delete: tuple[Target, ...] = ()
     fault: Fault | None = None
     again: datetime | None = None
-    """When to look again, where they are kept back for now."""
+    """When to look again, if their creation is postponed."""
 
 
 def load_state(context: ReconcileContext) -> LoadState:
-    """Return how far the load generator of a run that has begun is."""
+    """Return the state of the load generator of a run that has begun."""
     pod = master_pod(load_pods(context))
     return _without_pod(context, context.observed.job) if pod is None else _with_pod(context, pod)
 
@@ -83,7 +83,7 @@ def _with_pod(context: ReconcileContext, pod: Json) -> LoadState:
     if pods.is_over(pod):
         return _lost(found or _gone(f"The load generator's pod {pods.name(pod)} is over"), pod)
     if is_deleting(pod) and (found is None or not found.ends):
-        found = _gone(f"The load generator's pod {pods.name(pod)} was deleted by someone else")
+        found = _gone(f"The load generator's pod {pods.name(pod)} was deleted by another client")
     if pods.has_started(pod):
         return LoadState("running", pod, found or _absent_worker(context))
     if found is not None and found.ends:
@@ -92,7 +92,7 @@ def _with_pod(context: ReconcileContext, pod: Json) -> LoadState:
 
 
 def _absent_worker(context: ReconcileContext) -> Fault | None:
-    """Return why a worker of a fleet does not start; once it has, the load generator tells."""
+    """Return why a worker of a fleet does not start; a started one reports for itself."""
     asked = replace(load_pod_request(context), who="worker")
     workers = (pod for pod in load_pods(context) if pods.completion_index(pod) > 0)
     waiting = (pod for pod in workers if not pods.has_started(pod) and pods.is_live(pod))
@@ -109,7 +109,7 @@ def _no_volumes(context: ReconcileContext, pod: Json) -> Fault | None:
 
 
 def plan_load_children(context: ReconcileContext, served: ServerState) -> LoadChildren:
-    """Return what is to be made so that the servers are measured, once and never again."""
+    """Return the children to create so that the servers are measured, exactly once."""
     if not served.servers:
         return LoadChildren()
     held = context.observed.plan_map
@@ -118,7 +118,7 @@ def plan_load_children(context: ReconcileContext, served: ServerState) -> LoadCh
         return LoadChildren()
     uids = frozenset(server.pod_uid for server in served.servers if server.pod_uid)
     if held is not None and planned_pod_uids(held) != uids:
-        # Made before its server pods were replaced, and nobody has read it.
+        # Created before its server pods were replaced, and not read by any pod.
         uid = str(held["metadata"]["uid"])
         gone = () if is_deleting(held) else (Target("ConfigMap", context.load, uid),)
         return LoadChildren(delete=gone)
@@ -129,7 +129,7 @@ def plan_load_children(context: ReconcileContext, served: ServerState) -> LoadCh
         if found.until is not None and context.now < found.until and not served.ready:
             return LoadChildren(again=min(found.until, add_seconds(context.now, _AGENT_SECONDS)))
         plan = (plan_config_map(_plan(context, served.servers, found), owner),)
-    # Where the Job came to be without its plan, its pod waits for it.
+    # If the Job exists without its plan, its pod waits for the plan.
     fleet = (fleet_service(owner),) if context.run.spec.load.workers > 1 else ()
     make = plan if seen else (*plan, *fleet, load_job(context.run, owner, context.settings))
     told = (
@@ -160,7 +160,7 @@ def _plan(
 
 
 def load_pod_request(context: ReconcileContext) -> PodRequest:
-    """Return what was asked for the load pod."""
+    """Return what each load pod requests."""
     resources = context.settings.load.resources
     words = f"cpu {resources.cpu}, memory {resources.memory}"
     return PodRequest("load generator", words, restarts=False)
@@ -170,7 +170,7 @@ def _without_pod(context: ReconcileContext, job: Json | None) -> LoadState:
     if not job_was_created(context):
         return LoadState("absent")
     if job is None or is_deleting(job):
-        return _lost(_gone(f"The Job {context.load} was deleted by someone else"))
+        return _lost(_gone(f"The Job {context.load} was deleted by another client"))
     status = job.get("status") or {}
     ended = any(
         each.get("type") in {"Failed", "Complete", "FailureTarget", "SuccessCriteriaMet"}
@@ -182,7 +182,7 @@ def _without_pod(context: ReconcileContext, job: Json | None) -> LoadState:
     if ended or status.get("failed") or status.get("succeeded") or had_started:
         return _lost(_gone(f"The pod of the Job {context.load} is gone, and its log with it"))
     words = job_create_failure(context.observed.events, job)
-    asked = f", which asks for {load_pod_request(context).resources}"
+    asked = f", which requests {load_pod_request(context).resources}"
     refused = None if words is None else pod_creation_fault("load generator", words, asked)
     return LoadState("starting", fault=refused)
 

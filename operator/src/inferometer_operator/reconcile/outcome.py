@@ -1,4 +1,4 @@
-"""How did a load generator end, and why, as far as the cluster knows more than it?"""
+"""Outcome of an ended load generator, explained by what the cluster knows."""
 
 from datetime import datetime
 
@@ -16,7 +16,7 @@ _BY_NAME: dict[str, ReasonName] = {name: name for name in REASONS}
 
 
 def load_outcome(context: ReconcileContext, load: LoadState, served: ServerState) -> Outcome | None:
-    """Return how a load generator that is over ended; None while the cluster may know more soon."""
+    """Return how an ended load generator ended; None while the cluster may soon explain it."""
     told = _told(context)
     if told is None:
         return _unsaid(context, load)
@@ -30,7 +30,7 @@ def load_outcome(context: ReconcileContext, load: LoadState, served: ServerState
 
 
 def reason_of(outcome: Outcome) -> ReasonName:
-    """Return the catalogue's reason of an outcome."""
+    """Return the catalogue's reason for an outcome."""
     return _BY_NAME.get(outcome.reason, "LoadGeneratorFailed")
 
 
@@ -55,27 +55,27 @@ def _explained(
 
 
 def _stopped(context: ReconcileContext, load: LoadState) -> Outcome:
-    """Return who ended a load generator that nobody asked to end."""
+    """Return what stopped a load generator that the operator did not stop."""
     found = (
         None if load.pod is None else pod_fault(load.pod, load_pod_request(context), context.now)
     )
     if found is None or not found.ends:
-        found = make_fault("LoadPodLost", "The load generator was stopped by someone else")
+        found = make_fault("LoadPodLost", "The load generator was stopped by another client")
     return Outcome(state="Failed", reason=found.reason, message=found.message)
 
 
 def _unsaid(context: ReconcileContext, load: LoadState) -> Outcome:
-    """Return what the end of a container means that left no word."""
+    """Return the outcome of a container that ended without a report."""
     found = (
         None if load.pod is None else pod_fault(load.pod, load_pod_request(context), context.now)
     )
     if found is None or not found.ends:
         code = "?" if load.end is None else load.end.code
         words = "" if load.end is None else load.end.message
-        said = f" Its last lines:\n{words}\n" if words else " It said nothing."
+        said = f" Its last lines:\n{words}\n" if words else " It printed nothing."
         found = make_fault(
             "LoadGeneratorDied",
-            f"The load generator in pod {load.pod_name} ended by code {code} before it was done."
+            f"The load generator in pod {load.pod_name} exited with code {code} before its end."
             f"{said}",
         )
     return Outcome(state="Failed", reason=found.reason, message=found.message)

@@ -1,4 +1,4 @@
-"""What is to be done for a run now? The one decision that all others add to."""
+"""The plan for a run: what to write, create, delete and request now."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -8,7 +8,7 @@ from inferometer_api.status.run_status import RunStatus
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something worth a line in `kubectl describe`."""
+    """An event for `kubectl describe`."""
 
     type: Literal["Normal", "Warning"]
     reason: str
@@ -17,28 +17,28 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A child to delete."""
+    """An object to delete."""
 
     kind: Literal["Deployment", "Job", "ConfigMap", "Service", "BenchmarkRun"]
     name: str
     uid: str
-    """A precondition: something else of that name is never deleted."""
+    """A precondition: another object of that name is never deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to be done now, in this order: status, make, delete, ask; then look again."""
+    """What to do now, in this order: status, creations, deletions, requests."""
 
     status: RunStatus
-    """The whole status as it shall be; written only where it differs from what is there."""
+    """The whole new status; written only if it differs from the current one."""
     create: tuple[dict[str, Any], ...] = ()
-    """Children that are absent and shall exist."""
+    """Children that are absent and must exist."""
     delete: tuple[Target, ...] = ()
     events: tuple[Event, ...] = ()
-    """Told once the status is written."""
+    """Created once the status is written."""
     stop: str | None = None
-    """The name of the load pod that shall end now and hand over what it measured."""
+    """The name of the load pod to stop; it writes what it measured."""
     download: str | None = None
     """The name of the ended load pod whose log holds the result."""
     look_again_seconds: float | None = None
-    """When time alone may change the decision; None: only the cluster can."""
+    """When time alone may change the plan; None: only an event can."""

@@ -22,14 +22,14 @@ class ContainerExit:
     container: str
     code: int
     reason: str
-    """The kubelet's word: Completed, Error, OOMKilled, ..."""
+    """The kubelet's reason: Completed, Error, OOMKilled, ..."""
     message: str
-    """The termination message: its last words."""
+    """The termination message."""
     at: datetime | None
 
 
 def component(pod: Json) -> str:
-    """Return the component that a pod is of: server or loadgen."""
+    """Return the component of a pod: server or loadgen."""
     return str((pod["metadata"].get("labels") or {}).get(COMPONENT_LABEL, ""))
 
 
@@ -44,12 +44,12 @@ def uid(pod: Json) -> str:
 
 
 def node(pod: Json) -> str:
-    """Return the node that a pod is bound to, empty while it is bound to none."""
+    """Return the node that a pod is bound to, empty before that."""
     return str(_spec(pod).get("nodeName") or "")
 
 
 def address(pod: Json) -> str:
-    """Return a pod's IP address, empty while it has none."""
+    """Return a pod's IP address, empty before it has one."""
     return str(status(pod).get("podIP") or "")
 
 
@@ -65,24 +65,24 @@ def phase(pod: Json) -> str:
 
 
 def completion_index(pod: Json) -> int:
-    """Return which pod of its Job a pod is: 0 where the Job has no others."""
+    """Return the pod's index in its Job: 0 if the Job has no indices."""
     labels = pod["metadata"].get("labels") or {}
     told = str(labels.get(JOB_INDEX_LABEL, ""))
     return int(told) if told.isdecimal() else 0
 
 
 def is_over(pod: Json) -> bool:
-    """Whether none of a pod's containers will run again."""
+    """Return whether none of a pod's containers will run again."""
     return phase(pod) in {"Succeeded", "Failed"}
 
 
 def is_live(pod: Json) -> bool:
-    """Whether a pod is neither over nor being deleted."""
+    """Return whether a pod is neither over nor being deleted."""
     return not is_over(pod) and not is_deleting(pod)
 
 
 def condition(pod: Json, kind: str) -> Json:
-    """Return a condition of a pod, empty where it has none of that type."""
+    """Return a condition of a pod, empty if it has none of that type."""
     found: Json = next(
         (each for each in status(pod).get("conditions") or () if each.get("type") == kind), {}
     )
@@ -90,7 +90,7 @@ def condition(pod: Json, kind: str) -> Json:
 
 
 def is_ready(pod: Json) -> bool:
-    """Whether a pod is ready."""
+    """Return whether a pod is ready."""
     return condition(pod, "Ready").get("status") == "True"
 
 

@@ -1,4 +1,4 @@
-"""How far is the measurement, and what does it show until now?"""
+"""Progress of the measurement, and its figures so far."""
 
 from typing import assert_never
 
@@ -14,13 +14,13 @@ _UNDER_LOAD = {"WarmUp", "Measuring", "Draining"}
 
 
 def progress_under_load(report: LoadReport | None) -> ProgressReport | None:
-    """Return how far the measurement is, None while no load is sent."""
+    """Return the progress of the measurement, or None while no load is sent."""
     progress = None if report is None else report.progress
     return progress if progress is not None and progress.stage in _UNDER_LOAD else None
 
 
 def load_was_sent(report: LoadReport | None) -> bool:
-    """Whether load was sent already."""
+    """Return whether load was sent already."""
     if report is None:
         return False
     return (
@@ -31,7 +31,7 @@ def load_was_sent(report: LoadReport | None) -> bool:
 
 
 def measuring_condition(progress: ProgressReport) -> ConditionUpdate:
-    """Return what the condition Measuring says while load is sent: the same for one scenario."""
+    """Return the condition Measuring while load is sent; it is constant within a scenario."""
     number = f"{progress.scenario_index + 1} of {progress.scenario_count}"
     repeats = progress.repeat_count
     which = f", repeat {progress.repeat} of {repeats}" if repeats > 1 else ""
@@ -56,9 +56,9 @@ def merge_report(draft: StatusDraft, report: LoadReport | None, spec: RunSpec) -
 
 
 def percent_complete(progress: ProgressReport, spec: RunSpec) -> int:
-    """Return how much of all scenarios is done, by their asked seconds of warm-up and measuring.
+    """Return how much of all scenarios is done, by their seconds of warm-up and measurement.
 
-    Each scenario counts alike, and so do its repeats, and each of its steps.
+    Scenarios count alike, and so do repeats and steps.
     """
     count = max(1, progress.scenario_count)
     index = min(progress.scenario_index, len(spec.scenarios) - 1)
@@ -112,7 +112,7 @@ def _live_figures(progress: ProgressReport, before: Display | None) -> Display:
 
 
 def final_figures(scenarios: list[ScenarioSummary]) -> Display | None:
-    """Return the ready-to-read figures of the last scenario, None where there is none."""
+    """Return the readable figures of the last scenario, or None if there is none."""
     if not scenarios:
         return None
     last = scenarios[-1]
@@ -128,7 +128,7 @@ def final_figures(scenarios: list[ScenarioSummary]) -> Display | None:
 
 
 def milliseconds(microseconds: float) -> str:
-    """Return a latency as people read it: "12.3ms", "0.45ms", "1234ms"."""
+    """Return a readable latency: "12.3ms", "0.45ms", "1234ms"."""
     value = microseconds / 1000
     digits = 0 if value >= 100 else 1 if value >= 10 else 2
     return f"{value:.{digits}f}ms"

@@ -1,4 +1,4 @@
-"""Which objects of its namespace does a run name?"""
+"""The objects of its namespace that a run names."""
 
 from pydantic import ValidationError
 
@@ -8,7 +8,7 @@ from inferometer_operator.reconcile.observed import Json, Reference
 
 
 def raw_references(run: Json) -> tuple[Reference, ...]:
-    """Return every object that a raw run names; none where its spec is invalid."""
+    """Return every object that a raw run names; none if its spec is invalid."""
     try:
         spec = RunSpec.model_validate(run.get("spec"), by_alias=True, by_name=False)
     except ValidationError:

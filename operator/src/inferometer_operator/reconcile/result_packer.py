@@ -1,4 +1,4 @@
-"""How does a result document become what its ConfigMaps hold?"""
+"""Packing of a result document for its ConfigMaps."""
 
 from dataclasses import dataclass
 from hashlib import sha256
@@ -11,25 +11,25 @@ from inferometer_api.status.run_status import ScenarioSummary
 
 @dataclass(frozen=True, slots=True)
 class ResultAdditions:
-    """What the operator alone knows of a result."""
+    """What only the operator knows of a result."""
 
     outcome: Outcome
     """How the run ended."""
     images: tuple[tuple[str, str], ...] = ()
-    """What each pod runs, by digest."""
+    """The image digest of each pod."""
     model_sha256: str | None = None
-    """What was fetched, where the spec says no checksum."""
+    """The fetched model's checksum, if the spec has none."""
 
 
 @dataclass(frozen=True, slots=True)
 class PackedResult:
-    """A whole document, ready to be kept."""
+    """A complete document, ready to be kept."""
 
     added: ResultAdditions
     gz_parts: tuple[bytes, ...]
     sha256: str
     bytes: int
-    """Its size before it was packed."""
+    """Its size before compression."""
     scenarios: tuple[ScenarioSummary, ...]
 
 

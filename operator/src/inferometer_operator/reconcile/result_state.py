@@ -1,4 +1,4 @@
-"""How is the result of an ended load generator fetched, completed and kept?"""
+"""State of an ended load generator's result: downloaded, completed, kept or lost."""
 
 import json
 from dataclasses import dataclass
@@ -21,14 +21,14 @@ from inferometer_operator.reconcile.result_packer import PackedResult, ResultAdd
 from inferometer_operator.reconcile.times import add_seconds
 
 _SOON_SECONDS = 0.2
-"""Nobody tells of ConfigMaps that were made or deleted."""
+"""No watch reports ConfigMaps that were created or deleted."""
 _REFUSED_SECONDS = 10.0
-"""The edge tries those that were refused in its own time."""
+"""The executor decides when to retry refused creations."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResultState:
-    """How far the result is."""
+    """State of the result."""
 
     done: bool = True
     download: str | None = None
@@ -37,13 +37,13 @@ class ResultState:
     look_again_seconds: float | None = None
     kept: ResultReference | None = None
     scenarios: tuple[ScenarioSummary, ...] | None = None
-    """What was found, where the document is there."""
+    """The measured scenarios, if the document is there."""
     lost: ReasonName | None = None
     message: str = ""
     """Why the document is not kept."""
 
     def plan(self, status: RunStatus) -> Plan:
-        """Return what is to be done next where it is not done."""
+        """Return what to do next, if it is not done."""
         return Plan(
             status,
             create=self.create,
@@ -54,9 +54,9 @@ class ResultState:
 
 
 def result_state(context: ReconcileContext, load: LoadState, outcome: Outcome) -> ResultState:
-    """Return what is to be done for the result of an ended load generator to be kept.
+    """Return the state of an ended load generator's result, and what to do to keep it.
 
-    `outcome` is how the run ended, which goes into the document.
+    `outcome` is how the run ended; it goes into the document.
     """
     collected = context.observed.downloaded
     if collected is None:
@@ -65,7 +65,7 @@ def result_state(context: ReconcileContext, load: LoadState, outcome: Outcome) -
         added = _added(context, load, outcome)
         return _keeping(context, collected.packing.packed(collected.document, added))
     report = context.observed.report
-    # The load generator itself knows best why its log holds none.
+    # The load generator itself has the best explanation.
     words = "" if report is None else report.document_missing_reason
     return ResultState(lost=collected.reason, message=words or collected.fault)
 
@@ -117,7 +117,7 @@ def _added(context: ReconcileContext, load: LoadState, outcome: Outcome) -> Resu
 
 
 def _fetched_sha256(server: Json) -> str | None:
-    """Return the checksum that the init container of a server told, None where it told none."""
+    """Return the checksum that the init container of a server reported, or None."""
     for container, is_init in pods.containers(server):
         end = pods.last_end(container)
         if is_init and end is not None and end.code == 0:
@@ -130,7 +130,7 @@ def _fetched_sha256(server: Json) -> str | None:
 
 
 def _stale(wanted: list[Manifest], held: dict[str, Json]) -> tuple[Target, ...]:
-    """Return parts of another attempt: a mixture would be no document."""
+    """Return parts of an earlier attempt: a mixture would not be a document."""
     wanted_by_name = {str(each["metadata"]["name"]): each for each in wanted}
     return tuple(
         Target("ConfigMap", name, str(found["metadata"]["uid"]))

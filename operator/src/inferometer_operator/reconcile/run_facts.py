@@ -1,6 +1,6 @@
-"""What do the operator's metrics tell of one run, finished or not?
+"""Facts about a run for the operator's metrics.
 
-Taken from what the cluster says of it: an operator that was restarted tells the same.
+They are derived from the cluster: a restarted operator exports the same.
 """
 
 import json
@@ -10,7 +10,6 @@ from hashlib import sha256
 from pydantic import ValidationError
 
 from inferometer_api.document import API_VERSION
-from inferometer_api.plan.launch import server_model_name
 from inferometer_api.spec.resolve import resolved
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.status.run_status import ConditionType, Phase, RunStatus, ScenarioSummary
@@ -23,7 +22,7 @@ _HASH_DIGITS = 12
 
 @dataclass(frozen=True, slots=True)
 class ScenarioFacts:
-    """What was found for a scenario, in base units; None: it is not known."""
+    """The figures of a scenario, in base units; None: unknown."""
 
     scenario: str
     step: str
@@ -43,7 +42,7 @@ class FinishedFacts:
     """What a finished run measured."""
 
     started: float | None
-    """Unix time, as every time here."""
+    """Unix time, like every time here."""
     finished: float
     model: str
     runtime: str
@@ -58,23 +57,23 @@ class FinishedFacts:
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """What is told of a run."""
+    """The facts about a run."""
 
     uid: str
     namespace: str
     name: str
     phase: Phase
     begun: bool
-    """Whether it had its turn: it has what others wait for."""
+    """Whether it has been admitted."""
     since: float
     """When its phase began."""
     deadline: float | None
-    """When it must be finished; None while it has not begun."""
+    """When it must be finished; None before it begins."""
     finished: FinishedFacts | None
 
 
 def run_facts(raw: Json) -> RunFacts:
-    """Return what is told of a run as the cluster gave it, valid or not."""
+    """Return the facts about a raw run, valid or not."""
     metadata, status = raw["metadata"], read_status(raw)
     created = _seconds(metadata.get("creationTimestamp")) or 0.0
     started = _seconds(status.start_time)
@@ -94,7 +93,7 @@ def run_facts(raw: Json) -> RunFacts:
 
 
 def spec_hash(run: BenchmarkRun) -> str:
-    """Return what is the same for resolved runs that ask for the same, whatever their seed."""
+    """Return a hash that resolved runs with the same measurement share, whatever their seed."""
     parts = {"model", "server", "load", "scenarios", "validity"}
     asked = run.spec.model_dump(mode="json", by_alias=True, exclude_none=True, include=parts)
     del asked["load"]["seed"]
@@ -103,7 +102,7 @@ def spec_hash(run: BenchmarkRun) -> str:
 
 
 def _resolved(raw: Json) -> BenchmarkRun | None:
-    # A list's items do not say what they are.
+    # The items of a list have no apiVersion and kind.
     data = {
         "apiVersion": API_VERSION,
         "kind": "BenchmarkRun",
@@ -124,7 +123,7 @@ def _finished(
     return FinishedFacts(
         started=started,
         finished=finished,
-        model="" if run is None else server_model_name(run),
+        model="" if run is None else run.spec.model.served_name,
         runtime="" if run is None else run.spec.server.runtime,
         device="" if run is None else run.spec.server.known_device,
         protocol="" if run is None else run.spec.load.protocol,
@@ -160,7 +159,7 @@ def _scenario(summary: ScenarioSummary) -> ScenarioFacts:
 
 
 def _since(status: RunStatus, created: float) -> float:
-    """Return when a run's phase began, as exactly as its conditions tell."""
+    """Return when a run's phase began, as exactly as its conditions show."""
     match status.phase:
         case "Measuring":
             found = _transition(status, "Measuring")

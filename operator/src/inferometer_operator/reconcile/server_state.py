@@ -1,11 +1,11 @@
-"""Is the server there: made, bound to its nodes, addressed, ready, and still the same?"""
+"""State of the server: its Deployment, pods, addresses, and whether it is still the same."""
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from inferometer_api.plan.cluster_objects import GRPC_PORT, HTTP_PORT
 from inferometer_api.plan.load_plan import PlannedServer
+from inferometer_api.runtimes.table import launch_of
 from inferometer_api.spec.server import Server
 from inferometer_api.timestamps import parse_time
 from inferometer_operator.manifests.config_maps import PLAN_FILE
@@ -31,29 +31,29 @@ from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.pods import load_pods, server_pods
 
 _SAY_MORE = {"OutOfMemory", "Evicted", "NodeLost", "PodRefused"}
-"""Faults that explain why a server ended."""
+"""Faults that explain the end of a server better than its exit code."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerState:
-    """How far the server is."""
+    """State of the server."""
 
     fault: Fault | None = None
     servers: tuple[PlannedServer, ...] = ()
-    """Where every server is; empty until each has a node and an address."""
+    """Every server's address; empty until each has a node and an address."""
     ready: bool = False
     create: tuple[Manifest, ...] = ()
 
 
 def server_state(context: ReconcileContext) -> ServerState:
-    """Return how far the server of a run that has begun is."""
+    """Return the state of the server of a run that has begun."""
     return _launched(context) if context.launched else _external(context)
 
 
 def job_was_created(context: ReconcileContext) -> bool:
-    """Whether the run's Job was made: then it is never made again.
+    """Return whether the run's Job was ever created: then it is never created again.
 
-    Told by the cluster, or by a condition that is written only once the Job was seen.
+    Known from the cluster, or from a condition that is written only once the Job exists.
     """
     if context.observed.job is not None or load_pods(context):
         return True
@@ -62,7 +62,7 @@ def job_was_created(context: ReconcileContext) -> bool:
 
 
 def is_external_name(service: Json | None) -> bool:
-    """Whether a Service has no pods behind it, but any name of its author's choice."""
+    """Return whether a Service has no pods behind it, but a host name of its author's choice."""
     return service is not None and (service.get("spec") or {}).get("type") == "ExternalName"
 
 
@@ -77,8 +77,8 @@ def _external(context: ReconcileContext) -> ServerState:
         return ServerState(
             fault=make_fault(
                 "ServiceNotFound",
-                f"The External server is behind the Service {name}, which does not exist in the "
-                f"namespace {context.namespace}",
+                f"The Service {name} of the External server does not exist in the namespace "
+                f"{context.namespace}",
             )
         )
     if is_external_name(context.observed.service):
@@ -117,7 +117,8 @@ def _planned(context: ReconcileContext, live: tuple[Json, ...]) -> tuple[Planned
 def _planned_server(context: ReconcileContext, pod: Json) -> PlannedServer:
     address = pods.address(pod)
     host = f"[{address}]" if ":" in address else address
-    port = GRPC_PORT if context.run.spec.load.protocol == "GRPC" else HTTP_PORT
+    spec = context.run.spec
+    port = launch_of(spec).port(spec.load.protocol)
     return PlannedServer(
         url=f"{_scheme(context)}://{host}:{port}",
         pod=pods.name(pod),
@@ -128,7 +129,7 @@ def _planned_server(context: ReconcileContext, pod: Json) -> PlannedServer:
 
 
 def planned_pod_uids(plan_map: Json | None) -> frozenset[str]:
-    """Return the UIDs of the server pods that a plan names; none where there is no plan."""
+    """Return the UIDs of the server pods in a plan; none without a plan."""
     try:
         plan = json.loads(((plan_map or {}).get("data") or {}).get(PLAN_FILE, ""))
         uids = {server.get("podUid", "") for server in plan["servers"]}
@@ -138,7 +139,7 @@ def planned_pod_uids(plan_map: Json | None) -> frozenset[str]:
 
 
 def _replaced(context: ReconcileContext) -> Fault | None:
-    """Return that a server which the load generator was told of is not the same any more."""
+    """Return the fault if a server in the plan is no longer the same."""
     if not job_was_created(context):
         return None
     planned = planned_pod_uids(context.observed.plan_map)
@@ -148,8 +149,8 @@ def _replaced(context: ReconcileContext) -> Fault | None:
         if pod is None:
             return make_fault("ServerReplaced", "A server pod that the plan names is gone")
         if is_deleting(pod):
-            # How its containers end is no fault of theirs; an eviction says more.
-            words = f"The server pod {pods.name(pod)} was deleted by someone else"
+            # The exit of its containers explains nothing; an eviction does.
+            words = f"The server pod {pods.name(pod)} was deleted by another client"
             return disruption_fault(pod, server_pod_request(context), context.now) or make_fault(
                 "ServerReplaced", words
             )
@@ -160,16 +161,15 @@ def _replaced(context: ReconcileContext) -> Fault | None:
         if end is not None:
             words = f". Its last lines:\n{end.message}\n" if end.message else "."
             return make_fault(
-                "ServerEnded", f"The server in pod {name} ended by code {end.code}{words}"
+                "ServerEnded", f"The server in pod {name} exited with code {end.code}{words}"
             )
     return None
 
 
 def _ended_since_ready(context: ReconcileContext, pod: Json) -> pods.ContainerExit | None:
-    """Return how a server ended that had been ready, None where it has not.
+    """Return how a server that had been ready ended, or None if it has not.
 
-    A server may crash before it is ready, and be started again: that is no fault of the
-    measurement.
+    A server may crash before it is ready and restart: that does not disturb the measurement.
     """
     end = pods.last_end(pods.main_container(pod))
     ready = context.draft.find("ServerReady")
@@ -181,7 +181,7 @@ def _ended_since_ready(context: ReconcileContext, pod: Json) -> pods.ContainerEx
 
 
 def _pods_fault(context: ReconcileContext) -> Fault | None:
-    """Return the worst that a server pod shows: what ends the run before what may heal."""
+    """Return the worst fault of the server pods: a permanent one before a transient one."""
     asked = server_pod_request(context)
     faults = [found for pod in server_pods(context) if (found := _fault_of(context, pod, asked))]
     return min(faults, key=lambda found: not found.ends, default=None)
@@ -189,7 +189,7 @@ def _pods_fault(context: ReconcileContext) -> Fault | None:
 
 def _fault_of(context: ReconcileContext, pod: Json, asked: PodRequest) -> Fault | None:
     if is_deleting(pod):
-        # How its containers end is no fault of theirs.
+        # The exit of its containers explains nothing.
         return disruption_fault(pod, asked, context.now)
     found = pod_fault(pod, asked, context.now)
     if found is not None or not pods.node(pod) or pods.has_started(pod):
@@ -210,7 +210,7 @@ def _no_pods(context: ReconcileContext, deployment: Json, live: tuple[Json, ...]
 
 
 def server_pod_request(context: ReconcileContext) -> PodRequest:
-    """Return what was asked for each server pod."""
+    """Return what each server pod requests."""
     server = _server(context)
     gpu = server.gpu
     words = [f"cpu {server.resources.cpu}", f"memory {server.resources.memory}"]
@@ -222,7 +222,7 @@ def server_pod_request(context: ReconcileContext) -> PodRequest:
 
 
 def _asks(context: ReconcileContext) -> str:
-    return f", which asks for {server_pod_request(context).resources}"
+    return f", which requests {server_pod_request(context).resources}"
 
 
 def _labels(labels: Mapping[str, str]) -> str:

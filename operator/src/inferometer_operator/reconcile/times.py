@@ -1,10 +1,10 @@
-"""How are times of the API read and written?"""
+"""Arithmetic on times."""
 
 from datetime import UTC, datetime, timedelta
 
 
 def add_seconds(moment: datetime, seconds: float) -> datetime:
-    """Return the time some seconds later; the last one there is, where that is past it."""
+    """Return the time some seconds later, at most the last representable time."""
     try:
         return moment + timedelta(seconds=seconds)
     except OverflowError:
@@ -12,9 +12,9 @@ def add_seconds(moment: datetime, seconds: float) -> datetime:
 
 
 def seconds_until(now: datetime, *moments: datetime | None) -> float | None:
-    """Return how long it is until the first of the moments that are still to come.
+    """Return the seconds until the first of the future moments, or None if there is none.
 
-    At least 0.1 s, so that nobody spins; None where none is to come.
+    At least 0.1 s, to prevent a busy loop.
     """
     left = [(moment - now).total_seconds() for moment in moments if moment is not None]
     coming = [seconds for seconds in left if seconds > 0]

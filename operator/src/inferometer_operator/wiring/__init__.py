@@ -1,1 +1,1 @@
-"""How do decisions, cluster and clock come together?"""
+"""Workers, queue and endpoints around the pure decisions."""

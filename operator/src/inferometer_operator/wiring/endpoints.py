@@ -1,6 +1,6 @@
-"""What is behind the Services that a plan is made from: node agents, and an External server?
+"""Endpoints that a plan needs: of node agents, and of an External server's Service.
 
-Where that cannot be listed the run goes on without, and is told why.
+If they cannot be listed, the run continues without them and reports why.
 """
 
 import asyncio
@@ -17,15 +17,15 @@ from inferometer_operator.reconcile.pods import address, component
 from inferometer_operator.settings import Settings
 
 _AGAIN_SECONDS = 1.0
-_MOST_NODES_ASKED = 64
-"""Slices may be anybody's: no more of the nodes that they name are looked at."""
+_MAX_NODES = 64
+"""Any author can write slices: the pods of no more nodes are listed."""
 _log = structlog.get_logger()
 
 
 async def list_agents(
     reader: Reader, settings: Settings, run: Json, pods: Iterable[Json]
 ) -> EndpointList | None:
-    """Return the node agents, None while no server is anywhere, or there are none."""
+    """Return the endpoints of the node agents, or None if there is nothing to measure yet."""
     settled = settings.agent
     placed = any(component(pod) == SERVER and address(pod) for pod in pods)
     if settled is None or not (placed or external_service_name(run)):
@@ -38,14 +38,14 @@ async def list_agents(
 
 
 async def list_backends(reader: Reader, run: Json) -> EndpointList | None:
-    """Return what is behind the Service of a run's External server, None without such."""
+    """Return the endpoints of an External server's Service, or None without one."""
     name, namespace = external_service_name(run), str(run["metadata"]["namespace"])
     if name is None:
         return None
 
     async def ask() -> EndpointList:
         slices = await reader.list_endpoint_slices(namespace, name)
-        nodes = slice_nodes(slices)[:_MOST_NODES_ASKED]
+        nodes = slice_nodes(slices)[:_MAX_NODES]
         found = await asyncio.gather(*(reader.list_pod_uids(namespace, node) for node in nodes))
         pairs = zip(nodes, found, strict=True)
         return EndpointList(
@@ -56,7 +56,7 @@ async def list_backends(reader: Reader, run: Json) -> EndpointList | None:
 
 
 async def _listed(ask: Callable[[], Awaitable[EndpointList]]) -> EndpointList:
-    """Return the answer, with what kept it from coming; a fault that may pass is met once more."""
+    """Return the list, or the refusal; retry once after an error that may pass."""
     try:
         return await ask()
     except (ApiError, UnreachableError) as error:
@@ -70,7 +70,7 @@ async def _listed(ask: Callable[[], Awaitable[EndpointList]]) -> EndpointList:
 
 
 def external_service_name(run: Json) -> str | None:
-    """Return the name of the Service that a run's External server is behind, if it names one."""
+    """Return the name of the Service of the run's External server, or None."""
     found: object = run
     for name in ("spec", "server", "external", "service", "name"):
         found = found.get(name) if isinstance(found, dict) else None

@@ -1,8 +1,7 @@
-"""What does Prometheus read of the runs that are finished?
+"""Metrics of finished runs, written once and joined at each scrape.
 
-Nothing of a finished run changes any more, and a scrape stops the loop that carries runs out. So
-the lines of a run are written once, and a scrape joins them: prometheus-client would write them all
-anew each time.
+A finished run no longer changes, and a scrape blocks the event loop. prometheus-client would write
+every line again at each scrape.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -28,23 +27,23 @@ from inferometer_api.metrics.exposition import head
 from inferometer_operator.reconcile.run_facts import FinishedFacts, RunFacts, ScenarioFacts
 
 MAX_FINISHED_RUNS = 200
-"""As many have series of their own."""
+"""Only so many have series of their own."""
 
 _Sample = tuple[tuple[str, ...], float | None]
 """The values of a series' labels, and its own; None: there is no such series."""
 
 
 class FinishedRuns:
-    """The newest finished runs, as they were told before."""
+    """The metric lines of the newest finished runs."""
 
     def __init__(self) -> None:
         self._told: dict[str, tuple[RunFacts, tuple[bytes, ...]]] = {}
 
     def page(self, runs: Iterable[RunFacts]) -> bytes:
-        """Return the newest of these runs that are finished, in Prometheus's text format."""
+        """Return the metrics of the newest finished runs, in Prometheus's text format."""
         ended = ((run.finished.finished, run) for run in runs if run.finished is not None)
         newest = nlargest(MAX_FINISHED_RUNS, ended, key=lambda each: each[0])
-        # Whoever is no more among them is forgotten here.
+        # Older runs are dropped here.
         self._told = {run.uid: (run, self._lines(run)) for _, run in newest}
         by_metric = zip(*(lines for _, lines in self._told.values()), strict=True)
         told = list(by_metric) or [()] * len(_HEADS)
@@ -80,7 +79,7 @@ _HEADS = tuple(
 
 
 def _samples(run: RunFacts) -> Iterator[tuple[Metric, list[_Sample]]]:
-    """Yield each metric in the order of its head, and what it tells of a finished run."""
+    """Yield each metric and its samples, in the order of the heads."""
     found = run.finished
     if found is None:
         return
@@ -127,6 +126,6 @@ def _labels(names: tuple[str, ...], values: tuple[str, ...]) -> str:
 
 @lru_cache(maxsize=1024)
 def _label(name: str, value: str) -> str:
-    """Return a label as it is written; most come again in the next line."""
+    """Return an escaped label; cached, because most labels repeat."""
     escaped = value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
     return f'{name}="{escaped}"'

@@ -1,4 +1,4 @@
-"""Is the operator alive, and does it hear what happens in the cluster?"""
+"""Liveness and readiness of the operator, and the HTTP server for them."""
 
 import asyncio
 import time
@@ -10,14 +10,14 @@ from aiohttp import web
 from inferometer_api.metrics.exposition import CONTENT_TYPE
 
 ALIVE_SECONDS: Final = 30.0
-"""A loop whose last tick is older hangs."""
+"""An event loop whose last tick is older hangs."""
 HEARD_SECONDS: Final = 330.0
-"""A watch is opened anew every 290 s at the latest: one not heard for longer is deaf."""
+"""A watch is reopened after 290 s at the latest: without a sign for longer it is dead."""
 _TICK_SECONDS = 1.0
 
 
 class Health:
-    """When the loop last ticked and each watch was last heard."""
+    """Times of the event loop's last tick and of each watch's last sign."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -26,29 +26,29 @@ class Health:
         self._watches_required = False
 
     async def tick(self) -> None:
-        """Tick for ever."""
+        """Tick until cancelled."""
         while True:
             self._ticked = self._clock()
             await asyncio.sleep(_TICK_SECONDS)
 
     def require_watches(self, *watches: str) -> None:
-        """Be ready only while all of these watches are heard."""
+        """Be ready only while all of these watches give signs."""
         self._watches_required = True
         self._heard = dict.fromkeys(watches)
 
     def record_watch(self, watch: str) -> None:
-        """Take in that a watch was opened or told something."""
+        """Record that a watch was opened or delivered something."""
         self._heard[watch] = self._clock()
 
     def alive(self) -> tuple[bool, str]:
-        """Return whether the loop goes on, and that in words."""
+        """Return whether the event loop runs, and a sentence about it."""
         age = self._clock() - self._ticked
         return age < ALIVE_SECONDS, f"The loop ticked {age:.1f} s ago."
 
     def ready(self) -> tuple[bool, str]:
-        """Return whether all is heard, and that in words; who stands by is ready to."""
+        """Return whether all watches work, and a sentence about it; a standby is ready."""
         if not self._watches_required:
-            return True, "Stands by: another operator leads, or none yet."
+            return True, "Standby: another operator leads, or none yet."
         ages = {
             watch: None if at is None else self._clock() - at for watch, at in self._heard.items()
         }
@@ -61,7 +61,7 @@ class Health:
 
 
 async def serve(health: Health, page: Callable[[], bytes], port: int) -> web.AppRunner:
-    """Answer /healthz, /readyz and, with a page, /metrics on this port; the caller cleans up."""
+    """Serve /healthz, /readyz and /metrics on this port; the caller cleans up."""
 
     async def healthz(_: web.Request) -> web.Response:
         return _answer(*health.alive())

@@ -1,4 +1,4 @@
-"""What does the operator tell Prometheus?"""
+"""The operator's Prometheus metrics."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -30,21 +30,21 @@ from inferometer_operator.wiring.finished_runs import FinishedRuns
 from inferometer_operator.wiring.operator_stats import DurationHistogram, OperatorStats
 
 MAX_ACTIVE_RUNS = 200
-"""As many runs that are not finished have series of their own."""
+"""Only so many unfinished runs have series of their own."""
 
 Sample = tuple[tuple[str, ...], float | None]
 """The values of a series' labels, and its own; None: there is no such series."""
 
 
 def exposition(stats: OperatorStats) -> Callable[[], bytes]:
-    """Return what gives the page that Prometheus scrapes."""
+    """Return the function that renders the page for Prometheus."""
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     registry.register(_Collector(stats))
     finished = FinishedRuns()
 
     def page() -> bytes:
-        # Of several replicas one alone tells of runs.
+        # Of several replicas only the leader exports runs.
         knows = stats.is_leader and stats.runs_listed
         return generate_latest(registry) + (finished.page(stats.runs) if knows else b"")
 
@@ -52,7 +52,7 @@ def exposition(stats: OperatorStats) -> Callable[[], bytes]:
 
 
 class _Collector(Collector):
-    """Makes every family anew at each scrape, so that none outlives what it tells of."""
+    """Builds every family at each scrape, so that none outlives its run."""
 
     def __init__(self, stats: OperatorStats) -> None:
         self._stats = stats
@@ -79,7 +79,7 @@ def _phases(runs: list[RunFacts]) -> Iterator[Family]:
 
 
 def _urgency(run: RunFacts) -> tuple[bool, float]:
-    """Return what is less for a run that is sooner to be told of: stuck ones are old."""
+    """Return a key that sorts runs by urgency: stuck ones are old."""
     return not run.begun, run.since
 
 

@@ -1,7 +1,4 @@
-"""What is to be read for a run, given how far it is?
-
-As little as decides: what cannot matter any more is not asked for.
-"""
+"""Observation of a run: reads only what can still change the decision."""
 
 import asyncio
 import time
@@ -39,14 +36,14 @@ from inferometer_operator.wiring.endpoints import external_service_name, list_ag
 
 _POLL_SECONDS, _POLL_BEFORE_LOAD_SECONDS = 10.0, 1.0
 LOOK_SECONDS = 5.0
-"""How often a run that is not measuring yet is looked at: some faults are told in Events alone."""
+"""How often a run that does not measure yet is observed: some faults appear in Events alone."""
 _MOST_PODS_ASKED_FOR = 4
-"""Of many that hang the first tell why."""
+"""Of many pods that hang, the first few explain why."""
 
 
 @dataclass(slots=True)
 class PolledReport:
-    """What the load generator last answered, and when it is asked again."""
+    """The load generator's last report, and when to poll again."""
 
     report: LoadReport | None = None
     due: float = 0.0
@@ -54,7 +51,7 @@ class PolledReport:
 
 @dataclass(frozen=True, slots=True)
 class Observer:
-    """Reads for one run after another."""
+    """Reads the observed state of runs."""
 
     reader: Reader
     loadgen: LoadgenClient
@@ -62,7 +59,7 @@ class Observer:
     clock: Callable[[], float] = time.monotonic
 
     async def observe(self, run: Json, position: QueuePosition, polled: PolledReport) -> Observed:
-        """Return what the cluster says of the run."""
+        """Return the observed state of the run."""
         status = read_status(run)
         if status.start_time is None:
             return await self._before_begin(run, position)
@@ -99,12 +96,12 @@ class Observer:
 
     async def _before_begin(self, run: Json, position: QueuePosition) -> Observed:
         service, found = await asyncio.gather(self._service(run), self._references(run))
-        # An External server is there already: the plan is made as soon as the run begins.
+        # An External server exists already: the plan is made as soon as the run begins.
         begins = position.admitted and service is not None
         return Observed(
             queue_position=position,
             service=service,
-            raw_references=found,
+            references=found,
             agents=await list_agents(self.reader, self.settings, run, ()) if begins else None,
             behind_service=await list_backends(self.reader, run) if begins else None,
         )
@@ -138,7 +135,7 @@ class Observer:
     async def _warnings(
         self, namespace: str, deployment: Json | None, job: Json | None, pods: tuple[Json, ...]
     ) -> tuple[Json, ...]:
-        """Return why pods are not made or do not start, where some do not."""
+        """Return why pods are not created or do not start, if any are missing."""
         asked = [
             self.reader.list_warnings(namespace, pod["metadata"]["uid"])
             for pod in [pod for pod in pods if _hangs(pod)][:_MOST_PODS_ASKED_FOR]
@@ -153,7 +150,7 @@ class Observer:
         return tuple(event for told in await asyncio.gather(*asked) for event in told)
 
     async def _report(self, pod: Json, polled: PolledReport) -> LoadReport | None:
-        """Return what the load generator says: at its end, in its last message."""
+        """Return the load generator's report; after its end, its termination message."""
         ended = ending(pod)
         if ended is not None:
             return parse_last_report(ended) or polled.report
@@ -163,7 +160,7 @@ class Observer:
         return polled.report
 
     async def poll(self, address: str, polled: PolledReport) -> bool:
-        """Ask a load generator how far it is; return whether its answer is worth a look."""
+        """Poll a load generator; return whether its report is worth a new plan."""
         before = polled.report
         polled.report = await self.loadgen.report(address) or before
         loaded = progress_under_load(polled.report) is not None
@@ -177,7 +174,7 @@ def load_pods(pods: Iterable[Json]) -> list[Json]:
 
 
 def _hangs(pod: Json) -> bool:
-    """Whether a pod is on a node, and none of its containers has begun there."""
+    """Return whether a pod is bound to a node, and none of its containers has started."""
     begun = any(
         (each.get("state") or {}).keys() & {"running", "terminated"} for each, _ in containers(pod)
     )
@@ -197,7 +194,7 @@ def running_address(pod: Json) -> str | None:
 
 
 def parse_last_report(ended: Json) -> LoadReport | None:
-    """Return what a load generator left as its termination message, None where that is no such."""
+    """Return the report in a load generator's termination message, or None."""
     try:
         return LoadReport.read_json(ended.get("message") or "")
     except ValidationError:

@@ -1,7 +1,4 @@
-"""What has this operator seen and done, in numbers?
-
-Nothing is asked of the cluster for it: what the crew reads and hears anyway is counted.
-"""
+"""Statistics of the operator for its metrics, taken from what the workers read anyway."""
 
 from bisect import bisect_left
 from collections import Counter
@@ -14,11 +11,11 @@ from inferometer_operator.reconcile.run_facts import RunFacts, run_facts
 
 @dataclass(slots=True)
 class DurationHistogram:
-    """How often something took how long."""
+    """A histogram of durations."""
 
     bounds: tuple[float, ...]
     counts: list[int] = field(init=False)
-    """By bound, those of the next lower one not among them; the last is of what took longer."""
+    """By bound, without those of lower bounds; the last counts longer ones."""
     sum_seconds: float = 0.0
 
     def __post_init__(self) -> None:
@@ -26,13 +23,13 @@ class DurationHistogram:
         self.counts = [0] * (len(self.bounds) + 1)
 
     def observe(self, seconds: float) -> None:
-        """Take in one more."""
+        """Add a duration."""
         self.counts[bisect_left(self.bounds, seconds)] += 1
         self.sum_seconds += seconds
 
 
 class OperatorStats:
-    """Runs that there are, and what carrying them out took."""
+    """The runs, and what reconciling them took."""
 
     def __init__(self) -> None:
         self.is_leader = False
@@ -46,28 +43,28 @@ class OperatorStats:
 
     @property
     def runs(self) -> list[RunFacts]:
-        """Return what is told of each run."""
+        """Return the facts about each run."""
         return list(self._facts.values())
 
     def update_run(self, run: Json) -> None:
-        """Take in what the cluster says of a run."""
+        """Add a run, or replace what is known of it."""
         metadata = run["metadata"]
         uid, version = metadata["uid"], metadata.get("resourceVersion", "")
         if version and self._versions.get(uid) == version:
             return
         facts = run_facts(run)
-        # Of two of one name the earlier is gone, though nobody may have told.
+        # Of two runs of one name the earlier is gone, even without an event.
         self.remove_run(self._by_name.get((facts.namespace, facts.name), uid))
         self._facts[uid], self._versions[uid] = facts, version
         self._by_name[facts.namespace, facts.name] = uid
 
     def remove_run(self, uid: str) -> None:
-        """Take in that a run is no more."""
+        """Remove a run that no longer exists."""
         facts = self._facts.pop(uid, None)
         self._versions.pop(uid, None)
         if facts is not None and self._by_name.get((facts.namespace, facts.name)) == uid:
             del self._by_name[facts.namespace, facts.name]
 
     def count_api_error(self, code: str) -> None:
-        """Take in a request to the API server that failed."""
+        """Count a failed request to the API server."""
         self.api_errors[code] += 1

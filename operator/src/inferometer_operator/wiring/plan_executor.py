@@ -1,4 +1,4 @@
-"""How is a plan carried out, and what came of it?"""
+"""Execution of a plan: status, creations, deletions, the stop request."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ from inferometer_operator.wiring.observer import running_address
 _log = structlog.get_logger()
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 2.0, 30.0
 _TAKEN, _TAKEN_PAUSE_SECONDS = 409, 1.0
-"""A name that is taken may be free soon: by the children of a run that was deleted."""
+"""A taken name may be free soon, once the children of a deleted run are gone."""
 
 
 def _now() -> datetime:
@@ -30,21 +30,21 @@ def _now() -> datetime:
 
 @dataclass(slots=True)
 class Refusals:
-    """Children that could not be made, and when each is tried again."""
+    """Children that could not be created, and when to retry each."""
 
     by_child: dict[str, Refusal] = field(default_factory=dict)
-    """What the API server said, by KIND/NAME."""
+    """The API server's refusals, by KIND/NAME."""
     _again: dict[str, datetime] = field(default_factory=dict)
 
     def due(self, child: str, now: datetime) -> bool:
-        """Whether to try now."""
+        """Return whether to retry now."""
         return child not in self._again or now >= self._again[child]
 
     def add(self, child: str, error: ApiError, now: datetime, holder: Json | None = None) -> bool:
-        """Take in a refusal; return whether it says something new.
+        """Record a refusal; return whether it is new.
 
-        The longer it lasts the rarer are attempts: 2, 4, 8 and 16 s after the first, then every
-        30 s; every second where the name is taken, by `holder`.
+        The pause grows with the time: 2, 4, 8 and 16 s after the first, then 30 s; always 1 s while
+        the name is taken by `holder`.
         """
         before = self.by_child.get(child)
         since = now if before is None else before.since
@@ -58,12 +58,12 @@ class Refusals:
         return refusal != before
 
     def drop(self, child: str) -> None:
-        """Take in that a child was made, or is not wanted any more."""
+        """Forget a child that was created, or is no longer wanted."""
         self.by_child.pop(child, None)
         self._again.pop(child, None)
 
     def next_seconds(self, now: datetime) -> float | None:
-        """Return how long it is until one is tried again, None where none is."""
+        """Return the seconds until the next retry, or None if there is none."""
         if not self._again:
             return None
         return max(0.1, (min(self._again.values()) - now).total_seconds())
@@ -79,7 +79,7 @@ class PlanExecutor:
     now: Callable[[], datetime] = _now
 
     async def update_status(self, run: Json, plan: Plan) -> Json:
-        """Write the status where it differs, tell the events, and return the run as it is then."""
+        """Write the status if it differs, create the events, and return the run as it is then."""
         if read_status(run) == plan.status:
             return run
         written = await self.writer.apply_status(run, plan.status)
@@ -87,14 +87,14 @@ class PlanExecutor:
             try:
                 await self.writer.create_event(run, event)
             except (ApiError, UnreachableError) as error:
-                # The status tells the same: nothing waits for an event.
-                _log.warning("event_not_told", reason=event.reason, error=str(error))
+                # The status holds the same: nothing waits for an event.
+                _log.warning("event_not_created", reason=event.reason, error=str(error))
         return written
 
     async def create_children(self, run: Json, plan: Plan, refusals: Refusals) -> bool:
-        """Make the children in their order; return whether that is worth a look at once.
+        """Create the children in order; return whether to plan again at once.
 
-        One that is refused keeps back those behind it: a Job is nothing without its plan.
+        A refused child stops those after it: a Job is nothing without its plan.
         """
         news = False
         wanted = {f"{child['kind']}/{child['metadata']['name']}": child for child in plan.create}
@@ -108,7 +108,7 @@ class PlanExecutor:
                 holder = await self._holder(child) if refusal.code == _TAKEN else None
                 if holder is None or not is_child_of({"metadata": holder}, run["metadata"]["uid"]):
                     return refusals.add(key, refusal, self.now(), holder) or news
-                # It was made before, and the answer was lost.
+                # It was created before, and the answer was lost.
             refusals.drop(key)
             news = True
         return news
@@ -120,12 +120,12 @@ class PlanExecutor:
         )
 
     async def delete_targets(self, run: Json, plan: Plan) -> None:
-        """Delete what the plan says."""
+        """Delete the targets of the plan."""
         for target in plan.delete:
             await self.writer.delete(run["metadata"]["namespace"], target)
 
     async def stop_load(self, name: str, observed: Observed) -> bool:
-        """Ask the load pod of this name to end; return whether it said that it will."""
+        """Request this load pod to stop; return whether it accepts."""
         pod = next((pod for pod in observed.pods if pod["metadata"]["name"] == name), None)
         address = running_address(pod) if pod is not None else None
         if address is None or observed.plan_map is None:
