@@ -9,17 +9,15 @@ from hypothesis import strategies as st
 from inferometer_api.document import milli
 from inferometer_api.plan.launch import (
     FetchingPod,
-    Listen,
     fetch_command,
     fetch_inputs_command,
     load_command,
     load_plan,
     pod_model_path,
-    request_batch_sizes,
     server_command,
-    server_model_name,
 )
 from inferometer_api.plan.load_plan import LoadPlan, PlannedServer
+from inferometer_api.runtimes.descriptor import Listen, ServerStart
 from inferometer_api.spec.resolve import local_notes, resolved, whole_cpus
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_serving.options import add_options
@@ -127,12 +125,12 @@ def test_a_local_run_says_what_it_does_not_enforce() -> None:
 def test_a_served_model_is_called_by_its_file(uri: str, name: str) -> None:
     """The server's name for a model is the last part of its address, safe in a URL."""
     model = {"uri": uri, "sha256": "0" * 64} if uri.startswith("https") else {"uri": uri}
-    assert server_model_name(read(a_run(model=model))) == name
+    assert read(a_run(model=model)).spec.model.served_name == name
 
 
 def test_an_external_model_is_called_as_it_was_named() -> None:
     """With an External server the name is the one that was asked."""
-    assert server_model_name(read(an_external_run(model={"name": "my model"}))) == "my model"
+    assert read(an_external_run(model={"name": "my model"})).spec.model.served_name == "my model"
 
 
 def test_batch_sizes_are_those_that_the_scenarios_send() -> None:
@@ -145,8 +143,8 @@ def test_batch_sizes_are_those_that_the_scenarios_send() -> None:
             {"name": "d", "server": {"targetQps": 1}},
         ]
     )
-    assert request_batch_sizes(read(run)) == (1, 4, 8, 32, 64)
-    assert request_batch_sizes(read(a_scenario(batch={"batchSizes": [8]}))) == (8,)
+    assert read(run).spec.request_batch_sizes == (1, 4, 8, 32, 64)
+    assert read(a_scenario(batch={"batchSizes": [8]})).spec.request_batch_sizes == (8,)
 
 
 def test_the_server_is_started_as_the_run_says() -> None:
@@ -163,7 +161,7 @@ def test_the_server_is_started_as_the_run_says() -> None:
             scenarios=[{"name": "a", "batch": {"batchSizes": [8, 1]}}],
         )
     )
-    command = server_command(run, model_path="/m.onnx", python="py")
+    command = server_command(run, ServerStart(model_path="/m.onnx", python="py"))
     assert command[:3] == ("py", "-m", "inferometer_serving")
     assert options(command) == {
         "--model": "/m.onnx",
@@ -186,8 +184,10 @@ def test_the_server_is_started_as_the_run_says() -> None:
 def test_shapes_of_a_file_warm_the_server_up() -> None:
     """A caller that sends a file's tensors gives their shapes."""
     run = read(a_run(load={"inputs": {"file": {"uri": "file:a.npz"}}}))
-    assert "--warm-up-shape" not in options(server_command(run, model_path="m", python="py"))
-    command = server_command(run, model_path="m", python="py", shapes={"x": (1, 5)})
+    assert "--warm-up-shape" not in options(
+        server_command(run, ServerStart(model_path="m", python="py"))
+    )
+    command = server_command(run, ServerStart(model_path="m", python="py", shapes={"x": (1, 5)}))
     assert options(command)["--warm-up-shape"] == "x=1,5"
 
 
@@ -197,7 +197,7 @@ def test_a_name_is_no_option() -> None:
     run = read(a_run(load={"inputs": {"random": {"shapes": shapes}}}))
     parser = argparse.ArgumentParser()
     add_options(parser)
-    command = server_command(run, model_path="m.onnx", python="py")
+    command = server_command(run, ServerStart(model_path="m.onnx", python="py"))
     found, _ = parser.parse_known_args(command[3:])
     assert dict(found.warm_up_shapes) == {"--host=0.0.0.0": (1, 8)}
     assert found.host == "127.0.0.1"
@@ -208,11 +208,13 @@ def test_a_server_in_a_pod_is_told_where_to_listen() -> None:
     run = read(a_run(load={"inputs": {"file": {"uri": "configmap://a/b.npz"}}}))
     command = server_command(
         run,
-        model_path="m",
-        python="py",
-        inputs_file="/model/inputs.npz",
-        listen=Listen("0.0.0.0", 8000, 8001),  # noqa: S104 - nothing listens here
-        max_model_bytes=7,
+        ServerStart(
+            model_path="m",
+            python="py",
+            inputs_file="/model/inputs.npz",
+            listen=Listen("0.0.0.0", 8000, 8001),  # noqa: S104 - nothing listens here
+            max_model_bytes=7,
+        ),
     )
     told = options(command)
     assert (told["--host"], told["--http-port"], told["--grpc-port"]) == ("0.0.0.0", "8000", "8001")  # noqa: S104
@@ -263,8 +265,8 @@ def test_a_pod_fetches_model_and_inputs_at_once() -> None:
 def test_only_a_launched_server_has_a_command() -> None:
     """An External server is neither fetched for nor started."""
     run = read(an_external_run())
-    with pytest.raises(ValueError, match="not External"):
-        server_command(run, model_path="m", python="py")
+    with pytest.raises(ValueError, match="starts no server with the runtime External"):
+        server_command(run, ServerStart(model_path="m", python="py"))
     with pytest.raises(ValueError, match="nothing is fetched"):
         fetch_command(run, base=".", destination=".", python="py")
 

@@ -56,12 +56,26 @@ def test_keys_are_strings() -> None:
     assert read_yaml("{1: a, true: b, 1.5: c}").data == {"1": "a", "true": "b", "1.5": "c"}
 
 
-def test_a_merge_key_brings_in_what_is_not_said() -> None:
-    """`<<` brings in the members of other mappings; what stands beside it wins."""
-    text = "a: &a {x: 1, w: 2}\nb: {<<: *a, w: 3}\nc: {<<: [{z: 4}, *a]}"
-    data = read_yaml(text).data
-    assert data["b"] == {"x": 1, "w": 3}
-    assert data["c"] == {"x": 1, "w": 2, "z": 4}
+def test_a_merge_key_is_refused() -> None:
+    """`<<` is refused with its place and what to write instead."""
+    message = r"line 2, column 5: merge keys \(<<\) are not supported; write the members out"
+    with pytest.raises(UnreadableTextError, match=message):
+        read_yaml("a: &a {x: 1}\nb: {<<: *a, w: 3}")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("!!int x", "'x' is not a int"),
+        ("!!bool 8", "'8' is not a bool"),
+        ("!!timestamp 2001-01-01", "the tag tag:yaml.org,2002:timestamp is unknown"),
+        ("!!set {a}", "the tag tag:yaml.org,2002:set is unknown"),
+    ],
+)
+def test_a_tag_that_does_not_fit_is_refused(text: str, message: str) -> None:
+    """A value must have the type of its tag; only the tags of JSON types are known."""
+    with pytest.raises(UnreadableTextError, match=message):
+        read_yaml(text)
 
 
 def test_every_value_has_its_line() -> None:
@@ -85,5 +99,5 @@ def test_json_is_read_as_json() -> None:
 
 def test_json_has_no_constants() -> None:
     """NaN is refused where a text is JSON."""
-    with pytest.raises(UnreadableTextError, match="NaN is no number in JSON"):
+    with pytest.raises(UnreadableTextError, match="NaN is not a number in JSON"):
         read_yaml('{"a": NaN}')

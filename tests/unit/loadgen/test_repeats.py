@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inferometer_api.results.result import ScenarioResult, Step, Verdict
+from inferometer_api.statistics import student_quantile
 from inferometer_loadgen.record.steadiness import is_steady
 from inferometer_loadgen.record.windows import Second, Tally
 from inferometer_loadgen.search.knee import knee_of
 from inferometer_loadgen.search.repeats import figure_of, repeated, repeats_needed
-from inferometer_loadgen.search.student import student_quantile
 from support.steps import Load, a_step
 
 

@@ -28,7 +28,6 @@ from inferometer_loadgen.search.peak import (
     peak_of,
 )
 from inferometer_loadgen.search.steps import goal_asked, step_of
-from inferometer_loadgen.search.student import student_quantile
 from inferometer_loadgen.verdict.early_stopping import max_overshoots, required_queries
 
 GOAL = goal_of(99.0, 10_000_000, 8192, 60.0)
@@ -414,14 +413,6 @@ def test_shares_all_on_one_side_have_no_crossing() -> None:
     assert crossing((), 0.01) is None
     assert crossing((Counted(100.0, 1000, 0), Counted(200.0, 1000, 5)), 0.01) is None
     assert crossing((Counted(100.0, 1000, 50), Counted(200.0, 1000, 90)), 0.01) is None
-
-
-@pytest.mark.parametrize(
-    ("freedom", "quantile"), [(1, 12.7062), (2, 4.3027), (5, 2.5706), (10, 2.2281), (100, 1.9840)]
-)
-def test_students_quantiles_are_those_of_the_tables(freedom: int, quantile: float) -> None:
-    """The 0.975 quantile agrees with printed tables to four decimals."""
-    assert student_quantile(0.975, freedom) == pytest.approx(quantile, abs=5e-5)
 
 
 def test_steps_of_a_search_are_probes_with_seeds_of_their_own() -> None:

@@ -7,6 +7,8 @@ in silence.
 from collections.abc import Iterator
 from typing import Literal
 
+from inferometer_api.runtimes.descriptor import RuntimeDescriptor
+from inferometer_api.runtimes.table import RUNTIMES
 from inferometer_api.scenarios.table import most_clients
 from inferometer_api.spec.address import AddressError, address
 from inferometer_api.spec.load import Load, Tls
@@ -24,8 +26,6 @@ _DATA_SCHEMES = ("configmap://", "pvc://", "https://", "s3://")
 _KUBERNETES = ".kubernetes.io"
 """What is below this domain is Kubernetes' own: cpu and memory need none at all."""
 
-_Choice = tuple[str, object, tuple[object, ...]]
-"""A path, what is asked there, and what this version can do."""
 _Refusal = tuple[str, bool, str]
 """A path, whether something is asked there that cannot be, and the sentence behind the path."""
 
@@ -41,21 +41,36 @@ def unavailable(run: BenchmarkRun, *, place: Place) -> tuple[str, ...]:
             at_place = (_local_addresses(spec), _told(_refused_locally(spec)))
         case "Cluster":
             at_place = (_cluster_addresses(spec), _told(_refused_in_cluster(spec)))
-    anywhere = (_choices(spec),)
+    anywhere = (_runtime(spec),)
     groups = (*anywhere, *at_place, unavailable_load(spec, place))
     return tuple(sentence for group in groups for sentence in group)
 
 
-def _choices(spec: RunSpec) -> Iterator[str]:
-    """Fields of which this version can do some values."""
-    server = spec.server
-    choices: tuple[_Choice, ...] = (
-        ("spec.server.runtime", server.runtime, ("OnnxRuntime", "External")),
-        ("spec.server.gpu.count", 1 if server.gpu is None else server.gpu.count, (1,)),
-    )
-    for path, asked, available in choices:
-        if asked not in available:
-            yield f"{path}: {asked} {_NOT_HERE}; available: {_listed(available)}."
+def _runtime(spec: RunSpec) -> Iterator[str]:
+    """Yield what the runtime, or this version without it, does not support anywhere."""
+    runtime = spec.server.runtime
+    descriptor = RUNTIMES.get(runtime)
+    if descriptor is None:
+        yield f"spec.server.runtime: {runtime} {_NOT_HERE}; available: {_listed(tuple(RUNTIMES))}."
+        return
+    for limit in descriptor.limits:
+        value = limit.value(spec.server)
+        if value not in limit.supported:
+            yield f"{limit.path}: {value} {_NOT_HERE}; available: {_listed(limit.supported)}."
+
+
+def _local_runtime(spec: RunSpec) -> Iterator[str]:
+    descriptor = RUNTIMES.get(spec.server.runtime)
+    launch = None if descriptor is None else descriptor.launch
+    if launch is not None and launch.local is None:
+        yield (
+            f"spec.server.runtime: {spec.server.runtime} runs in clusters only; available here: "
+            f"{_listed(tuple(name for name, each in RUNTIMES.items() if _runs_locally(each)))}."
+        )
+
+
+def _runs_locally(descriptor: RuntimeDescriptor) -> bool:
+    return descriptor.launch is None or descriptor.launch.local is not None
 
 
 def _local_addresses(spec: RunSpec) -> Iterator[str]:

@@ -2,6 +2,8 @@
 
 import hashlib
 
+from inferometer_api.runtimes.descriptor import GRPC_PORT
+
 GROUP = "inferometer.dev"
 ALLOW_USE_LABEL = f"{GROUP}/allow-use"
 """A Secret, ConfigMap or claim must carry it with the value "true", else no run can name it."""
@@ -21,8 +23,6 @@ LEASE = "inferometer-operator"
 RESULT_FILE = "result.json.gz"
 """The key under which a ConfigMap of the result holds its part, in `binaryData`."""
 
-HTTP_PORT, GRPC_PORT = 8000, 8001
-"""Where a launched server listens in a cluster, as the Open Inference Protocol's servers do."""
 DEFAULT_PORTS = {"http": 80, "https": 443, "grpc": GRPC_PORT, "grpcs": 443}
 """Where a server is whose URL names no port, by its scheme."""
 LOADGEN_PORT = 8080

@@ -4,45 +4,21 @@ The same here for a laptop and a cluster, so that their results differ only in w
 process is started here.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
-from urllib.parse import unquote
 
-from inferometer_api.metrics.definitions import run_labels
 from inferometer_api.plan.credentials import NO_CREDENTIALS, Credentials
 from inferometer_api.plan.load_plan import LoadPlan, PlannedAgent, PlannedFleet, PlannedServer
 from inferometer_api.plan.spec_warnings import spec_warnings
-from inferometer_api.spec.address import MODEL_FILE, address
+from inferometer_api.runtimes.descriptor import ServerStart
+from inferometer_api.runtimes.table import launch_of
+from inferometer_api.spec.address import address
 from inferometer_api.spec.resolve import launched
 from inferometer_api.spec.run import BenchmarkRun
-from inferometer_api.spec.server import Batching
 
 _FETCHER = "inferometer_fetch"
-
-
-def server_model_name(run: BenchmarkRun) -> str:
-    """Return what the server calls the model.
-
-    An External server's own name for it, else the last part of the model's address without
-    .onnx: "resnet50" for zoo://classification/resnet50.
-    """
-    if run.spec.model.name is not None:
-        return run.spec.model.name
-    address = (run.spec.model.uri or "").partition(":")[2].partition("?")[0].partition("#")[0]
-    last = unquote(address.rstrip("/").rpartition("/")[2]).removesuffix(".onnx")
-    # The name is a part of the server's URLs.
-    return re.sub(r"[^A-Za-z0-9_.-]+", "-", last).strip("-.") or "model"
-
-
-def request_batch_sizes(run: BenchmarkRun) -> tuple[int, ...]:
-    """Return how many samples the requests of all scenarios carry, ascending, each once."""
-    sizes = {
-        size for scenario in run.spec.scenarios for size in scenario.profile.request_batch_sizes
-    }
-    return tuple(sorted(sizes))
 
 
 def pod_model_path(run: BenchmarkRun, *, destination: str, sources: str) -> str:
@@ -53,7 +29,8 @@ def pod_model_path(run: BenchmarkRun, *, destination: str, sources: str) -> str:
     """
     found = address(run.spec.model.uri or "")
     file = None if found is None else found.file
-    return f"{destination}/{MODEL_FILE}" if file is None else f"{sources}/{file}"
+    written = f"{destination}/{launch_of(run.spec).model_file(run)}"
+    return written if file is None else f"{sources}/{file}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +64,7 @@ def fetch_command(
     in_pod: tuple[str, ...] = ()
     if pod is not None:
         in_pod = (
-            *("--file-name", MODEL_FILE),
+            *("--file-name", launch_of(run.spec).model_file(run)),
             *("--max-model-bytes", str(pod.max_model_bytes)),
             *_option("--inputs-uri", None if file is None else file.uri),
             *_sources(pod),
@@ -132,72 +109,15 @@ def _sources(pod: FetchingPod) -> tuple[str, ...]:
     return ("--sources", pod.sources, "--max-written-bytes", str(pod.max_written_bytes))
 
 
-@dataclass(frozen=True, slots=True)
-class Listen:
-    """Where a server listens; port 0 is a free one of its own choice."""
-
-    host: str = "127.0.0.1"
-    http_port: int = 0
-    grpc_port: int = 0
-
-
-def server_command(  # noqa: PLR0913 - each is one fact of the place, and named
-    run: BenchmarkRun,
-    *,
-    model_path: str,
-    python: str,
-    shapes: Mapping[str, Sequence[int]] | None = None,
-    inputs_file: str | None = None,
-    listen: Listen = Listen(),
-    max_model_bytes: int | None = None,
-) -> tuple[str, ...]:
+def server_command(run: BenchmarkRun, start: ServerStart) -> tuple[str, ...]:
     """Return the command line of the server of a resolved run.
 
-    `shapes` are the whole shapes of inputs with open axes; None takes those of random inputs.
-    Where a file's tensors are sent, either the caller knows their shapes, or the server reads them
-    from `inputs_file`.
+    Raises ValueError if the run is not resolved or its server is External.
     """
-    server = run.spec.server
-    if not launched(run.spec) or server.threads is None:
-        raise ValueError("Only a resolved run whose server is not External has a server to start.")
-    random = run.spec.load.inputs.random
-    if shapes is None:
-        shapes = random.shapes if random is not None else {}
-    # One word each: a name may begin with a hyphen, and must not be taken for an option.
-    warm_up = [
-        f"--warm-up-shape={name}={','.join(map(str, shape))}"
-        for name, shape in shapes.items()
-        if shape  # a scalar has no axis to give
-    ]
-    return (
-        python,
-        *("-m", "inferometer_serving"),
-        *("--model", model_path),
-        *("--model-name", server_model_name(run)),
-        *("--device", server.device),
-        *("--threads", str(server.threads)),
-        *("--instances", str(server.instances)),
-        *_batching(server.batching),
-        *("--host", listen.host),
-        *("--http-port", str(listen.http_port)),
-        *("--grpc-port", str(listen.grpc_port)),
-        *("--warm-up-batch-sizes", ",".join(map(str, request_batch_sizes(run)))),
-        *_option("--warm-up-inputs", inputs_file),
-        # For the labels of its metrics.
-        *_option("--run", run_labels(run)[1]),
-        *_option("--run-namespace", run_labels(run)[0]),
-        *_option("--max-model-bytes", max_model_bytes),
-        *warm_up,
-    )
-
-
-def _batching(batching: Batching | None) -> tuple[str, ...]:
-    if batching is None:
-        return ()
-    return (
-        *("--max-batch-size", str(batching.max_batch_size)),
-        *("--max-delay-microseconds", str(batching.max_delay_microseconds)),
-    )
+    launch = launch_of(run.spec)
+    if run.spec.server.threads is None:
+        raise ValueError("Only a resolved run has a server to start.")
+    return launch.command(run, start)
 
 
 def _option(flag: str, value: str | int | None) -> tuple[str, ...]:
@@ -295,6 +215,7 @@ def load_plan(  # noqa: PLR0913 - each is one fact of the plan, and named
     unmetered: str = "",
     notes: Sequence[str] = (),
     run_id: str = "",
+    started_at: str | None = None,
     stop_token: str = "",
 ) -> LoadPlan:
     """Return what the load generator of a resolved run is started with.
@@ -309,7 +230,7 @@ def load_plan(  # noqa: PLR0913 - each is one fact of the plan, and named
         place=place,
         launched=launched(run.spec),
         servers=list(servers),
-        model_name=server_model_name(run),
+        model_name=run.spec.model.served_name,
         model_version=run.spec.model.version or "",
         model_sha256=model_sha256,
         inputs_file=inputs_file,
@@ -324,5 +245,6 @@ def load_plan(  # noqa: PLR0913 - each is one fact of the plan, and named
         energy_unavailable_reason=unmetered,
         notes=[*spec_warnings(run.spec), *notes],
         run_id=run_id,
+        started_at=started_at,
         stop_token=stop_token,
     )

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from inferometer_api.document import Document, Integer
+from inferometer_api.document import Document, Integer, Timestamp
 from inferometer_api.spec.run import BenchmarkRun
 
 
@@ -89,5 +89,7 @@ class LoadPlan(Document):
     """Why not every server has an agent: a sentence without its period. There is no energy then."""
     run_id: str = ""
     """Unique for each execution: in a cluster the UID of the BenchmarkRun."""
+    started_at: Timestamp | None = None
+    """When the run started. Absent: when its load generator starts."""
     stop_token: str = ""
     """Who knows it may end the load generator by POST /stop; empty: nobody may."""

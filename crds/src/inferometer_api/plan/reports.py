@@ -1,12 +1,33 @@
 """What a load generator reports while it works: one `Report` per line of its standard output."""
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
 
-from inferometer_api.document import Count, Document, Integer, Timestamp
-from inferometer_api.results.result import Environment, Outcome, ScenarioResult
+from inferometer_api.document import Count, Document, Integer
+from inferometer_api.results.result import Environment, Outcome, ResultDocument, ScenarioResult
 from inferometer_api.results.search import RepeatSummary
+
+Stage = Literal[
+    "WaitingForWorkers",
+    "WaitingForServer",
+    "Preparing",
+    "Idle",
+    "WarmUp",
+    "Measuring",
+    "Draining",
+]
+STAGE_PHRASES: Mapping[Stage, str] = {
+    "WaitingForWorkers": "waiting for the workers",
+    "WaitingForServer": "waiting for the server",
+    "Preparing": "preparing requests",
+    "Idle": "measuring the idle power",
+    "WarmUp": "warming up",
+    "Measuring": "measuring",
+    "Draining": "waiting for the last replies",
+}
+"""How logs and progress lines name each stage."""
 
 
 class ProgressReport(Document):
@@ -16,15 +37,7 @@ class ProgressReport(Document):
     """
 
     report: Literal["progress"] = "progress"
-    stage: Literal[
-        "WaitingForWorkers",
-        "WaitingForServer",
-        "Preparing",
-        "Idle",
-        "WarmUp",
-        "Measuring",
-        "Draining",
-    ]
+    stage: Stage
     scenario: str = ""
     step: str = ""
     scenario_index: Count = 0
@@ -83,8 +96,8 @@ class FinalReport(Document):
 
     report: Literal["final"] = "final"
     outcome: Outcome
-    first_query_at: Timestamp | None = None
-    """When the first query was sent. Absent if none was sent."""
+    document: ResultDocument | None = None
+    """The whole result. Absent if there was no valid plan."""
 
 
 Report = Annotated[

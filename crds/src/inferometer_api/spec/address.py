@@ -12,7 +12,7 @@ Kind = Literal["pvc", "configmap", "s3"]
 
 CLAIMS, CONFIG_MAPS = "claims", "configmaps"
 """Folders below which a pod finds what an address names: claims/CLAIM/PATH, configmaps/NAME/KEY."""
-MODEL_FILE, INPUTS_FILE = "model.onnx", "inputs.npz"
+INPUTS_FILE = "inputs.npz"
 """What the files that a pod fetches are called in their folder."""
 
 

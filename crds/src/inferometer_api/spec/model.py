@@ -1,6 +1,8 @@
 """Which model is measured?"""
 
+import re
 from typing import Annotated, ClassVar
+from urllib.parse import unquote
 
 from pydantic import Field, StringConstraints
 
@@ -40,6 +42,19 @@ inferometer.dev/allow-use=true."""
 
     version: Annotated[str, Field(min_length=1, max_length=63)] | None = None
     """Which version of the model an External server is asked for; absent: the server's choice."""
+
+    @property
+    def served_name(self) -> str:
+        """The name of the model in the server's URLs.
+
+        The External server's own name for it, else the last part of the model's address without
+        .onnx: "resnet50" for zoo://classification/resnet50.
+        """
+        if self.name is not None:
+            return self.name
+        address = (self.uri or "").partition(":")[2].partition("?")[0].partition("#")[0]
+        last = unquote(address.rstrip("/").rpartition("/")[2]).removesuffix(".onnx")
+        return re.sub(r"[^A-Za-z0-9_.-]+", "-", last).strip("-.") or "model"
 
     constraints: ClassVar[tuple[Rule, ...]] = (
         Rule(

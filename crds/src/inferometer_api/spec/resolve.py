@@ -23,7 +23,7 @@ def resolved(run: BenchmarkRun) -> BenchmarkRun:
 
 def launched(spec: RunSpec) -> bool:
     """Whether Inferometer starts the server, rather than measure what serves already."""
-    return spec.server.runtime != "External"
+    return spec.server.external is None
 
 
 def whole_cpus(quantity: str) -> int:

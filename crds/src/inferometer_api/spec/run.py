@@ -185,6 +185,12 @@ resumes."""
     )
 
     @property
+    def request_batch_sizes(self) -> tuple[int, ...]:
+        """How many samples the requests of all scenarios carry, ascending, each once."""
+        sizes = {size for each in self.scenarios for size in each.profile.request_batch_sizes}
+        return tuple(sorted(sizes))
+
+    @property
     def data_addresses(self) -> tuple[tuple[str, str], ...]:
         """Where inputs and traces come from: the path in the spec, and the address."""
         file = self.load.inputs.file

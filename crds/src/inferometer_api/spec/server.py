@@ -155,7 +155,7 @@ class Server(Document):
     @property
     def known_device(self) -> str:
         """The device of a server that Inferometer launches; "": an External one keeps its own."""
-        return "" if self.runtime == "External" else self.device
+        return self.device if self.external is None else ""
 
     runtime: Runtime = "OnnxRuntime"
     """What serves the model: OnnxRuntime (ours), Triton, MLServer, KServe, or External: something \

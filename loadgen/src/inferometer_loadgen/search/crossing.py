@@ -18,7 +18,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from inferometer_loadgen.search.student import student_quantile
+from inferometer_api.statistics import student_quantile
 
 CONFIDENCE = 0.95
 LEAST_BURSTS = 12

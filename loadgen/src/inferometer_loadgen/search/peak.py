@@ -17,9 +17,9 @@ from typing import Literal
 
 from inferometer_api.results.search import Peak, Probe
 from inferometer_api.scenarios.step_setting import SINGLE_QUERY_STEP
+from inferometer_api.statistics import student_quantile
 from inferometer_loadgen.search.crossing import CONFIDENCE, Counted, Crossing, crossing
 from inferometer_loadgen.search.goal import Decision, Goal, Seen, is_beyond
-from inferometer_loadgen.search.student import student_quantile
 
 Stopped = Literal[
     "Resolved",

@@ -10,7 +10,7 @@ from statistics import fmean, stdev
 
 from inferometer_api.results.result import ScenarioResult, Step, nanoseconds_at
 from inferometer_api.results.search import RepeatFigure, RepeatSummary
-from inferometer_loadgen.search.student import student_quantile
+from inferometer_api.statistics import student_quantile
 
 WITHIN = 0.05
 """The half width of an interval that is narrow enough, as a share of the mean."""

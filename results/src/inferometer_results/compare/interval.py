@@ -1,8 +1,8 @@
-"""Within which bounds does a figure lie, and what do two such figures say of their ratio?
+"""Confidence intervals of figures, and of the ratio of two figures.
 
-Everything is 95 %. Bounds need not be symmetric: a ratio's are found from both figures' own by the
-method of variance estimates recovery, on logarithms (Donner and Zou, Statistical Methods in
-Medical Research 21, 2012).
+The confidence is 95 % everywhere. Bounds need not be symmetric: those of a ratio follow from the
+bounds of both figures by the method of variance estimates recovery, on logarithms (Donner and Zou,
+Statistical Methods in Medical Research 21, 2012).
 """
 
 import math
@@ -11,23 +11,18 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean, stdev
 
+from inferometer_api.statistics import student_quantile
+
 FEWEST_WINDOWS = 10
 _WINDOWS_EACH, _FEWEST_BATCHES, _MOST_BATCHES = 6, 5, 20
 
-_STUDENT_975 = (
-    *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228),
-    *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
-    *(2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
-)
-"""The 0.975 quantile of Student's t with 1, 2, ... 30 degrees of freedom."""
-_NORMAL_975 = 1.960
 _WIDEST = math.log(1e6)
-"""Bounds a million times apart from their figure tell nothing."""
+"""Bounds a million times away from their figure are useless."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A figure with its bounds; None where there is too little to know one."""
+    """A figure with its bounds; a bound is None if there is too little data for it."""
 
     value: float
     low: float | None = None
@@ -36,7 +31,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """How many times the first figure the second one is, with bounds where both are known."""
+    """The ratio of the second figure to the first, with the bounds that are known."""
 
     ratio: float
     low: float | None = None
@@ -44,20 +39,20 @@ class Change:
 
     @property
     def is_known(self) -> bool:
-        """Whether it can be told if there is a difference at all."""
+        """Whether the bounds decide if there is a difference."""
         return self.is_real or (self.low is not None and self.high is not None)
 
     @property
     def is_real(self) -> bool:
-        """Whether one of the bounds leaves no room for no difference at all."""
+        """Whether the difference is significant: one of the bounds excludes a ratio of 1."""
         lower = self.high is not None and self.high < 1
         return lower or (self.low is not None and self.low > 1)
 
 
 def change(before: Estimate, after: Estimate) -> Change | None:
-    """Return after / before; None where there is no such ratio, as of nothing to something.
+    """Return after / before; None if there is no such ratio, for example if `before` is 0.
 
-    Each bound of the ratio takes one bound of each figure, so that one may be known alone.
+    Each bound of the ratio needs one bound of each figure, so it may have only one.
     """
     if before.value <= 0 or after.value <= 0:
         return None
@@ -72,25 +67,25 @@ def change(before: Estimate, after: Estimate) -> Change | None:
 
 
 def over_repeats(values: Sequence[float]) -> Estimate:
-    """Return the geometric mean of figures of independent repeats, with Student's bounds.
+    """Return the geometric mean of independent repeats, with bounds by Student's t.
 
-    At least two, all above zero; on logarithms, as ratios are compared.
+    At least two values, all positive. Logarithms are used because ratios are compared.
     """
     logs = [math.log(value) for value in values]
     middle = fmean(logs)
-    half = student_975(len(logs) - 1) * stdev(logs) / math.sqrt(len(logs))
+    half = student_quantile(0.975, len(logs) - 1) * stdev(logs) / math.sqrt(len(logs))
     if half > _WIDEST:
         return Estimate(math.exp(middle))
     return Estimate(*map(math.exp, (middle, middle - half, middle + half)))
 
 
 def by_batch_means(value: float, windows: Sequence[float], step: float) -> Estimate:
-    """Return a mean rate with bounds by the means of batches of its equally long windows.
+    """Return a mean rate with bounds by batch means over its equally long windows.
 
-    Neighbouring windows resemble each other, the means of batches of them less (Law, Simulation
-    Modeling and Analysis, 9.5.3); by what is left of their resemblance the bounds are widened.
-    They are no closer than one query more or less, which changes a window's rate by `step`. Fewer
-    than 10 windows tell no bounds.
+    Neighbouring windows are correlated, the means of batches of windows less so (Law, Simulation
+    Modeling and Analysis, 9.5.3); the remaining correlation widens the bounds. They are at least as
+    wide as one query more or less, which changes a window's rate by `step`. With fewer than 10
+    windows there are no bounds.
     """
     length = len(windows)
     if length < FEWEST_WINDOWS:
@@ -98,30 +93,22 @@ def by_batch_means(value: float, windows: Sequence[float], step: float) -> Estim
     count = min(_MOST_BATCHES, max(_FEWEST_BATCHES, length // _WINDOWS_EACH))
     edges = [round(at * length / count) for at in range(count + 1)]
     means = [fmean(windows[low:high]) for low, high in pairwise(edges)]
-    half = student_975(count - 1) * stdev(means) / math.sqrt(count) * _widening(means)
+    half = student_quantile(0.975, count - 1) * stdev(means) / math.sqrt(count) * _widening(means)
     half = max(half, step / length)
     return Estimate(value, value - half, value + half)
 
 
 def _widening(means: Sequence[float]) -> float:
-    """Return by how much a resemblance of neighbours, above what chance gives, widens bounds."""
+    """Return the factor by which correlation of neighbours, beyond chance, widens the bounds."""
     middle, count = fmean(means), len(means)
     apart = [mean - middle for mean in means]
     scatter = sum(each * each for each in apart)
     if not scatter:
         return 1.0
-    # Of independent means this is -1 / count on average.
+    # For independent means this is -1 / count on average.
     alike = sum(one * other for one, other in pairwise(apart)) / scatter + 1 / count
     alike = min(0.9, max(0.0, alike))
     return math.sqrt((1 + alike) / (1 - alike))
-
-
-def student_975(degrees: int) -> float:
-    """Return the 0.975 quantile of Student's t; beyond 30 degrees of freedom to 0.5 %."""
-    if degrees <= len(_STUDENT_975):
-        return _STUDENT_975[degrees - 1]
-    # The first term of Cornish and Fisher's expansion.
-    return _NORMAL_975 + (_NORMAL_975**3 + _NORMAL_975) / (4 * degrees)
 
 
 def _distance(

@@ -1,0 +1,1 @@
+"""Inference servers that a run can use, one description per runtime."""

@@ -1,0 +1,106 @@
+"""Description of an inference server: data and pure functions that every component reads."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from inferometer_api.spec.run import BenchmarkRun
+from inferometer_api.spec.server import Server
+
+HTTP_PORT, GRPC_PORT = 8000, 8001
+"""Default ports of the Open Inference Protocol's servers."""
+
+ImageName = Literal["serving", "serving-gpu"]
+"""An image of the operator's settings."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listen:
+    """Where a server listens; port 0 lets it choose a free one."""
+
+    host: str = "127.0.0.1"
+    http_port: int = 0
+    grpc_port: int = 0
+
+
+LOOPBACK = Listen()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerStart:
+    """Facts of the place where a server starts."""
+
+    model_path: str
+    python: str
+    """The Python interpreter, for servers that are Python programs."""
+    listen: Listen = LOOPBACK
+    shapes: Mapping[str, Sequence[int]] | None = None
+    """Whole shapes of inputs with open axes; None takes those of random inputs."""
+    inputs_file: str | None = None
+    """The .npz file of inputs, if the server has to read the shapes from it."""
+    max_model_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FieldLimit:
+    """A field of `spec.server` of which a runtime supports some values only."""
+
+    path: str
+    value: Callable[[Server], object]
+    supported: tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LocalSupport:
+    """How a local run starts the server as a child process.
+
+    The process reports its ports and its readiness in lines of JSON on standard output:
+    `{"event": "listening", "httpPort": ..., "grpcPort": ...}`, then `{"event": "ready", ...}`.
+    """
+
+    program: str
+    """The name of the program in messages."""
+    python_package: str
+    """The package that must be importable."""
+    installation: str
+    """How to install it: the end of a sentence that begins with "Install"."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerLaunch:
+    """How Inferometer starts the server."""
+
+    model_file: Callable[[BenchmarkRun], str]
+    """Where the server looks for the model, relative to the folder that the fetcher fills."""
+    image: Callable[[Server], ImageName]
+    fetcher_image: Callable[[Server], ImageName]
+    """The image of the init container that fetches the model."""
+    command: Callable[[BenchmarkRun, ServerStart], tuple[str, ...]]
+    """The command line of the server of a resolved run."""
+    http_port: int = HTTP_PORT
+    grpc_port: int = GRPC_PORT
+    ready_path: str
+    """HTTP path that answers 200 once the model is ready."""
+    metrics_path: str
+    """HTTP path of the metrics in Prometheus' text format, on the HTTP port."""
+    speaks_tls: bool
+    stop_seconds: int
+    """How long the server may take to end."""
+    local: LocalSupport | None
+    """None: the server runs in clusters only."""
+
+    def port(self, protocol: Literal["HTTP", "GRPC"]) -> int:
+        """Return the port of a protocol in a pod."""
+        return self.grpc_port if protocol == "GRPC" else self.http_port
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeDescriptor:
+    """One value of `spec.server.runtime`."""
+
+    launch: ServerLaunch | None
+    """None: the server already runs."""
+    limits: tuple[FieldLimit, ...] = ()
+    restart_identity: tuple[str, ...]
+    """Names of the model's configuration parameters that differ between two starts of a server;
+    the first one that the server reports counts."""

@@ -1,0 +1,100 @@
+"""OnnxRuntime: the server of this project, which runs a model with ONNX Runtime."""
+
+from inferometer_api.metrics.definitions import run_labels
+from inferometer_api.runtimes.descriptor import (
+    FieldLimit,
+    ImageName,
+    LocalSupport,
+    RuntimeDescriptor,
+    ServerLaunch,
+    ServerStart,
+)
+from inferometer_api.spec.run import BenchmarkRun
+from inferometer_api.spec.server import Batching, Server
+
+
+def _image(server: Server) -> ImageName:
+    return "serving-gpu" if server.device == "GPU" else "serving"
+
+
+def _command(run: BenchmarkRun, start: ServerStart) -> tuple[str, ...]:
+    server, listen = run.spec.server, start.listen
+    namespace, name = run_labels(run)
+    batch_sizes = ",".join(map(str, run.spec.request_batch_sizes))
+    return (
+        start.python,
+        *("-m", "inferometer_serving"),
+        *("--model", start.model_path),
+        *("--model-name", run.spec.model.served_name),
+        *("--device", server.device),
+        *("--threads", str(server.threads)),
+        *("--instances", str(server.instances)),
+        *_batching(server.batching),
+        *("--host", listen.host),
+        *("--http-port", str(listen.http_port)),
+        *("--grpc-port", str(listen.grpc_port)),
+        *("--warm-up-batch-sizes", batch_sizes),
+        *_option("--warm-up-inputs", start.inputs_file),
+        # For the labels of its metrics.
+        *_option("--run", name),
+        *_option("--run-namespace", namespace),
+        *_option("--max-model-bytes", start.max_model_bytes),
+        *_warm_up_shapes(run, start),
+    )
+
+
+def _batching(batching: Batching | None) -> tuple[str, ...]:
+    if batching is None:
+        return ()
+    return (
+        *("--max-batch-size", str(batching.max_batch_size)),
+        *("--max-delay-microseconds", str(batching.max_delay_microseconds)),
+    )
+
+
+def _warm_up_shapes(run: BenchmarkRun, start: ServerStart) -> tuple[str, ...]:
+    random = run.spec.load.inputs.random
+    shapes = start.shapes
+    if shapes is None:
+        shapes = random.shapes if random is not None else {}
+    # One word each: a name may begin with a hyphen, and must not be taken for an option.
+    return tuple(
+        f"--warm-up-shape={name}={','.join(map(str, shape))}"
+        for name, shape in shapes.items()
+        if shape  # a scalar has no axis to give
+    )
+
+
+def _option(flag: str, value: str | int | None) -> tuple[str, ...]:
+    return () if value is None else (flag, str(value))
+
+
+LOCAL_SUPPORT = LocalSupport(
+    program="ONNX Runtime",
+    python_package="onnxruntime",
+    installation="inferometer[cpu], or inferometer[gpu] on a machine with an NVIDIA GPU",
+)
+
+ONNX_RUNTIME = RuntimeDescriptor(
+    launch=ServerLaunch(
+        model_file=lambda _: "model.onnx",
+        image=_image,
+        # The server's own image, so that a node pulls only one.
+        fetcher_image=_image,
+        command=_command,
+        ready_path="/v2/health/ready",
+        metrics_path="/metrics",
+        speaks_tls=False,
+        stop_seconds=5,
+        local=LOCAL_SUPPORT,
+    ),
+    limits=(
+        FieldLimit(
+            path="spec.server.gpu.count",
+            value=lambda server: 1 if server.gpu is None else server.gpu.count,
+            supported=(1,),
+        ),
+    ),
+    # In a container every process has the same number: it counts only without an instance_id.
+    restart_identity=("instance_id", "process_id"),
+)

@@ -1,0 +1,29 @@
+"""Table of runtimes by their value of `spec.server.runtime`.
+
+A new runtime needs its own module with a descriptor, and a row here. A runtime of the API that has
+no row is not available in this version.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from inferometer_api.runtimes.descriptor import RuntimeDescriptor, ServerLaunch
+from inferometer_api.runtimes.external import EXTERNAL
+from inferometer_api.runtimes.onnxruntime import ONNX_RUNTIME
+from inferometer_api.spec.run import RunSpec
+from inferometer_api.spec.server import Runtime
+
+RUNTIMES: Mapping[Runtime, RuntimeDescriptor] = MappingProxyType(
+    {"OnnxRuntime": ONNX_RUNTIME, "External": EXTERNAL}
+)
+
+
+def launch_of(spec: RunSpec) -> ServerLaunch:
+    """Return how the server of a run is started.
+
+    Raises ValueError if it is External or its runtime is not available.
+    """
+    descriptor = RUNTIMES.get(spec.server.runtime)
+    if descriptor is None or descriptor.launch is None:
+        raise ValueError(f"Inferometer starts no server with the runtime {spec.server.runtime}.")
+    return descriptor.launch
