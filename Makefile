@@ -9,7 +9,7 @@ UV := .venv/bin/uv
 export UV_SYSTEM_CERTS := true
 BIN := .venv/bin
 
-.PHONY: help install demo demo-dashboards test check generate bench bench-cluster clean images push kind-load cluster-up cluster-down
+.PHONY: help install demo demo-dashboards test verify verify-changed mutants check generate bench bench-cluster clean images push kind-load cluster-up cluster-down
 
 help: ## Show this help
 	@echo "Inferometer: measures how deep-learning models are served."
@@ -77,23 +77,37 @@ check: .venv/.installed ## Lint, types, import contracts, generated files fresh
 	$(BIN)/python -m docgen --check
 	$(BIN)/python -m grafana --check
 
-# What only computes, waits or asks a server has all cores at once; what measures or starts a cluster
-# has the machine alone.
-ON_ALL_CORES := tests/unit tests/contract tests/api \
-	tests/accuracy/test_intervals.py tests/accuracy/test_peak_truth.py \
-	$(wildcard tests/local/test_serving_*.py tests/local/test_wire_*.py)
-test: check ## Pass every check and every test
+# tests/tiers.py says which tests make the gate, and which make each group of verify.
+TIERS := PYTHONPATH=tests:. $(BIN)/python -m tiers
+VERIFY := PYTHONPATH=tests:. $(BIN)/python -m verify
+GROUP ?=
+BASE ?= main
+
+test: check ## Pass the gate: every check, and every test that a busy machine cannot disturb
 	@tests/install-tools
-	@$(CLUSTER) build
-	$(BIN)/pytest --numprocesses auto $(ON_ALL_CORES)
-	$(BIN)/pytest tests/accuracy tests/cluster tests/local $(ON_ALL_CORES:%=--ignore=%)
+	@$(CLUSTER) build gate
+	$(BIN)/pytest -q --numprocesses auto --maxschedchunk 1 --durations=15 $$($(TIERS) parallel)
+	$(BIN)/pytest -q --durations=10 $$($(TIERS) serial)
+
+verify: .venv/.installed ## Pass the rest, alone on the machine, resuming if interrupted: GROUP=
+	@tests/install-tools verify
+	@$(CLUSTER) build verify
+	@$(VERIFY) $(GROUP)
+
+verify-changed: .venv/.installed ## Pass the groups that the changes since BASE= call for
+	@tests/install-tools verify
+	@$(CLUSTER) build verify
+	@$(VERIFY) --changed-since $(BASE) $(GROUP)
+
+mutants: .venv/.installed ## Put small faults in, one at a time, and list those that no test notices
+	@PYTHONPATH=tests:. $(BIN)/python -m mutants $(OPTIONS)
 
 bench: .venv/.installed ## Measure against peers and write docs/performance.md (about two hours)
 	@bench/install-tools
 	$(BIN)/python bench/run.py
 
 bench-cluster: .venv/.installed ## Measure on a cluster of this machine and write docs/performance.md (fifteen minutes)
-	@$(CLUSTER) build
+	@$(CLUSTER) build gate
 	$(BIN)/python bench/run.py --case apply-to-first-query --case laptop-and-cluster
 
 clean: ## Remove what was built and measured here

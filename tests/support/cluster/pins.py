@@ -92,9 +92,9 @@ API = ("etcd", "kube-apiserver", "kube-controller-manager", "kubectl")
 """What a control plane without nodes is made of."""
 NODES = (*API, "kube-scheduler", "kubelet", "kube-proxy", "pause", "coredns")
 """What a cluster with nodes is made of."""
-TOOLS = ("helm", "decode-kind-config", "versitygw", "promtool")
+TOOLS = ("helm", "decode-kind-config", "versitygw", "prometheus", "promtool")
 """What the gate's tests run beside a cluster."""
-VERIFY_TOOLS = ("prometheus", "probe")
+VERIFY_TOOLS = ("probe",)
 """What only `make verify` runs; kind itself is built only if Docker works."""
 
 

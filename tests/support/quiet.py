@@ -1,0 +1,109 @@
+"""Measures whether others used this machine's CPUs during a test of time on the real clock.
+
+Three figures over the test's own window, each as a share of the window:
+
+* how long runnable tasks waited for a CPU: `some` of `/proc/pressure/cpu` (PSI), less what this
+  process and its children waited for each other;
+* how long this process's threads were runnable and did not run: `/proc/PID/schedstat`;
+* how long the hypervisor ran others: steal of `/proc/stat`.
+"""
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+
+INCONCLUSIVE = "inconclusive"
+MOST_WAITING = 0.05
+"""Of the window, for which tasks may wait for a CPU. A test's own processes cause about 1 %."""
+MOST_RUN_DELAY = 0.02
+MOST_STEAL = 0.01
+_HERTZ = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True)
+class Readings:
+    """The counters at one time, in seconds; None if the kernel has no such counter."""
+
+    at: float
+    waiting: float | None
+    run_delay: float
+    steal: float
+
+
+def read_counters() -> Readings:
+    """Return the counters now."""
+    return Readings(time.monotonic(), _waiting(), _run_delay(), _steal())
+
+
+def disturbance(before: Readings, after: Readings) -> str | None:
+    """Return how much others disturbed a window, None if it was quiet."""
+    seconds = max(1e-9, after.at - before.at)
+    cpus = os.cpu_count() or 1
+    delay = (after.run_delay - before.run_delay) / seconds
+    steal = (after.steal - before.steal) / seconds / cpus
+    found = []
+    if before.waiting is not None and after.waiting is not None:
+        waiting = (after.waiting - before.waiting) / seconds
+        if waiting > MOST_WAITING:
+            found.append(f"tasks waited for a CPU {waiting:.1%} (at most {MOST_WAITING:.0%})")
+    if delay > MOST_RUN_DELAY:
+        found.append(f"this process waited for a CPU {delay:.1%} (at most {MOST_RUN_DELAY:.0%})")
+    if steal > MOST_STEAL:
+        found.append(f"the hypervisor took {steal:.1%} (at most {MOST_STEAL:.0%})")
+    return f"{'; '.join(found)} of {seconds:.1f} s" if found else None
+
+
+@contextmanager
+def quiet_machine() -> Iterator[None]:
+    """Skip the test as inconclusive, with the figure, if its block ran on a machine in use.
+
+    A failed assertion in the block counts only if the machine was quiet; a passed one as well.
+    """
+    before = read_counters()
+    try:
+        yield
+    except AssertionError as error:
+        _judge(before, error)
+        raise
+    else:
+        _judge(before, None)
+
+
+def _judge(before: Readings, error: AssertionError | None) -> None:
+    found = disturbance(before, read_counters())
+    if found is not None:
+        outcome = "" if error is None else f" (it would have failed: {str(error)[:200]!r})"
+        pytest.skip(f"{INCONCLUSIVE}: {found}{outcome}")
+
+
+def _waiting() -> float | None:
+    """Return for how long some task has waited for a CPU, by the kernel's pressure counters."""
+    try:
+        first = Path("/proc/pressure/cpu").read_text(encoding="ascii").splitlines()[0]
+    except OSError:
+        return None
+    return int(first.rpartition("total=")[2]) / 1e6
+
+
+def _run_delay() -> float:
+    """Return for how long this process and its children were runnable and did not run."""
+    total = 0
+    for process in [psutil.Process(), *psutil.Process().children(recursive=True)]:
+        for task in Path(f"/proc/{process.pid}/task").glob("*/schedstat"):
+            with suppress(OSError, IndexError):
+                total += int(task.read_text(encoding="ascii").split()[1])
+    return total / 1e9
+
+
+def _steal() -> float:
+    """Return for how long the hypervisor ran others on CPUs of this machine."""
+    with suppress(OSError, IndexError):
+        words = Path("/proc/stat").read_text(encoding="ascii").splitlines()[0].split()
+        return int(words[8]) / _HERTZ
+    return 0.0
