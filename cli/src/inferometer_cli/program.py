@@ -4,6 +4,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+from inferometer_api.runtimes.descriptor import LocalSupport
 from inferometer_cli.exits import RefusedError
 
 _PLUGIN = "kubectl-inferometer"
@@ -22,10 +23,10 @@ def program_version() -> str:
     return version("inferometer")
 
 
-def check_runtime() -> None:
-    """Raise RefusedError if ONNX Runtime is not installed."""
-    if find_spec("onnxruntime") is None:
+def check_installed(local: LocalSupport | None) -> None:
+    """Raise RefusedError if the program of a local server is not installed."""
+    if local is not None and find_spec(local.python_package) is None:
         raise RefusedError(
-            "ONNX Runtime is not installed, and this command starts a server with it. Install "
-            "inferometer[cpu], or inferometer[gpu] on a machine with an NVIDIA GPU."
+            f"{local.program} is not installed, and this command starts a server with it. "
+            f"Install {local.installation}."
         )

@@ -8,11 +8,12 @@ import typer
 
 from inferometer_api.plan.availability import unavailable
 from inferometer_api.plan.spec_warnings import spec_warnings
+from inferometer_api.runtimes.table import launch_of
 from inferometer_api.spec.reading import InvalidRunError, parse_run
 from inferometer_api.spec.resolve import launched, resolved
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_cli.exits import RefusedError
-from inferometer_cli.program import check_runtime
+from inferometer_cli.program import check_installed
 from inferometer_cli.terminal import print_message
 
 RunFile = Annotated[
@@ -40,7 +41,7 @@ def read_run_file(file: Path, settings: list[str]) -> BenchmarkRun:
         lines = "".join(f"\n  {problem}" for problem in problems)
         raise RefusedError(f"{file} cannot be run here:{lines}")
     if launched(run.spec):
-        check_runtime()
+        check_installed(launch_of(run.spec).local)
     for warning in spec_warnings(run.spec):
         print_message(f"note: {warning}")
     return resolved(run)

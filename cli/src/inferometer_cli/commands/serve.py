@@ -7,8 +7,9 @@ from pathlib import Path
 import typer
 from typing_extensions import override
 
+from inferometer_api.runtimes.onnxruntime import LOCAL_SUPPORT
 from inferometer_cli.exits import FailedError, RefusedError
-from inferometer_cli.program import check_runtime, program_name
+from inferometer_cli.program import check_installed, program_name
 from inferometer_serving.options import ServeOptions, add_options, parse, serve_options
 
 DEFAULT_HTTP_PORT, DEFAULT_GRPC_PORT = 8000, 8001
@@ -20,10 +21,10 @@ SETTINGS = {"allow_extra_args": True, "ignore_unknown_options": True, "help_opti
 def serve(context: typer.Context) -> None:
     """Serve one ONNX model over the Open Inference Protocol v2, HTTP and gRPC."""
     asked = parse(_parser(), context.args)
-    check_runtime()
+    check_installed(LOCAL_SUPPORT)
     with tempfile.TemporaryDirectory(prefix="inferometer-") as folder:
         options = _fetched(asked, Path(folder))
-        from inferometer_serving.serve import serve as serve_until_stopped
+        from inferometer_serving.main import serve as serve_until_stopped
 
         raise typer.Exit(serve_until_stopped(options))
 

@@ -176,7 +176,8 @@ def _ended_since_ready(context: ReconcileContext, pod: Json) -> pods.ContainerEx
     if end is None or ready is None or ready.status != "True":
         return None
     since = parse_time(ready.last_transition_time)
-    late = end.at is None or since is None or end.at >= since
+    # The kubelet reports whole seconds.
+    late = end.at is None or since is None or end.at >= since.replace(microsecond=0)
     return end if late or not pods.is_ready(pod) else None
 
 
