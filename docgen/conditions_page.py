@@ -71,7 +71,7 @@ def _table(reasons: dict[ReasonName, Reason]) -> list[str]:
 
 
 def _row(name: str, reason: Reason) -> str:
-    heals = " (*heals*)" if reason.heals else ""
+    heals = " (*heals*)" if reason.is_transient else ""
     places = ", ".join(_place(place) for place in reason.places)
     return f"| `{name}`{heals} | {places} | {_cell(reason.meaning)} | {_cell(reason.remedy)} |"
 

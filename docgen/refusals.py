@@ -33,7 +33,7 @@ def _inputs(uri: str) -> Asked:
 _CLIENT_FILES = {"clientCertificateFile": "c.crt", "clientKeyFile": "c.key"}
 
 REFUSED: tuple[Asked, ...] = (
-    *({"server": {"runtime": runtime}} for runtime in ("Triton", "MLServer", "KServe")),
+    *({"server": {"runtime": runtime}} for runtime in get_args(Runtime) if runtime not in RUNTIMES),
     {"server": {"device": "GPU", "gpu": {"count": 2}}},
     {"server": {"device": "GPU", "gpu": {"resource": "cpu"}}},
     {"server": {"replicas": 2}},

@@ -67,8 +67,8 @@ def _rows(
     ]
     course = server or load
     assert course is not None
-    heals = REASONS[reason].heals
-    return [*rows, Row(_FAILED, reason, (lambda: course().later(300)) if heals else course, says)]
+    is_transient = REASONS[reason].is_transient
+    return [*rows, Row(_FAILED, reason, (lambda: course().later(300)) if is_transient else course, says)]
 
 
 def _pod_rows(

@@ -48,7 +48,7 @@ def _remedy_problems(row: Row, cluster: PretendCluster, message: str) -> Iterato
     reason = REASONS[row.reason]
     if reason.remedy not in message:
         yield f"no remedy: {message}"
-    waited = row.place[0] == "Failed" and reason.heals and cluster.now > EPOCH
+    waited = row.place[0] == "Failed" and reason.is_transient and cluster.now > EPOCH
     names_deadline = "spec.server.readyDeadlineSeconds" in message or row.reason == "NodeLost"
     if waited and not names_deadline:
         yield f"no deadline: {message}"

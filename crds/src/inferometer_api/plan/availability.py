@@ -1,8 +1,4 @@
-"""What does a valid run ask for that this version cannot do here?
-
-The API has more than this version does. What is not done yet is refused by name, never left out
-in silence.
-"""
+"""Refusals of valid specs: what this version cannot do, and what one place cannot do."""
 
 from collections.abc import Iterator
 from typing import Literal
@@ -24,30 +20,33 @@ _MODEL_SCHEMES: dict[Place, tuple[str, ...]] = {
 _DATA_SCHEMES = ("configmap://", "pvc://", "https://", "s3://")
 
 _KUBERNETES = ".kubernetes.io"
-"""What is below this domain is Kubernetes' own: cpu and memory need none at all."""
+"""The domain of Kubernetes' own resources, of which cpu and memory have no domain at all."""
 
 _Refusal = tuple[str, bool, str]
-"""A path, whether something is asked there that cannot be, and the sentence behind the path."""
+"""The path of a field, whether its value is refused, and the sentence that follows the path."""
 
 
 def unavailable(run: BenchmarkRun, *, place: Place) -> tuple[str, ...]:
-    """Return a sentence for each thing that the spec asks and this version cannot do at `place`.
+    """Return a sentence for each setting that this version does not support at `place`.
 
-    Every sentence begins with the path; an empty tuple says that the run can be tried.
+    Each sentence begins with the path of a field. Empty if the run can be tried.
     """
     spec = run.spec
     match place:
         case "Local":
-            at_place = (_local_addresses(spec), _told(_refused_locally(spec)))
+            at_place = (
+                _without_local_support(spec),
+                _local_addresses(spec),
+                _sentences(_refused_locally(spec)),
+            )
         case "Cluster":
-            at_place = (_cluster_addresses(spec), _told(_refused_in_cluster(spec)))
-    anywhere = (_runtime(spec),)
-    groups = (*anywhere, *at_place, unavailable_load(spec, place))
+            at_place = (_cluster_addresses(spec), _sentences(_refused_in_cluster(spec)))
+    groups = (_runtime(spec), *at_place, _load(spec, place))
     return tuple(sentence for group in groups for sentence in group)
 
 
 def _runtime(spec: RunSpec) -> Iterator[str]:
-    """Yield what the runtime, or this version without it, does not support anywhere."""
+    """Yield what the runtime does not support at any place."""
     runtime = spec.server.runtime
     descriptor = RUNTIMES.get(runtime)
     if descriptor is None:
@@ -59,7 +58,7 @@ def _runtime(spec: RunSpec) -> Iterator[str]:
             yield f"{limit.path}: {value} {_NOT_HERE}; available: {_listed(limit.supported)}."
 
 
-def _local_runtime(spec: RunSpec) -> Iterator[str]:
+def _without_local_support(spec: RunSpec) -> Iterator[str]:
     descriptor = RUNTIMES.get(spec.server.runtime)
     launch = None if descriptor is None else descriptor.launch
     if launch is not None and launch.local is None:
@@ -74,7 +73,6 @@ def _runs_locally(descriptor: RuntimeDescriptor) -> bool:
 
 
 def _local_addresses(spec: RunSpec) -> Iterator[str]:
-    """Addresses that a local run reaches."""
     uri, schemes = spec.model.uri, _MODEL_SCHEMES["Local"]
     if uri is not None and not uri.startswith(schemes):
         yield (
@@ -89,7 +87,6 @@ def _local_addresses(spec: RunSpec) -> Iterator[str]:
 
 
 def _cluster_addresses(spec: RunSpec) -> Iterator[str]:
-    """Addresses that pods reach, and that lead somewhere."""
     uri, schemes = spec.model.uri, _MODEL_SCHEMES["Cluster"]
     if uri is not None:
         yield from _in_cluster("spec.model.uri", uri, schemes)
@@ -111,7 +108,7 @@ def _cluster_addresses(spec: RunSpec) -> Iterator[str]:
 def _in_cluster(path: str, uri: str, schemes: tuple[str, ...]) -> Iterator[str]:
     if not uri.startswith(schemes):
         yield (
-            f"{path}: pods cannot reach {_scheme(uri)} of the machine that you write on; "
+            f"{path}: pods cannot reach {_scheme(uri)} on your machine; "
             f"available in a cluster: {_listed(schemes)}."
         )
         return
@@ -121,9 +118,9 @@ def _in_cluster(path: str, uri: str, schemes: tuple[str, ...]) -> Iterator[str]:
         yield f"{path}: {error}"
 
 
-def _told(refusals: tuple[_Refusal, ...]) -> Iterator[str]:
-    for path, asked, sentence in refusals:
-        if asked:
+def _sentences(refusals: tuple[_Refusal, ...]) -> Iterator[str]:
+    for path, is_refused, sentence in refusals:
+        if is_refused:
             yield f"{path}: {sentence}."
 
 
@@ -133,7 +130,7 @@ def _refused_locally(spec: RunSpec) -> tuple[_Refusal, ...]:
         (
             "spec.server.replicas",
             server.replicas != 1,
-            f"{server.replicas} servers were asked for, but a local run has one; set it to 1",
+            f"a local run has one server, not {server.replicas}; set it to 1",
         ),
         (
             "spec.server.external.service",
@@ -143,12 +140,12 @@ def _refused_locally(spec: RunSpec) -> tuple[_Refusal, ...]:
         (
             "spec.suspend",
             spec.suspend,
-            "a local run cannot be suspended: leave it out, and start the run when it shall run",
+            "a local run cannot be suspended; leave it out and start the run later",
         ),
         (
             "spec.cancel",
             spec.cancel,
-            "a local run is cancelled by Ctrl-C: leave it out",
+            "a local run is cancelled with Ctrl-C; leave it out",
         ),
     )
 
@@ -160,7 +157,7 @@ def _refused_in_cluster(spec: RunSpec) -> tuple[_Refusal, ...]:
         (
             "spec.server.gpu.resource",
             resource != "" and (not domain or f".{domain}".endswith(_KUBERNETES)),
-            f"{resource} is no device plugin's resource, as nvidia.com/gpu is; name one of these",
+            f"{resource} is not the resource of a device plugin; name one, such as nvidia.com/gpu",
         ),
     )
 
@@ -174,19 +171,19 @@ def _listed(values: tuple[object, ...]) -> str:
     return ", ".join(map(str, values))
 
 
-_NO_FILES = "pods have no files of yours"
+_NO_FILES = "pods cannot read files on your machine"
 _NO_SECRETS = "a local run has no Secrets"
 _OF_FILES = {
-    "caFile": "caSecret, whose key ca.crt it is",
-    "clientCertificateFile": "clientSecret, whose key tls.crt it is",
-    "clientKeyFile": "clientSecret, whose key tls.key it is",
+    "caFile": "caSecret (key ca.crt)",
+    "clientCertificateFile": "clientSecret (key tls.crt)",
+    "clientKeyFile": "clientSecret (key tls.key)",
 }
-"""Fields that name a file, and where a cluster has the same."""
+"""Fields that name a local file, and the Secret to use in a cluster."""
 _OF_SECRETS = {"caSecret": "caFile", "clientSecret": "clientCertificateFile and clientKeyFile"}
 
 
-def unavailable_load(spec: RunSpec, place: Literal["Local", "Cluster"]) -> Iterator[str]:
-    """Yield a sentence for each thing that `spec.load` asks and that cannot be done at `place`."""
+def _load(spec: RunSpec, place: Place) -> Iterator[str]:
+    """Yield a sentence for each setting of `spec.load` that is not supported at `place`."""
     load = spec.load
     if load.tls is not None:
         yield from _without_tls(spec)
@@ -201,7 +198,8 @@ def unavailable_load(spec: RunSpec, place: Literal["Local", "Cluster"]) -> Itera
 def _without_tls(spec: RunSpec) -> Iterator[str]:
     external = spec.server.external
     if external is None:
-        yield "spec.load.tls: the server that a run starts speaks no TLS; leave it out."
+        if not _starts_with_tls(spec):
+            yield "spec.load.tls: the server that the run starts does not support TLS; leave it out."
     elif external.url is not None and not external.url.startswith(("https://", "grpcs://")):
         scheme = external.url.partition("://")[0]
         yield (
@@ -210,11 +208,17 @@ def _without_tls(spec: RunSpec) -> Iterator[str]:
         )
 
 
-def _tls_elsewhere(tls: Tls, place: Literal["Local", "Cluster"]) -> Iterator[str]:
-    asked = tls.model_dump(by_alias=True, exclude_none=True)
+def _starts_with_tls(spec: RunSpec) -> bool:
+    descriptor = RUNTIMES.get(spec.server.runtime)
+    launch = None if descriptor is None else descriptor.launch
+    return launch is not None and launch.speaks_tls
+
+
+def _tls_elsewhere(tls: Tls, place: Place) -> Iterator[str]:
+    given = tls.model_dump(by_alias=True, exclude_none=True)
     others, why = (_OF_SECRETS, _NO_SECRETS) if place == "Local" else (_OF_FILES, _NO_FILES)
     for name, instead in others.items():
-        if name in asked:
+        if name in given:
             yield f"spec.load.tls.{name}: {why}; use {instead}."
 
 

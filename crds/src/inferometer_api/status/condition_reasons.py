@@ -1,4 +1,4 @@
-"""What is known of a reason that a condition gives?"""
+"""Catalogue of the reasons of a run's conditions: what each means, and what to do."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -87,225 +87,252 @@ REFUSED: tuple[Place, ...] = (("Accepted", "False"), FAILED)
 EITHER: tuple[Place, ...] = (SERVER_WAITS, LOAD_WAITS, FAILED)
 SERVER: tuple[Place, ...] = (SERVER_WAITS, FAILED)
 REFUSED_CHILD: tuple[Place, ...] = (*EITHER, ("Measuring", "Unknown"))
-"""Unknown: the Job itself is refused, and was never there."""
+"""Measuring is Unknown if the API server rejects the Job itself."""
 COMPLETE: tuple[Place, ...] = (("Complete", "True"),)
 
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a condition is as it is."""
+    """One reason of a condition."""
 
     meaning: str
-    """What was found: a sentence."""
+    """What happened, in one or two sentences."""
     places: tuple[Place, ...]
-    """The conditions that give it, with their status."""
+    """The conditions that can have this reason, with their status."""
     remedy: str = ""
-    """What to do: a sentence; empty where there is nothing to do."""
-    heals: bool = False
-    """Whether the run waits for it to heal, until `server.readyDeadlineSeconds` are over."""
+    """What to do, as a sentence; empty if nothing needs to be done."""
+    is_transient: bool = False
+    """Whether the run waits for the fault to pass, until `server.readyDeadlineSeconds` are over."""
 
 
 _OF_STATES: dict[ReasonName, Reason] = {
-    "Accepted": Reason("The spec is valid and the run goes on.", (("Accepted", "True"),)),
+    "Accepted": Reason(
+        "The spec is valid, and the run proceeds.",
+        (("Accepted", "True"),),
+    ),
     "Queued": Reason(
-        "The run waits for its turn; the message says its position.",
+        "The run waits in the queue. The message gives its position.",
         (("Accepted", "True"),),
         "Wait, or raise the operator's maxConcurrentRuns.",
     ),
     "Suspended": Reason(
-        "spec.suspend is true. Before the measurement it holds the run; later it ends it as "
-        "Failed.",
+        "spec.suspend is true. It holds a run that has not started to measure, and fails a "
+        "run that has.",
         (("Accepted", "True"), FAILED),
-        "Set spec.suspend to false to let a run go on that was held; create a new run where it "
-        "had begun to measure.",
+        "Set spec.suspend to false to release a held run. Create a new run if it had started "
+        "to measure.",
     ),
     "Cancelled": Reason(
-        "spec.cancel is true; what was measured until then is kept.",
+        "spec.cancel is true. Measurements up to that point are kept.",
         (("Accepted", "True"), FAILED),
         "Create a new run to measure again.",
     ),
     "DeadlineExceeded": Reason(
-        "The run was not done within spec.activeDeadlineSeconds.",
+        "The run did not finish within spec.activeDeadlineSeconds.",
         (FAILED,),
-        "Raise spec.activeDeadlineSeconds, or ask for shorter scenarios.",
+        "Raise spec.activeDeadlineSeconds, or shorten the scenarios.",
     ),
     "InvalidSpec": Reason(
-        "The spec is no valid BenchmarkRun; the message says every problem.",
+        "The spec is not a valid BenchmarkRun. The message lists every problem.",
         REFUSED,
         "Correct the file and create a new run.",
     ),
     "NotAvailable": Reason(
-        "The spec asks for something that this version cannot do in a cluster.",
+        "The spec uses a feature that this version does not support in a cluster.",
         REFUSED,
         "Correct what the message names and create a new run.",
     ),
     "NotAllowed": Reason(
-        "The spec names something that runs may not use here.",
+        "The spec names an object or an address that runs may not use here.",
         (*REFUSED, SERVER_WAITS),
-        "Settle what the message names (a label, a setting of the operator's), or name something "
-        "else, and create a new run.",
+        "Add the label or the operator setting that the message names, or use another "
+        "object, and create a new run.",
     ),
     "NotFound": Reason(
         "The spec names an object that does not exist in the run's namespace.",
         REFUSED,
-        "Create it, then create a new run.",
+        "Create the object, then create a new run.",
     ),
-    "ServerStarting": Reason("The server's pods are made, scheduled and started.", (SERVER_WAITS,)),
-    "Ready": Reason("Every server pod is ready.", (("ServerReady", "True"),)),
+    "ServerStarting": Reason(
+        "The server's pods are being created, scheduled and started.",
+        (SERVER_WAITS,),
+    ),
+    "Ready": Reason(
+        "Every server pod is ready.",
+        (("ServerReady", "True"),),
+    ),
     "External": Reason(
-        "Something that already serves is measured; the load generator waits until it is ready.",
+        "The run measures an existing server. The load generator waits until that server is ready.",
         (("ServerReady", "Unknown"),),
     ),
     "CleanedUp": Reason(
-        "The run has ended and its server was deleted (spec.retention.cleanup).",
+        "The run is over and its server was deleted, as spec.retention.cleanup requires.",
         (SERVER_WAITS,),
     ),
-    "LoadStarting": Reason("The load generator's pod is made and started.", (LOAD_WAITS,)),
+    "LoadStarting": Reason(
+        "The load generator's pod is being created and started.",
+        (LOAD_WAITS,),
+    ),
     "Preparing": Reason(
-        "The load generator waits for the server and prepares its requests.", (LOAD_WAITS,)
+        "The load generator waits for the server and prepares its requests.",
+        (LOAD_WAITS,),
     ),
     "Measuring": Reason(
-        "Scenarios are measured; the message names the current one.", (("Measuring", "True"),)
-    ),
-    "Stopping": Reason(
-        "The load generator was asked to end and to hand over what it measured.",
+        "The scenarios are being measured. The message names the current one.",
         (("Measuring", "True"),),
     ),
-    "Ended": Reason("The load generator has ended.", (LOAD_WAITS,)),
-    "Measured": Reason("Every scenario was measured and the result is kept.", COMPLETE),
-    "ResultIncomplete": Reason(
-        "Every scenario was measured, but the result document did not come over whole; the "
-        "summary in the status counts.",
+    "Stopping": Reason(
+        "The operator told the load generator to stop and to hand over its measurements.",
+        (("Measuring", "True"),),
+    ),
+    "Ended": Reason(
+        "The load generator has finished.",
+        (LOAD_WAITS,),
+    ),
+    "Measured": Reason(
+        "Every scenario was measured, and the result is stored.",
         COMPLETE,
-        "Measure again where the whole document is needed.",
+    ),
+    "ResultIncomplete": Reason(
+        "Every scenario was measured, but part of the result document was lost in transfer. "
+        "The summary in the status is complete.",
+        COMPLETE,
+        "Measure again if you need the whole document.",
     ),
     "ResultTooLarge": Reason(
-        "Every scenario was measured, but the result document is too large to be handed over; the "
-        "summary in the status counts.",
+        "Every scenario was measured, but the result document is too large to transfer. The "
+        "summary in the status is complete.",
         COMPLETE,
-        "Ask for fewer or shorter scenarios in one run.",
+        "Put fewer or shorter scenarios in one run.",
     ),
     "ResultLost": Reason(
-        "Every scenario was measured, but the load generator's log could not be read; the "
-        "summary in the status counts.",
+        "Every scenario was measured, but the load generator's log could not be read. The "
+        "summary in the status is complete.",
         COMPLETE,
-        "Measure again where the whole document is needed.",
+        "Measure again if you need the whole document.",
     ),
     "ResultNotKept": Reason(
-        "Every scenario was measured, but the API server took no ConfigMap with the result; the "
-        "summary in the status counts.",
+        "Every scenario was measured, but the API server rejected the ConfigMaps with the "
+        "result. The summary in the status is complete.",
         COMPLETE,
-        "Make room in the namespace's quota for ConfigMaps, or delete the object that has the "
-        "name.",
+        "Make room in the namespace's quota for ConfigMaps, or delete the object that "
+        "already has the name.",
     ),
-    "AllValid": Reason("Every scenario is VALID.", (("Valid", "True"),)),
+    "AllValid": Reason(
+        "Every scenario is VALID.",
+        (("Valid", "True"),),
+    ),
     "Invalid": Reason(
-        "At least one scenario is INVALID; the message says which and why.",
+        "At least one scenario is INVALID. The message gives its name and the reasons.",
         (("Valid", "False"),),
         "See docs/reference/verdict.md.",
     ),
     "NotComplete": Reason(
-        "The run did not complete, so that nothing is judged as a whole.", (("Valid", "False"),)
+        "The run did not complete, so there is no verdict for the whole run.",
+        (("Valid", "False"),),
     ),
-    "Complete": Reason("The run is over: it is complete.", (("Finished", "True"),)),
-    "Failed": Reason("The run is over: it failed.", (("Finished", "True"),)),
+    "Complete": Reason(
+        "The run is over and complete.",
+        (("Finished", "True"),),
+    ),
+    "Failed": Reason(
+        "The run is over and failed.",
+        (("Finished", "True"),),
+    ),
 }
-
-
 _OF_FAULTS: dict[ReasonName, Reason] = {
     "ImageNotPulled": Reason(
         "The image of a pod cannot be pulled.",
         EITHER,
-        "Correct the operator's image settings, its pull secrets or its pull policy, or load the "
+        "Correct the operator's image settings, pull secrets or pull policy, or load the "
         "image into the node.",
-        heals=True,
+        is_transient=True,
     ),
     "ImageNameInvalid": Reason(
-        "The image of a pod has a name that no registry understands.",
+        "The image name of a pod is not valid.",
         EITHER,
         "Correct the operator's image settings.",
     ),
     "Unschedulable": Reason(
-        "No node takes a pod; the message has the scheduler's words.",
+        "No node can take a pod. The message quotes the scheduler.",
         EITHER,
-        "Ask for less in spec.server.resources, correct spec.server.placement, or make room.",
-        heals=True,
+        "Lower spec.server.resources, correct spec.server.placement, or free capacity.",
+        is_transient=True,
     ),
     "GpuUnavailable": Reason(
-        "No node has the GPU that was asked for.",
+        "No node has a free GPU of the requested resource.",
         SERVER,
-        "Ask for a resource that nodes offer in spec.server.gpu.resource (kubectl describe nodes "
-        "shows them), wait until a GPU is free, or ask for device CPU.",
-        heals=True,
+        "Set spec.server.gpu.resource to a resource that nodes offer (see kubectl describe "
+        "nodes), wait until a GPU is free, or use device CPU.",
+        is_transient=True,
     ),
     "VolumeNotBound": Reason(
-        "A claim that a pod needs is missing or bound to no volume.",
+        "A PersistentVolumeClaim that a pod needs is missing or not bound.",
         EITHER,
-        "Create the claim, or see with kubectl describe pvc why it is not bound.",
-        heals=True,
+        "Create the claim, or find out with kubectl describe pvc why it is not bound.",
+        is_transient=True,
     ),
     "QuotaExceeded": Reason(
-        "A ResourceQuota of the namespace refuses a pod or another object of the run.",
+        "A ResourceQuota of the namespace rejects a pod or another object of the run.",
         REFUSED_CHILD,
-        "Ask for less, delete what is not needed, or have the quota raised.",
-        heals=True,
+        "Request less, delete unused objects, or have the quota raised.",
+        is_transient=True,
     ),
     "LimitRangeRefused": Reason(
-        "A LimitRange of the namespace refuses a pod.",
+        "A LimitRange of the namespace rejects a pod.",
         EITHER,
-        "Ask for resources within its bounds (kubectl describe limitrange).",
-        heals=True,
+        "Set resources within its bounds (see kubectl describe limitrange).",
+        is_transient=True,
     ),
     "AdmissionRefused": Reason(
-        "An admission controller refuses an object: Pod Security, a policy or a webhook.",
+        "An admission controller rejects an object: Pod Security, a policy or a webhook.",
         REFUSED_CHILD,
-        "Have the policy let pods of Inferometer pass, or run in another namespace.",
-        heals=True,
+        "Allow Inferometer's pods in the policy, or use another namespace.",
+        is_transient=True,
     ),
     "CreationRefused": Reason(
-        "The API server refuses an object of the run.",
+        "The API server rejects an object of the run.",
         REFUSED_CHILD,
-        "See the message; where rights are missing, upgrade or repair the operator's chart.",
-        heals=True,
+        "See the message. If rights are missing, upgrade or repair the operator's chart.",
+        is_transient=True,
     ),
     "NameClash": Reason(
-        "An object that belongs to someone else has the name that the run needs. It is neither "
-        "used nor deleted; one that is about to go, with a deleted run of the same name, is waited "
-        "for.",
+        "Another object already has a name that the run needs. The operator neither uses nor "
+        "deletes it. If a deleted run of the same name left it behind, the operator waits "
+        "for it to go.",
         REFUSED_CHILD,
-        "Create the run under another name, or delete that object yourself.",
+        "Create the run under another name, or delete that object.",
     ),
     "ContainerNotStarted": Reason(
-        "A container cannot be created or its volumes cannot be mounted.",
+        "A container cannot be created, or its volumes cannot be mounted.",
         EITHER,
-        "See the message; kubectl describe pod tells more.",
-        heals=True,
+        "See the message and kubectl describe pod.",
+        is_transient=True,
     ),
     "ModelNotFetched": Reason(
-        "The model, or the file of inputs, could not be fetched; it is tried again.",
+        "The model or the input file could not be fetched. The fetch is retried.",
         SERVER,
-        "Check the address, and that the store can be reached from the cluster.",
-        heals=True,
+        "Check the address, and that the cluster can reach the store.",
+        is_transient=True,
     ),
     "ModelRefused": Reason(
-        "The model (or the file of inputs, whose shapes the server is warmed up with) is missing, "
-        "is none that can be served, or has another checksum.",
+        "The model or the input file is missing, cannot be served, or has another checksum.",
         SERVER,
         "Correct what the message names and create a new run.",
     ),
     "ServerCrashed": Reason(
-        "The server ended before it was ready; it is started once more.",
+        "The server exited before it was ready. It is restarted once.",
         SERVER,
         "See its last lines in the message.",
-        heals=True,
+        is_transient=True,
     ),
     "CrashLoop": Reason(
-        "A container ends again and again before it is ready.",
+        "A container exits repeatedly before it is ready.",
         SERVER,
         "See its last lines in the message.",
     ),
     "ServerRefused": Reason(
-        "The server cannot serve what was asked: the model, a shape, the device.",
+        "The server cannot serve the model, the input shapes or the device of the spec.",
         SERVER,
         "Correct spec.model or spec.server and create a new run.",
     ),
@@ -315,50 +342,49 @@ _OF_FAULTS: dict[ReasonName, Reason] = {
         "Raise spec.server.readyDeadlineSeconds, or give the server more CPU.",
     ),
     "ServiceNotFound": Reason(
-        "The Service of the External server does not exist; the run waits for it.",
+        "The Service of the External server does not exist. The run waits for it.",
         SERVER,
         "Create the Service in the run's namespace, or correct spec.server.external.",
-        heals=True,
+        is_transient=True,
     ),
     "ServerEnded": Reason(
-        "A server ended or restarted during the measurement; what was measured until then is kept.",
+        "A server exited or restarted during the measurement. Measurements up to that point "
+        "are kept.",
         SERVER,
         "See its last lines in the message, and create a new run.",
     ),
     "ServerReplaced": Reason(
-        "A server pod that the plan names was deleted or replaced; what was measured until then "
-        "is kept.",
+        "A server pod of the plan was deleted or replaced. Measurements up to that point are kept.",
         SERVER,
-        "Create a new run, and keep whatever deletes pods away from it.",
+        "Find out what deletes the pods, and create a new run.",
     ),
     "ServerDeleted": Reason(
-        "The server's Deployment was deleted by someone else.",
+        "A user or another controller deleted the server's Deployment.",
         SERVER,
-        "Create a new run; use spec.cancel to end one.",
+        "Create a new run. To end a run, set spec.cancel.",
     ),
     "OutOfMemory": Reason(
-        "A container was killed since it used more memory than its limit.",
+        "A container exceeded its memory limit and was killed.",
         EITHER,
-        "Raise spec.server.resources.memory (for the load generator the operator's setting "
-        "load.resources.memory) and create a new run.",
+        "Raise spec.server.resources.memory, or the operator setting load.resources.memory "
+        "for the load generator, and create a new run.",
     ),
     "Evicted": Reason(
-        "A pod was evicted or preempted by the cluster.",
+        "The cluster evicted or preempted a pod.",
         EITHER,
-        "Create a new run, on a node with room; a priority class in the chart's values protects "
-        "pods from preemption.",
+        "Create a new run on a node with free capacity. A priority class in the chart's "
+        "values protects pods from preemption.",
     ),
     "PodRefused": Reason(
-        "The node refused a pod after it was scheduled there.",
+        "The node rejected a pod that was scheduled there.",
         EITHER,
         "See the message, and create a new run.",
     ),
     "NodeLost": Reason(
-        "The node of a pod does not answer any more. The run is Failed 60 s after the cluster "
-        "has noticed.",
+        "The node of a pod does not respond. The run fails 60 s after the cluster notices.",
         EITHER,
         "Repair the node, and create a new run.",
-        heals=True,
+        is_transient=True,
     ),
     "LoadNotStarted": Reason(
         "The load generator did not start in time.",
@@ -366,80 +392,86 @@ _OF_FAULTS: dict[ReasonName, Reason] = {
         "See the events of its pod, and create a new run.",
     ),
     "LoadPodLost": Reason(
-        "The load generator's pod or Job was deleted or stopped by someone else. It is never "
-        "started again: nothing is measured twice in silence.",
+        "A user or another controller deleted or stopped the load generator's pod or Job. It "
+        "is not restarted, so that no scenario is measured twice unnoticed.",
         (LOAD_WAITS, FAILED),
-        "Create a new run; use spec.cancel to end one.",
+        "Create a new run. To end a run, set spec.cancel.",
     ),
     "LoadGeneratorDied": Reason(
-        "The load generator ended by a fault and told no outcome.",
+        "The load generator crashed without reporting an outcome.",
         (FAILED,),
         "See its last lines in the message, and please report it.",
     ),
     "InputRefused": Reason(
-        "The requests that were asked for cannot be made: inputs, shapes, datatypes or batch "
-        "sizes do not fit the model.",
+        "The requests cannot be built: inputs, shapes, data types or batch sizes do not fit "
+        "the model.",
         (LOAD_WAITS, FAILED),
-        "Correct spec.load.inputs, or the scenario's batch sizes, and create a new run.",
+        "Correct spec.load.inputs or the scenario's batch sizes, and create a new run.",
     ),
     "InputsNotFetched": Reason(
-        "The file of inputs could not be fetched.",
+        "The input file could not be fetched.",
         (LOAD_WAITS, FAILED),
         "Check the address in spec.load.inputs.file.uri, and create a new run.",
     ),
     "RequestRefused": Reason(
-        "The server refuses the requests.", (FAILED,), "Correct the spec by the server's words."
+        "The server rejects the requests.",
+        (FAILED,),
+        "Correct the spec as the server's answer in the message says.",
     ),
     "Redirected": Reason(
-        "The server sends its askers elsewhere; redirects are never followed.",
+        "The server redirects requests. Redirects are never followed.",
         (FAILED,),
-        "Name the address of the server itself in spec.server.external, and create a new run.",
+        "Set the address of the server itself in spec.server.external, and create a new run.",
     ),
     "TlsRefused": Reason(
-        "TLS cannot be spoken with the server: its certificate or the client's is not trusted.",
+        "The TLS handshake with the server failed: one side does not trust the other's "
+        "certificate.",
         (FAILED,),
-        "Correct spec.load.tls, or the Secrets that it names, and create a new run.",
+        "Correct spec.load.tls or the Secrets that it names, and create a new run.",
     ),
     "WorkersNotReady": Reason(
-        "Not all workers of a fleet found its master in time; nothing was measured.",
+        "Some workers of a fleet did not reach its master in time. Nothing was measured.",
         (FAILED,),
-        "See why their pods do not start (kubectl describe pod), or ask for fewer in "
+        "Find out with kubectl describe pod why their pods do not start, or lower "
         "spec.load.workers.",
     ),
     "WorkerLost": Reason(
-        "A worker of a fleet was lost; what was measured until then is kept, as INVALID.",
+        "A worker of a fleet was lost. Measurements up to that point are kept as INVALID.",
         (FAILED,),
-        "See why its pod ended (kubectl describe pod, kubectl get events), and create a new run.",
+        "Find out with kubectl describe pod and kubectl get events why its pod ended, and "
+        "create a new run.",
     ),
-    "NoAnswer": Reason("The server does not answer.", (FAILED,), "See the server's log."),
-    "ServerLost": Reason(
-        "The connections to the server were lost; what was measured until then is kept.",
+    "NoAnswer": Reason(
+        "The server does not respond.",
         (FAILED,),
-        "See the server's log, and whether its node still answers (kubectl get nodes).",
+        "See the server's log.",
+    ),
+    "ServerLost": Reason(
+        "The connections to the server were lost. Measurements up to that point are kept.",
+        (FAILED,),
+        "See the server's log, and check its node with kubectl get nodes.",
     ),
     "InvalidPlan": Reason(
         "The load generator does not understand its plan.",
         (FAILED,),
-        "Give operator and load generator images of the same version.",
+        "Use images of the same version for the operator and the load generator.",
     ),
     "InternalError": Reason(
-        "The load generator ended by a fault of its own; in a local run, whatever part it was.",
+        "Internal error in the load generator or, in a local run, in any part.",
         (FAILED,),
         "Please report it, with the message.",
     ),
     "LoadGeneratorFailed": Reason(
-        "The load generator ended for a reason that this operator does not know.",
+        "The load generator failed for a reason that this operator does not know.",
         (FAILED,),
-        "Give operator and load generator images of the same version.",
+        "Use images of the same version for the operator and the load generator.",
     ),
     "OperatorFailed": Reason(
-        "The operator failed at this run again and again, by a fault of its own.",
+        "Internal error in the operator, which failed repeatedly to process this run.",
         (FAILED,),
-        "Please report it, with the message and with what the operator's log says of the run; "
-        "whoever runs the operator has that.",
+        "Please report it, with the message and the operator's log lines about this run.",
     ),
 }
-
 
 REASONS: dict[ReasonName, Reason] = {**_OF_STATES, **_OF_FAULTS}
 """Every reason, in the order of the documentation."""

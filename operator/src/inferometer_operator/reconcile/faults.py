@@ -61,7 +61,7 @@ def make_fault(reason: ReasonName, found: str, *, until: datetime | None = None)
     """Return a fault with the catalogue's remedy: what was found, and what to do."""
     entry = REASONS[reason]
     return Fault(
-        reason, f"{_sentence(found)} {entry.remedy}".strip(), ends=not entry.heals, until=until
+        reason, f"{_sentence(found)} {entry.remedy}".strip(), ends=not entry.is_transient, until=until
     )
 
 
