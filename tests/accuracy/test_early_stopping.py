@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inferometer_loadgen.verdict.early_stopping import (
-    keeps,
-    min_passing_queries,
     max_overshoots,
+    meets_bound,
+    min_passing_queries,
     required_queries,
 )
 from support import loadgen_source
@@ -33,9 +33,9 @@ def test_the_table_of_required_queries_is_loadgens(tmp_path: Path) -> None:
 def test_the_least_number_is_least(overshoots: int, percentile: float) -> None:
     """So many queries keep the bound and one fewer do not, and so many may then be beyond it."""
     queries = required_queries(overshoots, percentile)
-    assert keeps(queries, overshoots, percentile)
-    assert not keeps(queries - 1, overshoots, percentile)
-    assert not keeps(queries, overshoots + 1, percentile)
+    assert meets_bound(queries, overshoots, percentile)
+    assert not meets_bound(queries - 1, overshoots, percentile)
+    assert not meets_bound(queries, overshoots + 1, percentile)
     assert max_overshoots(queries, percentile) == overshoots
     fewer = max_overshoots(queries - 1, percentile)
     assert fewer == (overshoots - 1 if overshoots else None)

@@ -46,7 +46,7 @@ def distributions() -> list[Histogram]:
 
 
 def test_bounds_of_percentiles_cover_them(
-    distributions: list[Histogram], tell: Callable[[str], None]
+    distributions: list[Histogram], note: Callable[[str], None]
 ) -> None:
     """Over 1,000 runs each percentile lies within its bounds in 93 to 97 of 100."""
     told = [each.distribution() for each in distributions]
@@ -65,7 +65,7 @@ def test_bounds_of_percentiles_cover_them(
             ]
         )
         missed = np.mean([(each.low_nanoseconds or 0) > truth for each in bounds])
-        tell(f"seed {SEED}, P{percentile:g}: covered by {covered:.1%}, {missed:.1%} lie above")
+        note(f"seed {SEED}, P{percentile:g}: covered by {covered:.1%}, {missed:.1%} lie above")
         assert COVERED[0] <= covered <= COVERED[1], percentile
 
 
@@ -99,7 +99,7 @@ def _ranks(percentile: float) -> tuple[int, int, int]:
 
 
 def test_intervals_over_repeats_cover_what_theory_knows(
-    queued: Seconds, tell: Callable[[str], None]
+    queued: Seconds, note: Callable[[str], None]
 ) -> None:
     """Over 1,000 times 5 runs at a queue the mean and the percentiles lie within 93 to 97 of 100.
 
@@ -115,9 +115,9 @@ def test_intervals_over_repeats_cover_what_theory_knows(
         values = queued[:, column].reshape(RUNS, REPEATS)
         figures = [figure_of(name, "", each.tolist()) for each in values]
         covered = np.mean([(each.low or 0) <= truth <= (each.high or 0) for each in figures])
-        tell(f"seed {SEED}, {name}: covered by {covered:.1%} over {REPEATS} repeats")
+        note(f"seed {SEED}, {name}: covered by {covered:.1%} over {REPEATS} repeats")
         assert COVERED[0] <= covered <= COVERED[1], name
         if column:
             alone = np.mean((queued[:, column - 1] <= truth) & (truth <= queued[:, column + 1]))
-            tell(f"seed {SEED}, {name}: covered by {alone:.1%} of one run's own bounds")
+            note(f"seed {SEED}, {name}: covered by {alone:.1%} of one run's own bounds")
             assert alone < COVERED[0], name

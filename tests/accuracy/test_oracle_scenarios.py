@@ -1,4 +1,4 @@
-"""Are the counts and times of every kind of scenario those of a server that knows the answers?"""
+"""The counts and times of every scenario are those of a server that knows the answers."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ import pytest
 from inferometer_api.plan.load_plan import LoadPlan
 from inferometer_api.results.result import ScenarioResult, Step
 from support.agreement import above, below, closed_loop_bounds, latencies
-from support.load_runs import a_plan, is_starved, measure
+from support.load_runs import a_plan, measure
 from support.numbered import NUMBERED, numbered_file
 from support.oracle_process import Integers, OracleProcess, Seen, oracle_process
 
@@ -84,7 +84,7 @@ CLOSED = {
 @pytest.mark.parametrize("kind", CLOSED)
 def test_closed_loops_agree_step_by_step(
     oracle: OracleProcess,
-    tell: Callable[[str], None],
+    note: Callable[[str], None],
     protocol: str,
     kind: str,
 ) -> None:
@@ -118,7 +118,7 @@ def test_closed_loops_agree_step_by_step(
         assert step.duration_nanoseconds >= np.sort(seen.sent)[within - 1] - seen.received[0]
         known = most < SECOND
         cost = np.median((most - seen.own)[known]) / 1000
-        tell(f"{step.label or 'seed ' + str(SEED)}: {len(seen)} queries, wire <= {cost:.0f} us")
+        note(f"{step.label or 'seed ' + str(SEED)}: {len(seen)} queries, wire <= {cost:.0f} us")
 
 
 def most_at_once(seen: Seen) -> int:
@@ -161,7 +161,11 @@ OPEN: dict[str, Mapping[str, Any]] = {
 
 @pytest.mark.parametrize("kind", OPEN)
 def test_open_loops_keep_to_their_schedule(
-    oracle: OracleProcess, tell: Callable[[str], None], kind: str, tmp_path: Path
+    oracle: OracleProcess,
+    note: Callable[[str], None],
+    require_quiet: Callable[[], None],
+    kind: str,
+    tmp_path: Path,
 ) -> None:
     """Exactly the queries of the schedule are sent, none early, and each counts from its time.
 
@@ -176,7 +180,7 @@ def test_open_loops_keep_to_their_schedule(
         validity={"minDurationSeconds": 3},
         inputs_file=numbered_file(tmp_path),
     ).model_copy(update={"trace_files": {"s0": str(arrivals)}})
-    scenario, ((step, seen),) = steps_and_seen(oracle, plan)
+    _, ((step, seen),) = steps_and_seen(oracle, plan)
     offsets = schedule_of(kind)
     assert step.counts.scheduled == len(seen) == len(offsets)
     assert (seen.number >= 0).all()
@@ -186,7 +190,8 @@ def test_open_loops_keep_to_their_schedule(
     assert step.latency is not None
     ours = latencies(step.latency)
     assert below(ours, least) == 0
-    assert is_starved(scenario) or above(ours, least + HELD_UP_NS, len(seen) // 10) == 0
     # How late each came to the oracle, after the quickest.
     late = (seen.received - offsets - began) / 1000
-    tell(f"seed {SEED}, {len(seen)} queries, late by {np.median(late):.0f} us in the median")
+    note(f"seed {SEED}, {len(seen)} queries, late by {np.median(late):.0f} us in the median")
+    require_quiet()
+    assert above(ours, least + HELD_UP_NS, len(seen) // 10) == 0

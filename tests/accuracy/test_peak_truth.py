@@ -10,7 +10,7 @@ import pytest
 
 from inferometer_api.results.search import Peak
 from inferometer_loadgen.search.goal import goal_of
-from inferometer_loadgen.verdict.measurement import Conditions
+from inferometer_loadgen.verdict.measurement import ScenarioConditions
 from inferometer_loadgen.verdict.rules.search import peak_not_found
 from support.queues import Queue, sojourns
 from support.searched_queues import SearchedQueue, true_peak
@@ -68,7 +68,7 @@ CASES = (
     Known("M/M/1", 6, 90.0, 1024, MANY),
     Known("M/M/1", 3, 50.0, 256, MANY),
     Known("M/M/1", 20, 99.9, 8192, 0.2),
-    # So few claim a bracket that a thousand searches would tell nothing of what they cover.
+    # So few claim a bracket that a thousand searches would note nothing of what they cover.
     Known("M/M/1", 50, 99.0, 8192, 0.0, searches=3000),
 )
 
@@ -87,7 +87,7 @@ def test_the_truth_is_true(known: Known) -> None:
 
 @pytest.mark.parametrize("known", CASES, ids=lambda known: known.name)
 def test_the_peak_is_unbiased_and_its_bracket_covers_it(
-    tell: Callable[[str], None], known: Known
+    note: Callable[[str], None], known: Known
 ) -> None:
     """Over 1,000 searches the mean is within 2 % of the truth, and 95 of 100 brackets hold it.
 
@@ -104,7 +104,7 @@ def test_the_peak_is_unbiased_and_its_bracket_covers_it(
     covered = sum(holds) / max(1, len(holds))
     error = found.mean() / truth - 1
     probes = np.mean([len(peak.probes) for peak in peaks])
-    tell(
+    note(
         f"seed {SEED}, peak at {truth * SERVICE_SECONDS:.1%}: mean error {error:+.2%}, spread "
         f"{found.std() / truth:.1%}, {covered:.1%} of {len(claimed)} brackets cover it; "
         f"{probes:.0f} probes; {dict(Counter(peak.stop_reason for peak in peaks))}"
@@ -122,4 +122,6 @@ def test_the_peak_is_unbiased_and_its_bracket_covers_it(
 def _says_why(peak: Peak) -> bool:
     """Whether a search without a bracket is refused by name, with a sentence."""
     broken = list(peak_not_found(ScenarioConditions("findPeak", peak=peak)))
-    return peak.stop_reason == "Indistinguishable" and "do not bracket the peak" in broken[0].sentence
+    return (
+        peak.stop_reason == "Indistinguishable" and "do not bracket the peak" in broken[0].sentence
+    )

@@ -1,7 +1,8 @@
-"""Do we measure the waiting times that queueing theory knows?
+"""The load generator measures the waiting times of queueing theory over real sockets.
 
-The oracle is one server with a queue, first come, first served. It reckons departures on its clock
-(a service begins at the later of receipt and last departure), so that late timers add no load.
+tests/virtual proves the same without sockets, exactly. The oracle is one server with a queue, first
+come, first served. It computes departures on its clock (a service begins at the later of receipt
+and last departure), so that late timers add no load.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,7 +17,7 @@ from numpy.random import SeedSequence
 
 from inferometer_api.results.result import Step
 from support.agreement import Latencies, above, below, latencies
-from support.load_runs import a_plan, is_starved, measure
+from support.load_runs import a_plan, measure
 from support.numbered import NUMBERED, QUERIES, numbered_file, query_places
 from support.oracle_process import Integers, OracleProcess, Seen, oracle_process
 from support.queues import Queue, departures, finite_run_means, known_mean_seconds
@@ -51,8 +52,6 @@ class Run:
     """Which of these each query was."""
     dues: Integers
     """When each was due, on the oracle's clock: late by what the window's quickest took to come."""
-    is_starved: bool
-    """Whether others took the client's core, so that the run is INVALID and claims no latency."""
 
     @property
     def window(self) -> slice:
@@ -112,7 +111,7 @@ def open_loop(oracle: OracleProcess, rate: float, seconds: int, warm_up_seconds:
     # No query is sent before it is due: so the window began no later than this.
     began = int((everything.received[places[-count:]] - due).min())
     dues = began + np.concatenate((before - warm_up_seconds * SECOND, due))
-    return Run(step, everything, places, dues, is_starved(scenario))
+    return Run(step, everything, places, dues)
 
 
 def wires_cost(oracle: OracleProcess, rate: float) -> Integers:
@@ -125,7 +124,8 @@ def wires_cost(oracle: OracleProcess, rate: float) -> Integers:
 @pytest.mark.parametrize("kind", ["M/D/1", "M/M/1"])
 def test_waits_are_those_of_a_queue(
     oracle: OracleProcess,
-    tell: Callable[[str], None],
+    note: Callable[[str], None],
+    require_quiet: Callable[[], None],
     kind: Literal["M/D/1", "M/M/1"],
     utilisation: float,
 ) -> None:
@@ -136,19 +136,15 @@ def test_waits_are_those_of_a_queue(
     oracle.obey(services, is_queue=True)
     run = open_loop(oracle, queue.rate, SECONDS, WARM_UP_SECONDS)
     cost = np.sort(np.concatenate((cost, wires_cost(oracle, queue.rate))))
-    ours, seen = run.ours, run.seen
+    ours = run.ours
 
     # The oracle kept to the recursion.
     everything = run.everything
     assert (everything.due == departures(everything.received, services[: len(everything)])).all()
     assert (everything.sent >= everything.due).all()
 
-    # Nothing we measured is less than what the recursion says, and hardly anything is more than
-    # that and the slowest query that was answered at once; a tenth may be, where others on this
-    # machine took its cores meanwhile.
+    # Nothing we measured is less than what the recursion says.
     assert below(ours, run.oracles) == 0
-    exceptions = len(seen) // 10
-    assert run.is_starved or above(ours, run.oracles + cost[-1], exceptions) == 0
 
     # The mean of this schedule, had nothing been late, lies where that of 99.9 of 100 runs does.
     means = finite_run_means(queue, WARM_UP_SECONDS, SECONDS, SEED)
@@ -158,29 +154,23 @@ def test_waits_are_those_of_a_queue(
     ideal = (departures(run.dues, services[run.places]) - run.dues)[run.window].mean()
     assert least <= ideal <= most
 
-    # Ours is more by what made queries late, which the oracle's times tell, and by the wire's cost.
-    # What made queries late may have held our replies up as much: by half the interval at most, or
-    # nothing could fail where others on this machine do much; or by as much as the client knows
-    # that it was late itself, of which its verdict speaks (DispatchLag).
     assert run.step.latency is not None
-    assert run.step.dispatch_lag is not None
-    disturbance = run.oracles.mean() - ideal
-    wire = run.step.latency.mean_nanoseconds - run.oracles.mean()
-    own = run.step.dispatch_lag.mean_nanoseconds
-    tell(
+    measured = run.step.latency.mean_nanoseconds
+    note(
         f"seed {SEED}, known mean {known / MS:.3f} ms, of a run {least / MS:.3f} to "
-        f"{most / MS:.3f} ms, of this one {ideal / MS:.3f} ms; ours is more by "
-        f"{disturbance / MS:.3f} ms of disturbance and {wire / MS:.3f} ms on the wire, where a "
-        f"query that is answered at once costs {cost.mean() / MS:.3f} ms"
-        + run.is_starved
-        * "; INVALID, since others took the client's core: no mean is claimed"
+        f"{most / MS:.3f} ms, of this schedule {ideal / MS:.3f} ms, measured "
+        f"{measured / MS:.3f} ms; a query that is answered at once costs {cost.mean() / MS:.3f} ms"
     )
-    assert wire >= -1
-    assert run.is_starved or wire <= cost.mean() + max(own, min(disturbance, (most - least) / 2))
+    assert measured >= run.oracles.mean() - 1
+    require_quiet()
+    # At most a tenth takes longer than the recursion and the slowest query answered at once.
+    assert above(ours, run.oracles + cost[-1], len(run.seen) // 10) == 0
+    # Less the wire's cost, the measured mean lies where theory has 99.9 of 100 runs.
+    assert least <= measured - cost.mean() <= most
 
 
 def test_a_stall_is_in_every_latency_that_it_held_up(
-    oracle: OracleProcess, tell: Callable[[str], None]
+    oracle: OracleProcess, note: Callable[[str], None], require_quiet: Callable[[], None]
 ) -> None:
     """Queries due while the server stands still wait from when they were due, whenever sent."""
     stall_ns = 700 * MS
@@ -193,5 +183,6 @@ def test_a_stall_is_in_every_latency_that_it_held_up(
     ideal = np.maximum(2 * MS, np.where(held, stalled_until - run.due, 0))
     assert below(run.ours, ideal) == 0
     assert below(run.ours, run.oracles) == 0
-    assert run.is_starved or above(run.ours, run.oracles + cost[-1], len(ideal) // 10) == 0
-    tell(f"seed {SEED}, {held.sum()} of {len(held)} queries held up, none measured as less")
+    note(f"seed {SEED}, {held.sum()} of {len(held)} queries held up, none measured as less")
+    require_quiet()
+    assert above(run.ours, run.oracles + cost[-1], len(ideal) // 10) == 0

@@ -79,7 +79,7 @@ def install(namespace: str, *words: str, release: str = "inferometer") -> list[s
 
 def make_run(plane: ControlPlane, namespace: str) -> str:
     """Make a run as soon as the API server serves the definition; return its UID."""
-    plane.kubectl("wait", "crd", NAME, "--for=condition=Established", "--timeout=30s")
+    plane.kubectl("wait", "crd", NAME, "--for=condition=Established", "--timeout=60s")
     plane.kubectl("apply", "--namespace", namespace, "-f", "-", stdin=json.dumps(RUN))
     return run_uid(plane, namespace)
 
@@ -174,7 +174,7 @@ def test_without_a_definition_the_way_to_it_is_told(bare: ControlPlane, namespac
     *words, file = shlex.split(command)[1:]
     assert (CHECKOUT / file).is_file()
     bare.kubectl(*words, str(CHECKOUT / file))
-    bare.kubectl("wait", "crd", NAME, "--for=condition=Established", "--timeout=30s")
+    bare.kubectl("wait", "crd", NAME, "--for=condition=Established", "--timeout=60s")
     done(bare, *install(namespace, *NO_DEFINITION))
     mine = ("--set", "crds.install=true")
     told = refused(bare, "upgrade", "inferometer", CHART, "--namespace", namespace, *mine)
@@ -186,7 +186,7 @@ def test_the_admin_of_a_namespace_installs_an_operator_for_it(
 ) -> None:
     """Who has the role `admin` in one namespace alone installs there, with crds.install=false."""
     done(bare, *install(other_namespace))
-    bare.kubectl("wait", "crd", NAME, "--for=condition=Established", "--timeout=30s")
+    bare.kubectl("wait", "crd", NAME, "--for=condition=Established", "--timeout=60s")
     bare.kubectl(
         "create", "rolebinding", "admin", "--clusterrole=admin",
         f"--serviceaccount={namespace}:default", "--namespace", namespace,

@@ -9,6 +9,7 @@ from support.cluster.availability import why_no_nodes
 from support.cluster.cluster import Cluster
 from support.cluster.images import images
 from support.cluster.namespaces import fresh_namespace
+from support.requirements import cannot_run
 
 
 @pytest.fixture(scope="session")
@@ -16,7 +17,7 @@ def nodes_can_run() -> None:
     """Skip what needs nodes where the machine cannot run them, and say why."""
     why_not = why_no_nodes()
     if why_not is not None:
-        pytest.skip(why_not)
+        cannot_run(why_not)
 
 
 @pytest.fixture(scope="session")

@@ -170,7 +170,7 @@ def _be_refused(cluster: Cluster, namespace: str, prometheus: Prometheus) -> Non
     """Let the operator try what it may not, so that there are errors of the API to be shown."""
     here = ("--namespace", namespace)
     cluster.kubectl("create", "quota", "none", "--hard=count/deployments.apps=0", *here)
-    cluster.kubectl("wait", "--for=jsonpath={.status.hard}", "quota/none", "--timeout=30s", *here)
+    cluster.kubectl("wait", "--for=jsonpath={.status.hard}", "quota/none", "--timeout=60s", *here)
     make_run(cluster, namespace, "refused")
     refused = 'inferometer_operator_api_errors_total{code="403"}'
     wait_until(lambda: prometheus.has(refused), refused, (), SLOW_SECONDS, POLL_SECONDS)

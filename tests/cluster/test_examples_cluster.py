@@ -133,8 +133,8 @@ def _provide(cluster: Cluster, namespace: str, volume: Path) -> None:
     claim = (FOLDER / "07-own-model-on-cluster" / "claim.yaml").read_text()
     # The nodes of the tests have no other image than ours.
     cluster.kubectl("apply", *here, "-f", "-", stdin=BUSYBOX.sub(SERVING, claim))
-    cluster.kubectl("wait", *here, "job/own-model", "--for=condition=Complete", "--timeout=60s")
-    cluster.kubectl("rollout", "status", *here, "deployment/squeezenet", "--timeout=60s")
+    cluster.kubectl("wait", *here, "job/own-model", "--for=condition=Complete", "--timeout=120s")
+    cluster.kubectl("rollout", "status", *here, "deployment/squeezenet", "--timeout=120s")
 
 
 def _finished(cluster: Cluster, namespace: str, name: str) -> dict[str, Any]:

@@ -57,7 +57,7 @@ def test_an_image_that_nobody_has_fails_at_once(cluster: Cluster, namespace: str
     wait_until(
         lambda: _waiting_reason(cluster, namespace, "absent") in reasons,
         "The kubelet's complaint about an absent image",
-        deadline_seconds=30,
+        deadline_seconds=60,
         poll_seconds=0.2,
     )
 

@@ -10,6 +10,7 @@ import pytest
 from images.catalogue import ROOT, version
 
 from support.cluster.images import images
+from support.requirements import cannot_run
 from support.unpacked_image import UnpackedImage
 
 _IMPORT_ALL = """
@@ -39,7 +40,7 @@ def image(
 ) -> UnpackedImage:
     """Return the image of a component, built if it is stale."""
     if not shutil.which("zstd"):
-        pytest.skip("tar unpacks the images' layers with zstd, which is not installed here")
+        cannot_run("tar unpacks the images' layers with zstd, which is not installed here")
     (archive,) = [path for path in images() if path.name.startswith(f"inferometer-{component}-")]
     return UnpackedImage(archive, tmp_path_factory.mktemp(component))
 

@@ -42,7 +42,7 @@ GPU = {
 
 def read(url: str) -> str:
     """Return what is told at an address."""
-    with urllib.request.urlopen(url, timeout=10) as answer:  # noqa: S310 - loopback
+    with urllib.request.urlopen(url, timeout=60) as answer:  # noqa: S310 - loopback
         text: bytes = answer.read()
         return text.decode()
 

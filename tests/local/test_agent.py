@@ -1,4 +1,4 @@
-"""Does a real agent tell over HTTP what happened on a machine, and to Prometheus?"""
+"""A real agent serves samples and metrics of a machine over HTTP."""
 
 import os
 import signal
@@ -140,7 +140,7 @@ def test_an_agent_on_this_machine_tells_of_its_asker(tmp_path: Path) -> None:
 def test_a_port_that_is_taken_is_refused(recorded: AgentProcess) -> None:
     """An agent that cannot listen ends with 2 and says why."""
     command = [sys.executable, "-m", "inferometer_telemetry", "--port", str(recorded.port)]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 2
     assert ended.stderr.splitlines()[-1].startswith("refused: The agent cannot listen at 127.0.0.1")
 
@@ -151,7 +151,7 @@ def test_an_agent_listens_at_every_address(tmp_path: Path) -> None:
         assert process.get("/healthz")[0] == 200
         interfaces = Path("/proc/net/if_inet6")
         if interfaces.exists() and f"{1:032x} " in interfaces.read_text():
-            with socket.create_connection(("::1", process.port), timeout=30) as connection:
+            with socket.create_connection(("::1", process.port), timeout=60) as connection:
                 connection.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
                 assert b" 200 OK" in connection.recv(4096)
 

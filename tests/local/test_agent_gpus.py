@@ -1,4 +1,4 @@
-"""Does a real agent read GPUs through the driver's library as it reads a recording of them?
+"""A real agent reads GPUs through the driver's library as it reads a recording of them.
 
 The library is a stub in C with NVIDIA's published symbols and structures, so that pynvml's calls,
 versions and structures are those of a machine with GPUs.
@@ -23,6 +23,7 @@ from support.recorded_gpus import (
     SW_POWER_CAP,
     RecordedGpu,
 )
+from support.requirements import cannot_run
 
 SOURCE = Path(__file__).parents[1] / "support" / "nvml_stub.c"
 OURS, STRANGER = os.getpid(), 2**22 + 1
@@ -37,7 +38,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Compile the stub, and return the folder that it is in."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
-        pytest.skip("the stub of NVIDIA's library is compiled, and there is no C compiler here")
+        cannot_run("the stub of NVIDIA's library is compiled, and there is no C compiler here")
     folder = tmp_path_factory.mktemp("library")
     words = (compiler, "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC")
     subprocess.run([*words, "-o", folder / "libnvidia-ml.so.1", SOURCE], check=True)

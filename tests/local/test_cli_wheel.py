@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from support.inferometer_process import result_in
+from support.requirements import cannot_run
 
 ROOT = Path(__file__).parents[2]
 _OURS = {"PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "VIRTUAL_ENV", "UV_PROJECT_ENVIRONMENT"}
@@ -32,7 +33,7 @@ def _run(folder: Path, *words: str | Path, codes: tuple[int, ...] = (0,)) -> str
 def inferometer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the command of a wheel built here and installed with [cpu] and nothing else."""
     if not UV.exists():
-        pytest.skip(f"the wheel is built and installed by {UV}, which is not there")
+        cannot_run(f"the wheel is built and installed by {UV}, which is not there")
     folder = tmp_path_factory.mktemp("wheel")
     _run(ROOT, UV, "build", "--quiet", "--wheel", "--out-dir", folder)
     (wheel,) = folder.glob("*.whl")

@@ -35,8 +35,8 @@ SEED = 4_711
 FLEET = {"workers": 2, "connections": 4, "seed": SEED}
 LONG = {"minDurationSeconds": 60, "maxDurationSeconds": 120}
 OPEN: dict[str, Any] = {"server": {"targetQps": 90}}
-_ENDS_WITHIN_SECONDS = 10.0
-_RATE_WITHIN_SECONDS = 20.0
+_ENDS_WITHIN_SECONDS = 60.0
+_RATE_WITHIN_SECONDS = 60.0
 _MOST_BY_CHANCE = 1.5
 """Times the rate: random arrivals of a second or more, which counted twice would be 2."""
 
@@ -150,7 +150,7 @@ def _of(kind: str, process: "subprocess.Popen[str]") -> list[psutil.Process]:
 
 WORKER = "inferometer_loadgen worker"
 MEASURING = "inferometer_loadgen.fleet.measuring"
-MASTER = "inferometer_loadgen.fleet.master"
+MASTER = "inferometer_loadgen.fleet.locust_bridge"
 
 
 def _disturbed(
@@ -228,7 +228,7 @@ def test_without_its_master_a_fleet_ends(oracle: OracleProcess) -> None:
 
 def _page(before: list[Report], path: str, body: bytes | None = None) -> Any:
     (port,) = [each.fleet_web_port for each in before if isinstance(each, ListeningReport)]
-    with urlopen(f"http://127.0.0.1:{port}{path}", body, timeout=10) as answer:
+    with urlopen(f"http://127.0.0.1:{port}{path}", body, timeout=60) as answer:
         return json.load(answer)
 
 

@@ -39,7 +39,7 @@ class Shown:
 
     def ask(self, method: str = "GET", path: str = "/metrics") -> tuple[int, str, str]:
         """Send a request; return the status, the type of the answer and the answer."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
             connection.request(method, path)
             answer = connection.getresponse()

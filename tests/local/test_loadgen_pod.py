@@ -133,9 +133,9 @@ def test_what_is_no_http_does_no_harm(tmp_path: Path) -> None:
         with a_load_pod(plan, tmp_path) as pod:
             here = ("127.0.0.1", pod.port)
             with (
-                socket.create_connection(here, timeout=10) as garbage,
-                socket.create_connection(here, timeout=10) as endless,
-                socket.create_connection(here, timeout=10),
+                socket.create_connection(here, timeout=60) as garbage,
+                socket.create_connection(here, timeout=60) as endless,
+                socket.create_connection(here, timeout=60),
             ):
                 garbage.sendall(b"\x00\xff what is this?\r\n\r\n")
                 assert garbage.recv(100).startswith(b"HTTP/1.")

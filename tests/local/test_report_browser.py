@@ -9,9 +9,10 @@ from typing import Any, Literal, get_args
 import pytest
 
 from inferometer_api.results.result import Finding, ResultDocument, Verdict
-from inferometer_cli.report import render_report
+from inferometer_results.report import render_report
 from support.browser import Page, Theme, browsing, find_chromium
 from support.energies import Machine
+from support.requirements import cannot_run
 from support.results import (
     a_long_result,
     a_metered_result,
@@ -87,7 +88,7 @@ def chromium() -> str:
     """Return the path of the browser."""
     found = find_chromium()
     if found is None:
-        pytest.skip("no Chromium is installed: `apt-get install chromium` lets this test look")
+        cannot_run("no Chromium is installed: `apt-get install chromium` lets this test look")
     return found
 
 

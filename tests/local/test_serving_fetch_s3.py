@@ -1,4 +1,4 @@
-"""Are models and inputs fetched from a real store that speaks S3?"""
+"""Models and inputs are fetched from a real store that speaks S3."""
 
 import hashlib
 import json
@@ -21,6 +21,7 @@ from inferometer_fetch.model import fetch_model
 from inferometer_models.errors import ModelRefusedError
 from support import onnx_models
 from support.object_store import keys, object_store, store_binary
+from support.requirements import cannot_run
 from support.signed_tls import signed_certificate
 
 MODEL = onnx_models.identity().SerializeToString()
@@ -32,7 +33,7 @@ def program() -> Path:
     """Return the store's program; without it there is nothing to try."""
     found = store_binary()
     if isinstance(found, str):
-        pytest.skip(found)
+        cannot_run(found)
     return found
 
 

@@ -1,4 +1,4 @@
-"""Does perf_analyzer run against the server as it does against Triton, and show its statistics?
+"""perf_analyzer runs against the server as against Triton, and shows its statistics.
 
 The tool comes by tests/install-tools; it asks for metadata, configuration and statistics, before
 and after its requests.
@@ -14,6 +14,7 @@ from bench.case import PeerMissingError
 from bench.model_files import TINY
 from bench.perf_analyzer import Asked, Clients, require_perf_analyzer, run_perf_analyzer
 
+from support.requirements import cannot_run
 from support.serving_process import ServerProcess, serving
 
 REQUESTS = 200
@@ -36,7 +37,7 @@ def server(
     try:
         require_perf_analyzer()
     except PeerMissingError as error:
-        pytest.skip(str(error))
+        cannot_run(str(error))
     model = TINY.write(tmp_path_factory.mktemp("tiny"))
     with serving(model, *request.param) as process:
         yield Batching(process, is_on=bool(request.param))

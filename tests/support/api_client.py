@@ -167,7 +167,7 @@ class Api:
 
     def _connection(self) -> http.client.HTTPSConnection:
         connection = http.client.HTTPSConnection(
-            str(self._address.hostname), self._address.port, context=self._tls, timeout=30
+            str(self._address.hostname), self._address.port, context=self._tls, timeout=60
         )
         self._open.append(connection)
         return connection

@@ -20,7 +20,7 @@ from inferometer_api.results.agent_sample import (
     WorkloadReading,
 )
 
-_STARTS_WITHIN_SECONDS = 10.0
+_STARTS_WITHIN_SECONDS = 60.0
 NODE = "worker-1"
 SERVER_POD = "6f1c2f7e-0000-4000-8000-000000000001"
 

@@ -20,7 +20,7 @@ from support.loopback_tls import server_context
 from support.waiting import wait_until
 
 _HEARTBEAT_SECONDS = 3.0
-DEADLINE_SECONDS = 30.0
+DEADLINE_SECONDS = 60.0
 
 
 Script = Callable[[Pod], None]
@@ -71,7 +71,9 @@ class FakeKubelet:
             found[:] = self.all(namespace, component)
             return len(found) >= count
 
-        wait_until(there, f"{count} {component} pods in {namespace}", deadline_seconds=30)
+        wait_until(
+            there, f"{count} {component} pods in {namespace}", deadline_seconds=DEADLINE_SECONDS
+        )
         return found[count - 1]
 
     def all(self, namespace: str, component: str) -> list[Pod]:

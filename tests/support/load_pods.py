@@ -55,7 +55,7 @@ class LoadPod:
             url, method=method, headers=headers or {}, data=body or None
         )
         try:
-            with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310 - the same
+            with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310 - the same
                 return answer.status, answer.read()
         except urllib.error.HTTPError as error:
             with error:

@@ -102,10 +102,10 @@ def measure(plan: LoadPlan) -> LoadRun:
     with ThreadPoolExecutor(1) as pool, os.fdopen(reading) as reader:
         text = pool.submit(reader.read)
         try:
-            outcome = uvloop.run(PlanExecution(plan, ReportWriter(writing)).run())
+            final = uvloop.run(PlanExecution(plan, ReportWriter(writing)).run())
         finally:
             os.close(writing)
-        return _run_of(_read(text.result()), outcome, exit_code(outcome))
+        return _run_of(_read(text.result()), final.outcome, exit_code(final.outcome))
 
 
 @contextmanager
@@ -149,11 +149,6 @@ def finished(process: "subprocess.Popen[str]", *before: Report) -> LoadRun:
     if len(ended) != 1 or found[-1] is not ended[0]:
         raise AssertionError(f"The reports do not end with one end: {found[-3:]}\n{stderr}")
     return _run_of(found, ended[0].outcome, process.returncode)
-
-
-def is_starved(scenario: ScenarioResult) -> bool:
-    """Whether others took the load generator's core: its latencies may then be its own waiting."""
-    return "ClientStarved" in {finding.rule for finding in scenario.verdict.reasons}
 
 
 def _read(text: str) -> list[Report]:

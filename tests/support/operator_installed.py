@@ -9,7 +9,7 @@ from support.cluster.cluster import Cluster
 from support.cluster.namespaces import fresh_namespace
 
 DEFINITION = CHART / "files" / "benchmarkruns.inferometer.dev.yaml"
-INSTALL_TIMEOUT = "120s"
+INSTALL_TIMEOUT = "240s"
 
 
 @contextmanager
@@ -19,7 +19,7 @@ def operator_installed(cluster: Cluster, prefix: str, values: Json | None = None
     The definition is applied beside the chart, so that several releases may share a cluster.
     """
     cluster.kubectl("apply", "--server-side", "-f", str(DEFINITION))
-    cluster.kubectl("wait", "--for=condition=Established", "-f", str(DEFINITION), "--timeout=30s")
+    cluster.kubectl("wait", "--for=condition=Established", "-f", str(DEFINITION), "--timeout=120s")
     with fresh_namespace(cluster, prefix) as namespace:
         # One replica is enough where no fail-over is tried, and leaves room on a small node.
         settled = {"crds": {"install": False}, "operator": {"replicas": 1}} | (values or {})

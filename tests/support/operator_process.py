@@ -134,7 +134,7 @@ class OperatorProcess:
         wait_until(
             lambda: len(self.told(event)) >= count or self.exit_code is not None,
             f"{event} in {self.log}",
-            deadline_seconds=30,
+            deadline_seconds=60,
         )
         assert len(self.told(event)) >= count, self.log.read_text()[-4000:]
 
@@ -154,7 +154,7 @@ class OperatorProcess:
         wait_until(
             lambda: self.health("/readyz")[0] == 200 and "Leads" in self.health("/readyz")[1],
             "The operator's readiness",
-            deadline_seconds=30,
+            deadline_seconds=60,
         )
 
     def _begun(self) -> subprocess.Popen[bytes]:

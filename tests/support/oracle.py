@@ -28,7 +28,7 @@ from typing_extensions import override
 
 MODEL = "oracle"
 WIDTH = 4
-_STARTS_WITHIN_SECONDS = 10.0
+_STARTS_WITHIN_SECONDS = 60.0
 _SECOND_NS = 1_000_000_000
 
 Law = Callable[[int, int], float]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 Integers = NDArray[np.int64]
 
 _TESTS = Path(__file__).resolve().parents[1]
-_ENDS_WITHIN_SECONDS = 20.0
+_ENDS_WITHIN_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,11 @@ Three figures over the test's own window, each as a share of the window:
 
 import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
-import pytest
 
 INCONCLUSIVE = "inconclusive"
 MOST_WAITING = 0.05
@@ -57,29 +55,6 @@ def disturbance(before: Readings, after: Readings) -> str | None:
     if steal > MOST_STEAL:
         found.append(f"the hypervisor took {steal:.1%} (at most {MOST_STEAL:.0%})")
     return f"{'; '.join(found)} of {seconds:.1f} s" if found else None
-
-
-@contextmanager
-def quiet_machine() -> Iterator[None]:
-    """Skip the test as inconclusive, with the figure, if its block ran on a machine in use.
-
-    A failed assertion in the block counts only if the machine was quiet; a passed one as well.
-    """
-    before = read_counters()
-    try:
-        yield
-    except AssertionError as error:
-        _judge(before, error)
-        raise
-    else:
-        _judge(before, None)
-
-
-def _judge(before: Readings, error: AssertionError | None) -> None:
-    found = disturbance(before, read_counters())
-    if found is not None:
-        outcome = "" if error is None else f" (it would have failed: {str(error)[:200]!r})"
-        pytest.skip(f"{INCONCLUSIVE}: {found}{outcome}")
 
 
 def _waiting() -> float | None:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-DEADLINE_SECONDS = 30.0
+DEADLINE_SECONDS = 60.0
 """Far above what anything takes: a test that reaches it has failed."""
 
 

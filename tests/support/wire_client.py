@@ -16,7 +16,7 @@ from inferometer_loadgen.wire.contract import (
     Target,
 )
 
-DEADLINE_SECONDS = 20.0
+DEADLINE_SECONDS = 60.0
 Answer = tuple[Failure | None, ReplyBody | None]
 T = TypeVar("T")
 

@@ -17,7 +17,7 @@ from support.cluster.traces import traces
 from support.waiting import wait_until
 
 _READY = "ready"
-_END_SECONDS = 30.0
+_END_SECONDS = 60.0
 
 
 def up(name: str, nodes: int, archives: Sequence[Path]) -> Path:
