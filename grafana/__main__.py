@@ -1,4 +1,4 @@
-"""Are the dashboards and rules that Grafana and Prometheus load fresh, and who writes them?
+"""Checks or writes the dashboards and rules that Grafana and Prometheus load.
 
 `python -m grafana` writes them into the checkout; with `--check` it only compares.
 """

@@ -1,4 +1,4 @@
-"""What does `make demo-dashboards` do?
+"""The command behind `make demo-dashboards`.
 
 It measures runs on this machine, has a Prometheus scrape them every 5 s, tells it what finished
 ones measured as the operator would, and starts Grafana with the dashboards where one is installed.

@@ -1,4 +1,4 @@
-"""How does a Prometheus hear what finished local runs measured, without an operator?
+"""Exposes the figures of finished local runs to a Prometheus, without an operator.
 
 By the operator's own metrics: each result is told to them as a cluster would tell of its run.
 """

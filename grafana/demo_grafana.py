@@ -1,4 +1,4 @@
-"""How is a Grafana that is installed started with the dashboards, and nothing kept of it?"""
+"""Starts an installed Grafana with the dashboards, and removes its data afterwards."""
 
 import os
 import shutil

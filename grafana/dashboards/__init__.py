@@ -1,4 +1,4 @@
-"""Which dashboards does Inferometer have, as the files that Grafana loads?
+"""The dashboards, as the files that Grafana loads.
 
 Each is a module of this folder, and its JSON lies beside it. `python -m grafana` writes them, here
 and where the chart takes them from.

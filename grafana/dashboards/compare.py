@@ -1,4 +1,4 @@
-"""How do finished runs stand side by side?"""
+"""The dashboard Compare: finished runs side by side."""
 
 from grafana_foundation_sdk.builders.dashboard import CustomVariable, Dashboard, QueryVariable
 from grafana_foundation_sdk.cog.builder import Builder

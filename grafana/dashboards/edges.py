@@ -1,4 +1,4 @@
-"""Where on the time axis does the measuring of a scenario begin and end?
+"""The start and the end of each scenario's measurement on the time axis.
 
 As scrapes saw it: the first and the last that found the load generator measuring.
 """

@@ -1,4 +1,4 @@
-"""How do live joules per inference come from the counters of nodes and load generator?"""
+"""Live joules per inference, from the counters of nodes and load generator."""
 
 from grafana.dashboards.promql import RATE, STEP, of, of_run_nodes, of_run_workloads, rate
 from inferometer_api.metrics import definitions as m

@@ -1,4 +1,4 @@
-"""How are the gauges of finished runs joined with what was measured, and shown as a table?"""
+"""Queries and tables of finished runs."""
 
 from grafana_foundation_sdk.builders.common import TableSortByFieldState
 from grafana_foundation_sdk.builders.table import Panel as Table

@@ -1,4 +1,4 @@
-"""What do all dashboards have in common: variables, links, refresh, the order of their panels?"""
+"""The frame of every dashboard: variables, links, refresh, and the layout of panels."""
 
 from collections.abc import Iterable, Sequence
 

@@ -1,4 +1,4 @@
-"""Which reasons hold down the clocks of GPUs, where often none does?"""
+"""The reasons that hold down the clocks of GPUs."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""What do the nodes draw, what does an inference cost on each, and which sources tell it?"""
+"""The panels of a node's power, energy per inference, and energy sources."""
 
 from grafana.dashboards import palette
 from grafana.dashboards.finished import median_joules

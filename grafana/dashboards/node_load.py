@@ -1,4 +1,4 @@
-"""How busy, how hot, how fast are the nodes and their GPUs?"""
+"""The panels of a node's load, temperature and clocks, and of its GPUs."""
 
 from grafana_foundation_sdk.builders.common import GraphThresholdsStyleConfig
 from grafana_foundation_sdk.builders.table import Panel as Table

@@ -1,4 +1,4 @@
-"""What do the nodes do, what do they draw, and what do their agents see?"""
+"""The dashboard Nodes: load, power and agents."""
 
 from grafana_foundation_sdk.builders.dashboard import Dashboard
 

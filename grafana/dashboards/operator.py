@@ -1,4 +1,4 @@
-"""How does the operator do, and where do runs hang?"""
+"""The dashboard Operator: its work, and where runs wait."""
 
 from grafana_foundation_sdk.builders.common import VizLegendOptions
 from grafana_foundation_sdk.builders.dashboard import Dashboard

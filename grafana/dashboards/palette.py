@@ -1,4 +1,4 @@
-"""Which colour does a thing have, on every dashboard?
+"""The colours of things, the same on every dashboard.
 
 Names are Grafana's, so that they suit its light and its dark theme.
 """

@@ -1,4 +1,4 @@
-"""How do panels look, all alike?
+"""The panels, all in one style.
 
 Each function makes one kind of panel from its title, the unit of its values, what is said about it
 (what it shows, of which metric, what to do about it), and its queries.

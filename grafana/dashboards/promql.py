@@ -1,4 +1,4 @@
-"""How are the queries put together, so that names and labels are those of the metrics?"""
+"""Builds queries from the names and labels of the metrics."""
 
 from inferometer_api.metrics import definitions as m
 from inferometer_api.metrics.definitions import Metric

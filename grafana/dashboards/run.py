@@ -1,4 +1,4 @@
-"""What does one look at while a run measures, and when it is over?"""
+"""The dashboard Run: one run while it measures and after it ends."""
 
 from grafana_foundation_sdk.builders.dashboard import Dashboard, QueryVariable
 

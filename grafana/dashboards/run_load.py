@@ -1,4 +1,4 @@
-"""What does the load generator tell of a run: its stage, its rates, its latencies?"""
+"""The panels of the load generator: stage, rates and latencies."""
 
 from grafana_foundation_sdk.builders.stat import Panel as Stat
 from grafana_foundation_sdk.cog.builder import Builder

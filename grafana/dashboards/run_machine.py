@@ -1,4 +1,4 @@
-"""What did the servers use of their nodes, and what did the nodes do meanwhile?"""
+"""The panels of the servers' resource usage and of their nodes."""
 
 from grafana.dashboards import energy, palette
 from grafana.dashboards.frame import Panels
@@ -76,8 +76,8 @@ def _processes() -> Panels:
         lines(
             "Server's CPU and throttling",
             "none",
-            "Cores that each server uses (inferometer_workload_cpu_seconds_total), and for how many "
-            "threads at a time its CPU limit was used up "
+            "Cores that each server uses (inferometer_workload_cpu_seconds_total), and the number "
+            "of threads that its CPU limit stopped "
             "(inferometer_workload_cpu_throttled_seconds_total). Throttled above 0: the limit, not "
             f"the CPU, is what was measured. Raise resources.cpu or lower threads. {_NO_AGENT}",
             _of_targets(m.WORKLOAD_CPU, " used"),
@@ -86,8 +86,9 @@ def _processes() -> Panels:
         lines(
             "Server's memory",
             "bytes",
-            "The servers' working set, from inferometer_workload_memory_bytes. Rising throughout the "
-            "run: a leak, or an arena that still grows; near the limit the pod will be killed.",
+            "Working set of the servers, from inferometer_workload_memory_bytes. If it rises "
+            "during the whole run, look for a leak or a growing arena. Near the limit, Kubernetes "
+            "kills the pod.",
             _of_targets(m.WORKLOAD_MEMORY),
         ),
         lines(

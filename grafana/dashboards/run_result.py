@@ -1,4 +1,4 @@
-"""What did a finished run find, and where does its report stand?"""
+"""The panels of a finished run's result."""
 
 from grafana.dashboards.finished import told
 from grafana.dashboards.frame import Panels

@@ -1,4 +1,4 @@
-"""What does the server of a run tell of itself?"""
+"""The panels of a run's server."""
 
 from grafana_foundation_sdk.cog.builder import Builder
 from grafana_foundation_sdk.models.dashboard import Panel
@@ -68,14 +68,16 @@ def _durations() -> Panels:
         _times(
             "Queue",
             m.SERVER_QUEUE,
-            "How long requests waited for the model, from inferometer_server_queue_duration_seconds. Longer "
-            "than Compute: more instances, replicas or batching, or a lower rate.",
+            "Time that requests waited for the model, from "
+            "inferometer_server_queue_duration_seconds. If it exceeds Compute, add instances or "
+            "replicas, enable batching, or lower the rate.",
         ),
         _times(
             "Compute",
             m.SERVER_COMPUTE,
-            "Time within the model per execution, from inferometer_server_compute_duration_seconds. If it "
-            "rises while the batch size stays: throttling, a falling frequency, or neighbours.",
+            "Time in the model per execution, from inferometer_server_compute_duration_seconds. If "
+            "it rises at the same batch size, look for throttling, a falling frequency or other "
+            "processes on the node.",
         ),
     ]
 

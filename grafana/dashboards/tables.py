@@ -1,4 +1,4 @@
-"""How do tables and bars look: what is asked of Prometheus once, at the end of the time range?"""
+"""Tables and bars, which query Prometheus once, at the end of the time range."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""Which files of recording and alerting rules does Prometheus load?
+"""The files of recording and alerting rules that Prometheus loads.
 
 One text serves both ways: a rule file of Prometheus, and what a PrometheusRule holds in its spec.
 """

@@ -1,4 +1,4 @@
-"""Of what does Prometheus tell somebody?
+"""The alerting rules.
 
 Each alert has a section of its own in docs/how-to/prometheus.md, which says what to do.
 """

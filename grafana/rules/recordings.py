@@ -1,4 +1,4 @@
-"""What does Prometheus compute ahead, for the dashboards and the alerts?
+"""The recording rules, for the dashboards and the alerts.
 
 Names say what is left of the labels, the metric, and what was done to it. Everywhere `max by` comes
 before `sum by`: a component that is scraped by two jobs counts once.

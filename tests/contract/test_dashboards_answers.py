@@ -1,4 +1,4 @@
-"""Do the dashboards' queries tell apart what looks alike: runs of one name, verdicts, operators?"""
+"""The dashboards' queries separate runs of one name, verdicts and operators."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Do the rules compute what they say, and does each alert fire when it should and only then?"""
+"""Recording rules compute what they describe, and each alert fires only when it should."""
 
 import json
 import re

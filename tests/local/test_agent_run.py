@@ -1,4 +1,4 @@
-"""Does a local run know its energy, from a recorded machine's joules, by its own agent or not?"""
+"""A local run reports the energy of a recorded machine, with its own agent or another."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Is only what is a node agent taken for one?"""
+"""Only a node agent is accepted as a node agent."""
 
 import asyncio
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Are requests joined, told apart again, and answered each by its own, over both protocols?
+"""Joined requests each get their own reply, over both protocols.
 
 Delays are far longer than a test, so that only a full batch goes: nothing depends on timing.
 """

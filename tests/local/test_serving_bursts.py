@@ -1,4 +1,4 @@
-"""Does the server keep connections that come all at once while it is busy?"""
+"""The server keeps connections that arrive all at once while it is busy."""
 
 import resource
 import select

@@ -1,4 +1,4 @@
-"""Does every client get its own answer when many ask at once?"""
+"""Every client gets its own reply when many send at once."""
 
 import asyncio
 import socket
@@ -151,8 +151,8 @@ def test_metrics_count_what_was_served(tmp_path: Path) -> None:
     assert value("requests_total", code="404", endpoint="model_ready", protocol="http") == 1
     assert value("request_duration_seconds_count", protocol="http") == 3
     assert value("request_duration_seconds_count", protocol="grpc") == 1
-    assert value("compute_seconds_count") == 4
-    assert value("queue_seconds_count") == 4
+    assert value("compute_duration_seconds_count") == 4
+    assert value("queue_duration_seconds_count") == 4
     assert value("batch_size_count") == 4
     assert value("batch_size_sum") == value("inferences_total") == 16
     assert value("batch_size_bucket", le="4.0") == 1

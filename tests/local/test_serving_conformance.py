@@ -1,4 +1,4 @@
-"""Does every call of tritonclient for these endpoints work, in all four of its flavours?"""
+"""Every call of tritonclient for these endpoints works, in its four flavours."""
 
 import asyncio
 import queue
@@ -19,7 +19,7 @@ from tritonclient.utils import (  # type: ignore[import-untyped]  # ships no typ
     np_to_triton_dtype,
 )
 
-from inferometer_serving.model.graph_file import sha256_of
+from inferometer_models.graph_file import sha256_of
 from support import onnx_models
 from support.serving_process import DEADLINE_SECONDS, ServerProcess, serving
 

@@ -1,4 +1,4 @@
-"""Are models fetched over https, bounded and checked?"""
+"""Models are fetched over https, limited in size and checked."""
 
 import hashlib
 import socket

@@ -1,4 +1,4 @@
-"""When is a server ready, what does it refuse, and how does it end?"""
+"""The life of a server: readiness, refusals and the end."""
 
 import json
 import queue

@@ -1,4 +1,4 @@
-"""Does the server answer what is malformed by a protocol error, and go on serving?"""
+"""Malformed requests get a protocol error, and the server goes on."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""Do the statistics and the model repository work, by tritonclient over both protocols?"""
+"""Statistics and model repository work with tritonclient over both protocols."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ from tritonclient.utils import (  # type: ignore[import-untyped]  # ships no typ
 
 from inferometer_serving.model.session import Interrupt
 from inferometer_serving.options import ServeOptions
-from inferometer_serving.service import Service
+from inferometer_serving.server_state import ServerState
 from support import onnx_models
 from support.serving_process import DEADLINE_SECONDS, ServerProcess, serving
 from support.waiting import until
@@ -154,22 +154,22 @@ def test_a_model_goes_once_what_is_being_read_for_it_is_put(tmp_path: Path) -> N
 
     async def loaded_while_reading() -> bool:
         loop = asyncio.get_running_loop()
-        service = Service(ServeOptions(path, "copy"), loop, Interrupt())
+        service = ServerState(ServeOptions(path, "copy"), loop, Interrupt())
         await service.load()
-        before = service.served()
+        before = service.router()
         is_read = threading.Event()
         retired: list[bool] = []
 
         def put(*_: object) -> None:
-            retired.append(before.instances.is_retired)
+            retired.append(before.pool.is_retired)
 
         service.reading.submit(lambda: is_read.wait(DEADLINE_SECONDS), put)
         loading = asyncio.create_task(service.load())
-        await until(lambda: service.served() is not before)
+        await until(lambda: service.router() is not before)
         is_read.set()
         async with asyncio.timeout(DEADLINE_SECONDS):
             await loading
-        assert before.instances.is_retired
+        assert before.pool.is_retired
         assert service.stop(DEADLINE_SECONDS)
         return retired[0]
 

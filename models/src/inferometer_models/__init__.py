@@ -1,1 +1,1 @@
-"""Which models are built in, and where are their graphs?"""
+"""The built-in models."""

@@ -1,4 +1,4 @@
-"""What does the index of the zoo say about a light graph?"""
+"""Describes a light graph for the index of the zoo."""
 
 import hashlib
 import lzma

@@ -1,4 +1,4 @@
-"""How does a full ONNX graph become a light one that takes as long to run?"""
+"""Turns a full ONNX graph into a light one that takes as long to run."""
 
 import numpy as np
 from onnx import (

@@ -1,4 +1,4 @@
-"""How is a model added to the zoo? `python -m inferometer_models.lighten FULL.onnx OUT.onnx.xz`."""
+"""Adds a model to the zoo: `python -m inferometer_models.lighten FULL.onnx OUT.onnx.xz`."""
 
 import argparse
 import csv

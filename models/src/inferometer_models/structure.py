@@ -1,4 +1,4 @@
-"""Do a full graph and its light one do the same work?"""
+"""Compares the work of a full graph with that of its light one."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""Which models are built in, what does each look like, and what are its bytes?"""
+"""The zoo: the list of the built-in models, their descriptions and their bytes."""
 
 import csv
 import difflib

@@ -1,4 +1,4 @@
-"""How is a model served over the Open Inference Protocol with ONNX Runtime?"""
+"""A server of one ONNX model over the Open Inference Protocol, with ONNX Runtime."""
 
 import os
 

@@ -1,12 +1,12 @@
-"""How is a server process started? `python -m inferometer_serving --model model.onnx`."""
+"""The server's command line: `python -m inferometer_serving --model model.onnx`."""
 
 import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from inferometer_serving.main import serve
 from inferometer_serving.options import add_options, parse, serve_options
-from inferometer_serving.serve import serve
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

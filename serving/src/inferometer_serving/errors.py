@@ -1,4 +1,4 @@
-"""In which ways does the server say no?"""
+"""The errors of the server and of its requests."""
 
 from enum import Enum
 

@@ -1,4 +1,4 @@
-"""With which exit codes do this component's processes end?"""
+"""The exit codes of the server."""
 
 EXIT_DONE = 0
 EXIT_FAILED = 1

@@ -1,4 +1,4 @@
-"""What becomes of the memory of a request once it is answered?
+"""Keeps the memory of answered requests for the next ones.
 
 glibc hands large blocks back to the system as they are freed, depending on where in the heap they
 happen to lie, and the next request then faults every page of its buffers in again: for an image

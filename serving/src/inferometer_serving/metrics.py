@@ -1,7 +1,7 @@
-"""What does the server tell of its own work at /metrics?
+"""The server's Prometheus metrics.
 
 On the hot path figures are plain numbers, each with one writer at a time; they become text when
-somebody asks.
+somebody requests.
 """
 
 from bisect import bisect_left
@@ -83,7 +83,7 @@ class Exposition:
 
     def __init__(self, metrics: Metrics, served: tuple[str, str, str], version: str) -> None:
         self._metrics = metrics
-        self._served = served
+        self._router = served
         self._version = version
         self._heads = {metric.name: head(metric) for metric in METRICS["server"]}
         self._forms: dict[tuple[str, ...], Form] = {}
@@ -126,7 +126,7 @@ class Exposition:
     def _form(self, metric: Metric, *labels: str) -> Form:
         key = (metric.name, *labels)
         if key not in self._forms:
-            self._forms[key] = form(metric, (*self._served, *labels))
+            self._forms[key] = form(metric, (*self._router, *labels))
         return self._forms[key]
 
 

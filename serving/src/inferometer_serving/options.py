@@ -1,4 +1,4 @@
-"""Which options does a server take, on whichever command line?"""
+"""The server's options, for every command line that starts one."""
 
 import argparse
 from collections.abc import Callable, Sequence
@@ -125,7 +125,7 @@ OPTIONS: tuple[Option, ...] = (
         "device", _device, Device.CPU, "CPU, or GPU (CUDA; refused where it is not there).", "D"
     ),
     Option("threads", _whole(1, 1024), 1, "Threads within an operator.", "N"),
-    Option("instances", _whole(1, 64), 1, "Instances of the model, with threads each.", "N"),
+    Option("instances", _whole(1, 64), 1, "InferencePool of the model, with threads each.", "N"),
     Option(
         "max_batch_size",
         _whole(0, 4096),

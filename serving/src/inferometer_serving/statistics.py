@@ -1,4 +1,4 @@
-"""What does the server count for the protocol's statistics extension?
+"""The counters of the protocol's statistics extension.
 
 Everything is counted in the event loop, once an answer is there, so each figure has one writer.
 """
@@ -90,14 +90,14 @@ class Statistics:
         joining_ns = execution.joined_ns - execution.started_ns
         infer_ns = execution.computed_ns - execution.joined_ns
         output_ns = execution.written_ns - execution.computed_ns
-        for ask, answer in zip(execution.asks, execution.answers, strict=True):
+        for pending, answer in zip(execution.requests, execution.answers, strict=True):
             if isinstance(answer, Exception):
-                self._fail.add(now_ns - ask.began_ns)
+                self._fail.add(now_ns - pending.began_ns)
                 continue
-            self._success.add(now_ns - ask.began_ns)
-            self._queue.add(execution.started_ns - ask.waits_since_ns)
-            self._parts.add(ask.read_ns + joining_ns, infer_ns, output_ns)
-            self._inferences += ask.samples
+            self._success.add(now_ns - pending.began_ns)
+            self._queue.add(execution.started_ns - pending.waits_since_ns)
+            self._parts.add(pending.read_ns + joining_ns, infer_ns, output_ns)
+            self._inferences += pending.samples
         if execution.is_computed:
             self._executions += 1
             self._last_ms = time.time_ns() // 1_000_000

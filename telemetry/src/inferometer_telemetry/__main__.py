@@ -1,4 +1,4 @@
-"""Which process is a node agent? It hears SIGTERM from its first line on.
+"""The node agent's process, which handles SIGTERM from its first line on.
 
 The kernel hides the signal from a container's first process while nobody handles it, and what comes
 next takes a moment to import.

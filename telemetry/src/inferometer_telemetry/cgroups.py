@@ -1,4 +1,4 @@
-"""Where is a pod's control group, under each of the layouts that kubelets make?
+"""Finds a pod's control group in each layout that kubelets make.
 
 `ROOT/kubepods/burstable/podUID` with the cgroupfs driver, with systemd's
 `ROOT/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-podUID.slice` and underscores in

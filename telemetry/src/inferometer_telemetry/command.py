@@ -1,4 +1,4 @@
-"""How does an agent run, from its command line to its exit code?
+"""The agent, from its command line to its exit code.
 
 When it listens it tells so by one line of JSON on standard output, `{"event": "listening",
 "port": N}`; its log goes to standard error.
@@ -17,12 +17,12 @@ import orjson
 from aiohttp import web
 from prometheus_client import CollectorRegistry, ProcessCollector
 
-from inferometer_telemetry.gpu.aside import Aside
+from inferometer_telemetry.gpu.deadline import DeadlineSource
 from inferometer_telemetry.gpu.source import open_gpus
 from inferometer_telemetry.metrics import NodeMetrics
 from inferometer_telemetry.options import Options, options
 from inferometer_telemetry.sampler import Clocks, Places, Sampler
-from inferometer_telemetry.watch import Watch
+from inferometer_telemetry.sampling_loop import SamplingLoop
 from inferometer_telemetry.web import application
 
 _EXIT_DONE, _EXIT_REFUSED = 0, 2
@@ -42,7 +42,7 @@ async def _serve(asked: Options) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     sampler = _sampler(asked)
-    watch = Watch(sampler, asked.interval_seconds)
+    watch = SamplingLoop(sampler, asked.interval_seconds)
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     registry.register(NodeMetrics(sampler.scraped))
@@ -88,6 +88,6 @@ def _sampler(asked: Options) -> Sampler:
         proc=asked.proc_root,
         cgroup=None if "cgroup" in off else asked.cgroup_root,
     )
-    gpus = None if "nvml" in off else Aside(open_gpus(asked.nvml_root))
+    gpus = None if "nvml" in off else DeadlineSource(open_gpus(asked.nvml_root))
     clocks = Clocks(time.monotonic_ns, time.time_ns, lambda: str(uuid4()))
     return Sampler(places, gpus, node=asked.node, version=version("inferometer"), clocks=clocks)

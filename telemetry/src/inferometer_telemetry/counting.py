@@ -1,4 +1,4 @@
-"""What does a counter's next reading mean: more of it, a wrap-around, or a new beginning?"""
+"""Counters that handle wrap-arounds and restarts of what they read."""
 
 from dataclasses import dataclass
 from typing import Literal

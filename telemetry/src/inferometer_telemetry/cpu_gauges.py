@@ -1,4 +1,4 @@
-"""How fast and how hot are the CPUs of this node, and who governs them?
+"""Frequency, temperature and governor of the node's CPUs.
 
 Older kernels wait 10 ms for each CPU's frequency: these files are read beside the samples, never
 within one.

@@ -1,4 +1,4 @@
-"""How is one of the kernel's small files read, so that what it does not say is never a figure?"""
+"""Reads small files of the kernel, and never makes up a figure that is missing."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""How does an agent say what happened? By a line of key=value a fact, on standard error.
+"""The agent's log: one line of key=value pairs per event, on standard error.
 
 As structlog writes them in the operator, which takes an eighth of an agent's start to import: each
 local run starts one.

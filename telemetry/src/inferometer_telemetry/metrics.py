@@ -1,4 +1,4 @@
-"""How does Prometheus see a node?"""
+"""The agent's Prometheus metrics."""
 
 from collections.abc import Callable, Iterable, Sequence
 

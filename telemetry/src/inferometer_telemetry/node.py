@@ -1,4 +1,4 @@
-"""What do the CPUs and the memory of this node do?"""
+"""CPU time and memory of this node."""
 
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""With which options is an agent started?"""
+"""The agent's options."""
 
 import argparse
 import os

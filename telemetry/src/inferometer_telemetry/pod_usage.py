@@ -1,4 +1,4 @@
-"""What did a pod use, by its control group, v1 or v2?"""
+"""CPU time and memory of a pod, from its control group (v1 or v2)."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""What did a process and all its children use?"""
+"""CPU time and memory of a process and its children."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""What energy did the processor's packages and their memory take, by the powercap tree?
+"""Energy of the processor's packages and their memory (RAPL, in the powercap tree).
 
 The zones are read where the kernel lists them all, below class/powercap: intel-rapl:N are packages
 (AMD's too), intel-rapl:N:M their parts. Of the parts only "dram" is counted: core and uncore lie

@@ -1,4 +1,4 @@
-"""What does this node tell at one moment, and what did it do since the moment before?"""
+"""Takes samples of this node, and compares each with the one before."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
@@ -11,7 +11,7 @@ from inferometer_telemetry.kernel_files import UnreadableError, text
 from inferometer_telemetry.node import Node, NodeFound
 from inferometer_telemetry.rapl import EnergyFound, Rapl
 from inferometer_telemetry.sources import GpusFound, GpuSource, Target
-from inferometer_telemetry.targets import Targets, TargetsFound
+from inferometer_telemetry.targets import TargetsFound, TargetTracker
 
 FLOOR_NS = 50_000_000
 """Who asks sooner is told the reading before, with its time: from faster readings of an energy
@@ -75,7 +75,7 @@ class Sampler:
         self._rapl = None if places.rapl is None else Rapl(places.rapl)
         self._node = None if places.sys is None else Node(places.proc)
         self._cgroups = None if places.cgroup is None else Cgroups(places.cgroup)
-        self._targets = Targets(places.proc, self._cgroups)
+        self._targets = TargetTracker(places.proc, self._cgroups)
         self._instance = clocks.unique()
         self._boot_id = boot_id(places.proc)
         self._gauges = Gauges()

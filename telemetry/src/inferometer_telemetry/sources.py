@@ -1,4 +1,4 @@
-"""Where do the parts of a sample meet: who is asked for, and what does a source of GPUs give?"""
+"""The types that the sources of a sample share."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field

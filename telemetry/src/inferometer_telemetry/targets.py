@@ -1,4 +1,4 @@
-"""Which targets are known, what did each use, and whose is a process?"""
+"""The known targets, their usage, and the target of a process."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -64,7 +64,7 @@ class TargetsFound:
         ]
 
 
-class Targets:
+class TargetTracker:
     """The targets that were asked for within the last minutes, and were found."""
 
     def __init__(self, proc_root: Path, cgroups: Cgroups | None) -> None:

@@ -1,4 +1,4 @@
-"""What does an agent answer over HTTP?"""
+"""The agent's HTTP endpoints."""
 
 from collections.abc import Sequence
 
@@ -8,9 +8,9 @@ from prometheus_client import CollectorRegistry, generate_latest
 from inferometer_api.metrics.exposition import CONTENT_TYPE
 from inferometer_api.results.agent_sample import MAX_WORKLOADS, SAMPLE_PATH
 from inferometer_telemetry.sampler import Sampler
+from inferometer_telemetry.sampling_loop import SamplingLoop
 from inferometer_telemetry.sources import Target
 from inferometer_telemetry.targets import POD_UID
-from inferometer_telemetry.watch import Watch
 
 _HIGHEST_PROCESS_ID = 2**22
 """Linux gives no higher one (PID_MAX_LIMIT)."""
@@ -20,7 +20,9 @@ class RefusedQueryError(ValueError):
     """What was asked for cannot be a target; the message says what, and what to do."""
 
 
-def application(sampler: Sampler, watch: Watch, registry: CollectorRegistry) -> web.Application:
+def application(
+    sampler: Sampler, watch: SamplingLoop, registry: CollectorRegistry
+) -> web.Application:
     """Return the agent's pages: samples, metrics, health."""
 
     async def sample(request: web.Request) -> web.Response:

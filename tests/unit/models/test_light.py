@@ -1,4 +1,4 @@
-"""Does making a graph light keep all but the numbers?"""
+"""A light graph keeps everything of the full one but its numbers."""
 
 import numpy as np
 import onnx

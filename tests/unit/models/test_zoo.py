@@ -1,4 +1,4 @@
-"""Does the zoo's reader give exactly what the index and the files hold?"""
+"""The zoo's reader returns what the index and the files contain."""
 
 import hashlib
 import lzma

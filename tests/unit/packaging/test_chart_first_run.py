@@ -1,4 +1,4 @@
-"""Does the pod of `helm test` judge its run by how it ends, and say why not?"""
+"""The pod of `helm test` judges its run by its end, and reports the reason of a failure."""
 
 import importlib.util
 from collections.abc import Callable

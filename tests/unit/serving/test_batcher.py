@@ -1,4 +1,4 @@
-"""When does a batch go, with whom, and is nobody lost? In virtual time."""
+"""Batches are formed as configured and lose no request, in virtual time."""
 
 from dataclasses import dataclass
 

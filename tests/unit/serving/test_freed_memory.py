@@ -1,4 +1,4 @@
-"""Is the memory of one request there for the next?"""
+"""The memory of one request is kept for the next."""
 
 import subprocess
 import sys

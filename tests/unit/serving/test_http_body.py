@@ -1,4 +1,4 @@
-"""Do bodies come out of their chunks and their compression?"""
+"""Bodies are joined from chunks, decompressed and limited."""
 
 import zlib
 

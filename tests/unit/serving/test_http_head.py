@@ -1,4 +1,4 @@
-"""Is the head of a request read as RFC 9112 says?"""
+"""Heads of requests are read as RFC 9112 requires."""
 
 from http import HTTPStatus
 

@@ -1,4 +1,4 @@
-"""Do answers go out in order, and soon?"""
+"""Replies are written in order, and without delay."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Does what is kept of one inference request ever show in another?"""
+"""Cached parts of one inference request never show in another."""
 
 from typing import Any
 

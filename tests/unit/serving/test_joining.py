@@ -1,4 +1,4 @@
-"""Do requests come out of a batch as they went in, and what keeps them apart?"""
+"""Requests leave a batch as they entered it, and only alike requests are joined."""
 
 from typing import Any
 

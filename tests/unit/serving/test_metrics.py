@@ -1,4 +1,4 @@
-"""What does a server tell of its work, from the plain numbers of its hot path?"""
+"""The server's metrics show the plain numbers of its hot path."""
 
 import pytest
 from hypothesis import given, settings
@@ -38,7 +38,12 @@ def test_a_server_that_did_nothing_yet_tells_zeros() -> None:
     told = Told()
     assert told.value("ready") == 0
     assert told.value("info", version="1.2") == 1
-    for name in ("inferences_total", "pending_requests", "queue_seconds_count", "batch_size_sum"):
+    for name in (
+        "inferences_total",
+        "pending_requests",
+        "queue_duration_seconds_count",
+        "batch_size_sum",
+    ):
         assert told.value(name) == 0
     assert told.value("request_duration_seconds_count", protocol="grpc") == 0
 
@@ -60,22 +65,22 @@ def test_durations_are_in_their_buckets(durations: list[float]) -> None:
     told = Told()
     for seconds in durations:
         told.metrics.compute_seconds.observe(seconds)
-    assert told.values("compute_seconds_bucket", "le") == {
+    assert told.values("compute_duration_seconds_bucket", "le") == {
         **{
             (str(bound),): sum(seconds <= bound for seconds in durations)
             for bound in SERVER_COMPUTE.buckets
         },
         ("+Inf",): len(durations),
     }
-    assert told.value("compute_seconds_sum") == pytest.approx(sum(durations))
+    assert told.value("compute_duration_seconds_sum") == pytest.approx(sum(durations))
 
 
 def test_who_did_not_wait_counts_as_no_wait() -> None:
     """A request that is computed at once is one of the queue's, of 0 seconds."""
     told = Told()
     told.metrics.queue_seconds.observe_none(1)
-    assert told.value("queue_seconds_bucket", le="1e-06") == 1
-    assert told.value("queue_seconds_sum") == 0
+    assert told.value("queue_duration_seconds_bucket", le="1e-06") == 1
+    assert told.value("queue_duration_seconds_sum") == 0
 
 
 @settings(max_examples=20)  # each one reads the whole text

@@ -1,4 +1,4 @@
-"""Do the server's options mean what they say, and refuse the rest?"""
+"""The server's options take effect, and wrong ones are refused."""
 
 import argparse
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Are the nodes that ran elsewhere than asked counted rightly?"""
+"""Nodes that run on another provider than requested are counted."""
 
 import pytest
 from onnx import ModelProto, TensorProto, helper

@@ -1,4 +1,4 @@
-"""Is a server warmed up with the shapes of the samples that it will be sent?"""
+"""The server warms up with the shapes of the samples that it will receive."""
 
 import zipfile
 from pathlib import Path

@@ -1,14 +1,14 @@
-"""Do the statistics add up: requests, samples, runs and times?"""
+"""The statistics add up: requests, samples, executions and times."""
 
 from typing import Any
 
-from inferometer_serving.infer.ask import Ask
+from inferometer_serving.infer.pending_request import PendingRequest
 from inferometer_serving.model.engine import Execution
 from inferometer_serving.statistics import Statistics
 
 
-def _ask(samples: int, began_ns: int, read_ns: int) -> Ask[str]:
-    ask: Ask[str] = Ask(
+def _pending(samples: int, began_ns: int, read_ns: int) -> PendingRequest[str]:
+    ask: PendingRequest[str] = PendingRequest(
         protocol="http",
         began_ns=began_ns,
         inputs={},
@@ -36,7 +36,7 @@ def test_nothing_is_counted_before_the_first_request() -> None:
 
 def test_a_joined_run_counts_once_and_for_each_of_its_requests() -> None:
     """Its parts count in full for every request it answered, and once for its batch size."""
-    asks = [_ask(1, 100, 10), _ask(2, 150, 20)]
+    asks = [_pending(1, 100, 10), _pending(2, 150, 20)]
     run = Execution(asks, ["a", "b"], 3, 200, 205, 235, 242, is_computed=True)
     statistics = Statistics()
     statistics.executed(run, now_ns=250)
@@ -66,7 +66,7 @@ def test_a_joined_run_counts_once_and_for_each_of_its_requests() -> None:
 def test_what_failed_is_no_inference() -> None:
     """A request whose answer failed counts as failed; a run that failed is no execution."""
     statistics = Statistics()
-    asks = [_ask(1, 100, 0), _ask(1, 100, 0)]
+    asks = [_pending(1, 100, 0), _pending(1, 100, 0)]
     answers = ["a", ValueError("NaN in JSON")]
     statistics.executed(Execution(asks, answers, 2, 1, 2, 3, 4, is_computed=True), 110)
     alone = Execution(asks[:1], [ValueError("no")], 1, 1, 1, 2, 2, is_computed=False)

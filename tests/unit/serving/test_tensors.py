@@ -1,4 +1,4 @@
-"""Do tensors survive their raw and JSON forms?"""
+"""Tensors survive their raw and JSON forms."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Are the inputs of the warm-up those that were asked for?"""
+"""The warm-up uses the inputs that were requested."""
 
 import pytest
 

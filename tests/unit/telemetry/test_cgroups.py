@@ -1,4 +1,4 @@
-"""Is a pod found in every layout of control groups, and is what it used read rightly?"""
+"""A pod is found in every layout of control groups, and its usage is read."""
 
 from pathlib import Path
 from typing import get_args

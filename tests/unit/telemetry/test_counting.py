@@ -1,4 +1,4 @@
-"""Is an energy counter's wrap-around undone, and is no total ever made up or lost?"""
+"""A counter's wrap-around is undone, and no total is made up or lost."""
 
 from itertools import pairwise
 

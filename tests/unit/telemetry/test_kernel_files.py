@@ -1,4 +1,4 @@
-"""Is what a kernel's file says read whole, and is what it does not say never a figure?"""
+"""Files of the kernel are read whole, and missing content never becomes a figure."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Is each fact that an agent logs one line that can be read again?"""
+"""Each event that an agent logs is one line that can be parsed again."""
 
 from datetime import datetime
 

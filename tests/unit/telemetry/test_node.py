@@ -1,4 +1,4 @@
-"""Are a node's CPU time, frequency, temperature and memory read rightly, or said to be missing?"""
+"""CPU time, frequency, temperature and memory of a node are read, or reported as missing."""
 
 from pathlib import Path
 

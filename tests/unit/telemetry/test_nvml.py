@@ -1,4 +1,4 @@
-"""Do GPUs give back the joules and the busy time that a recorded tree has?"""
+"""GPUs yield the energy and busy time of a recorded tree."""
 
 import math
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What becomes of the figures of GPUs when NVML, a GPU or one answer is not there?"""
+"""The figures of GPUs if NVML, a GPU or one answer is missing."""
 
 import shutil
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Does a process count with all its children, and never with another of its number?"""
+"""A process counts with all its children, and never with a later process of its number."""
 
 from pathlib import Path
 

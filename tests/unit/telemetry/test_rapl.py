@@ -1,4 +1,4 @@
-"""Is the energy of packages and their memory counted once each, and what cannot be told said?"""
+"""The energy of packages and their memory is counted once, and gaps are reported."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Is a sample whole, with nothing made up, whatever happens to a source?"""
+"""A sample is complete and makes nothing up, whatever happens to a source."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field

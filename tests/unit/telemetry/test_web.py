@@ -1,4 +1,4 @@
-"""Are only targets taken that can be some, and does Prometheus see everything that is known?"""
+"""Only valid targets are accepted, and Prometheus sees every known figure."""
 
 from contextlib import suppress
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Which requests does a free instance compute next, and when?
+"""The batcher: selects the requests that a free instance computes next, and when.
 
 Pure: time comes in as a number. A group of requests that may be joined is ready once it fills a
 batch, or once its oldest request has waited for the longest delay. Of the groups that are ready the

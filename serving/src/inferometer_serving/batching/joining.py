@@ -1,4 +1,4 @@
-"""How do requests lie in one batch, and how does each get its own part of what came out?
+"""Joining requests into one batch, and splitting the outputs between them.
 
 The first axis of every input and output counts samples. Joining and splitting move bytes and change
 none: what an instance computes for a sample is what it computes for it alone, as far as the runtime

@@ -1,4 +1,4 @@
-"""How is each call of the protocol's gRPC service answered?"""
+"""The calls of the protocol's gRPC service."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -14,13 +14,13 @@ from tritonclient.grpc import (  # type: ignore[import-untyped]  # ships no type
     service_pb2 as messages,
 )
 
-from inferometer_serving.described import server_metadata
 from inferometer_serving.errors import Refusal, RequestRefusedError
 from inferometer_serving.grpc.tensors import inputs_of, outputs_of, parameters_of, reply_of
-from inferometer_serving.infer.ask import Ask, Read
+from inferometer_serving.infer.pending_request import PendingRequest, Read
 from inferometer_serving.infer.tensors import Array
-from inferometer_serving.served import Served
-from inferometer_serving.service import Service
+from inferometer_serving.metadata import server_metadata
+from inferometer_serving.request_router import RequestRouter
+from inferometer_serving.server_state import ServerState
 
 Context = Any
 """grpc.aio.ServicerContext, for which grpc ships no types."""
@@ -33,8 +33,8 @@ _READ_HERE_BYTES = 16384
 class Calls:
     """The calls that this server answers; each raises RequestRefusedError to refuse."""
 
-    def __init__(self, service: Service, draining: asyncio.Event) -> None:
-        self._service = service
+    def __init__(self, state: ServerState, draining: asyncio.Event) -> None:
+        self._state = state
         self._draining = draining
 
     async def server_live(self, _request: Message) -> Message:
@@ -43,77 +43,77 @@ class Calls:
 
     async def server_ready(self, _request: Message) -> Message:
         """Say whether inferences are served."""
-        return messages.ServerReadyResponse(ready=self._service.is_ready)
+        return messages.ServerReadyResponse(ready=self._state.is_ready)
 
     async def model_ready(self, request: Message) -> Message:
         """Say whether this model is served; one that is not here is simply not ready."""
         try:
-            self._service.check_model(request.name, request.version)
+            self._state.check_model(request.name, request.version)
         except RequestRefusedError:
             return messages.ModelReadyResponse(ready=False)
-        return messages.ModelReadyResponse(ready=self._service.is_ready)
+        return messages.ModelReadyResponse(ready=self._state.is_ready)
 
     async def server_metadata(self, _request: Message) -> Message:
         """Describe the server."""
-        told = server_metadata(self._service.version)
+        told = server_metadata(self._state.version)
         return ParseDict(told, messages.ServerMetadataResponse())
 
     async def model_metadata(self, request: Message) -> Message:
         """Describe the model."""
-        self._service.check_model(request.name, request.version)
-        told = self._service.described().metadata
+        self._state.check_model(request.name, request.version)
+        told = self._state.loaded_router().metadata
         return ParseDict(told, messages.ModelMetadataResponse())
 
     async def model_config(self, request: Message) -> Message:
         """Return the model's configuration, which holds the facts about this server."""
-        self._service.check_model(request.name, request.version)
-        told = {"config": self._service.described().config}
+        self._state.check_model(request.name, request.version)
+        told = {"config": self._state.loaded_router().config}
         return ParseDict(told, messages.ModelConfigResponse())
 
     async def model_statistics(self, request: Message) -> Message:
         """Return what was counted; no name stands for all models."""
         if request.name:
-            self._service.check_model(request.name, request.version)
-        told = self._service.model_statistics()
+            self._state.check_model(request.name, request.version)
+        told = self._state.model_statistics()
         return ParseDict(told, messages.ModelStatisticsResponse())
 
     async def repository_index(self, request: Message) -> Message:
         """List the models."""
-        told = {"models": self._service.repository_index(only_ready=request.ready)}
+        told = {"models": self._state.repository_index(only_ready=request.ready)}
         return ParseDict(told, messages.RepositoryIndexResponse())
 
     async def load(self, request: Message) -> Message:
         """Load the model anew."""
-        await self._service.load_again(request.model_name, dict(request.parameters))
+        await self._state.load_again(request.model_name, dict(request.parameters))
         return messages.RepositoryModelLoadResponse()
 
     async def unload(self, request: Message) -> Message:
         """Serve the model no more."""
-        await self._service.unload(request.model_name)
+        await self._state.unload(request.model_name)
         return messages.RepositoryModelUnloadResponse()
 
     async def infer(self, request: Message) -> Message:
         """Compute."""
         began_ns = monotonic_ns()
-        service = self._service
-        service.check_model(request.model_name, request.model_version)
-        model = service.served()
+        state = self._state
+        state.check_model(request.model_name, request.model_version)
+        model = state.router()
         is_inline = model.runs_inline(request.ByteSize())
         read = partial(read_request, model, request)
         try:
             if is_inline or request.raw_input_contents or request.ByteSize() <= _READ_HERE_BYTES:
                 found = read()
             else:
-                found = await service.reading.call(read)
-            ask = None if is_inline else model.ask("grpc", began_ns, found)
+                found = await state.reading.call(read)
+            pending = None if is_inline else model.prepare("grpc", began_ns, found)
         except RequestRefusedError:
             model.refused("grpc", began_ns)
             raise
-        if ask is None:
+        if pending is None:
             return model.compute_now("grpc", began_ns, found)
-        return await self._computed(model, ask)
+        return await self._computed(model, pending)
 
-    async def _computed(self, model: Served, ask: Ask[Message]) -> Message:
+    async def _computed(self, model: RequestRouter, pending: PendingRequest[Message]) -> Message:
         answered = asyncio.get_running_loop().create_future()
 
         def done(answer: Message | None, error: Exception | None) -> None:
@@ -124,13 +124,13 @@ class Calls:
             else:
                 answered.set_result(answer)
 
-        ask.done = done
-        model.put(ask)
+        pending.done = done
+        model.put(pending)
         try:
             return await answered
         finally:
-            if ask.done is not None:  # the client cancelled, or its connection is lost
-                model.instances.drop(ask)
+            if pending.done is not None:  # the client cancelled, or its connection is lost
+                model.pool.drop(pending)
 
     async def stream(self, requests: AsyncIterator[Message]) -> AsyncIterator[Message]:
         """Answer each request of a stream in turn; a refused one is answered by its error."""
@@ -143,7 +143,7 @@ class Calls:
                     following.cancel()
                     with suppress(asyncio.CancelledError):
                         await following
-                    raise self._service.unavailable()
+                    raise self._state.unavailable()
                 request = following.result()
                 if request is None:
                     return
@@ -155,17 +155,17 @@ class Calls:
         try:
             reply = await self.infer(request)
         except RequestRefusedError as error:
-            self._service.metrics.count("grpc", "stream", grpc_status(error.refusal).name)
+            self._state.metrics.count("grpc", "stream", grpc_status(error.refusal).name)
             refused = messages.ModelInferResponse(id=request.id)
             return messages.ModelStreamInferResponse(
                 error_message=str(error), infer_response=refused
             )
-        self._service.metrics.count("grpc", "stream", grpc.StatusCode.OK.name)
+        self._state.metrics.count("grpc", "stream", grpc.StatusCode.OK.name)
         reply.parameters["triton_final_response"].bool_param = True
         return messages.ModelStreamInferResponse(infer_response=reply)
 
 
-def read_request(model: Served, request: Message) -> Read[Message]:
+def read_request(model: RequestRouter, request: Message) -> Read[Message]:
     """Return what a message asks for. Raises RequestRefusedError."""
     specs = outputs_of(model.signature, request)
     inputs = inputs_of(model.signature, request)
@@ -178,10 +178,10 @@ def read_request(model: Served, request: Message) -> Read[Message]:
 
 
 def unary(
-    service: Service, endpoint: str, call: Callable[[Message], Awaitable[Message]]
+    state: ServerState, endpoint: str, call: Callable[[Message], Awaitable[Message]]
 ) -> Callable[[Message, Context], Awaitable[Message]]:
     """Return a call as grpc.aio wants it: counted, its refusals turned into status codes."""
-    count = service.metrics.count
+    count = state.metrics.count
 
     async def handle(request: Message, context: Context) -> Message:
         try:

@@ -1,4 +1,4 @@
-"""How does the server listen for gRPC?"""
+"""The gRPC server."""
 
 import asyncio
 import socket
@@ -11,22 +11,22 @@ from tritonclient.grpc import (  # type: ignore[import-untyped]  # ships no type
 
 from inferometer_serving.grpc.calls import Calls, not_here, streaming, unary
 from inferometer_serving.http.server import port_refused
-from inferometer_serving.service import Service
+from inferometer_serving.server_state import ServerState
 
 
 class GrpcServer:
     """Listens on one port."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, state: ServerState) -> None:
         self._draining = asyncio.Event()
         self._server = grpc.aio.server(
             options=(
                 ("grpc.so_reuseport", 0),  # else a port in use would be shared, not refused
-                ("grpc.max_receive_message_length", service.options.max_body_bytes),
+                ("grpc.max_receive_message_length", state.options.max_body_bytes),
                 ("grpc.max_send_message_length", -1),
             )
         )
-        self._server.add_generic_rpc_handlers((_handlers(service, self._draining),))
+        self._server.add_generic_rpc_handlers((_handlers(state, self._draining),))
 
     async def listen(self, host: str, port: int) -> int:
         """Listen and return the port. Raises RefusedError where it cannot be had."""
@@ -45,9 +45,9 @@ class GrpcServer:
         await self._server.stop(timeout_seconds)
 
 
-def _handlers(service: Service, draining: asyncio.Event) -> Any:
+def _handlers(state: ServerState, draining: asyncio.Event) -> Any:
     """Return a handler for every call that tritonclient's messages know."""
-    calls = Calls(service, draining)
+    calls = Calls(state, draining)
     answered = {
         "ServerLive": ("live", calls.server_live),
         "ServerReady": ("ready", calls.server_ready),
@@ -72,7 +72,7 @@ def _handlers(service: Service, draining: asyncio.Event) -> Any:
             handler = grpc.stream_stream_rpc_method_handler(streaming(calls), **forms)
         elif method.name in answered:
             endpoint, call = answered[method.name]
-            handler = grpc.unary_unary_rpc_method_handler(unary(service, endpoint, call), **forms)
+            handler = grpc.unary_unary_rpc_method_handler(unary(state, endpoint, call), **forms)
         else:
             handler = grpc.unary_unary_rpc_method_handler(not_here, **forms)
         handlers[method.name] = handler

@@ -1,4 +1,4 @@
-"""How do tensors lie in the protocol's gRPC messages?"""
+"""Tensors in the protocol's gRPC messages."""
 
 from typing import Any
 
@@ -6,11 +6,11 @@ from tritonclient.grpc import (  # type: ignore[import-untyped]  # ships no type
     service_pb2 as messages,
 )
 
-from inferometer_serving.described import MODEL_VERSION
 from inferometer_serving.errors import invalid
 from inferometer_serving.infer.request import joined_by
 from inferometer_serving.infer.signature import Signature, TensorSpec
 from inferometer_serving.infer.tensors import Array, as_text, from_raw, from_values, to_raw
+from inferometer_serving.metadata import MODEL_VERSION
 
 Message = Any
 """One of tritonclient's messages, for which it ships no types."""

@@ -1,4 +1,4 @@
-"""How is one HTTP/1.1 connection read, served and ended?
+"""One HTTP/1.1 connection: reads requests, answers them and ends.
 
 Requests of one connection are answered one after another. What is sent ahead waits in the buffer,
 and reading pauses once that holds enough.
@@ -24,7 +24,7 @@ from inferometer_serving.http.reply import Reply, head_of, refusal_reply
 from inferometer_serving.http.routes import Endpoint, Route
 from inferometer_serving.infer.tensors import Raw
 from inferometer_serving.metrics import Exposition
-from inferometer_serving.service import Phase, Service
+from inferometer_serving.server_state import Phase, ServerState
 
 _READ_AHEAD_BYTES = 65536
 _LINGER_SECONDS = 2.0
@@ -44,7 +44,7 @@ class Stage(Enum):
 class Owner(Protocol):
     """What a connection needs of its server."""
 
-    service: Service
+    state: ServerState
     exposition: Exposition
     heads: dict[bytes, Head]
     loop: asyncio.AbstractEventLoop
@@ -70,8 +70,8 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     def __init__(self, owner: Owner) -> None:
         self._owner = owner
-        self._service = owner.service
-        metrics = owner.service.metrics
+        self._state = owner.state
+        metrics = owner.state.metrics
         self._requests = metrics.requests
         self._transport: asyncio.Transport | None = None
         self._stage = Stage.HEAD
@@ -184,7 +184,7 @@ class HttpConnection(asyncio.BufferedProtocol):
     def _parse(self, raw_head: bytes) -> Head | None:
         """Return a head not seen before; None where it was refused."""
         try:
-            head = parse_head(raw_head, self._service.options.max_body_bytes)
+            head = parse_head(raw_head, self._state.options.max_body_bytes)
         except HttpError as error:
             self._refuse(error)
             return None
@@ -197,7 +197,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._write([_CONTINUE])
         if head.is_chunked:
             self._stage = Stage.CHUNKS
-            self._chunked = ChunkedBody(self._service.options.max_body_bytes)
+            self._chunked = ChunkedBody(self._state.options.max_body_bytes)
             self._take_chunks(data)
         else:
             self._stage = Stage.BODY
@@ -235,20 +235,20 @@ class HttpConnection(asyncio.BufferedProtocol):
         elif route.endpoint in (Endpoint.LOAD, Endpoint.UNLOAD):
             self._change(head, route, body)
         else:
-            reply = page(self._service, self._owner.exposition, route, body)
+            reply = page(self._state, self._owner.exposition, route, body)
             self._send_reply(head, route.endpoint.value, reply)
 
     def _infer(self, head: Head, route: Route, body: Raw) -> None:
-        service = self._service
+        state = self._state
         try:
-            service.check_model(route.model_name, route.model_version)
-            model = service.served()
+            state.check_model(route.model_name, route.model_version)
+            model = state.router()
         except RequestRefusedError as error:
             self._send_reply(head, Endpoint.INFER.value, refusal_reply(error))
             return
-        answer = answered_now(service, model, head, body)
+        answer = answered_now(state, model, head, body)
         if answer is None:
-            inference = Inference(service, model, head)
+            inference = Inference(state, model, head)
             answer = inference.refused_now(body)
         if answer is not None:
             self._send(head, "infer", *answer)
@@ -262,7 +262,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._stage = Stage.AWAY
 
         async def change() -> None:
-            reply = await changed(self._service, route, bytes(body))
+            reply = await changed(self._state, route, bytes(body))
             keep_alive = self._keeps_alive(head)
             parts: list[Raw] = [head_of(reply, keep_alive=keep_alive), *reply.body]
             self._back(head, route.endpoint.value, (reply.status, parts))
@@ -291,7 +291,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._end()
 
     def _keeps_alive(self, head: Head) -> bool:
-        return head.keep_alive and self._service.phase is not Phase.DRAINING
+        return head.keep_alive and self._state.phase is not Phase.DRAINING
 
     def _write(self, parts: list[Raw]) -> None:
         if self._transport is not None:

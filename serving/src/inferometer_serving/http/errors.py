@@ -1,4 +1,4 @@
-"""Which HTTP status does each way of saying no have?"""
+"""The HTTP errors, and the status of each refusal."""
 
 from http import HTTPStatus
 from typing import assert_never

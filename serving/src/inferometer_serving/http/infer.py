@@ -1,11 +1,10 @@
-"""How is one inference request over HTTP read, and how is its answer written?"""
+"""Reads an inference request in HTTP and writes its reply."""
 
 from collections.abc import Callable, Sequence
 from http import HTTPStatus
 
 import structlog
 
-from inferometer_serving.described import MODEL_VERSION
 from inferometer_serving.errors import RequestRefusedError, invalid
 from inferometer_serving.http.body import compress, decompress
 from inferometer_serving.http.head import Head
@@ -17,10 +16,11 @@ from inferometer_serving.http.reply import (
     head_of,
     refusal_reply,
 )
-from inferometer_serving.infer.ask import Read
+from inferometer_serving.infer.pending_request import Read
 from inferometer_serving.infer.plan import InferenceRequest, raw_request
 from inferometer_serving.infer.tensors import Array, Raw
-from inferometer_serving.served import Served
+from inferometer_serving.metadata import MODEL_VERSION
+from inferometer_serving.request_router import RequestRouter
 
 Answer = tuple[int, list[Raw]]
 """A status, and the bytes of a whole answer."""
@@ -33,7 +33,7 @@ _JOIN_UP_TO_BYTES = 65536
 
 
 def read_request(
-    model: Served,
+    model: RequestRouter,
     head: Head,
     body: Raw,
     max_body_bytes: int,

@@ -1,4 +1,4 @@
-"""How does one connection's inference go from its whole body to its answer?
+"""One inference over HTTP, from its complete body to its reply.
 
 Small requests are read at once and, where the model is tiny, computed at once. What would hold up
 the event loop is read in a thread of its own; and what the model computes, an instance computes.
@@ -9,24 +9,24 @@ from time import monotonic_ns
 
 from inferometer_serving.http.head import Head
 from inferometer_serving.http.infer import Answer, error_answer, read_request
-from inferometer_serving.infer.ask import Ask
+from inferometer_serving.infer.pending_request import PendingRequest
 from inferometer_serving.infer.tensors import Raw
-from inferometer_serving.served import Served
-from inferometer_serving.service import Service
+from inferometer_serving.request_router import RequestRouter
+from inferometer_serving.server_state import ServerState
 
 _READ_HERE_UP_TO_BYTES = 16384
 """JSON of this size is read within some 0.1 ms; tensors behind it cost nothing to read."""
 
 
-def answered_now(service: Service, model: Served, head: Head, body: Raw) -> Answer | None:
+def answered_now(state: ServerState, model: RequestRouter, head: Head, body: Raw) -> Answer | None:
     """Return the answer where a tiny model computes it in the event loop; else None."""
     if head.body_encoding is not None or not model.runs_inline(len(body)):
         return None
     began_ns = monotonic_ns()
-    keeps = service.keeps_connections
+    keeps = state.keeps_connections
     try:
         try:
-            read = read_request(model, head, body, service.options.max_body_bytes, keeps)
+            read = read_request(model, head, body, state.options.max_body_bytes, keeps)
         except Exception:
             model.refused("http", began_ns)
             raise
@@ -38,14 +38,14 @@ def answered_now(service: Service, model: Served, head: Head, body: Raw) -> Answ
 class Inference:
     """One request whose body is here, and which an instance is to compute."""
 
-    __slots__ = ("_ask", "_began_ns", "_head", "_is_dropped", "_model", "_service")
+    __slots__ = ("_began_ns", "_head", "_is_dropped", "_model", "_pending", "_state")
 
-    def __init__(self, service: Service, model: Served, head: Head) -> None:
-        self._service = service
+    def __init__(self, state: ServerState, model: RequestRouter, head: Head) -> None:
+        self._state = state
         self._model = model
         self._head = head
         self._began_ns = monotonic_ns()
-        self._ask: Ask[Answer] | None = None
+        self._pending: PendingRequest[Answer] | None = None
         self._is_dropped = False
 
     def refused_now(self, body: Raw) -> Answer | None:
@@ -55,51 +55,51 @@ class Inference:
         if head.body_encoding is not None or json_bytes > _READ_HERE_UP_TO_BYTES:
             return None
         try:
-            self._ask = self._read(body)
+            self._pending = self._read(body)
         except Exception as error:  # noqa: BLE001 - one request's fault must not end the server
             return self._refused(error)
         return None
 
     def later(self, body: Raw, answered: Callable[[Answer], None]) -> None:
         """Call `answered` in the event loop once the answer is there, unless dropped before."""
-        if self._ask is not None:
-            self._compute(self._ask, answered)
+        if self._pending is not None:
+            self._compute(self._pending, answered)
             return
 
-        def read(ask: Ask[Answer] | None, error: BaseException | None) -> None:
+        def read(pending: PendingRequest[Answer] | None, error: BaseException | None) -> None:
             if self._is_dropped:
                 return
-            if ask is not None:
-                self._compute(ask, answered)
+            if pending is not None:
+                self._compute(pending, answered)
             elif isinstance(error, Exception):
                 answered(self._refused(error))
 
-        self._service.reading.submit(lambda: None if self._is_dropped else self._read(body), read)
+        self._state.reading.submit(lambda: None if self._is_dropped else self._read(body), read)
 
     def drop(self) -> None:
         """Forget the request: its client has gone."""
         self._is_dropped = True
-        if self._ask is not None:
-            self._model.instances.drop(self._ask)
+        if self._pending is not None:
+            self._model.pool.drop(self._pending)
 
-    def _read(self, body: Raw) -> Ask[Answer]:
-        service = self._service
-        limit_bytes = service.options.max_body_bytes
-        keeps = service.keeps_connections  # none of ours: what is done must not hold itself alive
+    def _read(self, body: Raw) -> PendingRequest[Answer]:
+        state = self._state
+        limit_bytes = state.options.max_body_bytes
+        keeps = state.keeps_connections  # none of ours: what is done must not hold itself alive
         read = read_request(self._model, self._head, body, limit_bytes, keeps)
-        return self._model.ask("http", self._began_ns, read)
+        return self._model.prepare("http", self._began_ns, read)
 
-    def _compute(self, ask: Ask[Answer], answered: Callable[[Answer], None]) -> None:
+    def _compute(self, pending: PendingRequest[Answer], answered: Callable[[Answer], None]) -> None:
         def done(answer: Answer | None, error: Exception | None) -> None:
             if answer is not None:
                 answered(answer)
             elif error is not None:
                 answered(self._failed(error))
 
-        self._ask = ask
-        ask.done = done
+        self._pending = pending
+        pending.done = done
         try:
-            self._model.put(ask)
+            self._model.put(pending)
         except Exception as error:  # noqa: BLE001 - as above
             answered(self._refused(error))
 
@@ -108,5 +108,5 @@ class Inference:
         return self._failed(error)
 
     def _failed(self, error: Exception) -> Answer:
-        keep_alive = self._head.keep_alive and self._service.keeps_connections()
+        keep_alive = self._head.keep_alive and self._state.keeps_connections()
         return error_answer(error, keep_alive=keep_alive)

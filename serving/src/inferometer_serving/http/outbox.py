@@ -1,4 +1,4 @@
-"""When do answers go out?
+"""The outbox: groups the writes of replies.
 
 Writing to a socket wakes the client that waits for it, which can cost more than a tiny inference
 and everything around it. So answers are held until the requests that came with theirs are computed

@@ -1,4 +1,4 @@
-"""What do the endpoints that compute nothing answer?"""
+"""The replies of the endpoints that compute nothing."""
 
 from http import HTTPStatus
 from typing import Any, Literal, assert_never
@@ -7,33 +7,33 @@ import orjson
 import structlog
 
 from inferometer_api.metrics.exposition import CONTENT_TYPE
-from inferometer_serving.described import server_metadata
 from inferometer_serving.errors import RequestRefusedError, invalid
 from inferometer_serving.http.reply import Reply, error_reply, json_reply, refusal_reply
 from inferometer_serving.http.routes import Endpoint, Route
 from inferometer_serving.infer.tensors import Raw
+from inferometer_serving.metadata import server_metadata
 from inferometer_serving.metrics import Exposition
-from inferometer_serving.service import Service
+from inferometer_serving.server_state import ServerState
 
 
-def page(service: Service, exposition: Exposition, route: Route, body: Raw) -> Reply:
+def page(state: ServerState, exposition: Exposition, route: Route, body: Raw) -> Reply:
     """Return the answer of an endpoint that computes nothing and changes nothing."""
     try:
         if route.model_name:
-            service.check_model(route.model_name, route.model_version)
-        return _page(service, exposition, route.endpoint, body)
+            state.check_model(route.model_name, route.model_version)
+        return _page(state, exposition, route.endpoint, body)
     except RequestRefusedError as error:
         return refusal_reply(error)
 
 
-async def changed(service: Service, route: Route, body: bytes) -> Reply:
+async def changed(state: ServerState, route: Route, body: bytes) -> Reply:
     """Load or unload the model as was asked, and return the answer."""
     try:
         parameters = _members("parameters", _members("request", body).get("parameters") or {})
         if route.endpoint is Endpoint.LOAD:
-            await service.load_again(route.model_name, parameters)
+            await state.load_again(route.model_name, parameters)
         else:
-            await service.unload(route.model_name)
+            await state.unload(route.model_name)
     except RequestRefusedError as error:
         return refusal_reply(error)
     except Exception as error:  # noqa: BLE001 - one request's fault must not end the server
@@ -43,50 +43,50 @@ async def changed(service: Service, route: Route, body: bytes) -> Reply:
     return Reply(HTTPStatus.OK, b"application/json", [])
 
 
-def _page(service: Service, exposition: Exposition, endpoint: Endpoint, body: Raw) -> Reply:
+def _page(state: ServerState, exposition: Exposition, endpoint: Endpoint, body: Raw) -> Reply:
     match endpoint:
         case Endpoint.LIVE:
             return json_reply({"live": True})
         case Endpoint.READY:
-            return _ready(service, {"ready": service.is_ready})
+            return _ready(state, {"ready": state.is_ready})
         case Endpoint.MODEL_READY:
-            return _ready(service, {"name": service.options.model_name, "ready": service.is_ready})
+            return _ready(state, {"name": state.options.model_name, "ready": state.is_ready})
         case Endpoint.METRICS:
-            service.metrics.pending = service.pending
-            service.tally.settle()
+            state.metrics.pending = state.pending
+            state.inference_stats.settle()
             return Reply(HTTPStatus.OK, CONTENT_TYPE.encode(), [exposition.text()])
         case Endpoint.INDEX:
             only_ready = _members("request", bytes(body)).get("ready") is True
-            return json_reply(service.repository_index(only_ready=only_ready))
+            return json_reply(state.repository_index(only_ready=only_ready))
         case Endpoint.INFER | Endpoint.LOAD | Endpoint.UNLOAD:
             raise ValueError(f"{endpoint.value} is no page")
         case Endpoint.SERVER | Endpoint.MODEL | Endpoint.CONFIG | Endpoint.STATISTICS:
-            return json_reply(_description(service, endpoint))
+            return json_reply(_description(state, endpoint))
         case _:
             assert_never(endpoint)
 
 
 def _description(
-    service: Service,
+    state: ServerState,
     endpoint: Literal[Endpoint.SERVER, Endpoint.MODEL, Endpoint.CONFIG, Endpoint.STATISTICS],
 ) -> dict[str, Any]:
     match endpoint:
         case Endpoint.SERVER:
-            return server_metadata(service.version)
+            return server_metadata(state.version)
         case Endpoint.MODEL:
-            return service.described().metadata
+            return state.loaded_router().metadata
         case Endpoint.CONFIG:
-            return service.described().config
+            return state.loaded_router().config
         case Endpoint.STATISTICS:
-            return service.model_statistics()
+            return state.model_statistics()
         case _:
             assert_never(endpoint)
 
 
-def _ready(service: Service, document: dict[str, object]) -> Reply:
-    if service.is_ready:
+def _ready(state: ServerState, document: dict[str, object]) -> Reply:
+    if state.is_ready:
         return json_reply(document)
-    document["error"] = str(service.unavailable())
+    document["error"] = str(state.unavailable())
     return json_reply(document, HTTPStatus.SERVICE_UNAVAILABLE)
 
 

@@ -1,4 +1,4 @@
-"""How does an answer go onto an HTTP/1.1 connection?"""
+"""HTTP/1.1 replies."""
 
 from dataclasses import dataclass
 from http import HTTPStatus

@@ -1,4 +1,4 @@
-"""Which endpoint does a request's target name?"""
+"""The HTTP endpoints, and their paths."""
 
 import urllib.parse
 from dataclasses import dataclass

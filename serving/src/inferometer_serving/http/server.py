@@ -1,4 +1,4 @@
-"""Who holds the HTTP connections, and when are they all done?"""
+"""The HTTP server: listens, and holds the connections until they are done."""
 
 import asyncio
 import socket
@@ -13,7 +13,7 @@ from inferometer_serving.http.connection import HttpConnection, Owner
 from inferometer_serving.http.head import Head
 from inferometer_serving.http.outbox import Outbox
 from inferometer_serving.metrics import Exposition
-from inferometer_serving.service import Phase, Service
+from inferometer_serving.server_state import Phase, ServerState
 
 _HEADS_KEPT = 1024
 _RECEIVE_BYTES = 65536
@@ -26,11 +26,11 @@ _BACKLOG = 65535
 class HttpServer(Owner):
     """Listens on one port."""
 
-    def __init__(self, service: Service, loop: asyncio.AbstractEventLoop) -> None:
-        self.service = service
-        options = service.options
+    def __init__(self, state: ServerState, loop: asyncio.AbstractEventLoop) -> None:
+        self.state = state
+        options = state.options
         served = (options.run_namespace, options.run, options.model_name)
-        self.exposition = Exposition(service.metrics, served, service.version)
+        self.exposition = Exposition(state.metrics, served, state.version)
         self.heads: dict[bytes, Head] = {}
         self.loop = loop
         self.outbox = Outbox(loop)
@@ -97,7 +97,7 @@ class HttpServer(Owner):
         self._connections.discard(connection)
         if not self._connections:
             self._empty.set()
-        if self.service.phase is Phase.DRAINING:
+        if self.state.phase is Phase.DRAINING:
             self._notice_drained()
 
     @override

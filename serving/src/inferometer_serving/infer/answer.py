@@ -1,4 +1,4 @@
-"""How is the answer to an inference request written?"""
+"""Writes the reply to an inference request."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

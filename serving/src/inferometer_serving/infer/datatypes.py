@@ -1,4 +1,4 @@
-"""Which datatypes do the Open Inference Protocol and ONNX Runtime share?"""
+"""The datatypes that the Open Inference Protocol and ONNX Runtime share."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

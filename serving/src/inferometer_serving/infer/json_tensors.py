@@ -1,4 +1,4 @@
-"""How do tensors lie in JSON?"""
+"""Tensors in JSON."""
 
 from collections.abc import Sequence
 from itertools import chain
@@ -40,7 +40,7 @@ def to_json(name: str, datatype: Datatype, array: Array) -> bytes:
     if b"null" in text:
         raise invalid(
             f"Output '{name}' holds NaN or infinity, for which JSON has no word: "
-            'ask for it with "binary_data": true.'
+            'pending for it with "binary_data": true.'
         )
     return text
 

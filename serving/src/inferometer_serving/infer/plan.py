@@ -1,4 +1,4 @@
-"""How do the tensors of an inference request lie in its body, and which outputs does it want?
+"""The plan of an inference request: the layout of its tensors, and the outputs it requests.
 
 A plan says only that. It is kept for later requests, so it holds nothing that belongs to one
 request: neither tensors nor an id.

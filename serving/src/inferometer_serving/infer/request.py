@@ -1,8 +1,8 @@
-"""What does an inference request in JSON ask for?
+"""Reads inference requests in JSON.
 
-Requests of one client differ in little but their tensors and ids. What is left without those is
-their form, and what a form asks for is read once and kept. Tensors and ids are never kept, but with
-a request that is kept whole because its tensors are all behind the JSON.
+The requests of one client usually differ only in their tensors and ids. The rest is their form,
+which is read once and cached. Tensors and ids are never cached, except in a request whose tensors
+all follow the JSON: it is cached as a whole.
 """
 
 from collections.abc import Mapping

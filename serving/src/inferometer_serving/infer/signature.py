@@ -1,4 +1,4 @@
-"""Which tensors does a model take and give, and does a request's tensor fit?"""
+"""A model's signature: its inputs and outputs, and the check of a request's tensors."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

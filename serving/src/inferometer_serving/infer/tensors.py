@@ -1,4 +1,4 @@
-"""How do tensors lie in raw bytes, the form that both protocols share?"""
+"""Tensors in raw bytes, the form that both protocols share."""
 
 import struct
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""How does one instance compute the requests that it was given, alone or joined?"""
+"""One instance: computes requests, alone or joined."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ import structlog
 
 from inferometer_serving.batching.joining import Joiner, split
 from inferometer_serving.errors import Refusal, RequestRefusedError
-from inferometer_serving.infer.ask import Ask
+from inferometer_serving.infer.pending_request import PendingRequest
 from inferometer_serving.infer.tensors import Array
 from inferometer_serving.model.session import Session, reason_of
 
@@ -21,7 +21,7 @@ class Execution:
     Times are in ns of the monotonic clock.
     """
 
-    asks: Sequence[Ask[Any]]
+    requests: Sequence[PendingRequest[Any]]
     answers: list[Any]
     """An answer for each of them, or the exception that says why there is none."""
     samples: int
@@ -40,19 +40,21 @@ class Engine:
         self._run = session.runner.run
         self._joiner = Joiner(max_samples)
 
-    def compute(self, asks: Sequence[Ask[Any]]) -> list[Execution]:
+    def compute(self, requests: Sequence[PendingRequest[Any]]) -> list[Execution]:
         """Return what came of each request.
 
         They are one run of the model; where that fails, each is run alone, so that only the one at
         fault fails.
         """
-        if len(asks) == 1:
-            return [self._alone(asks[0])]
+        if len(requests) == 1:
+            return [self._alone(requests[0])]
         try:
-            return [self._together(asks)]
+            return [self._together(requests)]
         except Exception as error:  # noqa: BLE001 - whatever it is, it is one request's fault
-            structlog.get_logger().info("batch fell apart", requests=len(asks), error=repr(error))
-            return [self._alone(each) for each in asks]
+            structlog.get_logger().info(
+                "batch fell apart", requests=len(requests), error=repr(error)
+            )
+            return [self._alone(each) for each in requests]
 
     def run(self, output_names: list[str], inputs: dict[str, Array]) -> list[Array]:
         """Return the outputs. Raises RequestRefusedError where the model cannot compute them."""
@@ -61,34 +63,36 @@ class Engine:
         except Exception as error:
             raise _failure(error) from error
 
-    def _together(self, asks: Sequence[Ask[Any]]) -> Execution:
+    def _together(self, requests: Sequence[PendingRequest[Any]]) -> Execution:
         started_ns = monotonic_ns()
-        samples = [each.samples for each in asks]
-        inputs = self._joiner.joined([each.inputs for each in asks])
+        samples = [each.samples for each in requests]
+        inputs = self._joiner.joined([each.inputs for each in requests])
         joined_ns = monotonic_ns()
-        results = self._run(asks[0].output_names, inputs)
+        results = self._run(requests[0].output_names, inputs)
         computed_ns = monotonic_ns()
         parts = split(results, samples)
-        answers = [_written(ask, part) for ask, part in zip(asks, parts, strict=True)]
+        answers = [_written(pending, part) for pending, part in zip(requests, parts, strict=True)]
         times = (started_ns, joined_ns, computed_ns, monotonic_ns())
-        return Execution(asks, answers, sum(samples), *times, is_computed=True)
+        return Execution(requests, answers, sum(samples), *times, is_computed=True)
 
-    def _alone(self, ask: Ask[Any]) -> Execution:
+    def _alone(self, pending: PendingRequest[Any]) -> Execution:
         started_ns = monotonic_ns()
         try:
-            results = self._run(ask.output_names, ask.inputs)
+            results = self._run(pending.output_names, pending.inputs)
         except Exception as error:  # noqa: BLE001 - one request's fault must not end the server
             ended_ns = monotonic_ns()
             times = (started_ns, started_ns, ended_ns, ended_ns)
-            return Execution((ask,), [_failure(error)], ask.samples, *times, is_computed=False)
+            return Execution(
+                (pending,), [_failure(error)], pending.samples, *times, is_computed=False
+            )
         computed_ns = monotonic_ns()
-        answer = _written(ask, results)
+        answer = _written(pending, results)
         times = (started_ns, started_ns, computed_ns, monotonic_ns())
-        return Execution((ask,), [answer], ask.samples, *times, is_computed=True)
+        return Execution((pending,), [answer], pending.samples, *times, is_computed=True)
 
 
-def _written(ask: Ask[Any], results: list[Array]) -> Any:
-    write: Callable[[list[Array]], Any] = ask.write
+def _written(pending: PendingRequest[Any], results: list[Array]) -> Any:
+    write: Callable[[list[Array]], Any] = pending.write
     try:
         return write(results)
     except Exception as error:  # noqa: BLE001 - one request's fault must not end the server

@@ -1,4 +1,4 @@
-"""On which execution provider does each node of a graph run?
+"""The execution provider of each node of a graph.
 
 ONNX Runtime records its own assignment when the session is made. It counts nodes as they are when
 providers take them: after constant folding and the fusions that every provider shares, before

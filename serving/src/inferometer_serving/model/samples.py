@@ -1,4 +1,4 @@
-"""Which shapes do the samples of a .npz file have, as a model takes them?"""
+"""The shapes of the samples in a .npz file."""
 
 import zipfile
 from collections.abc import Mapping

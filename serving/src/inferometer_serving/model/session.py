@@ -1,4 +1,4 @@
-"""How is a checked model opened in ONNX Runtime, and what is true of the session?"""
+"""ONNX Runtime sessions of a checked model."""
 
 import contextlib
 import ctypes

@@ -1,4 +1,4 @@
-"""What is run before a server calls itself ready?"""
+"""The inferences of the warm-up."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""How long was one GPU busy since the agent's start, and for whom?"""
+"""The busy time of one GPU, in total and per target."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field

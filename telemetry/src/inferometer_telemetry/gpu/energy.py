@@ -1,4 +1,4 @@
-"""How much energy has one GPU used since the agent's start?"""
+"""The energy that one GPU has used since the agent's start."""
 
 from dataclasses import dataclass, field
 

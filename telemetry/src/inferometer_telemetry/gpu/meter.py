@@ -1,4 +1,4 @@
-"""What does one GPU add to a sample?"""
+"""The figures of one GPU in a sample."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field

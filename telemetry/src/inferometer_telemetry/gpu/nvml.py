@@ -1,4 +1,4 @@
-"""How is NVML asked, and what does it mean when it has no answer?"""
+"""Calls to NVML, and the meaning of its errors."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What would NVML answer, by a recorded tree of its answers?
+"""A recorded NVML: answers from a tree of files.
 
 DIR/gpu-INDEX/FUNCTION holds what that C function of NVML (without _v2) tells of that GPU, and
 DIR/gpu-INDEX/mig-INDEX/FUNCTION what it tells of an instance. A function without a file is not

@@ -1,4 +1,4 @@
-"""What does one GPU tell at one moment?"""
+"""The state of one GPU at one moment."""
 
 import re
 from collections.abc import Callable

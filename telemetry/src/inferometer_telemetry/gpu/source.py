@@ -1,4 +1,4 @@
-"""Which GPUs does this node have, and what do they tell?"""
+"""The GPUs of this node as a source of figures."""
 
 from collections.abc import Collection
 from pathlib import Path

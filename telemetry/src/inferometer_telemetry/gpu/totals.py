@@ -1,4 +1,4 @@
-"""What does something that a GPU tells from time to time add up to?"""
+"""Totals of figures that a GPU reports from time to time."""
 
 from dataclasses import dataclass
 

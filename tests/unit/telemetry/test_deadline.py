@@ -1,4 +1,4 @@
-"""Does a driver that hangs hold up its own figures alone?"""
+"""A driver that hangs delays only its own figures."""
 
 import threading
 from collections.abc import Collection
@@ -6,7 +6,7 @@ from collections.abc import Collection
 import pytest
 
 from inferometer_api.results.agent_sample import GpuReading
-from inferometer_telemetry.gpu.aside import Aside
+from inferometer_telemetry.gpu.deadline import DeadlineSource
 from inferometer_telemetry.sources import GpusFound, Owners, Target
 
 LONG = 30.0
@@ -37,7 +37,7 @@ class Driver:
         self.is_closed = True
 
 
-def read(gpus: Aside, now_ns: int) -> GpusFound:
+def read(gpus: DeadlineSource, now_ns: int) -> GpusFound:
     """Ask for nobody."""
     return gpus.read(now_ns, [], lambda _: [])
 
@@ -46,7 +46,7 @@ def test_gpus_answer_as_without_it() -> None:
     """What a source tells or raises arrives, each reading by itself."""
     driver = Driver()
     driver.let.set()
-    gpus = Aside(driver, LONG)
+    gpus = DeadlineSource(driver, LONG)
     assert [read(gpus, at).gpus[0].name for at in (1, 2)] == ["1", "2"]
     driver.fault = RuntimeError("a driver that nobody expected")
     with pytest.raises(RuntimeError, match="nobody expected"):
@@ -58,7 +58,7 @@ def test_gpus_answer_as_without_it() -> None:
 def test_a_driver_that_hangs_is_missing_until_it_answers() -> None:
     """It is asked once and waited for once; the answer that came late is not told as a new one."""
     driver = Driver()
-    gpus = Aside(driver, 0.01)
+    gpus = DeadlineSource(driver, 0.01)
     for at in (1, 2, 3):
         (missing,) = read(gpus, at).missing
         assert (missing.source, missing.subject) == ("nvml", "")
@@ -73,7 +73,7 @@ def test_a_driver_that_hangs_is_missing_until_it_answers() -> None:
 def test_a_driver_that_wakes_goes_on() -> None:
     """After its late answer it is asked anew."""
     driver = Driver()
-    gpus = Aside(driver, 0.01)
+    gpus = DeadlineSource(driver, 0.01)
     assert read(gpus, 1).gpus == []
     driver.let.set()
     at = 1

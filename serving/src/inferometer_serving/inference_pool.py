@@ -1,4 +1,4 @@
-"""Who computes the requests that would hold up the event loop, and in which order?
+"""The pool of a model's instances, which compute requests outside the event loop.
 
 Each instance is a thread with a session of its own. Whichever is free takes the next batch by
 itself: an instance never waits for the event loop between two batches.
@@ -12,31 +12,31 @@ from time import monotonic, monotonic_ns
 from typing import Any
 
 from inferometer_serving.batching.batcher import Batcher
-from inferometer_serving.infer.ask import Ask
+from inferometer_serving.infer.pending_request import PendingRequest
 from inferometer_serving.model.engine import Engine, Execution
 
-Told = Callable[[list[Execution]], None]
+OnExecuted = Callable[[list[Execution]], None]
 
 
-class Instances:
+class InferencePool:
     """The instances of one loaded model. Its methods belong to the event loop's thread."""
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
         engines: Sequence[Engine],
-        batcher: Batcher[Ask[Any]],
-        told: Told,
+        batcher: Batcher[PendingRequest[Any]],
+        told: OnExecuted,
     ) -> None:
         self._loop = loop
         self._batcher = batcher
-        self._told = told
+        self._on_executed = told
         self._changed = threading.Condition()
         self.is_retired = False
         """Whether nothing may be put any more."""
         self._then: Callable[[], None] | None = None
         self._running = len(engines)
-        self.asks: set[Ask[Any]] = set()
+        self.requests: set[PendingRequest[Any]] = set()
         """What was put and is not yet told."""
         self._threads = [
             threading.Thread(
@@ -47,20 +47,20 @@ class Instances:
         for thread in self._threads:
             thread.start()
 
-    def put(self, ask: Ask[Any]) -> None:
+    def put(self, pending: PendingRequest[Any]) -> None:
         """Let a request wait for an instance; its end is told in the event loop."""
-        self.asks.add(ask)
+        self.requests.add(pending)
         with self._changed:
-            if self._batcher.put(ask, ask.key, ask.samples, monotonic_ns()):
+            if self._batcher.put(pending, pending.key, pending.samples, monotonic_ns()):
                 self._changed.notify()
 
-    def drop(self, ask: Ask[Any]) -> None:
+    def drop(self, pending: PendingRequest[Any]) -> None:
         """Forget a request whose client has gone, unless it is already computed."""
-        ask.done = None
+        pending.done = None
         with self._changed:
-            waited = self._batcher.drop(ask)
+            waited = self._batcher.drop(pending)
         if waited:
-            self.asks.discard(ask)
+            self.requests.discard(pending)
 
     def hasten(self) -> None:
         """Let no request wait for company any more."""
@@ -93,7 +93,7 @@ class Instances:
                 del batch, done  # no tensor is held while waiting
             self._loop.call_soon_threadsafe(self._ended)
 
-    def _next(self) -> list[Ask[Any]]:
+    def _next(self) -> list[PendingRequest[Any]]:
         """Return the next batch once one is ready; nothing once retired."""
         with self._changed:
             while True:
@@ -116,5 +116,5 @@ class Instances:
 
     def _tell(self, done: list[Execution]) -> None:
         for execution in done:
-            self.asks.difference_update(execution.asks)
-        self._told(done)
+            self.requests.difference_update(execution.requests)
+        self._on_executed(done)

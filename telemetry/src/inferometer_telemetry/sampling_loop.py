@@ -1,4 +1,4 @@
-"""When is the next regular sample taken, and is the one before too long ago?"""
+"""Takes a regular sample, and reports if the last one is too old."""
 
 import asyncio
 import traceback
@@ -10,7 +10,7 @@ _LATE_INTERVALS = 5
 _LATE_SECONDS = 10.0
 
 
-class Watch:
+class SamplingLoop:
     """The regular samples of an agent."""
 
     def __init__(self, sampler: Sampler, interval_seconds: float) -> None:

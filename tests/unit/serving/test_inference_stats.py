@@ -1,13 +1,13 @@
-"""Is a tiny inference counted like any other, though only later?"""
+"""Tiny inferences are counted like others, only later."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inferometer_serving.infer.ask import Ask
+from inferometer_serving.infer.pending_request import PendingRequest
+from inferometer_serving.inference_stats import InferenceStats
 from inferometer_serving.metrics import Exposition, Metrics
 from inferometer_serving.model.engine import Execution
 from inferometer_serving.statistics import Statistics
-from inferometer_serving.tally import Tally
 
 _BEGAN_NS = 7
 _parts = st.integers(min_value=0, max_value=3 * 10**9)
@@ -23,13 +23,13 @@ def test_what_was_noted_is_counted_as_if_at_once(
     """Statistics and buckets are those of inferences that are counted one by one."""
     metrics, alone = Metrics(), Metrics()
     statistics, each_alone = Statistics(), Statistics()
-    tally = Tally(metrics, statistics)
+    tally = InferenceStats(metrics, statistics)
     for protocol, samples, read_ns, infer_ns, output_ns in noted:
         started_ns = _BEGAN_NS + read_ns
         computed_ns = started_ns + infer_ns
         written_ns = computed_ns + output_ns
         tally.note(protocol, samples, _BEGAN_NS, started_ns, computed_ns, written_ns)
-        ask = _ask(protocol, samples, started_ns)
+        ask = _pending(protocol, samples, started_ns)
         times = (started_ns, started_ns, computed_ns, written_ns)
         each_alone.executed(Execution((ask,), [""], samples, *times, is_computed=True), written_ns)
         alone.queue_seconds.observe(0)
@@ -46,14 +46,14 @@ def test_what_was_noted_is_counted_as_if_at_once(
 def test_what_was_noted_is_settled_before_it_grows() -> None:
     """Whoever never asks for metrics does not make the server keep every request."""
     statistics = Statistics()
-    tally = Tally(Metrics(), statistics)
+    tally = InferenceStats(Metrics(), statistics)
     for number in range(5000):
         tally.note("http", 1, number, number + 1, number + 2, number + 3)
     assert statistics.told("m", "1")["inference_count"] > 4000
 
 
-def _ask(protocol: str, samples: int, started_ns: int) -> Ask[str]:
-    ask: Ask[str] = Ask(
+def _pending(protocol: str, samples: int, started_ns: int) -> PendingRequest[str]:
+    ask: PendingRequest[str] = PendingRequest(
         protocol=protocol,
         began_ns=_BEGAN_NS,
         inputs={},

@@ -1,4 +1,4 @@
-"""How does a server process run, from its options to its exit code?
+"""The server process, from its options to its exit code.
 
 On standard output it tells a machine what happens, in lines of JSON:
 `{"event": "listening", "httpPort": 8000, "grpcPort": 8001}`, then
@@ -24,7 +24,7 @@ from inferometer_serving.grpc.server import GrpcServer
 from inferometer_serving.http.server import HttpServer
 from inferometer_serving.model.session import Interrupt
 from inferometer_serving.options import ServeOptions
-from inferometer_serving.service import Service
+from inferometer_serving.server_state import ServerState
 
 _CLOSE_SECONDS = 1.0
 _STOP_SECONDS = 3.0
@@ -73,40 +73,40 @@ class _Process:
 
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, on_signal)
-        service = Service(self._options, loop, self._interrupt)
+        state = ServerState(self._options, loop, self._interrupt)
         try:
-            await self._serve(service, stop, hurry)
+            await self._serve(state, stop, hurry)
         finally:
             self._interrupt.set()
-            if not service.stop(_STOP_SECONDS):
+            if not state.stop(_STOP_SECONDS):
                 _leave_behind()
 
-    async def _serve(self, service: Service, stop: asyncio.Event, hurry: asyncio.Event) -> None:
+    async def _serve(self, state: ServerState, stop: asyncio.Event, hurry: asyncio.Event) -> None:
         options = self._options
-        http = HttpServer(service, asyncio.get_running_loop())
-        grpc = GrpcServer(service)
+        http = HttpServer(state, asyncio.get_running_loop())
+        grpc = GrpcServer(state)
         http_port = await http.listen(options.host, options.http_port)
         grpc_port = await grpc.listen(options.host, options.grpc_port)
         _tell({"event": "listening", "httpPort": http_port, "grpcPort": grpc_port})
         log = structlog.get_logger()
         log.info("listening", host=options.host, http_port=http_port, grpc_port=grpc_port)
         try:
-            if await self._make_ready(service, stop):
+            if await self._make_ready(state, stop):
                 await stop.wait()
             log.info("draining", seconds=options.drain_seconds)
-            service.drain()
+            state.drain()
             await self._drain(http, grpc, hurry)
         finally:
             self._interrupt.set()
-            service.drain()
-            service.give_up()
+            state.drain()
+            state.give_up()
             await grpc.drain(_CLOSE_SECONDS)
             await http.close(_CLOSE_SECONDS)
         log.info("ended")
 
-    async def _make_ready(self, service: Service, stop: asyncio.Event) -> bool:
+    async def _make_ready(self, state: ServerState, stop: asyncio.Event) -> bool:
         """Load and warm up beside the event loop; say whether that was not stopped."""
-        loading = asyncio.ensure_future(service.load())
+        loading = asyncio.ensure_future(state.load())
         stopping = asyncio.ensure_future(stop.wait())
         await asyncio.wait((loading, stopping), return_when=asyncio.FIRST_COMPLETED)
         if not loading.done():

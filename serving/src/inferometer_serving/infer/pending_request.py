@@ -1,4 +1,4 @@
-"""What is one inference request, once it is read, and whom is its answer told?"""
+"""An inference request that has been read and waits for its reply."""
 
 from collections.abc import Callable, Hashable
 from time import monotonic_ns
@@ -17,7 +17,7 @@ Read = tuple[dict[str, Array], list[str], bytes, Callable[[list[Array]], T]]
 have in common with others to be joined, and what makes the answer of the outputs."""
 
 
-class Ask(Generic[T]):
+class PendingRequest(Generic[T]):
     """One request that was read and checked, on its way through the model."""
 
     __slots__ = (

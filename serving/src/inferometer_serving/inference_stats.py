@@ -1,4 +1,4 @@
-"""How are inferences counted that take no longer than counting them would?
+"""Counts inferences that take no longer than counting them would.
 
 Of each only its times are noted; what they come to in metrics and statistics is computed for many
 at once, before anybody looks.
@@ -17,7 +17,7 @@ _WIDTH = 6
 _MOST_NOTED = 512 * _WIDTH
 
 
-class Tally:
+class InferenceStats:
     """Counts runs of the model for one request each, which waited for nothing."""
 
     def __init__(self, metrics: Metrics, statistics: Statistics) -> None:

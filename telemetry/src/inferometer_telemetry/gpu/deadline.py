@@ -1,4 +1,4 @@
-"""How are GPUs read so that a driver that hangs holds up nothing else?
+"""A source of GPUs with a deadline, so that a driver that hangs delays nothing else.
 
 NVIDIA's driver may take seconds to wake GPUs, and for ever where one is broken. It is asked in a
 thread of its own, which nobody waits for when it does not answer in time.
@@ -16,7 +16,7 @@ PATIENCE_SECONDS = 1.0
 _Question = tuple[int, Collection[Target], Owners]
 
 
-class Aside:
+class DeadlineSource:
     """A source of GPUs that always answers, and soon."""
 
     def __init__(self, gpus: GpuSource, patience_seconds: float = PATIENCE_SECONDS) -> None:

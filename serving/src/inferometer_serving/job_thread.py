@@ -1,4 +1,4 @@
-"""Who does what would hold up the event loop, beside inferences, and in which order?"""
+"""A thread for jobs that would block the event loop."""
 
 import asyncio
 import threading
@@ -10,7 +10,7 @@ T = TypeVar("T")
 Job = Callable[[], None]
 
 
-class Worker:
+class JobThread:
     """One thread that does jobs in the order in which they were given.
 
     Jobs are given from the thread of the event loop, and their ends are told there.

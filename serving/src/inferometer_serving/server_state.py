@@ -1,4 +1,4 @@
-"""What is this server's state, and how does its model come and go?"""
+"""The state of the server, and the loading and unloading of its model."""
 
 import asyncio
 import gc
@@ -10,16 +10,16 @@ from typing import Any
 import structlog
 
 from inferometer_models.errors import ModelRefusedError
-from inferometer_serving.described import MODEL_VERSION
 from inferometer_serving.errors import Refusal, RequestRefusedError, invalid
 from inferometer_serving.freed_memory import keep_freed_memory
+from inferometer_serving.inference_stats import InferenceStats
+from inferometer_serving.job_thread import JobThread
+from inferometer_serving.metadata import MODEL_VERSION
 from inferometer_serving.metrics import Metrics
 from inferometer_serving.model.session import Interrupt
 from inferometer_serving.options import ServeOptions
-from inferometer_serving.served import Accounts, Loaded, Served, load_and_warm
+from inferometer_serving.request_router import Counters, Loaded, RequestRouter, load_and_warm
 from inferometer_serving.statistics import Statistics
-from inferometer_serving.tally import Tally
-from inferometer_serving.worker import Worker
 
 
 class Phase(Enum):
@@ -31,7 +31,7 @@ class Phase(Enum):
     DRAINING = "draining: it ends once the requests in flight are answered"
 
 
-class Service:
+class ServerState:
     """The state that both protocols share. Everything here belongs to the event loop's thread."""
 
     def __init__(
@@ -41,17 +41,17 @@ class Service:
         self.version = version("inferometer")
         self.metrics = Metrics()
         self.statistics = Statistics()
-        self.tally = Tally(self.metrics, self.statistics)
+        self.inference_stats = InferenceStats(self.metrics, self.statistics)
         """To be settled before anybody looks at either of them."""
         self.phase = Phase.LOADING
-        self.reading = Worker(loop, "reading")
+        self.reading = JobThread(loop, "reading")
         """Reads requests that would hold up the event loop."""
         self._loop = loop
         self._interrupt = interrupt
-        self._loading = Worker(loop, "loading")
+        self._loading = JobThread(loop, "loading")
         self._changes = asyncio.Lock()
-        self._served: Served | None = None
-        self._leaving: Served | None = None
+        self._router: RequestRouter | None = None
+        self._leaving: RequestRouter | None = None
         """The model before, while its last requests are answered."""
 
     async def load(self) -> Loaded:
@@ -94,7 +94,7 @@ class Service:
         if self.phase in (Phase.LOADING, Phase.DRAINING):
             raise self.unavailable()
         async with self._changes:
-            self._leaving, self._served = self._served, None
+            self._leaving, self._router = self._router, None
             if self.phase is Phase.READY:
                 self.phase = Phase.UNLOADED
             self.metrics.is_ready = False
@@ -105,15 +105,15 @@ class Service:
         """Take no new inferences from now on."""
         self.phase = Phase.DRAINING
         self.metrics.is_ready = False
-        if self._served is not None:
-            self._served.instances.hasten()
+        if self._router is not None:
+            self._router.pool.hasten()
 
     def give_up(self) -> None:
         """Answer all inferences in flight by an error."""
         error = RequestRefusedError(
             Refusal.UNAVAILABLE, "The server ended before the model had computed this request."
         )
-        for served in (self._served, self._leaving):
+        for served in (self._router, self._leaving):
             if served is not None:
                 served.give_up(error)
 
@@ -121,8 +121,8 @@ class Service:
         """End all threads; say whether they ended in time."""
         until = monotonic() + timeout_seconds
         ended = [each.stop(until - monotonic()) for each in (self.reading, self._loading)]
-        models = [each for each in (self._served, self._leaving) if each is not None]
-        ended += [each.instances.stop(until - monotonic()) for each in models]
+        models = [each for each in (self._router, self._leaving) if each is not None]
+        ended += [each.pool.stop(until - monotonic()) for each in models]
         return all(ended)
 
     def keeps_connections(self) -> bool:
@@ -137,22 +137,22 @@ class Service:
     @property
     def pending(self) -> int:
         """Return how many inference requests are read, wait for the model or are computed."""
-        computed = 0 if self._served is None else len(self._served.instances.asks)
-        leaving = 0 if self._leaving is None else len(self._leaving.instances.asks)
+        computed = 0 if self._router is None else len(self._router.pool.requests)
+        leaving = 0 if self._leaving is None else len(self._leaving.pool.requests)
         return self.reading.pending + computed + leaving
 
-    def served(self) -> Served:
+    def router(self) -> RequestRouter:
         """Return what serves inferences. Raises RequestRefusedError unless the server is ready."""
-        served = self._served
+        served = self._router
         if served is None or self.phase is not Phase.READY:
             raise self.unavailable()
         return served
 
-    def described(self) -> Served:
+    def loaded_router(self) -> RequestRouter:
         """Return the model to tell of. Raises RequestRefusedError where it is not loaded."""
-        if self._served is None:
+        if self._router is None:
             raise self.unavailable()
-        return self._served
+        return self._router
 
     def unavailable(self) -> RequestRefusedError:
         """Return the error for a request that comes too early or too late."""
@@ -171,7 +171,7 @@ class Service:
 
     def model_statistics(self) -> dict[str, Any]:
         """Return the protocol's statistics of the model."""
-        self.tally.settle()
+        self.inference_stats.settle()
         told = self.statistics.told(self.options.model_name, MODEL_VERSION)
         return {"model_stats": [told]}
 
@@ -188,9 +188,9 @@ class Service:
         return [{"name": name, "version": MODEL_VERSION, "state": state, "reason": reason}]
 
     def _become_ready(self, loaded: Loaded) -> None:
-        accounts = Accounts(self.metrics, self.statistics, self.tally)
-        self._leaving = self._served
-        self._served = Served(self._loop, self.options, loaded, accounts, self.version)
+        counters = Counters(self.metrics, self.statistics, self.inference_stats)
+        self._leaving = self._router
+        self._router = RequestRouter(self._loop, self.options, loaded, counters, self.version)
         if self.phase is not Phase.DRAINING:
             self.phase = Phase.READY
             self.metrics.is_ready = True
@@ -203,7 +203,7 @@ class Service:
         # Requests that are being read were begun on it: those read before this job are put by then.
         await self.reading.call(lambda: None)
         ended = asyncio.Event()
-        leaving.instances.retire(ended.set)
+        leaving.pool.retire(ended.set)
         await ended.wait()
         self._leaving = None
         del leaving

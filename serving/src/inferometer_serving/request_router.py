@@ -1,4 +1,4 @@
-"""How do inference requests come to a loaded model, and who counts what came of them?"""
+"""Routes inference requests to a loaded model and counts the outcomes."""
 
 import asyncio
 from collections.abc import Hashable
@@ -8,19 +8,19 @@ from typing import Any, TypeVar
 
 from inferometer_serving.batching.batcher import Batcher
 from inferometer_serving.batching.joining import key_of, samples_of
-from inferometer_serving.described import model_config, model_metadata
 from inferometer_serving.errors import Refusal, RequestRefusedError, invalid
-from inferometer_serving.infer.ask import Ask, Read
+from inferometer_serving.infer.pending_request import PendingRequest, Read
 from inferometer_serving.infer.request import RequestReader
 from inferometer_serving.infer.tensors import Array
-from inferometer_serving.instances import Instances
+from inferometer_serving.inference_pool import InferencePool
+from inferometer_serving.inference_stats import InferenceStats
+from inferometer_serving.metadata import model_config, model_metadata
 from inferometer_serving.metrics import Metrics
 from inferometer_serving.model.engine import Engine, Execution
 from inferometer_serving.model.loading import LoadedModel, WarmUp, load, warm_up
 from inferometer_serving.model.session import Interrupt
 from inferometer_serving.options import ServeOptions
 from inferometer_serving.statistics import Statistics
-from inferometer_serving.tally import Tally
 
 T = TypeVar("T")
 
@@ -34,12 +34,12 @@ class Loaded:
 
 
 @dataclass(frozen=True, slots=True)
-class Accounts:
+class Counters:
     """Where it is counted what came of requests."""
 
     metrics: Metrics
     statistics: Statistics
-    tally: Tally
+    inference_stats: InferenceStats
 
 
 def load_and_warm(options: ServeOptions, interrupt: Interrupt) -> Loaded:
@@ -48,7 +48,7 @@ def load_and_warm(options: ServeOptions, interrupt: Interrupt) -> Loaded:
     return Loaded(model, warm_up(model, options))
 
 
-class Served:
+class RequestRouter:
     """A loaded model that answers. Everything here belongs to the event loop's thread."""
 
     def __init__(
@@ -56,7 +56,7 @@ class Served:
         loop: asyncio.AbstractEventLoop,
         options: ServeOptions,
         loaded: Loaded,
-        accounts: Accounts,
+        counters: Counters,
         server_version: str,
     ) -> None:
         self.name = options.model_name
@@ -64,7 +64,7 @@ class Served:
         self.reader = RequestReader(self.signature)
         self.metadata = model_metadata(options, loaded.model)
         self.config = model_config(options, loaded.model, loaded.warm, server_version)
-        self._accounts = accounts
+        self._counters = counters
         self._inline_body_bytes = loaded.warm.inline_body_bytes
         self._max_batch_size = options.max_batch_size
         batched = [each.name for each in self.signature.inputs if each.has_open_batch]
@@ -72,15 +72,17 @@ class Served:
         joins = max(options.max_batch_size, 1)
         engines = [Engine(each, joins) for each in loaded.model.sessions]
         self._inline = engines[0]
-        batcher: Batcher[Ask[Any]] = Batcher(joins, options.max_delay_microseconds * 1000)
-        self.instances = Instances(loop, engines, batcher, self._told)
+        batcher: Batcher[PendingRequest[Any]] = Batcher(
+            joins, options.max_delay_microseconds * 1000
+        )
+        self.pool = InferencePool(loop, engines, batcher, self._on_executed)
 
-    def ask(
+    def prepare(
         self,
         protocol: str,
         began_ns: int,
         read: Read[T],
-    ) -> Ask[T]:
+    ) -> PendingRequest[T]:
         """Return a request that was read. Raises RequestRefusedError where it cannot be joined."""
         inputs, output_names, parameters, write = read
         key: Hashable = None
@@ -94,7 +96,7 @@ class Served:
             key = key_of(inputs, output_names, parameters)
         else:
             samples = self._samples(inputs)
-        return Ask(
+        return PendingRequest(
             protocol=protocol,
             began_ns=began_ns,
             inputs=inputs,
@@ -106,7 +108,7 @@ class Served:
 
     def runs_inline(self, body_bytes: int) -> bool:
         """Say whether a request of this size is computed in the event loop: first come first."""
-        return body_bytes <= self._inline_body_bytes and not self.instances.asks
+        return body_bytes <= self._inline_body_bytes and not self.pool.requests
 
     def compute_now(self, protocol: str, began_ns: int, read: Read[T]) -> T:
         """Return the answer, computed in the event loop. Raises what went wrong."""
@@ -123,41 +125,41 @@ class Served:
                 self._computed(self._samples(inputs), 1, computed_ns - started_ns)
             self.refused(protocol, began_ns)
             raise
-        note = self._accounts.tally.note
+        note = self._counters.inference_stats.note
         note(protocol, self._samples(inputs), began_ns, started_ns, computed_ns, monotonic_ns())
         return answer
 
-    def put(self, ask: Ask[Any]) -> None:
-        """Let an instance compute a request; `ask.done` is called afterwards.
+    def put(self, pending: PendingRequest[Any]) -> None:
+        """Let an instance compute a request; `pending.done` is called afterwards.
 
         Raises RequestRefusedError where the model was unloaded since the request began.
         """
-        if self.instances.is_retired:
+        if self.pool.is_retired:
             raise RequestRefusedError(Refusal.UNAVAILABLE, "The model was unloaded.")
-        self.instances.put(ask)
+        self.pool.put(pending)
 
     def refused(self, protocol: str, began_ns: int) -> None:
         """Count a request that was refused as it was read."""
         taken_ns = monotonic_ns() - began_ns
-        self._accounts.statistics.failed(taken_ns)
-        self._accounts.metrics.request_seconds[protocol].observe(taken_ns / 1e9)
+        self._counters.statistics.failed(taken_ns)
+        self._counters.metrics.request_seconds[protocol].observe(taken_ns / 1e9)
 
     def give_up(self, error: RequestRefusedError) -> None:
         """Answer all that waits or is computed by an error."""
-        for ask in self.instances.asks.copy():
-            done, ask.done = ask.done, None
+        for pending in self.pool.requests.copy():
+            done, pending.done = pending.done, None
             if done is not None:
                 done(None, error)
 
-    def _told(self, executions: list[Execution]) -> None:
+    def _on_executed(self, executions: list[Execution]) -> None:
         now_ns = monotonic_ns()
-        queue_seconds = self._accounts.metrics.queue_seconds
+        queue_seconds = self._counters.metrics.queue_seconds
         for execution in executions:
-            for ask in execution.asks:
-                queue_seconds.observe((execution.started_ns - ask.waits_since_ns) / 1e9)
+            for pending in execution.requests:
+                queue_seconds.observe((execution.started_ns - pending.waits_since_ns) / 1e9)
             self._count(execution, now_ns)
-            for ask, answer in zip(execution.asks, execution.answers, strict=True):
-                done, ask.done = ask.done, None
+            for pending, answer in zip(execution.requests, execution.answers, strict=True):
+                done, pending.done = pending.done, None
                 if done is None:
                     continue
                 if isinstance(answer, Exception):
@@ -166,16 +168,16 @@ class Served:
                     done(answer, None)
 
     def _count(self, execution: Execution, now_ns: int) -> None:
-        metrics = self._accounts.metrics
-        self._accounts.statistics.executed(execution, now_ns)
-        for ask in execution.asks:
-            metrics.request_seconds[ask.protocol].observe((now_ns - ask.began_ns) / 1e9)
+        metrics = self._counters.metrics
+        self._counters.statistics.executed(execution, now_ns)
+        for pending in execution.requests:
+            metrics.request_seconds[pending.protocol].observe((now_ns - pending.began_ns) / 1e9)
         if execution.is_computed:
             infer_ns = execution.computed_ns - execution.joined_ns
-            self._computed(execution.samples, len(execution.asks), infer_ns)
+            self._computed(execution.samples, len(execution.requests), infer_ns)
 
     def _computed(self, samples: int, requests: int, infer_ns: int) -> None:
-        metrics = self._accounts.metrics
+        metrics = self._counters.metrics
         metrics.compute_seconds.observe(infer_ns / 1e9)
         metrics.batches[samples] += 1
         metrics.joined[requests] += 1

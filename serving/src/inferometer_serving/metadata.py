@@ -1,4 +1,4 @@
-"""What does the server tell of its model: metadata, configuration, facts of a measurement?"""
+"""The server's metadata: model metadata, configuration, and the facts that a result records."""
 
 import json
 import os
