@@ -63,7 +63,7 @@ FAULTS: list[tuple[str, Callable[[int], Fault | None], Law, str]] = [
     ("hangs at the end", only_from(END, "silence"), steady(), "did not answer within 2 s at"),
     ("hangs at the begin", only_at(BEGIN, "silence"), steady(), "did not answer within 2 s at"),
     ("cuts every answer", only_from(BEGIN, "cut"), steady(), "was closed"),
-    ("garbage", only_at(BEGIN, "garbage"), steady(), "which is not an HTTP/1 status line"),
+    ("garbage", only_at(BEGIN, "garbage"), steady(), "its answer is not HTTP"),
     ("other JSON", only_from(END, "no sample"), steady(), "answered what is no sample"),
     ("an error", only_at(BEGIN, "status"), steady(), "HTTP status 503 Service Unavailable"),
     ("a redirect", only_from(0, "redirect"), steady(), "HTTP status 302 Found"),

@@ -11,8 +11,8 @@ from functools import partial
 from typing import Self
 
 _PR_SET_PDEATHSIG = 1
-_LINE_LIMIT = 64 * 2**20
-"""The longest line read from a child: a whole scenario with its histograms and windows."""
+_LINE_LIMIT = 2**30
+"""The longest line read from a child: a whole result document."""
 _TAIL_LINES = 12
 _LAST_OUTPUT_SECONDS = 0.5
 _SECOND_GRACE_SECONDS = 0.2

@@ -11,7 +11,7 @@ import sys
 import traceback
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,22 +22,13 @@ from pydantic import ValidationError
 from inferometer_api.plan.launch import load_command, load_plan
 from inferometer_api.plan.load_plan import LoadPlan, PlannedFleet, PlannedServer
 from inferometer_api.plan.reports import (
-    EnvironmentReport,
     FinalReport,
     ListeningReport,
     ProgressReport,
-    RepeatsReport,
-    ScenarioReport,
     read_report,
 )
-from inferometer_api.results.result import (
-    SCHEMA_VERSION,
-    Environment,
-    Outcome,
-    ResultDocument,
-    ScenarioResult,
-)
-from inferometer_api.results.search import RepeatSummary
+from inferometer_api.plan.result_composer import ResultComposer
+from inferometer_api.results.result import Outcome, ResultDocument
 from inferometer_api.spec.resolve import launched, local_notes
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.timestamps import format_time
@@ -63,16 +54,28 @@ End = asyncio.Future[Outcome]
 """Something that ends a run from outside its own work, and the outcome it stands for."""
 
 
-@dataclass(slots=True)
-class _Found:
-    """What the load generator has reported so far, of which execution."""
+class _Reports:
+    """The reports of the load generator so far."""
 
-    run_id: str
-    environment: Environment | None = None
-    scenarios: list[ScenarioResult] = field(default_factory=list)
-    repeated: list[RepeatSummary] = field(default_factory=list)
-    outcome: Outcome | None = None
-    first_query_at: str | None = None
+    def __init__(self, run: BenchmarkRun) -> None:
+        self.run_id = str(uuid4())
+        self.started_at = _now()
+        self.final: FinalReport | None = None
+        self.composer = ResultComposer(
+            run,
+            run_id=self.run_id,
+            started_at=self.started_at,
+            inferometer_version=program_version(),
+        )
+
+    def document(self, outcome: Outcome) -> ResultDocument:
+        """Return the load generator's document with the outcome of the whole run.
+
+        A load generator that was killed left none: its reports are composed here.
+        """
+        if self.final is None or self.final.document is None:
+            return self.composer.document(outcome, finished_at=_now())
+        return self.final.document.model_copy(update={"outcome": outcome})
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +97,7 @@ class _Work:
     base: Path
     """The folder that relative paths in it are relative to."""
     beside: RunOptions
-    found: _Found
+    reports: _Reports
     watch: ProgressCallback
 
 
@@ -107,24 +110,9 @@ async def run_locally(
     person asks for an end. Whatever happens, no process is left behind, and what was measured
     until then is in the document.
     """
-    started_at = _now()
-    found = _Found(run_id=str(uuid4()))
-    outcome = await _outcome(_Work(run, base, beside, found, watch), stopped)
-    return ResultDocument(
-        api_version="inferometer.dev/v1alpha1",
-        kind="BenchmarkResult",
-        schema_version=SCHEMA_VERSION,
-        run_id=found.run_id,
-        inferometer_version=program_version(),
-        started_at=started_at,
-        finished_at=_now(),
-        first_query_at=found.first_query_at,
-        outcome=outcome,
-        run=run,
-        environment=found.environment,
-        scenarios=found.scenarios,
-        repeat_summaries=found.repeated,
-    )
+    reports = _Reports(run)
+    outcome = await _outcome(_Work(run, base, beside, reports, watch), stopped)
+    return reports.document(outcome)
 
 
 async def _outcome(work: _Work, stopped: End) -> Outcome:
@@ -174,7 +162,8 @@ async def _run(work: _Work, stopped: End) -> Outcome:
                 agents=metered.agents,
                 unmetered=metered.unmetered,
                 notes=local_notes(run),
-                run_id=work.found.run_id,
+                run_id=work.reports.run_id,
+                started_at=work.reports.started_at,
             )
             return await _load(plan, server, ends, stack, work)
     finally:
@@ -210,16 +199,16 @@ async def _load(
     plan: LoadPlan, server: Server, ends: list[End], stack: AsyncExitStack, work: _Work
 ) -> Outcome:
     """Run the load generator until it, the server, a deadline or a person ends the run."""
-    found, watch, targets = work.found, work.watch, work.beside.targets
+    reports, watch, targets = work.reports, work.watch, work.beside.targets
     words = plan.model_dump_json(exclude_none=True).encode()
     command = load_command(sys.executable, metrics_port=0 if targets.is_enabled else None)
     load = await start("load generator", command, stack, words)
-    reading = asyncio.create_task(_read_reports(load, found, targets, watch))
+    reading = asyncio.create_task(_read_reports(load, reports, targets, watch))
     faults = [] if server.process is None else _server_faults(plan.run, server, server.process)
     try:
         await asyncio.wait([reading, *ends, *faults], return_when=asyncio.FIRST_COMPLETED)
-        if found.outcome is not None and found.outcome.state == "Complete":
-            return found.outcome
+        if reports.final is not None and reports.final.outcome.state == "Complete":
+            return reports.final.outcome
         if any(end.done() for end in ends):
             watch("stopping")
         load.request_stop()
@@ -255,7 +244,7 @@ async def _explained(outcome: Outcome, process: Child | None) -> Outcome:
 
 
 async def _read_reports(
-    load: Child, found: _Found, targets: PrometheusTargets, watch: ProgressCallback
+    load: Child, reports: _Reports, targets: PrometheusTargets, watch: ProgressCallback
 ) -> Outcome:
     """Take in the load generator's reports until its end; return the outcome it stands for."""
     async for line in load.lines():
@@ -269,17 +258,12 @@ async def _read_reports(
                 watch(report)
             case ListeningReport():
                 _tell_where(report, targets, watch)
-            case EnvironmentReport():
-                found.environment = report.environment
-            case ScenarioReport():
-                found.scenarios.append(report.scenario)
-            case RepeatsReport():
-                found.repeated.append(report.summary)
             case FinalReport():
-                found.outcome = report.outcome
-                found.first_query_at = report.first_query_at
-    if found.outcome is not None:
-        return found.outcome
+                reports.final = report
+            case _:
+                reports.composer.add(report)
+    if reports.final is not None:
+        return reports.final.outcome
     ended = describe_exit(await load.wait())
     return Outcome(
         state="Failed",

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 
-from inferometer_api.plan.reports import ProgressReport
+from inferometer_api.plan.reports import STAGE_PHRASES, ProgressReport
 from inferometer_results.quantity import significant, time_unit
 
 
@@ -26,15 +26,6 @@ class WebPage:
 ProgressCallback = Callable[[ProgressReport | WebPage | str], None]
 """Receives the load generator's progress, or a sentence about an earlier stage."""
 
-_STAGES = {
-    "WaitingForWorkers": "waiting for the workers",
-    "WaitingForServer": "waiting for the server",
-    "Preparing": "preparing requests",
-    "Idle": "measuring the idle power",
-    "WarmUp": "warming up",
-    "Measuring": "measuring",
-    "Draining": "waiting for the last replies",
-}
 _PLAIN_EVERY_SECONDS = 10.0
 _DETAIL_AFTER_SECONDS = 2.0
 """A server needs a moment to start; print the reason only if it takes longer."""
@@ -111,7 +102,7 @@ class _PlainLines:
 
 
 def _where(event: ProgressReport) -> str:
-    stage = _STAGES[event.stage]
+    stage = STAGE_PHRASES[event.stage]
     if event.detail and event.elapsed_seconds >= _DETAIL_AFTER_SECONDS:
         return f"{stage}: {event.detail}"
     if not event.scenario:

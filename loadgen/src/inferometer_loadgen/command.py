@@ -1,4 +1,4 @@
-"""What does the load generator's command do: which plan does it read, how does it end?"""
+"""Command line of the load generator: reads a plan, executes it, exits with its outcome."""
 
 import argparse
 import os
@@ -13,7 +13,7 @@ from inferometer_api.plan.launch import POD_INDEX_VARIABLE, worker_command
 from inferometer_api.plan.load_plan import LoadPlan
 from inferometer_api.plan.reports import FinalReport
 from inferometer_api.results.result import Outcome
-from inferometer_loadgen.local import MetricsAt, execute_locally
+from inferometer_loadgen.local import MetricsAddress, execute_locally
 from inferometer_loadgen.pod.execute import PodOutputs, execute_in_pod
 from inferometer_loadgen.reporting.report_writer import ReaderGoneError, ReportWriter
 from inferometer_loadgen.run.execution import exit_code
@@ -24,10 +24,10 @@ _LOOPBACK = "127.0.0.1"
 
 
 def main() -> int:
-    """Read a plan, carry it out and tell what was found; return the exit code."""
+    """Read a plan, execute it, report the results and return the exit code."""
     arguments = _arguments()
-    # Libraries that print must not break what is told: they get standard error.
-    told = os.dup(sys.stdout.fileno())
+    # Libraries that print must not corrupt the reports: their output goes to standard error.
+    reports = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     # Thousands of connections are more than the soft limit that most shells begin with.
     _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -37,14 +37,14 @@ def main() -> int:
         _become_worker(plan)
     if arguments.listen is None:
         port = arguments.metrics_listen
-        metrics_at = None if port is None else MetricsAt(arguments.host or _LOOPBACK, port)
-        return _report(plan, ReportWriter(told), metrics_at)
-    outputs = PodOutputs(arguments.host, arguments.listen, told, arguments.termination_log)
+        metrics_at = None if port is None else MetricsAddress(arguments.host or _LOOPBACK, port)
+        return _report(plan, ReportWriter(reports), metrics_at)
+    outputs = PodOutputs(arguments.host, arguments.listen, reports, arguments.termination_log)
     return exit_code(uvloop.run(execute_in_pod(plan, outputs)))
 
 
 def _become_worker(plan: LoadPlan) -> None:
-    """Be a worker from here on, where this is one of a fleet's pods and not the first."""
+    """Replace this process by a worker if this is a pod of a fleet other than the first."""
     fleet, index = plan.fleet, os.environ.get(POD_INDEX_VARIABLE, "")
     if fleet is None or fleet.starts_workers or not index.isdecimal() or int(index) == 0:
         return
@@ -59,17 +59,19 @@ def _become_worker(plan: LoadPlan) -> None:
     os.execv(command[0], command)  # noqa: S606 - our own command, and no shell
 
 
-def _report(plan: LoadPlan | Outcome, reporter: ReportWriter, metrics_at: MetricsAt | None) -> int:
+def _report(
+    plan: LoadPlan | Outcome, reports: ReportWriter, metrics_at: MetricsAddress | None
+) -> int:
     try:
         if isinstance(plan, Outcome):
-            ended = FinalReport(outcome=plan)
+            final = FinalReport(outcome=plan)
         else:
-            ended = uvloop.run(execute_locally(plan, reporter, metrics_at))
-        reporter.tell(ended)
+            final = uvloop.run(execute_locally(plan, reports, metrics_at))
+        reports.add(final)
     except ReaderGoneError:
-        sys.stderr.write("Nobody reads the reports any more: the load generator ends.\n")
+        sys.stderr.write("The reader of the reports is gone: the load generator ends.\n")
         return 1
-    return exit_code(ended.outcome)
+    return exit_code(final.outcome)
 
 
 def _arguments() -> argparse.Namespace:
@@ -91,7 +93,7 @@ def _arguments() -> argparse.Namespace:
         metavar="PORT",
         type=_port,
         help="report on standard output, and answer GET /metrics on this port; 0 takes a free "
-        "one, which the first report tells",
+        "one, which the first report contains",
     )
     parser.add_argument(
         "--host",
@@ -111,7 +113,7 @@ def _arguments() -> argparse.Namespace:
 
 def _port(text: str) -> int:
     if not text.isascii() or not text.isdecimal() or int(text) > _HIGHEST_PORT:
-        raise argparse.ArgumentTypeError(f"{text!r} is no port from 0 to {_HIGHEST_PORT}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port from 0 to {_HIGHEST_PORT}")
     return int(text)
 
 
@@ -123,5 +125,5 @@ def _plan(path: Path | None) -> LoadPlan | Outcome:
     except OSError as error:
         message = f"{where} cannot be read: {error.strerror}."
     except ValidationError as error:
-        message = f"{where} is no load plan: {error}"
+        message = f"{where} is not a load plan: {error}"
     return Outcome(state="Refused", reason="InvalidPlan", message=message)

@@ -1,4 +1,4 @@
-"""In which order does a local load generator listen, measure and report?"""
+"""Execution outside a pod: reports on a descriptor, metrics on a port."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,39 +18,40 @@ from inferometer_loadgen.run.execution import PlanExecution
 
 
 @dataclass(frozen=True, slots=True)
-class MetricsAt:
-    """Where a local load generator shows its metrics."""
+class MetricsAddress:
+    """Where a local load generator serves its metrics."""
 
     host: str
     port: int
 
 
 async def execute_locally(
-    plan: LoadPlan, reporter: ReportWriter, metrics_at: MetricsAt | None
+    plan: LoadPlan, reports: ReportWriter, metrics_at: MetricsAddress | None
 ) -> FinalReport:
-    """Carry a plan out, reporting what is found; return the last report. Raises ReaderGoneError."""
-    execution = PlanExecution(plan, reporter)
-    answering = HttpEndpoint(_metrics_alone(execution.live.text))
+    """Execute a plan and return its last report, which the caller writes.
+
+    Raises ReaderGoneError.
+    """
+    execution = PlanExecution(plan, reports)
+    endpoint = HttpEndpoint(_metrics_only(execution.live.text))
     if metrics_at is not None:
         try:
-            port = await answering.listen(metrics_at.host, metrics_at.port)
+            port = await endpoint.listen(metrics_at.host, metrics_at.port)
         except OSError as error:
             message = f"The load generator cannot listen on port {metrics_at.port}: {error}."
-            return FinalReport(
-                outcome=Outcome(state="Failed", reason="SystemError", message=message)
-            )
-        reporter.tell(ListeningReport(metrics_port=port))
+            outcome = Outcome(state="Failed", reason="SystemError", message=message)
+            return execution.final_report(outcome)
+        reports.add(ListeningReport(metrics_port=port))
     try:
-        outcome = await execution.run()
+        return await execution.run()
     finally:
-        await answering.close()
-    return FinalReport(outcome=outcome, first_query_at=execution.first_query_at)
+        await endpoint.close()
 
 
-def _metrics_alone(metrics: Callable[[], bytes]) -> Callable[[web.BaseRequest], web.Response]:
-    def answer(request: web.BaseRequest) -> web.Response:
+def _metrics_only(metrics: Callable[[], bytes]) -> Callable[[web.BaseRequest], web.Response]:
+    def respond(request: web.BaseRequest) -> web.Response:
         if (request.method, request.path) == ("GET", "/metrics"):
             return metrics_response(metrics())
-        return text_response(404, "Only GET /metrics is answered here.")
+        return text_response(404, "Not found. This port serves GET /metrics.")
 
-    return answer
+    return respond

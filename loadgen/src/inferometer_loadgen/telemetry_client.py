@@ -1,255 +1,145 @@
-"""How is one node agent asked, beside a measurement that must not notice?
-
-The request's bytes are made once, the connection is kept, and an answer is kept as the bytes that
-came: asking costs the loop one write and one read.
-"""
+"""Client of one node agent: one sample per request, one request at a time."""
 
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import cast
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
-from typing_extensions import override
+import aiohttp
+from yarl import URL
 
 from inferometer_api.plan.load_plan import PlannedAgent
 from inferometer_api.results.agent_sample import AGENT_PORT, SAMPLE_PATH
 from inferometer_loadgen.nodes.window import AgentAnswer
-from inferometer_loadgen.wire.http1.parser import ReplyParser
 
 ANSWERS_WITHIN_SECONDS = 2.0
 MOST_BYTES = 256 * 1024
-"""An agent of 64 targets and 16 GPUs answers with some 30 KiB; 600 answers of a step are kept."""
-
-Take = Callable[[AgentAnswer], None]
+"""An agent of 64 workloads and 16 GPUs answers with some 30 KiB; a step keeps 600 answers."""
+_HEADERS = {
+    "User-Agent": "inferometer",
+    "Accept": "application/json",
+    "Accept-Encoding": "identity",
+}
+_LATE = f"did not answer within {ANSWERS_WITHIN_SECONDS:g} s"
 
 
 class AgentClient:
-    """Asks one agent, one question at a time; no fault of the agent's raises anything here."""
+    """Requests samples of one agent. No fault of the agent raises anything here.
+
+    An answer is kept as the bytes that arrived: nothing is parsed while the load is measured.
+    """
 
     def __init__(self, agent: PlannedAgent, clock: Callable[[], int]) -> None:
         self.agent = agent
         self.given_up = ""
-        """Why the agent is asked no more; empty while it is."""
+        """Why no more samples are requested; empty while they are."""
         self.late_in_a_row = 0
-        """Edges that it has not answered in time since it last answered one."""
+        """Edges that the agent did not answer in time since the last that it did."""
         self._clock = clock
-        self._loop = asyncio.get_running_loop()
-        self._host, self._port, self._request = "", 0, b""
+        self._url = URL()
         try:
-            self._host, self._port, self._request = _request(agent)
+            self._url = _sample_url(agent)
         except ValueError as error:
             self.given_up = str(error)
-        self._parser = ReplyParser()
-        self._wire: _Wire | None = None
-        self._wires: set[_Wire] = set()
-        self._dialing: asyncio.Task[None] | None = None
-        self._dials: set[asyncio.Task[None]] = set()
-        self._deadline: asyncio.TimerHandle | None = None
-        self._take: Take | None = None
-        self._waiting: deque[Take] = deque()
-        self._sent_ns = 0
-        self._received = 0
-        self._answered = False
-        self._settled: asyncio.Future[None] | None = None
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=1),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(total=None),
+            auto_decompress=False,
+        )
+        self._callbacks: deque[Callable[[AgentAnswer], None]] = deque()
+        self._task: asyncio.Task[None] | None = None
 
     @property
     def busy(self) -> bool:
-        """Whether a question is out."""
-        return self._take is not None
+        """Whether a request is outstanding."""
+        return self._task is not None
 
-    def ask(self, take: Take) -> None:
-        """Ask for a sample now, or as soon as the question before is answered.
+    def sample(self, callback: Callable[[AgentAnswer], None]) -> None:
+        """Request a sample now, or as soon as the previous request is answered.
 
-        `take` is called once, with the answer or with why there is none: within 2 s, and as many
-        again for each question before.
+        `callback` is called once, with the answer or with the reason why there is none: within
+        2 s, plus 2 s for each request that waits before it.
         """
-        if self._take is not None:
-            self._waiting.append(take)
+        if self._task is None and self.given_up:
+            callback(self._given_up_answer())
             return
-        now = self._clock()
-        if self.given_up:
-            take(AgentAnswer(now, now, fault=self.given_up))
-            return
-        self._take = take
-        self._sent_ns = now
-        self._deadline = self._loop.call_later(ANSWERS_WITHIN_SECONDS, self._expire)
-        if self._wire is not None:
-            self._send(self._wire)
-        else:
-            self._dial()
+        self._callbacks.append(callback)
+        if self._task is None:
+            self._task = asyncio.create_task(self._answer_all())
 
     async def settled(self) -> None:
-        """Wait until every question is answered, or given up after its 2 s."""
-        if self._take is not None:
-            if self._settled is None:
-                self._settled = self._loop.create_future()
-            await asyncio.shield(self._settled)
+        """Wait until every request is answered, or given up after its 2 s."""
+        if self._task is not None:
+            await asyncio.wait([self._task])
 
     async def close(self) -> None:
-        """Hang up; what was asked is forgotten."""
-        self._take = None
-        self._waiting.clear()
-        if self._deadline is not None:
-            self._deadline.cancel()
-        for dial in self._dials:
-            dial.cancel()
-        if self._dials:
-            await asyncio.wait(self._dials)
-        wires = tuple(self._wires)
-        for wire in wires:
-            wire.abort()
-        await asyncio.gather(*(wire.gone for wire in wires))
+        """Close the connection and drop outstanding requests."""
+        self._callbacks.clear()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+        await self._session.close()
 
-    # -- the connection --------------------------------------------------------------------------
-
-    def _dial(self) -> None:
-        self._answered = False
-        self._dialing = self._loop.create_task(self._connect())
-        self._dials.add(self._dialing)
-        self._dialing.add_done_callback(self._dials.discard)
-
-    async def _connect(self) -> None:
+    async def _answer_all(self) -> None:
         try:
-            wire = (await self._loop.create_connection(self._new_wire, self._host, self._port))[1]
-        except (OSError, UnicodeError) as error:  # UnicodeError: a host that is no host name
-            self._fail(f"cannot be reached ({error})")
-            return
-        self._wire = wire
-        if self._take is not None:
-            self._send(wire)
+            while self._callbacks:
+                callback = self._callbacks.popleft()
+                callback(self._given_up_answer() if self.given_up else await self._answer())
+        finally:
+            self._task = None
 
-    def _new_wire(self) -> "_Wire":
-        return _Wire(self, self._wires, self._loop.create_future())
+    def _given_up_answer(self) -> AgentAnswer:
+        now = self._clock()
+        return AgentAnswer(now, now, fault=self.given_up)
 
-    def _send(self, wire: "_Wire") -> None:
-        self._parser.start(True)
-        self._received = 0
-        wire.write(self._request)
+    async def _answer(self) -> AgentAnswer:
+        sent_ns = self._clock()
+        body, fault, timed_out = b"", "", False
+        try:
+            async with asyncio.timeout(ANSWERS_WITHIN_SECONDS):
+                body, fault = await self._request()
+        except TimeoutError:
+            fault, timed_out = _LATE, True
+        except aiohttp.ClientConnectorError as error:
+            fault = f"cannot be reached ({error.strerror or error})"
+        except (aiohttp.ClientPayloadError, aiohttp.ServerDisconnectedError, OSError):
+            fault = "gave no sample: the connection was closed"
+        except (aiohttp.ClientError, ValueError) as error:
+            fault = f"gave no sample: its answer is not HTTP ({_first_line(error)})"
+        return AgentAnswer(sent_ns, self._clock(), body, fault=fault, timed_out=timed_out)
 
-    def received(self, wire: "_Wire", data: bytes) -> None:
-        """Take what was read from a connection."""
-        if wire is not self._wire:
-            return
-        self._received += len(data)
-        if self._take is None:
-            self._drop()  # nothing was asked
-        elif self._received > MOST_BYTES:
-            self._drop()
-            self._fail(f"answered with more than {MOST_BYTES} bytes")
-        elif self._parser.feed(data):
-            self._complete()
-
-    def lost(self, wire: "_Wire", error: Exception | None) -> None:
-        """Take that a connection is gone."""
-        if wire is not self._wire:
-            return
-        self._wire = None
-        if self._take is None:
-            return
-        if self._answered and not self._received:
-            self._dial()  # a kept connection may be given up just when it is used again
-        elif self._parser.finish("the connection was closed", clean=error is None):
-            self._complete()
-
-    def _complete(self) -> None:
-        parser = self._parser
-        self._answered = True
-        if not parser.reusable:
-            self._drop()
-        if parser.reply is not None:
-            self._finish(AgentAnswer(self._sent_ns, self._clock(), parser.reply.body))
-        else:
-            said = "" if parser.failure is None else parser.failure.message.rstrip(".")
-            self._fail(f"gave no sample: {said or 'its answer is empty'}")
-
-    def _drop(self) -> None:
-        wire, self._wire = self._wire, None
-        if wire is not None:
-            wire.abort()
-
-    # -- the question that is out ----------------------------------------------------------------
-
-    def _expire(self) -> None:
-        if self._dialing is not None:
-            self._dialing.cancel()
-        self._drop()
-        # Who waits behind is asked for anew, on a connection of its own and with time of its own.
-        self._fail(_LATE, timed_out=True)
-
-    def _fail(self, fault: str, *, timed_out: bool = False) -> None:
-        self._finish(AgentAnswer(self._sent_ns, self._clock(), fault=fault, timed_out=timed_out))
-
-    def _finish(self, answer: AgentAnswer) -> None:
-        take, self._take = self._take, None
-        if self._deadline is not None:
-            self._deadline.cancel()
-        if take is not None:
-            take(answer)
-        while self._waiting and self._take is None:
-            self.ask(self._waiting.popleft())
-        if self._settled is not None and self._take is None:
-            self._settled.set_result(None)
-            self._settled = None
+    async def _request(self) -> tuple[bytes, str]:
+        """Return the body of an answer, or an empty one and what is wrong with the answer."""
+        async with self._session.get(self._url, headers=_HEADERS, allow_redirects=False) as answer:
+            if answer.status != 200:
+                status = f"{answer.status} {answer.reason or ''}".rstrip()
+                return b"", f"gave no sample: HTTP status {status}"
+            body = bytearray()
+            async for piece in answer.content.iter_any():
+                body += piece
+                if len(body) > MOST_BYTES:
+                    return b"", f"answered with more than {MOST_BYTES} bytes"
+            return bytes(body), ""
 
 
-class _Wire(asyncio.Protocol):
-    """One connection; `gone` is done when it is closed."""
-
-    def __init__(
-        self, line: AgentClient, open_wires: set["_Wire"], gone: asyncio.Future[None]
-    ) -> None:
-        self._line = line
-        self._open_wires = open_wires
-        self.gone = gone
-        self._transport: asyncio.Transport | None = None
-
-    def write(self, data: bytes) -> None:
-        """Send bytes."""
-        if self._transport is not None:
-            self._transport.write(data)
-
-    def abort(self) -> None:
-        """Close it at once."""
-        if self._transport is not None:
-            self._transport.abort()
-
-    @override
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)
-        self._open_wires.add(self)
-
-    @override
-    def data_received(self, data: bytes) -> None:
-        self._line.received(self, data)
-
-    @override
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._open_wires.discard(self)
-        self.gone.set_result(None)
-        self._line.lost(self, exc)
+def _first_line(error: Exception) -> str:
+    text = error.message if isinstance(error, aiohttp.ClientResponseError) else str(error)
+    return (text.strip().splitlines() or [type(error).__name__])[0].rstrip(":")
 
 
-_LATE = f"did not answer within {ANSWERS_WITHIN_SECONDS:g} s"
-
-
-def _request(agent: PlannedAgent) -> tuple[str, int, bytes]:
-    """Return host, port and the bytes of a request; raises ValueError with what is wrong."""
+def _sample_url(agent: PlannedAgent) -> URL:
+    """Return the URL of an agent's samples; raises ValueError that says what is wrong with it."""
     parts = urlsplit(agent.url)
     if parts.scheme != "http" or not parts.hostname:
         raise ValueError(f"has the address {agent.url!r}, which is not http://HOST:PORT")
-    port = parts.port or AGENT_PORT
-    asked = "&".join(
-        [
-            *(f"pod={quote(uid, safe='')}" for uid in agent.pod_uids),
-            *(f"process={process_id}" for process_id in agent.process_ids),
-        ]
+    return URL.build(
+        scheme="http",
+        host=parts.hostname,
+        port=parts.port or AGENT_PORT,
+        path=parts.path.rstrip("/") + SAMPLE_PATH,
+        query=[
+            *(("pod", uid) for uid in agent.pod_uids),
+            *(("process", str(process_id)) for process_id in agent.process_ids),
+        ],
     )
-    path = parts.path.rstrip("/") + SAMPLE_PATH + (f"?{asked}" if asked else "")
-    lines = [
-        f"GET {path} HTTP/1.1",
-        f"Host: {parts.netloc}",
-        "User-Agent: inferometer",
-        "Accept: application/json",
-    ]
-    return parts.hostname, port, "\r\n".join([*lines, "", ""]).encode("ascii")

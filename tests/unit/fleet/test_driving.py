@@ -13,34 +13,42 @@ from typing_extensions import override
 
 from inferometer_api.results.result import ClientHealth
 from inferometer_api.scenarios.step_setting import Closed, Open, Steady
-from inferometer_loadgen.fleet.clock import ClockName, ClockOffset
-from inferometer_loadgen.fleet.crew import participants
-from inferometer_loadgen.fleet.driving import FleetDriving
-from inferometer_loadgen.fleet.fleet import Fleet, Hearer
+from inferometer_loadgen.fleet.answers import (
+    KNOWN_ERRORS,
+    AnswerCollector,
+    WorkerLostError,
+    decode_error,
+    encode_error,
+)
+from inferometer_loadgen.fleet.carrier import WorkerListener
+from inferometer_loadgen.fleet.clock_sync import ClockOffset
+from inferometer_loadgen.fleet.driver_factory import participants
+from inferometer_loadgen.fleet.fleet import Fleet, WebPageFeed
+from inferometer_loadgen.fleet.fleet_driver import FleetDriver
 from inferometer_loadgen.fleet.messages import (
+    ClockIdentity,
     CloseWindow,
     Connected,
-    Counted,
-    Fault,
+    CountDelta,
     Finish,
-    Gained,
     Hello,
+    HistogramDelta,
     Order,
     Ready,
-    SecondTold,
+    SecondDelta,
     Start,
-    Told,
+    WorkerFault,
+    WorkerProgress,
 )
-from inferometer_loadgen.fleet.round import FAULTS, Round, WorkerLostError, fault_of, told_as
-from inferometer_loadgen.fleet.web_figures import ShownStep
 from inferometer_loadgen.requests.inputs import InputRefusedError
 from inferometer_loadgen.requests.trace import TraceRefusedError
 from inferometer_loadgen.schedule.steps import End, StepPlan
 from inferometer_loadgen.wire import ConnectionFailedError
 from inferometer_loadgen.wire.tls import TlsRefusedError
+from support.noting_observer import Noting
 
 SECOND = 1_000_000_000
-SHOWN = ShownStep("s", "HTTP", None)
+SHOWN = WebPageFeed("s", "HTTP", None)
 
 
 class PlayedFleet(Fleet):
@@ -50,10 +58,10 @@ class PlayedFleet(Fleet):
         self.workers = range(2)
         self.lost = {}
         self._is_ending = False
-        self.heard_ns = {0: 0, 1: 0}
-        self.hellos = {each: Hello(ClockName("", ""), f"node-{each}") for each in (0, 1)}
+        self.last_message_ns = {0: 0, 1: 0}
+        self.hellos = {each: Hello(ClockIdentity("", ""), f"node-{each}") for each in (0, 1)}
         self.orders: list[tuple[Order, list[int]]] = []
-        self._hearers: list[Hearer] = []
+        self._listeners: list[WorkerListener] = []
         self.begun = asyncio.Event()
 
     @override
@@ -63,19 +71,19 @@ class PlayedFleet(Fleet):
 
     @override
     @contextmanager
-    def hearing(self, hearer: Hearer) -> Iterator[None]:
+    def listening(self, hearer: WorkerListener) -> Iterator[None]:
         """Keep who hears."""
         self.begun.set()
-        self._hearers.append(hearer)
+        self._listeners.append(hearer)
         yield
-        self._hearers.remove(hearer)
+        self._listeners.remove(hearer)
 
 
-def told(stage: Any, begin_ns: int, **facts: Any) -> Told:
+def told(stage: Any, begin_ns: int, **facts: Any) -> WorkerProgress:
     """Return what a worker tells, plain but for these facts."""
-    plain = Told(
+    plain = WorkerProgress(
         stage=stage,
-        gained=Gained(),
+        gained=CountDelta(),
         begin_ns=begin_ns,
         window_ns=None,
         duration_ns=0,
@@ -96,15 +104,15 @@ STEP = StepPlan("", 1, 0, 5 * SECOND, 60 * SECOND, 100, loop=Closed(clients=2))
 
 
 def driven(
-    act: Callable[[FleetDriving, PlayedFleet, int], None], plan: StepPlan = STEP
-) -> FleetDriving:
+    act: Callable[[FleetDriver, PlayedFleet, int], None], plan: StepPlan = STEP
+) -> FleetDriver:
     """Drive a step of two workers, the second's clock being a second ahead; `act` speaks."""
 
-    async def drive() -> FleetDriving:
+    async def drive() -> FleetDriver:
         fleet = PlayedFleet()
         is_open = isinstance(plan.loop, Open)
         ready = {0: Ready(is_open, connections=3), 1: Ready(is_open, connections=2)}
-        driving = FleetDriving(fleet, plan, ready, SHOWN, [])
+        driving = FleetDriver(fleet, plan, ready, SHOWN, [])
         for worker, ahead in ((0, 0), (1, SECOND)):
             driving.place_clock(worker, ClockOffset(ahead, 5_000))
         running = asyncio.create_task(driving.run())
@@ -122,21 +130,23 @@ def test_times_of_all_workers_are_those_of_one_clock() -> None:
     """Window, duration and last reply are the first's begin and the last's end."""
     windows: list[str] = []
 
-    def act(driving: FleetDriving, _: PlayedFleet, begin: int) -> None:
-        driving.on_window = lambda: windows.append("begins")
-        driving.on_window_over = lambda: windows.append("over")
+    def act(driving: FleetDriver, _: PlayedFleet, begin: int) -> None:
+        driving.observer = Noting(
+            begin_window=lambda: windows.append("begins"),
+            end_window=lambda: windows.append("over"),
+        )
         first = {"window_ns": begin + 10, "gained": gained(3)}
         second = {"window_ns": begin + 30 + SECOND, "gained": gained(2)}
-        driving.hear(0, told("window", begin, **first))
+        driving.on_message(0, told("window", begin, **first))
         assert windows == []
-        driving.hear(1, told("window", begin + SECOND + 7, **second))
+        driving.on_message(1, told("window", begin + SECOND + 7, **second))
         assert windows == ["begins"]
-        ends = {"end": End.DONE, "gained": Gained()}
+        ends = {"end": End.DONE, "gained": CountDelta()}
         over = {"duration_ns": 100, "last_reply_ns": begin + 110}
-        driving.hear(0, told("ended", begin, **first | ends | over))
+        driving.on_message(0, told("ended", begin, **first | ends | over))
         assert driving.progress().measuring or driving.window_ns > 0
         over = {"duration_ns": 200, "last_reply_ns": begin + 230 + SECOND}
-        driving.hear(1, told("ended", begin + SECOND + 7, **second | ends | over))
+        driving.on_message(1, told("ended", begin + SECOND + 7, **second | ends | over))
 
     driving = driven(act)
     begin = driving.begin_ns
@@ -155,12 +165,12 @@ def test_times_of_all_workers_are_those_of_one_clock() -> None:
 def test_what_is_overdue_at_all_workers_adds_up() -> None:
     """A probe of a fleet is decided by what all its workers have not answered in time."""
 
-    def act(driving: FleetDriving, _: PlayedFleet, begin: int) -> None:
-        driving.hear(0, told("window", begin, window_ns=begin, overdue=3))
-        driving.hear(1, told("window", begin, window_ns=begin, overdue=4))
+    def act(driving: FleetDriver, _: PlayedFleet, begin: int) -> None:
+        driving.on_message(0, told("window", begin, window_ns=begin, overdue=3))
+        driving.on_message(1, told("window", begin, window_ns=begin, overdue=4))
         assert driving.overdue(1) == 7
-        driving.hear(0, told("ended", begin, window_ns=begin, overdue=5, end=End.DECIDED))
-        driving.hear(1, told("ended", begin, window_ns=begin, overdue=4, end=End.DECIDED))
+        driving.on_message(0, told("ended", begin, window_ns=begin, overdue=5, end=End.DECIDED))
+        driving.on_message(1, told("ended", begin, window_ns=begin, overdue=4, end=End.DECIDED))
 
     assert driven(act).overdue(1) == 9
 
@@ -169,9 +179,11 @@ def test_what_became_of_each_worker_is_told_of_it() -> None:
     """What is worst of all is made of several; a worker has its own."""
     facts = [ClientHealth(runnable_wait_seconds=2.0), ClientHealth(wake_up_lag_nanoseconds=7)]
 
-    def act(driving: FleetDriving, _: PlayedFleet, begin: int) -> None:
+    def act(driving: FleetDriver, _: PlayedFleet, begin: int) -> None:
         for worker, its in enumerate(facts):
-            driving.hear(worker, told("ended", begin, window_ns=begin, end=End.DONE, client=its))
+            driving.on_message(
+                worker, told("ended", begin, window_ns=begin, end=End.DONE, client=its)
+            )
 
     driving = driven(act)
     assert [each.client for each in driving.workers] == facts
@@ -180,9 +192,9 @@ def test_what_became_of_each_worker_is_told_of_it() -> None:
     )
 
 
-def gained(count: int) -> Gained:
+def gained(count: int) -> CountDelta:
     """Return what so many queries come to."""
-    return Gained(histograms={"latency": Counted([5], [count], 5 * count, 5, 5)})
+    return CountDelta(histograms={"latency": HistogramDelta([5], [count], 5 * count, 5, 5)})
 
 
 def closings(fleet: PlayedFleet) -> dict[int, int]:
@@ -198,20 +210,20 @@ def closings(fleet: PlayedFleet) -> dict[int, int]:
 def test_a_closed_loop_of_a_fleet_ends_for_all_at_once() -> None:
     """Once all together have the queries and the time that it takes, whoever is the slowest."""
 
-    def act(driving: FleetDriving, fleet: PlayedFleet, begin: int) -> None:
+    def act(driving: FleetDriver, fleet: PlayedFleet, begin: int) -> None:
         window = {"window_ns": begin - 6 * SECOND}
         behind = {"window_ns": begin - 5 * SECOND}  # by a clock that is a second ahead
-        driving.hear(0, told("measuring", begin, **window, gained=gained(98)))
+        driving.on_message(0, told("measuring", begin, **window, gained=gained(98)))
         assert not closings(fleet), "the second worker has no window yet"
-        driving.hear(1, told("measuring", begin, **behind, gained=gained(1)))
+        driving.on_message(1, told("measuring", begin, **behind, gained=gained(1)))
         assert not closings(fleet), "99 are too few"
-        driving.hear(0, told("measuring", begin, **window, gained=gained(1)))
-        driving.hear(0, told("measuring", begin, **window, gained=gained(1)))
+        driving.on_message(0, told("measuring", begin, **window, gained=gained(1)))
+        driving.on_message(0, told("measuring", begin, **window, gained=gained(1)))
         times = closings(fleet)
         assert times[1] - times[0] == SECOND
         assert len([order for order, _ in fleet.orders if isinstance(order, CloseWindow)]) == 2
         for worker, its in ((0, window), (1, behind)):
-            driving.hear(worker, told("ended", begin, **its, end=End.DONE))
+            driving.on_message(worker, told("ended", begin, **its, end=End.DONE))
 
     driven(act)
 
@@ -219,13 +231,13 @@ def test_a_closed_loop_of_a_fleet_ends_for_all_at_once() -> None:
 def test_a_closed_loop_of_a_fleet_lasts_as_long_as_was_asked() -> None:
     """Queries enough do not end it before its least duration."""
 
-    def act(driving: FleetDriving, fleet: PlayedFleet, begin: int) -> None:
+    def act(driving: FleetDriver, fleet: PlayedFleet, begin: int) -> None:
         for worker in (0, 1):
             told_now = told("measuring", begin, window_ns=begin, gained=gained(1000))
-            driving.hear(worker, told_now)
+            driving.on_message(worker, told_now)
         assert not closings(fleet)
         for worker in (0, 1):
-            driving.hear(worker, told("ended", begin, window_ns=begin, end=End.DONE))
+            driving.on_message(worker, told("ended", begin, window_ns=begin, end=End.DONE))
 
     driven(act)
 
@@ -252,7 +264,7 @@ def test_a_fleet_is_silent_when_none_of_its_workers_is_answered(
     """
     total = replace(STEP, loop=Closed(clients=None, total_queries=100))
 
-    def act(driving: FleetDriving, _: PlayedFleet, begin: int) -> None:
+    def act(driving: FleetDriver, _: PlayedFleet, begin: int) -> None:
         for worker, (each, last, ahead) in enumerate(
             zip(silences, (4 * SECOND, 10 * SECOND), (0, SECOND), strict=True)
         ):
@@ -261,7 +273,7 @@ def test_a_fleet_is_silent_when_none_of_its_workers_is_answered(
             answered = last if not its or its[-1][1] < at + last else its[-1][0] - at
             window = {"window_ns": at, "duration_ns": last, "silences": its}
             ended = {"last_reply_ns": at + answered, "end": End.DONE}
-            driving.hear(worker, told("ended", begin, **window, **ended, gained=gained(50)))
+            driving.on_message(worker, told("ended", begin, **window, **ended, gained=gained(50)))
 
     driving = driven(act, total)
     begin = driving.window_ns
@@ -272,14 +284,14 @@ def test_a_fleet_is_silent_when_none_of_its_workers_is_answered(
 @pytest.mark.parametrize("loop", [Closed(clients=2), Open(Steady("Poisson", 1000))])
 def test_a_step_whose_workers_are_all_lost_lasted_as_long_as_they_told(loop: Closed | Open) -> None:
     """What was counted is of some time, though nobody could tell the window's end."""
-    seconds = [SecondTold(1.0, 5, 0, 5, [5], [5])] * 3
+    seconds = [SecondDelta(1.0, 5, 0, 5, [5], [5])] * 3
 
-    def act(driving: FleetDriving, _: PlayedFleet, begin: int) -> None:
+    def act(driving: FleetDriver, _: PlayedFleet, begin: int) -> None:
         for worker in (0, 1):
             its = replace(gained(15), seconds=seconds)
-            driving.hear(worker, told("measuring", begin, window_ns=begin, gained=its))
+            driving.on_message(worker, told("measuring", begin, window_ns=begin, gained=its))
         for worker in (0, 1):
-            driving.lose(worker, "the master was lost")
+            driving.on_lost(worker, "the master was lost")
 
     assert driven(act, replace(STEP, loop=loop)).duration_ns == 3 * SECOND
 
@@ -287,13 +299,13 @@ def test_a_step_whose_workers_are_all_lost_lasted_as_long_as_they_told(loop: Clo
 def test_a_lost_worker_ends_the_step_for_all() -> None:
     """The others are told to finish; what they told last is kept, and the loss_reason stands."""
 
-    def act(driving: FleetDriving, fleet: PlayedFleet, begin: int) -> None:
-        driving.hear(0, told("window", begin, window_ns=begin, gained=gained(4)))
-        driving.lose(1, "a plug was pulled")
+    def act(driving: FleetDriver, fleet: PlayedFleet, begin: int) -> None:
+        driving.on_message(0, told("window", begin, window_ns=begin, gained=gained(4)))
+        driving.on_lost(1, "a plug was pulled")
         assert (Finish(End.WORKER_LOST), [0]) in fleet.orders or (
             (Finish(End.WORKER_LOST), [0, 1]) in fleet.orders
         )
-        driving.hear(0, told("ended", begin, window_ns=begin, end=End.WORKER_LOST))
+        driving.on_message(0, told("ended", begin, window_ns=begin, end=End.WORKER_LOST))
 
     driving = driven(act)
     assert driving.why is End.WORKER_LOST  # type: ignore[attr-defined]  # see above
@@ -313,9 +325,9 @@ def test_a_lost_worker_ends_the_step_for_all() -> None:
 def test_the_gravest_end_is_the_fleets(ends: tuple[End, End], found: End) -> None:
     """A step is done only where it is done for every worker."""
 
-    def act(driving: FleetDriving, _: PlayedFleet, begin: int) -> None:
+    def act(driving: FleetDriver, _: PlayedFleet, begin: int) -> None:
         for worker, end in enumerate(ends):
-            driving.hear(worker, told("ended", begin, end=end))
+            driving.on_message(worker, told("ended", begin, end=end))
 
     assert driven(act).why is found  # type: ignore[attr-defined]  # see above
 
@@ -323,19 +335,21 @@ def test_the_gravest_end_is_the_fleets(ends: tuple[End, End], found: End) -> Non
 def test_a_round_raises_what_a_worker_met() -> None:
     """A fault is the exception that one process would have raised; a loss is told as one."""
 
-    async def asked(disturb: Callable[[Round[Connected]], None]) -> None:
-        answers = Round(Connected, [0, 1])
-        answers.hear(0, Connected())
+    async def asked(disturb: Callable[[AnswerCollector[Connected]], None]) -> None:
+        answers = AnswerCollector(Connected, [0, 1])
+        answers.on_message(0, Connected())
         disturb(answers)
-        await answers.answers()
+        await answers.wait()
 
-    refused = Fault("ConnectionFailedError", "No one listens there.")
+    refused = WorkerFault("ConnectionFailedError", "No one listens there.")
     with pytest.raises(ConnectionFailedError, match="No one listens"):
-        asyncio.run(asked(lambda answers: answers.hear(1, refused)))
+        asyncio.run(asked(lambda answers: answers.on_message(1, refused)))
     with pytest.raises(WorkerLostError, match="Worker 1 of the fleet was lost: gone"):
-        asyncio.run(asked(lambda answers: answers.lose(1, "gone")))
+        asyncio.run(asked(lambda answers: answers.on_lost(1, "gone")))
     with pytest.raises(RuntimeError, match="worker 1 failed: KeyError"):
-        asyncio.run(asked(lambda answers: answers.hear(1, Fault("KeyError", "KeyError('x')"))))
+        asyncio.run(
+            asked(lambda answers: answers.on_message(1, WorkerFault("KeyError", "KeyError('x')")))
+        )
 
 
 @pytest.mark.parametrize(
@@ -349,20 +363,20 @@ def test_a_round_raises_what_a_worker_met() -> None:
 )
 def test_a_worker_refuses_as_one_process_does(error: Exception) -> None:
     """What a worker meets ends the run as it does without a fleet, subclasses too."""
-    met = fault_of(1, told_as(error))
+    met = decode_error(1, encode_error(error))
     assert str(met) == str(error)
-    kind = next(kind for kind in FAULTS.values() if isinstance(error, kind))
+    kind = next(kind for kind in KNOWN_ERRORS.values() if isinstance(error, kind))
     assert isinstance(met, kind)
 
 
 def test_a_worker_that_fails_while_it_drives_is_lost_at_once() -> None:
     """Its own words are its loss_reason; nobody waits until it counts as silent."""
 
-    def act(driving: FleetDriving, fleet: PlayedFleet, begin: int) -> None:
-        driving.hear(0, told("window", begin, window_ns=begin))
-        driving.hear(1, Fault("OSError", "OSError('no file descriptor is left')"))
+    def act(driving: FleetDriver, fleet: PlayedFleet, begin: int) -> None:
+        driving.on_message(0, told("window", begin, window_ns=begin))
+        driving.on_message(1, WorkerFault("OSError", "OSError('no file descriptor is left')"))
         assert fleet.lost == {1: "it failed while it drove: OSError('no file descriptor is left')"}
-        driving.hear(0, told("ended", begin, window_ns=begin, end=End.WORKER_LOST))
+        driving.on_message(0, told("ended", begin, window_ns=begin, end=End.WORKER_LOST))
 
     driving = driven(act)
     assert driving.why is End.WORKER_LOST  # type: ignore[attr-defined]  # see above

@@ -9,10 +9,14 @@ import pytest
 from inferometer_api.results.result import ScenarioResult
 from inferometer_api.spec.scenario import Concurrency, Scenario, Validity
 from inferometer_loadgen.drive.first_requests import FirstRequestsRefusedError
-from inferometer_loadgen.fleet.round import lost
-from inferometer_loadgen.run import scenario as run_scenario
-from inferometer_loadgen.run.scenario import RepeatMeasurements, ScenarioRepeat, measure_repeat
-from inferometer_loadgen.run.step import Finished
+from inferometer_loadgen.fleet.answers import worker_lost_error
+from inferometer_loadgen.run.scenario import (
+    RepeatMeasurements,
+    ScenarioRepeat,
+    StepContext,
+    measure_repeat,
+)
+from inferometer_loadgen.run.step import StepOutcome
 from inferometer_loadgen.schedule.steps import End, StepPlan, steps_of
 from inferometer_loadgen.search.goal import Over, Seen
 from inferometer_loadgen.verdict.measurement import Measurement, ScenarioConditions
@@ -23,24 +27,25 @@ VALIDITY = Validity(min_duration_seconds=10, min_queries=100)
 SWEEP = Scenario(name="sweep", concurrency=Concurrency(clients=[1, 2, 4]))
 
 
-def swept(monkeypatch: pytest.MonkeyPatch, third: BaseException | End) -> ScenarioResult:
+def swept(third: BaseException | End) -> ScenarioResult:
     """Judge a sweep whose third step raises this, or ends so before its window begins."""
     found = RepeatMeasurements()
 
-    async def measured(_bench: Any, _name: str, plan: StepPlan) -> Finished:
-        over = Over(Seen(0, 0))
-        if len(found.measurements) < 2:
-            step = a_step(label=plan.label, scheduled_qps=None, dispatch_lag=None)
-            return Finished(End.DONE, over, Measurement(plan, step, End.DONE))
-        if isinstance(third, BaseException):
-            raise third
-        return Finished(third, over)
+    class Executor:
+        async def run(self, scenario: str, plan: StepPlan) -> StepOutcome:  # noqa: ARG002 - the name is not judged
+            over = Over(Seen(0, 0))
+            if len(found.measurements) < 2:
+                step = a_step(label=plan.label, scheduled_qps=None, dispatch_lag=None)
+                return StepOutcome(End.DONE, over, Measurement(plan, step, End.DONE))
+            if isinstance(third, BaseException):
+                raise third
+            return StepOutcome(third, over)
 
-    monkeypatch.setattr(run_scenario, "run_step", measured)
     turn = ScenarioRepeat(SWEEP, 0, steps_of(SWEEP, VALIDITY, 1), VALIDITY, 1)
-    bench: Any = SimpleNamespace(board=SimpleNamespace(preparing=lambda *_: None))
+    progress: Any = SimpleNamespace(preparing=lambda *_: None)
+    context = StepContext({"load": Executor()}, progress, lambda: False)
     try:
-        asyncio.run(measure_repeat(bench, turn, found, lambda: False))
+        asyncio.run(measure_repeat(context, turn, found))
     except BaseException as error:
         if error is not third:
             raise
@@ -50,7 +55,7 @@ def swept(monkeypatch: pytest.MonkeyPatch, third: BaseException | End) -> Scenar
 @pytest.mark.parametrize(
     ("third", "why"),
     [
-        (lost(1, "its process ended"), End.WORKER_LOST),
+        (worker_lost_error(1, "its process ended"), End.WORKER_LOST),
         (End.WORKER_LOST, End.WORKER_LOST),
         (ConnectionFailedError("gone"), End.SERVER_LOST),
         (asyncio.CancelledError(), End.INTERRUPTED),
@@ -59,11 +64,9 @@ def swept(monkeypatch: pytest.MonkeyPatch, third: BaseException | End) -> Scenar
     ],
     ids=["between steps", "in a warm-up", "server", "interrupted", "refused", "a fault of our own"],
 )
-def test_steps_that_are_missing_are_told(
-    monkeypatch: pytest.MonkeyPatch, third: BaseException | End, why: End
-) -> None:
+def test_steps_that_are_missing_are_told(third: BaseException | End, why: End) -> None:
     """The two steps that were measured are kept, and the verdict says what ended the rest."""
-    result = swept(monkeypatch, third)
+    result = swept(third)
     assert len(result.steps) == 2
     (reason,) = result.verdict.reasons
     assert (reason.rule, reason.figure) == ("EndedEarly", why.value)

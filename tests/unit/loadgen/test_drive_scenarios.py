@@ -155,7 +155,7 @@ def test_a_worker_sends_its_share() -> None:
         for index in range(3)
     ]
     scheduled = sum(share.run().scheduled for share in shares)
-    assert scheduled == whole.recorder.tallied.scheduled == 1100
+    assert scheduled == whole.recorder.statistics.scheduled == 1100
     times = [sent.at_ns for sent in whole.server.sent]
     assert sorted(sent.at_ns for share in shares for sent in share.server.sent) == times
     assert {share.driver.duration_ns for share in shares} == {whole.driver.duration_ns}

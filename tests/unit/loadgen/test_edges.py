@@ -49,7 +49,7 @@ def test_a_reader_that_has_gone_is_noticed() -> None:
     with pytest.raises(ReaderGoneError):
         reporter.progress(A_PROGRESS)
     with pytest.raises(ReaderGoneError):
-        reporter.tell(THE_END)
+        reporter.add(THE_END)
     os.close(writing)
 
 
@@ -160,7 +160,7 @@ def test_usage_of_a_process_is_sampled() -> None:
     """Samples have CPU and memory of the server's processes, and stay few."""
     usage = ResourceUsage([os.getpid()], OwnProcess())
     for _ in range(3 * MOST_ENTRIES):
-        usage.sample()
+        usage.second()
     assert len(usage.samples) <= MOST_ENTRIES
     last = usage.samples[-1]
     assert last.server_memory_bytes is not None
@@ -175,7 +175,7 @@ def test_usage_of_a_process_is_sampled() -> None:
 def test_a_server_elsewhere_has_no_usage() -> None:
     """Without processes of the server its CPU is absent, not zero; gone ones do no harm."""
     usage = ResourceUsage([], OwnProcess())
-    usage.sample()
+    usage.second()
     assert usage.samples[0].server_cpu_cores is None
     assert usage.server_cpu_seconds() is None
     highest = int(Path("/proc/sys/kernel/pid_max").read_text())

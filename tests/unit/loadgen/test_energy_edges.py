@@ -7,6 +7,7 @@ import pytest
 
 from inferometer_loadgen.schedule.steps import End
 from support.drills import A_STEP, Drill, after
+from support.noting_observer import Noting
 from support.simulated import MILLISECOND, SECOND
 
 WARM = replace(A_STEP, warm_up_ns=2 * SECOND)
@@ -17,8 +18,10 @@ def edges_of(drill: Drill, end_at_ns: int | None = None) -> list[tuple[str, int]
     told: list[tuple[str, int]] = []
 
     def listen(drill: Drill) -> None:
-        drill.driver.on_window = lambda: told.append(("begin", drill.loop.now_ns()))
-        drill.driver.on_window_over = lambda: told.append(("over", drill.loop.now_ns()))
+        drill.driver.observer = Noting(
+            begin_window=lambda: told.append(("begin", drill.loop.now_ns())),
+            end_window=lambda: told.append(("over", drill.loop.now_ns())),
+        )
 
     at: dict[int, Callable[[Drill], None]] = {0: listen}
     if end_at_ns is not None:
@@ -71,8 +74,10 @@ def test_what_is_answered_between_the_edges_is_known(milli_qps: int | None, answ
     told: list[int] = []
 
     def listen(drill: Drill) -> None:
-        drill.driver.on_window = lambda: told.append(drill.recorder.answered_at_all)
-        drill.driver.on_window_over = lambda: told.append(drill.recorder.answered_at_all)
+        drill.driver.observer = Noting(
+            begin_window=lambda: told.append(drill.recorder.answered_at_all),
+            end_window=lambda: told.append(drill.recorder.answered_at_all),
+        )
 
     drill = Drill(after(20 * MILLISECOND), WARM, milli_qps=milli_qps)
     tallied = drill.run({0: listen})

@@ -1,4 +1,4 @@
-"""Do the live metrics of a load generator say what goes on, and stay what they were?"""
+"""The live metrics show the step that goes on and keep those that ended."""
 
 from dataclasses import dataclass
 from typing import Literal, cast, get_args
@@ -10,10 +10,12 @@ from docgen.metrics_page import step_series
 from inferometer_api.metrics.definitions import LOAD_STAGE, METRICS
 from inferometer_api.plan.load_plan import LoadPlan, PlannedAgent, PlannedServer
 from inferometer_api.plan.reports import ProgressReport
+from inferometer_api.scenarios.step_setting import Closed, Open, Steady
 from inferometer_loadgen import drive
-from inferometer_loadgen.drive import LoadDriver
+from inferometer_loadgen.drive import DrivenStep, LoadDriver
 from inferometer_loadgen.record.recorder import Recorder
-from inferometer_loadgen.reporting.live_metrics import MOST_ENDED, DrivenStep, LiveMetrics
+from inferometer_loadgen.reporting.live_metrics import MOST_ENDED, LiveMetrics
+from inferometer_loadgen.schedule.steps import SECOND_NS, StepPlan
 from inferometer_loadgen.wire import FailureKind
 from support.exposed import Series, families, samples
 from support.load_runs import a_plan
@@ -34,13 +36,19 @@ class Driven:
     outstanding: int = 3
     draining: bool = False
 
-    def progress(self) -> drive.Progress:
+    def progress(self) -> drive.StepProgress:
         """Tell whether all is sent."""
-        return drive.Progress(measuring=True, draining=self.draining, elapsed_ns=0, fraction=0)
+        return drive.StepProgress(measuring=True, draining=self.draining, elapsed_ns=0, fraction=0)
+
+
+def a_step(label: str, batch_size: int, qps: float | None) -> StepPlan:
+    """Return the plan of a step with this rate, or of a closed loop."""
+    loop = Closed(clients=1) if qps is None else Open(Steady("Constant", round(1000 * qps)))
+    return StepPlan(label, batch_size, 0, SECOND_NS, SECOND_NS, 1, loop=loop)
 
 
 class Shown:
-    """LiveMetrics metrics, what they are made from, and what they say."""
+    """Live metrics, their inputs and their text."""
 
     def __init__(self, plan: LoadPlan | None = None) -> None:
         self.live = LiveMetrics(plan or a_plan("http://127.0.0.1:1", {"singleStream": {}}))
@@ -62,7 +70,7 @@ class Shown:
         self.recorder = Recorder()
         self.driven = Driven(self.recorder, open_loop=is_trace or qps is not None)
         driving = cast(LoadDriver, self.driven)
-        self.live.begin(DrivenStep(scenario, label, batch_size, qps, driving))
+        self.live.begin(DrivenStep(scenario, a_step(label, batch_size, qps), driving))
         self.at("WarmUp", scenario, label)
 
     def at(self, stage: Stage, scenario: str = "s0", label: str = "") -> None:
@@ -130,7 +138,7 @@ def test_the_warm_up_is_in_flight_and_nowhere_else() -> None:
     """Queries of the warm-up are no queries of the window."""
     shown = Shown()
     shown.begin(qps=10.0)
-    shown.recorder.tallied.warm_up_queries = 100
+    shown.recorder.statistics.warm_up_queries = 100
     assert shown.value("in_flight_queries") == 3
     for name in ("samples_total", "scheduled_queries_total", "latency_seconds_count"):
         assert shown.value(name) == 0
@@ -143,7 +151,11 @@ def test_a_closed_loop_has_no_schedule() -> None:
     shown.begin()
     shown.answer(1)
     assert shown.value("queries_total", result="ok") == 1
-    for name in ("scheduled_queries_total", "target_queries_per_second", "dispatch_lag_seconds_sum"):
+    for name in (
+        "scheduled_queries_total",
+        "target_queries_per_second",
+        "dispatch_lag_seconds_sum",
+    ):
         assert shown.value(name) is None
 
 

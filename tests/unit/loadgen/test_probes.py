@@ -7,6 +7,7 @@ import pytest
 
 from inferometer_api.results.result import Step
 from inferometer_api.spec.scenario import Validity
+from inferometer_loadgen.drive import DrivenStep
 from inferometer_loadgen.nodes.energy import EnergyTerms
 from inferometer_loadgen.run.step_controller import StepController
 from inferometer_loadgen.run.step_result import Metered, Span, Used, summarize
@@ -46,10 +47,10 @@ def probed(answering: Answering) -> Probed:
 
     def watch(drill: Drill) -> None:
         watches.append(StepController(drill.driver, plan))
-        watches[0].start()
+        watches[0].begin(DrivenStep("s0", plan, drill.driver))
 
     tallied = drill.run({1: watch})
-    watches[0].stop()
+    watches[0].end()
     over = watches[0].over()
     step = summarize(
         plan,

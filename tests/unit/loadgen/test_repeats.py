@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from inferometer_api.results.result import ScenarioResult, Step, Verdict
 from inferometer_api.statistics import student_quantile
 from inferometer_loadgen.record.steadiness import is_steady
-from inferometer_loadgen.record.windows import Second, Tally
+from inferometer_loadgen.record.windows import Second, SecondStatistics
 from inferometer_loadgen.search.knee import knee_of
 from inferometer_loadgen.search.repeats import figure_of, repeated, repeats_needed
 from support.steps import Load, a_step
@@ -157,7 +157,7 @@ def test_a_knee_at_the_last_step_is_told_so() -> None:
     assert knee_of([clients(1, 10)]) is None
 
 
-def second(count: int, milliseconds: float) -> Tally:
+def second(count: int, milliseconds: float) -> SecondStatistics:
     """Return a second with so many answers of one latency."""
     tallied = Second()
     tallied.add(np.full(count, round(milliseconds * 1e6), dtype=np.int64))

@@ -6,7 +6,7 @@ import pytest
 from inferometer_api.scenarios.step_setting import Closed, JudgedPercentile
 from inferometer_api.spec.mlperf import fewest_queries
 from inferometer_api.spec.scenario import Scenario, Validity
-from inferometer_loadgen.record.recorder import Recorder, Tallied
+from inferometer_loadgen.record.recorder import Recorder, StepStatistics
 from inferometer_loadgen.run.step_result import early_stopping
 from inferometer_loadgen.schedule.steps import SECOND_NS, steps_of
 from inferometer_loadgen.verdict.early_stopping import required_queries
@@ -14,14 +14,14 @@ from inferometer_loadgen.verdict.early_stopping import required_queries
 MS = 1_000_000
 
 
-def tallied(milliseconds: list[int], *, failed: int = 0, bound_ns: int | None = None) -> Tallied:
+def tallied(milliseconds: list[int], *, failed: int = 0, bound_ns: int | None = None) -> StepStatistics:
     """Return what was counted of queries with these latencies, and of failed ones."""
     recorder = Recorder(bound_ns)
     recorder.latencies.extend(each * MS for each in milliseconds)
     for _ in range(failed):
         recorder.fail("status", "")
     recorder.flush()
-    return recorder.tallied
+    return recorder.statistics
 
 
 def test_with_a_bound_it_tells_how_many_queries_it_takes() -> None:

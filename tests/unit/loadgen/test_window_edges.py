@@ -10,6 +10,7 @@ from inferometer_loadgen.drive import Driver
 from inferometer_loadgen.drive.timers import Seconds, Timers
 from inferometer_loadgen.schedule.steps import End
 from support.drills import A_STEP, Drill, after
+from support.noting_observer import Noting
 from support.simulated import MILLISECOND, SECOND, SimulatedLoop
 
 
@@ -22,9 +23,9 @@ class Told(Drill):
         self.windows: list[int] = []
         self.seconds: list[int] = []
         self.over: list[int] = []
-        driver.on_window = self._noting(self.windows)
-        driver.on_second = self._noting(self.seconds)
-        driver.on_window_over = self._noting(self.over)
+        driver.observer = Noting(
+            self._noting(self.windows), self._noting(self.seconds), self._noting(self.over)
+        )
         return driver
 
     def _noting(self, told: list[int]) -> Callable[[], None]:

@@ -88,7 +88,7 @@ def test_a_step_is_told_in_full() -> None:
     recorder.end(0.0)
     step = summarize(
         A_STEP,
-        recorder.tallied,
+        recorder.statistics,
         Span("2026-01-01T00:00:00Z", 5, 4 * SECOND_NS, SECOND_NS),
         Used([], 1.5, 0.5),
         Metered(

@@ -1,24 +1,28 @@
-"""How is a load driven at a server, and when does it end?"""
+"""Drivers: send the load of one step in an open or a closed loop."""
 
 from inferometer_loadgen.drive.closed_loop import ClosedLoop
 from inferometer_loadgen.drive.contract import (
+    DrivenStep,
     LoadDriver,
     LoopContext,
     OpenConnection,
-    Progress,
     RequestSource,
+    StepObserver,
+    StepProgress,
 )
 from inferometer_loadgen.drive.driver import Driver
 from inferometer_loadgen.drive.open_loop import OpenLoop, Schedules
 
 __all__ = [
     "ClosedLoop",
+    "DrivenStep",
     "Driver",
     "LoadDriver",
     "LoopContext",
     "OpenConnection",
     "OpenLoop",
-    "Progress",
     "RequestSource",
     "Schedules",
+    "StepObserver",
+    "StepProgress",
 ]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing_extensions import override
 
 from inferometer_api.scenarios.step_setting import Closed
-from inferometer_loadgen.drive.contract import LoopContext, Progress, RequestSource
+from inferometer_loadgen.drive.contract import LoopContext, RequestSource, StepProgress
 from inferometer_loadgen.drive.driver import NEVER, Driver
 from inferometer_loadgen.record.recorder import BLOCK, Recorder
 from inferometer_loadgen.record.silences import Silence, Silences
@@ -233,18 +233,20 @@ class ClosedLoop(Driver):
         return 0
 
     @override
-    def progress(self) -> Progress:
+    def progress(self) -> StepProgress:
         now, step = self._clock(), self._step
         if self.window_ns == NEVER:
             elapsed = now - self.begin_ns
             fraction = elapsed / max(1, step.warm_up_ns)
-            return Progress(measuring=False, draining=False, elapsed_ns=elapsed, fraction=fraction)
+            return StepProgress(
+                measuring=False, draining=False, elapsed_ns=elapsed, fraction=fraction
+            )
         elapsed = now - self.window_ns
         if self._why is not None:
             over = elapsed - self.duration_ns
             fraction = over / self._timeout_ns
-            return Progress(measuring=True, draining=True, elapsed_ns=over, fraction=fraction)
+            return StepProgress(measuring=True, draining=True, elapsed_ns=over, fraction=fraction)
         done = self._measured / max(1, step.min_queries)
         if self._total is None:
             done = min(elapsed / step.min_duration_ns, done)
-        return Progress(measuring=True, draining=False, elapsed_ns=elapsed, fraction=done)
+        return StepProgress(measuring=True, draining=False, elapsed_ns=elapsed, fraction=done)

@@ -1,4 +1,4 @@
-"""What is a driver given, and what does it tell?"""
+"""Interfaces of a driver: what it is given, what it offers, who observes it."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -10,7 +10,7 @@ from inferometer_loadgen.client.load_client import LoadClient
 from inferometer_loadgen.client.pace import Clock, Pacer
 from inferometer_loadgen.record.recorder import Recorder
 from inferometer_loadgen.record.silences import Silence
-from inferometer_loadgen.schedule.steps import End
+from inferometer_loadgen.schedule.steps import End, StepPlan
 from inferometer_loadgen.wire import Connection, OnCapacity, OnReply, PreparedRequest, ReplyBody
 
 
@@ -35,7 +35,7 @@ class RequestSource:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class StepProgress:
     """How far a step is."""
 
     measuring: bool
@@ -46,19 +46,33 @@ class Progress:
     """How far the stage is."""
 
 
+class StepObserver:
+    """Watches one step. A method that a subclass does not override does nothing."""
+
+    def begin(self, step: "DrivenStep") -> None:
+        """Take note that all connections are open and the load starts next."""
+
+    def begin_window(self) -> None:
+        """Take note that the window begins."""
+
+    def second(self) -> None:
+        """Take note that another second of the window or its drain is over."""
+
+    def end_window(self) -> None:
+        """Take note that the window is over."""
+
+    def end(self) -> None:
+        """Take note that the step is over, whatever ended it."""
+
+
 OpenConnection = Callable[[OnReply, OnCapacity], Awaitable[Connection]]
 
 
 class LoadDriver(Protocol):
-    """One step that is driven at the servers, by this process or by a fleet.
+    """Drives the load of one step, in this process or in a fleet."""
 
-    `on_window` is called when the window begins, `on_second` at the end of each second of it and
-    of its drain, `on_window_over` when the window ends.
-    """
-
-    on_window: Callable[[], None]
-    on_second: Callable[[], None]
-    on_window_over: Callable[[], None]
+    observer: StepObserver
+    """Notified of the window's begin, of each second of it and its drain, and of its end."""
 
     @property
     def last_error(self) -> str:
@@ -86,7 +100,7 @@ class LoadDriver(Protocol):
     async def close(self) -> None:
         """Close every connection."""
 
-    def progress(self) -> Progress:
+    def progress(self) -> StepProgress:
         """Tell how far the step is."""
 
     @property
@@ -138,3 +152,12 @@ class LoadDriver(Protocol):
     @property
     def workers(self) -> Sequence[WorkerShare]:
         """What each worker of a fleet did; none where this process drives."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrivenStep:
+    """A step and its driver."""
+
+    scenario: str
+    plan: StepPlan
+    driver: LoadDriver

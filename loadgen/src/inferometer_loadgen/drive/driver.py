@@ -7,14 +7,20 @@ one server's from the moment it is due, so that they share queries evenly whatev
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import cycle
 
 from inferometer_api.results.result import WorkerShare
 from inferometer_loadgen.client.load_client import OwnProcess
 from inferometer_loadgen.drive.connection_pool import ConnectionPool
-from inferometer_loadgen.drive.contract import LoopContext, OpenConnection, Progress, RequestSource
+from inferometer_loadgen.drive.contract import (
+    LoopContext,
+    OpenConnection,
+    RequestSource,
+    StepObserver,
+    StepProgress,
+)
 from inferometer_loadgen.drive.timers import Seconds, Timers
 from inferometer_loadgen.record.recorder import BLOCK, Recorder
 from inferometer_loadgen.record.silences import Silence
@@ -49,9 +55,7 @@ class Driver(ABC):
         self._turn = 0
         self._check = queries.check
         self._timeout_ns = queries.timeout_ns
-        self.on_window: Callable[[], None] = _nothing
-        self.on_second: Callable[[], None] = _nothing
-        self.on_window_over: Callable[[], None] = _nothing
+        self.observer = StepObserver()
 
         self._pool = ConnectionPool(self._servers)
         self._connections = self._pool.connections
@@ -139,7 +143,7 @@ class Driver(ABC):
         """When no query was answered well, in closed loops; known once the window is over."""
 
     @abstractmethod
-    def progress(self) -> Progress:
+    def progress(self) -> StepProgress:
         """Tell how far the step is."""
 
     # -- a step's life ---------------------------------------------------------------------------
@@ -275,9 +279,9 @@ class Driver(ABC):
         if reply is not None and failure is None:
             failure = self._checked(reply, since)
         if since < self.window_ns:
-            self._recorder.tallied.warm_up_queries += 1
+            self._recorder.statistics.warm_up_queries += 1
             if failure is None:
-                self._recorder.tallied.warm_up_answered += 1
+                self._recorder.statistics.warm_up_answered += 1
                 self._break_silence(now)
                 if self._step.until_steady:
                     self._recorder.warm_ups.append(now - since)
@@ -303,7 +307,7 @@ class Driver(ABC):
 
     def _checked(self, reply: ReplyBody, since: int) -> Failure | None:
         if since >= self.window_ns:
-            self._recorder.tallied.checked_replies += 1
+            self._recorder.statistics.checked_replies += 1
         try:
             fault = self._check(reply)
         except Exception as error:  # noqa: BLE001 - a query is counted, whatever its reply does
@@ -346,7 +350,7 @@ class Driver(ABC):
         self._free.append(token)
         came = self._connections[place].cancel(token)
         if since < self.window_ns:
-            self._recorder.tallied.warm_up_queries += 1
+            self._recorder.statistics.warm_up_queries += 1
         else:
             milliseconds = self._timeout_ns / 1_000_000
             message = no_answer_message(f"{milliseconds:g} ms", came)
@@ -366,7 +370,7 @@ class Driver(ABC):
         """Tell that the window begins: its time is set by then."""
         if self._step.until_steady:
             self._warm_up_seconds.end()
-        self.on_window()
+        self.observer.begin_window()
         self._recorder.begin_window()
 
     def _tell_window_over(self) -> None:
@@ -375,12 +379,8 @@ class Driver(ABC):
             return
         self._is_window_over_told = True
         self._recorder.end_window()
-        self.on_window_over()
+        self.observer.end_window()
 
     def _tell_second(self) -> None:
         self._recorder.end_second()
-        self.on_second()
-
-
-def _nothing() -> None:
-    """Tell nobody."""
+        self.observer.second()

@@ -12,7 +12,7 @@ from itertools import takewhile
 import numpy as np
 from typing_extensions import override
 
-from inferometer_loadgen.drive.contract import LoopContext, Progress, RequestSource
+from inferometer_loadgen.drive.contract import LoopContext, RequestSource, StepProgress
 from inferometer_loadgen.drive.driver import NEVER, Driver
 from inferometer_loadgen.record.backlog import Backlog
 from inferometer_loadgen.record.recorder import BLOCK, Recorder
@@ -206,12 +206,12 @@ class OpenLoop(Driver):
         self._waiting[server].append(due)
         self._is_any_waiting = True
         if due >= self.window_ns:
-            self._recorder.tallied.waited_for_connection += 1
+            self._recorder.statistics.waited_for_connection += 1
 
     def _close_window(self, now: int) -> None:
         self._duration_ns = self._arrivals.duration_ns
         self._timers.cancel("backlog")
-        usual, tallied = self._backlog.usual(), self._recorder.tallied
+        usual, tallied = self._backlog.usual(), self._recorder.statistics
         tallied.unanswered_early, tallied.unanswered_late = usual.early, usual.late
         self._tell_window_over()
         self._pacer.close()
@@ -253,7 +253,7 @@ class OpenLoop(Driver):
         if waiting.popleft() >= self.window_ns:
             self._failed(failure)
         else:
-            self._recorder.tallied.warm_up_queries += 1
+            self._recorder.statistics.warm_up_queries += 1
 
     @override
     def _waiting_since_before(self, time_ns: int) -> int:
@@ -265,20 +265,22 @@ class OpenLoop(Driver):
         )
 
     @override
-    def progress(self) -> Progress:
+    def progress(self) -> StepProgress:
         now, step = self._clock(), self._step
         if now < self.window_ns:
             elapsed = now - self.begin_ns
             fraction = elapsed / max(1, step.warm_up_ns)
-            return Progress(measuring=False, draining=False, elapsed_ns=elapsed, fraction=fraction)
+            return StepProgress(
+                measuring=False, draining=False, elapsed_ns=elapsed, fraction=fraction
+            )
         elapsed = now - self.window_ns
         if self._window_over:
             over = elapsed - self.duration_ns
             fraction = over / self._timeout_ns
-            return Progress(measuring=True, draining=True, elapsed_ns=over, fraction=fraction)
-        due = (self._recorder.tallied.scheduled + self._lag_count()) * self._share.workers
+            return StepProgress(measuring=True, draining=True, elapsed_ns=over, fraction=fraction)
+        due = (self._recorder.statistics.scheduled + self._lag_count()) * self._share.workers
         if self._limits.last is not None:
             fraction = due / self._limits.last
         else:
             fraction = min(elapsed / step.min_duration_ns, due / step.min_queries)
-        return Progress(measuring=True, draining=False, elapsed_ns=elapsed, fraction=fraction)
+        return StepProgress(measuring=True, draining=False, elapsed_ns=elapsed, fraction=fraction)

@@ -89,7 +89,7 @@ class LocalDriverFactory:
         pools = await make_pool(source, self.encoder, self.targets, self.told)
         trial = await self._try(scenario, plan, pools)
         recorder = Recorder(None if plan.judged is None else plan.judged.bound_ns)
-        recorder.tallied.warm_up_queries = trial.sent
+        recorder.statistics.warm_up_queries = trial.sent
         part = part_of(plan, self.share)
         driver = self._driver(part, recorder, pools, self._check(plan, trial))
         room = layout(self.load, part.loop, self.share)

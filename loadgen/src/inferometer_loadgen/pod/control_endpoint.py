@@ -1,4 +1,4 @@
-"""Who may ask a load generator in a pod how far it is, and who may end it?"""
+"""HTTP control endpoint of a load generator in a pod: progress, metrics and stop."""
 
 import hmac
 from collections.abc import Callable
@@ -17,7 +17,7 @@ _BEARER = "Bearer "
 class ControlEndpoint:
     """Answers GET /progress with a LoadReport, GET /metrics with metrics, and POST /stop.
 
-    That one ends the load generator, for who knows the token.
+    POST /stop ends the load generator; it requires the plan's token.
     """
 
     report: Callable[[], LoadReport]
@@ -25,8 +25,8 @@ class ControlEndpoint:
     stop: Callable[[], None]
     stop_token: str
 
-    def answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Answer one request."""
+    def respond(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Return the response to one request."""
         match (request.method, request.path):
             case ("GET", "/progress"):
                 body = report_within(self.report(), PROGRESS_BYTES)
@@ -34,13 +34,13 @@ class ControlEndpoint:
             case ("GET", "/metrics"):
                 return metrics_response(self.metrics())
             case ("POST", "/stop"):
-                return self._stopped(request)
+                return self._stop_if_authorized(request)
             case _:
                 return text_response(
                     404, "Only GET /progress, GET /metrics and POST /stop are answered here."
                 )
 
-    def _stopped(self, request: web.BaseRequest) -> web.Response:
+    def _stop_if_authorized(self, request: web.BaseRequest) -> web.Response:
         if (request.content_length or 0) > _MOST_BODY_BYTES:
             return text_response(413, f"A body of at most {_MOST_BODY_BYTES} bytes is taken.")
         given = request.headers.get("Authorization", "")

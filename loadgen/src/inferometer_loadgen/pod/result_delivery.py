@@ -1,4 +1,4 @@
-"""Which lines and which summary does a result document become, however large it is?"""
+"""Encoding of a result document for the pod's log, thinned if it is too large."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Delivery:
+class EncodedResult:
     """What is handed over."""
 
     lines: Sequence[str]
@@ -24,12 +24,13 @@ class Delivery:
     report: LoadReport
 
 
-def delivery(
+def encode_result(
     document: ResultDocument, report: LoadReport, *, limit_bytes: int = LOG_BYTES
-) -> Delivery:
-    """Pack a document, its series thinned where it is too large; `report` gets its checksum.
+) -> EncodedResult:
+    """Encode a document, thin its series if it is too large, and add its checksum to `report`.
 
-    Where it is too large without any series, `document_missing_reason` says so and everything else is kept.
+    If it is too large even without any series, `document_missing_reason` says so and the report
+    keeps everything else.
     """
     size, fault = 0, ""
     for tried in _smaller_and_smaller(document):
@@ -41,10 +42,10 @@ def delivery(
             fault = str(error)
             continue
         facts = {"document_sha256": sha256(written).hexdigest(), "document_bytes": len(written)}
-        return Delivery(lines, report.model_copy(update=facts))
+        return EncodedResult(lines, report.model_copy(update=facts))
     undelivered = f"{fault} Its series of windows, usage and nodes are left out already."
     facts = {"document_bytes": size, "document_missing_reason": undelivered}
-    return Delivery(left_out(undelivered), report.model_copy(update=facts))
+    return EncodedResult(left_out(undelivered), report.model_copy(update=facts))
 
 
 def _smaller_and_smaller(document: ResultDocument) -> Iterator[ResultDocument]:

@@ -5,19 +5,19 @@ the lines of the step that goes on.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import get_args
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from typing_extensions import override
 
 from inferometer_api.metrics import definitions as names
 from inferometer_api.metrics.definitions import METRICS, Metric, run_labels
 from inferometer_api.metrics.exposition import form, head
 from inferometer_api.plan.load_plan import LoadPlan
 from inferometer_api.plan.reports import ProgressReport
-from inferometer_loadgen.drive import LoadDriver
+from inferometer_loadgen.drive import DrivenStep, StepObserver
 from inferometer_loadgen.record.histogram import Histogram, Integers, counters_from
-from inferometer_loadgen.schedule.steps import SECOND_NS
+from inferometer_loadgen.schedule.steps import SECOND_NS, target_qps
 from inferometer_loadgen.wire import FailureKind
 
 MOST_ENDED = 16
@@ -35,19 +35,7 @@ Lines = Iterator[tuple[str, bytes]]
 """Lines, each behind its metric's name."""
 
 
-@dataclass(frozen=True, slots=True)
-class DrivenStep:
-    """A step that is being driven."""
-
-    scenario: str
-    label: str
-    batch_size: int
-    target_qps: float | None
-    """The rate that an open loop is asked for, on average; None for a closed one or a trace."""
-    driving: LoadDriver
-
-
-class LiveMetrics:
+class LiveMetrics(StepObserver):
     """Shows the metrics of one load generator; steps that ended stay as they were, the newest."""
 
     def __init__(self, plan: LoadPlan) -> None:
@@ -67,13 +55,15 @@ class LiveMetrics:
         """Show the stage that `where` tells, from now on."""
         self._where = where
 
+    @override
     def begin(self, step: DrivenStep) -> None:
         """Show a step from now on."""
-        place = (step.scenario, step.label)
+        place = (step.scenario, step.plan.label)
         self._ended.pop(place, None)  # a repeat of it counts from nothing again
         self._add_place(place)
         self._step = _StepLines((*self._run, *place), step)
 
+    @override
     def end(self) -> None:
         """Keep what the step's counters have come to."""
         if self._step is None:
@@ -127,11 +117,12 @@ class _StepLines:
 
     def __init__(self, labels: tuple[str, str, str, str], step: DrivenStep) -> None:
         self._step = step
-        self.place = (step.scenario, step.label)
+        self._target_qps = target_qps(step.plan)
+        self.place = (step.scenario, step.plan.label)
         shown = [names.LOAD_SAMPLES, names.LOAD_IN_FLIGHT, names.LOAD_ACHIEVED, names.LOAD_LATENCY]
-        if step.driving.open_loop:
+        if step.driver.open_loop:
             shown += [names.LOAD_SCHEDULED, names.LOAD_LAG]
-        if step.target_qps is not None:
+        if self._target_qps is not None:
             shown.append(names.LOAD_TARGET_RATE)
         self._forms = {metric.name: form(metric, labels) for metric in shown}
         self._results = {
@@ -141,24 +132,24 @@ class _StepLines:
     def lines(self, *, ended: bool) -> Lines:
         """Return the lines as they are now; of a step that has ended nothing goes on."""
         step = self._step
-        tallied = step.driving.recorder.tallied
+        tallied = step.driver.recorder.statistics
         answered = tallied.latency.count
         counts = {_OK: answered, **tallied.errors}
         queries = [each.filled(counts.get(result, 0)) for result, each in self._results.items()]
         yield names.LOAD_QUERIES.name, b"".join(queries)
-        yield self._one(names.LOAD_SAMPLES, answered * step.batch_size)
-        yield self._one(names.LOAD_IN_FLIGHT, 0 if ended else step.driving.outstanding)
-        last = step.driving.recorder.last_second
+        yield self._one(names.LOAD_SAMPLES, answered * step.plan.batch_size)
+        yield self._one(names.LOAD_IN_FLIGHT, 0 if ended else step.driver.outstanding)
+        last = step.driver.recorder.last_second
         if ended or last is not None:
             rate = 0.0 if ended or last is None else last.latencies.total / last.seconds
             yield self._one(names.LOAD_ACHIEVED, rate)
         yield self._histogram(names.LOAD_LATENCY, tallied.latency, _LATENCY_COUNTERS)
-        if not step.driving.open_loop:
+        if not step.driver.open_loop:
             return
         yield self._one(names.LOAD_SCHEDULED, tallied.scheduled)
-        if step.target_qps is not None:
-            asks = not (ended or step.driving.progress().draining)
-            yield self._one(names.LOAD_TARGET_RATE, step.target_qps if asks else 0.0)
+        if self._target_qps is not None:
+            asks = not (ended or step.driver.progress().draining)
+            yield self._one(names.LOAD_TARGET_RATE, self._target_qps if asks else 0.0)
         yield self._histogram(names.LOAD_LAG, tallied.dispatch_lag, _LAG_COUNTERS)
 
     def _one(self, metric: Metric, value: float) -> tuple[str, bytes]:

@@ -4,8 +4,10 @@ import asyncio
 from collections.abc import Callable
 from typing import Literal
 
+from typing_extensions import override
+
 from inferometer_api.plan.reports import ProgressReport
-from inferometer_loadgen.drive import LoadDriver
+from inferometer_loadgen.drive import DrivenStep, LoadDriver, StepObserver
 from inferometer_loadgen.reporting.report_writer import ReaderGoneError, ReportSink
 from inferometer_loadgen.schedule.steps import SECOND_NS
 
@@ -13,7 +15,7 @@ EVERY_SECONDS = 0.5
 _USUAL_PERCENTILE = 99.0
 
 
-class ProgressReporter:
+class ProgressReporter(StepObserver):
     """ReportSink how far the work is; `on_gone` is called when nobody reads that any more."""
 
     def __init__(
@@ -36,7 +38,7 @@ class ProgressReporter:
         self._fraction = 0.0
         self._detail = ""
         self._began = self._loop.time()
-        self._driven: LoadDriver | None = None
+        self._driver: LoadDriver | None = None
         self._timer: asyncio.Handle = self._loop.call_soon(self._tell)
 
     def gathering(self, fraction: float, detail: str) -> None:
@@ -59,7 +61,7 @@ class ProgressReporter:
         self._scenario, self._step, self._index = scenario, step, index
         self._fraction = 0.0
         self._began = self._loop.time()
-        self._driven = None
+        self._driver = None
 
     def prepared(self, fraction: float) -> None:
         """Show how far the preparation is."""
@@ -71,9 +73,10 @@ class ProgressReporter:
         self._idle_seconds = seconds
         self._began = self._loop.time()
 
-    def driving(self, driving: LoadDriver) -> None:
-        """Show how far a driver is from now on."""
-        self._driven = driving
+    @override
+    def begin(self, step: DrivenStep) -> None:
+        """Report the progress of the step's driver from now on."""
+        self._driver = step.driver
 
     def close(self) -> None:
         """Report no more."""
@@ -89,7 +92,7 @@ class ProgressReporter:
 
     def now(self) -> ProgressReport:
         """Return how far the work is."""
-        return self._standing() if self._driven is None else self._driving(self._driven)
+        return self._standing() if self._driver is None else self._driving(self._driver)
 
     def _standing(self) -> ProgressReport:
         elapsed = self._loop.time() - self._began

@@ -1,4 +1,4 @@
-"""How does the load generator tell what it does: one report a line on a file descriptor?"""
+"""Writer of reports: one JSON line per report on a file descriptor."""
 
 import os
 import select
@@ -16,22 +16,22 @@ from inferometer_api.plan.reports import (
 
 _ATOMIC_BYTES = select.PIPE_BUF
 
+LastingReport = ListeningReport | EnvironmentReport | ScenarioReport | RepeatsReport | FinalReport
+"""A report that must arrive."""
+
 
 class ReaderGoneError(OSError):
-    """Nobody reads the reports any more."""
+    """The reader of the reports closed its end."""
 
 
 class ReportSink(Protocol):
-    """Who takes what a session tells."""
+    """Receives the reports of a session."""
 
-    def progress(self, progress: ProgressReport) -> None:
-        """Take how far the work is; raises ReaderGoneError where nobody wants to know."""
+    def progress(self, report: ProgressReport) -> None:
+        """Take the current progress, which may be lost; raises ReaderGoneError."""
 
-    def tell(
-        self,
-        report: ListeningReport | EnvironmentReport | ScenarioReport | RepeatsReport | FinalReport,
-    ) -> None:
-        """Take what was found; raises ReaderGoneError where nobody wants to know."""
+    def add(self, report: LastingReport) -> None:
+        """Take a report that must arrive; raises ReaderGoneError."""
 
 
 class ReportWriter:
@@ -40,21 +40,18 @@ class ReportWriter:
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
 
-    def progress(self, progress: ProgressReport) -> None:
-        """Write a report that may be lost: a reader that does not keep up must not be waited for.
+    def progress(self, report: ProgressReport) -> None:
+        """Write the progress unless that would wait for a slow reader.
 
         Raises ReaderGoneError.
         """
-        line = _line(progress)
+        line = _line(report)
         # A pipe that is writable takes this many bytes without waiting.
         if len(line) > _ATOMIC_BYTES or not select.select([], [self._descriptor], [], 0)[1]:
             return
         self._write(line)
 
-    def tell(
-        self,
-        report: ListeningReport | EnvironmentReport | ScenarioReport | RepeatsReport | FinalReport,
-    ) -> None:
+    def add(self, report: LastingReport) -> None:
         """Write a report that must arrive. Raises ReaderGoneError."""
         self._write(_line(report))
 
@@ -66,7 +63,5 @@ class ReportWriter:
             raise ReaderGoneError(*error.args) from error
 
 
-def _line(
-    report: Report,
-) -> bytes:
+def _line(report: Report) -> bytes:
     return report.model_dump_json(exclude_none=True).encode() + b"\n"

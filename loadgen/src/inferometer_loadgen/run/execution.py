@@ -1,14 +1,20 @@
-"""How is one plan carried out, whoever ends it and whatever happens?"""
+"""Execution of one plan: heeds signals and always ends with a final report."""
 
 import asyncio
 import signal
 import traceback
+from datetime import UTC, datetime
+from importlib.metadata import version
 from typing import assert_never
+from uuid import uuid4
 
 from inferometer_api.plan.load_plan import LoadPlan
+from inferometer_api.plan.reports import FinalReport
+from inferometer_api.plan.result_composer import ResultComposer
 from inferometer_api.results.result import Outcome
+from inferometer_api.timestamps import format_time
 from inferometer_loadgen.reporting.live_metrics import LiveMetrics
-from inferometer_loadgen.reporting.report_writer import ReaderGoneError, ReportSink
+from inferometer_loadgen.reporting.report_writer import LastingReport, ReaderGoneError, ReportSink
 from inferometer_loadgen.run.session import MeasurementSession
 
 INTERRUPTED = Outcome(state="Interrupted", reason="Interrupted")
@@ -16,27 +22,28 @@ TERMINATED = Outcome(state="Terminated", reason="Terminated")
 
 
 class PlanExecution:
-    """Carries out one plan, heeding signals; `stop` ends it too, and keeps what was measured."""
+    """Executes one plan. A signal or `stop` ends it early and keeps what was measured."""
 
     def __init__(self, plan: LoadPlan, reports: ReportSink) -> None:
         self.live = LiveMetrics(plan)
-        """What it shows of its work."""
-        self._session = MeasurementSession(plan, reports, self.live)
+        """Its metrics while it works."""
+        self._composer = ResultComposer(
+            plan.run,
+            run_id=plan.run_id or str(uuid4()),
+            started_at=plan.started_at or _now(),
+            inferometer_version=version("inferometer"),
+        )
+        self._session = MeasurementSession(plan, _Tee(self._composer, reports), self.live)
         self._stopped: Outcome | None = None
 
     def stop(self, outcome: Outcome) -> None:
-        """End it now, as this outcome; only the first call counts."""
+        """End it now with this outcome; only the first call counts."""
         if self._stopped is None:
             self._stopped = outcome
         self._session.interrupt()
 
-    @property
-    def first_query_at(self) -> str | None:
-        """When the first query was sent: RFC 3339, in UTC; None where none was."""
-        return self._session.first_query_at
-
-    async def run(self) -> Outcome:
-        """Carry it out and return how it ended. Raises ReaderGoneError, and no other."""
+    async def run(self) -> FinalReport:
+        """Execute the plan and return the last report. Raises ReaderGoneError and no other."""
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGINT, self.stop, INTERRUPTED)
         loop.add_signal_handler(signal.SIGTERM, self.stop, TERMINATED)
@@ -46,16 +53,35 @@ class PlanExecution:
             raise
         except Exception as error:  # noqa: BLE001 - whatever happened, the last report must say so
             traceback.print_exc()
-            return Outcome(
-                state="Failed",
-                reason="InternalError",
-                message=f"The load generator failed by a fault of its own: {error!r}.",
+            message = f"Internal error of the load generator: {error!r}."
+            return self.final_report(
+                Outcome(state="Failed", reason="InternalError", message=message)
             )
-        if self._stopped is not None:
-            return self._stopped
+        outcome = self._stopped or outcome
         if outcome is None:
-            raise ReaderGoneError("nobody reads the reports any more")
-        return outcome
+            raise ReaderGoneError("the reader of the reports is gone")
+        return self.final_report(outcome)
+
+    def final_report(self, outcome: Outcome) -> FinalReport:
+        """Return the last report, with the document of everything measured so far."""
+        document = self._composer.document(
+            outcome, finished_at=_now(), first_query_at=self._session.first_query_at
+        )
+        return FinalReport(outcome=outcome, document=document)
+
+
+class _Tee:
+    """Passes each report to the composer and on to the sink."""
+
+    def __init__(self, composer: ResultComposer, reports: ReportSink) -> None:
+        self._composer = composer
+        self.progress = reports.progress
+        self._add = reports.add
+
+    def add(self, report: LastingReport) -> None:
+        """Add a report to the document and pass it on."""
+        self._composer.add(report)
+        self._add(report)
 
 
 def exit_code(outcome: Outcome) -> int:
@@ -73,3 +99,7 @@ def exit_code(outcome: Outcome) -> int:
             return 128 + signal.SIGTERM
         case _:
             assert_never(outcome.state)
+
+
+def _now() -> str:
+    return format_time(datetime.now(UTC))

@@ -1,39 +1,43 @@
-"""How much CPU and memory do the server and the load generator use?"""
+"""CPU and memory that the server and the load generator use during one step."""
 
 import time
 from collections.abc import Sequence
 from contextlib import suppress
 
 import psutil
+from typing_extensions import override
 
-from inferometer_api.results.result import ClientHealth, UsageSample
+from inferometer_api.results.result import UsageSample
 from inferometer_loadgen.client.load_client import LoadClient
+from inferometer_loadgen.drive import StepObserver
 from inferometer_loadgen.record.thinned import Thinned
+from inferometer_loadgen.run.step_result import Used
 from inferometer_loadgen.schedule.steps import SECOND_NS
 
 
-class ResourceUsage:
-    """Samples of one step, thinned.
+class ResourceUsage(StepObserver):
+    """Samples CPU and memory once a second and thins the samples of a long step.
 
-    The server's processes are those given and the children that they have when the step begins;
-    looking for children anew would cost the measurement milliseconds.
+    The server's processes are those given and the children that they have when the step begins:
+    looking for new children would cost the measurement milliseconds.
     """
 
     def __init__(self, process_ids: Sequence[int], client: LoadClient) -> None:
         self._server = _with_children(process_ids)
         self._samples: Thinned[UsageSample] = Thinned()
         self._client = client
-        self.begin()
+        self._server_cpu_seconds: float | None = None
+        self.begin_window()
 
-    def begin(self) -> None:
-        """Count from now on."""
+    @override
+    def begin_window(self) -> None:
         self._client.begin()
         self._begin_ns = self._last_ns = time.monotonic_ns()
         self._last_client = 0.0
         self._begin_server = self._last_server = self._server_cpu()
 
-    def sample(self) -> None:
-        """Take a sample, where one is due; called once a second."""
+    @override
+    def second(self) -> None:
         self._client.second()
         if not self._samples.is_due():
             return
@@ -50,21 +54,33 @@ class ResourceUsage:
         )
         self._last_ns, self._last_client, self._last_server = now, client, server
 
+    @override
+    def end_window(self) -> None:
+        self._server_cpu_seconds = self.server_cpu_seconds()
+
+    def totals(self) -> Used:
+        """Return what was used until now; the server's CPU time is that of the window alone."""
+        return Used(
+            self.samples,
+            self._server_cpu_seconds,
+            self.client_cpu_seconds(),
+            self._client.facts(),
+        )
+
     @property
     def samples(self) -> list[UsageSample]:
         """The samples so far."""
         return self._samples.entries
 
     def client_cpu_seconds(self) -> float:
-        """CPU seconds, user and system, of the client since the window began."""
+        """Return the CPU seconds, user and system, of the client since the window began."""
         return self._client.cpu_seconds()
 
-    def client_facts(self) -> ClientHealth:
-        """Return what became of the client since then."""
-        return self._client.facts()
-
     def server_cpu_seconds(self) -> float | None:
-        """CPU seconds of the server's processes since then; None where they are not here."""
+        """Return the CPU seconds of the server's processes on this machine since the window began.
+
+        None if there are none here.
+        """
         return _rate(self._begin_server, self._server_cpu(), 1.0)
 
     def _server_cpu(self) -> float | None:

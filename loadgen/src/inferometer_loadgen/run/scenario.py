@@ -1,4 +1,4 @@
-"""In which order are the steps of one scenario measured, and what is found of it?"""
+"""Measurement of one repeat of a scenario: its steps in order, or a search."""
 
 import asyncio
 import time
@@ -8,11 +8,12 @@ from typing import Any
 
 from inferometer_api.results.result import ScenarioResult
 from inferometer_api.results.search import Peak
-from inferometer_api.scenarios.scenario_kind import ScenarioKind
+from inferometer_api.scenarios.scenario_kind import Executor, ScenarioKind
 from inferometer_api.scenarios.table import SCENARIOS
 from inferometer_api.spec.scenario import FindPeak, Scenario, Validity
-from inferometer_loadgen.fleet.round import WorkerLostError
-from inferometer_loadgen.run.step import Bench, Finished, run_step
+from inferometer_loadgen.fleet.answers import WorkerLostError
+from inferometer_loadgen.reporting.progress_reporter import ProgressReporter
+from inferometer_loadgen.run.step import StepExecutor, StepOutcome
 from inferometer_loadgen.schedule.steps import End, StepPlan
 from inferometer_loadgen.search.knee import knee_of
 from inferometer_loadgen.search.peak import Found, Stopped, next_ask, peak_of
@@ -64,55 +65,60 @@ class RepeatMeasurements:
     cut_short: End | None = None
     """What ended it before its own limits did."""
 
-    def result(self, turn: ScenarioRepeat, conditions: ScenarioConditions) -> ScenarioResult:
+    def result(self, repeat: ScenarioRepeat, conditions: ScenarioConditions) -> ScenarioResult:
         """Return it judged."""
         steps = [measurement.step for measurement in self.measurements]
         conditions = replace(conditions, cut_short=self.cut_short, peak=self.peak)
         return ScenarioResult(
-            name=turn.scenario.name,
-            kind=turn.scenario.kind,
-            repeat=turn.repeat,
-            seed=turn.seed,
+            name=repeat.scenario.name,
+            kind=repeat.scenario.kind,
+            repeat=repeat.repeat,
+            seed=repeat.seed,
             steps=steps,
             verdict=judge(self.measurements, conditions),
             peak=self.peak,
-            knee=knee_of(steps) if turn.kind.headline == "knee" else None,
+            knee=knee_of(steps) if repeat.kind.headline == "knee" else None,
         )
 
 
-async def measure_repeat(
-    bench: Bench,
-    turn: ScenarioRepeat,
-    gathered: RepeatMeasurements,
-    is_interrupted: Callable[[], bool],
-) -> End:
-    """Measure one repeat of a scenario into `gathered`; return why it ended.
+@dataclass(frozen=True, slots=True)
+class StepContext:
+    """What the steps of all scenarios share."""
 
-    Raises what `run_step` raises, and CancelledError where it is interrupted between steps.
+    executors: Mapping[Executor, StepExecutor]
+    progress: ProgressReporter
+    is_interrupted: Callable[[], bool]
+
+
+async def measure_repeat(
+    context: StepContext, repeat: ScenarioRepeat, measured: RepeatMeasurements
+) -> End:
+    """Measure one repeat of a scenario into `measured`; return why it ended.
+
+    Raises what the executor raises, and CancelledError if it is interrupted between steps.
     """
-    work = _Work(bench, turn, gathered, is_interrupted)
+    work = _RepeatRun(context, repeat, measured)
     try:
-        end = await (work.search() if turn.kind.steps == "search" else work.steps())
+        end = await (work.search() if repeat.kind.steps == "search" else work.steps())
     except BaseException as error:
         ends = (end for kind, end in _CUT_SHORT_BY.items() if isinstance(error, kind))
-        gathered.cut_short = next(ends, End.FAILED)
+        measured.cut_short = next(ends, End.FAILED)
         raise
-    gathered.cut_short = end if end in CUTS_SHORT else None
+    measured.cut_short = end if end in CUTS_SHORT else None
     return end
 
 
 @dataclass(frozen=True, slots=True)
-class _Work:
-    bench: Bench
-    turn: ScenarioRepeat
-    gathered: RepeatMeasurements
-    is_interrupted: Callable[[], bool]
+class _RepeatRun:
+    context: StepContext
+    repeat: ScenarioRepeat
+    measured: RepeatMeasurements
 
     async def steps(self) -> End:
         """Measure one step after the other, until one is cut short."""
         end = End.DONE
-        for plan in self.turn.steps:
-            finished = await self._step(replace(plan, seed=self.turn.seed))
+        for plan in self.repeat.steps:
+            finished = await self._step(replace(plan, seed=self.repeat.seed))
             end = End.INTERRUPTED if finished is None else finished.end
             if end in CUTS_SHORT:
                 break
@@ -120,13 +126,13 @@ class _Work:
 
     async def search(self) -> End:
         """Measure what the search asks for, until it has found its peak or its time is over."""
-        turn = self.turn
-        if not isinstance(turn.scenario.profile, FindPeak):
-            raise TypeError(f"{turn.scenario.name} is no search, but {turn.scenario.kind}")
-        goal = goal_asked(turn.scenario.profile)
+        repeat = self.repeat
+        if not isinstance(repeat.scenario.profile, FindPeak):
+            raise TypeError(f"{repeat.scenario.name} is no search, but {repeat.scenario.kind}")
+        goal = goal_asked(repeat.scenario.profile)
         found = Found()
         stopped: Stopped = "EndedEarly"
-        until = time.monotonic() + turn.validity.max_duration_seconds
+        until = time.monotonic() + repeat.validity.max_duration_seconds
         try:
             while True:
                 ask = next_ask(goal, found)
@@ -137,7 +143,7 @@ class _Work:
                     stopped = "OutOfTime"
                     return End.DONE
                 number = len(found.probes) + 1
-                plan = step_of(goal, ask, number, turn.validity, turn.seed)
+                plan = step_of(goal, ask, number, repeat.validity, repeat.seed)
                 finished = await self._step(plan)
                 if finished is None:
                     return End.INTERRUPTED
@@ -145,15 +151,15 @@ class _Work:
                     return finished.end
                 found = learned(goal, found, ask, finished.measurement.step, finished.over)
         finally:
-            self.gathered.peak = peak_of(goal, found, stopped)
+            self.measured.peak = peak_of(goal, found, stopped)
 
-    async def _step(self, plan: StepPlan) -> Finished | None:
+    async def _step(self, plan: StepPlan) -> StepOutcome | None:
         """Measure a step; None where the run is interrupted before."""
-        if self.is_interrupted():  # after the last answer of the step before
+        if self.context.is_interrupted():  # after the last answer of the step before
             return None
-        scenario = self.turn.scenario.name
-        self.bench.board.preparing(scenario, plan.label, self.turn.index, self.turn.repeat)
-        finished = await run_step(self.bench, scenario, plan)
+        repeat, context = self.repeat, self.context
+        context.progress.preparing(repeat.scenario.name, plan.label, repeat.index, repeat.repeat)
+        finished = await context.executors[repeat.kind.executor].run(repeat.scenario.name, plan)
         if finished.measurement is not None:
-            self.gathered.measurements.append(finished.measurement)
+            self.measured.measurements.append(finished.measurement)
         return finished

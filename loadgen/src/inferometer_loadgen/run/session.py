@@ -1,4 +1,4 @@
-"""In which order is a plan carried out, and what is reported on the way?"""
+"""Session of one plan: waits for the servers, measures all scenarios, reports on the way."""
 
 import asyncio
 import os
@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+
+from typing_extensions import override
 
 from inferometer_api.document import milli
 from inferometer_api.plan.availability import unavailable
@@ -20,13 +22,12 @@ from inferometer_api.results.result import Outcome, OutcomeState, ScenarioResult
 from inferometer_api.spec.scenario import Scenario
 from inferometer_api.timestamps import format_time
 from inferometer_loadgen.client.node import node_name
-from inferometer_loadgen.drive import LoadDriver
+from inferometer_loadgen.drive import DrivenStep, LoadDriver, StepObserver
 from inferometer_loadgen.drive.first_requests import FirstRequestsRefusedError, NoAnswerError
 from inferometer_loadgen.drive.prepare import DriverFactory, local_driver_factory
-from inferometer_loadgen.fleet.crew import FleetDriverFactory
-from inferometer_loadgen.fleet.fleet import Fleet, FleetNotReadyError
-from inferometer_loadgen.fleet.gathering import fleet_of
-from inferometer_loadgen.fleet.round import WorkerLostError, lost
+from inferometer_loadgen.fleet.answers import WorkerLostError, worker_lost_error
+from inferometer_loadgen.fleet.driver_factory import FleetDriverFactory
+from inferometer_loadgen.fleet.fleet import Fleet, FleetNotReadyError, open_fleet
 from inferometer_loadgen.reporting.live_metrics import LiveMetrics
 from inferometer_loadgen.reporting.progress_reporter import ProgressReporter
 from inferometer_loadgen.reporting.report_writer import ReportSink
@@ -34,13 +35,14 @@ from inferometer_loadgen.requests.inputs import InputRefusedError, check_taken
 from inferometer_loadgen.requests.pool import InputSources
 from inferometer_loadgen.requests.trace import read_trace
 from inferometer_loadgen.run.environment import environment_of, fell_back
+from inferometer_loadgen.run.load_executor import LoadExecutor
 from inferometer_loadgen.run.scenario import (
     CUTS_SHORT,
     RepeatMeasurements,
     ScenarioRepeat,
+    StepContext,
     measure_repeat,
 )
-from inferometer_loadgen.run.step import Bench
 from inferometer_loadgen.run.step_telemetry import RunTelemetry
 from inferometer_loadgen.schedule.steps import End, steps_of
 from inferometer_loadgen.search.repeats import repeated
@@ -95,10 +97,7 @@ class MeasurementSession:
         self._plan = plan
         self._live = live
         self._reports = reports
-        self._driver: LoadDriver | None = None
-        self._trouble = ""
-        """Why the server that the last step lost could not be reached again."""
-        self._interrupted = False
+        self._interruption = _Interruption()
         self._task: asyncio.Task[Outcome] | None = None
         self.first_query_at: str | None = None
         """When the first query was sent: RFC 3339, in UTC; None where none was."""
@@ -110,16 +109,14 @@ class MeasurementSession:
             outcome = await self._task
         except asyncio.CancelledError:
             return None
-        return None if self._interrupted else outcome
+        return None if self._interruption.requested else outcome
 
     def interrupt(self) -> None:
         """End the measurement now, or whatever is done before one; only the first call counts."""
-        if self._interrupted:
+        if self._interruption.requested:
             return
-        self._interrupted = True
-        if self._driver is not None:
-            self._driver.end(End.INTERRUPTED)
-        elif self._task is not None:
+        is_driving = self._interruption.request()
+        if not is_driving and self._task is not None:
             self._task.cancel()
 
     async def _outcome(self) -> Outcome:
@@ -127,7 +124,7 @@ class MeasurementSession:
             missing = unavailable(self._plan.run, place=self._plan.place)
             if missing:
                 raise NotAvailableError(" ".join(missing))
-            async with fleet_of(self._plan, self._tell_web_page) as fleet:
+            async with open_fleet(self._plan, self._tell_web_page) as fleet:
                 return await self._measure_all(fleet)
         except tuple(_FAULTS) as fault:
             state, reason = next(_FAULTS[kind] for kind in _FAULTS if isinstance(fault, kind))
@@ -139,41 +136,41 @@ class MeasurementSession:
     async def _measure_all(self, fleet: Fleet | None) -> Outcome:
         servers = Servers(self._plan)
         spec = self._plan.run.spec
-        board = ProgressReporter(
+        progress = ProgressReporter(
             self._reports, len(spec.scenarios), self.interrupt, spec.validity.repeats
         )
-        self._live.follow(board.now)
-        meter = RunTelemetry(self._plan)
+        self._live.follow(progress.now)
+        telemetry = RunTelemetry(self._plan)
         try:
             if fleet is not None:
-                await fleet.gathered(board.gathering)
-            found = await servers.described(board.waiting)
+                await fleet.wait_for_workers(progress.gathering)
+            found = await servers.described(progress.waiting)
             inputs = InputSources(self._plan.run.spec.load, self._plan.inputs_file, found[0].inputs)
             scenarios, notes = self._planned(inputs, found[0].max_batch_size)
             environment = environment_of(self._plan, found, notes)
             self._reports.add(EnvironmentReport(environment=environment))
             if fleet is None:
-                crew: DriverFactory = local_driver_factory(
-                    self._plan, found[0], inputs, board.prepared, self._begin
+                drivers: DriverFactory = local_driver_factory(
+                    self._plan, found[0], inputs, progress.prepared, self._begin
                 )
             else:
-                crew = await FleetDriverFactory.set_up(
-                    fleet, self._plan, found[0], board.prepared, self._begin
+                drivers = await FleetDriverFactory.set_up(
+                    fleet, self._plan, found[0], progress.prepared, self._begin
                 )
-            bench = self._bench(crew, board, meter)
+            context = self._context(drivers, progress, telemetry)
             around = _Around(servers, found, _load_nodes(fleet))
-            for index, turns in enumerate(scenarios):
-                end = await self._measure(bench, turns, around)
+            for index, repeats in enumerate(scenarios):
+                end = await self._measure(context, repeats, around)
                 if end is End.SERVER_LOST:
-                    return _lost(servers, self._trouble)
+                    return _lost(servers, self._interruption.last_error)
                 if end is End.WORKER_LOST and fleet is not None and index < len(scenarios) - 1:
-                    raise next(lost(*each) for each in fleet.lost.items())
-                if self._interrupted:
+                    raise next(worker_lost_error(*each) for each in fleet.lost.items())
+                if self._interruption.requested:
                     break
             return COMPLETE
         finally:
-            board.close()
-            await meter.close()
+            progress.close()
+            await telemetry.close()
 
     def _planned(
         self, inputs: InputSources, max_batch_size: int | None
@@ -197,46 +194,43 @@ class MeasurementSession:
             scenarios.append([replace(first, repeat=repeat) for repeat in repeats])
         return scenarios, list(notes)
 
-    def _bench(self, crew: DriverFactory, board: ProgressReporter, meter: RunTelemetry) -> Bench:
-        return Bench(
-            crew=crew,
+    def _context(
+        self, drivers: DriverFactory, progress: ProgressReporter, telemetry: RunTelemetry
+    ) -> StepContext:
+        load = LoadExecutor(
+            drivers=drivers,
             server_process_ids=self._plan.server_process_ids,
-            meter=meter,
-            board=board,
-            live=self._live,
-            on_driver=self._hold,
+            telemetry=telemetry,
+            progress=progress,
+            observers=[self._live, progress, self._interruption],
         )
+        return StepContext({"load": load}, progress, lambda: self._interruption.requested)
 
     def _begin(self) -> None:
         if self.first_query_at is None:
             self.first_query_at = format_time(datetime.now(UTC))
 
-    def _hold(self, driver: LoadDriver | None) -> None:
-        if self._driver is not None:
-            self._trouble = self._driver.last_error
-        self._driver = driver
-        if driver is not None and self._interrupted:
-            driver.end(End.INTERRUPTED)
-
-    async def _measure(self, bench: Bench, turns: Sequence[ScenarioRepeat], around: _Around) -> End:
+    async def _measure(
+        self, context: StepContext, repeats: Sequence[ScenarioRepeat], around: _Around
+    ) -> End:
         """Measure, judge and report all repeats of one scenario; return why the last one ended."""
         end = End.DONE
         whole: list[ScenarioResult] = []
         cut_short = 0
-        for turn in turns:
-            gathered = RepeatMeasurements()
+        for repeat in repeats:
+            measured = RepeatMeasurements()
             restarted = False
             try:
                 before = await around.servers.starts()
-                end = await measure_repeat(bench, turn, gathered, lambda: self._interrupted)
-                if gathered.cut_short is None:
+                end = await measure_repeat(context, repeat, measured)
+                if measured.cut_short is None:
                     restarted = is_restarted(before, await around.servers.starts())
             finally:
-                if gathered.measurements:
-                    conditions = self._conditions(turn.scenario, around, restarted=restarted)
-                    result = gathered.result(turn, conditions)
+                if measured.measurements:
+                    conditions = self._conditions(repeat.scenario, around, restarted=restarted)
+                    result = measured.result(repeat, conditions)
                     self._reports.add(ScenarioReport(scenario=result))
-                    if gathered.cut_short is None:
+                    if measured.cut_short is None:
                         whole.append(result)
                     else:
                         cut_short += 1
@@ -265,6 +259,35 @@ class MeasurementSession:
             energy_requested=plan.run.spec.telemetry.power == "Auto",
             server_restarted=restarted,
         )
+
+
+class _Interruption(StepObserver):
+    """Ends the step that is driven once an interruption is requested."""
+
+    def __init__(self) -> None:
+        self.requested = False
+        self.last_error = ""
+        """Why the server that the last step lost could not be reached again."""
+        self._driver: LoadDriver | None = None
+
+    def request(self) -> bool:
+        """Request it; return whether a step was being driven, which ends now."""
+        self.requested = True
+        if self._driver is not None:
+            self._driver.end(End.INTERRUPTED)
+        return self._driver is not None
+
+    @override
+    def begin(self, step: DrivenStep) -> None:
+        self._driver = step.driver
+        if self.requested:
+            step.driver.end(End.INTERRUPTED)
+
+    @override
+    def end(self) -> None:
+        if self._driver is not None:
+            self.last_error = self._driver.last_error
+        self._driver = None
 
 
 def _load_nodes(fleet: Fleet | None) -> frozenset[str | None]:

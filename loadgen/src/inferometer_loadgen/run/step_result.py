@@ -21,7 +21,7 @@ from inferometer_loadgen.nodes.series import filled, served_cpu_seconds, telemet
 from inferometer_loadgen.nodes.window import NodeWindow
 from inferometer_loadgen.record.backlog import Unanswered
 from inferometer_loadgen.record.histogram import Histogram, highest_of
-from inferometer_loadgen.record.recorder import Tallied
+from inferometer_loadgen.record.recorder import StepStatistics
 from inferometer_loadgen.schedule.steps import SECOND_NS, End, StepPlan
 from inferometer_loadgen.verdict.early_stopping import max_overshoots, required_queries
 
@@ -68,7 +68,7 @@ class Metered:
 
 def summarize(  # noqa: PLR0913 - one argument for each source of a step's figures
     plan: StepPlan,
-    tallied: Tallied,
+    tallied: StepStatistics,
     span: Span,
     used: Used,
     metered: Metered,
@@ -117,7 +117,7 @@ def summarize(  # noqa: PLR0913 - one argument for each source of a step's figur
     )
 
 
-def _achieved(tallied: Tallied, span: Span, *, open_loop: bool) -> float:
+def _achieved(tallied: StepStatistics, span: Span, *, open_loop: bool) -> float:
     """Return answers per second.
 
     In open loops those of the window's queries, over the window and its drain; in closed ones all
@@ -128,7 +128,7 @@ def _achieved(tallied: Tallied, span: Span, *, open_loop: bool) -> float:
     return _rate(tallied.answered_within, span.duration_ns / SECOND_NS)
 
 
-def _counts(plan: StepPlan, tallied: Tallied, reconnects: int, *, open_loop: bool) -> Counts:
+def _counts(plan: StepPlan, tallied: StepStatistics, reconnects: int, *, open_loop: bool) -> Counts:
     succeeded, failed = tallied.latency.count, tallied.errors.total()
     bound_ns = None if plan.judged is None else plan.judged.bound_ns
     return Counts(
@@ -150,7 +150,7 @@ def _server_cpu_seconds(used: Used, nodes: Sequence[NodeTelemetry]) -> float | N
     return served_cpu_seconds(nodes) if here is None else here
 
 
-def _examples(tallied: Tallied) -> list[ErrorExample]:
+def _examples(tallied: StepStatistics) -> list[ErrorExample]:
     return [
         ErrorExample(kind=kind, message=each) for kind, each in sorted(tallied.examples.items())
     ]
@@ -165,12 +165,14 @@ def _rate(count: int, seconds: float) -> float:
     return count / seconds if seconds > 0 else 0.0
 
 
-def unanswered(tallied: Tallied) -> Unanswered:
+def unanswered(tallied: StepStatistics) -> Unanswered:
     """Return how many queries were unanswered, early in the window and late."""
     return Unanswered(tallied.unanswered_early, tallied.unanswered_late)
 
 
-def early_stopping(judged: JudgedPercentile | None, tallied: Tallied) -> EarlyStopping | None:
+def early_stopping(
+    judged: JudgedPercentile | None, tallied: StepStatistics
+) -> EarlyStopping | None:
     """Return what is known of the percentile that a step is judged by; None where there is none.
 
     With a bound: how many queries it takes with so many overshoots. Without one: an estimate that

@@ -1,15 +1,18 @@
-"""When are the node agents asked, so that energy and load have one window?
+"""Samples of the node agents around each step, on the same window as the load.
 
-At both edges of the time without load, at both edges of the window, and each second between.
+Each agent is sampled at both edges of the time without load, at both edges of the window, and
+every second between.
 """
 
 import asyncio
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+
+from typing_extensions import override
 
 from inferometer_api.plan.load_plan import LoadPlan
+from inferometer_loadgen.drive import StepObserver
 from inferometer_loadgen.nodes.energy import EnergyTerms, energy_terms
 from inferometer_loadgen.nodes.window import (
     AgentAnswer,
@@ -23,64 +26,57 @@ from inferometer_loadgen.telemetry_client import AgentClient
 
 _MOST_LATE = 2
 _EDGES = 3
-"""Samples of the series beside those between: after the time without load, at begin and end."""
-
-
-class Idling(Protocol):
-    """Who is told that no load is sent."""
-
-    def idle(self, seconds: float) -> None:
-        """Show that so many seconds begin now."""
+"""Samples of the series besides those between: after the time without load, at begin and end."""
 
 
 class RunTelemetry:
-    """Asks the agents of a plan. Nothing here raises, whatever an agent does."""
+    """Samples the agents of a plan. Nothing here raises, whatever an agent does."""
 
     def __init__(self, plan: LoadPlan, clock: Callable[[], int] = time.monotonic_ns) -> None:
         self.terms = energy_terms(plan)
-        in_vain = self.terms.disabled or self.terms.unmetered
-        self._idle_seconds = 0 if in_vain else plan.run.spec.telemetry.idle_seconds
-        self._lines = [AgentClient(agent, clock) for agent in plan.agents]
+        has_no_energy = self.terms.disabled or self.terms.unmetered
+        self._idle_seconds = 0 if has_no_energy else plan.run.spec.telemetry.idle_seconds
+        self._clients = [AgentClient(agent, clock) for agent in plan.agents]
 
     def step(self, *, is_probe: bool = False) -> "StepTelemetry":
-        """Return what asks the agents around one step; before a probe no idle power is measured.
+        """Return the observer of one step. It measures no idle power before a probe.
 
-        A search has dozens of them.
+        A search has dozens of probes.
         """
-        return StepTelemetry(self._lines, self.terms, 0 if is_probe else self._idle_seconds)
+        return StepTelemetry(self._clients, self.terms, 0 if is_probe else self._idle_seconds)
 
     async def close(self) -> None:
-        """Hang up."""
-        await asyncio.gather(*(line.close() for line in self._lines))
+        """Close all connections."""
+        await asyncio.gather(*(client.close() for client in self._clients))
 
 
 @dataclass(slots=True)
-class _Kept:
-    """What one agent answered around the step so far."""
+class _StepSamples:
+    """The answers of one agent around the step so far."""
 
-    line: AgentClient
+    client: AgentClient
     idle: list[AgentAnswer] = field(default_factory=list)
     begin: list[AgentAnswer] = field(default_factory=list)
     between: Thinned[AgentAnswer] = field(default_factory=lambda: Thinned(MOST_ENTRIES - _EDGES))
     end: list[AgentAnswer] = field(default_factory=list)
 
-    def ask_edge(self, kept: list[AgentAnswer]) -> None:
-        """Ask at an edge; an agent that is late at two in a row is asked no more."""
-        line = self.line
+    def sample_edge(self, edge: list[AgentAnswer]) -> None:
+        """Sample at an edge; give up an agent that is late at two edges in a row."""
+        client = self.client
 
-        def take(answer: AgentAnswer) -> None:
-            kept.append(answer)
-            line.late_in_a_row = line.late_in_a_row + 1 if answer.timed_out else 0
-            if line.late_in_a_row == _MOST_LATE:
-                line.given_up = answer.fault
+        def keep(answer: AgentAnswer) -> None:
+            edge.append(answer)
+            client.late_in_a_row = client.late_in_a_row + 1 if answer.timed_out else 0
+            if client.late_in_a_row == _MOST_LATE:
+                client.given_up = answer.fault
 
-        line.ask(take)
+        client.sample(keep)
 
     def answers(self) -> StepAnswers:
-        """Return all of it."""
+        """Return all answers."""
         before, after = (*self.idle, None, None)[:2]
         return StepAnswers(
-            agent=self.line.agent,
+            agent=self.client.agent,
             idle=None if before is None or after is None else (before, after),
             begin=next(iter(self.begin), None),
             between=self.between.entries,
@@ -88,56 +84,63 @@ class _Kept:
         )
 
 
-class StepTelemetry:
-    """Asks the agents around one step: `idle`, then `begin`, `second` each second, and `over`."""
+class StepTelemetry(StepObserver):
+    """Samples the agents around one step."""
 
     def __init__(
-        self, lines: Sequence[AgentClient], terms: EnergyTerms, idle_seconds: float
+        self, clients: Sequence[AgentClient], terms: EnergyTerms, idle_seconds: float
     ) -> None:
         self.terms = terms
         self._idle_seconds = idle_seconds
-        self._kept = [_Kept(line) for line in lines]
+        self._samples = [_StepSamples(client) for client in clients]
         self._running = False
 
-    async def idle(self, board: Idling) -> None:
-        """Spend the time without load, where an agent has a source of energy; connect anyhow."""
-        if await self._ask_idle() and self._idle_seconds:
-            board.idle(self._idle_seconds)
+    async def measure_idle(self, on_idle: Callable[[float], None]) -> None:
+        """Spend the time without load if an agent has a source of energy; connect in any case.
+
+        `on_idle` is called with its seconds when it begins.
+        """
+        if await self._sample_idle() and self._idle_seconds:
+            on_idle(self._idle_seconds)
             await asyncio.sleep(self._idle_seconds)
-            await self._ask_idle()
+            await self._sample_idle()
 
-    def begin(self) -> None:
-        """Ask at the window's begin."""
+    @override
+    def begin_window(self) -> None:
         self._running = True
-        for kept in self._kept:
-            kept.ask_edge(kept.begin)
+        for samples in self._samples:
+            samples.sample_edge(samples.begin)
 
+    @override
     def second(self) -> None:
-        """Ask within the window, whoever has answered the question before."""
+        """Sample each agent that has answered its previous request."""
         if not self._running:
             return
-        for kept in self._kept:
-            if kept.between.is_due() and not kept.line.busy:
-                kept.line.ask(kept.between.add)
+        for samples in self._samples:
+            if samples.between.is_due() and not samples.client.busy:
+                samples.client.sample(samples.between.add)
 
-    def over(self) -> None:
-        """Ask at the window's end."""
+    @override
+    def end_window(self) -> None:
         self._running = False
-        for kept in self._kept:
-            kept.ask_edge(kept.end)
+        for samples in self._samples:
+            samples.sample_edge(samples.end)
 
     async def settled(self) -> None:
         """Wait for the answers."""
-        await asyncio.gather(*(kept.line.settled() for kept in self._kept))
+        await asyncio.gather(*(samples.client.settled() for samples in self._samples))
 
-    def found(self, begin_ns: int) -> list[NodeWindow]:
-        """Read what the agents answered around a window that began then, by the meter's clock."""
-        return [window_of(kept.answers(), begin_ns) for kept in self._kept]
+    def windows(self, begin_ns: int) -> list[NodeWindow]:
+        """Return what the agents answered around a window that began at `begin_ns`.
 
-    async def _ask_idle(self) -> bool:
-        """Ask everybody; say whether somebody has a source of energy."""
-        for kept in self._kept:
-            kept.ask_edge(kept.idle)
+        `begin_ns` is a time of the clients' clock.
+        """
+        return [window_of(samples.answers(), begin_ns) for samples in self._samples]
+
+    async def _sample_idle(self) -> bool:
+        """Sample all agents; return whether one of them has a source of energy."""
+        for samples in self._samples:
+            samples.sample_edge(samples.idle)
         await self.settled()
-        samples = [read_sample(kept.idle[-1])[0] for kept in self._kept]
-        return any(sample is not None and sample.energy for sample in samples)
+        found = [read_sample(samples.idle[-1])[0] for samples in self._samples]
+        return any(sample is not None and sample.energy for sample in found)

@@ -1,0 +1,153 @@
+"""Step executor that drives load at the servers."""
+
+import gc
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from typing_extensions import override
+
+from inferometer_api.timestamps import format_time
+from inferometer_loadgen.drive import DrivenStep, LoadDriver, StepObserver
+from inferometer_loadgen.drive.prepare import DriverFactory
+from inferometer_loadgen.record.recorder import Recorder
+from inferometer_loadgen.record.silences import longest_ns
+from inferometer_loadgen.reporting.progress_reporter import ProgressReporter
+from inferometer_loadgen.run.resource_usage import ResourceUsage
+from inferometer_loadgen.run.step import StepOutcome
+from inferometer_loadgen.run.step_controller import StepController
+from inferometer_loadgen.run.step_result import Metered, Span, summarize, unanswered
+from inferometer_loadgen.run.step_telemetry import RunTelemetry
+from inferometer_loadgen.schedule.steps import StepPlan
+from inferometer_loadgen.verdict.measurement import Measurement
+
+
+@dataclass(frozen=True, slots=True)
+class LoadExecutor:
+    """Drives load; see StepExecutor."""
+
+    drivers: DriverFactory
+    server_process_ids: Sequence[int]
+    telemetry: RunTelemetry
+    progress: ProgressReporter
+    observers: Sequence[StepObserver]
+    """Observers of every step, besides those that it makes for each."""
+
+    async def run(self, scenario: str, plan: StepPlan) -> StepOutcome:
+        """Measure one step. Raises what `DriverFactory.prepare` raises."""
+        driver = await self.drivers.prepare(scenario, plan)
+        controller = StepController(driver, plan)
+        telemetry = self.telemetry.step(is_probe=plan.is_probe)
+        window = _WindowRecord(driver.recorder)
+        usage = ResourceUsage(self.server_process_ids, driver.client)
+        observers = _Observers(
+            [*self.observers, _GarbageFreeze(), controller, telemetry, window, usage]
+        )
+        driver.observer = observers
+        try:
+            await telemetry.measure_idle(self.progress.idle)
+            await driver.connect()
+            with observers.watching(DrivenStep(scenario, plan, driver)):
+                end = await driver.run()
+                over = controller.over()
+                used = usage.totals()
+                # An interrupt from here on ends a step that is over: its figures are kept.
+                await telemetry.settled()
+        finally:
+            await driver.close()
+        if not window.started_at:
+            return StepOutcome(end, over)
+        tallied = driver.recorder.statistics
+        step = summarize(
+            plan,
+            tallied,
+            _span(driver, window.started_at),
+            used,
+            Metered(telemetry.terms, telemetry.windows(driver.window_ns), window.answered),
+            end=end,
+            reconnects=driver.reconnects,
+            open_loop=driver.open_loop,
+            connections=driver.connection_count,
+            workers=driver.workers,
+        )
+        left = unanswered(tallied)
+        measurement = Measurement(plan, step, end, left, warmed_up=controller.warmed_up)
+        return StepOutcome(end, over, measurement)
+
+
+def _span(driver: LoadDriver, started_at: str) -> Span:
+    return Span(
+        started_at=started_at,
+        warm_up_ns=driver.window_ns - driver.begin_ns,
+        duration_ns=driver.duration_ns,
+        drain_ns=max(0, driver.last_reply_ns - driver.window_ns - driver.duration_ns),
+        longest_silence_ns=None if driver.open_loop else longest_ns(driver.silences),
+    )
+
+
+class _Observers(StepObserver):
+    """Notifies several observers, in their order."""
+
+    def __init__(self, observers: Sequence[StepObserver]) -> None:
+        self._observers = observers
+
+    @contextmanager
+    def watching(self, step: DrivenStep) -> Iterator[None]:
+        """Begin all observers, and end them in reverse order whatever happens."""
+        with ExitStack() as stack:
+            for observer in self._observers:
+                stack.callback(observer.end)
+                observer.begin(step)
+            yield
+
+    @override
+    def begin_window(self) -> None:
+        for observer in self._observers:
+            observer.begin_window()
+
+    @override
+    def second(self) -> None:
+        for observer in self._observers:
+            observer.second()
+
+    @override
+    def end_window(self) -> None:
+        for observer in self._observers:
+            observer.end_window()
+
+
+class _GarbageFreeze(StepObserver):
+    """Collects garbage once before the load, so that no collection falls into the window.
+
+    A collection over everything takes tens of milliseconds.
+    """
+
+    @override
+    def begin(self, step: DrivenStep) -> None:
+        gc.collect()
+        gc.freeze()
+
+    @override
+    def end(self) -> None:
+        gc.unfreeze()
+
+
+class _WindowRecord(StepObserver):
+    """Records when the window began and how many queries were answered within it."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self.started_at = ""
+        """Empty until the window begins."""
+        self.answered = 0
+        """Queries answered between the window's edges, whenever they were due."""
+
+    @override
+    def begin_window(self) -> None:
+        self.answered = -self._recorder.answered_at_all
+        self.started_at = format_time(datetime.now(UTC))
+
+    @override
+    def end_window(self) -> None:
+        self.answered += self._recorder.answered_at_all
