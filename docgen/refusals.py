@@ -1,12 +1,11 @@
-"""What of the API does this version refuse, as its reference tells it?
-
-Nothing here is said by hand but what is tried: the sentences are those of `unavailable`.
-"""
+"""Refusals of this version for the reference page: the sentences of `unavailable` for examples."""
 
 from typing import Any, get_args
 
 from inferometer_api.plan.availability import Place, unavailable
+from inferometer_api.runtimes.table import RUNTIMES
 from inferometer_api.spec.run import BenchmarkRun
+from inferometer_api.spec.server import Runtime
 
 _HEAD = """\
 The API is whole; this version does a part of it. It refuses the rest by name: locally with exit

@@ -110,13 +110,13 @@ UNAVAILABLE: tuple[tuple[Run, str], ...] = (
     ),
     (
         _set("load", "tls", to={"serverName": "n"}),
-        "spec.load.tls: the server that a run starts speaks no TLS",
+        "spec.load.tls: the server that the run starts has no TLS",
     ),
 )
 """What neither a laptop nor a cluster can do yet."""
 
 UNAVAILABLE_LOCALLY: tuple[tuple[Run, str], ...] = (
-    (_set("server", "replicas", to=2), "spec.server.replicas: 2 servers were asked for"),
+    (_set("server", "replicas", to=2), "spec.server.replicas: a local run has one server, not 2"),
     (
         an_external_run(
             server={"runtime": "External", "external": {"service": {"name": "s", "port": 1}}}
@@ -144,31 +144,31 @@ UNAVAILABLE_LOCALLY: tuple[tuple[Run, str], ...] = (
         for scheme in ("pvc://", "s3://")
     ),
     (_set("suspend", to=True), "spec.suspend: a local run cannot be suspended"),
-    (_set("cancel", to=True), "spec.cancel: a local run is cancelled by Ctrl-C"),
+    (_set("cancel", to=True), "spec.cancel: a local run is cancelled with Ctrl-C"),
 )
 
 UNAVAILABLE_IN_A_CLUSTER: tuple[tuple[Run, str], ...] = (
     (
         _set("model", to={"uri": "file:m.onnx"}),
         (
-            "spec.model.uri: pods cannot reach file: of the machine that you write on; available "
+            "spec.model.uri: pods cannot reach file: on your machine; available "
             "in a cluster: zoo://, https://, pvc://, s3://"
         ),
     ),
     (
         _set("load", "inputs", to={"file": {"uri": "file:a.npz"}}),
         (
-            "spec.load.inputs.file.uri: pods cannot reach file: of the machine that you write on; "
+            "spec.load.inputs.file.uri: pods cannot reach file: on your machine; "
             "available in a cluster: configmap://, pvc://, https://, s3://"
         ),
     ),
     (
         _set("load", "headersFile", to="h"),
-        "spec.load.headersFile: pods have no files of yours; name a Secret in",
+        "spec.load.headersFile: pods cannot read files on your machine; name a Secret in",
     ),
     (
         an_external_run(server=_SECURE, load={"tls": {"caFile": "c"}}),
-        "spec.load.tls.caFile: pods have no files of yours; use caSecret, whose key ca.crt it is.",
+        "spec.load.tls.caFile: pods cannot read files on your machine; use caSecret (key ca.crt).",
     ),
     (
         _set("model", "uri", to="s3://b/m.onnx"),
@@ -205,7 +205,7 @@ UNAVAILABLE_IN_A_CLUSTER: tuple[tuple[Run, str], ...] = (
     *(
         (
             _set("server", to={"device": "GPU", "gpu": {"resource": resource}}),
-            f"spec.server.gpu.resource: {resource} is no device plugin's resource",
+            f"spec.server.gpu.resource: {resource} is not the resource of a device plugin",
         )
         for resource in ("cpu", "memory", "hugepages-2Mi", "kubernetes.io/a", "a.kubernetes.io/b")
     ),

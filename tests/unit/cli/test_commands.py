@@ -202,7 +202,10 @@ def test_what_a_file_names_is_looked_up(
         (("--set", "spec.load.connections=0"), "spec.load.connections: "),
         (("--set", "spec.scenarios[x].server.targetQps=2"), "no item named x"),
         (("--set", "nonsense"), '--set expects PATH=VALUE, but "nonsense" has no "="'),
-        (("--set", "spec.server.replicas=2"), "\n  spec.server.replicas: 2 servers were asked for"),
+        (
+            ("--set", "spec.server.replicas=2"),
+            "\n  spec.server.replicas: a local run has one server, not 2",
+        ),
         (("--set", "spec.server.runtime=Triton"), "Triton is not available in this version"),
         (
             ("--set", "spec.model.uri=pvc://claim/model.onnx"),

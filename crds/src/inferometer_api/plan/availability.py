@@ -32,17 +32,19 @@ def unavailable(run: BenchmarkRun, *, place: Place) -> tuple[str, ...]:
     Each sentence begins with the path of a field. Empty if the run can be tried.
     """
     spec = run.spec
-    match place:
-        case "Local":
-            at_place = (
-                _without_local_support(spec),
-                _local_addresses(spec),
-                _sentences(_refused_locally(spec)),
-            )
-        case "Cluster":
-            at_place = (_cluster_addresses(spec), _sentences(_refused_in_cluster(spec)))
-    groups = (_runtime(spec), *at_place, _load(spec, place))
-    return tuple(sentence for group in groups for sentence in group)
+    at_place = _unavailable_locally if place == "Local" else _unavailable_in_cluster
+    return (*_runtime(spec), *at_place(spec), *_load(spec, place))
+
+
+def _unavailable_locally(spec: RunSpec) -> Iterator[str]:
+    yield from _without_local_support(spec)
+    yield from _local_addresses(spec)
+    yield from _sentences(_refused_locally(spec))
+
+
+def _unavailable_in_cluster(spec: RunSpec) -> Iterator[str]:
+    yield from _cluster_addresses(spec)
+    yield from _sentences(_refused_in_cluster(spec))
 
 
 def _runtime(spec: RunSpec) -> Iterator[str]:
@@ -199,7 +201,7 @@ def _without_tls(spec: RunSpec) -> Iterator[str]:
     external = spec.server.external
     if external is None:
         if not _starts_with_tls(spec):
-            yield "spec.load.tls: the server that the run starts does not support TLS; leave it out."
+            yield "spec.load.tls: the server that the run starts has no TLS; leave it out."
     elif external.url is not None and not external.url.startswith(("https://", "grpcs://")):
         scheme = external.url.partition("://")[0]
         yield (

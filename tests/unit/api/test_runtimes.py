@@ -1,0 +1,128 @@
+"""Tests of the table of runtimes and of what derives from it."""
+
+from dataclasses import replace
+from typing import Any, Literal, get_args
+
+import pytest
+from docgen.refusals import run_asking
+
+from inferometer_api.plan.availability import unavailable
+from inferometer_api.plan.launch import server_command
+from inferometer_api.runtimes.descriptor import (
+    FieldLimit,
+    LocalSupport,
+    RuntimeDescriptor,
+    ServerStart,
+)
+from inferometer_api.runtimes.table import RUNTIMES, launch_of
+from inferometer_api.spec.resolve import launched, resolved
+from inferometer_api.spec.run import BenchmarkRun
+from inferometer_api.spec.server import Runtime
+from support.runs import a_run, an_external_run, with_value
+
+START = ServerStart(model_path="/model/m", python="py")
+
+
+def _with(
+    *, limits: tuple[FieldLimit, ...] | None = None, launch: dict[str, Any] | None = None
+) -> RuntimeDescriptor:
+    """Return the descriptor of ONNX Runtime with other limits or another launch."""
+    found = RUNTIMES["OnnxRuntime"]
+    assert found.launch is not None
+    return replace(
+        found,
+        limits=found.limits if limits is None else limits,
+        launch=replace(found.launch, **(launch or {})),
+    )
+
+
+def _run(runtime: str) -> BenchmarkRun:
+    run = an_external_run() if runtime == "External" else a_run(server={"runtime": runtime})
+    return BenchmarkRun.model_validate(run)
+
+
+@pytest.mark.parametrize("runtime", get_args(Runtime))
+def test_every_runtime_has_a_descriptor_or_a_refusal(runtime: str) -> None:
+    """A runtime of the API is available if and only if the table has a row for it."""
+    places: tuple[Literal["Local", "Cluster"], ...] = ("Local", "Cluster")
+    for place in places:
+        refusals = [
+            sentence
+            for sentence in unavailable(_run(runtime), place=place)
+            if sentence.startswith("spec.server.runtime: ")
+        ]
+        if runtime in RUNTIMES:
+            assert not refusals
+        else:
+            (refusal,) = refusals
+            assert f" {runtime} is not available in this version; " in refusal
+            assert refusal.endswith(f"available: {', '.join(RUNTIMES)}.")
+
+
+def test_no_row_is_outside_the_api() -> None:
+    """Every row is a value of spec.server.runtime."""
+    assert set(RUNTIMES) <= set(get_args(Runtime))
+
+
+def test_limits_become_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A value that a descriptor does not support is refused with those that it supports."""
+    two_gpus = BenchmarkRun.model_validate(
+        run_asking({"server": {"device": "GPU", "gpu": {"count": 2}}})
+    )
+    (limit,) = RUNTIMES["OnnxRuntime"].limits
+    assert unavailable(two_gpus, place="Cluster") == (
+        f"{limit.path}: 2 is not available in this version; available: 1.",
+    )
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            "inferometer_api.plan.availability.RUNTIMES",
+            {"OnnxRuntime": _with(limits=())},
+        )
+        assert unavailable(two_gpus, place="Cluster") == ()
+
+
+def test_a_runtime_without_local_support_is_refused_locally(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A runtime that runs in clusters only is refused on a laptop, and named as such."""
+    table = {"OnnxRuntime": _with(launch={"local": None}), "External": RUNTIMES["External"]}
+    monkeypatch.setattr("inferometer_api.plan.availability.RUNTIMES", table)
+    assert unavailable(_run("OnnxRuntime"), place="Local") == (
+        "spec.server.runtime: OnnxRuntime runs in clusters only; available here: External.",
+    )
+    assert unavailable(_run("OnnxRuntime"), place="Cluster") == ()
+
+
+def test_a_runtime_with_tls_may_be_given_certificates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """load.tls is refused only if the runtime's server has no TLS."""
+    run = BenchmarkRun.model_validate(with_value(a_run(), ("spec", "load"), {"tls": {}}))
+    assert any("has no TLS" in each for each in unavailable(run, place="Local"))
+    table = {"OnnxRuntime": _with(launch={"speaks_tls": True})}
+    monkeypatch.setattr("inferometer_api.plan.availability.RUNTIMES", table)
+    assert unavailable(run, place="Local") == ()
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_a_row_says_whether_inferometer_starts_the_server(runtime: str) -> None:
+    """A launched runtime has a command, ports and paths; another one has none."""
+    run = resolved(_run(runtime))
+    launch = RUNTIMES[run.spec.server.runtime].launch
+    assert (launch is not None) == launched(run.spec)
+    if launch is None:
+        with pytest.raises(ValueError, match=f"with the runtime {runtime}"):
+            launch_of(run.spec)
+        return
+    assert launch_of(run.spec) is launch
+    assert server_command(run, START) == launch.command(run, START)
+    assert all(isinstance(word, str) for word in launch.command(run, START))
+    assert not launch.model_file(run).startswith(("/", "."))
+    assert launch.port("HTTP") == launch.http_port != launch.port("GRPC") == launch.grpc_port
+    assert launch.ready_path.startswith("/")
+    assert launch.metrics_path.startswith("/")
+    assert launch.local is None or isinstance(launch.local, LocalSupport)
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_a_restart_can_be_recognised(runtime: Runtime) -> None:
+    """Every runtime names at least one parameter that differs between two starts."""
+    assert RUNTIMES[runtime].restart_identity

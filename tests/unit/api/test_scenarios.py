@@ -1,0 +1,157 @@
+"""Tests of the table of scenario kinds and of what derives from it."""
+
+from dataclasses import MISSING, fields
+from typing import Any
+
+import pytest
+
+from inferometer_api.plan.spec_warnings import spec_warnings
+from inferometer_api.scenarios.scenario_kind import ScenarioKind
+from inferometer_api.scenarios.step_setting import Closed, Open, StepInputs
+from inferometer_api.scenarios.table import (
+    SCENARIOS,
+    effective_validity,
+    fewest_clients,
+    judged_percentile,
+    most_clients,
+    step_settings,
+    usual_labels,
+)
+from inferometer_api.spec.run import BenchmarkRun
+from inferometer_api.spec.scenario import SCENARIO_KINDS, LoadProfile, Scenario, Validity
+from support.runs import a_scenario
+
+MEMBERS: dict[str, dict[str, Any]] = {
+    "singleStream": {},
+    "server": {"targetQps": 10, "latencyBoundMicroseconds": 5, "percentile": "P90"},
+    "batch": {"batchSizes": [1, 8]},
+    "multiStream": {"samplesPerQuery": 3},
+    "findPeak": {"latencyBoundMicroseconds": 7},
+    "concurrency": {"clients": [2, 4]},
+    "offline": {"samples": 10, "batchSize": 4},
+    "burst": {"baseQps": 1, "burstQps": 2, "burstSeconds": 1, "periodSeconds": 2},
+    "trace": {"uri": "file:a.csv"},
+}
+KINDS = tuple(SCENARIOS)
+
+
+def _scenario(kind: str) -> Scenario:
+    run = BenchmarkRun.model_validate(a_scenario(**{kind: MEMBERS[kind]}))
+    return run.spec.scenarios[0]
+
+
+def test_every_kind_of_the_api_has_a_row() -> None:
+    """The rows are the members of a scenario, in the API's order."""
+    members = {
+        field.alias or name for name, field in Scenario.model_fields.items() if name != "name"
+    }
+    assert KINDS == SCENARIO_KINDS
+    assert set(KINDS) == members == set(MEMBERS)
+
+
+def test_a_row_cannot_leave_out_what_components_read() -> None:
+    """Only the settings of sweeps and searches have defaults: all others are required."""
+    optional = {each.name for each in fields(ScenarioKind) if each.default is not MISSING}
+    assert optional == {"usual_labels", "varies", "counts"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_row_fits_its_spec_model(kind: str) -> None:
+    """A scenario knows its kind and member, and the row reads that member."""
+    row, scenario = SCENARIOS[kind], _scenario(kind)
+    assert scenario.kind == kind
+    assert type(scenario.profile) is row.profile
+    assert issubclass(row.profile, LoadProfile)
+    assert row.wording(scenario.profile)
+    assert row.least_seconds(scenario.profile, Validity()) >= 0
+    assert all(isinstance(each, str) for each in row.warnings(scenario.profile, Validity()))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_steps_are_what_the_row_says(kind: str) -> None:
+    """One step, several with labels of their own, or none before a search."""
+    row, scenario = SCENARIOS[kind], _scenario(kind)
+    settings = step_settings(scenario)
+    labels = [each.label for each in settings]
+    match row.steps:
+        case "one":
+            assert labels == [""]
+        case "sweep":
+            assert all(labels)
+            assert len(set(labels)) == len(labels) > 1
+            assert row.varies is not None
+        case "search":
+            assert not labels
+            assert usual_labels(scenario) == row.usual_labels != ()
+    if row.steps != "search":
+        assert usual_labels(scenario) == tuple(labels)
+        loops = {type(each.loop) for each in settings}
+        assert loops == {Closed if row.loop == "closed" else Open}
+        assert (
+            scenario.profile.request_batch_sizes == tuple(each.batch_size for each in settings)
+            or kind == "concurrency"
+        )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_step_is_judged_as_its_scenario(kind: str) -> None:
+    """Latency scenarios with a bound or of MLPerf name a percentile; the steps carry it."""
+    scenario = _scenario(kind)
+    judged = judged_percentile(scenario)
+    assert all(each.judged == judged for each in step_settings(scenario))
+    expected = {
+        "singleStream": (90.0, None),
+        "multiStream": (99.0, None),
+        "server": (90.0, 5_000),
+        "findPeak": (99.0, 7_000),
+    }
+    found = None if judged is None else (judged.percentile, judged.bound_ns)
+    assert found == expected.get(kind)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_mlperf_raises_only_its_own_scenarios(kind: str) -> None:
+    """With rules MLPerf the minimums are at least MLPerf's, for the scenarios that it has."""
+    scenario, asked = _scenario(kind), Validity(rules="MLPerf", min_queries=1)
+    found, least = effective_validity(scenario, asked), SCENARIOS[kind].mlperf
+    assert effective_validity(scenario, Validity(min_queries=1)) == Validity(min_queries=1)
+    if least is None:
+        assert found == asked
+    else:
+        assert found.min_duration_seconds == least.duration_seconds == 600
+        assert found.min_queries == least.queries
+    assert (least is None) == (kind not in {"singleStream", "multiStream", "server", "offline"})
+
+
+def test_inputs_reach_the_steps() -> None:
+    """A trace has its file, and offline sends at least the samples that the rules require."""
+    (recorded,) = step_settings(_scenario("trace"), StepInputs(trace_file="/a.csv"))
+    assert isinstance(recorded.loop, Open)
+    assert getattr(recorded.loop.arrivals, "file", "") == "/a.csv"
+    (few,) = step_settings(_scenario("offline"))
+    (many,) = step_settings(_scenario("offline"), StepInputs(least_samples=100))
+    assert few.loop == Closed(clients=None, total_queries=3)
+    assert many.loop == Closed(clients=None, total_queries=25)
+
+
+def test_clients_are_those_of_the_steps() -> None:
+    """Closed loops with a number of clients have a smallest and a largest step."""
+    found = {
+        kind: (fewest_clients(_scenario(kind)), most_clients(_scenario(kind))) for kind in KINDS
+    }
+    ones = dict.fromkeys(("singleStream", "batch", "multiStream"), (1, 1))
+    none = dict.fromkeys(("server", "findPeak", "offline", "burst", "trace"), (None, None))
+    assert found == {**ones, **none, "concurrency": (2, 4)}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_warnings_name_the_member(kind: str) -> None:
+    """Each warning about a scenario begins with the path of its member."""
+    run = BenchmarkRun.model_validate(a_scenario(**{kind: MEMBERS[kind]}))
+    workers = run.spec.load.model_copy(update={"workers": 8, "connections": 8})
+    spec = run.spec.model_copy(update={"load": workers})
+    path = f"spec.scenarios[0].{kind}"
+    assert all(
+        each.startswith((path, "spec.load.", "spec.activeDeadlineSeconds"))
+        for each in spec_warnings(spec)
+    )
