@@ -1,4 +1,4 @@
-"""How does a comparison read in a terminal and in a log?"""
+"""The comparison of two results in a terminal and in a log."""
 
 from collections.abc import Iterator, Sequence
 
@@ -26,56 +26,55 @@ _STYLES: dict[Word, str] = {
     "better": "green",
     "worse": "red",
     "no difference shown": "",
-    "not known": "dim",
+    "unknown": "dim",
     "by schedule": "dim",
-    "covers differ": "dim",
+    "scopes differ": "dim",
 }
 _HEADINGS = ("", "A", "B", "change", "")
 _RATE = Unit("", 1)
 
-_OVER_REPEATS = "The bounds are of 95 % and come from the repeats of each scenario."
+_OVER_REPEATS = "Bounds are 95 % confidence bounds from the repeats of each scenario."
 _FROM: dict[Bases, str] = {
     "repeats": "from the repeats of each scenario",
-    "both": "from repeats where there are some, else from within one run",
+    "both": "from repeats if there are any, else from within one run",
     "run": "from within one run",
 }
-"""The more repeats, the further up."""
+"""In order of decreasing use of repeats."""
 _WITHIN_A_RUN = (
-    "(percentiles: order statistics; rates: means of batches of seconds). Where queries wait for "
-    "one another, such bounds of percentiles cover far less: use validity.repeats. What varies "
-    "from run to run is not covered within a run: a difference that counts should be seen again in "
-    "further runs."
+    "(percentiles: order statistics; rates: batch means). If queries wait for each other, such "
+    "bounds of percentiles are far too narrow: use validity.repeats. Bounds from within one run do "
+    "not cover variation between runs: confirm an important difference with further runs."
 )
 
 
 Named = tuple[str, ResultDocument]
-"""A result and what a person called it."""
+"""A result and the name that the user gave for it."""
 
 
 def print_comparison(before: Named, after: Named, comparison: Comparison, console: Console) -> None:
-    """Print which results these are, what differs beside the figures, then the figures."""
+    """Print which results these are, what differs in the spec and environment, then the figures."""
     print_sentences([_head("A", *before), _head("B", *after)], console)
     console.print()
     print_sentences(_differing(differences(before[1], after[1])), console)
     _print_pairs(comparison, console)
     console.print()
-    print_sentences([Text(_bounds_told(comparison))], console)
+    print_sentences([Text(_bounds_sentence(comparison))], console)
 
 
-def _bounds_told(comparison: Comparison) -> str:
-    """Return whence the bounds of each result come, and what they leave out within a run."""
+def _bounds_sentence(comparison: Comparison) -> str:
+    """Return where the bounds of each result come from, and what they do not cover."""
     bases = {"A": comparison.basis_before, "B": comparison.basis_after}
     alike = set(bases.values())
     if alike == {"repeats"}:
         return _OVER_REPEATS
     if len(alike) == 1:
         each = " each" if alike == {"run"} else ""
-        return f"The bounds are of 95 % and come {_FROM[bases['A']]}{each} {_WITHIN_A_RUN}"
-    # What is said of a run stands behind the words that end with it.
+        return f"Bounds are 95 % confidence bounds {_FROM[bases['A']]}{each} {_WITHIN_A_RUN}"
+    # The explanation of bounds within a run follows the result that has them.
     first, last = sorted(bases, key=lambda name: list(_FROM).index(bases[name]))
     return (
-        f"The bounds are of 95 %: those of {first} come {_FROM[bases[first]]}, those of {last} "
-        f"{_FROM[bases[last]]} {_WITHIN_A_RUN}"
+        f"Bounds are 95 % confidence bounds: those of {first} {_FROM[bases[first]]}, those of "
+        f"{last} {_FROM[bases[last]]} {_WITHIN_A_RUN}"
     )
 
 
@@ -87,9 +86,9 @@ def _head(name: str, source: str, document: ResultDocument) -> Text:
 
 def _differing(found: Sequence[Difference]) -> Iterator[Text]:
     if not found:
-        yield Text("Nothing differs in what was asked, in the model, the machine and the software.")
+        yield Text("The spec, the model, the machine and the software are the same.")
         return
-    yield Text("What differs beside the figures:", "bold")
+    yield Text("Differences in spec and environment:", "bold")
     for each in found:
         yield Text.assemble(
             (f"  {each.heading}  ", "dim"),
@@ -111,17 +110,17 @@ def _print_pairs(comparison: Comparison, console: Console) -> None:
         if names:
             console.print()
             words = printable("; ".join(names))
-            print_sentences([Text(f"Only {which} has: {words}.")], console)
+            print_sentences([Text(f"Only in {which}: {words}.")], console)
 
 
 def _unavailable(pair: Pair) -> Iterator[Text]:
-    """Yield why a figure is missing or not known, once for each reason."""
+    """Yield why a figure is missing or unknown, once for each reason."""
     reasons: dict[tuple[str, str], list[str]] = {}
     for figure in pair.figures:
         for name, found in (("A", figure.before), ("B", figure.after)):
             if found.why_unknown:
                 is_energy = found.kind == "energy"
-                what = "Energy is unavailable" if is_energy else f"{found.name} is not known"
+                what = "Energy is unavailable" if is_energy else f"{found.name} is unknown"
                 which = reasons.setdefault((what, found.why_unknown), [])
                 which += [name] if name not in which else []
     for (what, why), names in reasons.items():
@@ -129,10 +128,10 @@ def _unavailable(pair: Pair) -> Iterator[Text]:
 
 
 def regression(pair: Pair, figure: Compared, part: float) -> str:
-    """Return that a figure is slower by more than this part of itself."""
+    """Return the message that a figure is slower by more than this fraction."""
     return (
-        f"slower: {printable(step_name(pair.before))}, {figure.name} {_change(figure.change)}, and "
-        f"at most {part * 100:g}% was allowed."
+        f"slower: {printable(step_name(pair.before))}, {figure.name} {_change(figure.change)}; at "
+        f"most {part * 100:g}% is allowed."
     )
 
 
@@ -164,7 +163,7 @@ def _unit(compared: Compared) -> Unit:
         case "time":
             return time_unit(values)
         case "energy":
-            # The figure's name says joules already.
+            # The figure's name already contains the unit J.
             return Unit("", 1e6) if not values else _renamed(energy_unit(values))
 
 
@@ -222,7 +221,7 @@ def _table(rows: Sequence[tuple[tuple[str, ...], Word]]) -> Table:
         table.add_column(heading, justify="right" if 0 < index < 4 else "left")
     for row, word in rows:
         name, *cells, last = row
-        # Bounds below their figure: the columns fit in 80 characters.
+        # Bounds go below their figure so that the columns fit in 80 characters.
         table.add_row(
             name, *(cell.replace(" (", "\n(") for cell in cells), Text(last, _STYLES[word])
         )

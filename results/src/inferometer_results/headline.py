@@ -1,4 +1,4 @@
-"""How did a run end, in one word and one sentence?"""
+"""The outcome of a run in one word and one sentence."""
 
 from dataclasses import dataclass
 from typing import Literal, assert_never
@@ -12,27 +12,27 @@ Tone = Literal["good", "bad", "unfinished"]
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """What a person reads first."""
+    """The outcome of a run, to be read first."""
 
     word: str
-    """VALID, INVALID, or how a run ended that is not complete."""
+    """VALID, INVALID, or how an incomplete run ended."""
     tone: Tone
     sentence: str
 
 
 def headline(document: ResultDocument) -> Headline:
-    """Return the verdict over the whole run, or how it ended where it is not complete."""
+    """Return the verdict over the whole run, or how an incomplete run ended."""
     state = document.outcome.state
     if state != "Complete":
         return Headline(state.upper(), "unfinished", f"{_ended(state)} {_kept(document)}")
     invalid = [result for result in document.scenarios if result.verdict.state == "INVALID"]
     total = len(document.scenarios)
     if not total:
-        return Headline("NOTHING MEASURED", "unfinished", "The run holds no scenario.")
+        return Headline("NOTHING MEASURED", "unfinished", "The run has no scenarios.")
     if invalid:
         verb = "is" if len(invalid) == 1 else "are"
         which = f"{len(invalid)} of {scenario_count(total)} {verb} invalid"
-        sentence = f"{which}, for the reasons below."
+        sentence = f"{which}; the reasons are below."
         return Headline("INVALID", "bad", sentence)
     return Headline("VALID", "good", valid_sentence(total, len(cautions_of(document))))
 
@@ -44,7 +44,7 @@ def model_of(document: ResultDocument) -> str:
 
 
 def is_open_loop(step: Step) -> bool:
-    """Return whether queries came by a schedule, whether or not the server kept up."""
+    """Return whether queries were sent on a schedule, independent of the server's answers."""
     return step.scheduled_qps is not None
 
 
@@ -53,7 +53,7 @@ def _ended(state: OutcomeState) -> str:
         case "Failed":
             return "The run failed before it was complete."
         case "Refused":
-            return "What was asked cannot be run."
+            return "The run cannot be carried out."
         case "Interrupted":
             return "The run was interrupted before it was complete."
         case "Terminated":
@@ -67,8 +67,8 @@ def _ended(state: OutcomeState) -> str:
 def _kept(document: ResultDocument) -> str:
     if not document.scenarios:
         return "Nothing was measured."
-    asked = len(document.run.spec.scenarios) * document.run.spec.validity.repeats
+    planned = len(document.run.spec.scenarios) * document.run.spec.validity.repeats
     return (
         f"The figures are what was measured until then: "
-        f"{len(document.scenarios)} of {scenario_count(asked)}."
+        f"{len(document.scenarios)} of {scenario_count(planned)}."
     )

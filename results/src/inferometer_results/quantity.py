@@ -1,22 +1,22 @@
-"""How is a figure written for people: in which unit, with how many digits?"""
+"""Figures written for people: units and significant digits."""
 
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 DASH = "\N{EN DASH}"
-"""Stands where there is no figure."""
+"""Takes the place of a missing figure."""
 
 PERCENTILES = (50.0, 90.0, 99.0, 99.9)
-"""Of a latency, those that every table and comparison shows."""
+"""The percentiles of latency in every table and comparison."""
 
 _TOO_MANY = 10_000
-"""A figure of so many units is written in the next larger unit."""
+"""From this many units on, a figure is written in the next larger unit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A unit and how many of the document's units (nanoseconds, bytes, ...) it has."""
+    """A unit and its size in the document's unit (nanoseconds, bytes, ...)."""
 
     name: str
     size: float
@@ -40,22 +40,22 @@ _ENERGIES = (Unit("µJ", 1), Unit("mJ", 1e3), Unit("J", 1e6), Unit("kJ", 1e9))
 
 
 def time_unit(nanoseconds: Iterable[float | None]) -> Unit:
-    """Return the one unit in which all these times read well."""
+    """Return the unit in which all these times are easy to read."""
     return _unit(_TIMES, nanoseconds)
 
 
 def byte_unit(sizes: Iterable[float | None]) -> Unit:
-    """Return the one unit in which all these sizes read well."""
+    """Return the unit in which all these sizes are easy to read."""
     return _unit(_BYTES, sizes)
 
 
 def energy_unit(microjoules: Iterable[float | None]) -> Unit:
-    """Return the one unit in which all these energies read well; net ones may be negative."""
+    """Return the unit in which all these energies are easy to read; net ones may be negative."""
     return _unit(_ENERGIES, (None if each is None else abs(each) for each in microjoules))
 
 
 def energy(microjoules: float | None) -> str:
-    """Return an energy in the unit that suits it: 812 mJ."""
+    """Return an energy in a suitable unit: 812 mJ."""
     return energy_unit([microjoules]).named(microjoules)
 
 
@@ -70,12 +70,12 @@ def percent(share: float) -> str:
 
 
 def duration(nanoseconds: float | None) -> str:
-    """Return a time in the unit that suits it: 41.2 ms."""
+    """Return a time in a suitable unit: 41.2 ms."""
     return time_unit([nanoseconds]).named(nanoseconds)
 
 
 def size(count: float | None) -> str:
-    """Return a number of bytes in the unit that suits it: 1.46 GiB."""
+    """Return a number of bytes in a suitable unit: 1.46 GiB."""
     return byte_unit([count]).named(count)
 
 

@@ -94,7 +94,7 @@ def test_an_unfinished_run_says_how_it_ended() -> None:
 def test_a_refused_run_has_no_table() -> None:
     """Where nothing was measured there is no row, but the sentence that says why."""
     printed = _printed(a_refused_result(), terminal=False)
-    assert printed.startswith("REFUSED: What was asked cannot be run. Nothing was measured.\n")
+    assert printed.startswith("REFUSED: The run cannot be carried out. Nothing was measured.\n")
     assert "queries" not in printed
 
 
@@ -154,7 +154,7 @@ def test_energy_below_zero_is_explained() -> None:
     changed = first.model_copy(update={"steps": [step.model_copy(update={"energy": energy})]})
     printed = _printed(document.model_copy(update={"scenarios": [changed]}), terminal=False)
     assert " -4.20 " in printed
-    assert "below zero the load is lost in the noise of the idle power" in printed
+    assert "a negative figure means that the load is lost in the noise of the idle power" in printed
 
 
 def test_the_status_of_a_run_has_the_same_rows_of_energy() -> None:

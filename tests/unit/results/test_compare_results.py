@@ -74,7 +74,7 @@ def test_a_run_is_not_different_from_itself() -> None:
     comparison = compare(document, document)
     assert {figure.word for pair in comparison.pairs for figure in pair.figures} <= {
         "no difference shown",
-        "not known",
+        "unknown",
         "by schedule",
     }
     assert differences(document, document) == []
@@ -123,17 +123,17 @@ _OF_ONE_RUN = "from within one run (percentiles: order statistics"
 @pytest.mark.parametrize(
     ("before", "after", "told"),
     [
-        (repeated(20.0), repeated(22.0), "% and come from the repeats of each scenario."),
-        (with_service(20.0), with_service(22.0), "% and come from within one run each (perc"),
+        (repeated(20.0), repeated(22.0), " from the repeats of each scenario."),
+        (with_service(20.0), with_service(22.0), " from within one run each (perc"),
         (
             repeated(20.0),
             with_service(22.0),
-            f"%: those of A come from the repeats of each scenario, those of B {_OF_ONE_RUN}",
+            f": those of A from the repeats of each scenario, those of B {_OF_ONE_RUN}",
         ),
         (
             with_service(20.0),
             repeated(22.0),
-            f"%: those of B come from the repeats of each scenario, those of A {_OF_ONE_RUN}",
+            f": those of B from the repeats of each scenario, those of A {_OF_ONE_RUN}",
         ),
     ],
     ids=["both repeated", "neither", "only A", "only B"],
@@ -147,8 +147,10 @@ def test_each_result_is_told_whence_its_bounds_come(
 ) -> None:
     """One that was repeated is not said to have been run once, whatever the other is."""
     shown = inferometer("compare", kept(tmp_path, "a", before), kept(tmp_path, "b", after)).stdout
-    assert f"The bounds are of 95 {told}" in " ".join(shown.split())
-    assert ("is not covered within a run" in shown) == ("from within one run" in shown)
+    assert f"Bounds are 95 % confidence bounds{told}" in " ".join(shown.split())
+    assert ("do not cover variation between runs" in " ".join(shown.split())) == (
+        "from within one run" in shown
+    )
 
 
 def test_a_run_of_which_some_scenarios_were_repeated_is_told_so(
@@ -160,7 +162,7 @@ def test_a_run_of_which_some_scenarios_were_repeated_is_told_so(
     document = repeated(20.0)
     both = document.model_copy(update={"run": run, "scenarios": [*document.scenarios, again]})
     path = kept(tmp_path, "both", both)
-    assert "come from repeats where there are some, else from within one run (perc" in " ".join(
+    assert "bounds from repeats if there are any, else from within one run (perc" in " ".join(
         inferometer("compare", path, path).stdout.split()
     )
 
@@ -178,7 +180,7 @@ def test_energy_is_compared_and_fails_nobody() -> None:
     (figure,) = (each for each in comparison.pairs[0].figures if each.name == "J/inference")
     assert figure.change is not None
     assert figure.change.ratio == 3
-    assert figure.word == "not known"
+    assert figure.word == "unknown"
     assert not slower(comparison, 0.05)
 
 
@@ -207,7 +209,7 @@ def test_what_was_asked_and_where_it_ran_is_told_apart() -> None:
     found = [(each.heading, each.name) for each in differences(a_result(), other)]
     assert found == [
         ("Model", "sha256"),
-        ("Asked", "spec.scenarios[traffic].server.targetQps"),
+        ("Spec", "spec.scenarios[traffic].server.targetQps"),
         ("Machine", "hostname"),
         ("Machine", "cpuGovernor"),
         ("Server", "version"),
@@ -221,7 +223,7 @@ def test_what_cannot_be_judged_is_said() -> None:
     doubts = "\n".join(unjudged(before, after, compare(before, after), 0.05))
     assert "B is Interrupted" in doubts
     assert "traffic is INVALID in A" in doubts
-    assert "B has no throughput, batch 8" in doubts
+    assert "throughput, batch 8 is missing in B" in doubts
     assert (
         unjudged(with_service(20.0), with_service(20.0), compare(*[with_service(20.0)] * 2), 0.05)
         == []
@@ -252,8 +254,8 @@ def test_a_regression_ends_the_command_with_4(inferometer: Command, tmp_path: Pa
     shown = inferometer("compare", before, after)
     assert shown.code == ExitCode.VALID
     assert "worse" in shown.stdout
-    assert "varies from run to run is not covered" in shown.stdout
-    assert "Where queries wait for one another" in shown.stdout
+    assert "do not cover variation between runs" in shown.stdout
+    assert "If queries wait for each other" in shown.stdout
     failed = inferometer("compare", before, after, "--fail-if-slower", "5%")
     assert failed.code == ExitCode.SLOWER
     assert "slower: latency, p50" in failed.stderr
@@ -403,9 +405,9 @@ def test_joules_that_cover_different_things_are_not_compared(
     """Each stands with its attribution; there is no ratio of a node's to a pod's."""
     before, after = spending(279_000, "node", 100_000), spending(32_480, "shared", 30_000)
     found = {each.name: each for each in compare(before, after).pairs[0].figures}
-    assert found["J/inference"].word == "covers differ"
+    assert found["J/inference"].word == "scopes differ"
     assert found["J/inference"].change is None
-    assert found["J/inference net"].word == "covers differ"
+    assert found["J/inference net"].word == "scopes differ"
     shown = inferometer("compare", kept(tmp_path, "a", before), kept(tmp_path, "b", after)).stdout
     assert "279.0 node" in shown
     assert "32.48 shared" in shown
@@ -434,13 +436,13 @@ def test_percentiles_at_which_the_client_was_late_fail_no_pipeline(
     """They are not known, whatever they look like, and it is told why."""
     before, after = with_service(20.0), late_from_p99(with_service(24.0, seed=8))
     found = words(before, after)
-    assert (found["p50"], found["p90"], found["p99"]) == ("worse", "worse", "not known")
+    assert (found["p50"], found["p90"], found["p99"]) == ("worse", "worse", "unknown")
     shown = inferometer("compare", kept(tmp_path, "a", before), kept(tmp_path, "b", after)).stdout
-    assert "p99 is not known in B: the load generator itself was late at it" in shown
-    assert "p90 is not known" not in shown
+    assert "p99 is unknown in B: the load generator was late" in shown
+    assert "p90 is unknown" not in shown
     doubts = unjudged(before, after, compare(before, after), 0.05)
     (told,) = [each for each in doubts if ", p99:" in each]
-    assert told.startswith("latency, p99: it is not known in B: the load generator itself was late")
+    assert told.startswith("latency, p99: unknown in B: the load generator was late")
     quicker = late_from_p99(with_service(16.0, seed=8))
     assert not any(", p99:" in e for e in unjudged(before, quicker, compare(before, quicker), 0.05))
 
@@ -450,7 +452,7 @@ def test_a_late_client_in_the_first_result_hides_no_slower_server() -> None:
     before, after = late_from_p99(with_service(24.0)), with_service(20.0, seed=8)
     doubts = unjudged(before, after, compare(before, after), 0.05)
     (told,) = [each for each in doubts if ", p99:" in each]
-    assert told.startswith("latency, p99: it is not known in A: the load generator itself was late")
+    assert told.startswith("latency, p99: unknown in A: the load generator was late")
     assert told.endswith("Give it a core of its own, and measure again.")
 
 

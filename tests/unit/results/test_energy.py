@@ -28,15 +28,17 @@ def test_the_summary_tells_gross_net_and_what_they_cover() -> None:
     text = text_of(document)
     gross, net = spent.microjoules_per_inference, spent.net_microjoules_per_inference
     assert f"{energy(gross)} net {energy(net)} shared" in text
-    assert text.count("The servers' part of the counters' energy, by CPU") == 0
-    assert text.count("the servers' part of the counters' energy, by CPU seconds") == 1
-    assert text.count("gross less the servers' part of the idle power") == 1
-    assert "dedicated all energy" not in text
+    assert text.count("The servers get a share of the counters' energy") == 0
+    assert text.count("the servers get a share of the counters' energy, by CPU time") == 1
+    assert text.count("gross energy minus the servers' share of the idle power") == 1
+    assert "dedicated the servers get all energy" not in text
 
 
 def test_what_energy_is_is_told_where_there_is_any() -> None:
     """How energy was measured stands on pages that have it, and on no other."""
-    told = "Counters of the servers' nodes are read at both edges of the window"
+    told = (
+        "The energy counters of the servers' nodes are read at the start and the end of the window"
+    )
     assert told in text_of(alone(_metered()))
     assert told not in text_of(alone(a_result()))
 
@@ -47,14 +49,14 @@ def test_each_counter_has_its_row() -> None:
     step = document.scenarios[0].steps[0]
     (told,) = energy_of_steps(document.scenarios[0])
     rows = [dict(zip(HEADINGS, row, strict=False)) for row in told.rows]
-    assert [row["Counter"] for row in rows] == ["package-0", "package-0-dram", "gpu-0", "together"]
+    assert [row["Counter"] for row in rows] == ["package-0", "package-0-dram", "gpu-0", "total"]
     first, domain = rows[0], step.energy.domains[0]
     assert first["Read as"] == "counter"
     assert first["Attribution"] == "shared"
     assert first["Share"] == percent(0.49) == "49.0 %"
     assert first["Idle power"] == "21.5 W"
-    assert first["Its energy"] == energy(domain.domain_microjoules)
-    assert first["Servers' part"] == energy(domain.microjoules)
+    assert first["Energy"] == energy(domain.domain_microjoules)
+    assert first["Servers' share"] == energy(domain.microjoules)
     assert rows[2]["Read as"] == "power over time"
     assert rows[2]["Share"] == "100 %"
     assert rows[3]["Per inference"] == energy(step.energy.microjoules_per_inference)
@@ -78,9 +80,9 @@ def test_an_estimate_says_so() -> None:
     steps = [estimated(step, Machine()) for step in scenario.steps]
     changed = scenario.model_copy(update={"steps": steps})
     text = text_of(document.model_copy(update={"scenarios": [changed]}))
-    assert "estimated the servers' CPU seconds times a power that the run states" in text
+    assert "estimated the servers' CPU time multiplied by a power from the spec" in text
     assert "cpu estimate estimated 100 %" in text
-    assert "net gross less" not in text
+    assert "net gross energy minus" not in text
 
 
 def test_what_is_not_covered_is_told() -> None:

@@ -120,13 +120,13 @@ def test_an_invalid_run_says_why_first() -> None:
     """The verdict stands before everything else, then each reason with figure and limit."""
     document = a_result()
     text = _page(document).text
-    order = ["INVALID", "Why it is invalid", "Cautions", "At a glance", "Summary", "Environment"]
+    order = ["INVALID", "Reasons for INVALID", "Cautions", "At a glance", "Summary", "Environment"]
     places = [text.index(part, text.index("Measured")) for part in order]
     assert places == sorted(places)
     for result in document.scenarios:
         for finding in (*result.verdict.reasons, *result.verdict.cautions):
             assert finding.message in text
-            assert f"found {finding.figure} limit {finding.limit}" in text
+            assert f"measured {finding.figure} limit {finding.limit}" in text
 
 
 def test_a_caution_of_three_scenarios_stands_once() -> None:
@@ -142,7 +142,7 @@ def test_a_valid_run_says_so_without_reasons() -> None:
     """A valid run shows VALID and has neither a list of reasons nor one of cautions."""
     text = _page(a_valid_result()).text
     assert "VALID The scenario is valid." in text
-    assert "Why it is invalid" not in text
+    assert "Reasons for INVALID" not in text
     assert "Cautions" not in text
 
 
@@ -160,7 +160,7 @@ def test_an_unfinished_run_says_what_its_figures_are() -> None:
 def test_a_refused_run_has_a_page_without_figures() -> None:
     """Where nothing was measured the page tells what was refused, and no figure."""
     page = _page(a_refused_result())
-    assert "REFUSED What was asked cannot be run. Nothing was measured." in page.text
+    assert "REFUSED The run cannot be carried out. Nothing was measured." in page.text
     assert "there is no such file" in page.text
     assert "Summary" not in page.text
     assert page.tags.count("figure") == 0
@@ -284,7 +284,7 @@ def test_hundreds_of_scenarios_still_make_a_small_page() -> None:
     many = [document.scenarios[0].model_copy(update={"repeat": repeat}) for repeat in range(1, 101)]
     html = render_report(document.model_copy(update={"scenarios": many}))
     assert len(html.encode()) < 1_500_000
-    assert html.count("Charts are drawn for the first 16 scenarios") == 84
+    assert html.count("Only the first 16 scenarios have charts") == 84
     assert "latency (repeat 100)" in html
 
 

@@ -132,7 +132,10 @@ def test_a_search_has_one_row_and_a_sentence_with_its_bracket() -> None:
     """The terminal shows the probe at the peak, and what the search came to."""
     text = printed(a_document(a_search()))
     assert text.count("probe") == text.count("probes")
-    assert "The peak with p99 within 100 ms is 31.50 queries/s (95% sure: 30.10 to 32.90)" in text
+    assert (
+        "The peak with p99 within 100 ms is 31.50 queries/s (95% confidence: 30.10 to 32.90)"
+        in text
+    )
     assert "4 probes, until two at the bracket's ends would differ by chance alone." in text
 
 
@@ -149,22 +152,22 @@ _UNMET: dict[str, Any] = {
 def test_a_bound_below_the_service_time_is_told_with_it() -> None:
     """Nobody reads a rate where there is none."""
     text = printed(a_document(a_search(**_UNMET, probes=[], service_time_nanoseconds=125 * _MS)))
-    assert "No rate keeps the p99 within 100 ms: alone at the server a query has a p99" in text
+    assert "No rate keeps the p99 within 100 ms: a single query already has a p99" in text
     assert "a p99 of 125 ms." in text
     unknown = printed(a_document(a_search(**_UNMET, probes=[], service_time_nanoseconds=None)))
-    assert "within 100 ms: not even one query at a time does." in unknown
+    assert "within 100 ms: a single query at a time already exceeds it." in unknown
 
 
 def test_rates_that_never_keep_the_bound_are_told_with_the_lowest() -> None:
     """Where one query alone keeps the bound, nobody reads that it does not."""
     text = printed(a_document(a_search(**_UNMET)))
-    assert "a p99 of 25.0 ms, but no probe kept it, down to 20.0 queries/s." in text
+    assert "a p99 of 25.0 ms; no probe kept it, down to 20.0 queries/s." in text
 
 
 @pytest.mark.parametrize(
     ("stopped", "end"),
     [
-        ("ProbesTooShort", "which were over before a queue could grow: take longer probes."),
+        ("ProbesTooShort", "which ended before a queue could grow: use longer probes."),
         ("OutOfTime", "before the maximum duration ended the search."),
         ("EndedEarly", "before the search was ended early."),
     ],
@@ -180,7 +183,7 @@ def test_a_search_without_a_peak_is_told_in_a_sentence(stopped: str, end: str) -
 def test_a_sweep_tells_its_knee() -> None:
     """Where it is the last step, the knee may lie beyond."""
     text = printed(a_document(a_sweep()))
-    assert "is at 4 clients: 44.4 queries/s, p99 90.0 ms; as it is the last step" in text
+    assert "is at 4 clients: 44.4 queries/s, p99 90.0 ms; this is the last step" in text
 
 
 def test_repeats_have_a_table_and_their_advice() -> None:
@@ -201,7 +204,7 @@ def test_repeats_have_a_table_and_their_advice() -> None:
     assert "clients, clients 4" in text
     assert "clients: Set repeats to 40." in text
     page = render_report(document)
-    assert titles(page).count("Over the repeats") == 1
+    assert titles(page).count("Variation between repeats") == 1
     assert "Beyond the chart" not in page
     assert page.count("<h3>Means of the repeats</h3>") == 1
     row = page[page.index('scope="row">queries/s, clients 4<') :]
@@ -251,7 +254,7 @@ def test_a_peak_without_a_bracket_is_told_in_few_digits() -> None:
     shown = text_of(document)
     assert "about 100" in shown
     assert "99.67" not in shown
-    assert "bracket none: not known" in shown
+    assert "bracket unknown" in shown
 
 
 @pytest.mark.parametrize(
@@ -281,7 +284,7 @@ def test_the_page_draws_the_search_and_the_curve() -> None:
     """A search is drawn by its probes and the probe at its peak, a sweep by its curve."""
     document = a_document(a_search(), a_sweep())
     drawn = titles(render_report(document))
-    assert drawn[0] == "The search for the peak"
+    assert drawn[0] == "Peak search"
     assert "Latency over throughput" in drawn
     assert "Latency by step" not in drawn
     text = text_of(document)
@@ -291,7 +294,7 @@ def test_the_page_draws_the_search_and_the_curve() -> None:
 
 def test_the_summary_says_that_of_a_search_it_has_one_probe() -> None:
     """Nobody looks for the other probes in it, nor for steps that it does have."""
-    told = "Every scenario and step, but of a search only the probe by which it is judged. Latency"
+    told = "Every scenario and step. A search has one row: the probe by which it is judged. Latency"
     assert told in text_of(a_document(a_search(), a_sweep()))
     assert "Every scenario and step. Latency" in text_of(a_document(a_sweep()))
 
@@ -327,7 +330,7 @@ def test_workers_and_early_stopping_stand_on_the_page() -> None:
     text = text_of(a_result(scenarios=[result]))
     assert "worker 1 (lost) node-b 512 -1.50 ms 2.00 ms 40.0 µs 0.25 s" in text
     assert "worker 2 node-b 0 \N{EN DASH} 2.00 ms 40.0 µs \N{EN DASH}" in text
-    assert "1 of 512 queries were beyond 100 ms; with so many it takes 662" in text
+    assert "1 of 512 queries exceeded 100 ms; with that many, 662 queries are needed" in text
 
 
 def test_searches_are_compared_by_their_peaks_alone() -> None:

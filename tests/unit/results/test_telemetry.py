@@ -153,8 +153,8 @@ def test_what_never_held_the_servers_back_is_told() -> None:
     """Where the CPU limit and the GPU were watched and never held anything back, it says so."""
     calm, hot = (text_of(alone(_metered(Machine(gpus=1, throttles=hot)))) for hot in (False, True))
     for sentence in (
-        "No server ever waited since its CPU limit was used up.",
-        "No GPU ever gave a reason that held its clock down.",
+        "No server was ever throttled by its CPU limit.",
+        "No GPU ever reported that its clock was held down.",
     ):
         assert sentence in calm
         assert sentence not in hot
@@ -237,7 +237,8 @@ def test_what_an_agent_could_not_read_has_no_chart_and_its_reason() -> None:
     document = a_result(scenarios=[bare.model_copy(update={"steps": [step]})])
     text = text_of(document)
     assert (
-        "Not drawn of bench-01, as its agent did not tell it: power, CPU clock, CPU temperature."
+        "No charts for bench-01, because its agent did not report: power, CPU clock, "
+        "CPU temperature."
     ) in text
     assert text.count(reason) == 1
     assert "Power" not in titles(render_report(document))
@@ -247,5 +248,5 @@ def test_without_an_agent_the_page_says_why() -> None:
     """Where no agent told anything, one sentence of each scenario says so, with the reason."""
     text = text_of(alone(a_result()))
     why = "this machine has no readable RAPL counter and no GPU"
-    assert f"What the servers' nodes did is not drawn: no agent told it ({why})." in text
+    assert f"No charts of the servers' nodes: no agent reported ({why})." in text
     assert "The servers' nodes As their agents told" not in text

@@ -1,1 +1,1 @@
-"""What differs between two results, and is the difference real? All of it is pure."""
+"""Comparison of two results: what differs, and which differences are significant. All pure."""

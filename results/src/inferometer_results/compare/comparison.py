@@ -1,4 +1,4 @@
-"""Which scenarios of two results answer each other, and what came of each figure?"""
+"""The comparison of two results: matching steps, and the change of each figure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,13 +9,11 @@ from inferometer_api.spec.scenario import Scenario
 from inferometer_results.compare.figures import Basis, Figure, Measured, measured
 from inferometer_results.compare.interval import Change, change
 
-Word = Literal[
-    "better", "worse", "no difference shown", "not known", "by schedule", "covers differ"
-]
+Word = Literal["better", "worse", "no difference shown", "unknown", "by schedule", "scopes differ"]
 
 Bases = Basis | Literal["both"]
-"""What a result's bounds come from: where they are of both kinds, only some scenarios have
-repeats, as in a run that was cut short."""
+"""What a result's bounds come from. Both, if only some scenarios have repeats, as in a run that
+ended early."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,37 +27,37 @@ class Compared:
 
     @property
     def word(self) -> Word:
-        """What can be said of the difference."""
+        """The judgement of the difference."""
         if self.before.by_schedule or self.after.by_schedule:
             return "by schedule"
         if self.before.covers and self.after.covers and self.before.covers != self.after.covers:
-            return "covers differ"
+            return "scopes differ"
         if self.change is None or not self.change.is_known:
-            return "not known"
+            return "unknown"
         if not self.change.is_real:
             return "no difference shown"
         return "better" if (self.change.ratio > 1) == self.before.more_is_better else "worse"
 
     def is_slower_by(self, part: float) -> bool:
-        """Whether a rate or a time is really worse, and by more than this part of itself."""
+        """Whether a rate or a time is significantly worse, and by more than this fraction."""
         return self.word == "worse" and self._looks_slower_by(part)
 
     def may_be_slower_by(self, part: float) -> bool:
-        """Whether a rate or a time looks worse by more than this, and nobody knows if it is.
+        """Whether a rate or a time looks worse by more than this, but may not be.
 
-        Lateness of the load generator only adds to a time: in A's it hides how much slower B is.
+        Lateness of the load generator only adds to a time. In A it hides how much slower B is.
         """
         hidden = bool(self.before.why_unknown) and self.before.kind == "time"
-        return self.word == "not known" and (hidden or self._looks_slower_by(part))
+        return self.word == "unknown" and (hidden or self._looks_slower_by(part))
 
     @property
     def doubt(self) -> str:
-        """Why nobody knows whether it is slower, and what to do."""
+        """Why it cannot be judged whether it is slower, and what to do."""
         for name, found in (("A", self.before), ("B", self.after)):
             if found.why_unknown:
-                return f"it is not known in {name}: {found.why_unknown}. {found.remedy}"
+                return f"unknown in {name}: {found.why_unknown}. {found.remedy}"
         return (
-            "it looks slower, but has too few queries to know. "
+            "it looks slower, but there are too few queries to be certain. "
             "Raise validity.minQueries or minDurationSeconds."
         )
 
@@ -78,7 +76,7 @@ class Pair:
     after: Measured
     figures: tuple[Compared, ...]
     doubts: tuple[str, ...] = ()
-    """Why its figures say nothing of B's merits: the ends of sentences."""
+    """Why its figures cannot be judged: the ends of sentences."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +90,7 @@ class Comparison:
 
     @property
     def basis_before(self) -> Bases:
-        """Whence the first result's bounds come; from within runs they leave out what varies."""
+        """Where the first result's bounds come from; within one run they miss run-to-run noise."""
         return _basis(pair.before for pair in self.pairs)
 
     @property
@@ -104,10 +102,10 @@ class Comparison:
 def compare(before: ResultDocument, after: ResultDocument) -> Comparison:
     """Return the steps that both have, in the first one's order, and those that one lacks."""
     first, second = measured(before.scenarios), measured(after.scenarios)
-    asked, asked_after = _asked(before), _asked(after)
+    spec_before, spec_after = _specs(before), _specs(after)
     return Comparison(
         tuple(
-            _pair(found, second[key], asked_alike=asked.get(key[0]) == asked_after.get(key[0]))
+            _pair(found, second[key], same_spec=spec_before.get(key[0]) == spec_after.get(key[0]))
             for key, found in first.items()
             if key in second
         ),
@@ -122,14 +120,14 @@ def _basis(found: Iterable[Measured]) -> Bases:
 
 
 def step_name(step: Measured) -> str:
-    """Return what a step is called: "throughput, batch 8"."""
+    """Return the display name of a step: "throughput, batch 8"."""
     return ", ".join(part for part in (step.scenario, step.step) if part)
 
 
 def slower(comparison: Comparison, part: float) -> list[tuple[Pair, Compared]]:
-    """Return each figure that is really slower by more than this part of itself.
+    """Return each figure that is significantly slower by more than this fraction.
 
-    Of scenarios that are VALID in both results and were asked alike.
+    Only scenarios count that are VALID in both results and have the same specification.
     """
     return [
         (pair, figure)
@@ -143,13 +141,13 @@ def slower(comparison: Comparison, part: float) -> list[tuple[Pair, Compared]]:
 def unjudged(
     before: ResultDocument, after: ResultDocument, comparison: Comparison, part: float
 ) -> list[str]:
-    """Return a sentence for each reason why B cannot be said not to be slower by this part."""
+    """Return a sentence for each reason why it is uncertain that B is not slower by this much."""
     doubts = [
         f"{name} is {document.outcome.state} ({document.outcome.reason}), not Complete."
         for name, document in (("A", before), ("B", after))
         if document.outcome.state != "Complete"
     ]
-    doubts += [f"B has no {name}, which A has." for name in comparison.only_before]
+    doubts += [f"{name} is missing in B." for name in comparison.only_before]
     for pair in comparison.pairs:
         name = step_name(pair.before)
         doubts += [f"{name} {doubt}" for doubt in pair.doubts]
@@ -159,7 +157,7 @@ def unjudged(
             if figure.may_be_slower_by(part)
         ]
         if not any(_is_judged(figure) for figure in pair.figures):
-            doubts.append(f"{name} has no rate and no latency that is known in both.")
+            doubts.append(f"{name} has no rate and no latency that both results know.")
     return doubts
 
 
@@ -168,18 +166,18 @@ def _is_judged(figure: Compared) -> bool:
     return figure.before.kind != "energy" and figure.word in judged
 
 
-def _pair(before: Measured, after: Measured, *, asked_alike: bool) -> Pair:
+def _pair(before: Measured, after: Measured, *, same_spec: bool) -> Pair:
     doubts = [
         f"is INVALID in {name}."
         for name, found in (("A", before), ("B", after))
         if found.verdict == "INVALID"
     ]
-    if not asked_alike:
-        doubts.append("was not asked alike in A and B.")
+    if not same_spec:
+        doubts.append("has different specifications in A and B.")
     return Pair(before, after, tuple(_compared(before, after)), tuple(doubts))
 
 
-def _asked(document: ResultDocument) -> dict[str, Scenario]:
+def _specs(document: ResultDocument) -> dict[str, Scenario]:
     return {scenario.name: scenario for scenario in document.run.spec.scenarios}
 
 

@@ -1,4 +1,4 @@
-"""In what do two results differ beside their figures: what was asked, and where it was measured?"""
+"""Differences between two results other than their figures: the spec and the environment."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -9,14 +9,14 @@ from inferometer_api.results.result import ResultDocument
 _ABSENT = "none"
 _HEADINGS = {
     "model": "Model",
-    "run.spec": "Asked",
+    "run.spec": "Spec",
     "node": "Machine",
     "server": "Server",
     "packages": "Software",
     "images": "Images",
     "notes": "Notes",
 }
-"""The parts of a document that are compared, in the order in which they are told."""
+"""The parts of a document that are compared, in the order in which they are listed."""
 _OF_EVERY_RUN = frozenset(
     {
         "server.url",
@@ -24,7 +24,7 @@ _OF_EVERY_RUN = frozenset(
         "server.settings.instance_id",
         "server.settings.process_id",
         "server.settings.load_seconds",
-        # Told elsewhere in the document, too.
+        # Also elsewhere in the document.
         "server.settings.compute_nodes_fell_back",
         "server.settings.model_sha256",
         "server.settings.nodes_by_provider",
@@ -34,12 +34,12 @@ _OF_EVERY_RUN = frozenset(
         "run.spec.cancel",
     }
 )
-"""What differs from run to run and explains no figure."""
+"""Fields that differ in every run and explain nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One thing that is not the same."""
+    """One field that differs."""
 
     heading: str
     name: str
@@ -48,7 +48,7 @@ class Difference:
 
 
 def differences(before: ResultDocument, after: ResultDocument) -> list[Difference]:
-    """Return all that differs and could explain a difference of figures, the gravest first."""
+    """Return every difference that could explain different figures, the most important first."""
     first, second = _facts(before), _facts(after)
     found = []
     for part, heading in _HEADINGS.items():
@@ -63,36 +63,36 @@ def differences(before: ResultDocument, after: ResultDocument) -> list[Differenc
 
 def _facts(document: ResultDocument) -> dict[str, str]:
     environment = document.environment
-    told = environment.model_dump(mode="json", exclude_none=True) if environment else {}
-    packages = told.setdefault("packages", {})
+    dumped = environment.model_dump(mode="json", exclude_none=True) if environment else {}
+    packages = dumped.setdefault("packages", {})
     packages["inferometer"] = document.inferometer_version
-    place = told.pop("place", None)
+    place = dumped.pop("place", None)
     if place is not None:
-        told["node"]["place"] = place
-    told["node"] = {**told.get("node", {}), **_nodes(told.get("server", {}))}
-    told["run"] = document.run.model_dump(mode="json", exclude_none=True, exclude={"status"})
-    return dict(_leaves(told, ""))
+        dumped["node"]["place"] = place
+    dumped["node"] = {**dumped.get("node", {}), **_nodes(dumped.get("server", {}))}
+    dumped["run"] = document.run.model_dump(mode="json", exclude_none=True, exclude={"status"})
+    return dict(_leaves(dumped, ""))
 
 
 def _nodes(server: Mapping[str, Any]) -> dict[str, str]:
-    """Return on which nodes the servers ran, which is none of an address that changes anyway."""
+    """Return the nodes on which the servers ran."""
     nodes = sorted({each["node"] for each in server.get("replicas", ()) if each.get("node")})
     return {"servers' nodes": ", ".join(nodes)} if nodes else {}
 
 
-def _leaves(told: Any, name: str) -> Iterator[tuple[str, str]]:
+def _leaves(dumped: Any, name: str) -> Iterator[tuple[str, str]]:
     if name in _OF_EVERY_RUN:
         return
-    if isinstance(told, Mapping):
-        for key, value in told.items():
+    if isinstance(dumped, Mapping):
+        for key, value in dumped.items():
             yield from _leaves(value, f"{name}.{key}" if name else key)
-    elif isinstance(told, list) and any(isinstance(each, Mapping) for each in told):
-        for index, value in enumerate(told):
-            # Scenarios and tensors have names, which tell more than numbers do.
+    elif isinstance(dumped, list) and any(isinstance(each, Mapping) for each in dumped):
+        for index, value in enumerate(dumped):
+            # Scenarios and tensors have names, which are clearer than indices.
             label = value.get("name", index) if isinstance(value, Mapping) else index
             yield from _leaves(value, f"{name}[{label}]")
     else:
-        yield name, _text(told)
+        yield name, _text(dumped)
 
 
 def _text(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Which figures of a scenario are compared, and how well is each known?"""
+"""The figures of a scenario that are compared, with their bounds."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -21,29 +21,29 @@ class Figure:
     name: str
     kind: Kind
     estimate: Estimate | None
-    """None where the result has none."""
+    """None if the result has none."""
     why_unknown: str = ""
-    """Why the result has none, or none that can be judged."""
+    """Why the figure is missing or cannot be judged."""
     remedy: str = ""
     by_schedule: bool = False
-    """Whether it is what the scenario asked for, and no merit of the server."""
+    """Whether the scenario prescribes it, so that it says nothing about the server."""
     covers: str = ""
-    """Of an energy: its attribution."""
+    """The attribution of an energy."""
 
     @property
     def more_is_better(self) -> bool:
-        """Whether a larger figure is the better one."""
+        """Whether a larger figure is better."""
         return self.kind == "rate"
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What a result says of one step of a scenario, all its repeats together."""
+    """The figures of one step of a scenario, over all its repeats."""
 
     scenario: str
     step: str
     verdict: Literal["VALID", "INVALID"]
-    """INVALID where any repeat is."""
+    """INVALID if any repeat is."""
     basis: Basis
     """Whether bounds come from repeats, or from within one run."""
     batch_size: int
@@ -53,7 +53,7 @@ class Measured:
 def measured(scenarios: Sequence[ScenarioResult]) -> dict[tuple[str, str], Measured]:
     """Return the figures of each step, by the scenario's name and the step's label.
 
-    A search has one entry without a label: its peak.
+    A search has one entry, its peak, without a label.
     """
     grouped: dict[tuple[str, str], list[Step]] = {}
     peaks: dict[str, list[Peak]] = {}
@@ -89,9 +89,9 @@ def measured(scenarios: Sequence[ScenarioResult]) -> dict[tuple[str, str], Measu
 
 
 def _peak_figure(peaks: Sequence[Peak]) -> Figure:
-    """Return the peak of a search, with its own bracket or, where it was repeated, by repeats.
+    """Return the peak of a search, bounded by its bracket or by the repeats if there are any.
 
-    Its probes are of other rates each time, and no other figure of theirs is comparable.
+    The probes run at different rates in each search, so their figures are not comparable.
     """
     name: str = "peak queries/s"
     rates = [peak.qps for peak in peaks if peak.qps is not None]
@@ -113,7 +113,7 @@ def _figures(steps: Sequence[Step]) -> Iterator[Figure]:
         figure = _figure(f"p{percentile:g}", "time", steps, _percentile(percentile))
         if figure.estimate is not None and any(late_at(step, percentile) for step in steps):
             alone = Estimate(figure.estimate.value)
-            why = "the load generator itself was late at it, by more than DispatchLag allows"
+            why = "the load generator was late, by more than the rule DispatchLag allows"
             remedy = "Give it a core of its own, and measure again."
             figure = replace(figure, estimate=alone, why_unknown=why, remedy=remedy)
         yield figure
@@ -153,7 +153,7 @@ def _samples_rate(step: Step) -> Estimate:
 
 
 def _rate(step: Step, value: float, per_query: int) -> Estimate:
-    """Return a rate with bounds by all whole windows."""
+    """Return a rate with bounds from all whole windows."""
     least = step.windows[0].duration_milliseconds if step.windows else 0
     if not least:
         return Estimate(value)

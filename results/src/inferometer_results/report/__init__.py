@@ -1,4 +1,4 @@
-"""What does a person see of a result: one HTML file that opens offline."""
+"""The HTML report: one file that opens offline."""
 
 from inferometer_results.report.page import render_report
 

@@ -1,4 +1,4 @@
-"""Where on an axis does a value lie, and which values are written along it?"""
+"""Chart axes: scales, ticks and their labels."""
 
 import math
 from collections.abc import Iterable

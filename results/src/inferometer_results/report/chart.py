@@ -1,8 +1,8 @@
-"""What is a chart made of?
+"""Description of a chart: axes, marks and captions.
 
-A chart is drawn by `svg.py` without a plotting library: matplotlib took 1.6 s to import and 35 to
-180 ms and 55 kB a chart, which a report of three scenarios (some 25 charts) cannot afford, and its
-colours and text sizes would not follow the page's theme and width.
+`svg.py` draws it without a plotting library. matplotlib took 1.6 s to import, and 35 to 180 ms and
+55 kB for each chart: too much for a report of three scenarios (some 25 charts). Its colours and
+text sizes would not follow the page's theme and width.
 """
 
 from collections.abc import Sequence
@@ -26,13 +26,13 @@ class Line:
     """1 to `palette.SERIES_COUNT`; 0 is grey."""
     name: str = ""
     values: tuple[str, ...] = ()
-    """Each point in words, shown beside the pointer."""
+    """Each point in words, shown next to the pointer."""
     dashed: bool = False
     dense: bool = False
     """So many points that the line is drawn thin."""
     dots: bool = False
     unseen: bool = False
-    """Only its values are shown, beside the pointer."""
+    """Only its values are shown, next to the pointer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Area:
     series: int
     base: float = 0.0
     values: tuple[str, ...] = ()
-    """Each bin in words, shown beside the pointer."""
+    """Each bin in words, shown next to the pointer."""
     filled: bool = True
     name: str = ""
     """Written at its highest bin."""
@@ -61,7 +61,7 @@ class Band:
     name: str = ""
     """Written at its end."""
     values: tuple[str, ...] = ()
-    """Each point in words, shown beside the pointer."""
+    """Each point in words, shown next to the pointer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ class Chart:
     y: Axis
     marks: Sequence[Mark]
     positions: tuple[str, ...] = field(default=())
-    """Each point of the x axis in words, shared by all lines, shown beside the pointer."""
+    """Each point of the x axis in words, shared by all lines, shown next to the pointer."""
     height: float = HEIGHT
     linked: bool = False
     """Whether its x axis is that of all other linked charts of its scenario: they share margins,

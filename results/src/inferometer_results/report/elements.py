@@ -1,4 +1,4 @@
-"""Which SVG elements is a chart written with? Text is escaped by markupsafe."""
+"""The SVG elements that charts consist of. markupsafe escapes their text."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""How is a scenario's energy told: counter by counter, and what the figures cover?"""
+"""The energy tables of the report: a row for each counter, and what the figures cover."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,8 +21,8 @@ HEADINGS = (
     "Share",
     "Mean power",
     "Idle power",
-    "Its energy",
-    "Servers' part",
+    "Energy",
+    "Servers' share",
     "Net",
     "Per inference",
     "Net",
@@ -31,7 +31,7 @@ HEADINGS = (
 
 @dataclass(frozen=True, slots=True)
 class StepEnergy:
-    """The counters of one step, a row for each, and their sum where they are several."""
+    """The counters of one step, a row for each, and their sum if there are several."""
 
     label: str
     rows: tuple[tuple[str, ...], ...]
@@ -46,13 +46,13 @@ def energy_of_steps(result: ScenarioResult) -> list[StepEnergy]:
 
 
 def left_out(result: ScenarioResult) -> list[str]:
-    """Return what the figures of energy do not cover, each once, without its period."""
+    """Return what the energy figures do not cover, each once, without a period."""
     found = (each.strip().rstrip(".") for s in result.steps for each in s.energy.not_covered)
     return list(dict.fromkeys(found))
 
 
 def energy_words(document: ResultDocument) -> list[tuple[str, str]]:
-    """Return what the words beside the figures of energy mean, of those that are used."""
+    """Return the attributions in the report and what they mean."""
     found = [step.energy for result in document.scenarios for step in result.steps]
     known = [each for each in found if each.microjoules_per_inference is not None]
     words: list[tuple[str, str]] = [*explained(each.attribution for each in known)]
@@ -79,7 +79,7 @@ def _rows(step: Step, several_nodes: bool) -> Iterator[tuple[str, ...]]:  # noqa
         )
     if len(spent.domains) > 1:
         yield (
-            "together",
+            "total",
             "",
             spent.attribution,
             "",

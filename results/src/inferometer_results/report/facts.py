@@ -1,4 +1,4 @@
-"""Which facts about a run stand at the end of its report?"""
+"""The tables of facts at the end of the report: environment, steps, percentiles, workers."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -54,7 +54,7 @@ class Table:
 
 
 def moment(text: str) -> str:
-    """Return an RFC 3339 time as people write it, or the text itself where it is none."""
+    """Return an RFC 3339 time as people write it; return any other text unchanged."""
     try:
         time = datetime.fromisoformat(text).astimezone(UTC)
     except (ValueError, OverflowError):
@@ -63,7 +63,7 @@ def moment(text: str) -> str:
 
 
 def clock_time(text: str) -> str:
-    """Return the time of day of an RFC 3339 time, or the text itself where it is none."""
+    """Return the time of day of an RFC 3339 time; return any other text unchanged."""
     return moment(text).rpartition(", ")[2]
 
 
@@ -88,13 +88,13 @@ def spec_yaml(document: ResultDocument) -> str:
 
 
 def agent_facts(document: ResultDocument) -> list[Group]:
-    """Return for each node with an agent what it is, and what its agent could not read."""
-    told: dict[str, list[NodeTelemetry]] = {}
+    """Return the facts of each node with an agent, and what its agent could not read."""
+    by_node: dict[str, list[NodeTelemetry]] = {}
     for result in document.scenarios:
         for step in result.steps:
             for each in step.telemetry:
-                told.setdefault(each.node, []).append(each)
-    return [Group(node or "node", tuple(_agent(found))) for node, found in told.items()]
+                by_node.setdefault(each.node, []).append(each)
+    return [Group(node or "node", tuple(_agent(found))) for node, found in by_node.items()]
 
 
 def _agent(found: list[NodeTelemetry]) -> Iterator[tuple[str, str]]:
@@ -109,7 +109,7 @@ def _agent(found: list[NodeTelemetry]) -> Iterator[tuple[str, str]]:
         if known:
             yield name, ", ".join(known)
     for missing in dict.fromkeys(sentence for each in found for sentence in each.missing):
-        yield "Not told", missing
+        yield "Not available", missing
 
 
 def step_table(result: ScenarioResult) -> Table:
@@ -136,17 +136,17 @@ def step_table(result: ScenarioResult) -> Table:
     }
     if any(step.telemetry for step in result.steps):
         columns["Throttled"] = lambda step: _seconds(
-            _sum(told.server_throttled_seconds for told in step.telemetry)
+            _sum(each.server_throttled_seconds for each in step.telemetry)
         )
         columns["Stolen CPU"] = lambda step: _seconds(
-            _sum(told.steal_seconds for told in step.telemetry)
+            _sum(each.steal_seconds for each in step.telemetry)
         )
     rows = (tuple(_cell(column(step)) for column in columns.values()) for step in result.steps)
     return Table(tuple(columns), tuple(rows))
 
 
-def _cell(told: str | Figure) -> Figure:
-    return told if isinstance(told, Figure) else Figure(told)
+def _cell(content: str | Figure) -> Figure:
+    return content if isinstance(content, Figure) else Figure(content)
 
 
 def _seconds(value: float | None) -> str:
@@ -154,7 +154,7 @@ def _seconds(value: float | None) -> str:
 
 
 def _sum(values: Iterable[float | None]) -> float | None:
-    """Return the sum of what is known; None where nothing is."""
+    """Return the sum of the known values, None if there are none."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None
 
@@ -187,7 +187,7 @@ def percentile_table(result: ScenarioResult) -> Table:
 
 
 def repeat_table(repeated: RepeatSummary | None) -> Table:
-    """Return each figure over the repeats of a scenario; without rows where it has none."""
+    """Return each figure over the repeats of a scenario; no rows if it has none."""
     figures = [] if repeated is None else figures_shown(repeated)
     rows = tuple(
         (
@@ -200,11 +200,11 @@ def repeat_table(repeated: RepeatSummary | None) -> Table:
 
 
 def worker_table(result: ScenarioResult) -> Table:
-    """Return what each worker of a fleet did in each step, and how far its clock was off."""
+    """Return what each worker of a fleet did in each step, and its clock offset."""
     rows = []
     for step in result.steps:
         for each in step.workers:
-            idle = not each.queries and not each.client_cpu_seconds  # it had no part in the step
+            idle = not each.queries and not each.client_cpu_seconds  # not part of this step
             name = f"{each.worker}{' (lost)' * each.lost}"
             rows.append(
                 tuple(
@@ -220,7 +220,7 @@ def worker_table(result: ScenarioResult) -> Table:
                     )
                 )
             )
-    headings = ("", "Node", "Queries", "Began", "Clock ahead", "Known within", "CPU")
+    headings = ("", "Node", "Queries", "Start offset", "Clock offset", "Uncertainty", "CPU")
     return Table(headings, tuple(rows))
 
 
@@ -239,13 +239,13 @@ def _machine(environment: Environment) -> Iterator[tuple[str, str]]:
         yield "GPU", ", ".join(node.gpus)
     yield "System", node.operating_system
     yield "Kernel", node.kernel
-    yield "Frequency governor", node.cpu_governor or "not told by the machine"
+    yield "Frequency governor", node.cpu_governor or "not available"
 
 
 def _server(environment: Environment) -> Iterator[tuple[str, str]]:
     server = environment.server
-    yield "Server", f"{server.name} {server.version}".strip() or "does not say"
-    yield "Started by", "Inferometer" if server.launched else "others: it already served"
+    yield "Server", f"{server.name} {server.version}".strip() or "unknown"
+    yield "Started by", "Inferometer" if server.launched else "others (it was already running)"
     yield "Address", server.url
     for provider, nodes in sorted(server.graph_nodes_by_provider.items()):
         yield "Graph nodes", f"{nodes:,} on {provider}"
@@ -256,10 +256,10 @@ def _server(environment: Environment) -> Iterator[tuple[str, str]]:
 
 
 def _settings(environment: Environment) -> Iterator[tuple[str, str]]:
-    """Yield what the server says of its model's configuration and nothing else on the page says."""
-    told = {"nodes_by_provider", "compute_nodes_fell_back", "model_sha256"}
+    """Yield the server's settings for the model that are not elsewhere on the page."""
+    elsewhere = {"nodes_by_provider", "compute_nodes_fell_back", "model_sha256"}
     for name, value in sorted(environment.server.settings.items()):
-        if name not in told and value not in {"", "{}", "[]"}:
+        if name not in elsewhere and value not in {"", "{}", "[]"}:
             yield name, value
 
 

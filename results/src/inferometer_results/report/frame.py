@@ -1,4 +1,4 @@
-"""Where in its box do a chart's data lie, and how much room do the words beside them take?"""
+"""The layout of a chart: the plot area and the room for the labels around it."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _MOST_ROOM = 130.0
 
 @dataclass(frozen=True, slots=True)
 class Margins:
-    """What is left free beside the data: tick labels at the left, names of lines at the right."""
+    """The room around the data: tick labels on the left, names of lines on the right."""
 
     left: float
     right: float
@@ -28,9 +28,9 @@ class Margins:
     def of(cls, chart: Chart) -> Self:
         """Return the room that a chart's own words take."""
         longest = max((len(tick.text) for tick in chart.y.ticks), default=1)
-        beside = [len(name.text) for name in names(Frame(chart, cls(0.0, 0.0)))]
+        lengths = [len(name.text) for name in names(Frame(chart, cls(0.0, 0.0)))]
         last = len(chart.x.ticks[-1].text) if chart.x.ticks else 1
-        room = max(max(beside, default=0) * CHARACTER + 10, last * CHARACTER / 2 + 2, 12)
+        room = max(max(lengths, default=0) * CHARACTER + 10, last * CHARACTER / 2 + 2, 12)
         left = min(_MOST_ROOM, longest * CHARACTER + 10)
         return cls(max(left, 24.0), min(_MOST_ROOM, room))
 
@@ -81,7 +81,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """What is written beside the plot, at the height of what it names."""
+    """A label next to the plot, at the height of what it names."""
 
     text: str
     style: str
@@ -90,7 +90,7 @@ class Name:
 
 
 def names(frame: Frame) -> list[Name]:
-    """Return what is written beside the plot: the names of lines, bands and level references."""
+    """Return the labels next to the plot: the names of lines, bands and level references."""
     found = []
     for mark in frame.chart.marks:
         match mark:

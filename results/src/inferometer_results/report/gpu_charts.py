@@ -1,4 +1,4 @@
-"""What did a node's GPUs do over time, and what held their clocks down?"""
+"""Charts of a node's GPUs over time: utilisation, memory, clocks and throttling."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -24,7 +24,7 @@ _REASONS = {
     "DisplayClockSetting": "display clocks",
 }
 _LANE = 0.5
-"""The height of a lane's bar, of 1; the rest is its label's."""
+"""The height of a bar as a share of its lane; the label has the rest."""
 _ByGpu = Callable[[NodeSample], Mapping[str, float]]
 
 
@@ -47,7 +47,7 @@ def gpu_memory_chart(timeline: Timeline, result: ScenarioResult, node: str) -> C
     ]
     unit = byte_unit(held)
     lines = _lines(timeline, lambda sample: sample.gpu_memory_bytes, 1 / unit.size, unit.name)
-    words = Words("gpu-memory", "GPU memory", "Memory in use on the GPU, of all processes.")
+    words = Words("gpu-memory", "GPU memory", "Memory in use on the GPU by all processes.")
     return timeline.lines_chart(words, f"Memory ({unit.name})", lines)
 
 
@@ -60,7 +60,7 @@ def gpu_clock_chart(timeline: Timeline, result: ScenarioResult, node: str) -> Ch
 
 
 def held_down_chart(timeline: Timeline, result: ScenarioResult, node: str) -> Chart | None:
-    """Return when which reason held the GPUs' clocks down: a lane for each, if there is any."""
+    """Return when the GPUs' clocks were held down: a lane for each reason, if there is any."""
     del result, node
     reasons = sorted({reason for moment in timeline.moments for reason in _held(moment)})
     if not reasons:
@@ -78,13 +78,13 @@ def held_down_chart(timeline: Timeline, result: ScenarioResult, node: str) -> Ch
             Area(_edges(timeline), _LANE * shares, 2, float(lane), words),
             Note(lane + _LANE + 0.1, name),
         ]
-    caption = "When which reason held the GPU's clock down."
+    caption = "When the GPU's clock was held down, by reason."
     if len(gpus) > 1:
         caption += " Height is the share of the GPUs."
     axis = Axis("Reason", 0.0, float(len(reasons)), (), gridded=False)
     chart = timeline.chart(Words("held", "GPU clocks held down", caption), axis, marks)
-    told = ", ".join(_REASONS.get(reason, reason) for reason in reasons)
-    return replace(chart, summary=f"Held down at times by {told}.")
+    listed = ", ".join(_REASONS.get(reason, reason) for reason in reasons)
+    return replace(chart, summary=f"Held down at times by {listed}.")
 
 
 def _held(moment: Moment) -> dict[str, set[str]]:
@@ -101,13 +101,13 @@ def _seen(moment: Moment) -> set[str]:
     return {
         name
         for sample in moment.node
-        for told in (sample.gpu_utilization, sample.gpu_clock_hertz, sample.gpu_throttle_reasons)
-        for name in told
+        for by_gpu in (sample.gpu_utilization, sample.gpu_clock_hertz, sample.gpu_throttle_reasons)
+        for name in by_gpu
     }
 
 
 def _edges(timeline: Timeline) -> Floats:
-    """Return where each moment begins: half-way from the one before."""
+    """Return where each moment begins: half-way from the previous one."""
     x = timeline.x
     between = (x[:-1] + x[1:]) / 2
     return np.concatenate([x[:1], between, x[-1:]])

@@ -1,4 +1,4 @@
-"""What does an encoded HdrHistogram hold?"""
+"""Decoder of HdrHistograms, with counts and percentiles."""
 
 from dataclasses import dataclass
 

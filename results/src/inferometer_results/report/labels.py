@@ -1,4 +1,4 @@
-"""Where do the words beside lines and above references stand, clear of each other?"""
+"""Placement of the labels of lines and references, without overlaps."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""How are the times of a scenario distributed?"""
+"""Charts of latency: distribution, percentiles, dispatch lag."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -25,12 +25,12 @@ _SPANS_DECADES = 8.0
 """Times whose largest is so many times the smallest are drawn on a logarithmic axis."""
 _CURVE_POINTS = 160
 _BOUND_IN_SIGHT = 3.0
-"""A bound so many times above all times is told in the caption, not drawn."""
+"""A bound this many times above all latencies is in the caption instead of the chart."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """The latency that a percentile had to keep."""
+    """The latency bound of a percentile."""
 
     nanoseconds: int
     percentile: float
@@ -44,7 +44,7 @@ class _Times:
 
 
 def distribution_chart(result: ScenarioResult) -> Chart | None:
-    """Return the histogram of latencies: beside service time, or a row for each step."""
+    """Return the histogram of latency and service time, or a row for each of several steps."""
     times = _latencies(result)
     if not times:
         return None
@@ -69,7 +69,7 @@ def distribution_chart(result: ScenarioResult) -> Chart | None:
         key="distribution",
         title="Latency distribution",
         caption="Share of the answered queries in each range of latency."
-        + (" The outline is service time: from the send to the whole reply." if service else ""),
+        + (" The outline is the service time: from sending to the whole reply." if service else ""),
         summary=_spread(only.summary, unit),
         x=_time_axis("Latency", edges, unit),
         y=linear_axis("Share of queries (%)", np.concatenate(shares)),
@@ -78,7 +78,7 @@ def distribution_chart(result: ScenarioResult) -> Chart | None:
 
 
 def percentile_chart(result: ScenarioResult, bound: Bound | None) -> Chart | None:
-    """Return latency by percentile, each further nine taking the same room, with the bound."""
+    """Return latency by percentile with the bound; each further nine has the same width."""
     times = _latencies(result)
     if not times:
         return None
@@ -90,7 +90,7 @@ def percentile_chart(result: ScenarioResult, bound: Bound | None) -> Chart | Non
         lines.append(replace(_curve(service, 2, unit), dashed=True))
     marks: list[Mark] = [*(_bounds(each, n, unit) for n, each in enumerate(times, 1)), *lines]
     values = np.concatenate([line.y for line in lines])
-    references, told = bound_marks(bound, unit, float(values.max()))
+    references, bound_note = bound_marks(bound, unit, float(values.max()))
     if bound is not None and references:
         at = 1 / (1 - bound.percentile / 100)
         references.append(Reference("x", at, f"p{bound.percentile:g}"))
@@ -98,8 +98,8 @@ def percentile_chart(result: ScenarioResult, bound: Bound | None) -> Chart | Non
     return Chart(
         key="percentiles",
         title="Latency by percentile",
-        caption="Latency that the given share of the answered queries kept; the pale strokes are "
-        f"95 % bounds.{told}",
+        caption="The latency that the given share of the answered queries did not exceed. Pale "
+        f"strokes are 95 % bounds.{bound_note}",
         summary=" ".join(_spread(each.summary, unit, each.name) for each in times),
         x=percentile_axis("Percentile of queries (%)", max(t.summary.count for t in times)),
         y=_value_axis("Latency", values, unit),
@@ -108,7 +108,7 @@ def percentile_chart(result: ScenarioResult, bound: Bound | None) -> Chart | Non
 
 
 def lag_chart(result: ScenarioResult) -> Chart | None:
-    """Return how late the load generator took queries up, by percentile, in open loop."""
+    """Return the dispatch lag by percentile, in an open loop."""
     times = _recorded("", result.steps[0].dispatch_lag) if len(result.steps) == 1 else None
     if times is None:
         return None
@@ -117,7 +117,7 @@ def lag_chart(result: ScenarioResult) -> Chart | None:
     return Chart(
         key="lag",
         title="Dispatch lag by percentile",
-        caption="How late the load generator itself took queries up. It is part of the latency.",
+        caption="The delay of the load generator itself. It is part of the latency.",
         summary=_spread(times.summary, unit),
         x=percentile_axis("Percentile of queries (%)", times.summary.count),
         y=_value_axis("Dispatch lag", line.y, unit),
@@ -126,14 +126,14 @@ def lag_chart(result: ScenarioResult) -> Chart | None:
 
 
 def bound_marks(bound: Bound | None, unit: Unit, highest: float) -> tuple[list[Mark], str]:
-    """Return the bound as a mark and what the caption says of it; `highest` is of the chart."""
+    """Return the bound as a mark, and its part of the caption; `highest` is the chart's maximum."""
     if bound is None:
         return [], ""
     if unit.of(bound.nanoseconds) > highest * _BOUND_IN_SIGHT:
         return [], f" The bound, {unit.named(bound.nanoseconds)}, is above the chart."
     text = f"\N{LESS-THAN OR EQUAL TO} {unit.named(bound.nanoseconds)}"
-    told = f" The dashed line is the bound of the p{bound.percentile:g}."
-    return [Reference("y", unit.of(bound.nanoseconds), text, "bound")], told
+    note = f" The dashed line is the bound of the p{bound.percentile:g}."
+    return [Reference("y", unit.of(bound.nanoseconds), text, "bound")], note
 
 
 def picked(steps: Sequence[Step]) -> list[Step]:
@@ -179,8 +179,8 @@ def _ridges(times: list[_Times]) -> Chart:
     return Chart(
         key="distribution",
         title="Latency distribution",
-        caption="Share of the answered queries in each range of latency, each row to its own "
-        "height.",
+        caption="Share of the answered queries in each range of latency, each row with its own "
+        "scale.",
         summary=" ".join(_spread(each.summary, unit, each.name) for each in times),
         x=_time_axis("Latency", edges, unit),
         y=Axis("Step", 0.0, float(len(times)), ticks, gridded=False),

@@ -1,4 +1,4 @@
-"""How are median and 99th percentile of several steps drawn, with their 95 % bounds?"""
+"""Marks for the median and 99th percentile of several steps, with their 95 % bounds."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""What did a node do over time: its CPUs, their clock and heat, and what held the servers back?"""
+"""Charts of a node over time: CPU, clock, temperature, and what held the servers back."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,15 +12,15 @@ from inferometer_results.report.chart import Chart, Line
 from inferometer_results.report.timeline import Timeline, Words
 
 _LEAST_STOLEN = 0.02
-"""CPU that others take away, in cores, is drawn from here on."""
+"""Stolen CPU, in cores, is drawn from this value on."""
 _LEAST_WAITING = 0.1
-"""The axis of waiting goes so far, in seconds per second: what hardly is does not look large."""
+"""The minimum length of the axis of waiting, in seconds per second, so that little looks little."""
 _LEAST_DEGREES = 20.0
-"""A temperature that hardly moves is drawn level."""
+"""The minimum length of the axis of temperature, so that small changes look small."""
 
 
 def node_cpu_lines(timeline: Timeline) -> list[Line]:
-    """Return the CPU that was busy on a node and, where there is any, that others took away."""
+    """Return the busy CPU of a node and, if there is any, the stolen CPU."""
     busy = timeline.of_node(lambda sample: sample.cpu_cores)
     stolen = timeline.of_node(lambda sample: sample.steal_cores)
     found = [("node", busy, 0)] if np.isfinite(busy).any() else []
@@ -30,24 +30,24 @@ def node_cpu_lines(timeline: Timeline) -> list[Line]:
 
 
 def node_cpu_chart(timeline: Timeline, result: ScenarioResult, node: str) -> Chart | None:
-    """Return the CPU that the servers on a node used, beside that of the whole node."""
+    """Return the CPU that the servers on a node used, and that of the whole node."""
     servers = timeline.of_node(lambda sample: sample.server_cpu_cores)
     lines = node_cpu_lines(timeline)
     if np.isfinite(servers).any():
         lines.insert(0, timeline.line("servers", servers, 1, "cores"))
-    caption = f"Cores in use by its servers and by all that ran on it{cpus(result, node)}."
+    caption = f"Cores in use by the servers and by everything on the node{cpus(result, node)}."
     return timeline.lines_chart(Words("node-cpu", "CPU", caption), "CPU (cores)", lines)
 
 
 def cpus(result: ScenarioResult, node: str) -> str:
-    """Return how many CPUs a node has as the end of a sentence, nothing where it is not told."""
-    told = (each for step in result.steps for each in step.telemetry if each.node == node)
-    count = next((each.cpu_count for each in told if each.cpu_count), None)
+    """Return how many CPUs a node has, as the end of a sentence; empty if unknown."""
+    found = (each for step in result.steps for each in step.telemetry if each.node == node)
+    count = next((each.cpu_count for each in found if each.cpu_count), None)
     return f", which has {count} CPUs" if count else ""
 
 
 def waiting_chart(timeline: Timeline, result: ScenarioResult, node: str) -> Chart | None:
-    """Return how long servers waited for a CPU, where they ever did."""
+    """Return how long servers waited for a CPU; None if they never did."""
     del result, node
     throttled = timeline.of_node(lambda sample: sample.server_throttled_cores)
     pressure = timeline.of_node(lambda sample: sample.server_cpu_pressure)
@@ -58,7 +58,7 @@ def waiting_chart(timeline: Timeline, result: ScenarioResult, node: str) -> Char
         if np.nan_to_num(values).any()
     ]
     caption = (
-        "Seconds per second. Throttled: threads of the servers waited since their CPU limit was "
+        "Seconds per second. Throttled: threads of the servers waited because their CPU limit was "
         "used up. Pressure: some thread waited for a free CPU."
     )
     words = Words("waiting", "Servers waiting for CPU", caption)
@@ -69,14 +69,14 @@ def waiting_chart(timeline: Timeline, result: ScenarioResult, node: str) -> Char
 
 
 def never_held_back(result: ScenarioResult) -> Iterator[str]:
-    """Yield what was watched and never held the servers back: sentences without their period."""
-    samples = [s for step in result.steps for told in step.telemetry for s in told.samples]
+    """Yield what never held the servers back although it was watched: sentences, no period."""
+    samples = [s for step in result.steps for each in step.telemetry for s in each.samples]
     throttled = [s.server_throttled_cores for s in samples if s.server_throttled_cores is not None]
     if throttled and not any(throttled):
-        yield "No server ever waited since its CPU limit was used up"
+        yield "No server was ever throttled by its CPU limit"
     held = any(reasons for s in samples for reasons in s.gpu_throttle_reasons.values())
     if not held and any(s.gpu_clock_hertz for s in samples):
-        yield "No GPU ever gave a reason that held its clock down"
+        yield "No GPU ever reported that its clock was held down"
 
 
 def frequency_chart(timeline: Timeline, result: ScenarioResult, node: str) -> Chart | None:
@@ -115,12 +115,12 @@ def node_memory_chart(timeline: Timeline, result: ScenarioResult, node: str) -> 
         return None
     unit = byte_unit(values[np.isfinite(values)].tolist())
     lines = [timeline.line("servers", values / unit.size, 1, unit.name)]
-    words = Words("node-memory", "Memory", "Working set of the servers on it.")
+    words = Words("node-memory", "Memory", "Working set of the servers on the node.")
     return timeline.lines_chart(words, f"Memory ({unit.name})", lines)
 
 
 def same_scale(charts: list[Chart]) -> list[Chart]:
-    """Return charts of one figure on several nodes with the axis that holds all of them."""
+    """Return the charts of one figure on several nodes with a common y axis."""
     axes = [chart.y for chart in charts]
     if len({axis.label for axis in axes}) != 1 or not all(axis.gridded for axis in axes):
         return charts

@@ -1,4 +1,4 @@
-"""How does a result become one HTML file that opens offline?"""
+"""Rendering of a result as one HTML file that opens offline."""
 
 import base64
 import hashlib
@@ -19,9 +19,10 @@ from inferometer_results.report.wording import ENERGY, GENERAL, definitions
 
 
 def render_report(document: ResultDocument) -> str:
-    """Return the report of a result: one HTML page that asks for nothing outside itself.
+    """Return the report of a result as one HTML page that loads nothing else.
 
-    Texts of the document are escaped; the page's own policy lets no other script or style run.
+    Texts from the document are escaped; the page's content security policy blocks all other
+    scripts and styles.
     """
     templates = _templates()
     style, script = _style(), _part("hover.js")
@@ -80,7 +81,7 @@ def _part(name: str) -> str:
 
 
 def _policy(style: str, script: str) -> str:
-    """Return the content security policy: nothing is fetched, only these two texts are run."""
+    """Return the content security policy: load nothing, allow only this style and script."""
     return (
         f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
         "base-uri 'none'; form-action 'none'"

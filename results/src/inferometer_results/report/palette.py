@@ -1,7 +1,7 @@
-"""Which colours does the report use, light and dark?
+"""The colours of the report, light and dark.
 
-The five series stay apart, and apart from the background, under protanopia, deuteranopia and
-tritanopia too: a test computes it from these values.
+The five series remain distinguishable from each other and from the background under protanopia,
+deuteranopia and tritanopia; a test computes this from the values.
 """
 
 from typing import Literal

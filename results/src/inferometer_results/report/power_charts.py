@@ -1,4 +1,4 @@
-"""How much power did a node take over time, counter by counter, against its idle power?"""
+"""Charts of a node's power over time, by counter, against its idle power."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -34,18 +34,18 @@ def power_chart(timeline: Timeline, result: ScenarioResult, node: str) -> Chart 
         words = words_of("all", total, _watts)
         marks.insert(0, Line(timeline.x, total, 0, "", words, unseen=True))
     idle = _idle(timeline, result, node)
-    caption = "Power by counter, one above the other, mean since the point before."
+    caption = "Power by counter, stacked; each point is the mean since the previous one."
     if idle is not None:
         marks.append(idle)
-        caption += " The dashed line is idle power: before warm-up, servers ready, no load."
+        caption += " The dashed line is the idle power: before warm-up, servers ready, no load."
     heights = np.concatenate([total, idle.y if idle is not None else np.array([])])
     axis = linear_axis("Power (W)", heights.tolist())
     chart = timeline.chart(Words("power", "Power", caption), axis, marks)
-    return replace(chart, summary=_told(total, idle))
+    return replace(chart, summary=_summary(total, idle))
 
 
 def counter_word(domain: str, domains: Sequence[str]) -> str:
-    """Return a counter's name for people: "package-0-dram" is "DRAM" where it is the only one."""
+    """Return a counter's display name: "package-0-dram" is "DRAM" if it is the only one."""
     kind, number = _kind(domain)
     alone = [_kind(each)[0] for each in domains].count(kind) == 1
     return kind if alone or not number else f"{kind} {number}"
@@ -60,13 +60,13 @@ def _kind(domain: str) -> tuple[str, str]:
 
 
 def _order(domain: str) -> tuple[int, str, int]:
-    """Order CPUs, then memory, then GPUs, then what has another name; gpu-10 after gpu-2."""
+    """Order CPUs, then memory, then GPUs, then other names; gpu-10 after gpu-2."""
     kind, number = _kind(domain)
     return list(_KINDS).index(kind) if kind in _KINDS else len(_KINDS), kind, int(number or 0)
 
 
 def _groups(domains: list[str]) -> list[tuple[str, list[str]]]:
-    """Return what is drawn as one layer: each counter, or where they are many each kind."""
+    """Return the layers: one for each counter, or for each kind if there are many counters."""
     named = [(counter_word(each, domains), each) for each in domains]
     if len(named) <= _MOST_LAYERS:
         return [(name, [each]) for name, each in named]
@@ -86,14 +86,14 @@ def _watts_of(name: str) -> Callable[[NodeSample], float | None]:
 
 
 def _sum(parts: list[Floats]) -> Floats:
-    """Return the sum where any is known: one that is silent for a moment hides no other."""
+    """Return the sum of the known values: a gap in one counter hides no other."""
     stacked = np.stack(parts)
     known = np.isfinite(stacked).any(axis=0)
     return np.where(known, np.nansum(stacked, axis=0), np.nan)
 
 
 def _stack(timeline: Timeline, layers: list[tuple[str, Floats]]) -> list[Band]:
-    """Return the layers, the uppermost first, as they are read beside the pointer."""
+    """Return the layers, the uppermost first, in the order of the values at the pointer."""
     series = _series([name for name, _ in layers])
     bands: list[Band] = []
     low = np.where(np.isfinite(_sum([watts for _, watts in layers])), 0.0, np.nan)
@@ -115,7 +115,7 @@ def _series(names: list[str]) -> list[int]:
 
 
 def _idle(timeline: Timeline, result: ScenarioResult, node: str) -> Line | None:
-    """Return the idle power of each step as a level line; None where no step knows it."""
+    """Return the idle power of each step as a level line; None if no step knows it."""
     x: list[float] = []
     y: list[float] = []
     for (start, end), step in zip(timeline.steps(), result.steps, strict=True):
@@ -134,13 +134,13 @@ def _idle_watts(step: Step, node: str) -> float:
     return sum(known) / 1000 if found and len(known) == len(found) else np.nan
 
 
-def _told(total: Floats, idle: Line | None) -> str:
+def _summary(total: Floats, idle: Line | None) -> str:
     present = total[np.isfinite(total)]
     mean, high = float(present.mean()), float(present.max())
-    told = f"{_watts(mean)} in the mean, at most {_watts(high)}"
+    summary = f"Mean {_watts(mean)}, maximum {_watts(high)}"
     if idle is None:
-        return f"{told}."
-    return f"{told}; {_watts(float(np.nanmean(idle.y)))} idle."
+        return f"{summary}."
+    return f"{summary}; {_watts(float(np.nanmean(idle.y)))} idle."
 
 
 def _watts(value: float) -> str:

@@ -1,4 +1,4 @@
-"""How is a search drawn, a sweep over clients, and how much repeats differ?"""
+"""Charts of a peak search, of a sweep over clients, and of repeats."""
 
 from collections.abc import Sequence
 
@@ -44,7 +44,7 @@ def curve_chart(result: ScenarioResult) -> Chart | None:
     return Chart(
         key="curve",
         title="Latency over throughput",
-        caption="From step to step the number of clients rises; strokes are 95 % bounds.",
+        caption="Each step has more clients than the previous one. Strokes are 95 % bounds.",
         summary="" if result.knee is None else knee_sentence(result.knee),
         x=linear_axis("Throughput (queries/s)", rates.tolist()),
         y=drawn.axis,
@@ -79,14 +79,14 @@ def search_chart(result: ScenarioResult) -> Chart | None:
     name = f"p{peak.percentile:g}"
     return Chart(
         key="search",
-        title="The search for the peak",
+        title="Peak search",
         caption=(
-            f"The {name} latency of each probe over its rate, each of its own seed. Probes that "
-            "are not whole ended as soon as they were decided; the peak and its bracket rest on "
-            "the whole ones but the pilots, which only led to their rates."
+            f"The {name} latency of each probe over its rate; each probe has its own seed. Probes "
+            "that ended early were stopped once they were decided. The peak and its bracket are "
+            "estimated from the whole probes, without the pilots, which only chose the rates."
         ),
         summary=peak_sentence(peak),
-        x=linear_axis("Asked rate (queries/s)", [probe.target_qps for probe in probes]),
+        x=linear_axis("Target rate (queries/s)", [probe.target_qps for probe in probes]),
         y=log_axis(f"Latency ({unit.name}, logarithmic)", shown),
         marks=marks,
         positions=_apart([f"{each.step}: {significant(each.target_qps, 4)}/s" for each in probes]),
@@ -119,7 +119,7 @@ def _dots(
     for probe, value in zip(probes, values, strict=True):
         x += [probe.target_qps, np.nan]
         y += [unit.of(value) if probe.ran_to_completion == is_whole else np.nan, np.nan]
-        over = f"{probe.overshoots:,} of {probe.queries:,} beyond the bound"
+        over = f"{probe.overshoots:,} of {probe.queries:,} exceeded the bound"
         words += [f"{unit.named(value)}, {over}", ""]
     return Line(np.array(x[:-1]), np.array(y[:-1]), series, name, tuple(words[:-1]), dots=True)
 
@@ -129,7 +129,7 @@ def _apart(texts: Sequence[str]) -> tuple[str, ...]:
 
 
 def repeats_chart(repeated: RepeatSummary | None) -> Chart | None:
-    """Return each figure's values by repeat, in per cent of their mean, with its interval."""
+    """Return each figure's values by repeat, as percentages of their mean, with its interval."""
     figures = [] if repeated is None else [each for each in figures_shown(repeated) if each.mean]
     if repeated is None or not figures:
         return None
@@ -153,7 +153,7 @@ def repeats_chart(repeated: RepeatSummary | None) -> Chart | None:
             words += ["", f"repeat {repeat + 1}: {figure_value(figure, value)}"]
         marks.append(Line(*_unjoined(x, share), 1, values=tuple(words), dots=True))
     known = [float(end) for side in ends for end in side if np.isfinite(end)]
-    # An interval of two repeats may be wider than all that was measured: it is cut, not drawn small
+    # The interval of two repeats may be far wider than the values: cut it, do not shrink the chart.
     reach = _REACH * max(1.0, *(abs(share - 100) for share in shares))
     drawn = [*shares, *(min(max(end, 100 - reach), 100 + reach) for end in known)]
     bottom, top = min(drawn) - 1, max(drawn) + 1
@@ -165,16 +165,16 @@ def repeats_chart(repeated: RepeatSummary | None) -> Chart | None:
         for name, low, high in zip(names, *ends, strict=True)
         if low < bottom or high > top
     ]
-    caption = "Dots are repeats; strokes are the mean's 95 % interval (Student's t)."
+    caption = "Dots are repeats; strokes are 95 % confidence intervals of the mean (Student's t)."
     if cut:
         caption += f" Beyond the chart's edges: {', '.join(cut)}."
     return Chart(
         key="repeats",
-        title="Over the repeats",
+        title="Variation between repeats",
         caption=caption,
         summary=repeated.advice or "Every interval is within 5 % of its mean.",
         x=category_axis("", names),
-        y=span_axis("Per cent of the mean", bottom, top),
+        y=span_axis("Percentage of the mean", bottom, top),
         marks=marks,
         positions=_apart(names),
     )

@@ -1,4 +1,4 @@
-"""Which charts and tables stand in a scenario's part of the page?"""
+"""The section of each scenario in the report: its charts and tables."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -59,14 +59,14 @@ from inferometer_results.wording.search import (
 )
 
 MOST_DRAWN = 16
-"""Scenarios past so many have their figures in the tables but no charts: the file stays small."""
+"""Only this many scenarios have charts, so that the file stays small."""
 _MOST_NODES = 6
-"""Nodes past so many have no charts of their own."""
+"""Only this many nodes have charts."""
 _MOST_ROWS = 12
 
 _NodeChart = Callable[[Timeline, ScenarioResult, str], Chart | None]
 _OF_MANY: tuple[_NodeChart, ...] = (node_cpu_chart, node_memory_chart)
-"""Where servers run on one node, its CPU and memory are in the charts of the whole."""
+"""Charts for several nodes only: the CPU and memory of a single node are in the main charts."""
 _OF_NODES: tuple[_NodeChart, ...] = (
     power_chart,
     waiting_chart,
@@ -81,7 +81,7 @@ _OF_NODES: tuple[_NodeChart, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """A chart as it stands on the page."""
+    """A chart on the page."""
 
     title: str
     caption: str
@@ -90,7 +90,7 @@ class Drawn:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """Charts under one heading: all that is over time, or one figure node by node."""
+    """Charts under one heading: everything over time, or one figure by node."""
 
     title: str
     caption: str
@@ -108,30 +108,30 @@ class Section:
     charts: tuple[Drawn, ...]
     panels: tuple[Panel, ...]
     calm: tuple[str, ...]
-    """What never held the servers back: sentences without their period."""
+    """What never held the servers back: sentences without a period."""
     not_drawn: tuple[str, ...]
-    """Why something is not drawn: sentences without their period."""
+    """Why something is not drawn: sentences without a period."""
     found: tuple[str, ...]
-    """What a search, a sweep, repeats and early stopping came to: sentences."""
+    """The outcome of a search, a sweep, repeats and early stopping: sentences."""
     repeats: Table
-    """What all repeats say together, with the first; without rows elsewhere."""
+    """The summary of all repeats, in the section of the first; no rows elsewhere."""
     workers: Table
-    """What each worker of a fleet did; without rows where there is none."""
+    """What each worker of a fleet did; no rows without a fleet."""
     energy: tuple[StepEnergy, ...]
     left_out: tuple[str, ...]
-    """What the figures of energy do not cover: sentences without their period."""
+    """What the energy figures do not cover: sentences without a period."""
     steps: Table
     percentiles: Table
     errors: tuple[tuple[str, str, str], ...]
 
     @property
     def few_counters(self) -> bool:
-        """Return whether the table of counters is short enough to stand unfolded."""
+        """Return whether the table of counters is short enough to be open at first."""
         return sum(len(step.rows) for step in self.energy) <= _MOST_ROWS
 
 
 def section_of(document: ResultDocument, index: int) -> Section:
-    """Return the part of the page of the scenario at this place of the document."""
+    """Return the section of a scenario, given its index in the document."""
     result = document.scenarios[index]
     key = anchor(index)
     drawn = bool(result.steps) and index < MOST_DRAWN
@@ -178,14 +178,14 @@ def _repeats(document: ResultDocument, result: ScenarioResult) -> RepeatSummary 
 
 
 def _shown(result: ScenarioResult) -> ScenarioResult:
-    """Return it with the steps that are drawn: of a search, the probe by which it is judged."""
+    """Return the scenario with the steps to draw: for a search, only the judged probe."""
     return result.model_copy(update={"steps": steps_shown(result)})
 
 
 def _panels(
     document: ResultDocument, result: ScenarioResult, nodes: Sequence[str], key: str
 ) -> Iterator[Panel]:
-    """Yield the charts over time, all with the same margins: one is read against the other."""
+    """Yield the charts over time, all with the same margins so that moments align."""
     only = nodes[0] if len(nodes) == 1 else None
     candidates = (
         latency_chart(result, bound_of(document.run, result.name)),
@@ -207,7 +207,7 @@ def _panels(
 
 
 def _figures(result: ScenarioResult, nodes: Sequence[str]) -> Iterator[dict[str, Chart]]:
-    """Yield one figure after the other as a chart for each node that knows it."""
+    """Yield for each figure a chart for each node that has it."""
     timelines = {node: of_node(result, node) for node in nodes[:_MOST_NODES]}
     kinds = _OF_NODES if len(nodes) == 1 else (*_OF_MANY, *_OF_NODES)
     for kind in kinds:
@@ -242,35 +242,34 @@ def _found(document: ResultDocument, result: ScenarioResult) -> Iterator[str]:
 
 
 def _nodes(result: ScenarioResult) -> list[str]:
-    """Return the nodes whose agents told anything, in order."""
-    return list(dict.fromkeys(told.node for step in result.steps for told in step.telemetry))
+    """Return the nodes with telemetry, in order."""
+    return list(dict.fromkeys(each.node for step in result.steps for each in step.telemetry))
 
 
 def _not_drawn(result: ScenarioResult, nodes: Sequence[str]) -> Iterator[str]:
-    """Yield why there is no chart of what a reader may look for."""
+    """Yield why charts that a reader may expect are missing."""
     if not nodes:
         reasons = dict.fromkeys(step.energy.reason.strip().rstrip(".") for step in result.steps)
         why = "; ".join(reason for reason in reasons if reason)
-        yield "What the servers' nodes did is not drawn: no agent told it" + f" ({why})" * bool(why)
+        yield "No charts of the servers' nodes: no agent reported" + f" ({why})" * bool(why)
         return
     if len(nodes) > _MOST_NODES:
-        yield f"The charts are of the first {_MOST_NODES} of {len(nodes)} nodes"
+        yield f"Only the first {_MOST_NODES} of {len(nodes)} nodes have charts"
     for node in nodes:
-        absent = [word for word, is_told in _TOLD.items() if not _is_told(result, node, is_told)]
+        absent = [name for name, has in _REPORTED.items() if not _is_reported(result, node, has)]
         if absent:
-            yield f"Not drawn of {node or 'the node'}, as its agent did not tell it: " + ", ".join(
-                absent
-            )
+            listed = ", ".join(absent)
+            yield f"No charts for {node or 'the node'}, because its agent did not report: {listed}"
 
 
-def _is_told(result: ScenarioResult, node: str, is_told: Callable[[NodeSample], bool]) -> bool:
+def _is_reported(result: ScenarioResult, node: str, has: Callable[[NodeSample], bool]) -> bool:
     samples = (
         s for step in result.steps for t in step.telemetry if t.node == node for s in t.samples
     )
-    return any(map(is_told, samples))
+    return any(map(has, samples))
 
 
-_TOLD: dict[str, Callable[[NodeSample], bool]] = {
+_REPORTED: dict[str, Callable[[NodeSample], bool]] = {
     "power": lambda sample: bool(sample.watts),
     "CPU use": lambda sample: sample.cpu_cores is not None,
     "CPU clock": lambda sample: sample.cpu_frequency_hertz is not None,
@@ -283,6 +282,6 @@ def _errors(result: ScenarioResult) -> Iterator[tuple[str, str, str]]:
     for step in result.steps:
         for kind, count in step.counts.errors.items():
             totals[kind] = totals.get(kind, 0) + count
-    said = {example.kind: example.message for s in result.steps for example in s.error_examples}
+    messages = {each.kind: each.message for step in result.steps for each in step.error_examples}
     for kind, count in sorted(totals.items()):
-        yield kind, f"{count:,}", said.get(kind, "")
+        yield kind, f"{count:,}", messages.get(kind, "")

@@ -1,4 +1,4 @@
-"""How do the steps of a scenario compare: throughput, latency and energy by batch size?"""
+"""Charts that compare the steps of a scenario: throughput, latency, energy."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ _MOST_WRITTEN = 10
 
 
 def throughput_chart(result: ScenarioResult) -> Chart | None:
-    """Return inferences per second of each step, where there is more than one step."""
+    """Return inferences per second of each step; None for a single step."""
     if len(result.steps) < 2:
         return None
     rates = [step.achieved_samples_per_second for step in result.steps]
@@ -36,7 +36,7 @@ def throughput_chart(result: ScenarioResult) -> Chart | None:
 
 
 def step_latency_chart(result: ScenarioResult) -> Chart | None:
-    """Return median and 99th percentile of the latency of each step, where there are several."""
+    """Return median and 99th percentile of the latency of each step; None for a single step."""
     if len(result.steps) < 2:
         return None
     drawn = latency_marks(result.steps, np.arange(len(result.steps), dtype=np.float64))
@@ -46,7 +46,7 @@ def step_latency_chart(result: ScenarioResult) -> Chart | None:
     return Chart(
         key="step-latency",
         title=f"Latency by {_setting(result)}",
-        caption="Median and 99th percentile of a whole query; strokes are 95 % bounds.",
+        caption="Median and 99th percentile of whole queries. Strokes are 95 % bounds.",
         summary=f"From {unit.named(min(known))} to {unit.named(max(known))}.",
         x=_categories(result),
         y=drawn.axis,
@@ -56,7 +56,7 @@ def step_latency_chart(result: ScenarioResult) -> Chart | None:
 
 
 def step_energy_chart(result: ScenarioResult) -> Chart | None:
-    """Return the energy per inference of each step, gross and net, where several steps know it."""
+    """Return gross and net energy per inference of each step; None if fewer than two have it."""
     gross = [step.energy.microjoules_per_inference for step in result.steps]
     net = [step.energy.net_microjoules_per_inference for step in result.steps]
     known = [value for value in gross if value is not None]
@@ -74,7 +74,7 @@ def step_energy_chart(result: ScenarioResult) -> Chart | None:
     return Chart(
         key="step-energy",
         title=f"Energy per inference by {_setting(result)}",
-        caption=f"Net is less idle power. Attribution: {covered}.",
+        caption=f"Net is without idle power. Attribution: {covered}.",
         summary=f"From {unit.named(min(known))} to {unit.named(max(known))}.",
         x=_categories(result),
         y=linear_axis(f"Energy per inference ({unit.name})", [unit.of(value) for value in known]),

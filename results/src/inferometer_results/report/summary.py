@@ -1,4 +1,4 @@
-"""Which figures stand in the report's tables and cards?"""
+"""The cards and the summary table of the report."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ from inferometer_results.wording.search import peak_rate, steps_shown
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A figure in words, and what stands below it in small letters: its confidence bounds."""
+    """A figure as text, with its confidence bounds in small letters below."""
 
     text: str
     bounds: str = ""
@@ -70,14 +70,14 @@ class NoEnergy:
     """Why energy is unavailable."""
 
     places: str
-    """The scenarios and steps; empty where it is all of them."""
+    """The scenarios and steps; empty if it is all of them."""
     reason: str
-    """A sentence without its period, or nothing."""
+    """A sentence without a period, or empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The summary table, its times all in one unit."""
+    """The summary table, with all latencies in one unit."""
 
     unit: str
     entries: tuple[Entry, ...]
@@ -85,12 +85,12 @@ class Summary:
     """Why energy is unavailable, each reason once."""
     shows_energy: bool
     shown: str
-    """Which scenarios and steps these are: a sentence."""
+    """A sentence about which scenarios and steps the table has."""
 
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """What a scenario comes down to."""
+    """The main figures of a scenario."""
 
     name: str
     anchor: str
@@ -125,10 +125,10 @@ def summarise(document: ResultDocument) -> Summary:
 
 
 def _shown(document: ResultDocument) -> str:
-    """Return of which steps the table is: of a search it has one of many."""
+    """Return which steps the table has: only one of each search."""
     has_search = any(result.peak is not None for result in document.scenarios)
-    but = ", but of a search only the probe by which it is judged" if has_search else ""
-    return f"Every scenario and step{but}."
+    search = " A search has one row: the probe by which it is judged." if has_search else ""
+    return f"Every scenario and step.{search}"
 
 
 def _without_energy(document: ResultDocument) -> Iterator[NoEnergy]:
@@ -145,7 +145,7 @@ def _without_energy(document: ResultDocument) -> Iterator[NoEnergy]:
 
 
 def card(document: ResultDocument, index: int) -> Card:
-    """Return the few figures that a scenario is about: throughput, or latency under its load."""
+    """Return the main figures of a scenario: throughput, or latency under its load."""
     result = document.scenarios[index]
     details: tuple[tuple[str, str], ...] = ()
     best = max(result.steps, key=lambda step: step.achieved_samples_per_second, default=None)
@@ -162,7 +162,7 @@ def card(document: ResultDocument, index: int) -> Card:
         figure, unit = significant(best.achieved_samples_per_second), "samples/s"
         what = "knee" if result.knee is not None else "highest throughput"
         label = f"{what}, at {best.label}"
-        details = (("p99 there", _named(best, 99.0)), ("steps", str(len(result.steps))))
+        details = (("p99 at this step", _named(best, 99.0)), ("steps", str(len(result.steps))))
     elif is_throughput:
         figure, unit = significant(best.achieved_samples_per_second), "samples/s"
         label = "throughput"
@@ -198,7 +198,7 @@ def card(document: ResultDocument, index: int) -> Card:
 
 
 def _read_by(step: Step) -> float:
-    """Return the percentile by which MLPerf reads such a step, else the P99."""
+    """Return the percentile by which MLPerf judges such a step, else 99."""
     return 99.0 if step.early_stopping is None else step.early_stopping.percentile
 
 
@@ -207,7 +207,7 @@ def _peak_card(document: ResultDocument, index: int, peak: Peak) -> Card:
     bound = f"p{peak.percentile:g} within {duration(peak.latency_bound_nanoseconds)}"
     details = [("probes", str(len(peak.probes)))]
     if peak.qps is not None and peak.confidence is None:
-        details.insert(0, ("bracket", "none: not known"))
+        details.insert(0, ("bracket", "unknown"))
     if peak.confidence is not None and peak.low_qps is not None and peak.high_qps is not None:
         ends = f"{significant(peak.low_qps, 4)}{DASH}{significant(peak.high_qps, 4)}"
         details.insert(0, (f"{peak.confidence:.0%} bracket", ends))
@@ -224,7 +224,7 @@ def _peak_card(document: ResultDocument, index: int, peak: Peak) -> Card:
 
 
 def bounded(value: PercentileValue | None, unit: Unit) -> Figure:
-    """Return a percentile with its bounds, a question mark where one is not known."""
+    """Return a percentile with its bounds; an unknown bound is a question mark."""
     if value is None:
         return Figure(DASH)
     low = "?" if value.low_nanoseconds is None else unit.text(value.low_nanoseconds)

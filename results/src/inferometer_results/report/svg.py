@@ -1,7 +1,7 @@
-"""How does a chart look as SVG?
+"""SVG drawings of charts.
 
-Everything is placed in a box 480 units wide which the page scales; colours and text sizes are the
-page's, by class.
+A drawing is 480 units wide, and the page scales it. Colours and text sizes come from the page's
+style sheet.
 """
 
 from collections.abc import Iterator

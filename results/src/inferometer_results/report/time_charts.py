@@ -1,4 +1,4 @@
-"""How did rate, latency and errors go over time?"""
+"""Charts of rate, latency and errors over time."""
 
 from dataclasses import replace
 
@@ -67,7 +67,7 @@ def latency_chart(result: ScenarioResult, bound: Bound | None) -> Chart | None:
     known = known[np.isfinite(known)]
     unit = time_unit([float(known.min()), float(known.max())])
     shown = known / unit.size
-    references, told = bound_marks(bound, unit, float(shown.max()))
+    references, bound_note = bound_marks(bound, unit, float(shown.max()))
     if bound is not None and references:
         shown = np.append(shown, unit.of(bound.nanoseconds))
     marks: list[Mark] = [*references]
@@ -80,12 +80,12 @@ def latency_chart(result: ScenarioResult, bound: Bound | None) -> Chart | None:
         axis = log_axis(f"Latency ({unit.name}, logarithmic)", positive)
     else:
         axis = linear_axis(f"Latency ({unit.name})", shown)
-    caption = f"Median, 99th percentile and maximum of the queries of each window.{told}"
+    caption = f"Median, 99th percentile and maximum of the queries in each window.{bound_note}"
     return timeline.chart(Words("latency", "Latency over time", caption), axis, marks)
 
 
 def error_chart(result: ScenarioResult) -> Chart | None:
-    """Return failed queries over time, where there is any."""
+    """Return failed queries over time; None if there are none."""
     timeline = merged(of_windows(result))
     failed = np.nan_to_num(timeline.of_windows(lambda window: window.failed))
     if not failed.any():
@@ -93,13 +93,13 @@ def error_chart(result: ScenarioResult) -> Chart | None:
     words = Words(
         "errors",
         "Errors over time",
-        f"Queries that failed, {timeline.window_length()}; they are in no latency.",
+        f"Queries that failed, {timeline.window_length()}; they have no latency.",
     )
     values = tuple(f"{count:.0f} failed" for count in failed)
     area = Area(timeline.edges(), failed, 2, values=values)
     chart = timeline.chart(words, linear_axis("Failed queries", failed, whole=True), [area])
-    told = f"{failed.sum():.0f} failed, at most {failed.max():.0f} in a window."
-    return replace(chart, summary=told)
+    summary = f"{failed.sum():.0f} failed, at most {failed.max():.0f} in a window."
+    return replace(chart, summary=summary)
 
 
 def _achieved(moment: Moment) -> float | None:
@@ -113,7 +113,7 @@ def _scheduled(moment: Moment) -> float | None:
     window = moment.window
     if window is None or window.scheduled is None:
         return None
-    # Where a window is mostly drain, a query more or less would make any rate.
+    # If a window is mostly drain, one query more or less changes its rate arbitrarily.
     if 2 * moment.schedule_milliseconds < max(1, window.duration_milliseconds):
         return None
     return window.scheduled * moment.samples_per_query * 1000 / moment.schedule_milliseconds

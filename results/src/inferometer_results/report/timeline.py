@@ -1,6 +1,6 @@
-"""When was what: how do the steps of a scenario stand on one time axis?
+"""The time axis that all charts over time share.
 
-The steps stand one after another as they were measured; their warm-ups are left out.
+The steps of a scenario follow each other in the order of measurement, without their warm-ups.
 """
 
 import itertools
@@ -17,7 +17,7 @@ from inferometer_results.report.axis import Axis, Floats, linear_axis, span_axis
 from inferometer_results.report.chart import TRACK_HEIGHT, Chart, Line, Mark, Reference, finite
 
 MOST_POINTS = 150
-"""So many points can be told apart on an axis."""
+"""The number of points that are distinguishable on an axis."""
 _LEAST_GAP = 0.3
 """Of the usual time between two samples of a node."""
 
@@ -34,7 +34,7 @@ class Moment:
     usage: UsageSample | None = None
     samples_per_query: int = 1
     node: tuple[NodeSample, ...] = ()
-    """Neighbours that share a place, as more could not be told apart."""
+    """Neighbouring points that share a place because they would not be distinguishable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Timeline:
 
     @property
     def dense(self) -> bool:
-        """Return whether there are more moments than can be told apart."""
+        """Return whether there are more moments than distinguishable points."""
         return len(self.moments) > MOST_POINTS
 
     def values(self, of: Callable[[Moment], float | None]) -> Floats:
@@ -170,18 +170,18 @@ def of_usage(result: ScenarioResult) -> Timeline:
 
 
 def of_node(result: ScenarioResult, node: str) -> Timeline:
-    """Return the timeline of what a node's agent told, few enough moments to be told apart."""
+    """Return the timeline of a node's agent, thinned to distinguishable points."""
 
     def moments(step: Step, start: float) -> Iterable[Moment]:
-        for told in step.telemetry:
-            for sample in _telling(told.samples) if told.node == node else ():
+        for telemetry in step.telemetry:
+            for sample in _reporting(telemetry.samples) if telemetry.node == node else ():
                 yield Moment(start + sample.at_milliseconds, node=(sample,))
 
     return _thinned(_timeline(result, moments))
 
 
 def merged(timeline: Timeline) -> Timeline:
-    """Return few enough windows to be told apart: the counts of neighbours added, step by step."""
+    """Return the timeline thinned to distinguishable points, adding the counts of neighbours."""
     together = max(1, math.ceil(len(timeline.moments) / MOST_POINTS))
     joined: list[Moment] = []
     for _, group in itertools.groupby(timeline.moments, key=lambda m: m.window is not None):
@@ -190,7 +190,7 @@ def merged(timeline: Timeline) -> Timeline:
     return replace(timeline, moments=tuple(joined))
 
 
-def _telling(samples: Sequence[NodeSample]) -> Iterator[NodeSample]:
+def _reporting(samples: Sequence[NodeSample]) -> Iterator[NodeSample]:
     """Yield the samples of a step that belong on the axis."""
     # What is before the measurement, the idle time, has no place on it.
     inside = [sample for sample in samples if sample.at_milliseconds >= 0]

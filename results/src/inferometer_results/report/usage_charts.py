@@ -1,4 +1,4 @@
-"""How much CPU and memory did server and load generator use over time?"""
+"""Charts of the CPU and memory of server and load generator over time."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from inferometer_results.report.timeline import Timeline, Words, of_node, of_usa
 def cpu_chart(result: ScenarioResult, node: str | None = None) -> Chart | None:
     """Return the CPU that server and load generator used, in cores.
 
-    With `node`, the only one that servers run on, beside all that was busy there.
+    If `node` is given, the only one with servers, add everything that was busy there.
     """
     timeline = of_usage(result)
     found = {
@@ -21,12 +21,12 @@ def cpu_chart(result: ScenarioResult, node: str | None = None) -> Chart | None:
         "client": timeline.of_usage(lambda usage: usage.client_cpu_cores),
     }
     lines = _lines(timeline, found, "cores")
-    caption = "Cores in use: CPU seconds per second, since the sample before."
-    beside = node_cpu_lines(of_node(result, node)) if node is not None else []
-    if node is not None and beside:
-        caption += f" Node: all that ran on {node or 'it'}{cpus(result, node)}."
+    caption = "Cores in use: CPU seconds per second since the previous sample."
+    node_lines = node_cpu_lines(of_node(result, node)) if node is not None else []
+    if node is not None and node_lines:
+        caption += f" Node: everything on {node or 'the node'}{cpus(result, node)}."
     words = Words("cpu", "CPU", caption)
-    return timeline.lines_chart(words, "CPU (cores)", [*lines, *beside])
+    return timeline.lines_chart(words, "CPU (cores)", [*lines, *node_lines])
 
 
 def memory_chart(result: ScenarioResult) -> Chart | None:

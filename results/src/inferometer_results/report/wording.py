@@ -1,4 +1,4 @@
-"""How is each kind of scenario explained, and how exactly was it measured?"""
+"""Explanations of the report: what each scenario does and how it is measured."""
 
 from inferometer_api.results.result import ResultDocument
 from inferometer_api.scenarios.table import SCENARIOS, judged_percentile
@@ -7,39 +7,39 @@ from inferometer_api.spec.scenario import Scenario
 from inferometer_results.report.latency_charts import Bound
 
 _CLOSED = (
-    "The next query goes out as soon as the one before is answered (closed loop). Latency is the "
-    "time from the moment a query is sent until the whole reply is there; with several samples "
-    "in a query it is that of the whole query."
+    "Closed loop: the next query is sent as soon as the previous one is answered. Latency is the "
+    "time from sending a query until its whole reply has arrived. If a query has several samples, "
+    "it is the latency of the whole query."
 )
 _OPEN = (
-    "Queries are due at times fixed before the run, whether or not the server keeps up (open "
-    "loop). Latency counts from the time a query was due until the whole reply is there, so that "
-    "waiting, in the server's queue or before a free connection, is part of it. Service time "
-    "counts from the send. Dispatch lag is how late the load generator itself took a query up: "
-    "late queries are sent late and counted, never dropped."
+    "Open loop: queries are due at times fixed before the run, whether or not the server keeps up. "
+    "Latency is the time from when a query was due until its whole reply has arrived. It includes "
+    "waiting in the server's queue or for a free connection. Service time starts when the query is "
+    "sent. Dispatch lag is the delay of the load generator itself: late queries are sent late and "
+    "counted, never dropped."
 )
 
 GENERAL = (
     "Each scenario begins with a warm-up under its own load, which is not measured. Percentiles "
-    "are of the answered queries that were due (open loop) or sent (closed loop) within the "
-    "window, however late their answer came; failed queries are counted by kind and are in no "
-    "latency. The small figures are 95 % confidence bounds by order "
-    "statistics; a question mark stands where there are too few queries to know one. Times are "
-    "kept in an HdrHistogram with 3 significant digits. Rates are answered queries (or samples): "
-    "in an open loop those due in the window, divided by the time from its start to the last of "
-    "their answers; in a closed loop those answered within the window, divided by its length."
+    "cover the answered queries that were due (open loop) or sent (closed loop) within the "
+    "measurement window, however late the answer came. Failed queries are counted by kind and have "
+    "no latency. The small figures are 95 % confidence bounds from order statistics; a question "
+    "mark means that there are too few queries for a bound. Times are recorded in an HdrHistogram "
+    "with 3 significant digits. Rates count answered queries (or samples). In an open loop these "
+    "are the queries due in the window, divided by the time from its start to their last answer; "
+    "in a closed loop the queries answered in the window, divided by its length."
 )
 
 ENERGY = (
-    "Counters of the servers' nodes are read at both edges of the window, and energy is the "
-    "difference; per inference it is divided by the samples that were answered. It covers what the "
-    "counters cover: CPU packages, their memory where it has a counter, GPUs. Not in it are the "
-    "mainboard, fans, disks, the network and what power supplies lose."
+    "The energy counters of the servers' nodes are read at the start and the end of the window; "
+    "their difference, divided by the answered samples, is the energy per inference. The counters "
+    "cover CPU packages, memory if it has a counter, and GPUs. They do not cover the mainboard, "
+    "fans, disks, the network and losses of power supplies."
 )
 
 
 def definitions(document: ResultDocument) -> list[tuple[str, str]]:
-    """Return for each way of measuring the scenarios that used it, and what latency means there."""
+    """Return each way of measuring with its scenarios, and what latency means in it."""
     found: dict[str, list[str]] = {}
     for result in document.scenarios:
         kind = SCENARIOS.get(result.kind)
@@ -51,14 +51,14 @@ def definitions(document: ResultDocument) -> list[tuple[str, str]]:
 
 
 def setting(run: BenchmarkRun, name: str, kind: str) -> str:
-    """Return in a few words what a scenario did."""
+    """Return a short description of a scenario."""
     scenario = _scenario(run, name)
     row = SCENARIOS.get(kind)
     return kind if scenario is None or row is None else row.wording(scenario.profile)
 
 
 def bound_of(run: BenchmarkRun, name: str) -> Bound | None:
-    """Return the latency bound that was asked of a scenario, if any."""
+    """Return the latency bound of a scenario, None if it has none."""
     scenario = _scenario(run, name)
     judged = None if scenario is None else judged_percentile(scenario)
     if judged is None or judged.bound_ns is None:

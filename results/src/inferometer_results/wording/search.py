@@ -1,4 +1,4 @@
-"""What did a search, a sweep or the repeats of a scenario come to, in a sentence?"""
+"""The outcome of a search, a sweep or repeats, in sentences."""
 
 from collections.abc import Iterator
 from typing import assert_never
@@ -22,14 +22,14 @@ _FIGURES_SHOWN = ("peakQps", "achievedQps", "p50Nanoseconds", "p99Nanoseconds")
 
 
 def judged_step(result: ScenarioResult) -> Step | None:
-    """Return the probe by which a search is judged; None where there is none."""
+    """Return the probe by which a search is judged; None if there is none."""
     if result.peak is None:
         return None
     return next((step for step in result.steps if step.label == result.peak.step), None)
 
 
 def steps_shown(result: ScenarioResult) -> list[Step]:
-    """Return the steps that stand for a scenario: all, but of a search only the judged probe."""
+    """Return the steps to show: all, but only the judged probe of a search."""
     if result.peak is None:
         return result.steps
     step = judged_step(result)
@@ -37,7 +37,7 @@ def steps_shown(result: ScenarioResult) -> list[Step]:
 
 
 def found_by(result: ScenarioResult) -> Iterator[str]:
-    """Yield what a search or a sweep came to, a sentence each."""
+    """Yield the outcome of a search or a sweep, a sentence each."""
     if result.peak is not None:
         yield peak_sentence(result.peak)
     if result.knee is not None:
@@ -45,23 +45,23 @@ def found_by(result: ScenarioResult) -> Iterator[str]:
 
 
 def peak_sentence(peak: Peak) -> str:
-    """Return what the search for a peak came to, and how well that is known."""
+    """Return the outcome of a peak search, and how certain it is."""
     name = f"p{peak.percentile:g}"
     bound = f"{name} within {duration(peak.latency_bound_nanoseconds)}"
     if peak.stop_reason == "CannotBeMet":
-        return f"No rate keeps the {bound}: {', but '.join(_unmet(peak, name))}."
+        return f"No rate keeps the {bound}: {'; '.join(_unmet(peak, name))}."
     probes = "1 probe" if len(peak.probes) == 1 else f"{len(peak.probes)} probes"
     if peak.qps is None:
         return f"No peak with {bound} was found in {probes} {_why(peak, until='before')}."
     known = ", without a bracket"
     if peak.confidence is not None and peak.low_qps is not None and peak.high_qps is not None:
         low, high = significant(peak.low_qps, 4), significant(peak.high_qps, 4)
-        known = f" ({peak.confidence:.0%} sure: {low} to {high})"
+        known = f" ({peak.confidence:.0%} confidence: {low} to {high})"
     return f"The peak with {bound} is {peak_rate(peak)} queries/s{known}; {probes}, {_why(peak)}."
 
 
 def peak_rate(peak: Peak) -> str:
-    """Return the peak in as many digits as are known: few where it has no bracket."""
+    """Return the peak with as many digits as are certain: two if it has no bracket."""
     if peak.qps is None:
         return DASH
     if peak.confidence is None:
@@ -73,9 +73,9 @@ def _unmet(peak: Peak, name: str) -> Iterator[str]:
     """Yield what shows that the bound cannot be met."""
     if peak.service_time_nanoseconds is not None:
         alone = duration(peak.service_time_nanoseconds)
-        yield f"alone at the server a query has a {name} of {alone}"
+        yield f"a single query already has a {name} of {alone}"
     elif not peak.probes:
-        yield "not even one query at a time does"
+        yield "a single query at a time already exceeds it"
     if peak.probes:
         lowest = significant(min(probe.target_qps for probe in peak.probes))
         yield f"no probe kept it, down to {lowest} queries/s"
@@ -87,44 +87,44 @@ def _why(peak: Peak, *, until: str = "until") -> str:
             end = "the bracket was within 1 %"
         case "Indistinguishable" if peak.qps is None:
             return (
-                "which contradict one another: take longer probes, where nothing else runs on the "
-                "machine"
+                "whose results contradict each other: use longer probes, and a machine on which "
+                "nothing else runs"
             )
         case "Indistinguishable" if peak.confidence is None:
-            return "which saw too few bursts of slow queries for a bracket: take longer probes"
+            return "with too few bursts of slow queries for a bracket: use longer probes"
         case "Indistinguishable":
-            end = "two at the bracket's ends would differ by chance alone"
+            end = "probes at the two ends of the bracket would differ only by chance"
         case "ProbesTooShort":
-            return "which were over before a queue could grow: take longer probes"
+            return "which ended before a queue could grow: use longer probes"
         case "OutOfTime":
             end = "the maximum duration ended the search"
         case "EndedEarly":
             end = "the search was ended early"
         case "CannotBeMet":
-            return "which no rate can keep"
+            return "because no rate can keep the bound"
         case _:
             assert_never(peak.stop_reason)
     return f"{until} {end}"
 
 
 def knee_sentence(knee: Knee) -> str:
-    """Return where a sweep over clients has most throughput for its latency."""
+    """Return where a sweep over clients has the most throughput for its latency."""
     p99 = f", p99 {duration(knee.p99_nanoseconds)}" if knee.p99_nanoseconds is not None else ""
     clients = "1 client" if knee.clients == 1 else f"{knee.clients} clients"
-    beyond = "; as it is the last step, it may lie beyond" if knee.last_step else ""
+    beyond = "; this is the last step, so the knee may lie beyond it" if knee.last_step else ""
     return (
-        f"The knee, where throughput over mean latency is greatest, is at {clients}: "
+        f"The knee (highest ratio of throughput to mean latency) is at {clients}: "
         f"{significant(knee.qps)} queries/s{p99}{beyond}."
     )
 
 
 def figures_shown(repeated: RepeatSummary) -> list[RepeatFigure]:
-    """Return the figures of repeats that people compare."""
+    """Return the figures of repeats that tables and charts show."""
     return [each for each in repeated.figures if each.name in _FIGURES_SHOWN]
 
 
 def figure_name(figure: RepeatFigure) -> str:
-    """Return what a figure is called."""
+    """Return the display name of a figure."""
     return _NAMES.get(figure.name, figure.name)
 
 
@@ -143,7 +143,7 @@ FIGURE_HEADINGS = ("n", "mean", "95 % low", "95 % high", "variation")
 
 
 def figure_texts(figure: RepeatFigure) -> tuple[str, ...]:
-    """Return what is known of a figure over the repeats, by `FIGURE_HEADINGS`."""
+    """Return the cells of a figure over the repeats, in the order of `FIGURE_HEADINGS`."""
     variation = figure.coefficient_of_variation
     return (
         str(len(figure.values)),
@@ -155,14 +155,14 @@ def figure_texts(figure: RepeatFigure) -> tuple[str, ...]:
 
 
 def repeated_of(document: ResultDocument, name: str) -> RepeatSummary | None:
-    """Return what the repeats of a scenario say together."""
+    """Return the summary over the repeats of a scenario, None if it has none."""
     return next((each for each in document.repeat_summaries if each.name == name), None)
 
 
 def early_stopping_sentences(result: ScenarioResult) -> Iterator[str]:
-    """Yield what MLPerf's early stopping says of each step, without its period.
+    """Yield the outcome of MLPerf's early stopping for each step, without a period.
 
-    Of a search nothing: at its peak the percentile is just at the bound, as its bracket says.
+    A search has none: its bracket already says how certain the peak is.
     """
     for step in [] if result.peak is not None else result.steps:
         found = step.early_stopping
@@ -172,10 +172,10 @@ def early_stopping_sentences(result: ScenarioResult) -> Iterator[str]:
         name = f"p{found.percentile:g}"
         if found.latency_bound_nanoseconds is not None:
             yield (
-                f"{of}{found.overshoots:,} of {found.queries:,} queries were beyond "
-                f"{duration(found.latency_bound_nanoseconds)}; with so many it takes "
-                f"{found.required_queries or 0:,} to know with 99 % confidence that the {name} "
-                f"keeps it (MLPerf's early stopping)"
+                f"{of}{found.overshoots:,} of {found.queries:,} queries exceeded "
+                f"{duration(found.latency_bound_nanoseconds)}; with that many, "
+                f"{found.required_queries or 0:,} queries are needed to know with 99 % confidence "
+                f"that the {name} keeps the bound (MLPerf's early stopping)"
             )
         elif found.estimate_nanoseconds is not None:
             yield (
@@ -185,5 +185,5 @@ def early_stopping_sentences(result: ScenarioResult) -> Iterator[str]:
         elif found.required_queries is not None:
             yield (
                 f"{of}{found.queries:,} queries are too few to bound the {name} with 99 % "
-                f"confidence: it takes {found.required_queries:,} (MLPerf's early stopping)"
+                f"confidence; {found.required_queries:,} are needed (MLPerf's early stopping)"
             )
