@@ -1,1 +1,1 @@
-"""What is asked of a measurement, and what was found: the documents every component shares."""
+"""The API of Inferometer: the documents that all components exchange."""

@@ -1,4 +1,4 @@
-"""How is BenchmarkRun defined to a Kubernetes API server?"""
+"""The CustomResourceDefinition of BenchmarkRun."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ NAME = f"{PLURAL}.{GROUP}"
 _COLUMNS = (
     ("Phase", ".status.phase", "A summary of the conditions."),
     ("Scenario", ".status.display.scenario", "The scenario now running, else the last one."),
-    ("Valid", ".status.display.valid", "Whether its figures can be trusted."),
+    ("Valid", ".status.display.valid", "VALID or INVALID: whether the figures can be trusted."),
     ("QPS", ".status.display.qps", "Queries answered per second."),
     ("P99", ".status.display.p99", "99th percentile of the latency."),
     ("J/Inf", ".status.display.joulesPerInference", "Energy per inference."),
@@ -68,7 +68,7 @@ def _columns() -> list[dict[str, str]]:
 
 
 def _root() -> dict[str, Any]:
-    """Return the schema of the object; its metadata is the API server's own business."""
+    """Return the schema of the object. The API server validates metadata itself."""
     return {
         "description": BenchmarkRun.__doc__,
         "type": "object",

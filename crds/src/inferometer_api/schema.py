@@ -1,4 +1,4 @@
-"""Which structural schema does a pydantic model have in Kubernetes?
+"""Structural schemas of pydantic models, as Kubernetes requires them.
 
 No well-kept generator exists, and this one is small enough to own. It refuses, with the path,
 whatever an API server would refuse or the Kubernetes API conventions forbid, so that a mistake in

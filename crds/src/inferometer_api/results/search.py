@@ -18,10 +18,10 @@ class Probe(Document):
     within_bound: bool
     """Whether the percentile kept the bound at this rate."""
     decided_by: Literal["Overshoots", "EnoughQueries", "Unfinished", "Errors"]
-    """Overshoots: more queries exceeded the bound than the query limit allows. EnoughQueries: so many
-queries kept the bound that early stopping passes. Unfinished: neither happened within the probe's
-time, `withinBound` is false, and the share of queries over the bound decides the next rate.
-Errors: too many queries failed."""
+    """Overshoots: more queries exceeded the bound than the query limit allows. EnoughQueries: so \
+many queries kept the bound that early stopping passes. Unfinished: neither happened within the \
+probe's time, `withinBound` is false, and the share of queries over the bound decides the next \
+rate. Errors: too many queries failed."""
     ran_to_completion: bool = False
     """Whether it ran to its last query, though it may have been decided before: the peak is
 estimated from these, but for the pilots."""

@@ -1,4 +1,4 @@
-"""How is the load sent: protocol, connections, seed, inputs, credentials?"""
+"""How requests are sent: protocol, connections, seed, inputs and credentials."""
 
 from typing import Annotated, ClassVar, Literal
 
@@ -20,17 +20,17 @@ class RandomInputs(Document):
     """Seeded random tensors that fit the model's metadata."""
 
     pool_size: Annotated[int, Field(ge=1, le=4096), Integral] = 16
-    """How many different requests are made; they are encoded once and sent in turn."""
+    """Number of different requests. They are encoded once and sent in turn."""
 
     shapes: Annotated[dict[_TensorName, _Shape], NullsAbsent] = Field(
         default_factory=dict, max_length=64
     )
-    """The whole shape of an input whose axes are open: {"input": [1, 3, 48, 192]}. Where the \
-model's first axis is open it is the batch axis, and the scenario's batch size takes its place."""
+    """Full shapes of inputs with open axes: {"input": [1, 3, 48, 192]}. If the first axis of the \
+model is open it is the batch axis, and the scenario's batch size replaces it."""
 
 
 class FileInputs(Document):
-    """Tensors of one's own."""
+    """Tensors from a .npz file."""
 
     uri: Annotated[
         str,
@@ -40,14 +40,14 @@ class FileInputs(Document):
             pattern=patterns.DATA_URI,
         ),
     ]
-    """A .npz file with one array for each input, whose first axis counts the samples: \
+    """Address of a .npz file with one array for each input, whose first axis counts the samples: \
 `file:PATH` in local runs, `configmap://NAME/KEY`, `pvc://CLAIM/PATH`, `https://...` or, with the \
 keys of the model's store, `s3://BUCKET/KEY`. ConfigMaps and claims must carry the label \
 inferometer.dev/allow-use=true."""
 
 
 class Inputs(Document):
-    """What is sent. Set exactly one member."""
+    """Content of the requests. Set exactly one member."""
 
     random: RandomInputs | None = None
     """Seeded random tensors that fit the model's metadata."""
@@ -59,10 +59,10 @@ class Inputs(Document):
 
 
 class Tls(Document):
-    """Certificates for a server that speaks TLS: Secrets in a cluster, files in local runs."""
+    """Certificates for a server with TLS: Secrets in a cluster, files in local runs."""
 
     ca_secret: DnsSubdomain | None = None
-    """Secret whose ca.crt signs the server's certificate. It must carry the label \
+    """Secret whose ca.crt signed the server's certificate. It must carry the label \
 inferometer.dev/allow-use=true."""
 
     client_secret: DnsSubdomain | None = None
@@ -70,7 +70,7 @@ inferometer.dev/allow-use=true."""
 inferometer.dev/allow-use=true."""
 
     server_name: _Host | None = None
-    """The name that the server's certificate must carry; absent: the host connected to."""
+    """Name that the server's certificate must contain. Absent: the host of the connection."""
 
     ca_file: FilePath | None = None
     """Local runs: PEM file of the authority that signs the server's certificate."""
@@ -101,34 +101,32 @@ class Load(Document):
     """HTTP or GRPC, both in the Open Inference Protocol v2."""
 
     connections: Annotated[int, Field(ge=1, le=10_000), Integral] = 8
-    """Connections to each server. The layout changes what is measured: an HTTP connection carries \
-one request at a time, and a query that finds none free waits, which counts as latency. \
-Closed loops with one query outstanding use one of them. Each of several workers has one at \
-least: fewer than `workers` are raised to as many."""
+    """Connections to each server. An HTTP connection carries one request at a time; a query that \
+finds none free waits, and the wait counts as latency. Closed loops with one outstanding query use \
+one connection. Each worker has at least one."""
 
     streams_per_connection: Annotated[int, Field(ge=1, le=10_000), Integral] = 32
-    """Requests that may be outstanding on one connection, with GRPC."""
+    """Outstanding requests per connection, with GRPC."""
 
     workers: Annotated[int, Field(ge=1, le=1000), Integral] = 1
-    """Load generator processes that share one schedule: 1 is a single one, more are a fleet, in a \
-cluster a pod each, beside one that leads them."""
+    """Load generator processes that share one schedule. More than 1 is a fleet: in a cluster one \
+pod per worker, and one for their master."""
 
     seed: Annotated[int, Field(ge=0, le=2**32 - 1), Integral] = 42
-    """Seed of the schedule and of random inputs. The same seed gives the same schedule, byte for \
-byte."""
+    """Seed of the schedule and of random inputs. The same seed gives the same schedule."""
 
     pacing: Literal["Timer", "Spin"] = "Timer"
-    """Timer sleeps until a query is due; Spin burns a core to be more punctual."""
+    """Timer: sleep until a query is due. Spin: busy-wait on one core, which is more punctual."""
 
     request_timeout_milliseconds: Annotated[int, Field(ge=1, le=3_600_000), Integral] = 60_000
-    """Past it a query counts as an error of kind "timeout"."""
+    """Milliseconds after which a query counts as an error of kind "timeout"."""
 
     inputs: Inputs = Field(default_factory=lambda: Inputs(random=RandomInputs()))
-    """What is sent."""
+    """Content of the requests."""
 
     tls: Tls | None = None
-    """Certificates, where an External server speaks TLS. A Service of the run's namespace is then \
-asked by https:// or grpcs://; a url says by itself that TLS is spoken."""
+    """Certificates for an External server with TLS. With server.external.service this switches to \
+https:// or grpcs://; a url selects TLS by its scheme."""
 
     headers_secret: DnsSubdomain | None = None
     """Secret whose entries are sent as headers (metadata with GRPC) of each request. It must \

@@ -1,4 +1,4 @@
-"""Which model is measured?"""
+"""The model of a run."""
 
 import re
 from typing import Annotated, ClassVar
@@ -21,10 +21,10 @@ ModelUri = Annotated[
 
 
 class ModelSource(Document):
-    """Where the model comes from or, with an External server, what the server calls it."""
+    """Address of the model or, with an External server, its name there."""
 
     uri: ModelUri | None = None
-    """Where the ONNX file is: `zoo://TASK/NAME` (built in), `https://...` (with sha256), \
+    """Address of the ONNX file: `zoo://TASK/NAME` (built in), `https://...` (with sha256), \
 `pvc://CLAIM/PATH`, `s3://BUCKET/KEY`, and in local runs `file:PATH`, relative to the run file. \
 Required unless the server is External."""
 
@@ -33,15 +33,15 @@ Required unless the server is External."""
 https://."""
 
     credentials_secret: DnsSubdomain | None = None
-    """Name of the Secret with the keys of an s3:// store: accessKeyId, secretAccessKey and, where \
-they are needed, endpoint, region, sessionToken, caCertificate. It must carry the label \
+    """Secret with the keys of an s3:// store: accessKeyId, secretAccessKey and, if needed, \
+endpoint, region, sessionToken, caCertificate. It must carry the label \
 inferometer.dev/allow-use=true."""
 
     name: Annotated[str, Field(min_length=1, max_length=253)] | None = None
-    """What an External server calls the model. Only with an External server."""
+    """Name of the model in an External server. Only with runtime External."""
 
     version: Annotated[str, Field(min_length=1, max_length=63)] | None = None
-    """Which version of the model an External server is asked for; absent: the server's choice."""
+    """Version of the model to request from an External server. Absent: the server's default."""
 
     @property
     def served_name(self) -> str:

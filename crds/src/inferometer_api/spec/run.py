@@ -1,4 +1,4 @@
-"""What is a BenchmarkRun: what a person asks to be measured?"""
+"""The BenchmarkRun: its metadata and its spec."""
 
 from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Literal
@@ -16,33 +16,34 @@ from inferometer_api.status.run_status import RunStatus
 
 
 class Telemetry(Document):
-    """What is measured beside the requests."""
+    """Measurements in addition to the requests: energy."""
 
     power: Literal["Auto", "Disabled"] = "Auto"
-    """Auto: energy where the node has a source for it, else "unavailable" with the reason."""
+    """Auto measures energy if the node has a source; otherwise the result says "unavailable" and \
+why. Disabled measures none."""
 
     idle_seconds: Annotated[int, Field(ge=0, le=3600), Integral] = 5
-    """Seconds without load directly before each warm-up, in which the idle power is measured; \
-they are spent only where the node has a source of energy."""
+    """Seconds without load before each warm-up, in which the idle power is measured. Skipped if \
+the node has no energy source."""
 
     estimated_milliwatts_per_core: Annotated[int, Field(ge=1, le=1_000_000), Integral] | None = None
-    """By choice, where the node has no source for its CPUs: their energy is then the server's CPU \
-seconds times this many thousandths of a watt, and is labelled estimated."""
+    """Power of one busy CPU core, in mW. If the node has no energy source for its CPUs, their \
+energy is estimated as the server's CPU seconds times this value. Absent: no estimate."""
 
 
 class Retention(Document):
-    """What is left when the run has ended."""
+    """What is kept after the run."""
 
     cleanup: Literal["Always", "OnSuccess", "Never"] = "Always"
-    """When the server and the load generator are deleted: Always at the end, OnSuccess (kept for \
-a look when the run Failed), or Never."""
+    """When the server and the load generator are deleted. Always: at the end of the run. \
+OnSuccess: only if the run did not fail. Never: not at all."""
 
     ttl_seconds_after_finished: Annotated[int, Field(ge=0, le=2**31 - 1), Integral] = 86_400
-    """Seconds after which the finished run itself is deleted."""
+    """Seconds after its end when the run itself is deleted."""
 
 
 def _not_mlperfs(spec: "RunSpec") -> Iterator[tuple[Where, str]]:
-    """Yield each `server` scenario that is not MLPerf's, where its rules are asked for."""
+    """Yield each `server` scenario that breaks the rules MLPerf, if the spec requires them."""
     if spec.validity.rules != "MLPerf":
         return
     for index, each in enumerate(spec.scenarios):
@@ -56,7 +57,7 @@ def _not_mlperfs(spec: "RunSpec") -> Iterator[tuple[Where, str]]:
 
 
 def _above_max_batch(spec: "RunSpec") -> Iterator[tuple[Where, str]]:
-    """Yield each scenario that sends more samples in a request than the server joins."""
+    """Yield each scenario whose requests hold more samples than the server's largest batch."""
     batching = spec.server.batching
     if batching is None:
         return
@@ -79,10 +80,10 @@ def _immutable(field: str) -> Rule:
 
 
 class RunSpec(Document):
-    """What is measured. Immutable but for suspend, cancel and retention."""
+    """What to measure. Immutable except for suspend, cancel and retention."""
 
     model: ModelSource
-    """The model."""
+    """The model to measure."""
 
     server: Server = Field(default_factory=Server)
     """The inference server under test."""
@@ -91,27 +92,27 @@ class RunSpec(Document):
     """How requests are sent."""
 
     scenarios: Annotated[list[Scenario], Field(min_length=1, max_length=32), Unique("name")]
-    """Load profiles, run in order against the same server."""
+    """Load profiles, measured in order against the same server."""
 
     validity: Validity = Field(default_factory=Validity)
-    """What must hold for each scenario."""
+    """Minimums, warm-up and repeats of each scenario."""
 
     telemetry: Telemetry = Field(default_factory=Telemetry)
-    """What is measured beside the requests."""
+    """Measurements in addition to the requests: energy."""
 
     active_deadline_seconds: Annotated[int, Field(ge=1, le=2_592_000), Integral] = 3600
-    """The run is Failed past it, counted from `status.startTime`; not while queued or \
-suspended."""
+    """Seconds from `status.startTime` after which the run fails. Time in the queue or suspended \
+does not count."""
 
     retention: Retention = Field(default_factory=Retention)
-    """What is left when the run has ended."""
+    """What is kept after the run."""
 
     suspend: bool = False
-    """Holds a run that has not begun to measure. Later it ends the run as Failed, which never \
-resumes."""
+    """Holds a run that has not started to measure. Once it measures, the run fails instead and \
+cannot be resumed."""
 
     cancel: bool = False
-    """Ends the run and keeps what was measured. Can be set once."""
+    """Ends the run and keeps its measurements. Cannot be unset."""
 
     constraints: ClassVar[tuple[Rule, ...]] = (
         Rule(
@@ -192,7 +193,7 @@ resumes."""
 
     @property
     def data_addresses(self) -> tuple[tuple[str, str], ...]:
-        """Where inputs and traces come from: the path in the spec, and the address."""
+        """The addresses of inputs and traces, each with its path in the spec."""
         file = self.load.inputs.file
         traces = (
             (f"spec.scenarios[{index}].{scenario.kind}.uri", scenario.profile.data_uri)
@@ -203,7 +204,7 @@ resumes."""
 
 
 class ObjectMeta(Document):
-    """The metadata of any Kubernetes object, of which only name, labels and annotations count."""
+    """Kubernetes object metadata. Only name, labels and annotations are used."""
 
     name: DnsSubdomain | None = None
     generate_name: Annotated[str, Field(max_length=253)] | None = None
@@ -232,7 +233,7 @@ class ObjectMeta(Document):
 
 
 class BenchmarkRun(Document):
-    """A measurement of how one model is served: which model, on what, under which load."""
+    """A measurement of how one model is served: the model, the server and the load."""
 
     api_version: Literal["inferometer.dev/v1alpha1"]
     """Always inferometer.dev/v1alpha1."""
@@ -241,15 +242,15 @@ class BenchmarkRun(Document):
     """Always BenchmarkRun."""
 
     metadata: ObjectMeta
-    """The metadata of any Kubernetes object: name, labels, annotations."""
+    """Standard object metadata: name, labels, annotations."""
 
     spec: RunSpec
-    """What is measured. Immutable but for suspend, cancel and retention."""
+    """What to measure. Immutable except for suspend, cancel and retention."""
 
     status: RunStatus | None = None
-    """What was found so far. Written by the operator alone."""
+    """The state and the figures of the run. Written by the operator."""
 
     @property
     def name(self) -> str:
-        """The run's name, for people: generateName's prefix where it has no other."""
+        """The run's name to show; the prefix of generateName if it has none yet."""
         return self.metadata.name or (self.metadata.generate_name or "").rstrip("-")

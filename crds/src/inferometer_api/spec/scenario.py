@@ -1,4 +1,4 @@
-"""Which load profile is driven, and for how long must it hold?"""
+"""The scenarios of a run, and the validity rules that apply to them."""
 
 from typing import Annotated, ClassVar, Literal
 
@@ -39,20 +39,19 @@ class SingleStream(LoadProfile):
 
 
 class ServerLoad(LoadProfile):
-    """Queries of one sample by a schedule, whether or not the server keeps up (open loop)."""
+    """Open loop: queries of one sample at scheduled times, whether or not the server keeps up."""
 
     target_qps: Decimal
-    """Queries per second, on average: 200 or "16.5", with at most 3 decimals."""
+    """Mean queries per second: 200 or "16.5", with at most 3 decimals."""
 
     arrivals: Literal["Poisson", "Constant"] = "Poisson"
-    """Poisson: exponential gaps, as independent users make; Constant: equal gaps."""
+    """Poisson: exponential gaps, as from independent users. Constant: equal gaps."""
 
     latency_bound_microseconds: _LatencyBound | None = None
-    """The latency that the percentile must keep, counted from the scheduled time. Absent: no \
-bound."""
+    """Latency bound of the percentile, in us, counted from the scheduled time. Absent: no bound."""
 
     percentile: Percentile = "P99"
-    """The percentile that must keep the bound."""
+    """Percentile of the latency that must not exceed the bound."""
 
 
 class Batch(LoadProfile):
@@ -88,44 +87,44 @@ class Probe(Document):
     """How long one probe of findPeak may take."""
 
     min_queries: Annotated[int, Field(ge=10, le=100_000_000), Integral] = 1024
-    """The query limit: how many queries a whole probe has; other probes end as soon as they are \
-decided. Raised to what early stopping needs at least, 459 for P99 and 4,603 for P99.9."""
+    """Queries of a full probe; other probes end as soon as they are decided. Raised to the \
+minimum of early stopping: 459 for P99, 4,603 for P99.9."""
 
     max_seconds: Annotated[int, Field(ge=1, le=86_400), Integral] = 60
-    """Seconds after which a probe ends, decided or not."""
+    """Seconds after which a probe ends, even if it is not decided."""
 
 
 class FindPeak(LoadProfile):
-    """Searches the highest rate whose percentile latency keeps the bound."""
+    """Search for the highest rate whose percentile latency stays within a bound."""
 
     latency_bound_microseconds: _LatencyBound
-    """The latency that the percentile must keep."""
+    """Latency bound of the percentile, in us."""
 
     percentile: Percentile = "P99"
     """The percentile that must keep the bound."""
 
     probe: Probe = Field(default_factory=Probe)
-    """How long one probe may take."""
+    """Limits of one probe."""
 
 
 class Concurrency(LoadProfile):
-    """A number of clients, each with one query outstanding, for each number in turn."""
+    """Closed loop: a number of clients with one outstanding query each, for each number in turn."""
 
     clients: Annotated[
         list[Annotated[int, Field(ge=1, le=100_000), Integral]],
         Field(min_length=1, max_length=32),
         Unique(),
     ]
-    """Clients of each step."""
+    """Numbers of clients, one step each."""
 
     constraints: ClassVar[tuple[Rule, ...]] = (same_order("clients"),)
 
 
 class Offline(LoadProfile):
-    """All samples at once, batched: the server's throughput."""
+    """All samples at once, in batches: the throughput of the server."""
 
     samples: Annotated[int, Field(ge=1, le=1_000_000_000), Integral] = 24_576
-    """Samples, sent once."""
+    """Samples, each sent once."""
 
     batch_size: _BatchSize = 1
     """Samples per request."""
@@ -138,7 +137,7 @@ class Offline(LoadProfile):
 
 
 class Burst(LoadProfile):
-    """Queries at a low rate with bursts at a high rate."""
+    """Open loop: a low rate with periodic bursts at a high rate."""
 
     base_qps: Decimal
     """Queries per second between bursts."""
@@ -147,10 +146,10 @@ class Burst(LoadProfile):
     """Queries per second within a burst."""
 
     burst_seconds: Annotated[int, Field(ge=1, le=86_399), Integral]
-    """Length of a burst."""
+    """Length of a burst, in seconds."""
 
     period_seconds: Annotated[int, Field(ge=2, le=86_400), Integral]
-    """From the start of one burst to the start of the next; longer than a burst."""
+    """Seconds from the start of one burst to the start of the next. Longer than a burst."""
 
     constraints: ClassVar[tuple[Rule, ...]] = (
         Rule(
@@ -164,7 +163,7 @@ class Burst(LoadProfile):
 
 
 class Trace(LoadProfile):
-    """Queries at recorded times."""
+    """Open loop: queries at recorded times."""
 
     uri: Annotated[
         str,
@@ -179,7 +178,7 @@ class Trace(LoadProfile):
 claims must carry the label inferometer.dev/allow-use=true."""
 
     time_scale: Decimal = "1"
-    """Times are multiplied by it: "0.5" replays twice as fast."""
+    """Factor for the times: "0.5" replays twice as fast."""
 
     @property
     @override
@@ -203,7 +202,7 @@ SCENARIO_KINDS = (
 
 
 class Scenario(Document):
-    """A named load profile. Set exactly one member beside the name."""
+    """A named load profile. Set the name and exactly one other member."""
 
     name: DnsLabel
     """Name of the scenario, unique within the run."""
@@ -212,7 +211,7 @@ class Scenario(Document):
     """One query of one sample at a time: latency."""
 
     server: ServerLoad | None = None
-    """Queries by a schedule, at a rate: latency under load."""
+    """Queries at a given rate: latency under load."""
 
     batch: Batch | None = None
     """One query at a time, of each batch size in turn: throughput by batch size."""
@@ -221,10 +220,10 @@ class Scenario(Document):
     """One query of several samples at a time."""
 
     find_peak: FindPeak | None = None
-    """The highest rate whose latency keeps a bound: capacity."""
+    """Search for the highest rate within a latency bound: capacity."""
 
     concurrency: Concurrency | None = None
-    """A sweep over the number of closed-loop clients."""
+    """Sweep over the number of closed-loop clients."""
 
     offline: Offline | None = None
     """All samples at once: throughput."""
@@ -257,28 +256,28 @@ class Scenario(Document):
 
 
 class Validity(Document):
-    """What must hold for each scenario."""
+    """Minimums, warm-up and repeats of each scenario."""
 
     rules: Literal["Default", "MLPerf"] = "Default"
-    """MLPerf: also the minimums of MLPerf Inference for each scenario that it has."""
+    """Default: the minimums below. MLPerf: also those of MLPerf Inference, for its scenarios."""
 
     warm_up: Literal["Fixed", "UntilSteady"] = "Fixed"
-    """Fixed: warmUpSeconds; UntilSteady: until three windows differ by less than 10 %."""
+    """Fixed: for warmUpSeconds. UntilSteady: until three windows differ by less than 10 %."""
 
     warm_up_seconds: Annotated[int, Field(ge=0, le=86_400), Integral] = 5
-    """Seconds of the scenario's own load before the window, not measured."""
+    """Seconds of the scenario's load before the measured window."""
 
     min_duration_seconds: Annotated[int, Field(ge=1, le=604_800), Integral] = 60
-    """A scenario is measured at least so long."""
+    """Minimum length of the measured window, in seconds."""
 
     min_queries: Annotated[int, Field(ge=1, le=1_000_000_000), Integral] = 1024
-    """A scenario has at least so many queries; in batch it counts samples."""
+    """Minimum number of queries; of samples in batch."""
 
     max_duration_seconds: Annotated[int, Field(ge=1, le=604_800), Integral] = 600
-    """Past it a scenario ends, INVALID where a minimum is not reached."""
+    """Seconds after which a scenario ends. It is INVALID if it has not reached its minimums."""
 
     repeats: Annotated[int, Field(ge=1, le=100), Integral] = 1
-    """How often each scenario is measured."""
+    """Number of times that each scenario is measured."""
 
     constraints: ClassVar[tuple[Rule, ...]] = (
         Rule(

@@ -1,4 +1,4 @@
-"""Which server is launched, on what, and with which settings?"""
+"""The inference server under test: runtime, device, resources and placement."""
 
 from typing import Annotated, ClassVar, Literal
 
@@ -36,28 +36,28 @@ _LabelValue = Annotated[
 
 
 class Gpu(Document):
-    """Which GPUs a server pod asks for."""
+    """GPUs of each server pod."""
 
     resource: _QualifiedName = "nvidia.com/gpu"
-    """The extended resource to ask for: nvidia.com/gpu, or a MIG slice such as \
+    """Extended resource to request: nvidia.com/gpu, or a MIG slice such as \
 nvidia.com/mig-1g.10gb."""
 
     count: Annotated[int, Field(ge=1, le=16), Integral] = 1
-    """How many of them each replica gets."""
+    """GPUs per replica."""
 
 
 class Batching(Document):
-    """How the server joins requests into batches. Absent: requests are never joined."""
+    """Dynamic batching: how the server joins requests into batches."""
 
     max_batch_size: Annotated[int, Field(ge=1, le=4096), Integral]
-    """The most samples in a joined batch and in a single request."""
+    """Maximum samples of a joined batch and of a single request."""
 
     max_delay_microseconds: Annotated[int, Field(ge=0, le=60_000_000), Integral] = 0
-    """How long a request may wait for others to join it."""
+    """Microseconds that a request waits for others to join it."""
 
 
 class Resources(Document):
-    """What each server pod requests, which is also its limit (QoS class Guaranteed)."""
+    """Resource requests of each server pod, which are also its limits (QoS class Guaranteed)."""
 
     cpu: CpuQuantity = "1"
     """CPU cores: 2, "0.5" or "500m"."""
@@ -70,19 +70,19 @@ class Toleration(Document):
     """A taint that the server pods tolerate, as in a pod's spec."""
 
     key: _QualifiedName | None = None
-    """The taint's key; absent with operator Exists: every key."""
+    """Key of the taint. Absent, with operator Exists: every key."""
 
     operator: Literal["Exists", "Equal"] = "Equal"
-    """Equal compares the value too; Exists does not."""
+    """Equal compares key and value, Exists only the key."""
 
     value: _LabelValue | None = None
-    """The taint's value, with operator Equal."""
+    """Value of the taint, with operator Equal."""
 
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
-    """The taint's effect; absent: every effect."""
+    """Effect of the taint. Absent: every effect."""
 
     toleration_seconds: Annotated[int, Field(ge=0, le=2**31 - 1), Integral] | None = None
-    """How long a NoExecute taint is tolerated; absent: for ever."""
+    """Seconds that a NoExecute taint is tolerated. Absent: forever."""
 
     constraints: ClassVar[tuple[Rule, ...]] = (
         Rule(
@@ -109,15 +109,15 @@ class Toleration(Document):
 
 
 class Placement(Document):
-    """On which nodes the server pods may run. The load generator is placed by the operator."""
+    """Nodes for the server pods. The operator's settings place the load generator."""
 
     node_selector: Annotated[dict[_QualifiedName, _LabelValue], NullsAbsent] = Field(
         default_factory=dict, max_length=16
     )
-    """Labels that a node must carry."""
+    """Labels that a node must have."""
 
     tolerations: list[Toleration] = Field(default_factory=list, max_length=16)
-    """Taints that are tolerated."""
+    """Taints that the server pods tolerate."""
 
 
 class ServiceTarget(Document):
@@ -127,11 +127,11 @@ class ServiceTarget(Document):
     """Name of the Service."""
 
     port: Annotated[int, Field(ge=1, le=65535), Integral]
-    """Port of the Service that speaks `load.protocol`."""
+    """Port of the Service for `load.protocol`."""
 
 
 class External(Document):
-    """A server that already serves. Set exactly one member."""
+    """An existing server. Set exactly one member."""
 
     service: ServiceTarget | None = None
     """A Service of the same namespace."""
@@ -143,8 +143,8 @@ class External(Document):
         ]
         | None
     ) = None
-    """http://HOST:PORT, https://, grpc:// or grpcs://. In a cluster only what the operator's \
-allow-list names."""
+    """http://HOST:PORT, https://, grpc:// or grpcs://. In a cluster it must be on the operator's \
+allow-list."""
 
     constraints: ClassVar[tuple[Rule, ...]] = (exactly_one(("service", "url")), *URL_RULES)
 
@@ -154,49 +154,47 @@ class Server(Document):
 
     @property
     def known_device(self) -> str:
-        """The device of a server that Inferometer launches; "": an External one keeps its own."""
+        """The device of a launched server; empty for an External server."""
         return self.device if self.external is None else ""
 
     runtime: Runtime = "OnnxRuntime"
-    """What serves the model: OnnxRuntime (ours), Triton, MLServer, KServe, or External: something \
-that already serves."""
+    """Program that serves the model: OnnxRuntime (built in), Triton, MLServer, KServe, or \
+External for an existing server."""
 
     device: Device = "CPU"
-    """CPU or GPU. With GPU the run fails when the graph cannot be placed on the GPU at all."""
+    """CPU or GPU. With GPU, the run fails if no part of the graph can run on the GPU."""
 
     gpu: Gpu | None = None
-    """Which GPUs, with device GPU. Absent: one nvidia.com/gpu."""
+    """GPUs of each server pod, with device GPU. Absent: one nvidia.com/gpu."""
 
     replicas: Annotated[int, Field(ge=1, le=64), Integral] = 1
-    """Server pods. Requests are shared evenly among them. Local runs have one."""
+    """Number of server pods, which share the requests evenly. 1 in local runs."""
 
     instances: Annotated[int, Field(ge=1, le=64), Integral] = 1
-    """Model instances (sessions) within one server."""
+    """Model instances (sessions) in each server."""
 
     threads: Annotated[int, Field(ge=1, le=MAXIMUM_THREADS), Integral] | None = None
-    """Threads that one inference may use. Absent: whole CPUs of resources.cpu less one, at least \
-one."""
+    """Threads per inference. Absent: the whole CPUs of resources.cpu minus one, at least one."""
 
     batching: Batching | None = None
-    """Dynamic batching. Absent: requests are never joined, and any batch that the model takes is \
-served."""
+    """Dynamic batching. Absent: requests are never joined, and their size is not limited."""
 
     resources: Resources = Field(default_factory=Resources)
     """CPU and memory of each server pod. Not enforced in local runs."""
 
     placement: Placement = Field(default_factory=Placement)
-    """On which nodes the server may run. Not used in local runs."""
+    """Nodes for the server pods. Not used in local runs."""
 
     external: External | None = None
-    """Where the server is, with runtime External."""
+    """Address of the server, with runtime External."""
 
     ready_deadline_seconds: Annotated[int, Field(ge=1, le=86_400), Integral] = 300
-    """How long the server may take from its start until it is ready. Past it the run is Failed."""
+    """Seconds from the server's start until it must be ready. After that the run fails."""
 
     constraints: ClassVar[tuple[Rule, ...]] = (
         Rule(
             cel="has(self.external) == (self.runtime == 'External')",
-            message="external is set just when runtime is External",
+            message="set external if, and only if, runtime is External",
             holds=lambda server: (server.external is not None) == (server.runtime == "External"),
             field="external",
         ),

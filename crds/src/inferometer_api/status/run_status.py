@@ -1,4 +1,4 @@
-"""What does a BenchmarkRun's status tell while it runs and afterwards?"""
+"""The status of a BenchmarkRun, during the run and afterwards."""
 
 from typing import Annotated, Literal
 
@@ -27,72 +27,71 @@ _Shown = Annotated[str, Field(max_length=64)]
 
 
 class Condition(Document):
-    """One observation of the run's state, as in every Kubernetes API."""
+    """One aspect of the run's state, as in every Kubernetes API."""
 
     type: ConditionType
-    """Which observation."""
+    """Which aspect of the state."""
 
     status: Literal["True", "False", "Unknown"]
     """Whether it holds."""
 
     observed_generation: Count | None = None
-    """The metadata.generation that it speaks of."""
+    """The metadata.generation that the condition is based on."""
 
     last_transition_time: Timestamp
     """When its status last changed."""
 
     reason: Annotated[str, StringConstraints(max_length=253, pattern=patterns.REASON)]
-    """Why, in one CamelCase word; every one is in the documentation."""
+    """Why, as one CamelCase word. docs/reference/conditions.md lists them all."""
 
     message: _Message = ""
-    """What was asked, what was found, and what to do."""
+    """What happened, why, and what to do."""
 
 
 class Display(Document):
-    """Ready-to-read figures for `kubectl get`: of the scenario now running, else the last one."""
+    """Figures for the columns of `kubectl get`, of the current or the last scenario."""
 
     scenario: _Shown | None = None
     """The scenario's name."""
 
     valid: _Shown | None = None
-    """VALID, INVALID, or empty while nothing is judged."""
+    """VALID or INVALID; empty until there is a verdict."""
 
     qps: _Shown | None = None
     """Queries per second."""
 
     p99: _Shown | None = None
-    """99th percentile of the latency, with its unit."""
+    """99th percentile of the latency, with unit."""
 
     joules_per_inference: _Shown | None = None
-    """Energy per inference, with its unit."""
+    """Energy per inference, with unit."""
 
 
 class ScenarioSummary(Document):
-    """What was found for one scenario."""
+    """Figures and verdict of one scenario."""
 
     name: DnsLabel
     """The scenario's name."""
 
     repeat: Annotated[int, Field(ge=1, le=100), Integral] = 1
-    """Which repeat of the scenario."""
+    """Number of the repeat."""
 
     verdict: Literal["VALID", "INVALID"]
-    """Whether the figures can be trusted and what was asked was met."""
+    """VALID if the figures can be trusted and the scenario met its requirements."""
 
     reasons: list[_Message] = Field(default_factory=list, max_length=16)
-    """Why it is INVALID: one sentence each."""
+    """Why the scenario is INVALID: one sentence each."""
 
     cautions: list[_Message] = Field(default_factory=list, max_length=16)
-    """Under which conditions the figures hold: one sentence each."""
+    """Conditions under which the figures hold: one sentence each."""
 
     step: _Shown = ""
-    """Which of several steps the rates, latencies and energy are of: that with the most samples \
-per second; in concurrency the knee, in findPeak the probe at the peak. Empty where there is one \
+    """Step that the rates, latencies and energy belong to: in concurrency the knee, in findPeak \
+the probe at the peak, otherwise the step with the most samples per second. Empty if there is one \
 step."""
 
     peak_milli_qps: Count | None = None
-    """In findPeak the rate at which the percentile is just at the bound, in queries per 1,000 \
-seconds."""
+    """Rate at which the percentile reaches the bound, in queries per 1,000 s; only in findPeak."""
 
     queries: Count = 0
     """Queries measured."""
@@ -101,53 +100,53 @@ seconds."""
     """Queries that failed."""
 
     achieved_milli_qps: Count | None = None
-    """Queries answered per 1,000 seconds."""
+    """Answered queries per 1,000 s."""
 
     scheduled_milli_qps: Count | None = None
-    """Queries scheduled per 1,000 seconds, in open-loop scenarios."""
+    """Scheduled queries per 1,000 s, in open-loop scenarios."""
 
     p50_microseconds: Count | None = None
-    """Median latency."""
+    """Median latency, in us."""
 
     p90_microseconds: Count | None = None
-    """90th percentile of the latency."""
+    """90th percentile of the latency, in us."""
 
     p99_microseconds: Count | None = None
-    """99th percentile of the latency."""
+    """99th percentile of the latency, in us."""
 
     p999_microseconds: Count | None = None
-    """99.9th percentile of the latency."""
+    """99.9th percentile of the latency, in us."""
 
     microjoules_per_inference: Count | None = None
-    """Energy per inference (sample), gross: idle power included."""
+    """Energy per inference (sample) in uJ, including idle power."""
 
     net_microjoules_per_inference: (
         Annotated[int, Field(ge=-(2**53) + 1, le=2**53 - 1), Integral] | None
     ) = None
-    """Energy per inference (sample) less the idle power's part."""
+    """Energy per inference (sample) in uJ, without the share of the idle power."""
 
     energy_attribution: Attribution | None = None
-    """What the energy covers."""
+    """What the energy figures cover."""
 
 
 class ResultReference(Document):
-    """Where the whole result document is kept."""
+    """Location of the result document."""
 
     config_maps: list[DnsSubdomain] = Field(default_factory=list, max_length=16)
-    """ConfigMaps that hold its parts, in order."""
+    """ConfigMaps with the parts of the document, in order."""
 
     sha256: Sha256 | None = None
     """SHA-256 of the document."""
 
     bytes: Count = 0
-    """Size of the document."""
+    """Size of the document, in bytes."""
 
 
 class RunStatus(Document):
-    """What was found so far. Written by the operator alone."""
+    """The state and the figures of the run. Written by the operator."""
 
     observed_generation: Count | None = None
-    """The metadata.generation that the status speaks of."""
+    """The metadata.generation that the status is based on."""
 
     phase: Phase | None = None
     """A summary of the conditions."""
@@ -155,25 +154,25 @@ class RunStatus(Document):
     conditions: Annotated[list[Condition], Unique("type")] = Field(
         default_factory=list, max_length=16
     )
-    """What holds and why; Finished is True at every end."""
+    """State of the run, with reasons. Finished is True once the run is over."""
 
     start_time: Timestamp | None = None
-    """When the run began: its turn had come, and its first child was asked for."""
+    """When the run left the queue and its first object was created."""
 
     completion_time: Timestamp | None = None
-    """When the run ended."""
+    """When the run was over."""
 
     progress_percent: Annotated[int, Field(ge=0, le=100), Integral] | None = None
-    """How far the measurement is."""
+    """Progress of the measurement, in percent."""
 
     nodes: list[DnsSubdomain] = Field(default_factory=list, max_length=16)
-    """Names of the nodes that the servers ran on, where they are known."""
+    """Nodes that the servers ran on, if known."""
 
     display: Display | None = None
-    """Ready-to-read figures for `kubectl get`."""
+    """Figures for the columns of `kubectl get`."""
 
     scenarios: list[ScenarioSummary] = Field(default_factory=list, max_length=3200)
-    """What was found, by scenario."""
+    """Figures and verdict of each measured scenario."""
 
     result: ResultReference | None = None
-    """Where the whole result document is kept."""
+    """Location of the result document."""
