@@ -212,34 +212,6 @@ def test_a_load_pod_that_is_evicted_ends_the_run(stage: Stage) -> None:
     stage.finished()
 
 
-def test_a_load_generator_that_cannot_hand_over_is_not_waited_for_long(stage: Stage) -> None:
-    """One never hears that it shall stop, the log of another cannot be read: what they told counts.
-
-    Side by side, since both are deadlines.
-    """
-    two = [{"name": "first", "singleStream": {}}, {"name": "second", "singleStream": {}}]
-    stage.play("loadgen", stage.loads.follow)
-    stage.start_operator(maxConcurrentRuns=2)
-    stage.apply("deaf", scenarios=two)
-    deaf = stage.load("deaf")
-    deaf.judge("first")
-    deaf.show("Measuring", "second")
-    deaf.obedient = False
-    stage.apply("mute")
-    mute = stage.load("mute")
-    mute.judge("latency")
-    stage.kubelet.forget_logs(stage.namespace, mute.pod.name)
-    mute.end()
-    stage.wait("Measuring", name="deaf")
-    stage.wait_for(lambda: stage.status("deaf").get("scenarios"), "the first scenario's figures")
-    stage.change("deaf", cancel=True)
-    stage.wait("Failed", "Cancelled", name="deaf")
-    stage.wait("Complete", "ResultLost", name="mute")
-    stage.finished("mute")
-    stage.wait("Finished", name="deaf")
-    assert [each["name"] for each in stage.status("deaf")["scenarios"]] == ["first"]
-
-
 def test_a_result_with_a_gap_is_told_and_its_summary_counts(stage: Stage) -> None:
     """The run is Complete with the reason ResultIncomplete, and judged."""
     stage.play("loadgen", stage.loads.follow)

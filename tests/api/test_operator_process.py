@@ -92,11 +92,11 @@ def test_health_and_metrics_are_told(stage: Stage) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        (None, "cannot be read"),
-        ("a: [", "cannot be read"),
+        (None, "Cannot read the settings file"),
+        ("a: [", "Cannot read the settings file"),
         ("[]", "not valid"),
         ("images: {serving: a, servingGpu: b, loadgen: c}\nmaxConcurrentRuns: 0", "maxConcurrent"),
-        ("images: {serving: a, servingGpu: b, loadgen: c}", "which namespace holds the Lease"),
+        ("images: {serving: a, servingGpu: b, loadgen: c}", "namespace of the Lease is not set"),
         ("namespace: a\nimages: {serving: a, servingGpu: b, loadgen: c}", "service account"),
     ],
     ids=["none", "no yaml", "list", "zero", "lease", "outside"],

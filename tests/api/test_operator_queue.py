@@ -112,16 +112,6 @@ def test_a_queued_run_that_is_cancelled_never_begins(stage: Stage) -> None:
     stage.load("other").end()
 
 
-def test_a_run_past_its_deadline_is_ended(stage: Stage) -> None:
-    """What was measured until then is kept."""
-    stage.play("loadgen", stage.loads.measure_until_stopped)
-    stage.start_operator()
-    stage.apply(scenarios=_TWO, activeDeadlineSeconds=10)
-    stage.wait("Failed", "DeadlineExceeded")
-    status = stage.finished()
-    assert [each["name"] for each in status["scenarios"]] == ["first"]
-
-
 def test_a_deleted_run_leaves_nothing_and_its_turn_is_free(stage: Stage) -> None:
     """Its children go with it, and the next begins once its pods are gone."""
     stage.play("loadgen", stage.loads.follow)

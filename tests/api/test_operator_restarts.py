@@ -1,21 +1,26 @@
-"""Does a run end right when the operator, or the API server, dies at any moment?"""
+"""A run ends right when the operator, or the API server, dies at any moment."""
 
-from typing import Literal, get_args
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from inferometer_api.plan.cluster_objects import LOADGEN, SERVER
 from support.cluster.audit import requests
-from support.fake_kubelet import ready_server
+from support.cluster.control_plane import ControlPlane
+from support.fake_kubelet import FakeKubelet, ready_server
 from support.fake_pod import Pod
 from support.fault_proxy import Fault, FaultProxy, FirstWriteOf
-from support.stage import Stage
+from support.operator_process import OperatorProcess
+from support.stage import Stage, a_stage
 
 _TWO = [{"name": "first", "singleStream": {}}, {"name": "second", "singleStream": {}}]
 _Phase = Literal["queued", "starting", "serving", "preparing", "measuring", "ended", "finished"]
 
 
-@pytest.mark.parametrize("phase", get_args(_Phase))
+@pytest.mark.parametrize("phase", ["queued", "starting", "measuring", "ended"])
 def test_an_operator_that_is_killed_goes_on_where_the_cluster_stands(
     stage: Stage, phase: _Phase
 ) -> None:
@@ -119,7 +124,7 @@ def test_a_second_operator_takes_over(stage: Stage) -> None:
     second.wait_told("health_served")
     assert second.health("/readyz") == (
         200,
-        "Stands by: another operator leads, or none yet.\n",
+        "Standby: another operator leads, or none yet.\n",
     )
     stage.apply(scenarios=_TWO)
     world.lead_to("measuring")
@@ -164,21 +169,41 @@ def test_an_api_server_that_is_gone_for_a_while_harms_no_run(stage: Stage) -> No
     _made_once(stage)
 
 
-@pytest.mark.parametrize("fault", ["busy", "broken", "conflict", "lost", "cut"])
-def test_every_first_write_may_fail(stage: Stage, fault: Fault) -> None:
-    """Whatever the API server answers, or does and does not tell, the run ends right."""
-    proxy = FaultProxy(stage.control_plane, stage.folder)
-    proxy.rule = rule = FirstWriteOf(fault)
-    try:
-        operator = stage.start_operator(through=proxy)
-        stage.apply(scenarios=_TWO)
-        status = stage.finished()
-        assert stage.condition("Complete")["status"] == "True", status
-        assert status["result"]["configMaps"]
-        _made_once(stage)
-        assert {method for method, _ in rule.met} == {"POST", "PATCH", "DELETE"}
-        assert operator.exit_code is None
-        stage.wait_for(lambda: all("result" in each for each in stage.children()), "the clean-up")
-    finally:
-        stage.close()
-        proxy.close()
+@pytest.fixture
+def faulty_stages(
+    api_server: ControlPlane, kubelet: FakeKubelet, tmp_path: Path
+) -> Iterator[dict[Fault, tuple[Stage, FirstWriteOf, OperatorProcess]]]:
+    """Start one operator for each fault, each behind a proxy that makes its first writes fail."""
+    faults: tuple[Fault, ...] = ("busy", "broken", "conflict", "lost", "cut")
+    with ExitStack() as stack:
+        started: dict[Fault, tuple[Stage, FirstWriteOf, OperatorProcess]] = {}
+        for fault in faults:
+            (folder := tmp_path / fault).mkdir()
+            proxy = FaultProxy(api_server, folder)
+            stack.callback(proxy.close)
+            stage = stack.enter_context(a_stage(api_server, kubelet, folder))
+            proxy.rule = rule = FirstWriteOf(fault)
+            started[fault] = (stage, rule, stage.begin_operator(through=proxy))
+            stage.apply(scenarios=_TWO)
+        yield started
+
+
+def test_every_first_write_may_fail(
+    faulty_stages: dict[Fault, tuple[Stage, FirstWriteOf, OperatorProcess]],
+) -> None:
+    """The run completes, each child is created once, and rejected requests are counted."""
+    for fault, (stage, rule, operator) in faulty_stages.items():
+        _check_faulty_run(stage, rule, operator)
+        if fault == "broken":
+            errors = f'inferometer_operator_api_errors_total{{code="500"}} {len(rule.met)}.0'
+            assert errors in operator.health("/metrics")[1]
+
+
+def _check_faulty_run(stage: Stage, rule: FirstWriteOf, operator: OperatorProcess) -> None:
+    status = stage.finished()
+    assert stage.condition("Complete")["status"] == "True", status
+    assert status["result"]["configMaps"], status
+    _made_once(stage)
+    assert {method for method, _ in rule.met} == {"POST", "PATCH", "DELETE"}
+    assert operator.exit_code is None
+    stage.wait_for(lambda: all("result" in each for each in stage.children()), "the clean-up")

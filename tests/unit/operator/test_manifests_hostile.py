@@ -105,7 +105,7 @@ def hostile_runs(draw: st.DrawFn) -> Run:
     return a_run(model=model, server=server, load={"inputs": inputs})
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(hostile_runs())
 def test_no_field_of_a_run_gives_its_pods_a_right(run: Run) -> None:
     """Images, commands, volumes, users and accounts are ours; a run adds words and numbers."""
