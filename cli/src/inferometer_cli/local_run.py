@@ -35,8 +35,7 @@ from inferometer_api.timestamps import format_time
 from inferometer_cli.children import Child, describe_exit
 from inferometer_cli.exits import FailedError, RefusedError
 from inferometer_cli.local_agent import Metering, agent_of, metering
-from inferometer_cli.local_credentials import credentials
-from inferometer_cli.local_inputs import inputs_file, trace_files
+from inferometer_cli.local_inputs import credentials, inputs_file, trace_files
 from inferometer_cli.local_server import Server, death, lateness, serve, start, with_last_lines
 from inferometer_cli.program import program_version
 from inferometer_cli.progress import ProgressCallback, WebPage

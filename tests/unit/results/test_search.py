@@ -136,7 +136,7 @@ def test_a_search_has_one_row_and_a_sentence_with_its_bracket() -> None:
         "The peak with p99 within 100 ms is 31.50 queries/s (95% confidence: 30.10 to 32.90)"
         in text
     )
-    assert "4 probes, until two at the bracket's ends would differ by chance alone." in text
+    assert "4 probes, until probes at the two ends of the bracket would differ only by chance." in text
 
 
 _UNMET: dict[str, Any] = {

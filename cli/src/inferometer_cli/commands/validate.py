@@ -24,8 +24,12 @@ def validate(file: RunFile, set_: SetOption = None) -> None:
 
 
 def _check_files(run: BenchmarkRun, base: Path) -> None:
-    from inferometer_cli.local_credentials import credentials
-    from inferometer_cli.local_inputs import inputs_file, request_shapes, trace_files
+    from inferometer_cli.local_inputs import (
+        credentials,
+        inputs_file,
+        request_shapes,
+        trace_files,
+    )
     from inferometer_fetch.model import fetch_model
     from inferometer_models.errors import ModelRefusedError
 
