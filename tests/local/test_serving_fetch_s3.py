@@ -126,15 +126,15 @@ def test_external_data_elsewhere_is_refused(
 @pytest.mark.parametrize(
     ("uri", "told", "sentence"),
     [
-        ("s3://models/none.onnx", {}, "is not there, says .*NoSuchKey"),
-        ("s3://nobody/top.onnx", {}, "is not there, says .*NoSuchBucket"),
+        ("s3://models/none.onnx", {}, "does not exist, according to .*NoSuchKey"),
+        ("s3://nobody/top.onnx", {}, "does not exist, according to .*NoSuchBucket"),
         ("s3://models/top.onnx", {"secretAccessKey": "x"}, "SignatureDoesNotMatch"),
         ("s3://models/top.onnx", {"accessKeyId": "x"}, "Check bucket, key and accessKeyId"),
         ("s3://models/top.onnx", {"region": "eu-west-1"}, "expecting .*us-east-1.*region"),
-        ("s3://models/top.onnx", {"accessKeyId": ""}, "but accessKeyId are not there"),
-        ("s3://models/top.onnx", {"endpoint": "storage:9000"}, "which is no address"),
+        ("s3://models/top.onnx", {"accessKeyId": ""}, "but accessKeyId are missing"),
+        ("s3://models/top.onnx", {"endpoint": "storage:9000"}, "is not an address"),
         ("s3://models/samples.npz", {}, "is not an ONNX model"),
-        ("s3://m/top.onnx", {}, "is not there|cannot be fetched"),
+        ("s3://m/top.onnx", {}, "does not exist|cannot be fetched"),
     ],
 )
 def test_what_the_store_refuses_is_told(

@@ -1,1 +1,1 @@
-"""Models and inputs brought onto this machine, checked."""
+"""Fetcher: brings models, inputs and traces onto this machine, and checks them."""

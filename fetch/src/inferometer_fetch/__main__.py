@@ -1,11 +1,12 @@
-"""How are a run's files fetched by a process of its own? `python -m inferometer_fetch`.
+"""Command of the fetcher: `python -m inferometer_fetch`.
 
 It prints one line of JSON: `{"path": ..., "sha256": ..., "name": ..., "sizeBytes": ...,
-"inputs": [{"name": ..., "datatype": ..., "shape": [...]}], "inputsPath": ...}`, and ends 0;
-`inputs` is null where the file alone does not tell them, and what was not asked for is left out;
-traces are told in `tracePaths`, by the names of their scenarios.
-Else a sentence on standard error says why not: it ends 2 where the model or the inputs file are
-refused, and 1 where the network fails or the folder cannot take them.
+"inputs": [{"name": ..., "datatype": ..., "shape": [...]}], "inputsPath": ..., "tracePaths": {}}`.
+`inputs` is null if the file alone does not name them; `tracePaths` has the names of scenarios as
+keys; members of files that were not requested are absent.
+
+Exit codes: 0 done; 1 the network failed or the folder could not be written; 2 a file is refused.
+After 1 and 2 the last line of standard error says why.
 """
 
 import argparse
@@ -29,13 +30,13 @@ MAX_INPUTS_BYTES = 2 << 30
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Fetch what a command line names, and return the exit code."""
+    """Fetch the files that a command line names; return the exit code."""
     parser = _parser()
-    asked = parser.parse_args(arguments)
-    if not _addresses(asked):
+    options = parser.parse_args(arguments)
+    if not _addresses(options):
         parser.error("one of --uri, --inputs-uri and --trace is needed")
     try:
-        told = _fetched(asked)
+        report = _fetch(options)
     except ModelRefusedError as error:
         sys.stderr.write(f"refused: {error}\n")
         return EXIT_REFUSED
@@ -43,76 +44,76 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"failed: {error}\n")
         return EXIT_FAILED
     except OSError as error:
-        named = " and ".join(_addresses(asked))
+        named = " and ".join(_addresses(options))
         sys.stderr.write(
-            f"failed: {named} could not be written to {asked.destination}: "
+            f"failed: {named} could not be written to {options.destination}: "
             f"{error.strerror or error}.\n"
         )
         return EXIT_FAILED
-    sys.stdout.write(json.dumps(told, separators=(",", ":")) + "\n")
+    sys.stdout.write(json.dumps(report, separators=(",", ":")) + "\n")
     return EXIT_DONE
 
 
-def _fetched(asked: argparse.Namespace) -> dict[str, Any]:
-    told: dict[str, Any] = {}
+def _fetch(options: argparse.Namespace) -> dict[str, Any]:
+    report: dict[str, Any] = {}
     model: FetchedModel | None = None
-    room: int = asked.max_written_bytes
-    if asked.uri is not None:
-        model = _model(asked)
-        told = {
+    room: int = options.max_written_bytes
+    if options.uri is not None:
+        model = _fetch_model(options)
+        report = {
             "path": str(model.path),
             "sha256": model.sha256,
             "name": model.name,
             "sizeBytes": model.size_bytes,
             "inputs": None if model.inputs is None else [asdict(each) for each in model.inputs],
         }
-        written = model.path.is_relative_to(asked.destination)
+        written = model.path.is_relative_to(options.destination)
         room -= model.size_bytes if written else 0
-    if asked.inputs_uri is not None:
-        path = _inputs(asked, model, room)
-        told["inputsPath"] = str(path)
+    if options.inputs_uri is not None:
+        path = _fetch_inputs(options, model, room)
+        report["inputsPath"] = str(path)
         room -= path.stat().st_size
-    for name, uri in asked.trace:
-        path = _trace(asked, name, uri, room)
-        told.setdefault("tracePaths", {})[name] = str(path)
+    for name, uri in options.trace:
+        path = _fetch_trace(options, name, uri, room)
+        report.setdefault("tracePaths", {})[name] = str(path)
         room -= path.stat().st_size
-    return told
+    return report
 
 
-def _addresses(asked: argparse.Namespace) -> list[str]:
-    traces = (uri for _, uri in asked.trace)
-    return [each for each in (asked.uri, asked.inputs_uri, *traces) if each]
+def _addresses(options: argparse.Namespace) -> list[str]:
+    traces = (uri for _, uri in options.trace)
+    return [each for each in (options.uri, options.inputs_uri, *traces) if each]
 
 
-def _trace(asked: argparse.Namespace, name: str, uri: str, room: int) -> Path:
+def _fetch_trace(options: argparse.Namespace, name: str, uri: str, room: int) -> Path:
     from inferometer_fetch.data_files import fetch_trace  # noqa: PLC0415 - seldom needed
 
-    target = asked.destination / trace_file(name)
-    return fetch_trace(uri, target, sources=asked.sources, max_bytes=room)
+    target = options.destination / trace_file(name)
+    return fetch_trace(uri, target, sources=options.sources, max_bytes=room)
 
 
-def _model(asked: argparse.Namespace) -> FetchedModel:
+def _fetch_model(options: argparse.Namespace) -> FetchedModel:
     return fetch_model(
-        asked.uri,
-        asked.destination,
-        relative_to=asked.relative_to,
-        sha256=asked.sha256,
-        max_bytes=asked.max_model_bytes,
-        sources=asked.sources,
-        file_name=asked.file_name,
+        options.uri,
+        options.destination,
+        relative_to=options.relative_to,
+        sha256=options.sha256,
+        max_bytes=options.max_model_bytes,
+        sources=options.sources,
+        file_name=options.file_name,
     )
 
 
-def _inputs(asked: argparse.Namespace, model: FetchedModel | None, room: int) -> Path:
+def _fetch_inputs(options: argparse.Namespace, model: FetchedModel | None, room: int) -> Path:
     from inferometer_fetch.data_files import fetch_inputs  # noqa: PLC0415 - seldom needed
 
-    target = asked.destination / INPUTS_FILE
+    target = options.destination / INPUTS_FILE
     if model is not None and _is_data_of(model, target):
         raise ModelRefusedError(
-            f"The model {asked.uri} has external data called {INPUTS_FILE}, which is what the "
+            f"The model {options.uri} has external data called {INPUTS_FILE}, which is what the "
             "inputs file is called here: give the data another name."
         )
-    return fetch_inputs(asked.inputs_uri, target, sources=asked.sources, max_bytes=room)
+    return fetch_inputs(options.inputs_uri, target, sources=options.sources, max_bytes=room)
 
 
 def _is_data_of(model: FetchedModel, target: Path) -> bool:
@@ -123,8 +124,8 @@ def _is_data_of(model: FetchedModel, target: Path) -> bool:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m inferometer_fetch",
-        description="Fetch a model, an inputs file and traces, bound them and check them, before a "
-        "server or a load generator is handed their paths.",
+        description="Fetch a model, an inputs file and traces, and check their sizes and contents, "
+        "before a server or a load generator reads them.",
     )
     parser.add_argument(
         "--uri", help="zoo://NAME, file:PATH, https://..., pvc://CLAIM/PATH or s3://BUCKET/KEY"
@@ -141,29 +142,29 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         metavar="SCENARIO=URI",
         type=_named,
-        help="The CSV file of a trace scenario, from where a .npz file may come, too.",
+        help="CSV file of a trace scenario; its address may have the schemes of --inputs-uri.",
     )
     parser.add_argument(
         "--destination",
         required=True,
         type=Path,
         metavar="FOLDER",
-        help="Where models that are not files on this machine, and the inputs file, are written.",
+        help="Folder for the inputs file, traces, and models that are not files on this machine.",
     )
     parser.add_argument(
         "--relative-to",
         default=Path(),
         type=Path,
         metavar="FOLDER",
-        help="Where a relative file: path begins.",
+        help="Folder in which a relative file: path starts.",
     )
     parser.add_argument(
         "--sources",
         type=Path,
         metavar="FOLDER",
-        help="Where claims/CLAIM and configmaps/NAME are mounted.",
+        help="Folder in which claims/CLAIM and configmaps/NAME are mounted.",
     )
-    parser.add_argument("--file-name", metavar="NAME", help="What a written model is called.")
+    parser.add_argument("--file-name", metavar="NAME", help="Name of a written model.")
     for flag, limit, text in _LIMITS:
         parser.add_argument(flag, default=limit, type=int, metavar="BYTES", help=text)
     return parser
@@ -181,7 +182,7 @@ _LIMITS = (
     (
         "--max-written-bytes",
         MAX_MODEL_BYTES + MAX_INPUTS_BYTES,
-        "The most that is written, model, inputs file and traces together.",
+        "Limit for all written files together: model, inputs and traces.",
     ),
 )
 

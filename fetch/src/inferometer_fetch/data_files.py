@@ -1,4 +1,4 @@
-"""How do the .npz file that requests are made of, and recorded traces, come into a pod?"""
+"""Fetches the .npz files of inputs and the recorded traces of a pod."""
 
 import os
 import zipfile
@@ -11,13 +11,13 @@ from inferometer_fetch.transfer import CHUNK_BYTES, transfer_to_file
 from inferometer_models.errors import ModelRefusedError
 
 MAX_TRACE_BYTES = 128_000_000
-"""The largest trace taken: the load generator replays no longer one."""
+"""The largest trace that the load generator accepts."""
 
 
 def fetch_trace(uri: str, target: Path, *, sources: Path | None, max_bytes: int) -> Path:
-    """Write the CSV file at `uri` to the path `target`, and return that; see `fetch_inputs`.
+    """Fetch the CSV file at `uri` to the path `target`, and return that; see `fetch_inputs`.
 
-    What it says is read by the load generator.
+    The load generator checks its content.
     """
     what = f"trace {uri}"
     most = min(max_bytes, MAX_TRACE_BYTES)
@@ -26,19 +26,19 @@ def fetch_trace(uri: str, target: Path, *, sources: Path | None, max_bytes: int)
 
 
 def fetch_inputs(uri: str, target: Path, *, sources: Path | None, max_bytes: int) -> Path:
-    """Write the .npz file at `uri` to the path `target`, and return that.
+    """Fetch the .npz file at `uri` to the path `target`, and return that.
 
-    Claims and ConfigMaps lie below the folder `sources`. Raises ModelRefusedError where there is
-    none, it has more than `max_bytes` or is no .npz file; FetchFailedError where the network fails;
-    OSError where it cannot be written.
+    Claims and ConfigMaps are below the folder `sources`. Raises ModelRefusedError if there is no
+    such file, it is larger than `max_bytes`, or it is not an .npz file; FetchFailedError if the
+    network fails; OSError if it cannot be written.
     """
     what = f"inputs file {uri}"
     transfer_to_file(what, _stream(what, uri, sources), target, max_bytes=max_bytes)
     if not _has_arrays(target):
         target.unlink()
         raise ModelRefusedError(
-            f"The {what} is no .npz file with arrays: save one with numpy.savez, one array for "
-            "each input of the model."
+            f"The {what} is not an .npz file with arrays: save one with numpy.savez, one array "
+            "for each input of the model."
         )
     return target
 
@@ -51,7 +51,7 @@ def _stream(what: str, uri: str, sources: Path | None) -> Callable[[], Iterable[
     if found is None:
         if not uri.startswith("https://"):
             raise ModelRefusedError(
-                f"The {what} was asked for in a cluster, which has no such address: use "
+                f"The {what} has an address that pods cannot reach: use "
                 "configmap://NAME/KEY, pvc://CLAIM/PATH, https://... or s3://BUCKET/KEY."
             )
         from inferometer_fetch.https import https_stream  # noqa: PLC0415 - only where it is needed

@@ -1,4 +1,4 @@
-"""What is known of a model once it lies on this machine?"""
+"""What is known about a model file after it has been fetched and checked."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,17 +6,17 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class GraphInput:
-    """An input as its file has it; -1 stands for an open axis."""
+    """An input of the graph; -1 stands for an open axis."""
 
     name: str
     datatype: str
-    """The protocol's word: "FP32"."""
+    """The Open Inference Protocol's name: "FP32"."""
     shape: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class FetchedModel:
-    """A model that lies on this machine, bounded and checked."""
+    """A model on this machine, with its size and content checked."""
 
     path: Path
     sha256: str
@@ -24,8 +24,8 @@ class FetchedModel:
     size_bytes: int
     """With external data."""
     name: str
-    """What to serve it as: the last part of its address without ".onnx"."""
+    """The last part of its address without ".onnx"."""
     external_sha256: dict[str, str]
-    """Of each file of external data, by its place beside the model."""
+    """Of each file of external data, by its path relative to the model."""
     inputs: tuple[GraphInput, ...] | None
-    """What a request must carry; None where the file alone does not tell."""
+    """The inputs of a request; None if the file alone does not determine them."""

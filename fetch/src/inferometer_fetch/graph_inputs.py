@@ -1,4 +1,4 @@
-"""Which tensors does a graph take, as far as its file tells without being opened?"""
+"""Inputs of a graph, read from its ONNX file without a runtime."""
 
 from types import MappingProxyType
 
@@ -28,10 +28,10 @@ DATATYPE_NAMES = MappingProxyType(
 
 
 def graph_inputs(graph: GraphProto) -> tuple[GraphInput, ...] | None:
-    """Return the inputs that a request must carry, in the graph's order.
+    """Return the inputs of a request, in the graph's order.
 
-    None where the file leaves a rank open or has an input that is no tensor the protocol knows:
-    then only the runtime can tell.
+    None if the file leaves a rank open, or has an input that is not a tensor of the Open Inference
+    Protocol: then only the runtime knows them.
     """
     has_value = {each.name for each in graph.initializer}
     has_value.update(each.values.name for each in graph.sparse_initializer)

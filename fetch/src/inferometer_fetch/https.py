@@ -1,4 +1,4 @@
-"""How is a file read from a web server, and what of its faults will stay?"""
+"""Streams of files on web servers, with permanent and transient faults distinguished."""
 
 import socket
 import ssl
@@ -18,15 +18,16 @@ _PASSING_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
 def https_stream(what: str, uri: str) -> Iterator[bytes]:
-    """Yield the content of an https:// address, whole.
+    """Yield the content of an https:// address.
 
-    Raises TransientError where another try may do better, and ModelRefusedError where it will
-    not: no such file, no such host, a certificate that nobody trusts, a redirect to another scheme.
+    Raises TransientError if another try may succeed, also if the content ends early, and
+    ModelRefusedError if it cannot: no such file or host, an untrusted certificate, a redirect to
+    another scheme.
     """
     with _open(what, uri) as response:
         while chunk := _read(what, response):
             yield chunk
-        missing = getattr(response, "length", None)  # http.client takes a short body for whole
+        missing = getattr(response, "length", None)  # http.client accepts a short body
         if missing:
             raise TransientError(f"it ended {missing:,} bytes early")
 
@@ -51,7 +52,7 @@ class _SecureRedirects(urllib.request.HTTPRedirectHandler):
 
 
 class _PermanentError(urllib.error.URLError):
-    """A fault that no other try will mend."""
+    """A fault that occurs at every try."""
 
 
 def _open(what: str, uri: str) -> IO[bytes]:
@@ -62,7 +63,7 @@ def _open(what: str, uri: str) -> IO[bytes]:
         error.close()
         if error.code in _PASSING_STATUSES:
             raise TransientError(str(error)) from error
-        raise _refused(what, error) from error  # its text tells the status too
+        raise _refused(what, error) from error  # its text includes the status
     except (HTTPException, OSError, ValueError) as error:
         raise _fault(what, error) from error
     return response
@@ -89,7 +90,7 @@ def _stays(error: object) -> bool:
         case socket.gaierror():
             return error.errno == socket.EAI_NONAME
         case _:
-            # No host, no port: what stands in the address can be no URL.
+            # The address is no URL: it has no host or a malformed port.
             return isinstance(error, (InvalidURL, ValueError))
 
 

@@ -1,7 +1,7 @@
-"""How does a model's address become a checked file on this machine?
+"""Fetches a model by its address, and checks it.
 
-Only fetching reaches beyond the machine. The server itself is handed a path. What is heavy to
-import waits until an address needs it: a run's first query waits for a fetch.
+Only the fetcher reaches beyond the machine: the server gets a path. Heavy modules are imported
+when an address needs them, because a run waits for the fetch.
 """
 
 import os
@@ -29,7 +29,7 @@ _ACCEPTED = (
 _Stream: TypeAlias = Callable[[], Iterable[bytes]]
 
 
-def fetch_model(  # noqa: PLR0913 - each is one fact of what is asked, and named
+def fetch_model(  # noqa: PLR0913 - each is one fact of the request, and named
     uri: str,
     destination: Path,
     *,
@@ -39,14 +39,15 @@ def fetch_model(  # noqa: PLR0913 - each is one fact of what is asked, and named
     sources: Path | None = None,
     file_name: str | None = None,
 ) -> FetchedModel:
-    """Return the model at `uri` as a file on this machine.
+    """Fetch the model at `uri`; return it as a file on this machine.
 
-    Models of the zoo, of https:// and s3:// are written into the folder `destination`, as
-    `file_name` where it is given; file: and pvc:// models stay where they are, a relative file:
-    being looked up from the folder `relative_to`, and claims below the folder `sources`. Raises
-    ModelRefusedError where the address is of no known kind, the model is missing, larger than
-    `max_bytes`, not ONNX, of another `sha256` than asked, or has external data outside its folder;
-    FetchFailedError where the network fails; OSError where `destination` cannot take it.
+    Models from zoo://, https:// and s3:// are written into the folder `destination`, as `file_name`
+    if that is given. Models from file: and pvc:// stay where they are: a relative file: path starts
+    in the folder `relative_to`, and claims are below the folder `sources`.
+
+    Raises ModelRefusedError if the address has no known scheme, or the model is missing, larger
+    than `max_bytes`, not ONNX, differs from `sha256`, or has external data outside its folder;
+    FetchFailedError if the network fails; OSError if `destination` cannot be written.
     """
     found = _address(uri)
     match uri.partition(":")[0].lower() if ":" in uri else "":
@@ -63,9 +64,7 @@ def fetch_model(  # noqa: PLR0913 - each is one fact of what is asked, and named
             path = destination / (file_name or _last_part(uri))
             _from_store(uri, found, path, sha256, max_bytes)
         case _:
-            raise ModelRefusedError(
-                f"The model {uri} was asked for, which is no address of a model: use {_ACCEPTED}."
-            )
+            raise ModelRefusedError(f"Unknown model address: {uri}. Use {_ACCEPTED}.")
     name = Path(_last_part(uri)).stem or path.stem
     return _checked(uri, path, name, sha256, max_bytes)
 
@@ -98,23 +97,23 @@ def _checked(uri: str, path: Path, name: str, sha256: str | None, max_bytes: int
     )
 
 
-def _check_sum(uri: str, asked: str | None, found: str) -> None:
-    if asked is not None and found != asked.lower():
+def _check_sum(uri: str, expected: str | None, found: str) -> None:
+    if expected is not None and found != expected.lower():
         raise ModelRefusedError(
-            f"The model {uri} should have the sha256 {asked}, but has {found}: it is another file "
-            "than the one meant; correct the checksum or the address."
+            f"The model {uri} should have the sha256 {expected}, but has {found}: it is "
+            "another file. Correct the checksum or the address."
         )
 
 
 def _from_zoo(
     uri: str, destination: Path, file_name: str | None, sha256: str | None, max_bytes: int
 ) -> FetchedModel:
-    """Return a built-in model, whose bytes the zoo has checked and whose inputs its index tells."""
+    """Write a built-in model; the zoo has checked its bytes, and its index lists the inputs."""
     try:
         entry = zoo.entry(uri.partition(":")[2].removeprefix("//"))
         content = zoo.read_onnx(entry.name)
     except zoo.UnknownModelError as error:
-        raise ModelRefusedError(f"The model {uri} was asked for. {error}") from error
+        raise ModelRefusedError(f"Unknown model: {uri}. {error}") from error
     _check_sum(uri, sha256, entry.sha256)
     if len(content) > max_bytes:
         raise ModelRefusedError(
@@ -154,15 +153,15 @@ def _from_web(uri: str, target: Path, sha256: str | None, max_bytes: int) -> Non
 
     if sha256 is None:
         raise ModelRefusedError(
-            f"The model {uri} was asked for without a sha256: give the checksum of the file, "
-            "so that what is measured is known."
+            f"The model {uri} has no sha256: give the checksum of the file, so that the measured "
+            "model is identified."
         )
     what = f"model {uri}"
     _downloaded(uri, lambda: https_stream(what, uri), target, sha256, max_bytes)
 
 
 def _from_store(uri: str, found: Address, target: Path, sha256: str | None, max_bytes: int) -> None:
-    """Write an object of a store and, beside it, the external data that it names."""
+    """Write an object of a store, and next to it the external data that it names."""
     from inferometer_fetch.object_store import (  # noqa: PLC0415 - heavy, see above
         object_stream,
         store_from,

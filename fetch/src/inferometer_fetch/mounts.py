@@ -1,4 +1,4 @@
-"""Where in a pod is the file that a pvc:// or configmap:// address names?"""
+"""Files on claims and ConfigMaps that are mounted into a pod."""
 
 import errno
 import os
@@ -12,16 +12,16 @@ _LISTED = 5
 
 
 def mounted_file(what: str, found: Address, sources: Path | None) -> Path:
-    """Return the path of the file, below the folder of sources.
+    """Return the path of a file of a claim or a ConfigMap below the folder `sources`.
 
-    Links are followed within the claim or the ConfigMap only. `what` names it in sentences: "model
-    pvc://claim/m.onnx". Raises ModelRefusedError where there is no such file, it cannot be read, or
-    a link leads out of its place.
+    Links are followed within the claim or the ConfigMap only. `what` names the file in messages:
+    "model pvc://claim/m.onnx". Raises ModelRefusedError if there is no such file, it cannot be
+    read, or a link leads out of its place.
     """
     if sources is None or found.file is None:
         raise ModelRefusedError(
-            f"The {what} was asked for, but {found.kind}:// needs a cluster: "
-            "here, name a file as file:PATH."
+            f"The {what} is in a cluster: {found.kind}:// is not available here. "
+            "Name a file as file:PATH."
         )
     path = sources / found.file
     root = sources / (CLAIMS if found.kind == "pvc" else CONFIG_MAPS) / found.place
@@ -29,7 +29,9 @@ def mounted_file(what: str, found: Address, sources: Path | None) -> Path:
         mode = path.stat().st_mode
         inside = path.resolve().is_relative_to(root.resolve())
     except FileNotFoundError as error:
-        raise ModelRefusedError(f"The {what} is not there: {_beside(path, root)}.") from error
+        raise ModelRefusedError(
+            f"The {what} does not exist: {_contents_nearby(path, root)}."
+        ) from error
     except OSError as error:
         raise _unreadable(what, error) from error
     if not inside:
@@ -37,14 +39,14 @@ def mounted_file(what: str, found: Address, sources: Path | None) -> Path:
             f"The {what} is a link that leads out of its place: put the file itself there."
         )
     if not stat.S_ISREG(mode):
-        raise ModelRefusedError(f"The {what} is no file: name the file itself.")
+        raise ModelRefusedError(f"The {what} is not a regular file: name the file itself.")
     if not os.access(path, os.R_OK):
         raise _unreadable(what, PermissionError(errno.EACCES, os.strerror(errno.EACCES)))
     return path
 
 
-def _beside(path: Path, root: Path) -> str:
-    """Return what is there instead, in the nearest folder that there is."""
+def _contents_nearby(path: Path, root: Path) -> str:
+    """Return what the nearest existing folder holds instead, as a clause."""
     folder = path.parent
     while folder != root and not folder.is_dir():
         folder = folder.parent
@@ -62,5 +64,5 @@ def _beside(path: Path, root: Path) -> str:
 
 def _unreadable(what: str, error: OSError) -> ModelRefusedError:
     denied = isinstance(error, PermissionError)
-    advice = ": let the user or group 10001, as which pods run, read it" if denied else ""
+    advice = ": give user or group 10001 read permission" if denied else ""
     return ModelRefusedError(f"The {what} cannot be read: {error.strerror or error}{advice}.")

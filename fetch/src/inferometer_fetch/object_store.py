@@ -1,4 +1,4 @@
-"""How is an object read from an S3-compatible store, and with which keys?"""
+"""Streams of objects in S3-compatible stores."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -15,7 +15,7 @@ from inferometer_api.spec.address import STORE_VARIABLES
 from inferometer_fetch.transfer import CHUNK_BYTES, TransientError
 from inferometer_models.errors import ModelRefusedError
 
-if TYPE_CHECKING:  # the library's stubs alone know them
+if TYPE_CHECKING:  # only the library's stubs define them
     from obstore.store import ClientConfig, S3Config
 
 _REQUIRED = ("accessKeyId", "secretAccessKey")
@@ -24,7 +24,7 @@ _STALL = timedelta(seconds=30)
 _WHOLE = timedelta(days=1)
 _CERTIFICATE_FAULT = re.compile(r"InvalidCertificate\((?:\s*Other\(\s*OtherError\()?\s*(\w+)")
 _CAUSE = re.compile(r'(?:message|error): "([^"]+)"')
-"""What the operating system said, deep in the library's account of a fault."""
+"""The operating system's message, deep in the library's text of a fault."""
 _UNKNOWN_HOST = "Name or service not known"
 _PASSING_STATUSES = frozenset({"408", "425", "429"})
 
@@ -40,45 +40,45 @@ class Store:
     """http:// or https://; empty: Amazon's own."""
     region: str = "us-east-1"
     ca_certificate: str = ""
-    """PEM of the authority that signs the endpoint's certificate, where no public one does."""
+    """PEM of the authority that signs the endpoint's certificate; empty: a public one."""
 
     @override
     def __str__(self) -> str:
-        """Return the store as it is called in sentences."""
+        """Return the name of the store in messages."""
         return self.endpoint or f"Amazon S3 in {self.region}"
 
 
 def store_from(what: str, environment: Mapping[str, str]) -> Store:
-    """Return the store that a process's environment names; raises ModelRefusedError."""
-    told = {key: environment.get(name, "").strip() for key, name in STORE_VARIABLES.items()}
-    missing = [key for key in _REQUIRED if not told[key]]
+    """Return the store in the environment variables of a process; raise ModelRefusedError."""
+    keys = {key: environment.get(name, "").strip() for key, name in STORE_VARIABLES.items()}
+    missing = [key for key in _REQUIRED if not keys[key]]
     if missing:
         raise ModelRefusedError(
-            f"The {what} needs the keys of its store, but {' and '.join(missing)} are not there: "
-            "name a Secret as spec.model.credentialsSecret that has accessKeyId, secretAccessKey "
-            "and, for another store than Amazon's, endpoint."
+            f"The {what} needs the keys of its store, but {' and '.join(missing)} are missing: "
+            "set spec.model.credentialsSecret to a Secret with accessKeyId, secretAccessKey and, "
+            "for a store other than Amazon's, endpoint."
         )
-    endpoint = told["endpoint"].rstrip("/")
+    endpoint = keys["endpoint"].rstrip("/")
     if endpoint and not endpoint.startswith(("http://", "https://")):
         raise ModelRefusedError(
-            f"The {what} is asked of the endpoint {endpoint!r}, which is no address: write "
+            f"The endpoint {endpoint!r} of the {what} is not an address: write "
             "http://HOST:PORT or https://HOST:PORT into the Secret's key endpoint."
         )
     return Store(
-        access_key_id=told["accessKeyId"],
-        secret_access_key=told["secretAccessKey"],
-        session_token=told["sessionToken"],
+        access_key_id=keys["accessKeyId"],
+        secret_access_key=keys["secretAccessKey"],
+        session_token=keys["sessionToken"],
         endpoint=endpoint,
-        region=told["region"] or "us-east-1",
-        ca_certificate=told["caCertificate"],
+        region=keys["region"] or "us-east-1",
+        ca_certificate=keys["caCertificate"],
     )
 
 
 def object_stream(what: str, store: Store, bucket: str, key: str) -> Callable[[], Iterator[bytes]]:
-    """Return what yields the content of an object, whole, each time that it is called.
+    """Return a function that yields the content of an object at each call.
 
-    It raises TransientError where another try may do better, and ModelRefusedError where it will
-    not: no such object or bucket, keys that are wrong or may not read it.
+    It raises TransientError if another try may succeed, and ModelRefusedError if it cannot: no such
+    object or bucket, or keys that are wrong or must not read it.
     """
 
     def stream() -> Iterator[bytes]:
@@ -88,7 +88,7 @@ def object_stream(what: str, store: Store, bucket: str, key: str) -> Callable[[]
                 yield bytes(chunk)
         except FileNotFoundError as error:
             raise ModelRefusedError(
-                f"The {what} is not there, says {store}: {_said(error)}. "
+                f"The {what} does not exist, according to {store}: {_reason(error)}. "
                 "Check bucket, key and accessKeyId."
             ) from error
         except (BaseError, ValueError, OSError) as error:
@@ -102,7 +102,7 @@ def _opened(store: Store, bucket: str) -> S3Store:
         "access_key_id": store.access_key_id,
         "secret_access_key": store.secret_access_key,
         "region": store.region,
-        # Buckets in the path: other stores than Amazon's seldom have a host for each.
+        # Buckets in the path: few stores except Amazon's have a host name for each bucket.
         "virtual_hosted_style_request": False,
     }
     if store.session_token:
@@ -117,7 +117,7 @@ def _opened(store: Store, bucket: str) -> S3Store:
     }
     if store.ca_certificate:
         client["root_certificate"] = store.ca_certificate
-    # Whole transfers are tried again, by whoever writes them.
+    # transfer.py retries whole transfers.
     return S3Store(bucket, config=config, client_options=client, retry_config={"max_retries": 0})
 
 
@@ -132,7 +132,7 @@ def _fault(what: str, store: Store, error: Exception) -> Exception:
         )
     if _UNKNOWN_HOST in text:
         return ModelRefusedError(
-            f"The {what} cannot be fetched: {store} is a host that nobody knows. Correct the "
+            f"The {what} cannot be fetched: the host of {store} is unknown. Correct the "
             "Secret's key endpoint."
         )
     stays = isinstance(error, ValueError) or (
@@ -140,14 +140,14 @@ def _fault(what: str, store: Store, error: Exception) -> Exception:
     )
     if stays:
         return ModelRefusedError(
-            f"The {what} cannot be fetched, says {store}: {_said(error)}. "
-            "Check the Secret's accessKeyId, secretAccessKey and region, and what they may read."
+            f"The {what} cannot be fetched. {store} reports: {_reason(error)}. "
+            "Check accessKeyId, secretAccessKey and region in the Secret, and their permissions."
         )
-    return TransientError(f"{store}: {_said(error)}")
+    return TransientError(f"{store}: {_reason(error)}")
 
 
-def _said(error: Exception) -> str:
-    """Return the store's own code and sentence, else the library's first line."""
+def _reason(error: Exception) -> str:
+    """Return the code and message of the store, else the first line of the library."""
     text = str(error)
     found = re.search(r"<Code>(.*?)</Code>\s*<Message>(.*?)</Message>", text, re.DOTALL)
     if found is not None:

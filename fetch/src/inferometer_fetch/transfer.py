@@ -1,4 +1,4 @@
-"""How do bytes come from elsewhere into a file here: bounded, whole, and tried more than once?"""
+"""Bounded transfers: a stream becomes a whole file, with retries."""
 
 import hashlib
 import os
@@ -11,21 +11,21 @@ from inferometer_models.errors import ModelRefusedError
 
 CHUNK_BYTES = 1 << 20
 _PAUSES_SECONDS = (0.5, 1.5)
-"""Before the second and the third try: a network that blinks is no reason to give up."""
+"""Before the second and the third try: a short network fault should not end a run."""
 
 
 class TransientError(Exception):
-    """A fault on the way that may be gone at the next try; the message says what happened."""
+    """A fault that may not occur at the next try; the message says what happened."""
 
 
 def transfer_to_file(
     what: str, open_stream: Callable[[], Iterable[bytes]], target: Path, *, max_bytes: int
 ) -> str:
-    """Write a stream into the file `target` and return its sha256.
+    """Write a stream to the file `target`; return its sha256.
 
-    `what` names it in sentences: "model https://host/m.onnx". Raises ModelRefusedError where it is
-    larger than `max_bytes`, FetchFailedError where every try met a TransientError, and OSError
-    where the file cannot be written.
+    `what` names the content in messages: "model https://host/m.onnx". Raises ModelRefusedError if
+    it is larger than `max_bytes`, FetchFailedError if every try raised a TransientError, and
+    OSError if the file cannot be written.
     """
     for pause_seconds in (*_PAUSES_SECONDS, None):
         digest = hashlib.sha256()
@@ -60,7 +60,7 @@ def _bounded(
 
 
 def write_atomically(path: Path, chunks: Iterable[bytes]) -> Path:
-    """Write beside and rename, so that no half-written file is ever found at `path`."""
+    """Write to a temporary file and rename it: `path` never holds a partial file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:

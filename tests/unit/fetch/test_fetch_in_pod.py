@@ -1,4 +1,4 @@
-"""Does a pod's fetcher find what claims and ConfigMaps hold, and never leave them?"""
+"""Tests of the fetcher in a pod: it reads claims and ConfigMaps and never leaves them."""
 
 import hashlib
 import json
@@ -62,10 +62,10 @@ def test_a_link_within_the_claim_is_followed(sources: Path) -> None:
 @pytest.mark.parametrize(
     ("uri", "sentence"),
     [
-        ("pvc://models/a%20b/nat.onnx", r"is not there: the folder a b has net\.onnx; correct"),
-        ("pvc://models/none/net.onnx", "is not there: its place has a b, empty"),
-        ("pvc://models/empty/net.onnx", "is not there: the folder empty is empty"),
-        ("pvc://models/a%20b", "is no file"),
+        ("pvc://models/a%20b/nat.onnx", r"does not exist: the folder a b has net\.onnx; correct"),
+        ("pvc://models/none/net.onnx", "does not exist: its place has a b, empty"),
+        ("pvc://models/empty/net.onnx", "does not exist: the folder empty is empty"),
+        ("pvc://models/a%20b", "is not a regular file"),
         ("pvc://others/net.onnx", "its folder cannot be read"),
         ("pvc://models/../models/a%20b/net.onnx", "could leave its place"),
         ("pvc://models/%2e%2e/models/a%20b/net.onnx", "could leave its place"),
@@ -89,9 +89,9 @@ def test_a_link_out_of_the_claim_is_refused(sources: Path, target: str) -> None:
 def test_a_file_that_may_not_be_read_is_refused(
     sources: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever filled the claim is told as whom pods read it."""
+    """The message names the user as which pods read the claim."""
     monkeypatch.setattr(os, "access", lambda *_: False)  # root, as whom tests may run, reads all
-    with pytest.raises(ModelRefusedError, match="Permission denied: let the user or group 10001"):
+    with pytest.raises(ModelRefusedError, match="Permission denied: give user or group 10001"):
         _fetch("pvc://models/a%20b/net.onnx", sources)
 
 
@@ -131,15 +131,15 @@ def test_inputs_come_from_a_config_map(sources: Path) -> None:
 @pytest.mark.parametrize(
     ("uri", "sentence"),
     [
-        ("configmap://samples/y.npz", r"is not there: its place has x\.npz; correct the path"),
+        ("configmap://samples/y.npz", r"does not exist: its place has x\.npz; correct the path"),
         ("configmap://samples/..data/x.npz", "has no key of a ConfigMap|could leave"),
-        ("pvc://models/a%20b/net.onnx", r"is no \.npz file"),
-        ("file:a.npz", "in a cluster, which has no such address"),
-        ("http://host/a.npz", "has no such address"),
+        ("pvc://models/a%20b/net.onnx", r"is not an \.npz file"),
+        ("file:a.npz", "has an address that pods cannot reach"),
+        ("http://host/a.npz", "has an address that pods cannot reach"),
     ],
 )
 def test_inputs_that_are_none_are_refused(sources: Path, uri: str, sentence: str) -> None:
-    """What is missing, is no .npz file or is on somebody's own machine is refused."""
+    """A missing file, a file that is not .npz and a file on the user's machine are refused."""
     with pytest.raises(ModelRefusedError, match=sentence):
         _inputs(uri, sources)
     assert not (sources / "inputs.npz").exists()
@@ -231,6 +231,6 @@ def test_a_folder_that_cannot_be_written_is_a_fault(
 
 
 def test_nothing_to_fetch_is_refused(tmp_path: Path) -> None:
-    """A command line that asks for neither is refused with 2."""
+    """A command line without an address is refused with exit code 2."""
     with pytest.raises(SystemExit, match="2"):
         fetcher.main(["--destination", str(tmp_path)])

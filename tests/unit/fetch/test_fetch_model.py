@@ -1,4 +1,4 @@
-"""Are models fetched, bounded and checked before they are used?"""
+"""Tests of fetching models: they are bounded and checked before use."""
 
 import hashlib
 from pathlib import Path
@@ -63,19 +63,19 @@ def test_checksums_are_compared(model: Path) -> None:
 @pytest.mark.parametrize(
     ("uri", "sentence"),
     [
-        ("s3://bucket/m.onnx", "accessKeyId and secretAccessKey are not there"),
-        ("pvc://claim/m.onnx", "pvc:// needs a cluster"),
+        ("s3://bucket/m.onnx", "accessKeyId and secretAccessKey are missing"),
+        ("pvc://claim/m.onnx", "pvc:// is not available here"),
         ("pvc://claim", "names no file"),
         ("pvc://claim/a/../../m.onnx", "could leave its place"),
-        ("configmap://a/b", "no address of a model"),
-        ("http://host/m.onnx", "no address of a model"),
-        ("copy.onnx", "no address of a model"),
-        ("", "no address of a model"),
+        ("configmap://a/b", "Unknown model address"),
+        ("http://host/m.onnx", "Unknown model address"),
+        ("copy.onnx", "Unknown model address"),
+        ("", "Unknown model address"),
         ("file:", "names no file"),
         ("file://elsewhere/m.onnx", "names the machine 'elsewhere'"),
         ("file:missing.onnx", "is not there"),
         ("file:.", "is no file"),
-        ("https://host/m.onnx", "without a sha256"),
+        ("https://host/m.onnx", "has no sha256"),
     ],
 )
 def test_other_addresses_are_refused(model: Path, uri: str, sentence: str) -> None:
