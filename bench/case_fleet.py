@@ -21,9 +21,10 @@ from bench.servers import Server
 from inferometer_api.plan.load_plan import LoadPlan, PlannedFleet
 from inferometer_api.results.result import Step
 from inferometer_api.scenarios.step_setting import Open, Steady
-from inferometer_loadgen.fleet.crew import FleetDriverFactory
-from inferometer_loadgen.fleet.driving import FleetDriving
+from inferometer_loadgen.fleet.carrier import LocustCarrier
+from inferometer_loadgen.fleet.driver_factory import FleetDriverFactory
 from inferometer_loadgen.fleet.fleet import Fleet
+from inferometer_loadgen.fleet.fleet_driver import FleetDriver
 from inferometer_loadgen.schedule.steps import End, StepPlan
 from inferometer_loadgen.server.control_plane import ServerDescription
 from support.load_runs import a_plan
@@ -60,27 +61,35 @@ def _sizes(place: Place) -> Figures:
 async def _measured(place: Place, size: int) -> Figures:
     """Let simulated workers report for some seconds and return the cost."""
     planned = PlannedFleet(starts_workers=False, ready_deadline_seconds=int(_MOST_SECONDS))
-    async with Fleet.started(planned, size) as fleet:
-        command = [sys.executable, "-m", "bench.fleet_workers", str(fleet.port), str(size)]
+    async with Fleet.start(planned, size) as fleet:
+        carrier = _locust_carrier(fleet)
+        command = [sys.executable, "-m", "bench.fleet_workers", str(carrier.port), str(size)]
         with started("workers", command, core=place.server_core, folder=place.folder):
             return await _driven(fleet, place.turn_seconds, size)
 
 
+def _locust_carrier(fleet: Fleet) -> LocustCarrier:
+    if not isinstance(fleet.carrier, LocustCarrier):
+        raise BenchError("The fleet is not carried by Locust.")
+    return fleet.carrier
+
+
 async def _driven(fleet: Fleet, seconds: float, size: int) -> Figures:
-    await fleet.gathered(lambda _fraction, _detail: None)
+    carrier = _locust_carrier(fleet)
+    await fleet.wait_for_workers(lambda _fraction, _detail: None)
     crew = await FleetDriverFactory.set_up(fleet, _plan(), _DESCRIBED, lambda _: None, lambda: None)
     began = time.monotonic()
     driving = await crew.prepare("s", _STEP)
     await driving.connect()
     rounds = time.monotonic() - began
-    if not isinstance(driving, FleetDriving):
+    if not isinstance(driving, FleetDriver):
         raise BenchError("No fleet drives.")
     running = asyncio.create_task(driving.run())
     await _until(lambda: driving.recorder.last_second is not None)
-    master, session, at = cpu_seconds_of(fleet.process_id), time.process_time(), time.monotonic()
+    master, session, at = cpu_seconds_of(carrier.process_id), time.process_time(), time.monotonic()
     await asyncio.sleep(seconds)
     passed = (time.monotonic() - at) * size
-    master, session = cpu_seconds_of(fleet.process_id) - master, time.process_time() - session
+    master, session = cpu_seconds_of(carrier.process_id) - master, time.process_time() - session
     late_ns = max(worker.start_offset_nanoseconds for worker in driving.workers)
     answered = driving.recorder.answered
     driving.end(End.INTERRUPTED)
@@ -224,7 +233,7 @@ FLEET_WORKERS = Case(
     title="What a request costs, by the number of workers",
     text=f"""\
 Each worker sends {_QPS_OF_EACH} queries a second (Poisson, HTTP) to the server in Go; 1 worker is a
-load generator without a fleet. Counted is the CPU time, user and system, of the measuring processes
+load generator without a fleet. HistogramDelta is the CPU time, user and system, of the measuring processes
 alone, over the queries that they measured; what Locust and the session take is in the case
 fleet-master. All workers share one core, so that none has a better one. Processes that share a core
 push each other's code and data out of its caches: as many load generators *side by side*, which

@@ -14,28 +14,28 @@ import msgpack  # type: ignore[import-untyped]  # has no types
 import zmq
 from numpy.random import default_rng
 
-from inferometer_loadgen.fleet.clock import ClockName
-from inferometer_loadgen.fleet.clock_identity import own_clock
-from inferometer_loadgen.fleet.deltas import Gains
+from inferometer_loadgen.fleet.clock_sync import own_clock
+from inferometer_loadgen.fleet.deltas import DeltaReader
 from inferometer_loadgen.fleet.messages import (
     ORDERS,
-    WORDS,
+    WORKER_MESSAGES,
+    ClockIdentity,
+    ClockReading,
     Close,
-    Closed,
     Connect,
     Connected,
+    ConnectionsClosed,
+    CountDelta,
     Finish,
-    Gained,
     Hello,
     Prepare,
+    ReadClock,
     Ready,
     SetUp,
     SetUpDone,
-    Stamp,
-    Stamped,
     Start,
-    Told,
-    Word,
+    WorkerMessage,
+    WorkerProgress,
 )
 from inferometer_loadgen.record.recorder import Recorder
 from inferometer_loadgen.schedule.steps import End
@@ -81,7 +81,7 @@ class _Worker:
         self.socket.setsockopt(zmq.LINGER, 0)
         self.socket.connect(f"tcp://127.0.0.1:{port}")
         self._send("client_ready", _LOCUST_VERSION)
-        self._say(Hello(own_clock() if index else ClockName("", ""), ""))
+        self._say(Hello(own_clock() if index else ClockIdentity("", ""), ""))
 
     def heed(self) -> None:
         """Take one message of the master."""
@@ -99,17 +99,17 @@ class _Worker:
                 self._say(Ready(open_loop=True, connections=1))
             case Connect():
                 self._say(Connected())
-            case Stamp(number=number):
-                self._say(Stamped(number, time.monotonic_ns()))
+            case ReadClock(number=number):
+                self._say(ClockReading(number, time.monotonic_ns()))
             case Start(at_ns=at_ns):
                 self._is_measuring = True
                 self._begun_ns = max(at_ns, time.monotonic_ns())
-                self._say(_told("window", self._begun_ns, Gained()))
+                self._say(_told("window", self._begun_ns, CountDelta()))
             case Finish():
                 self._is_measuring = False
-                self._say(_told("ended", self._begun_ns, Gained(), End.INTERRUPTED))
+                self._say(_told("ended", self._begun_ns, CountDelta(), End.INTERRUPTED))
             case Close():
-                self._say(Closed())
+                self._say(ConnectionsClosed())
             case _:
                 raise RuntimeError(f"No order that is known here: {line}")
 
@@ -120,18 +120,18 @@ class _Worker:
         if self._is_measuring:
             self._send_line(_SECOND % self._begun_ns)
 
-    def _say(self, word: Word) -> None:
-        self._send_line(WORDS.dump_json(word))
+    def _say(self, word: WorkerMessage) -> None:
+        self._send_line(WORKER_MESSAGES.dump_json(word))
 
     def _send_line(self, line: bytes) -> None:
-        self._send("inferometer-word", {"worker": self._index, "line": line + b"\n"})
+        self._send("inferometer-message", {"worker": self._index, "line": line + b"\n"})
 
     def _send(self, kind: str, data: object) -> None:
         self.socket.send(msgpack.dumps((kind, data, self._name)))
 
 
-def _told(stage: str, begun_ns: int, gained: Gained, end: End | None = None) -> Told:
-    return Told(
+def _told(stage: str, begun_ns: int, gained: CountDelta, end: End | None = None) -> WorkerProgress:
+    return WorkerProgress(
         stage=stage,  # type: ignore[arg-type]  # one of its words
         gained=gained,
         begin_ns=begun_ns,
@@ -153,7 +153,7 @@ def _told(stage: str, begun_ns: int, gained: Gained, end: End | None = None) -> 
 def a_second() -> bytes:
     """Return a worker's report of one second with so many queries; %d stands for its start."""
     recorder = Recorder()
-    gains = Gains(recorder)
+    gains = DeltaReader(recorder)
     random = default_rng(1)
     times = random.lognormal(0, _SPREAD, QUERIES_A_SECOND) * _MEDIAN_NS
     for nanoseconds in times.astype(int).tolist():
@@ -161,7 +161,7 @@ def a_second() -> bytes:
         recorder.service_times.append(nanoseconds)
         recorder.lags.append(nanoseconds // 100)
     recorder.end_second()
-    word = json.loads(WORDS.dump_json(_told("measuring", 0, gains.take())))
+    word = json.loads(WORKER_MESSAGES.dump_json(_told("measuring", 0, gains.take())))
     text = json.dumps({**word, "begin_ns": "BEGIN"}, separators=(",", ":"))
     return text.replace("%", "%%").replace('"BEGIN"', "%d").encode()
 

@@ -367,6 +367,6 @@ def test_workers_that_do_not_come_fail_the_run(oracle: OracleProcess) -> None:
     plan = plan.model_copy(update={"fleet": _pod_fleet(ready_deadline_seconds=1)})
     run = measure(plan)
     assert (run.exit_code, run.outcome.reason) == (1, "WorkersNotReady")
-    assert "2 workers were asked for" in run.outcome.message
-    assert "workers 0, 1 did not come within 1 s" in run.outcome.message
+    assert "Of 2 workers (spec.load.workers), " in run.outcome.message
+    assert "workers 0, 1 did not connect within 1 s" in run.outcome.message
     assert run.progress[-1].stage == "WaitingForWorkers"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from inferometer_api.scenarios.step_setting import Closed
 from inferometer_loadgen.drive import ClosedLoop, Driver, OpenLoop, RequestSource, Schedules
-from inferometer_loadgen.record.recorder import Recorder, Tallied
+from inferometer_loadgen.record.recorder import Recorder, StepStatistics
 from inferometer_loadgen.schedule.arrivals import Constant, Poisson, Stream, generator
 from inferometer_loadgen.schedule.steps import WHOLE, End, Share, StepPlan
 from inferometer_loadgen.wire import Failure, FailureKind, PreparedRequest, ReplyBody
@@ -57,7 +57,7 @@ class Drill:
     others: Sequence[Answering] = ()
     """How further servers answer, with which the first takes turns."""
 
-    def run(self, at: dict[int, Callable[["Drill"], None]] | None = None) -> Tallied:
+    def run(self, at: dict[int, Callable[["Drill"], None]] | None = None) -> StepStatistics:
         """Drive the step; `at` are things that happen at virtual times."""
         self.loop = SimulatedLoop()
         judged = self.step.judged
@@ -71,7 +71,7 @@ class Drill:
         for when, what in (at or {}).items():
             self.loop.call_at_ns(when, lambda what=what: what(self))  # type: ignore[misc]  # bound now
         self.end = drive(self.loop, self.driver, self.servers, self.connections)
-        return self.recorder.tallied
+        return self.recorder.statistics
 
     def _driver(self) -> Driver:
         site = a_site(self.loop, self.lateness)

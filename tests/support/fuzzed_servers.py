@@ -14,7 +14,7 @@ from typing_extensions import override
 
 from inferometer_api.scenarios.step_setting import Closed
 from inferometer_loadgen.drive import ClosedLoop, RequestSource
-from inferometer_loadgen.record.recorder import Recorder, Tallied
+from inferometer_loadgen.record.recorder import Recorder, StepStatistics
 from inferometer_loadgen.schedule.steps import End
 from inferometer_loadgen.wire import Connection, EncodedRequest, OnCapacity, OnReply, Target
 from inferometer_loadgen.wire.connection import open_connection, prepare
@@ -168,7 +168,7 @@ def _on_stream(reply: bytes, stream_id: int) -> bytes:
     return bytes(said)
 
 
-def drive_at(server: Server, target: Target) -> tuple[Tallied, End]:
+def drive_at(server: Server, target: Target) -> tuple[StepStatistics, End]:
     """Drive a step to its end; raises whatever any callback of the loop raised."""
     faults: list[BaseException] = []
     loop = server.loop
@@ -205,4 +205,4 @@ def drive_at(server: Server, target: Target) -> tuple[Tallied, End]:
         loop.close()
     if faults:
         raise faults[0]
-    return recorder.tallied, end
+    return recorder.statistics, end

@@ -55,8 +55,8 @@ def test_bursts_are_the_documented_phases() -> None:
         [phase(second, second, second + 1, 400 if second % 2 == 0 else 50) for second in range(6)]
     )
     assert (sent_at(drill) == expected).all()
-    assert drill.recorder.tallied.scheduled == len(expected)
-    windows = drill.recorder.tallied.windows.report(open_loop=True)
+    assert drill.recorder.statistics.scheduled == len(expected)
+    windows = drill.recorder.statistics.windows.report(open_loop=True)
     counts = np.histogram(expected, np.arange(7) * SECOND)[0]
     assert [window.scheduled for window in windows] == counts.tolist()
 
@@ -90,7 +90,7 @@ def test_a_trace_is_replayed_to_its_last_query(tmp_path: Path) -> None:
     drill = drilled(Recorded(str(file), 500))
     expected = np.array([0, 0, 5, 9, 1200, 1201, 1210, 2950]) * MILLISECOND // 2
     assert (sent_at(drill) == expected).all()
-    assert_exact(drill.recorder.tallied.latency, np.full(8, 5 * MILLISECOND))
+    assert_exact(drill.recorder.statistics.latency, np.full(8, 5 * MILLISECOND))
     assert drill.driver.duration_ns == expected[-1]
 
 

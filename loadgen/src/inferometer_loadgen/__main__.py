@@ -15,9 +15,9 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: os._exit(128 + signal.SIGTERM))
     if sys.argv[1:2] == ["worker"]:
         # Locust patches the standard library for gevent: nothing may be imported before it.
-        from inferometer_loadgen.fleet import worker  # noqa: PLC0415 - see above
+        from inferometer_loadgen.fleet import locust_bridge  # noqa: PLC0415 - see above
 
-        return worker.main(sys.argv[2:])
+        return locust_bridge.run_worker(sys.argv[2:])
     from inferometer_loadgen import command  # noqa: PLC0415 - only now, since it takes so long
 
     return command.main()

@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inferometer_loadgen.fleet.clock import ClockName, Exchange, offset_of
+from inferometer_loadgen.fleet.clock_sync import ClockExchange, estimate_offset
+from inferometer_loadgen.fleet.messages import ClockIdentity
 
 _NS = st.integers(0, 10**9)
 _AHEAD = st.integers(-(10**15), 10**15)
@@ -17,21 +18,24 @@ def test_the_true_offset_lies_within_the_uncertainty(
     exchanges = []
     for begin, there, back in ways:
         asked = 10**12 + begin
-        exchanges.append(Exchange(asked, asked + there + ahead, asked + there + back))
-    found = offset_of(exchanges)
+        exchanges.append(ClockExchange(asked, asked + there + ahead, asked + there + back))
+    found = estimate_offset(exchanges)
     assert abs(found.ahead_ns - ahead) <= found.uncertainty_ns + 1  # the middle is a whole number
     assert found.uncertainty_ns == -(-min(there + back for _, there, back in ways) // 2)
 
 
 def test_equal_ways_tell_the_offset_exactly() -> None:
     """The middle between question and answer is then the moment of the other's stamp."""
-    assert offset_of([Exchange(100, 7_150, 200), Exchange(0, 9_999, 1_000)]).ahead_ns == 7_000
+    assert (
+        estimate_offset([ClockExchange(100, 7_150, 200), ClockExchange(0, 9_999, 1_000)]).ahead_ns
+        == 7_000
+    )
 
 
 def test_one_clock_is_known_by_boot_and_namespace() -> None:
     """A machine that does not tell its boot is never taken for the same."""
-    here = ClockName("b7", "time:[1]")
-    assert here.is_same(ClockName("b7", "time:[1]"))
-    assert not here.is_same(ClockName("b7", "time:[2]"))
-    assert not here.is_same(ClockName("c8", "time:[1]"))
-    assert not ClockName("", "").is_same(ClockName("", ""))
+    here = ClockIdentity("b7", "time:[1]")
+    assert here.is_same(ClockIdentity("b7", "time:[1]"))
+    assert not here.is_same(ClockIdentity("b7", "time:[2]"))
+    assert not here.is_same(ClockIdentity("c8", "time:[1]"))
+    assert not ClockIdentity("", "").is_same(ClockIdentity("", ""))

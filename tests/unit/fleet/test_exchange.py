@@ -10,26 +10,25 @@ from typing_extensions import override
 
 from inferometer_api.results.result import WorkerShare
 from inferometer_api.scenarios.step_setting import Open, Steady
-from inferometer_loadgen.fleet.clock import ClockName
-from inferometer_loadgen.fleet.clock_identity import own_clock
-from inferometer_loadgen.fleet.driving import FleetDriving
-from inferometer_loadgen.fleet.fleet import Fleet
+from inferometer_loadgen.fleet.clock_sync import own_clock
+from inferometer_loadgen.fleet.fleet import Fleet, WebPageFeed
+from inferometer_loadgen.fleet.fleet_driver import FleetDriver
 from inferometer_loadgen.fleet.messages import (
+    ClockIdentity,
+    ClockReading,
     Connect,
     Connected,
-    Gained,
+    CountDelta,
     Hello,
     Order,
+    ReadClock,
     Ready,
-    Stamp,
-    Stamped,
     Start,
-    Told,
-    Word,
+    WorkerMessage,
+    WorkerProgress,
 )
-from inferometer_loadgen.fleet.web_figures import ShownStep
 from inferometer_loadgen.schedule.steps import End, StepPlan
-from inferometer_loadgen.verdict.measurement import ScenarioConditions, Measurement
+from inferometer_loadgen.verdict.measurement import Measurement, ScenarioConditions
 from inferometer_loadgen.verdict.rules.fleet import worker_start
 from support.judged_steps import A_PLAN, a_step
 from support.simulated import MILLISECOND, SECOND, SimulatedLoop, simulate
@@ -52,10 +51,10 @@ class DistantFleet(Fleet):
     def __init__(self, loop: SimulatedLoop, workers: list[Distant]) -> None:
         self.workers = range(len(workers))
         self.lost = {}
-        self.heard_ns = dict.fromkeys(self.workers, 0)
-        self.hellos = {each: Hello(ClockName("another", ""), "") for each in self.workers}
+        self.last_message_ns = dict.fromkeys(self.workers, 0)
+        self.hellos = {each: Hello(ClockIdentity("another", ""), "") for each in self.workers}
         self.hellos[0] = Hello(own_clock(), "")
-        self._hearers = []
+        self._listeners = []
         self._loop = loop
         self._distant = workers
 
@@ -71,8 +70,8 @@ class DistantFleet(Fleet):
         worker = self._distant[number]
         own_ns = self._loop.now_ns() + worker.ahead_ns
         match order:
-            case Stamp():
-                self._tell(number, Stamped(order.number, own_ns))
+            case ReadClock():
+                self._tell(number, ClockReading(order.number, own_ns))
             case Connect():
                 self._tell(number, Connected())
             case Start():
@@ -83,9 +82,9 @@ class DistantFleet(Fleet):
     def _begin(self, number: int) -> None:
         worker, now = self._distant[number], self._loop.now_ns()
         worker.begins_ns.append(now)
-        begun = Told(
+        begun = WorkerProgress(
             stage="ended",
-            gained=Gained(),
+            gained=CountDelta(),
             begin_ns=now + worker.ahead_ns,
             window_ns=None,
             duration_ns=0,
@@ -102,8 +101,8 @@ class DistantFleet(Fleet):
         )
         self._tell(number, begun)
 
-    def _tell(self, number: int, word: Word) -> None:
-        self._after(self._distant[number].back_ns, partial(self._hear, number, word))
+    def _tell(self, number: int, word: WorkerMessage) -> None:
+        self._after(self._distant[number].back_ns, partial(self.on_message, number, word))
 
 
 def begun(monkeypatch: pytest.MonkeyPatch, *workers: Distant) -> list[WorkerShare]:
@@ -112,11 +111,11 @@ def begun(monkeypatch: pytest.MonkeyPatch, *workers: Distant) -> list[WorkerShar
     monkeypatch.setattr(time, "monotonic_ns", loop.now_ns)
     fleet = DistantFleet(loop, list(workers))
 
-    async def drive() -> FleetDriving:
+    async def drive() -> FleetDriver:
         loop.jump(100 * SECOND)
         plan = StepPlan("", 1, 0, SECOND, SECOND, 1, loop=Open(Steady("Poisson", 1)))
         ready = {each: Ready(open_loop=True, connections=1) for each in fleet.workers}
-        driving = FleetDriving(fleet, plan, ready, ShownStep("", "HTTP", None), [])
+        driving = FleetDriver(fleet, plan, ready, WebPageFeed("", "HTTP", None), [])
         await driving.connect()
         assert await driving.run() is End.DONE
         return driving

@@ -7,10 +7,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inferometer_loadgen.fleet.deltas import Gains, MergedRecorder
-from inferometer_loadgen.fleet.messages import WORDS, Gained, Told
+from inferometer_loadgen.fleet.deltas import DeltaReader, MergedRecorder
+from inferometer_loadgen.fleet.messages import WORKER_MESSAGES, CountDelta, WorkerProgress
 from inferometer_loadgen.record.histogram import Histogram
-from inferometer_loadgen.record.recorder import Recorder, Tallied
+from inferometer_loadgen.record.recorder import Recorder, StepStatistics
 from inferometer_loadgen.schedule.steps import End
 
 BOUND_NS = 5_000_000
@@ -28,14 +28,16 @@ def _fill(recorder: Recorder, times: Sequence[int], failures: Sequence[str]) -> 
         recorder.lags.append(time // 100)
     for kind in failures:
         recorder.fail(kind, f"a {kind}")
-    recorder.tallied.checked_replies += len(times)
+    recorder.statistics.checked_replies += len(times)
 
 
-def _over_the_wire(gained: Gained) -> Gained:
+def _over_the_wire(gained: CountDelta) -> CountDelta:
     """Write and read it as the fleet does."""
-    told = Told("measuring", gained, 0, None, 0, [], 0, 0, 0, 0, 0.0, False, 0.0, 0, end=End.DONE)
-    read = WORDS.validate_json(WORDS.dump_json(told))
-    assert isinstance(read, Told)
+    told = WorkerProgress(
+        "measuring", gained, 0, None, 0, [], 0, 0, 0, 0, 0.0, False, 0.0, 0, end=End.DONE
+    )
+    read = WORKER_MESSAGES.validate_json(WORKER_MESSAGES.dump_json(told))
+    assert isinstance(read, WorkerProgress)
     return read.gained
 
 
@@ -56,7 +58,7 @@ def test_merged_counts_are_those_of_one_process(
     merged = MergedRecorder(range(len(workers)))
     for number, worker in enumerate(workers):
         recorder = Recorder(BOUND_NS)
-        gains = Gains(recorder)
+        gains = DeltaReader(recorder)
         for second in worker:
             _fill(recorder, *second)
             if often:
@@ -67,11 +69,11 @@ def test_merged_counts_are_those_of_one_process(
         merged.absorb(number, _over_the_wire(gains.take()))
         merged.leave(number)
     merged.close_seconds()
-    _assert_equal(merged.tallied, one.tallied)
+    _assert_equal(merged.statistics, one.statistics)
 
 
-def _assert_equal(found: Tallied, expected: Tallied) -> None:
-    for each in fields(Tallied):
+def _assert_equal(found: StepStatistics, expected: StepStatistics) -> None:
+    for each in fields(StepStatistics):
         left, right = getattr(found, each.name), getattr(expected, each.name)
         if isinstance(left, Histogram):
             assert left.encode() == right.encode(), each.name
@@ -86,13 +88,13 @@ def _assert_equal(found: Tallied, expected: Tallied) -> None:
 def test_what_a_worker_answered_within_its_window_is_known_before_its_end() -> None:
     """A worker that is lost has told it so far, and no word later than its window counts."""
     recorder = Recorder()
-    gains, merged = Gains(recorder), MergedRecorder([0])
-    recorder.tallied.warm_up_answered = 7
+    gains, merged = DeltaReader(recorder), MergedRecorder([0])
+    recorder.statistics.warm_up_answered = 7
     found = []
     for told in (recorder.begin_window, lambda: None, recorder.end_window, lambda: None):
         told()
         merged.absorb(0, _over_the_wire(gains.take()))
-        found.append(merged.tallied.answered_within)
+        found.append(merged.statistics.answered_within)
         recorder.latencies.extend([1, 2, 3])
     assert found == [0, 3, 6, 6]
 
@@ -101,7 +103,7 @@ def test_a_second_is_closed_when_everyone_has_told_it() -> None:
     """A worker that has ended is waited for no more."""
     merged = MergedRecorder([0, 1])
     recorders = [Recorder(), Recorder()]
-    gains = [Gains(recorder) for recorder in recorders]
+    gains = [DeltaReader(recorder) for recorder in recorders]
     recorders[0].latencies.append(1_000)
     recorders[0].end_second()
     merged.absorb(0, gains[0].take())
@@ -124,7 +126,7 @@ def test_warm_up_seconds_are_joined_too() -> None:
     merged = MergedRecorder([0, 1])
     for number, times in enumerate(([1_000, 2_000], [3_000])):
         recorder = Recorder()
-        gains = Gains(recorder)
+        gains = DeltaReader(recorder)
         recorder.warm_ups.extend(times)
         recorder.end_warm_up_second()
         merged.absorb(number, _over_the_wire(gains.take()))

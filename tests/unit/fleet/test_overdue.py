@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from inferometer_api.scenarios.step_setting import JudgedPercentile
-from inferometer_loadgen.fleet.messages import Told, Word
-from inferometer_loadgen.fleet.telling import Telling
+from inferometer_loadgen.fleet.messages import WorkerMessage, WorkerProgress
+from inferometer_loadgen.fleet.step_reporter import StepReporter
 from inferometer_loadgen.schedule.steps import End
 from support.drills import A_STEP, Drill
 from support.simulated import MILLISECOND, SECOND, Answer
@@ -20,7 +20,7 @@ def test_a_worker_tells_what_is_overdue_at_least_each_tenth_second(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A server that stands still shows before any answer is late: in what each word tells."""
-    words: list[Word] = []
+    words: list[WorkerMessage] = []
     drill = Drill(
         lambda _, now: Answer(None if now >= SECOND else MILLISECOND), PROBE, capacity=999
     )
@@ -28,10 +28,10 @@ def test_a_worker_tells_what_is_overdue_at_least_each_tenth_second(
     def begin(drill: Drill) -> None:
         monkeypatch.setattr(time, "monotonic_ns", drill.loop.now_ns)
         monkeypatch.setattr(time, "monotonic", drill.loop.time)
-        Telling(drill.driver, words.append, PROBE).__enter__()
+        StepReporter(drill.driver, words.append, PROBE).__enter__()
 
     drill.run({1: begin, 2 * SECOND: lambda drill: drill.driver.end(End.INTERRUPTED)})
-    told = [word for word in words if isinstance(word, Told)]
+    told = [word for word in words if isinstance(word, WorkerProgress)]
     overdue = [each.overdue for each in told]
     assert overdue[0] == 0
     assert overdue == sorted(overdue)

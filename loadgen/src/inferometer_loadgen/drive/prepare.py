@@ -1,4 +1,4 @@
-"""Who drives a step: this process, or a fleet?"""
+"""Preparation of a step: its requests, its first replies, its driver."""
 
 import asyncio
 import time
@@ -30,10 +30,9 @@ from inferometer_loadgen.drive.first_requests import (
 )
 from inferometer_loadgen.record.recorder import Recorder
 from inferometer_loadgen.requests.encode import BINARY_EXTENSION, Encoder
-from inferometer_loadgen.requests.inputs import InputSource
 from inferometer_loadgen.requests.pool import InputSources, make_pool
 from inferometer_loadgen.requests.replies import Expectation, first_axes
-from inferometer_loadgen.requests.trace import read_trace
+from inferometer_loadgen.requests.trace import TraceFiles
 from inferometer_loadgen.schedule.arrivals import PhasedPoisson, Replay, Stream, arrivals
 from inferometer_loadgen.schedule.layout import layout, part_of
 from inferometer_loadgen.schedule.steps import WHOLE, Share, StepPlan
@@ -66,17 +65,16 @@ class DriverFactory(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LocalDriverFactory:
-    """What drives every step of a run in this process: all of it, or a worker's share."""
+    """Prepares drivers in this process, for the whole load or for a worker's share."""
 
     load: Load
     targets: Sequence[Target]
     """The servers, which take turns."""
     encoder: Encoder
     outputs: list[Tensor]
-    source: Callable[[int, int], InputSource]
-    """Where the requests of a batch size and a seed come from."""
-    told: Callable[[float], None]
-    """Hears how far the making of requests is."""
+    inputs: InputSources
+    on_progress: Callable[[float], None]
+    """Receives the share of a step's requests that are made."""
     on_first_query: Callable[[], None]
     """Called before the first query of a step is sent."""
     share: Share = WHOLE
@@ -85,24 +83,25 @@ class LocalDriverFactory:
 
     async def prepare(self, scenario: str, plan: StepPlan) -> Driver:
         """See DriverFactory."""
-        source = self.source(plan.batch_size, plan.seed)
-        pools = await make_pool(source, self.encoder, self.targets, self.told)
-        trial = await self._try(scenario, plan, pools)
+        source = self.inputs.source(plan.batch_size, plan.seed)
+        pools = await make_pool(source, self.encoder, self.targets, self.on_progress)
+        first = await self._send_first(scenario, plan, pools)
         recorder = Recorder(None if plan.judged is None else plan.judged.bound_ns)
-        recorder.statistics.warm_up_queries = trial.sent
+        recorder.statistics.warm_up_queries = first.sent
         part = part_of(plan, self.share)
-        driver = self._driver(part, recorder, pools, self._check(plan, trial))
-        room = layout(self.load, part.loop, self.share)
-        openers = [_opener(target, room.streams) for target in self.targets]
-        driver.configure(openers, room.connections)
+        driver = self._driver(part, recorder, pools, self._check(plan, first))
+        connections = layout(self.load, part.loop, self.share)
+        openers = [_opener(target, connections.streams) for target in self.targets]
+        driver.configure(openers, connections.connections)
         return driver
 
-    async def _try(
+    async def _send_first(
         self, scenario: str, plan: StepPlan, pools: Sequence[Sequence[PreparedRequest]]
     ) -> FirstReplies:
         """Send the first requests to each server, one after the other.
 
-        Who took such requests before, and refuses them now, has too many of them: that is measured.
+        A server that accepted such requests before and refuses them now is overloaded: that is
+        measured, and is no reason to refuse the run.
         """
         what = f"of {scenario!r}" + (f" ({plan.label})" if plan.label else "")
         timeout_seconds = self.load.request_timeout_milliseconds / 1000
@@ -137,57 +136,59 @@ class LocalDriverFactory:
     ) -> Driver:
         loop = asyncio.get_running_loop()
         spins = self.load.pacing == "Spin"
-        site = LoopContext(
+        context = LoopContext(
             loop,
             time.monotonic_ns,
             lambda wake: (SpinPacer if spins else TimerPacer)(loop, wake),
         )
-        queries = RequestSource(pools, check, self.load.request_timeout_milliseconds * _NS_PER_MS)
+        requests = RequestSource(pools, check, self.load.request_timeout_milliseconds * _NS_PER_MS)
         match plan.loop:
             case Open(arrivals=asked):
-                schedules = schedules_of(asked, plan.seed, self.share)
-                return OpenLoop(site, recorder, queries, plan, schedules)
+                schedules = schedules_of(asked, plan.seed, self.share, self.inputs.traces)
+                return OpenLoop(context, recorder, requests, plan, schedules)
             case Closed() as closed:
-                return ClosedLoop(site, recorder, queries, plan, closed)
+                return ClosedLoop(context, recorder, requests, plan, closed)
             case _:
                 assert_never(plan.loop)
 
 
 def local_driver_factory(
     plan: LoadPlan,
-    described: ServerDescription,
+    description: ServerDescription,
     inputs: InputSources,
-    told: Callable[[float], None],
+    on_progress: Callable[[float], None],
     on_first_query: Callable[[], None],
     share: Share = WHOLE,
 ) -> LocalDriverFactory:
-    """Return what drives the steps of a plan at servers that described themselves so."""
+    """Return the factory of a plan's drivers, for servers with this description."""
     load = plan.run.spec.load
     encoder = Encoder(
         load.protocol,
         plan.model_name,
         plan.model_version,
-        described.inputs,
-        described.outputs,
-        binary=BINARY_EXTENSION in described.extensions,
+        description.inputs,
+        description.outputs,
+        binary=BINARY_EXTENSION in description.extensions,
     )
     return LocalDriverFactory(
         load=load,
         targets=Servers(plan).targets(),
         encoder=encoder,
-        outputs=described.outputs,
-        source=inputs.source,
-        told=told,
+        outputs=description.outputs,
+        inputs=inputs,
+        on_progress=on_progress,
         on_first_query=on_first_query,
         share=share,
     )
 
 
-def schedules_of(asked: Arrivals, seed: int, share: Share) -> Schedules:
+def schedules_of(
+    asked: Arrivals, seed: int, share: Share, traces: TraceFiles | None = None
+) -> Schedules:
     """Return when the queries of an open loop arrive; raises TraceRefusedError.
 
-    The warm-up has the scenario's own load: of a rate from a stream of its own, of a trace its
-    beginning.
+    The warm-up has the scenario's own load: a rate draws from a random stream of its own, a trace
+    starts at its beginning. `traces` holds the files that were read before.
     """
     match asked:
         case Steady(kind=kind, milli_qps=rate):
@@ -197,7 +198,7 @@ def schedules_of(asked: Arrivals, seed: int, share: Share) -> Schedules:
             warm_up, measured = (PhasedPoisson(asked, seed, each) for each in _STREAMS)
             return Schedules(warm_up, measured, share=share)
         case Recorded(file=file, milli_time_scale=scale):
-            times = read_trace(Path(file), scale)
+            times = (traces or TraceFiles()).arrivals(Path(file), scale)
             return Schedules(Replay(times), Replay(times), len(times), share)
         case _:
             assert_never(asked)

@@ -11,10 +11,10 @@ from dataclasses import fields
 import numpy as np
 from typing_extensions import override
 
-from inferometer_loadgen.fleet.messages import Counted, Gained, SecondTold
+from inferometer_loadgen.fleet.messages import CountDelta, HistogramDelta, SecondDelta
 from inferometer_loadgen.record.histogram import BUCKETS, Histogram, Integers, Sparse
-from inferometer_loadgen.record.recorder import Recorder, Tallied
-from inferometer_loadgen.record.windows import Tally, Windows
+from inferometer_loadgen.record.recorder import Recorder, StepStatistics
+from inferometer_loadgen.record.windows import SecondStatistics, Windows
 
 
 class Outbox(Windows):
@@ -22,30 +22,30 @@ class Outbox(Windows):
 
     def __init__(self) -> None:
         super().__init__()
-        self._tallies: list[Tally] = []
+        self._tallies: list[SecondStatistics] = []
 
     @override
-    def add(self, tally: Tally) -> None:
+    def add(self, tally: SecondStatistics) -> None:
         self._tallies.append(tally)
 
     @override
-    def add_last(self, tally: Tally) -> None:
+    def add_last(self, tally: SecondStatistics) -> None:
         self._tallies.append(tally)
 
-    def emptied(self) -> list[Tally]:
+    def emptied(self) -> list[SecondStatistics]:
         """Return the seconds since the last time."""
         told, self._tallies = self._tallies, []
         return told
 
 
-class Gains:
+class DeltaReader:
     """Tells what was counted since it last did; the recorder's windows go to it alone."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self._outbox = Outbox()
-        recorder.tallied.windows = self._outbox
-        self._warm_up: deque[Tally] = deque()
+        recorder.statistics.windows = self._outbox
+        self._warm_up: deque[SecondStatistics] = deque()
         recorder.warm_up_windows = self._warm_up
         self._counts: dict[str, Integers] = {}
         self._sums: dict[str, int] = {}
@@ -53,20 +53,20 @@ class Gains:
         self._counters: dict[str, Counter[str]] = {}
         self._texts: dict[str, set[str]] = {}
 
-    def take(self) -> Gained:
+    def take(self) -> CountDelta:
         """Return what was gained since the last time."""
         self._recorder.flush()
-        gained = Gained(
+        gained = CountDelta(
             seconds=[_told(tally) for tally in self._outbox.emptied()],
             warm_up_seconds=[_told(tally) for tally in self._warm_up],
         )
         self._warm_up.clear()
-        tallied = self._recorder.tallied
-        for each in fields(Tallied):
+        tallied = self._recorder.statistics
+        for each in fields(StepStatistics):
             self._take(each.name, getattr(tallied, each.name), gained)
         return gained
 
-    def _take(self, name: str, now: object, gained: Gained) -> None:
+    def _take(self, name: str, now: object, gained: CountDelta) -> None:
         match now:
             case Windows():
                 return
@@ -88,16 +88,16 @@ class Gains:
                     gained.texts[name] = new
                     known.update(new)
             case _:
-                raise TypeError(f"A fleet does not know how to tell Tallied.{name}.")
+                raise TypeError(f"A fleet does not know how to tell StepStatistics.{name}.")
 
-    def _take_histogram(self, name: str, now: Histogram, gained: Gained) -> None:
+    def _take_histogram(self, name: str, now: Histogram, gained: CountDelta) -> None:
         known = self._counts.get(name)
         if known is None:
             known = self._counts[name] = np.zeros(BUCKETS, dtype=np.int64)
         grown = now.gained_since(known)
         if not len(grown.counts):
             return
-        gained.histograms[name] = Counted(
+        gained.histograms[name] = HistogramDelta(
             grown.buckets.tolist(),
             grown.counts.tolist(),
             now.sum_ns - self._sums.get(name, 0),
@@ -118,9 +118,9 @@ class MergedRecorder(Recorder):
         self._seconds = _Seconds(workers)
         self._warm_up = _Seconds(workers)
 
-    def absorb(self, worker: int, gained: Gained) -> None:
+    def absorb(self, worker: int, gained: CountDelta) -> None:
         """Count what a worker gained."""
-        tallied = self.tallied
+        tallied = self.statistics
         for name, counted in gained.histograms.items():
             histogram: Histogram = getattr(tallied, name)
             histogram.add_counted(
@@ -137,8 +137,8 @@ class MergedRecorder(Recorder):
             known = getattr(tallied, name)
             for key, text in texts.items():
                 known.setdefault(key, text)
-        self._seconds.hear(worker, gained.seconds)
-        self._warm_up.hear(worker, gained.warm_up_seconds)
+        self._seconds.on_message(worker, gained.seconds)
+        self._warm_up.on_message(worker, gained.warm_up_seconds)
         self.warm_up_windows.extend(self._warm_up.joined())
 
     def leave(self, worker: int) -> None:
@@ -146,15 +146,15 @@ class MergedRecorder(Recorder):
         self._seconds.leave(worker)
         self._warm_up.leave(worker)
 
-    def close_seconds(self) -> list[Tally]:
+    def close_seconds(self) -> list[SecondStatistics]:
         """Count and return the seconds that every worker has told; whoever ended has no more."""
         found = self._seconds.joined()
         for second in found:
             if second.seconds < 1.0:
-                self.tallied.windows.add_last(second)
+                self.statistics.windows.add_last(second)
             else:
                 self.last_second = second
-                self.tallied.windows.add(second)
+                self.statistics.windows.add(second)
         return found
 
 
@@ -162,12 +162,12 @@ class _Seconds:
     """Seconds as workers tell them, the first of each being the same one."""
 
     def __init__(self, workers: Sequence[int]) -> None:
-        self._told: dict[int, deque[Tally]] = {worker: deque() for worker in workers}
+        self._told: dict[int, deque[SecondStatistics]] = {worker: deque() for worker in workers}
         self._going = set(workers)
         self._awaited = set(workers)
         """Those going that have not told the next second."""
 
-    def hear(self, worker: int, told: Sequence[SecondTold]) -> None:
+    def on_message(self, worker: int, told: Sequence[SecondDelta]) -> None:
         if told:
             self._told[worker].extend(map(_tally, told))
             self._awaited.discard(worker)
@@ -176,9 +176,9 @@ class _Seconds:
         self._going.discard(worker)
         self._awaited.discard(worker)
 
-    def joined(self) -> list[Tally]:
+    def joined(self) -> list[SecondStatistics]:
         """Remove and return those seconds that nobody will add anything to."""
-        found: list[Tally] = []
+        found: list[SecondStatistics] = []
         while not self._awaited:
             parts = [told.popleft() for told in self._told.values() if told]
             if not parts:
@@ -188,12 +188,12 @@ class _Seconds:
         return found
 
 
-def _joined(parts: Sequence[Tally]) -> Tally:
+def _joined(parts: Sequence[SecondStatistics]) -> SecondStatistics:
     """Return what happened within the same second."""
     joined = parts[0]
     for part in parts[1:]:
         joined = joined.joined(part)
-    return Tally(
+    return SecondStatistics(
         max(part.seconds for part in parts),
         joined.scheduled,
         joined.failed,
@@ -202,8 +202,8 @@ def _joined(parts: Sequence[Tally]) -> Tally:
     )
 
 
-def _told(tally: Tally) -> SecondTold:
-    return SecondTold(
+def _told(tally: SecondStatistics) -> SecondDelta:
+    return SecondDelta(
         tally.seconds,
         tally.scheduled,
         tally.failed,
@@ -213,9 +213,9 @@ def _told(tally: Tally) -> SecondTold:
     )
 
 
-def _tally(told: SecondTold) -> Tally:
+def _tally(told: SecondDelta) -> SecondStatistics:
     latencies = _sparse(told.buckets, told.counts)
-    return Tally(told.seconds, told.scheduled, told.failed, told.max_ns, latencies)
+    return SecondStatistics(told.seconds, told.scheduled, told.failed, told.max_ns, latencies)
 
 
 def _sparse(buckets: Sequence[int], counts: Sequence[int]) -> Sparse:

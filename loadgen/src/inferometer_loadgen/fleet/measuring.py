@@ -5,10 +5,11 @@ It is the load generator's own drive, for a share of each step; no gevent is nea
 
 import asyncio
 import gc
+import os
 import sys
 import time
 import traceback
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Coroutine
 
 import uvloop
 
@@ -17,35 +18,38 @@ from inferometer_loadgen.client.node import node_name
 from inferometer_loadgen.client.pace import TimerPacer
 from inferometer_loadgen.drive import Driver
 from inferometer_loadgen.drive.prepare import LocalDriverFactory, local_driver_factory
-from inferometer_loadgen.fleet.clock_identity import own_clock
-from inferometer_loadgen.fleet.lines import Lines
+from inferometer_loadgen.fleet.answers import KNOWN_ERRORS, encode_error
+from inferometer_loadgen.fleet.clock_sync import own_clock
 from inferometer_loadgen.fleet.messages import (
+    LONGEST_LINE_BYTES,
+    ORDERS,
+    WORKER_MESSAGES,
+    ClockReading,
     Close,
-    Closed,
     CloseWindow,
     Connect,
     Connected,
+    ConnectionsClosed,
     Finish,
     FirstQuery,
     Hello,
-    Making,
     OpenWindow,
     Order,
+    PreparationProgress,
     Prepare,
+    ReadClock,
     Ready,
     SetUp,
     SetUpDone,
-    Stamp,
-    Stamped,
     Start,
+    WorkerMessage,
 )
-from inferometer_loadgen.fleet.parent import end_with_parent
-from inferometer_loadgen.fleet.round import FAULTS, told_as
-from inferometer_loadgen.fleet.telling import Telling
+from inferometer_loadgen.fleet.parent_process import end_with_parent
+from inferometer_loadgen.fleet.step_reporter import StepReporter
 from inferometer_loadgen.requests.pool import InputSources
 from inferometer_loadgen.schedule.steps import Share
 
-_MAKING_SECONDS = 0.2
+_PROGRESS_SECONDS = 0.2
 
 
 def main() -> int:
@@ -56,37 +60,66 @@ def main() -> int:
 
 
 async def _measure() -> None:
-    lines = await Lines.open()
-    lines.tell(Hello(own_clock(), node_name() or ""))
-    measuring = Measuring(lines)
+    streams = await MessageStreams.open()
+    streams.send(Hello(own_clock(), node_name() or ""))
+    measuring = MeasuringProcess(streams)
     try:
-        async for order in lines.orders():
-            measuring.heed(order)
+        async for order in streams.orders():
+            measuring.handle(order)
     finally:
         await measuring.close()
 
 
-class Measuring:
+class MessageStreams:
+    """Reads orders from standard input and writes messages to standard output, never blocking."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.WriteTransport) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    @classmethod
+    async def open(cls) -> "MessageStreams":
+        """Take over standard input and output; later prints go to standard error."""
+        loop = asyncio.get_running_loop()
+        output = os.dup(sys.stdout.fileno())
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+        reader = asyncio.StreamReader(limit=LONGEST_LINE_BYTES)
+        protocol = asyncio.StreamReaderProtocol(reader)
+        await loop.connect_read_pipe(lambda: protocol, os.fdopen(os.dup(0), "rb"))
+        writer, _ = await loop.connect_write_pipe(asyncio.Protocol, os.fdopen(output, "wb"))
+        return cls(reader, writer)
+
+    def send(self, message: WorkerMessage) -> None:
+        """Write a message; it is buffered until the reader takes it."""
+        self._writer.write(WORKER_MESSAGES.dump_json(message) + b"\n")
+
+    async def orders(self) -> AsyncIterator[Order]:
+        """Yield each order until the input ends."""
+        while line := await self._reader.readline():
+            yield ORDERS.validate_json(line)
+
+
+class MeasuringProcess:
     """Heeds orders at once, one step at a time."""
 
-    def __init__(self, lines: Lines) -> None:
-        self._lines = lines
+    def __init__(self, streams: MessageStreams) -> None:
+        self._streams = streams
         self._order: SetUp | None = None
         self._plan: LoadPlan | None = None
         self._inputs: InputSources | None = None
-        self._driving: Driver | None = None
-        self._telling: Telling | None = None
+        self._driver: Driver | None = None
+        self._reporter: StepReporter | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._making_told = 0.0
+        self._progress_sent = 0.0
 
-    def heed(self, order: Order) -> None:
+    def handle(self, order: Order) -> None:
         """Carry out an order, or begin to."""
         match order:
-            case Stamp():
-                self._lines.tell(Stamped(order.number, time.monotonic_ns()))
+            case ReadClock():
+                self._streams.send(ClockReading(order.number, time.monotonic_ns()))
             case Finish():
-                if self._driving is not None:
-                    self._driving.end(order.why)
+                if self._driver is not None:
+                    self._driver.end(order.why)
             case SetUp():
                 self._begin(self._set_up(order))
             case Prepare():
@@ -105,36 +138,38 @@ class Measuring:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._driving is not None:
-            await self._driving.close()
+        if self._driver is not None:
+            await self._driver.close()
 
     def _begin(self, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.create_task(self._told_of_faults(work))
+        task = asyncio.create_task(self._report_error(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _told_of_faults(self, work: Coroutine[None, None, None]) -> None:
+    async def _report_error(self, work: Coroutine[None, None, None]) -> None:
         try:
             await work
         except Exception as error:  # noqa: BLE001 - the session must hear of it, whatever it is
-            fault = told_as(error)
-            if fault.kind not in FAULTS:
+            fault = encode_error(error)
+            if fault.kind not in KNOWN_ERRORS:
                 traceback.print_exc(file=sys.stderr)
-            self._lines.tell(fault)
+            self._streams.send(fault)
 
     async def _set_up(self, order: SetUp) -> None:
         plan = LoadPlan.model_validate_json(order.plan)
         self._inputs = InputSources(plan.run.spec.load, plan.inputs_file, order.described.inputs)
         self._plan, self._order = plan, order
-        self._lines.tell(SetUpDone())
+        self._streams.send(SetUpDone())
 
     async def _prepare(self, order: Prepare) -> None:
-        await self._close_driving()
-        self._driving = driving = await self._hand(order.share).prepare(order.scenario, order.plan)
-        self._telling = Telling(driving, self._lines.tell, order.plan)
-        self._lines.tell(Ready(driving.open_loop, driving.connection_count))
+        await self._close_driver()
+        self._driver = driver = await self._driver_factory(order.share).prepare(
+            order.scenario, order.plan
+        )
+        self._reporter = StepReporter(driver, self._streams.send, order.plan)
+        self._streams.send(Ready(driver.open_loop, driver.connection_count))
 
-    def _hand(self, share: Share) -> LocalDriverFactory:
+    def _driver_factory(self, share: Share) -> LocalDriverFactory:
         plan, order, inputs = self._plan, self._order, self._inputs
         if plan is None or order is None or inputs is None:
             raise RuntimeError("A step is to be prepared before it is known what is measured.")
@@ -142,55 +177,55 @@ class Measuring:
             plan,
             order.described,
             inputs,
-            self._tell_making,
-            lambda: self._lines.tell(FirstQuery()),
+            self._send_progress,
+            lambda: self._streams.send(FirstQuery()),
             share,
         )
 
-    def _tell_making(self, fraction: float) -> None:
+    def _send_progress(self, fraction: float) -> None:
         now = time.monotonic()
-        if now - self._making_told >= _MAKING_SECONDS:
-            self._making_told = now
-            self._lines.tell(Making(fraction))
+        if now - self._progress_sent >= _PROGRESS_SECONDS:
+            self._progress_sent = now
+            self._streams.send(PreparationProgress(fraction))
 
     async def _connect(self) -> None:
-        await self._prepared().connect()
+        await self._prepared_driver().connect()
         # A collection takes tens of milliseconds: once now, over everything, never while measuring.
         gc.collect()
         gc.freeze()
-        self._lines.tell(Connected())
+        self._streams.send(Connected())
 
     async def _run(self, at_ns: int) -> None:
-        driving, telling = self._prepared(), self._telling
-        if telling is None:
+        driver, reporter = self._prepared_driver(), self._reporter
+        if reporter is None:
             raise RuntimeError("A step is to begin that was not prepared.")
         await _until(at_ns)
-        with telling:
+        with reporter:
             # The schedule begins when it was agreed to: what is late now shows as dispatch lag.
-            telling.end = await driving.run(at_ns)
+            reporter.end_reason = await driver.run(at_ns)
 
     async def _bound_window(self, order: OpenWindow | CloseWindow) -> None:
-        driving = self._prepared()
+        driver = self._prepared_driver()
         await _until(order.at_ns)
         if isinstance(order, OpenWindow):
-            driving.open_window()
+            driver.open_window()
         else:
-            driving.close_window()
+            driver.close_window()
 
     async def _close_step(self) -> None:
-        await self._close_driving()
-        self._lines.tell(Closed())
+        await self._close_driver()
+        self._streams.send(ConnectionsClosed())
 
-    async def _close_driving(self) -> None:
-        driving, self._driving = self._driving, None
+    async def _close_driver(self) -> None:
+        driver, self._driver = self._driver, None
         gc.unfreeze()
-        if driving is not None:
-            await driving.close()
+        if driver is not None:
+            await driver.close()
 
-    def _prepared(self) -> Driver:
-        if self._driving is None:
+    def _prepared_driver(self) -> Driver:
+        if self._driver is None:
             raise RuntimeError("A step is to go on that was not prepared.")
-        return self._driving
+        return self._driver
 
 
 async def _until(at_ns: int) -> None:

@@ -9,12 +9,28 @@ from typing import Annotated, Literal
 from pydantic import Discriminator, TypeAdapter
 
 from inferometer_api.results.result import ClientHealth
-from inferometer_loadgen.fleet.clock import ClockName
 from inferometer_loadgen.record.silences import Silence
 from inferometer_loadgen.schedule.steps import End, Share, StepPlan
 from inferometer_loadgen.server.control_plane import ServerDescription
 
-# -- a session's orders -----------------------------------------------------------------------
+LONGEST_LINE_BYTES = 64 * 2**20
+"""Maximum length of a line: a plan with its inputs' shapes, or all counters of a step."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClockIdentity:
+    """Which monotonic clock a process reads: that of one boot of a machine, in a time namespace."""
+
+    boot: str
+    """The boot's id; empty if it is unknown."""
+    namespace: str
+
+    def is_same(self, other: "ClockIdentity") -> bool:
+        """Return whether both are known to be one clock."""
+        return self.boot != "" and self == other
+
+
+# -- orders of the session -------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +39,7 @@ class SetUp:
 
     plan: str
     described: ServerDescription
-    say: Literal["set-up"] = "set-up"
+    type: Literal["set-up"] = "set-up"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,22 +49,22 @@ class Prepare:
     scenario: str
     plan: StepPlan
     share: Share
-    say: Literal["prepare"] = "prepare"
+    type: Literal["prepare"] = "prepare"
 
 
 @dataclass(frozen=True, slots=True)
 class Connect:
     """Open all connections."""
 
-    say: Literal["connect"] = "connect"
+    type: Literal["connect"] = "connect"
 
 
 @dataclass(frozen=True, slots=True)
-class Stamp:
+class ReadClock:
     """Answer at once with the time."""
 
     number: int
-    say: Literal["stamp"] = "stamp"
+    type: Literal["read-clock"] = "read-clock"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +72,7 @@ class Start:
     """Begin the step at this time of your clock."""
 
     at_ns: int
-    say: Literal["start"] = "start"
+    type: Literal["start"] = "start"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +80,7 @@ class OpenWindow:
     """Begin the window at this time of your clock."""
 
     at_ns: int
-    say: Literal["open-window"] = "open-window"
+    type: Literal["open-window"] = "open-window"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +88,7 @@ class CloseWindow:
     """End the window at this time of your clock: all workers together have what it takes."""
 
     at_ns: int
-    say: Literal["close-window"] = "close-window"
+    type: Literal["close-window"] = "close-window"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,51 +96,51 @@ class Finish:
     """End the step now."""
 
     why: End
-    say: Literal["finish"] = "finish"
+    type: Literal["finish"] = "finish"
 
 
 @dataclass(frozen=True, slots=True)
 class Close:
     """Close every connection: the step is over."""
 
-    say: Literal["close"] = "close"
+    type: Literal["close"] = "close"
 
 
-Order = SetUp | Prepare | Connect | Stamp | Start | OpenWindow | CloseWindow | Finish | Close
-ORDERS: TypeAdapter[Order] = TypeAdapter(Annotated[Order, Discriminator("say")])
+Order = SetUp | Prepare | Connect | ReadClock | Start | OpenWindow | CloseWindow | Finish | Close
+ORDERS: TypeAdapter[Order] = TypeAdapter(Annotated[Order, Discriminator("type")])
 
-# -- what a measuring process tells -------------------------------------------------------------
+# -- messages of a measuring process ----------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Hello:
     """It is there."""
 
-    clock: ClockName
+    clock: ClockIdentity
     node: str
-    say: Literal["hello"] = "hello"
+    type: Literal["hello"] = "hello"
 
 
 @dataclass(frozen=True, slots=True)
 class SetUpDone:
     """It knows what is measured."""
 
-    say: Literal["set-up-done"] = "set-up-done"
+    type: Literal["set-up-done"] = "set-up-done"
 
 
 @dataclass(frozen=True, slots=True)
-class Making:
+class PreparationProgress:
     """How far the making of requests is."""
 
     fraction: float
-    say: Literal["making"] = "making"
+    type: Literal["preparation-progress"] = "preparation-progress"
 
 
 @dataclass(frozen=True, slots=True)
 class FirstQuery:
     """The first query is about to be sent."""
 
-    say: Literal["first-query"] = "first-query"
+    type: Literal["first-query"] = "first-query"
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,36 +150,36 @@ class Ready:
     open_loop: bool
     connections: int
     """To each server."""
-    say: Literal["ready"] = "ready"
+    type: Literal["ready"] = "ready"
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class WorkerFault:
     """What was asked cannot be done: the name of the exception and its sentence."""
 
     kind: str
     message: str
-    say: Literal["fault"] = "fault"
+    type: Literal["fault"] = "fault"
 
 
 @dataclass(frozen=True, slots=True)
 class Connected:
     """All connections are open."""
 
-    say: Literal["connected"] = "connected"
+    type: Literal["connected"] = "connected"
 
 
 @dataclass(frozen=True, slots=True)
-class Stamped:
+class ClockReading:
     """The time of its clock."""
 
     number: int
     at_ns: int
-    say: Literal["stamped"] = "stamped"
+    type: Literal["clock-reading"] = "clock-reading"
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class HistogramDelta:
     """What a histogram gained: its counters by their indices, and its exact totals."""
 
     buckets: list[int]
@@ -177,7 +193,7 @@ class Counted:
 
 
 @dataclass(frozen=True, slots=True)
-class SecondTold:
+class SecondDelta:
     """What happened within one second of the window, or the part of one that was the last."""
 
     seconds: float
@@ -189,23 +205,23 @@ class SecondTold:
 
 
 @dataclass(frozen=True, slots=True)
-class Gained:
-    """What was counted since the last time, by the names of the fields of `Tallied`."""
+class CountDelta:
+    """What was counted since the last time, by the names of the fields of `StepStatistics`."""
 
-    histograms: dict[str, Counted] = field(default_factory=dict)
+    histograms: dict[str, HistogramDelta] = field(default_factory=dict)
     numbers: dict[str, int] = field(default_factory=dict)
     counters: dict[str, dict[str, int]] = field(default_factory=dict)
     texts: dict[str, dict[str, str]] = field(default_factory=dict)
-    seconds: list[SecondTold] = field(default_factory=list)
-    warm_up_seconds: list[SecondTold] = field(default_factory=list)
+    seconds: list[SecondDelta] = field(default_factory=list)
+    warm_up_seconds: list[SecondDelta] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class WorkerProgress:
     """How the step goes on. Written each second, and when a stage begins or ends."""
 
     stage: Literal["warm-up", "window", "measuring", "window-over", "ended"]
-    gained: Gained
+    gained: CountDelta
     begin_ns: int
     """When it took up the schedule, by its own clock."""
     window_ns: int | None
@@ -230,15 +246,28 @@ class Told:
     """Why it ended, in the last."""
     last_error: str = ""
     """Why a server that was lost could not be reached again."""
-    say: Literal["told"] = "told"
+    type: Literal["worker-progress"] = "worker-progress"
 
 
 @dataclass(frozen=True, slots=True)
-class Closed:
+class ConnectionsClosed:
     """Every connection is closed."""
 
-    say: Literal["closed"] = "closed"
+    type: Literal["connections-closed"] = "connections-closed"
 
 
-Word = Hello | SetUpDone | Making | FirstQuery | Ready | Fault | Connected | Stamped | Told | Closed
-WORDS: TypeAdapter[Word] = TypeAdapter(Annotated[Word, Discriminator("say")])
+WorkerMessage = (
+    Hello
+    | SetUpDone
+    | PreparationProgress
+    | FirstQuery
+    | Ready
+    | WorkerFault
+    | Connected
+    | ClockReading
+    | WorkerProgress
+    | ConnectionsClosed
+)
+WORKER_MESSAGES: TypeAdapter[WorkerMessage] = TypeAdapter(
+    Annotated[WorkerMessage, Discriminator("type")]
+)

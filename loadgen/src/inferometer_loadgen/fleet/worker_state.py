@@ -5,22 +5,22 @@ from dataclasses import dataclass
 
 from inferometer_api.results.result import ClientHealth, WorkerShare
 from inferometer_loadgen.client.watch import worst
-from inferometer_loadgen.fleet.clock import ONE_CLOCK, ClockOffset
-from inferometer_loadgen.fleet.messages import Told
+from inferometer_loadgen.fleet.clock_sync import SAME_CLOCK, ClockOffset
+from inferometer_loadgen.fleet.messages import WorkerProgress
 from inferometer_loadgen.record.silences import Silence
 from inferometer_loadgen.schedule.steps import End
 
 
 @dataclass(slots=True)
-class RemoteHand:
+class RemoteWorker:
     """One worker's part of a step, as far as it has told; times are of our clock."""
 
     worker: int
     node: str
-    offset: ClockOffset = ONE_CLOCK
+    offset: ClockOffset = SAME_CLOCK
     agreed_ns: int = 0
     """When all are to begin."""
-    told: Told | None = None
+    told: WorkerProgress | None = None
     """The last it told."""
     queries: int = 0
     is_window_over: bool = False
@@ -28,7 +28,7 @@ class RemoteHand:
     loss_reason: str = ""
     """What became of it, where it is lost."""
 
-    def hear(self, told: Told) -> None:
+    def on_message(self, told: WorkerProgress) -> None:
         """Take what it told."""
         self.told = told
         latencies = told.gained.histograms.get("latency")
@@ -111,10 +111,10 @@ class RemoteHand:
 
 
 @dataclass(frozen=True, slots=True)
-class HandsClient:
+class FleetClient:
     """The workers together as the client, as far as they have told. See Client."""
 
-    hands: Iterable[RemoteHand]
+    hands: Iterable[RemoteWorker]
 
     def begin(self) -> None:
         """Each worker counts from the begin of its own window."""

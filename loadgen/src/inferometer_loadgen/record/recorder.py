@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from inferometer_loadgen.record.histogram import Histogram, Integers
-from inferometer_loadgen.record.windows import STEADY_WINDOWS, Second, Tally, Windows
+from inferometer_loadgen.record.windows import STEADY_WINDOWS, Second, SecondStatistics, Windows
 
 BLOCK = 2048
 """Queries after which their times are counted."""
 
 
 @dataclass(slots=True)
-class Tallied:
+class StepStatistics:
     """Everything that was counted in one step; read when the step is over."""
 
     latency: Histogram = field(default_factory=Histogram)
@@ -52,15 +52,15 @@ class Recorder:
     """
 
     def __init__(self, bound_ns: int | None = None) -> None:
-        self.tallied = Tallied()
+        self.statistics = StepStatistics()
         self.latencies = array("q")
         self.service_times = array("q")
         self.lags = array("q")
         self.warm_ups = array("q")
         self._bound_ns = bound_ns
         self._second = Second()
-        self.last_second: Tally | None = None
-        self.warm_up_windows: deque[Tally] = deque(maxlen=STEADY_WINDOWS)
+        self.last_second: SecondStatistics | None = None
+        self.warm_up_windows: deque[SecondStatistics] = deque(maxlen=STEADY_WINDOWS)
         """The last whole seconds of the warm-up, where it goes on until it is steady."""
         self._answered_before: int | None = None
         """How many were answered before the window; None while there is none."""
@@ -76,7 +76,7 @@ class Recorder:
 
     def flush(self) -> None:
         """Count the times gathered so far."""
-        tallied = self.tallied
+        tallied = self.statistics
         latencies = _emptied(self.latencies)
         tallied.latency.add(latencies)
         self._second.add(latencies)
@@ -92,16 +92,16 @@ class Recorder:
 
     def fail(self, kind: str, message: str) -> None:
         """Count a measured query that has no good answer."""
-        self.tallied.errors[kind] += 1
-        self.tallied.examples.setdefault(kind, message)
-        self.tallied.overshoots += self._bound_ns is not None
+        self.statistics.errors[kind] += 1
+        self.statistics.examples.setdefault(kind, message)
+        self.statistics.overshoots += self._bound_ns is not None
         self._second.fail()
 
     def end_second(self) -> None:
         """Close the current second."""
         self.flush()
         self.last_second = self._second.close(1.0)
-        self.tallied.windows.add(self.last_second)
+        self.statistics.windows.add(self.last_second)
 
     def end_warm_up_second(self) -> None:
         """Close the current second of a warm-up that goes on until it is steady."""
@@ -112,22 +112,22 @@ class Recorder:
     def end(self, seconds: float) -> None:
         """Close the last second, of which only a part is over."""
         self.flush()
-        self.tallied.windows.add_last(self._second.close(seconds))
+        self.statistics.windows.add_last(self._second.close(seconds))
 
     @property
     def answered(self) -> int:
         """Queries answered well within the window so far."""
-        return self.tallied.latency.count + len(self.latencies)
+        return self.statistics.latency.count + len(self.latencies)
 
     @property
     def answered_at_all(self) -> int:
         """Queries answered well so far, those of the warm-up among them."""
-        return self.answered + self.tallied.warm_up_answered
+        return self.answered + self.statistics.warm_up_answered
 
     @property
     def failed(self) -> int:
         """Queries failed within the window so far."""
-        return self.tallied.errors.total()
+        return self.statistics.errors.total()
 
 
 def _emptied(times: "array[int]") -> Integers:

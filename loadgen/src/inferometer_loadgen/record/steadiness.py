@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from inferometer_loadgen.record.windows import STEADY_WINDOWS, Tally
+from inferometer_loadgen.record.windows import STEADY_WINDOWS, SecondStatistics
 
 STEADY_WITHIN = 0.1
 _SECOND_NS = 1_000_000_000
@@ -11,7 +11,7 @@ _BY_CHANCE = 3.0
 """Standard deviations by which two numbers of random arrivals differ by chance alone."""
 
 
-def is_steady(seconds: Sequence[Tally], *, open_loop: bool, clients: int = 0) -> bool:
+def is_steady(seconds: Sequence[SecondStatistics], *, open_loop: bool, clients: int = 0) -> bool:
     """Tell whether the last three whole seconds of a warm-up differ by less than 10 %.
 
     In closed loops their answers, which may also differ by one of each client where that is but

@@ -22,7 +22,7 @@ _SHORTEST_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class SecondStatistics:
     """What happened within some seconds: queries answered or failed then, whenever due."""
 
     seconds: float
@@ -31,9 +31,9 @@ class Tally:
     max_ns: int = 0
     latencies: Sparse = EMPTY
 
-    def joined(self, other: "Tally") -> "Tally":
+    def joined(self, other: "SecondStatistics") -> "SecondStatistics":
         """Return what happened within both."""
-        return Tally(
+        return SecondStatistics(
             self.seconds + other.seconds,
             self.scheduled + other.scheduled,
             self.failed + other.failed,
@@ -67,10 +67,10 @@ class Second:
         """Count queries that were due."""
         self._scheduled += count
 
-    def close(self, seconds: float) -> Tally:
+    def close(self, seconds: float) -> SecondStatistics:
         """Return what happened and begin anew; `seconds` is how long it took, normally 1."""
         buckets = np.flatnonzero(self._counts).astype(np.int64)
-        tally = Tally(
+        tally = SecondStatistics(
             seconds,
             self._scheduled,
             self._failed,
@@ -90,11 +90,11 @@ class Windows:
     """
 
     def __init__(self) -> None:
-        self._done: list[Tally] = []
-        self._open: list[Tally] = []
+        self._done: list[SecondStatistics] = []
+        self._open: list[SecondStatistics] = []
         self._seconds_each = 1
 
-    def add(self, tally: Tally) -> None:
+    def add(self, tally: SecondStatistics) -> None:
         """Append what happened within the next second."""
         if len(self._done) == MOST_WINDOWS and not self._open:
             self._done = [
@@ -107,7 +107,7 @@ class Windows:
             self._done.append(_packed(_joined(self._open)))
             self._open = []
 
-    def add_last(self, tally: Tally) -> None:
+    def add_last(self, tally: SecondStatistics) -> None:
         """Append what happened after the last whole second; a short rest joins that second."""
         last = self._open or self._done
         if last and tally.seconds < _SHORTEST_SECONDS:
@@ -120,7 +120,7 @@ class Windows:
         """How long all windows are together."""
         return round(sum(each.seconds for each in self.tallies()) * 1e9)
 
-    def tallies(self) -> list[Tally]:
+    def tallies(self) -> list[SecondStatistics]:
         """Return all windows, the one that is not full included."""
         return [*self._done, *([_joined(self._open)] if self._open else [])]
 
@@ -134,15 +134,15 @@ class Windows:
         return windows
 
 
-def _packed(tally: Tally) -> Tally:
+def _packed(tally: SecondStatistics) -> SecondStatistics:
     return replace(tally, latencies=tally.latencies.packed())
 
 
-def _joined(tallies: list[Tally]) -> Tally:
-    return reduce(Tally.joined, tallies)
+def _joined(tallies: list[SecondStatistics]) -> SecondStatistics:
+    return reduce(SecondStatistics.joined, tallies)
 
 
-def _window(tally: Tally, start_ms: int, duration_ms: int, *, open_loop: bool) -> Window:
+def _window(tally: SecondStatistics, start_ms: int, duration_ms: int, *, open_loop: bool) -> Window:
     answered = tally.latencies.total
 
     def at(percentile: float) -> int | None:

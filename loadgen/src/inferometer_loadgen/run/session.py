@@ -33,7 +33,6 @@ from inferometer_loadgen.reporting.progress_reporter import ProgressReporter
 from inferometer_loadgen.reporting.report_writer import ReportSink
 from inferometer_loadgen.requests.inputs import InputRefusedError, check_taken
 from inferometer_loadgen.requests.pool import InputSources
-from inferometer_loadgen.requests.trace import read_trace
 from inferometer_loadgen.run.environment import environment_of, fell_back
 from inferometer_loadgen.run.load_executor import LoadExecutor
 from inferometer_loadgen.run.scenario import (
@@ -183,7 +182,7 @@ class MeasurementSession:
             trace = self._plan.trace_files.get(scenario.name, "")
             steps = steps_of(scenario, spec.validity, spec.load.seed, trace)
             if scenario.trace is not None:
-                read_trace(Path(trace), milli(scenario.trace.time_scale))
+                inputs.traces.arrivals(Path(trace), milli(scenario.trace.time_scale))
             for size in scenario.profile.request_batch_sizes:
                 check_taken(size, max_batch_size)
                 note = inputs.note(inputs.source(size), size)

@@ -6,10 +6,12 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Literal, Self
 
-from inferometer_loadgen.drive import LoadDriver
+from typing_extensions import override
+
+from inferometer_loadgen.drive import LoadDriver, StepObserver
 from inferometer_loadgen.drive.driver import NEVER
-from inferometer_loadgen.fleet.deltas import Gains
-from inferometer_loadgen.fleet.messages import Told, Word
+from inferometer_loadgen.fleet.deltas import DeltaReader
+from inferometer_loadgen.fleet.messages import WorkerMessage, WorkerProgress
 from inferometer_loadgen.schedule.steps import End, StepPlan
 
 EVERY_SECONDS = 1.0
@@ -19,27 +21,27 @@ OFTEN_SECONDS = 0.1
 Stage = Literal["warm-up", "window", "measuring", "window-over", "ended"]
 
 
-class Telling:
+class StepReporter(StepObserver):
     """Tells how a step goes on, from its begin to its end, while it is entered.
 
     Beside each second there are the moments at which it begins and ends; each word
     has all that was gained until then.
     """
 
-    def __init__(self, driving: LoadDriver, tell: Callable[[Word], None], plan: StepPlan) -> None:
+    def __init__(
+        self, driving: LoadDriver, tell: Callable[[WorkerMessage], None], plan: StepPlan
+    ) -> None:
         self._driving = driving
         self._tell_word = tell
-        self._gains = Gains(driving.recorder)
+        self._gains = DeltaReader(driving.recorder)
         self._seconds = OFTEN_SECONDS if plan.is_probe else EVERY_SECONDS
         self._bound_ns = None if plan.judged is None else plan.judged.bound_ns
         self._timer: asyncio.TimerHandle | None = None
         self._client = driving.client
         self._begun_ns = 0
-        self.end: End | None = None
+        self.end_reason: End | None = None
         """Why the step ended; set before the end is told."""
-        driving.on_window = self._begin_window
-        driving.on_second = self._tick
-        driving.on_window_over = lambda: self._tell("window-over")
+        driving.observer = self
 
     def __enter__(self) -> Self:
         """Begin to tell, a second from now: all workers of a machine wake at this moment."""
@@ -59,11 +61,20 @@ class Telling:
         if kind is None:
             self._tell("ended")
 
-    def _begin_window(self) -> None:
+    @override
+    def begin_window(self) -> None:
         self._client.begin()
         # The driver calls this before it counts the first query of the window, and sets its begin
         # in the same turn of the loop.
         asyncio.get_running_loop().call_soon(self._tell, "window")
+
+    @override
+    def second(self) -> None:
+        self._tick()
+
+    @override
+    def end_window(self) -> None:
+        self._tell("window-over")
 
     def _await_tick(self) -> None:
         if self._timer is not None:
@@ -82,7 +93,7 @@ class Telling:
         progress = driving.progress()
         window_ns = driving.window_ns
         self._tell_word(
-            Told(
+            WorkerProgress(
                 stage=stage,
                 gained=self._gains.take(),
                 begin_ns=self._begun_ns,
@@ -98,7 +109,7 @@ class Telling:
                 cpu_seconds=self._client.cpu_seconds(),
                 memory_bytes=self._client.memory_bytes(),
                 client=self._client.facts() if stage == "ended" else None,
-                end=self.end,
+                end=self.end_reason,
                 last_error=driving.last_error,
             )
         )

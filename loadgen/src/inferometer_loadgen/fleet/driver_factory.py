@@ -7,18 +7,17 @@ from typing import Self
 from inferometer_api.plan.load_plan import LoadPlan
 from inferometer_api.scenarios.step_setting import Closed
 from inferometer_loadgen.drive import LoadDriver
-from inferometer_loadgen.fleet.driving import FleetDriving
-from inferometer_loadgen.fleet.fleet import Fleet
+from inferometer_loadgen.fleet.fleet import Fleet, WebPageFeed
+from inferometer_loadgen.fleet.fleet_driver import FleetDriver
 from inferometer_loadgen.fleet.messages import (
     FirstQuery,
-    Making,
+    PreparationProgress,
     Prepare,
     Ready,
     SetUp,
     SetUpDone,
-    Word,
+    WorkerMessage,
 )
-from inferometer_loadgen.fleet.web_figures import ShownStep
 from inferometer_loadgen.schedule.steps import Share, StepPlan
 from inferometer_loadgen.server.control_plane import ServerDescription
 
@@ -47,7 +46,7 @@ class FleetDriverFactory:
         """Tell every worker what is measured; raises WorkerLostError, InputRefusedError."""
         # The token is for who may end the run; a worker has no business with it.
         words = plan.model_copy(update={"stop_token": ""}).model_dump_json(exclude_none=True)
-        await fleet.ask(SetUp(words, described), SetUpDone)
+        await fleet.request(SetUp(words, described), SetUpDone)
         return cls(fleet, plan.run.spec.load.protocol, told, on_first_query)
 
     async def prepare(self, scenario: str, plan: StepPlan) -> LoadDriver:
@@ -60,19 +59,19 @@ class FleetDriverFactory:
                 share = Share(worker, len(workers))
                 self.fleet.send(Prepare(scenario, plan, share), [worker])
 
-        with self.fleet.hearing(self):
-            ready = await self.fleet.answered(Ready, workers, send)
+        with self.fleet.listening(self):
+            ready = await self.fleet.collect(Ready, workers, send)
         name = f"{scenario} ({plan.label})" if plan.label else scenario
         show = None if self.fleet.web_port is None else self.fleet.show
         idle = self.fleet.workers[len(workers) :]
-        return FleetDriving(self.fleet, plan, ready, ShownStep(name, self.protocol, show), idle)
+        return FleetDriver(self.fleet, plan, ready, WebPageFeed(name, self.protocol, show), idle)
 
-    def hear(self, worker: int, word: Word) -> None:
+    def on_message(self, worker: int, word: WorkerMessage) -> None:
         """Take what a worker says of its preparations."""
         match word:
             case FirstQuery():
                 self.on_first_query()
-            case Making():
+            case PreparationProgress():
                 self._made[worker] = word.fraction
                 self.told(min(self._made.values()))
             case Ready():
@@ -80,7 +79,7 @@ class FleetDriverFactory:
             case _:
                 return
 
-    def lose(self, worker: int, loss_reason: str) -> None:
+    def on_lost(self, worker: int, loss_reason: str) -> None:
         """Whoever waits for its answer is told."""
 
 

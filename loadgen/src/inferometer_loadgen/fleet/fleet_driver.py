@@ -2,32 +2,29 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from inferometer_api.results.result import WorkerShare
-from inferometer_loadgen.drive import Progress
+from inferometer_loadgen.drive import StepObserver, StepProgress
 from inferometer_loadgen.drive.driver import NEVER
-from inferometer_loadgen.fleet.clock import ClockOffset
-from inferometer_loadgen.fleet.clock_identity import own_clock
+from inferometer_loadgen.fleet.clock_sync import ClockOffset, measure_offsets, own_clock
 from inferometer_loadgen.fleet.deltas import MergedRecorder
-from inferometer_loadgen.fleet.exchange import measured_offsets
-from inferometer_loadgen.fleet.fleet import Fleet
+from inferometer_loadgen.fleet.fleet import Fleet, WebPageFeed
 from inferometer_loadgen.fleet.messages import (
     Close,
-    Closed,
     CloseWindow,
     Connect,
     Connected,
-    Fault,
+    ConnectionsClosed,
     Finish,
     OpenWindow,
     Ready,
     Start,
-    Told,
-    Word,
+    WorkerFault,
+    WorkerMessage,
+    WorkerProgress,
 )
-from inferometer_loadgen.fleet.web_figures import ShownStep
-from inferometer_loadgen.fleet.worker_state import HandsClient, RemoteHand
+from inferometer_loadgen.fleet.worker_state import FleetClient, RemoteWorker
 from inferometer_loadgen.record.silences import Silence, common
 from inferometer_loadgen.schedule.layout import ends_together
 from inferometer_loadgen.schedule.steps import SECOND_NS, End, StepPlan
@@ -56,7 +53,7 @@ _ENDS_ALL = frozenset({End.SERVER_LOST, End.INTERRUPTED})
 """Ends of one worker that leave nothing to wait for from the others."""
 
 
-class FleetDriving:
+class FleetDriver:
     """One step, driven by some workers of a fleet. See LoadDriver."""
 
     def __init__(
@@ -64,13 +61,13 @@ class FleetDriving:
         fleet: Fleet,
         plan: StepPlan,
         ready: dict[int, Ready],
-        shown: ShownStep,
+        shown: WebPageFeed,
         idle: Sequence[int],
     ) -> None:
         self._fleet = fleet
         self._plan = plan
-        self._hands = {worker: RemoteHand(worker, fleet.hellos[worker].node) for worker in ready}
-        self._idle = [RemoteHand(worker, fleet.hellos[worker].node) for worker in idle]
+        self._hands = {worker: RemoteWorker(worker, fleet.hellos[worker].node) for worker in ready}
+        self._idle = [RemoteWorker(worker, fleet.hellos[worker].node) for worker in idle]
         self._recorder = MergedRecorder(list(ready))
         self._shown = shown
         self._ended: asyncio.Future[End] = asyncio.get_running_loop().create_future()
@@ -85,19 +82,17 @@ class FleetDriving:
         self._begin_ns = 0
         self.open_loop = next(iter(ready.values())).open_loop
         self.connection_count = sum(each.connections for each in ready.values())
-        self.on_window: Callable[[], None] = _nothing
-        self.on_second: Callable[[], None] = _nothing
-        self.on_window_over: Callable[[], None] = _nothing
+        self.observer = StepObserver()
 
     # -- a step's life -----------------------------------------------------------------------------
 
     async def connect(self) -> None:
         """Open all connections; see LoadDriver. Raises WorkerLostError too."""
         workers = list(self._hands)
-        offsets = await measured_offsets(self._fleet, own_clock(), workers)
+        offsets = await measure_offsets(self._fleet, own_clock(), workers)
         for worker, offset in offsets.items():
             self.place_clock(worker, offset)
-        await self._fleet.ask(Connect(), Connected, workers)
+        await self._fleet.request(Connect(), Connected, workers)
 
     def place_clock(self, worker: int, offset: ClockOffset) -> None:
         """Take note of how far a worker's clock is from ours."""
@@ -108,19 +103,19 @@ class FleetDriving:
         lead_ns = _LEAD_NS + _LEAD_OF_EACH_NS * len(self._hands)
         now = time.monotonic_ns()
         self._begin_ns = now + lead_ns
-        with self._fleet.hearing(self):
+        with self._fleet.listening(self):
             for worker, hand in self._hands.items():
                 hand.agreed_ns = self._begin_ns
-                self._fleet.heard_ns[worker] = now
+                self._fleet.last_message_ns[worker] = now
                 if worker in self._fleet.lost:
-                    self.lose(worker, self._fleet.lost[worker])
+                    self.on_lost(worker, self._fleet.lost[worker])
                 self._fleet.send(Start(self._begin_ns + hand.offset.ahead_ns), [worker])
             looking = asyncio.create_task(self._look())
             try:
                 return await self._ended
             finally:
                 looking.cancel()
-                self._shown.over()
+                self._shown.finish()
 
     def open_window(self) -> None:
         """Begin the window soon, all workers at the same moment."""
@@ -143,29 +138,29 @@ class FleetDriving:
         workers = [worker for worker in self._hands if worker not in self._fleet.lost]
         try:
             async with asyncio.timeout(_CLOSE_SECONDS):
-                await self._fleet.ask(Close(), Closed, workers)
+                await self._fleet.request(Close(), ConnectionsClosed, workers)
         except (TimeoutError, RuntimeError):
             # Whatever is wrong with a worker is told by whoever needs it next.
             return
 
     # -- what workers say --------------------------------------------------------------------------
 
-    def hear(self, worker: int, word: Word) -> None:
+    def on_message(self, worker: int, word: WorkerMessage) -> None:
         """Take what a worker said."""
         hand = self._hands.get(worker)
         if hand is None:
             return
-        if isinstance(word, Fault):
-            self._fleet.lose(worker, f"it failed while it drove: {word.message.rstrip('.')}")
-        if not isinstance(word, Told):
+        if isinstance(word, WorkerFault):
+            self._fleet.on_lost(worker, f"it failed while it drove: {word.message.rstrip('.')}")
+        if not isinstance(word, WorkerProgress):
             return
-        hand.hear(word)
+        hand.on_message(word)
         self._recorder.absorb(worker, word.gained)
         self._go_on(hand)
         if hand.end in _ENDS_ALL:
             self.end(hand.end)
 
-    def lose(self, worker: int, loss_reason: str) -> None:
+    def on_lost(self, worker: int, loss_reason: str) -> None:
         """Take note that a worker is lost: the step ends."""
         hand = self._hands.get(worker)
         if hand is None or not hand.is_going:
@@ -175,20 +170,20 @@ class FleetDriving:
         self.end(End.WORKER_LOST)
         self._go_on(hand)
 
-    def _go_on(self, hand: RemoteHand) -> None:
+    def _go_on(self, hand: RemoteWorker) -> None:
         """Tell of what all workers have told now, and end where all have ended."""
         worker = hand.worker
         if self._await_window and (hand.has_window or hand.loss_reason):
             self._await_window.discard(worker)
             if not self._await_window and self.window_ns != NEVER:
-                self.on_window()
+                self.observer.begin_window()
         if not hand.is_going:
             self._going.discard(worker)
             self._recorder.leave(worker)
         for second in self._recorder.close_seconds():
-            self._shown.second(second)
+            self._shown.add_second(second)
             if second.seconds == 1.0:
-                self.on_second()
+                self.observer.second()
         self._close_window_where_enough()
         if hand.is_window_over or hand.loss_reason:
             self._await_over.discard(worker)
@@ -213,7 +208,7 @@ class FleetDriving:
     def _tell_window_over(self) -> None:
         if not self._is_window_over_told and self.window_ns != NEVER:
             self._is_window_over_told = True
-            self.on_window_over()
+            self.observer.end_window()
 
     def _give_up(self) -> None:
         """End without those who have not told their end."""
@@ -235,9 +230,12 @@ class FleetDriving:
             await asyncio.sleep(_LOOK_SECONDS)
             now = time.monotonic_ns()
             for hand in [self._hands[worker] for worker in self._going]:
-                if now - max(self._fleet.heard_ns[hand.worker], self._begin_ns) > SILENT_AFTER_NS:
+                if (
+                    now - max(self._fleet.last_message_ns[hand.worker], self._begin_ns)
+                    > SILENT_AFTER_NS
+                ):
                     seconds = SILENT_AFTER_NS // SECOND_NS
-                    self._fleet.lose(hand.worker, f"nothing was heard for {seconds} s")
+                    self._fleet.on_lost(hand.worker, f"nothing was heard for {seconds} s")
 
     # -- what is known of it -----------------------------------------------------------------------
 
@@ -252,14 +250,14 @@ class FleetDriving:
         told = (hand.told.last_error for hand in self._hands.values() if hand.told)
         return next(filter(None, told), "")
 
-    def progress(self) -> Progress:
+    def progress(self) -> StepProgress:
         """Tell how far the step is: as far as the worker that is furthest behind."""
         told = [hand.told for hand in self._hands.values() if hand.told is not None]
         now = time.monotonic_ns()
         window_ns = self.window_ns
         measuring = window_ns <= now
         draining = measuring and bool(told) and all(each.draining for each in told)
-        return Progress(
+        return StepProgress(
             measuring=measuring,
             draining=draining,
             elapsed_ns=max(0, now - (window_ns if measuring else self._begin_ns)),
@@ -287,7 +285,7 @@ class FleetDriving:
             over_ns = max((hand.window_over_ns for hand in hands), default=0)
             duration_ns = max(0, over_ns - self.window_ns)
         # Where nobody could tell the end any more, it lasted as long as is told of.
-        return duration_ns or self._recorder.tallied.windows.duration_ns
+        return duration_ns or self._recorder.statistics.windows.duration_ns
 
     @property
     def silences(self) -> Sequence[Silence]:
@@ -317,16 +315,12 @@ class FleetDriving:
         return sum(hand.told.reconnects for hand in self._hands.values() if hand.told)
 
     @property
-    def client(self) -> HandsClient:
+    def client(self) -> FleetClient:
         """The measuring processes of all workers together."""
-        return HandsClient(self._hands.values())
+        return FleetClient(self._hands.values())
 
     @property
     def workers(self) -> Sequence[WorkerShare]:
         """What each worker did."""
         hands = [*self._hands.values(), *self._idle]
         return [hand.share() for hand in sorted(hands, key=lambda hand: hand.worker)]
-
-
-def _nothing() -> None:
-    """Tell nobody."""

@@ -15,10 +15,10 @@ from locust.runners import STATE_INIT, STATE_RUNNING
 from locust.stats import RequestStats, StatsEntry, stats_history
 from locust.web import WebUI
 
-from inferometer_loadgen.fleet.relay import Show
+from inferometer_loadgen.fleet.bridge_protocol import ShowSecond
 
 
-class WebPage:
+class LocustWebPage:
     """Serves the page; it shows, and starts or stops nothing."""
 
     def __init__(self, environment: Environment, host: str, port: int) -> None:
@@ -36,8 +36,8 @@ class WebPage:
         if environment.runner is not None:
             gevent.spawn(stats_history, environment.runner)
 
-    def show(self, second: Show) -> None:
-        """Show what happened within a second."""
+    def show(self, second: ShowSecond) -> None:
+        """ShowSecond what happened within a second."""
         environment = self._environment
         runner = environment.runner
         if runner is None:
@@ -57,7 +57,7 @@ class WebPage:
         stats.total.extend(entry)
 
 
-def _entry(second: Show, stats: RequestStats) -> StatsEntry:
+def _entry(second: ShowSecond, stats: RequestStats) -> StatsEntry:
     """Return a second as Locust has it, where requests that failed are among all."""
     entry = StatsEntry(stats, second.name, second.protocol)
     now = time.time()
