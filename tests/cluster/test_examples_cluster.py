@@ -237,4 +237,4 @@ def test_a_gpu_is_a_resource_by_its_name(cluster: Cluster) -> None:
         _create(cluster, namespace, run)
         failed = _finished(cluster, namespace, run["metadata"]["name"])["conditions"]["Failed"]
         assert failed["reason"] == "ServerRefused", failed
-        assert "The device GPU was asked for" in failed["message"]
+        assert "The device GPU was requested" in failed["message"]

@@ -71,7 +71,7 @@ def refused(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Futu
             "inputs",
             ("inputs.npz gives 'x' an array of type float32 and shape [3, 5]", "FP32 [-1, 4]"),
         ),
-        ("device", ("The device GPU was asked for, but ONNX Runtime ",)),
+        ("device", ("The device GPU was requested, but ONNX Runtime ",)),
     ],
 )
 def test_a_run_that_cannot_be_is_refused_in_a_sentence(

@@ -471,7 +471,7 @@ _BAD_CALLS: dict[str, tuple[Callable[[Any], dict[str, Any]], str]] = {
             "inputs": _pair(of),
             "outputs": [of.InferRequestedOutput("nope")],
         },
-        "the model gives 'sum', 'difference', 'whole'",
+        "the model has 'sum', 'difference', 'whole'",
     ),
     "classification": (
         lambda of: {

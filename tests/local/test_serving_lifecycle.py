@@ -280,7 +280,7 @@ def test_refuses_an_unsupported_operator(tmp_path: Path) -> None:
 def test_refuses_a_gpu_that_is_not_there(tmp_path: Path) -> None:
     """The device GPU is refused where CUDA is not there, instead of falling back in silence."""
     model = onnx_models.save(onnx_models.identity(), tmp_path / "copy.onnx")
-    assert "The device GPU was asked for" in _refused(model, "--device", "GPU")
+    assert "The device GPU was requested" in _refused(model, "--device", "GPU")
 
 
 def test_refuses_open_axes_without_a_shape(tmp_path: Path) -> None:
@@ -296,7 +296,7 @@ def test_refuses_a_port_in_use(tmp_path: Path, flag: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         sentence = _refused(model, flag, str(port))
-    assert f"Port {port} on 127.0.0.1" in sentence
+    assert f"port {port} of 127.0.0.1" in sentence
     assert "ddress already in use" in sentence
 
 

@@ -1,4 +1,4 @@
-"""Is this file an ONNX model that is safe to open, and what does its graph say?"""
+"""Checks that a file is an ONNX model that is safe to open, and reads its graph."""
 
 import hashlib
 import stat
@@ -24,7 +24,7 @@ class GraphFile:
     sha256: str
     """Of the ONNX file itself."""
     external_sha256: dict[str, str]
-    """Of each file of external data, by its place beside the model."""
+    """The hash of each external data file, by its path relative to the model."""
     size_bytes: int
     """The ONNX file and its external data together."""
     model: ModelProto
@@ -152,7 +152,7 @@ def _external_file(model: Path, location: str) -> Path:
         ) from error
     if absolute or not file.is_relative_to(folder):
         raise ModelRefusedError(
-            f"The model {model} names external data at '{location}', outside its own folder "
+            f"The model {model} refers to external data at '{location}', outside its own folder "
             f"{folder}: put the data beside the model and save it with a relative location."
         )
     return file

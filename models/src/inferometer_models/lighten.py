@@ -18,13 +18,13 @@ from inferometer_models.structure import differences, operator_counts
 from inferometer_models.zoo import INDEX_COLUMNS
 
 SAME, DIFFERENT, REFUSED = 0, 1, 2
-"""Exit codes: done (or the same structure), another structure, cannot be done as asked."""
+"""Exit codes: done (or the same structure), another structure, refused."""
 
 SUFFIX = ".onnx.xz"
 
 
 class RefusedError(ValueError):
-    """What was asked cannot be done; the message says why and what to do."""
+    """The command cannot be run; the message says why and what to do."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

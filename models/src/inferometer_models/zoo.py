@@ -88,7 +88,7 @@ def entry(name: str) -> ZooEntry:
         case _:
             several = ", ".join(candidates)
             raise UnknownModelError(
-                f'"{name}" was asked of the model zoo, and several models are called so: '
+                f'"{name}" names several models of the model zoo: '
                 f"{several}; name one of these in full."
             )
 
@@ -147,7 +147,7 @@ def _shape(written: str) -> Shape:
 
 
 def _unknown(name: str) -> str:
-    """Say what was asked, and which models have a name near it, best first."""
+    """Return the message for an unknown name, with the models of similar names, best first."""
     asked = name.lower().removeprefix("zoo://")
     by_bare_name = {_bare(full): full for full in _index()}
     bare_names = difflib.get_close_matches(_bare(asked), by_bare_name, n=3)
@@ -155,8 +155,7 @@ def _unknown(name: str) -> str:
     near += [full for full in difflib.get_close_matches(asked, names(), n=3) if full not in near]
     nearest = f" The nearest names are {', '.join(near[:3])}." if near else ""
     return (
-        f'"{name}" was asked of the model zoo, which has no such model.{nearest} '
-        f"`inferometer models` lists all {len(names())}."
+        f'"{name}" is not in the model zoo.{nearest} `inferometer models` lists all {len(names())}.'
     )
 
 

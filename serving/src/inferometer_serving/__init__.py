@@ -2,6 +2,6 @@
 
 import os
 
-# ONNX Runtime tells its makers how it is used, from a thread of its own and through a database in
+# ONNX Runtime reports its usage to its makers, from a thread of its own and through a database in
 # the home directory, unless this is set before it is loaded. What is measured must do neither.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")

@@ -4,7 +4,7 @@ from enum import Enum
 
 
 class RefusedError(ValueError):
-    """What was asked of the server cannot be run; the message is a sentence for a person."""
+    """The server cannot run as requested."""
 
 
 class Refusal(Enum):

@@ -2,6 +2,6 @@
 
 EXIT_DONE = 0
 EXIT_FAILED = 1
-"""A fault that is not the asker's."""
+"""An internal error."""
 EXIT_REFUSED = 2
-"""What was asked cannot be run: the model, an operator, the device, a port, the command line."""
+"""Cannot run because of the model, an operator, the device, a port or the command line."""

@@ -37,7 +37,7 @@ class InferencePool:
         self._then: Callable[[], None] | None = None
         self._running = len(engines)
         self.requests: set[PendingRequest[Any]] = set()
-        """What was put and is not yet told."""
+        """The requests that wait or are being computed."""
         self._threads = [
             threading.Thread(
                 target=self._work, args=(engine,), name=f"instance-{number}", daemon=True
@@ -48,7 +48,7 @@ class InferencePool:
             thread.start()
 
     def put(self, pending: PendingRequest[Any]) -> None:
-        """Let a request wait for an instance; its end is told in the event loop."""
+        """Queue a request; its `done` is called in the event loop."""
         self.requests.add(pending)
         with self._changed:
             if self._batcher.put(pending, pending.key, pending.samples, monotonic_ns()):
@@ -86,7 +86,7 @@ class InferencePool:
         return not any(thread.is_alive() for thread in self._threads)
 
     def _work(self, engine: Engine) -> None:
-        with suppress(RuntimeError):  # the loop has ended: nobody is left to be told
+        with suppress(RuntimeError):  # the loop has ended
             while batch := self._next():
                 done = engine.compute(batch)
                 self._loop.call_soon_threadsafe(self._tell, done)

@@ -11,9 +11,9 @@ Job = Callable[[], None]
 
 
 class JobThread:
-    """One thread that does jobs in the order in which they were given.
+    """One thread that runs jobs in the order of submission.
 
-    Jobs are given from the thread of the event loop, and their ends are told there.
+    Jobs are submitted from the event loop's thread, and their results are reported there.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, name: str) -> None:
@@ -22,7 +22,7 @@ class JobThread:
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
         self.pending = 0
-        """Jobs given and not yet told as ended."""
+        """The number of jobs submitted and not yet reported."""
 
     def submit(
         self, call: Callable[[], T], done: Callable[[T | None, BaseException | None], None]
@@ -33,7 +33,7 @@ class JobThread:
         def job() -> None:
             try:
                 outcome: tuple[T | None, BaseException | None] = (call(), None)
-            except BaseException as error:  # noqa: BLE001 - whoever gave the job judges it
+            except BaseException as error:  # noqa: BLE001 - the submitter handles it
                 outcome = (None, error)
             self._loop.call_soon_threadsafe(self._end, done, *outcome)
 

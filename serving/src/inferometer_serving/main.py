@@ -1,10 +1,10 @@
 """The server process, from its options to its exit code.
 
-On standard output it tells a machine what happens, in lines of JSON:
+It reports its progress on standard output, in lines of JSON:
 `{"event": "listening", "httpPort": 8000, "grpcPort": 8001}`, then
 `{"event": "ready", "loadSeconds": 0.4, "warmUpSeconds": 0.1}`, or
-`{"event": "refused" | "failed", "message": "..."}` before it ends. Logs and the sentence for a
-person go to standard error.
+`{"event": "refused" | "failed", "message": "..."}` before it ends. Logs and the
+error message go to standard error.
 """
 
 import asyncio
@@ -33,8 +33,8 @@ _STOP_SECONDS = 3.0
 def serve(options: ServeOptions) -> int:
     """Serve a model until SIGTERM or SIGINT, and return the exit code.
 
-    0: ended as asked. 2: refused, because of the model, an operator, the device or a port.
-    1: any other fault. The sentence that says why is the last line on standard error.
+    0: stopped by a signal. 2: refused, because of the model, an operator, the device or a port.
+    1: internal error. The last line on standard error gives the reason.
     """
     structlog.configure(
         processors=[
@@ -63,7 +63,7 @@ class _Process:
         self._interrupt = Interrupt()
 
     async def run(self) -> None:
-        """Serve until asked to end. Raises RefusedError where that cannot be."""
+        """Serve until a signal. Raises RefusedError if that is not possible."""
         loop = asyncio.get_running_loop()
         stop = asyncio.Event()
         hurry = asyncio.Event()
@@ -105,7 +105,7 @@ class _Process:
         log.info("ended")
 
     async def _make_ready(self, state: ServerState, stop: asyncio.Event) -> bool:
-        """Load and warm up beside the event loop; say whether that was not stopped."""
+        """Load and warm up outside the event loop; return False if that was stopped."""
         loading = asyncio.ensure_future(state.load())
         stopping = asyncio.ensure_future(stop.wait())
         await asyncio.wait((loading, stopping), return_when=asyncio.FIRST_COMPLETED)
@@ -129,7 +129,7 @@ class _Process:
 
     async def _drain(self, http: HttpServer, grpc: GrpcServer, hurry: asyncio.Event) -> None:
         """Let requests in flight end, for as long as they may, or until a second signal."""
-        # Longer than it may take: what is given up here is told so, what gRPC gives up is not.
+        # longer than it may take: requests that end here get a reason, those that gRPC ends do not
         grace_seconds = self._options.drain_seconds + _CLOSE_SECONDS
         drained = asyncio.gather(http.drain(), grpc.drain(grace_seconds))
         hurried = asyncio.ensure_future(hurry.wait())

@@ -37,8 +37,8 @@ def model_config(
 ) -> dict[str, Any]:
     """Return the configuration in the form of Triton's ModelConfig message as JSON.
 
-    `max_batch_size` 0 is Triton's word for: requests are never joined, and shapes are whole. Else
-    shapes are those of one sample.
+    As in Triton, `max_batch_size` 0 means that requests are never joined and shapes include the
+    batch. Otherwise shapes are those of one sample.
     """
     signature = model.session.signature
     kind = "KIND_GPU" if options.device is Device.GPU else "KIND_CPU"
@@ -63,7 +63,7 @@ def model_config(
 def facts(
     options: ServeOptions, model: LoadedModel, warm: WarmUp, server_version: str
 ) -> dict[str, str]:
-    """Return what a measurement must tell of this server, each fact as text."""
+    """Return the facts that a result records of this server, each as text."""
     session = model.session
     placed = session.placement
     return {

@@ -35,7 +35,7 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """Where it is counted what came of requests."""
+    """The counters of request outcomes."""
 
     metrics: Metrics
     statistics: Statistics
@@ -49,7 +49,7 @@ def load_and_warm(options: ServeOptions, interrupt: Interrupt) -> Loaded:
 
 
 class RequestRouter:
-    """A loaded model that answers. Everything here belongs to the event loop's thread."""
+    """Routes the requests of a loaded model. Only the event loop's thread uses it."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class RequestRouter:
         began_ns: int,
         read: Read[T],
     ) -> PendingRequest[T]:
-        """Return a request that was read. Raises RequestRefusedError where it cannot be joined."""
+        """Return a pending request. Raises RequestRefusedError if it has too many samples."""
         inputs, output_names, parameters, write = read
         key: Hashable = None
         if self._max_batch_size:
@@ -139,13 +139,13 @@ class RequestRouter:
         self.pool.put(pending)
 
     def refused(self, protocol: str, began_ns: int) -> None:
-        """Count a request that was refused as it was read."""
+        """Count a request that was refused while it was read."""
         taken_ns = monotonic_ns() - began_ns
         self._counters.statistics.failed(taken_ns)
         self._counters.metrics.request_seconds[protocol].observe(taken_ns / 1e9)
 
     def give_up(self, error: RequestRefusedError) -> None:
-        """Answer all that waits or is computed by an error."""
+        """Answer all waiting and running requests with an error."""
         for pending in self.pool.requests.copy():
             done, pending.done = pending.done, None
             if done is not None:

@@ -32,7 +32,7 @@ class Phase(Enum):
 
 
 class ServerState:
-    """The state that both protocols share. Everything here belongs to the event loop's thread."""
+    """The state that both protocols share. Only the event loop's thread uses it."""
 
     def __init__(
         self, options: ServeOptions, loop: asyncio.AbstractEventLoop, interrupt: Interrupt
@@ -42,7 +42,7 @@ class ServerState:
         self.metrics = Metrics()
         self.statistics = Statistics()
         self.inference_stats = InferenceStats(self.metrics, self.statistics)
-        """To be settled before anybody looks at either of them."""
+        """Flush it before reading either of them."""
         self.phase = Phase.LOADING
         self.reading = JobThread(loop, "reading")
         """Reads requests that would hold up the event loop."""
@@ -142,14 +142,14 @@ class ServerState:
         return self.reading.pending + computed + leaving
 
     def router(self) -> RequestRouter:
-        """Return what serves inferences. Raises RequestRefusedError unless the server is ready."""
+        """Return the router of inferences. Raises RequestRefusedError if not ready."""
         served = self._router
         if served is None or self.phase is not Phase.READY:
             raise self.unavailable()
         return served
 
     def loaded_router(self) -> RequestRouter:
-        """Return the model to tell of. Raises RequestRefusedError where it is not loaded."""
+        """Return the router of the loaded model. Raises RequestRefusedError if none is loaded."""
         if self._router is None:
             raise self.unavailable()
         return self._router
@@ -165,7 +165,7 @@ class ServerState:
         if model_version not in ("", MODEL_VERSION):
             raise RequestRefusedError(
                 Refusal.NOT_FOUND,
-                f"Version '{model_version}' of the model '{name}' was asked for, but this server "
+                f"Version '{model_version}' of the model '{name}' was requested, but this server "
                 f"has only version {MODEL_VERSION}: name that one, or none.",
             )
 
@@ -214,6 +214,6 @@ class ServerState:
         if name != self.options.model_name:
             raise RequestRefusedError(
                 Refusal.NOT_FOUND,
-                f"The model '{name}' was asked for, but this server has only "
+                f"The model '{name}' was requested, but this server has only "
                 f"'{self.options.model_name}': name that one.",
             )

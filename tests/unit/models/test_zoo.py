@@ -116,7 +116,7 @@ def test_an_unknown_name_is_answered_with_the_nearest(asked: str, nearest: str) 
     with pytest.raises(UnknownModelError) as caught:
         zoo.entry(asked)
     message = str(caught.value)
-    assert message.startswith(f'"{asked}" was asked of the model zoo')
+    assert message.startswith(f'"{asked}" is not in the model zoo')
     assert f"The nearest names are {nearest}" in message
     assert "`inferometer models` lists all 70" in message
 
@@ -124,7 +124,7 @@ def test_an_unknown_name_is_answered_with_the_nearest(asked: str, nearest: str) 
 @pytest.mark.parametrize("asked", ["", "zzzz", "../index", "classification/", "index.csv"])
 def test_a_name_like_no_other_gets_no_suggestion_and_reads_no_file(asked: str) -> None:
     """What resembles no model is refused alike, whatever path it spells."""
-    with pytest.raises(UnknownModelError, match="which has no such model"):
+    with pytest.raises(UnknownModelError, match="is not in the model zoo"):
         zoo.read_onnx(asked)
 
 

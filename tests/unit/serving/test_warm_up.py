@@ -36,7 +36,7 @@ def test_one_stands_for_a_fixed_batch() -> None:
 @pytest.mark.parametrize(
     ("shape", "batch", "given", "sentence"),
     [
-        ((6, 4), 2, {}, "ask for a batch of 6"),
+        ((6, 4), 2, {}, "request a batch of 6"),
         ((-1, -1), 1, {}, "--warm-up-shape x0=1,8"),
         ((-1, 4), 1, {"x0": (1, 5)}, "where -1 is any size"),
         ((-1, 4), 1, {"x0": (1, 4, 4)}, "where -1 is any size"),

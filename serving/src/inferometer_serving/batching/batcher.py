@@ -63,7 +63,7 @@ class Batcher(Generic[T]):
         return was_empty or self._is_full(group)
 
     def drop(self, item: T) -> bool:
-        """Forget a request that nobody waits for any more; say whether it was still here."""
+        """Drop a request whose client has gone; return whether it was still waiting."""
         for key, group in self._groups.items():
             for waiting in group.waiting:
                 if waiting.item is item:

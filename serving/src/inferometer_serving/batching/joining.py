@@ -100,7 +100,7 @@ def split(results: Sequence[Array], samples: Sequence[int]) -> list[list[Array]]
 
 def _unjoinable(kind: str, spec: TensorSpec) -> str:
     return (
-        f"Dynamic batching was asked for, but the {kind} '{spec.name}' of the model has the shape "
+        f"Dynamic batching is enabled, but the {kind} '{spec.name}' of the model has the shape "
         f"{list(spec.shape)}, whose first axis is not open (-1): requests can be joined along an "
         "open first axis of all inputs and outputs only. Leave batching out (--max-batch-size), or "
         "export the model with an open batch axis."

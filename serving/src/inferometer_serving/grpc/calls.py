@@ -166,7 +166,7 @@ class Calls:
 
 
 def read_request(model: RequestRouter, request: Message) -> Read[Message]:
-    """Return what a message asks for. Raises RequestRefusedError."""
+    """Return the request in a message. Raises RequestRefusedError."""
     specs = outputs_of(model.signature, request)
     inputs = inputs_of(model.signature, request)
 
@@ -224,7 +224,7 @@ async def not_here(_request: Message, context: Context) -> Message:
 
 
 def grpc_status(refusal: Refusal) -> grpc.StatusCode:
-    """Return the status code that tells a gRPC client of a refusal."""
+    """Return the gRPC status code of a refusal."""
     match refusal:
         case Refusal.INVALID:
             return grpc.StatusCode.INVALID_ARGUMENT

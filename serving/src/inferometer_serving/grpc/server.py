@@ -29,7 +29,7 @@ class GrpcServer:
         self._server.add_generic_rpc_handlers((_handlers(state, self._draining),))
 
     async def listen(self, host: str, port: int) -> int:
-        """Listen and return the port. Raises RefusedError where it cannot be had."""
+        """Listen and return the port. Raises RefusedError if it is not available."""
         address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         try:
             bound: int = self._server.add_insecure_port(address)
@@ -80,7 +80,7 @@ def _handlers(state: ServerState, draining: asyncio.Event) -> Any:
 
 
 def _why(host: str, port: int) -> OSError:
-    """Return why a port cannot be had, which gRPC itself writes only to its own log."""
+    """Return why a port is not available, which gRPC itself writes only to its own log."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE

@@ -56,12 +56,12 @@ def outputs_of(signature: Signature, request: Message) -> list[TensorSpec]:
         _refuse_shared_memory(f"Output '{each.name}'", each)
         if "classification" in each.parameters:
             raise invalid(
-                f"Output '{each.name}' was asked for as a classification, which this server does "
-                "not have: ask for the tensor itself."
+                f"Output '{each.name}' was requested as a classification, which this server does "
+                "not have: request the tensor itself."
             )
         specs.append(signature.output(each.name))
     if len({each.name for each in specs}) != len(specs):
-        raise invalid("The request asks for an output more than once: ask for each once.")
+        raise invalid("The request names an output more than once: name each once.")
     return specs
 
 
@@ -79,7 +79,7 @@ def reply_of(
 
 
 def parameters_of(request: Message) -> bytes:
-    """Return what requests must have in common to be joined, beside their tensors' shapes."""
+    """Return the properties, other than shapes, that joined requests must share."""
     if not request.parameters and not any(each.parameters for each in request.inputs):
         return b""
     given = {each.name: _values(each.parameters) for each in request.inputs}

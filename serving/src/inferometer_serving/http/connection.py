@@ -62,7 +62,7 @@ class Owner(Protocol):
         """Learn that a connection is gone."""
 
     def begin(self, work: Coroutine[None, None, None]) -> None:
-        """Run something beside the connections until it is done."""
+        """Run a coroutine as a task of the server."""
 
 
 class HttpConnection(asyncio.BufferedProtocol):

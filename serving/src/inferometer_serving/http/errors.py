@@ -15,7 +15,7 @@ class HttpError(Exception):
 
 
 def http_status(refusal: Refusal) -> HTTPStatus:
-    """Return the status that tells an HTTP client of a refusal."""
+    """Return the HTTP status of a refusal."""
     match refusal:
         case Refusal.INVALID:
             return HTTPStatus.BAD_REQUEST

@@ -39,7 +39,7 @@ def read_request(
     max_body_bytes: int,
     keeps_alive: Callable[[], bool],
 ) -> Read[Answer]:
-    """Return what a body asks for. Raises RequestRefusedError.
+    """Return the request in a body. Raises RequestRefusedError.
 
     `keeps_alive` says, once the answer is written, whether its connection may stay.
     """
@@ -59,7 +59,7 @@ def read_request(
 
 
 def error_answer(error: Exception, *, keep_alive: bool) -> Answer:
-    """Return the answer to a request that failed, by whoever's fault."""
+    """Return the answer to a request that failed."""
     if isinstance(error, RequestRefusedError):
         reply = refusal_reply(error)
     else:

@@ -85,7 +85,9 @@ class Inference:
     def _read(self, body: Raw) -> PendingRequest[Answer]:
         state = self._state
         limit_bytes = state.options.max_body_bytes
-        keeps = state.keeps_connections  # none of ours: what is done must not hold itself alive
+        keeps = (
+            state.keeps_connections
+        )  # not a method of this object, which must not keep itself alive
         read = read_request(self._model, self._head, body, limit_bytes, keeps)
         return self._model.prepare("http", self._began_ns, read)
 

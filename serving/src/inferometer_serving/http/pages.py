@@ -27,7 +27,7 @@ def page(state: ServerState, exposition: Exposition, route: Route, body: Raw) ->
 
 
 async def changed(state: ServerState, route: Route, body: bytes) -> Reply:
-    """Load or unload the model as was asked, and return the answer."""
+    """Load or unload the model, and return the reply."""
     try:
         parameters = _members("parameters", _members("request", body).get("parameters") or {})
         if route.endpoint is Endpoint.LOAD:

@@ -27,7 +27,7 @@ class Endpoint(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """An endpoint and the model that it is asked for, where it is about one."""
+    """An endpoint, and the model in its path if there is one."""
 
     endpoint: Endpoint
     model_name: str = ""
@@ -57,7 +57,7 @@ _NOT_HERE_OF_A_MODEL = ("trace", "generate", "generate_stream")
 
 
 def route(method: str, target: str) -> Route:
-    """Return what is asked for; a query is allowed and ignored.
+    """Return the route of a target; a query is allowed and ignored.
 
     Raises HttpError: 404 for an unknown path, 405 for the wrong method, 501 for an extension of
     the protocol that this server does not have.
@@ -67,7 +67,7 @@ def route(method: str, target: str) -> Route:
     allowed = "POST" if found.endpoint in _POSTED else "GET"
     if method != allowed and (method, allowed) != ("HEAD", "GET"):
         raise HttpError(
-            HTTPStatus.METHOD_NOT_ALLOWED, f"{path} was asked for by {method}: use {allowed}."
+            HTTPStatus.METHOD_NOT_ALLOWED, f"{path} does not support {method}: use {allowed}."
         )
     return found
 
@@ -107,7 +107,7 @@ def _of_model(path: str, name: str, version: str, rest: list[str]) -> Route:
 def _unknown(path: str) -> HttpError:
     return HttpError(
         HTTPStatus.NOT_FOUND,
-        f"{path or '/'} was asked for, which is no endpoint of this server: it has "
+        f"{path or '/'} is not an endpoint of this server. It has "
         "/v2, /v2/health/live, /v2/health/ready, /v2/models/NAME with /ready, /config, /stats and "
         "/infer, /v2/repository/index, /v2/repository/models/NAME/load and /unload, and /metrics.",
     )
@@ -116,6 +116,6 @@ def _unknown(path: str) -> HttpError:
 def _not_here(path: str) -> HttpError:
     return HttpError(
         HTTPStatus.NOT_IMPLEMENTED,
-        f"{path} was asked for, an extension of the protocol that is not available in this "
+        f"{path} belongs to an extension of the protocol that is not available in this "
         "version: GET /v2 lists those that are.",
     )

@@ -44,7 +44,7 @@ class HttpServer(Owner):
         self._sweep_timer: asyncio.TimerHandle | None = None
 
     async def listen(self, host: str, port: int) -> int:
-        """Listen and return the port. Raises RefusedError where it cannot be had."""
+        """Listen and return the port. Raises RefusedError if it is not available."""
         try:
             with ExitStack() as stack:
                 listening = _both_families(host, port)
@@ -130,6 +130,6 @@ def port_refused(protocol: str, flag: str, host: str, port: int, error: Exceptio
     """Return the error for a port that cannot be listened on."""
     reason = getattr(error, "strerror", None) or str(error)
     return RefusedError(
-        f"Port {port} on {host} was asked for {protocol} ({flag}) but cannot be had: {reason}. "
-        "Stop what uses it, or ask for another port; 0 takes a free one."
+        f"Cannot listen on port {port} of {host} for {protocol} ({flag}): {reason}. "
+        "Stop the process that uses it, or set another port; 0 selects a free one."
     )

@@ -53,7 +53,7 @@ def answer_form(
     outputs: tuple[PlannedOutput, ...],
     shapes: tuple[Shape, ...],
 ) -> AnswerForm:
-    """Return the form of answers that tell of `outputs` with these `shapes`."""
+    """Return the form of replies with `outputs` of these `shapes`."""
     model = _members({"model_name": model_name, "model_version": model_version})
     told = [_template(planned, shape) for planned, shape in zip(outputs, shapes, strict=True)]
     template = b'{%b%%b,"outputs":[%b]}' % (model, b",".join(told))

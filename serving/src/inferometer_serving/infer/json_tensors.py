@@ -31,7 +31,7 @@ def to_json(name: str, datatype: Datatype, array: Array) -> bytes:
 
     Raises RequestRefusedError where it holds NaN or infinity, for which JSON has no word.
     """
-    flat = array.ravel()  # contiguous, which orjson asks for
+    flat = array.ravel()  # contiguous, as orjson requires
     if datatype.item_bytes is None:
         return orjson.dumps(flat.tolist())
     if datatype.name == "BF16":  # numpy itself has no such type

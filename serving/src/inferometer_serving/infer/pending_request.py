@@ -55,6 +55,6 @@ class PendingRequest(Generic[T]):
         self.write = write
         """Makes the answer of the outputs, in whichever thread computed them."""
         self.done: Done[T] | None = None
-        """Taken away once it was called, or once nobody waits for the answer."""
+        """None after the call, or once the client has gone."""
         self.waits_since_ns = monotonic_ns()
         self.read_ns = self.waits_since_ns - began_ns

@@ -43,7 +43,7 @@ class InferencePlan:
     inputs: tuple[PlannedInput, ...]
     outputs: tuple[PlannedOutput, ...]
     parameters: bytes = b""
-    """What requests must have in common to be joined, beside their tensors' shapes."""
+    """The properties, other than shapes, that joined requests must share."""
     output_names: list[str] = field(init=False)
     binary_bytes: int = field(init=False)
     is_binary: bool = field(init=False)
@@ -75,7 +75,7 @@ class InferencePlan:
     def answer_form(
         self, model_name: str, model_version: str, results: Sequence[Array]
     ) -> AnswerForm:
-        """Return the form of the answer that tells of `results`."""
+        """Return the form of a reply with `results`."""
         shapes = tuple([each.shape for each in results])
         form = self.last_form
         if form is None or form.shapes != shapes:

@@ -40,7 +40,7 @@ class RequestReader:
         self._plans: dict[bytes, InferencePlan] = {}
 
     def read(self, document: bytes) -> InferenceRequest:
-        """Return what the JSON `document` asks for. Raises RequestRefusedError."""
+        """Return the request in a JSON `document`. Raises RequestRefusedError."""
         kept = self._whole.get(document)
         if kept is not None:
             return kept
@@ -171,7 +171,7 @@ def _outputs(
     ]
     names = [each.spec.name for each in planned]
     if len(set(names)) != len(names):
-        raise invalid("The request asks for an output more than once: ask for each once.")
+        raise invalid("The request names an output more than once: name each once.")
     return tuple(planned)
 
 
@@ -185,8 +185,8 @@ def _output(
     _refuse_shared_memory("Output", name, parameters)
     if "classification" in parameters:
         raise invalid(
-            f"Output '{name}' was asked for as a classification, which this server does not "
-            "have: ask for the tensor itself."
+            f"Output '{name}' was requested as a classification, which this server does not "
+            "have: request the tensor itself."
         )
     binary = default_binary
     if "binary_data" in parameters:

@@ -67,7 +67,7 @@ class Signature:
         spec = self.output_by_name.get(name)
         if spec is None:
             raise invalid(
-                f"Output '{name}' was asked for, but the model gives {_names(self.outputs)}."
+                f"Output '{name}' was requested, but the model has {_names(self.outputs)}."
             )
         return spec
 

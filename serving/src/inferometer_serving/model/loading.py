@@ -1,4 +1,4 @@
-"""What is done to a model before it serves: checked, opened for each instance, and warmed up."""
+"""Prepares a model for serving: checks it, opens it for each instance, and warms it up."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ _LARGEST_WARM_JOINED = 64
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
-    """The sessions of a model, one for each instance, and what a measurement must tell of them."""
+    """The sessions of a model, one for each instance, and facts for the result."""
 
     sessions: tuple[Session, ...]
     sha256: str
@@ -48,7 +48,7 @@ class WarmUp:
 
 
 def load(options: ServeOptions, interrupt: Interrupt) -> LoadedModel:
-    """Check and open the model that was asked for. Raises ModelRefusedError."""
+    """Check and open the model. Raises ModelRefusedError."""
     started = perf_counter()
     graph = read_graph(options.model, max_bytes=options.max_model_bytes)
     sessions = tuple(
@@ -61,7 +61,7 @@ def load(options: ServeOptions, interrupt: Interrupt) -> LoadedModel:
 
 
 def warm_up(model: LoadedModel, options: ServeOptions) -> WarmUp:
-    """Run every instance for every batch size asked. Raises ModelRefusedError where it cannot."""
+    """Run every instance for every requested batch size. Raises ModelRefusedError if it cannot."""
     started = perf_counter()
     samples = {} if options.warm_up_inputs is None else array_shapes(options.warm_up_inputs)
     longest_seconds, largest_bytes = 0.0, 0
@@ -90,7 +90,7 @@ def _batch_sizes(options: ServeOptions) -> tuple[int, ...]:
         return asked
     if max(asked) > most:
         raise ModelRefusedError(
-            f"A warm-up with {max(asked)} samples was asked for, but requests may have {most} at "
+            f"A warm-up with {max(asked)} samples was requested, but requests may have {most} at "
             "most (--max-batch-size): ask for smaller ones, or allow larger batches."
         )
     return tuple(dict.fromkeys((*asked, min(most, _LARGEST_WARM_JOINED))))
@@ -120,7 +120,7 @@ def _check_rows(names: Sequence[str], results: Sequence[Array], rows: int) -> No
     for name, result in zip(names, results, strict=True):
         if len(result) != rows:
             raise ModelRefusedError(
-                f"Dynamic batching was asked for, but of {rows} samples the model makes an output "
+                f"Dynamic batching is enabled, but of {rows} samples the model makes an output "
                 f"'{name}' of shape {list(result.shape)}: its first axis does not count samples, "
                 "so joined requests could not be told apart. Leave batching out "
                 "(--max-batch-size)."

@@ -40,7 +40,7 @@ class Placement:
 
     nodes_by_provider: dict[str, int]
     compute_nodes_fell_back: int
-    """Nodes that compute on data, and run elsewhere than on the provider that was asked for."""
+    """Nodes that compute on data, and do not run on the requested provider."""
 
 
 def placement(

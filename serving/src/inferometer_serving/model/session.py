@@ -104,9 +104,9 @@ def _provider(device: Device) -> str:
     available = onnxruntime.get_available_providers()
     if _CUDA not in available:
         raise ModelRefusedError(
-            f"The device GPU was asked for, but ONNX Runtime {onnxruntime.__version__} has only "
+            f"The device GPU was requested, but ONNX Runtime {onnxruntime.__version__} has only "
             f"{', '.join(available)} here: install the extra 'gpu' on a machine with an NVIDIA "
-            "GPU, or ask for the device CPU."
+            "GPU, or set the device to CPU."
         )
     with contextlib.redirect_stdout(sys.stderr):  # it prints what it misses
         onnxruntime.preload_dlls()
@@ -118,9 +118,9 @@ def _check_provider(session: Any, wanted: str) -> None:
     found = session.get_providers()
     if wanted not in found:
         raise ModelRefusedError(
-            f"The device GPU was asked for, but ONNX Runtime could not start {wanted} and fell "
+            f"The device GPU was requested, but ONNX Runtime could not start {wanted} and fell "
             f"back to {', '.join(found)}: check the GPU, its driver and the CUDA libraries, or "
-            "ask for the device CPU."
+            "set the device to CPU."
         )
 
 

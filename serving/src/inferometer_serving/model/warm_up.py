@@ -37,8 +37,8 @@ def _check_batch(inputs: Sequence[TensorSpec], batch_size: int) -> None:
     fixed = [each for each in inputs if each.shape and each.shape[0] != batch_size]
     if fixed:
         raise ModelRefusedError(
-            f"A batch of {batch_size} was asked for, but the model's input '{fixed[0].name}' has "
-            f"the fixed shape {list(fixed[0].shape)}: ask for a batch of {fixed[0].shape[0]}."
+            f"A batch of {batch_size} was requested, but the model's input '{fixed[0].name}' has "
+            f"the fixed shape {list(fixed[0].shape)}: request a batch of {fixed[0].shape[0]}."
         )
 
 
@@ -56,8 +56,8 @@ def _shape(spec: TensorSpec, batch_size: int, given: Shape | None) -> Shape:
         shape[0] = batch_size
     if -1 in shape:
         raise ModelRefusedError(
-            f"Input '{spec.name}' has the shape {list(spec.shape)} with open axes (-1) beside the "
-            f"batch: give the whole shape to warm up with, as in --warm-up-shape "
+            f"Input '{spec.name}' has the shape {list(spec.shape)} with open axes (-1) next to "
+            f"the batch: set the whole shape to warm up with, as in --warm-up-shape "
             f"{spec.name}={','.join(str(8 if each == -1 else each) for each in shape)}."
         )
     return tuple(shape)
