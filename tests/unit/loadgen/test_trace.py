@@ -1,11 +1,11 @@
-"""Is a trace read to the nanosecond, and refused by its line where it cannot be replayed?"""
+"""A trace is read to the nanosecond, and refused with its line if it cannot be replayed."""
 
 from pathlib import Path
 
 import pytest
 
 from inferometer_loadgen.requests import trace
-from inferometer_loadgen.requests.trace import TraceRefusedError, read_trace
+from inferometer_loadgen.requests.trace import TraceFiles, TraceRefusedError, read_trace
 
 
 def a_trace(folder: Path, text: str | bytes) -> Path:
@@ -80,3 +80,11 @@ def test_a_trace_beyond_memory_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(trace, "_MOST_BYTES", 10)
     with pytest.raises(TraceRefusedError, match="cut it into several"):
         read_trace(a_trace(tmp_path, "1" * 11), 1000)
+
+
+def test_a_file_is_read_once(tmp_path: Path) -> None:
+    """Steps that replay the same file share its times, each with a time scale of its own."""
+    path, files = a_trace(tmp_path, "1\n2\n"), TraceFiles()
+    assert files.arrivals(path, 1000).tolist() == [1_000_000_000, 2_000_000_000]
+    path.unlink()
+    assert files.arrivals(path, 500).tolist() == [500_000_000, 1_000_000_000]

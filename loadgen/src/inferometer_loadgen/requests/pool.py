@@ -1,4 +1,4 @@
-"""Which prepared requests does a step send in turn?"""
+"""Pools of prepared requests, and the inputs that they are made of."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -14,6 +14,7 @@ from inferometer_loadgen.requests.inputs import (
     fit_shapes,
     read_npz,
 )
+from inferometer_loadgen.requests.trace import TraceFiles
 from inferometer_loadgen.wire import PreparedRequest, Target
 from inferometer_loadgen.wire.connection import prepare
 
@@ -21,7 +22,7 @@ from inferometer_loadgen.wire.connection import prepare
 class InputSources:
     """Makes the sources of requests for any batch size of one run.
 
-    Raises InputRefusedError where the inputs do not fit the model. A .npz file is read once.
+    Raises InputRefusedError if the inputs do not fit the model. Each file is read once.
     """
 
     def __init__(self, load: Load, file: str | None, tensors: list[Tensor]) -> None:
@@ -29,39 +30,51 @@ class InputSources:
         self._tensors = tensors
         self._file = None if file is None else Path(file)
         self._arrays = None if self._file is None else read_npz(self._file)
+        self.traces = TraceFiles()
+
+    def shapes(self, batch_size: int) -> dict[str, tuple[int, ...]]:
+        """Return the shape of each input in a request of this batch size."""
+        if self._file is not None and self._arrays is not None:
+            request = FileSource(self._file, self._arrays, self._tensors, batch_size).request(0)
+            return {name: array.shape for name, array in request.items()}
+        random = self._load.inputs.random
+        return fit_shapes(self._tensors, {} if random is None else random.shapes, batch_size)
 
     def source(self, batch_size: int, seed: int | None = None) -> InputSource:
-        """Return where the requests of this batch size come from; random ones by a seed."""
+        """Return the source of the requests of this batch size; the seed makes random inputs."""
         if self._file is not None and self._arrays is not None:
             return FileSource(self._file, self._arrays, self._tensors, batch_size)
         random = self._load.inputs.random
-        given = {} if random is None else random.shapes
-        pool_size = 1 if random is None else random.pool_size
-        shapes = fit_shapes(self._tensors, given, batch_size)
         return RandomSource(
-            self._tensors, shapes, self._load.seed if seed is None else seed, pool_size
+            self._tensors,
+            self.shapes(batch_size),
+            self._load.seed if seed is None else seed,
+            1 if random is None else random.pool_size,
         )
 
     def note(self, source: InputSource, batch_size: int) -> str | None:
-        """Return a sentence where a pool is smaller than was asked."""
+        """Return a sentence if a pool is smaller than requested."""
         random = self._load.inputs.random
-        asked = source.distinct if isinstance(source, FileSource) else 0
+        wanted = source.distinct if isinstance(source, FileSource) else 0
         if random is not None:
-            asked = random.pool_size
-        if source.count >= asked:
+            wanted = random.pool_size
+        if source.count >= wanted:
             return None
         return (
-            f"The pool of requests of batch {batch_size} holds {source.count} instead of {asked}, "
+            f"The pool of requests of batch {batch_size} holds {source.count} instead of {wanted}, "
             f"to stay below 256 MiB."
         )
 
 
 async def make_pool(
-    source: InputSource, encoder: Encoder, targets: Sequence[Target], told: Callable[[float], None]
+    source: InputSource,
+    encoder: Encoder,
+    targets: Sequence[Target],
+    on_progress: Callable[[float], None],
 ) -> list[list[PreparedRequest]]:
-    """Encode every request of a source once; return those to each target.
+    """Encode every request of a source once; return the requests to each target.
 
-    `told` hears how far it is, and signals are heard meanwhile.
+    `on_progress` receives the share that is done. Signals are handled meanwhile.
     """
     pools: list[list[PreparedRequest]] = [[] for _ in targets]
     for index in range(source.count):
@@ -71,6 +84,6 @@ async def make_pool(
             is_copy = target.protocol == "GRPC" and pool is not pools[0]
             shared = len(targets) > 1
             pool.append(pools[0][-1] if is_copy else prepare(target, encoded, share_body=shared))
-        told((index + 1) / source.count)
+        on_progress((index + 1) / source.count)
         await asyncio.sleep(0)
     return pools

@@ -1,6 +1,6 @@
-"""When did the queries of a recorded trace arrive?
+"""Reader of recorded traces: CSV files with one arrival time per line.
 
-A CSV file has one arrival time in seconds a line, counted from the start of the window.
+Times are in seconds from the start of the window.
 """
 
 import math
@@ -26,13 +26,30 @@ class TraceRefusedError(InputRefusedError):
     """The trace cannot be replayed; the message is a sentence that names the file and the line."""
 
 
+class TraceFiles:
+    """The traces of a run. Each file is read once, however many steps replay it."""
+
+    def __init__(self) -> None:
+        self._times: dict[Path, Offsets] = {}
+
+    def arrivals(self, path: Path, milli_time_scale: int) -> Offsets:
+        """Return the arrivals of a file in nanoseconds; see `read_trace`."""
+        if path not in self._times:
+            self._times[path] = _read(path)
+        return _scaled(path, self._times[path], milli_time_scale)
+
+
 def read_trace(path: Path, milli_time_scale: int) -> Offsets:
     """Return the arrivals of a file in nanoseconds, multiplied by a scale in thousandths.
 
-    A time is kept to the nanosecond. Raises TraceRefusedError where the file is not there, empty
-    or too large, or where a line is no number, below 0, less than the line before, or beyond what
-    a scenario may last.
+    A time is kept to the nanosecond. Raises TraceRefusedError if the file does not exist, is empty
+    or too large, or if a line is not a number, below 0, less than the line before, or beyond the
+    longest scenario.
     """
+    return _scaled(path, _read(path), milli_time_scale)
+
+
+def _read(path: Path) -> Offsets:
     times = array("q")
     try:
         if path.stat().st_size > _MOST_BYTES:
@@ -49,7 +66,12 @@ def read_trace(path: Path, milli_time_scale: int) -> Offsets:
     if not times:
         message = f"The trace {path} is empty: it must have one arrival time in seconds a line."
         raise TraceRefusedError(message)
-    last_ns = times[-1] * milli_time_scale // 1000  # before an array's product may overflow
+    return np.frombuffer(times, dtype=np.int64)
+
+
+def _scaled(path: Path, times: Offsets, milli_time_scale: int) -> Offsets:
+    # As Python's integers: the product of an array may overflow.
+    last_ns = int(times[-1]) * milli_time_scale // 1000
     if last_ns >= _LONGEST_SECONDS * _NS:
         message = (
             f"The trace {path} lasts for {last_ns // _NS} s after its time scale, but a "
@@ -57,7 +79,7 @@ def read_trace(path: Path, milli_time_scale: int) -> Offsets:
             f"take the first from all, or lower timeScale."
         )
         raise TraceRefusedError(message)
-    offsets: Offsets = np.frombuffer(times, dtype=np.int64) * milli_time_scale // 1000
+    offsets: Offsets = times * milli_time_scale // 1000
     return offsets
 
 
