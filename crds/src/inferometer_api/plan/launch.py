@@ -1,7 +1,7 @@
-"""With which command lines and which plan is a run launched?
+"""Command lines of a run's processes, and the plan of its load generator.
 
-The same here for a laptop and a cluster, so that their results differ only in where they ran. No
-process is started here.
+A laptop and a cluster use the same ones, so that their results differ only in where they ran. This
+module starts no process.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,10 +22,10 @@ _FETCHER = "inferometer_fetch"
 
 
 def pod_model_path(run: BenchmarkRun, *, destination: str, sources: str) -> str:
-    """Return where a pod finds the model of a launched server, known before it is fetched.
+    """Return the path of the model of a launched server in its pod, before it is fetched.
 
-    A model on a claim is served where it lies, below the folder `sources`; every other one is
-    written into the folder `destination`. Raises AddressError.
+    A model on a claim stays there, below the folder `sources`; every other one is written into the
+    folder `destination`. Raises AddressError.
     """
     found = address(run.spec.model.uri or "")
     file = None if found is None else found.file
@@ -35,7 +35,7 @@ def pod_model_path(run: BenchmarkRun, *, destination: str, sources: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FetchingPod:
-    """What a pod has for fetching."""
+    """Folder and limits of the fetcher in a pod."""
 
     sources: str
     """The folder of mounted claims and ConfigMaps."""
@@ -53,14 +53,14 @@ def fetch_command(
 ) -> tuple[str, ...]:
     """Return the command line that fetches and checks the model of a launched server.
 
-    `destination` is the folder for what has to be written. Locally `base` is the folder that a
-    relative `file:` begins in. In a `pod` the model is where `pod_model_path` says, and the .npz
-    file of inputs that come from one is fetched too. It prints one line of JSON: path, sha256,
-    name.
+    `destination` is the folder for written files. In a local run, a relative `file:` path starts in
+    the folder `base`. In a `pod`, the model is at `pod_model_path`, and the .npz file of inputs is
+    fetched too. The command prints one line of JSON with path, sha256 and name. Raises ValueError
+    if the server is External.
     """
     model, file = run.spec.model, run.spec.load.inputs.file
     if model.uri is None:
-        raise ValueError("An External server has its model already: nothing is fetched for it.")
+        raise ValueError("An External server already has its model: nothing is fetched for it.")
     in_pod: tuple[str, ...] = ()
     if pod is not None:
         in_pod = (
@@ -83,13 +83,14 @@ def fetch_command(
 def fetch_inputs_command(
     run: BenchmarkRun, *, destination: str, python: str, pod: FetchingPod
 ) -> tuple[str, ...]:
-    """Return the command line that fetches a run's inputs and traces in a pod.
+    """Return the command line that fetches the inputs and traces of a run in a pod.
 
-    They are written as INPUTS_FILE and `trace_file` into the folder `destination`.
+    It writes them as INPUTS_FILE and `trace_file` into the folder `destination`. Raises ValueError
+    if the run needs no data files.
     """
     file = run.spec.load.inputs.file
     if not run.spec.data_addresses:
-        raise ValueError("Random inputs are made: nothing is fetched for them.")
+        raise ValueError("Random inputs are generated: nothing is fetched for them.")
     traces = (
         f"--trace={scenario.name}={scenario.profile.data_uri}"
         for scenario in run.spec.scenarios
@@ -133,18 +134,17 @@ def load_command(
 ) -> tuple[str, ...]:
     """Return the command line of a load generator.
 
-    It reads a LoadPlan from standard input or from the file `plan_path`, and reports on standard
-    output or, in a pod, to whoever asks at `port`, where its metrics are too. Where it reports on
-    standard output its metrics are at `metrics_port` of 127.0.0.1; 0 is a free one of its own
-    choice, and its first report (`Listening`) tells which.
+    It reads a LoadPlan from standard input or from the file `plan_path`. Without `port` it reports
+    on standard output, and serves its metrics at `metrics_port` of 127.0.0.1; port 0 is a free one,
+    which its first report names. With `port` (in a pod) it serves both there.
 
-    A fleet (`LoadPlan.fleet`) has the same command. Where `fleet.starts_workers` the load generator
-    starts Locust's master and all workers as its children. Else every pod of an Indexed Job with
-    `fleet_pods(run)` completions has this one command and this one plan, and the environment
-    variable POD_INDEX_VARIABLE, which Kubernetes sets, tells what a pod is: 0 is the session and
-    Locust's master, which answers at `port` and hands the result over; a pod i > 0 is worker i - 1
-    (`worker_command`), answers nowhere, and looks for the master at `fleet.host` (the pod 0's name
-    below a headless Service that publishes addresses that are not ready) and `fleet.port`.
+    A fleet (`LoadPlan.fleet`) has the same command. If `fleet.starts_workers`, the load generator
+    starts Locust's master and all workers as its children. Otherwise every pod of an Indexed Job
+    with `fleet_pods(run)` completions has this command and this plan, and Kubernetes sets
+    POD_INDEX_VARIABLE in each. Pod 0 is the session and Locust's master: it serves `port` and
+    delivers the result. Pod i > 0 is worker i - 1 (`worker_command`): it serves nothing and
+    connects to the master at `fleet.host` (the name of pod 0 below a headless Service that
+    publishes addresses that are not ready) and `fleet.port`.
     """
     return (
         python,
@@ -156,7 +156,7 @@ def load_command(
 
 
 POD_INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
-"""Where a pod of an Indexed Job is told its index."""
+"""The environment variable with the index of a pod of an Indexed Job."""
 
 
 def fleet_pods(run: BenchmarkRun) -> int:
@@ -170,10 +170,10 @@ def worker_command(
 ) -> tuple[str, ...]:
     """Return the command line of one worker of a fleet, the `index`-th from 0.
 
-    It needs no plan: Locust's master, at `host` and `port`, moves that out. With `has_parent` it
-    ends as soon as its standard input does, so that it outlives nobody. It hosts one measuring
-    process and exits with 0 once the master says that the run is over, 1 where it lost its master
-    (no heartbeat for 10 s) or its measuring process, and 143 after SIGTERM.
+    Locust's master, at `host` and `port`, sends it the plan. With `has_parent` it exits as soon as
+    its standard input is closed, so that it never outlives its parent. It hosts one measuring
+    process. Exit codes: 0 the master reported the end of the run; 1 it lost its master (no
+    heartbeat for 10 s) or its measuring process; 143 SIGTERM.
     """
     return (
         python,
@@ -187,9 +187,9 @@ def worker_command(
 
 
 def agent_command(python: str, *, host: str, port: int = 0, node: str = "") -> tuple[str, ...]:
-    """Return the command line of a node agent; port 0 is a free one of its own choice.
+    """Return the command line of a node agent; with port 0 it chooses a free one.
 
-    It prints one line of JSON when it listens: event ("listening"), port.
+    It prints one line of JSON when it listens: `{"event": "listening", "port": ...}`.
     """
     return (
         python,
@@ -218,12 +218,12 @@ def load_plan(  # noqa: PLR0913 - each is one fact of the plan, and named
     started_at: str | None = None,
     stop_token: str = "",
 ) -> LoadPlan:
-    """Return what the load generator of a resolved run is started with.
+    """Return the plan of the load generator of a resolved run.
 
-    The URLs of `servers` are http:// or grpc://, or the same with TLS, as load.protocol asks;
-    `inputs_file` is the path of the .npz file where inputs come from one, `trace_files` those of
-    each `trace` scenario. `fleet` is needed where load.workers is more than 1. `notes` come behind
-    the run's `spec_warnings`.
+    The scheme of the URLs of `servers` fits load.protocol: http:// or grpc://, or the same with
+    TLS. `inputs_file` is the path of the .npz file of inputs, `trace_files` has the path of the
+    trace of each scenario. `fleet` is required if load.workers is more than 1. `notes` follow the
+    run's `spec_warnings`.
     """
     return LoadPlan(
         run=run,
