@@ -1,4 +1,4 @@
-"""What does somebody gain who may do no more than create BenchmarkRuns?"""
+"""An author who may only create BenchmarkRuns gains no other right."""
 
 from typing import Any
 

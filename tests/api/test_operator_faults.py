@@ -25,7 +25,7 @@ class _Fault:
     reason: str
     script: Callable[[Pod], None]
     condition: str = "ServerReady"
-    """Where it is told first."""
+    """The condition that reports it first."""
     spec: dict[str, Any] = field(default_factory=dict)
     says: str = ""
 
@@ -68,7 +68,7 @@ def _out_of_memory(pod: Pod) -> None:
 
 def _no_model(pod: Pod) -> None:
     pod.bind()
-    pod.fetch_ended(2, "zoo://classification/resnet50 was asked for, and there is no such model.")
+    pod.fetch_ended(2, "There is no model zoo://classification/resnet50.")
 
 
 def _refused(pod: Pod) -> None:
@@ -116,7 +116,7 @@ _FAULTS = (
 def many(
     api_server: ControlPlane, kubelet: FakeKubelet, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Stage]:
-    """Begin a run for each fault of a server, all at once, and keep what their conditions tell."""
+    """Start a run for each fault of a server at once, and keep the conditions' history."""
     with a_stage(api_server, kubelet, tmp_path_factory.mktemp("many")) as stage:
         by_run = {_named(fault): fault for fault in _FAULTS}
 
@@ -169,7 +169,7 @@ def test_what_heals_in_time_is_forgotten(stage: Stage) -> None:
 
 
 def test_a_server_that_ends_under_load_ends_the_run(stage: Stage) -> None:
-    """What was measured until then is asked for, and kept."""
+    """What was measured until then is downloaded and kept."""
     two = [{"name": "first", "singleStream": {}}, {"name": "second", "singleStream": {}}]
     stage.play("loadgen", stage.loads.measure_until_stopped)
     stage.start_operator()
@@ -198,7 +198,7 @@ def test_a_load_pod_that_is_lost_is_never_replaced(stage: Stage) -> None:
 
 
 def test_a_load_pod_that_is_evicted_ends_the_run(stage: Stage) -> None:
-    """Its reason is told as the node told it."""
+    """The message repeats the node's own words."""
     stage.play("loadgen", stage.loads.follow)
     stage.start_operator()
     stage.apply()

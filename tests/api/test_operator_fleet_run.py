@@ -1,4 +1,4 @@
-"""Is a fleet one Indexed Job of a real controller, for which its pod 0 alone speaks?"""
+"""A fleet is one Indexed Job of a real controller, and its pod 0 alone reports."""
 
 import threading
 from collections.abc import Callable
@@ -11,7 +11,7 @@ WORKERS = 2
 
 
 def test_a_worker_that_fails_takes_nothing_with_it(stage: Stage) -> None:
-    """Kubernetes makes no worker again, and leaves the pod that tells of it its time to do so."""
+    """Kubernetes replaces no worker, and lets pod 0 finish its report."""
     lost = threading.Event()
     workers: list[Pod] = []
 

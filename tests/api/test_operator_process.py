@@ -1,4 +1,4 @@
-"""How does the operator's process begin, idle and end, and what does it ask the cluster for?"""
+"""The operator's process starts, idles, stops, and uses exactly its rights."""
 
 import json
 import subprocess
@@ -49,7 +49,7 @@ def test_an_idle_operator_asks_for_nothing_but_its_lease(stage: Stage) -> None:
         found = requests(stage.control_plane.audit_log, stage.user, quiet_from[0])
         return [f"{each.verb} {each.resource}" for each in found]
 
-    # What was under way when the last status was written may still be asked.
+    # Requests that were in flight at the last status write may still arrive.
     stage.wait_for(lambda: "update leases" in asked(), "a renewal")
     quiet_from[0] = stage.control_plane.audit_log.stat().st_size
     stage.wait_for(lambda: asked().count("update leases") >= 3, "three renewals")

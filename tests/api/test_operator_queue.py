@@ -1,4 +1,4 @@
-"""Who runs, who waits, and how does a run end that somebody wants ended?"""
+"""Runs are queued, suspended, cancelled and deleted."""
 
 from support.stage import SHORT, Stage
 
@@ -6,7 +6,7 @@ _TWO = [{"name": "first", "singleStream": {}}, {"name": "second", "singleStream"
 
 
 def test_runs_wait_for_their_turn(stage: Stage) -> None:
-    """Of three runs one runs; the others are told their position, and follow by age."""
+    """Of three runs one runs; the others show their position, and follow by age."""
     stage.play("loadgen", stage.loads.follow)
     stage.start_operator()
     for name in ("run-1", "run-2", "run-3"):
@@ -49,7 +49,7 @@ def test_as_many_run_at_once_as_the_admin_allows(stage: Stage) -> None:
 
 
 def test_a_suspended_run_waits_outside_of_the_queue(stage: Stage) -> None:
-    """It begins once it is let go; nobody waits behind it."""
+    """It begins once it is resumed; no run waits behind it."""
     stage.start_operator()
     stage.apply(suspend=True)
     stage.wait("Accepted", "Suspended")
@@ -84,7 +84,7 @@ def test_a_run_that_is_suspended_while_it_measures_is_over(stage: Stage) -> None
 
 
 def test_a_cancelled_run_keeps_what_was_measured(stage: Stage) -> None:
-    """The load generator is asked to end, by whoever holds the plan's token, and hands over."""
+    """The load generator is stopped with the plan's token, and its result is kept."""
     stage.play("loadgen", stage.loads.measure_until_stopped)
     stage.start_operator()
     stage.apply(scenarios=_TWO)

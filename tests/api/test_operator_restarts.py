@@ -110,7 +110,7 @@ def _made_once(stage: Stage) -> None:
     # A request to create has no name in the audit log: children are counted by kind.
     runs = len(stage.api.all("BenchmarkRun", stage.namespace))
     for resource, component in (("deployments", SERVER), ("jobs", LOADGEN)):
-        # Of an operator that was killed, a request may have been answered to nobody.
+        # The answer to a request of a killed operator may be lost.
         assert len([each for each in made if each[0] == resource]) <= runs
         assert len(stage.kubelet.all(stage.namespace, component)) == runs
 

@@ -1,4 +1,4 @@
-"""Does a run on a real API server go from `kubectl apply` to its result?"""
+"""A run on a real API server goes from `kubectl apply` to its result."""
 
 import base64
 import hashlib

@@ -1,4 +1,4 @@
-"""Does the operator find real EndpointSlices' agents, and tell Prometheus of real runs?"""
+"""The operator finds agents in real EndpointSlices, and exports metrics of real runs."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -34,7 +34,7 @@ def write_slice(stage: Stage, namespace: str, service: str, *endpoints: Object) 
 
 
 def a_pod_on(stage: Stage, node: str) -> str:
-    """Make a pod that is somebody's own and bound to a node, and return its UID."""
+    """Create a pod of an author that is bound to a node, and return its UID."""
     container = {
         "name": "one",
         "image": "r/theirs:1",
@@ -89,7 +89,7 @@ def test_an_operator_that_may_not_list_agents_measures_without(stage: Stage, age
 
 
 def test_an_external_servers_agents_are_found_by_its_pods(stage: Stage, agents: str) -> None:
-    """Behind its Service, in the namespace of the run; what is no pod there is told."""
+    """Agents are chosen by the pods behind the Service; other endpoints are reported as unknown."""
     stage.start_operator(agent={"namespace": agents})
     grant_agents(stage.api, agents, stage.namespace)
     write_slice(stage, agents, AGENT, endpoint("node7", "10.1.0.7"))
@@ -130,7 +130,7 @@ def told(operator: OperatorProcess, name: str) -> list[dict[str, Any]]:
 
 
 def test_prometheus_is_told_of_runs_by_the_leader_until_they_are_deleted(stage: Stage) -> None:
-    """By one that was started anew as well, and by nobody who stands by."""
+    """A restarted leader exports them too, and a standby does not."""
     lease = ("--lease-namespace", stage.namespace, "--lease-seconds", "5")
     leader = stage.start_operator(*lease)
     standby = stage.begin_operator(*lease)
@@ -171,7 +171,7 @@ def test_prometheus_is_told_of_runs_by_the_leader_until_they_are_deleted(stage: 
     stage.api.delete("BenchmarkRun", stage.namespace, "a-run")
     stage.wait_for(lambda: not told(standby, "inferometer_run_info"), "the end of the series")
     assert told(standby, "inferometer_runs")
-    # Whoever reads the run when it is deleted takes it in once more, and finds it gone at once.
+    # A read at the moment of the deletion adds the run once more, and the next one removes it.
     stage.wait_for(
         lambda: not any(each["value"] for each in told(standby, "inferometer_runs")),
         "the end of the run in the count of runs",

@@ -1,4 +1,4 @@
-"""What do raw objects of the Kubernetes API look like at each step of a run?
+"""Raw objects of the Kubernetes API at each step of a run.
 
 Small builders of what kubelet, scheduler and controllers write; the shapes are those that a real
 Kubernetes 1.34 wrote.

@@ -37,7 +37,7 @@ class Row:
 
 
 def a_cluster(spec: dict[str, Any] | None = None, **facts: Any) -> PretendCluster:
-    """Return a cluster with a run that nobody has looked at."""
+    """Return a cluster with a run before its first reconciliation."""
     return PretendCluster(run=stored(a_run(**(spec or {}))), **facts)
 
 

@@ -1,4 +1,4 @@
-"""What does a cluster look like when something goes wrong with a pod or another child?"""
+"""Courses of events in which a pod or another child fails."""
 
 from collections.abc import Callable
 from typing import Any
@@ -48,14 +48,14 @@ def changed_pod(cluster: PretendCluster, component: str, change: ChildChange) ->
 
 
 def waits(reason: str, message: str = "") -> ChildChange:
-    """Return what a kubelet tells of a container that does not start."""
+    """Return a kubelet's status of a container that does not start."""
     return lambda pod: with_container(
         pod, container(pod["spec"]["containers"][0]["name"], waiting(reason, message))
     )
 
 
 def crashed(code: int, message: str, *, restarts: int = 0, **more: Any) -> ChildChange:
-    """Return what a kubelet tells of a server that ended and is started again."""
+    """Return a kubelet's status of a server that ended and is restarted."""
     again = waiting("CrashLoopBackOff") if restarts > 1 else {"running": {}}
     state = terminated(code, message, **more)
     return lambda pod: with_container(
@@ -64,7 +64,7 @@ def crashed(code: int, message: str, *, restarts: int = 0, **more: Any) -> Child
 
 
 def fetched(code: int, message: str) -> ChildChange:
-    """Return what a kubelet tells of an init container that ended badly."""
+    """Return a kubelet's status of an init container that failed."""
 
     def change(pod: Object) -> Object:
         found = with_init(pod, container("fetch", terminated(code, message)))

@@ -68,7 +68,10 @@ def _rows(
     course = server or load
     assert course is not None
     is_transient = REASONS[reason].is_transient
-    return [*rows, Row(_FAILED, reason, (lambda: course().later(300)) if is_transient else course, says)]
+    return [
+        *rows,
+        Row(_FAILED, reason, (lambda: course().later(300)) if is_transient else course, says),
+    ]
 
 
 def _pod_rows(

@@ -1,4 +1,4 @@
-"""How do tests run the operator as a cluster does, with the rights that it has there?"""
+"""The operator as a process, with the rights that it has in a cluster."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Who plays reader, writer, observer and actor for a worker of one run, without an API server?"""
+"""A fake reader, writer, observer and executor for the worker of one run."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -36,12 +36,12 @@ class PlayedCluster:
         self.pods_left = 0
         self.removed: list[tuple[str, str, str]] = []
         self.answers: list[bool] = []
-        """What the load generator says when it is asked to stop, one after another."""
+        """The load generator's answers to stop requests, one after another."""
         self.asked_to_stop = 0
         self.room = asyncio.Semaphore(1)
         self.observed_pods: tuple[dict[str, Any], ...] = ()
         self.written_by: Worker | None = None
-        """Who hears of what is written, as a watch would tell it."""
+        """The worker that gets an event for each write, as from a watch."""
 
     async def get(self, *_: str) -> dict[str, Any] | None:
         """Return the run, or fail."""
@@ -71,7 +71,7 @@ class PlayedCluster:
         return Observed(queue_position=turn, pods=self.observed_pods)
 
     async def apply_status(self, run: dict[str, Any], status: RunStatus) -> dict[str, Any]:
-        """Write the status, and tell it as a watch does."""
+        """Write the status, and deliver the event as a watch does."""
         self.written.append(status)
         version = str(int(run["metadata"]["resourceVersion"]) + 1)
         self.run = {

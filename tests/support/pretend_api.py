@@ -1,4 +1,4 @@
-"""What would an API server make of what the plans of a run write?
+"""An API server in memory for the writes of a run's plans.
 
 In memory and without any time of its own.
 """

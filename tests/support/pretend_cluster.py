@@ -1,7 +1,7 @@
-"""What would a cluster and the operator's edges make of the plans of a run?
+"""A cluster in memory that carries out the plans of a run.
 
-A cluster in memory without any time of its own: it carries plans out as the API server would, and
-a test plays scheduler, kubelet and load generator.
+It has no clock of its own. It carries plans out as the API server would, and a test plays
+scheduler, kubelet and load generator.
 """
 
 import functools
@@ -158,7 +158,7 @@ class PretendCluster(PretendApi):
             self.collect_garbage()
 
     def says(self, kind: str) -> tuple[str, str] | None:
-        """Return a condition's value and reason, None where it is not told."""
+        """Return a condition's value and reason, or None if it is not set."""
         for each in self.status().get("conditions", ()):
             if each["type"] == kind:
                 return each["status"], each["reason"]
@@ -219,7 +219,7 @@ class PretendCluster(PretendApi):
         return pod
 
     def measure(self, fraction: float = 0.5, **more: Any) -> "PretendCluster":
-        """Let the load generator tell how far it is."""
+        """Let the load generator report its progress."""
         scenarios = self.run["spec"]["scenarios"]
         index = more.pop("scenario_index", 0)
         progress = ProgressReport(

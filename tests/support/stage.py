@@ -1,4 +1,4 @@
-"""Where does a test play a run: a namespace, an operator, and nodes that do as the test says?"""
+"""The stage of a test: a namespace, an operator, and nodes that follow the test's script."""
 
 import json
 import threading
@@ -149,7 +149,7 @@ class Stage:
         return self.status(name)
 
     def keep_history(self) -> None:
-        """Keep in `history` what the conditions of every run tell from now on."""
+        """Keep the conditions of every run in `history` from now on."""
         threading.Thread(target=self._keep, daemon=True).start()
 
     def _keep(self) -> None:
@@ -183,7 +183,7 @@ class Stage:
         return self.kubelet.pod(self.namespace, component, count)
 
     def events(self, name: str = "a-run") -> list[str]:
-        """Return the reasons of events told on the run, in order."""
+        """Return the reasons of the run's events, in order."""
         told = [
             each
             for each in self.api.all("Event", self.namespace)

@@ -1,4 +1,4 @@
-"""Which raw runs does the operator tell Prometheus of, and what is on the page that it gives?"""
+"""Raw runs for the operator's metrics, and readers of its page."""
 
 from collections.abc import Sequence
 from datetime import timedelta

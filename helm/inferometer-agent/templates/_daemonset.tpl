@@ -56,7 +56,7 @@ spec:
       {{- end }}
       securityContext:
         {{- if $values.sources.rapl }}
-        # Root without a capability: nobody else may read the energy counters.
+        # Root without a capability: only root may read the energy counters.
         runAsUser: 0
         runAsGroup: 0
         {{- else }}
@@ -86,7 +86,7 @@ spec:
         - name: NODE_NAME
           valueFrom: {fieldRef: {fieldPath: spec.nodeName}}
         {{- if $withGpus }}
-        # NVIDIA's runtime: every GPU, and of the driver the library that tells about them, no CUDA.
+        # NVIDIA's runtime: every GPU and the driver's management library, without CUDA.
         - {name: NVIDIA_VISIBLE_DEVICES, value: all}
         - {name: NVIDIA_DRIVER_CAPABILITIES, value: utility}
         {{- end }}

@@ -17,7 +17,7 @@ HOST = "kubernetes.default.svc"
 
 
 class RefusedError(Exception):
-    """The API server did not do what it was asked."""
+    """The API server rejected a request."""
 
 
 def call(method: str, path: str, body: str | None = None) -> dict[str, Any]:
@@ -54,7 +54,7 @@ def holds(run: dict[str, Any], condition: str) -> bool:
 
 
 def awaited(path: str, timeout_seconds: float) -> dict[str, Any]:
-    """Return the run once it is Finished, or as it is when the time is over; tell its phases."""
+    """Return the run once it is Finished, or as it is at the deadline; print its phases."""
     deadline = time.monotonic() + timeout_seconds
     told = None
     while True:

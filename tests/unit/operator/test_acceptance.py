@@ -1,4 +1,4 @@
-"""Only what is valid, available and allowed is carried out; the rest is told in whole, at once."""
+"""A run is carried out only if it is valid, available and allowed."""
 
 import copy
 
@@ -32,7 +32,7 @@ def test_a_spec_is_judged_by_the_model_of_the_api() -> None:
 
 
 def test_every_problem_of_a_spec_is_told() -> None:
-    """All at once, each with its place: nobody corrects one after another."""
+    """All problems are listed at once, each with its field."""
     cluster = a_cluster({"load": {"seed": -1}, "validity": {"repeats": 0}}).settle()
     message = cluster.message("Accepted")
     assert message.startswith("2 problems. ")

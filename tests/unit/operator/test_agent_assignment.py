@@ -1,4 +1,4 @@
-"""Which node agents does a plan name, and what does it say where one is missing?"""
+"""A plan names the node agents of its servers, and says why one is missing."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -42,7 +42,7 @@ def asked(cluster: PretendCluster) -> list[tuple[str, str, list[str]]]:
 
 
 def test_each_node_of_a_server_has_its_agent() -> None:
-    """Pods of one node are asked for together; agents of other nodes are not asked."""
+    """Pods of one node share one agent; agents of other nodes are left out."""
     cluster = a_cluster({"server": {"replicas": 3}}, settings=SETTLED)
     cluster.agents = EndpointList(
         (
@@ -164,7 +164,7 @@ def test_what_is_not_metered_is_told_and_delays_nothing(
 
 
 def test_a_cluster_without_agents_says_so() -> None:
-    """The admin is told what to install."""
+    """The plan says what the admin can install."""
     cluster = a_cluster().settle().schedule()
     assert "admin can install the chart inferometer-agent" in (
         plan_of(cluster).energy_unavailable_reason
@@ -263,7 +263,7 @@ def test_an_external_server_that_is_known_in_part_is_told(unknown: Object) -> No
 
 
 def test_endpoints_that_are_not_known_are_counted() -> None:
-    """Beside the nodes without an agent."""
+    """The reason lists them after the nodes without an agent."""
     cluster = behind(at("node9", "c"), *_UNKNOWN[:2], pods=[("node9", "c")])
     told = plan_of(cluster).energy_unavailable_reason
     assert "No node agent is ready on node9" in told
@@ -309,7 +309,7 @@ def test_a_service_whose_pods_cannot_be_listed_is_told() -> None:
 
 
 def test_an_external_server_by_url_is_not_metered() -> None:
-    """Nobody knows where it is."""
+    """Its node is unknown."""
     spec = {"runtime": "External", "external": {"url": "http://models.test:80"}}
     settings = SETTLED.model_copy(update={"external_allow_list": ["models.test"]})
     cluster = PretendCluster(run=stored(an_external_run(server=spec)), settings=settings)

@@ -1,4 +1,4 @@
-"""What does a watch of children tell, and what do a load pod's answers come to?"""
+"""A watch reports changes of children, and a load pod's answers are bounded."""
 
 import asyncio
 import contextlib
@@ -86,7 +86,7 @@ def test_a_watch_goes_on_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_watch_that_missed_too_much_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Then all that is there is told again."""
+    """Then all objects are delivered again."""
     monkeypatch.setattr(child_watch, "_BACKOFF_SECONDS", (0.0,))
     gone = {"type": "ERROR", "object": {"code": 410, "reason": "Expired", "message": "too old"}}
     _, versions, _ = _watched([[_told("ADDED", "1")], [gone], [_told("ADDED", "9")]])

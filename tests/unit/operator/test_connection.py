@@ -1,4 +1,4 @@
-"""Which failed requests of other libraries does the operator count?"""
+"""The operator counts the failed requests of other libraries."""
 
 import asyncio
 import contextlib

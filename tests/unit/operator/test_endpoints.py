@@ -1,4 +1,4 @@
-"""When are EndpointSlices listed, and what if they cannot be?"""
+"""EndpointSlices are listed only for a plan, and a refusal becomes the plan's reason."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ OF_SERVICE = ("team", "kubernetes.io/service-name=theirs")
 
 
 class _Connection(Connection):
-    """Answers with the objects of a run, and keeps which slices were asked for."""
+    """Answers with the objects of a run, and keeps which slices were listed."""
 
     def __init__(self, objects: Mapping[str, Any], faults: Sequence[Exception] = ()) -> None:
         self._objects = objects
@@ -106,7 +106,7 @@ def test_agents_are_listed_while_a_plan_is_to_be_made(
 
 
 def test_nothing_is_listed_where_no_agents_are_settled() -> None:
-    """Nobody has to grant the right."""
+    """The right need not be granted."""
     connection = _Connection({"pods": {"items": [BOUND]}})
     assert observed(connection, RUN, settings=SETTINGS).agents is None
     assert connection.asked == []

@@ -1,4 +1,4 @@
-"""An end is told at once; what was measured is kept; what was made is deleted, nothing else."""
+"""An end is reported at once, measurements are kept, and only own children are deleted."""
 
 from base64 import b64decode
 from typing import Any
@@ -50,7 +50,7 @@ def document_of(cluster: PretendCluster) -> ResultDocument:
 
 
 def test_a_cancelled_run_keeps_what_was_measured() -> None:
-    """It is Failed at once, its load generator is asked to end, and its result is kept."""
+    """The run is Failed at once, its load generator is stopped, and its result is kept."""
     cluster = changed(measuring(), cancel=True)
     assert cluster.says("Failed") == ("True", "Cancelled")
     assert cluster.says("Measuring") == ("True", "Stopping")
@@ -67,7 +67,7 @@ def test_a_cancelled_run_keeps_what_was_measured() -> None:
 
 
 def test_a_load_generator_that_does_not_stop_is_not_waited_for() -> None:
-    """After 30 s the run goes on without it; what it told until then stays."""
+    """After 30 s the run continues without it; what it had reported stays."""
     cluster = measuring().measure(0.7, scenarios=[scenario_summary(VALID.scenarios[0])])
     changed(cluster, cancel=True).later(29)
     assert set(cluster.children) >= CHILDREN
@@ -88,7 +88,7 @@ def test_a_server_that_dies_while_it_is_measured_ends_the_run_with_its_last_word
 
 
 def test_the_cluster_explains_what_the_load_generator_only_noticed() -> None:
-    """A lost server that ran out of memory is told as such, where the cluster says so in time."""
+    """A lost server that ran out of memory is reported as such, if the cluster says so in time."""
     cluster = measuring()
     lost = Outcome(state="Failed", reason="ServerLost", message="No connection for 3 s.")
     cluster.end_load(1, lost)
@@ -101,7 +101,7 @@ def test_the_cluster_explains_what_the_load_generator_only_noticed() -> None:
 
 
 def test_the_document_gets_what_the_operator_alone_knows() -> None:
-    """Image digests of both pods, and the checksum that the fetcher told."""
+    """Image digests of both pods, and the checksum that the fetcher reported."""
     cluster = serving()
     told = container("fetch", terminated(0, '{"path": "/m", "sha256": "' + "d" * 64 + '"}'))
     name = "a-run-server-1"
@@ -197,7 +197,7 @@ _NOT_YET: list[ChildChange] = [bound, waits("ErrImagePull"), waits("InvalidImage
 @pytest.mark.parametrize("cleanup", ["Never", "OnSuccess"])
 @pytest.mark.parametrize("change", _NOT_YET)
 def test_a_load_pod_that_may_start_yet_is_never_kept(cleanup: str, change: ChildChange) -> None:
-    """It would measure beside the next run; its server, which asks for nothing, is kept."""
+    """It would disturb the next run; its server, which sends nothing, is kept."""
     cluster = changed(with_load(change, {"retention": {"cleanup": cleanup}}), cancel=True)
     assert set(cluster.children) == CHILDREN - {cluster.load}
     assert cluster.says("Finished") is None
@@ -285,7 +285,7 @@ def test_a_run_that_may_go_on_again_while_it_is_taken_back_does() -> None:
 
 
 def test_a_run_that_may_have_begun_to_measure_is_not_held() -> None:
-    """Its server is ready and its load generator works: it may have sent load since it told."""
+    """A ready server and a working load generator: load may have been sent since the report."""
     cluster = changed(serving(), suspend=True)
     assert cluster.says("Failed") == ("True", "Suspended")
     waits = changed(a_cluster().settle().schedule(), suspend=True)

@@ -94,7 +94,7 @@ def test_what_an_earlier_run_has_left_is_waited_for_a_minute(key: str) -> None:
 
 @pytest.mark.parametrize("key", _NAMES[:3])
 def test_a_foreign_object_that_is_being_deleted_is_waited_for(key: str) -> None:
-    """Whoever had it, the name is free soon."""
+    """The name is free soon."""
     cluster = a_cluster()
     kind, _, name = key.partition("/")
     theirs = {"kind": kind, "metadata": {"name": name, "uid": "theirs"}}

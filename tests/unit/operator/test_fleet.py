@@ -101,7 +101,7 @@ def test_the_plan_tells_where_the_master_is() -> None:
 
 
 def test_a_run_of_one_process_has_no_service() -> None:
-    """Nothing of a fleet is made or asked for where there is none."""
+    """Without a fleet, none of its objects is created or read."""
     cluster = a_cluster().settle().schedule().start_server()
     assert not [write for write in cluster.writes if "Service/" in write]
     plan = LoadPlan.model_validate_json(

@@ -36,7 +36,7 @@ STEPS: list[Step] = [
 
 
 def test_the_status_is_written_before_the_server_is_made() -> None:
-    """Nobody sees a child of a run that has no startTime: a restarted operator knows it began."""
+    """No child exists before startTime is written: a restarted operator knows the run began."""
     cluster = a_cluster().settle()
     assert cluster.writes[:3] == [
         "status Starting",
@@ -138,7 +138,7 @@ def test_a_job_that_was_seen_is_never_made_again(step: int) -> None:
 
 
 def test_a_plan_of_replaced_servers_is_made_anew() -> None:
-    """Nobody has read it, so that it is deleted, and made with the pods that are there."""
+    """No pod has read it: it is deleted, and created again with the current pods."""
     cluster = a_cluster()
     cluster.refusals["Job/a-run-load"] = (500, "not now")
     cluster.settle().schedule(1)
@@ -172,7 +172,7 @@ def test_the_columns_tell_the_running_scenario_and_then_the_last() -> None:
 
 
 def test_progress_never_goes_back() -> None:
-    """Warm-up counts by its share of the seconds asked for, and what is done stays done."""
+    """Warm-up counts by its share of the requested seconds, and progress never decreases."""
     cluster = serving().measure(1.0, stage="WarmUp")
     warm = cluster.status()["progressPercent"]
     assert warm == 100 * 5 // 65
@@ -213,7 +213,7 @@ def test_nothing_is_written_while_nothing_changes() -> None:
 
 
 def test_a_silent_node_may_come_back() -> None:
-    """A node that answers again within a minute ends nothing; the condition tells both."""
+    """A node that answers again within a minute ends nothing; the condition shows both states."""
     cluster = measuring()
     name = "a-run-server-1"
     well = cluster.pods[name]

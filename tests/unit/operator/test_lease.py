@@ -1,4 +1,4 @@
-"""Who leads, when clocks, answers and other operators do as a test says?"""
+"""One operator leads at a time, whatever clocks, answers and other operators do."""
 
 import asyncio
 from collections.abc import Callable

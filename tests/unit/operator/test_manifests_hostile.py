@@ -130,7 +130,7 @@ def _pods(run: BenchmarkRun) -> Iterator[Manifest]:
     try:
         made = (server_deployment(run, owner, SETTINGS), load_job(run, owner, SETTINGS))
     except AddressError:
-        # Such a run is told so, and none of its objects is made.
+        # Such a run fails with a message, and none of its objects is created.
         assume(condition=False)
     for each in made:
         json.dumps(each)

@@ -55,7 +55,7 @@ def test_a_claim_of_model_and_inputs_is_mounted_once() -> None:
 
 
 def test_inputs_of_the_load_pod_are_fetched() -> None:
-    """The load generator sees a file in a folder of its pod, and nobody's volume."""
+    """The load generator reads a file in a folder of its pod, and no volume of the author."""
     run = a_run(load={"inputs": {"file": {"uri": "configmap://samples/b.npz"}}})
     pod = load_pod(run)
     (fetch,), (loader,) = pod["initContainers"], pod["containers"]
@@ -93,7 +93,7 @@ def test_traces_are_fetched_beside_inputs() -> None:
 
 
 def test_only_the_fetcher_is_given_keys() -> None:
-    """The Secret of a store is told to the init container, key by key, and to nothing else."""
+    """Only the init container gets the Secret of a store, key by key."""
     model = {"uri": "s3://bucket/m.onnx", "credentialsSecret": "keys"}
     run = a_run(model=model, load={"inputs": {"file": {"uri": "s3://bucket/i.npz"}}})
     for pod in (server_pod(run), load_pod(run)):

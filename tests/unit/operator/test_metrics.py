@@ -1,4 +1,4 @@
-"""What does the operator tell Prometheus, of which runs, and for how long?"""
+"""The operator exports metrics of the newest and the most urgent runs."""
 
 import re
 from collections import Counter
@@ -30,7 +30,7 @@ errors, four percentiles, energy gross and net."""
 
 
 def test_every_metric_of_the_operator_is_told_and_no_other() -> None:
-    """Names, types, help and labels are those of the reference; beside them the process's."""
+    """Names, types, help and labels are those of the reference, plus the process metrics."""
     run = a_finished_run()
     stats = operator_stats(run, a_raw_run("b", phase="Starting", startTime="2026-03-12T14:00:00Z"))
     stats.count_api_error("500")
@@ -46,7 +46,7 @@ def test_every_metric_of_the_operator_is_told_and_no_other() -> None:
 
 
 def test_who_stands_by_tells_nothing_but_that() -> None:
-    """Else each run was told of twice, by two replicas."""
+    """Otherwise two replicas would export each run twice."""
     stats = operator_stats(a_finished_run())
     stats.is_leader = False
     assert [(sample.name, sample.value) for sample in scraped(stats)] == [
@@ -55,7 +55,7 @@ def test_who_stands_by_tells_nothing_but_that() -> None:
 
 
 def test_a_leader_that_has_not_seen_the_runs_yet_counts_none() -> None:
-    """A cluster that cannot be asked has not lost its runs."""
+    """A cluster that does not answer has not lost its runs."""
     stats = operator_stats()
     stats.runs_listed = False
     assert not any(sample.name.startswith("inferometer_run") for sample in scraped(stats))
@@ -88,7 +88,7 @@ def test_what_a_run_measured_is_told_in_base_units() -> None:
 
 
 def test_the_device_of_an_external_server_is_not_guessed() -> None:
-    """It keeps its own, which nobody told us."""
+    """The metric keeps an unknown device's own name."""
     url = "http://model.default.svc:8000"
     spec = {
         "model": {"name": "resnet50"},
@@ -118,7 +118,7 @@ def test_figures_that_are_not_there_have_no_series() -> None:
     [("DeadlineExceeded", {}, "resnet50"), ("InvalidSpec", {"scenarios": []}, "")],
 )
 def test_a_failed_run_tells_why(reason: str, spec: dict[str, Any], model: str) -> None:
-    """Also one whose spec nobody can read, or that never began."""
+    """A run with an unreadable spec, or that never began, is finished too."""
     conditions = [condition("Failed", "True", reason=reason), condition("Finished", "True")]
     conditions[1]["reason"] = "Failed"
     at = "2026-03-12T14:01:00Z"
@@ -136,7 +136,7 @@ def test_a_failed_run_tells_why(reason: str, spec: dict[str, Any], model: str) -
     [(1, OF_ONE_SCENARIO), (3, OF_ONE_SCENARIO + 2 * MORE_OF_EACH_SCENARIO)],
 )
 def test_the_newest_200_finished_runs_have_so_many_series(scenarios: int, each: int) -> None:
-    """Whatever else is there: the oldest is told of again when a newer one is deleted."""
+    """The oldest is exported again when a newer one is deleted."""
     names = [f"s{number}" for number in range(scenarios)]
     runs = [a_finished_run(f"r{n}", number=n, names=names) for n in range(MAX_ACTIVE_RUNS + 3)]
     stats = operator_stats(*runs)
@@ -208,7 +208,7 @@ def test_a_run_of_a_deleted_ones_name_takes_its_place() -> None:
 
 
 def test_a_version_of_a_run_is_read_once() -> None:
-    """A watch gives every run again each five minutes; a new version tells something new."""
+    """A watch repeats every run each five minutes; only a new version changes the metrics."""
     stats = operator_stats(a_finished_run())
     (before,) = stats.runs
     stats.update_run(a_finished_run())

@@ -1,4 +1,4 @@
-"""What does the operator read of a namespace that is full of other people's things?"""
+"""The operator reads only its own objects of a namespace full of others."""
 
 import asyncio
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ _RUN: dict[str, Any] = {
 
 
 class _Connection(Connection):
-    """Answers each GET with the objects of a path, and keeps what was asked of events."""
+    """Answers each GET with the objects of a path, and keeps the queries for events."""
 
     def __init__(self, objects: Mapping[str, Any]) -> None:
         self._objects = objects

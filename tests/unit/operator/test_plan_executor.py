@@ -1,4 +1,4 @@
-"""What comes of children that are made, of writes that come late, and of workers that end?"""
+"""Children are created once, late writes are rejected, and one run at a time holds its result."""
 
 import asyncio
 from collections.abc import Mapping
@@ -140,7 +140,7 @@ def test_of_all_runs_one_holds_its_result(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_crew_that_is_dismissed_takes_nobody_on() -> None:
-    """A watch may tell of a run after the last worker has ended, when another operator leads."""
+    """A watch may deliver a run after the last worker has ended, when another operator leads."""
     cluster: Any = PlayedCluster()
     decide: Any = None
 

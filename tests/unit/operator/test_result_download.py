@@ -1,4 +1,4 @@
-"""Does the result come out of a load pod's log, also where it is not whole at once?"""
+"""A result is downloaded from a load pod's log, also if the log is incomplete at first."""
 
 import asyncio
 from typing import Any, cast
@@ -45,7 +45,7 @@ def _collected(log: _Log) -> DownloadedResult:
 
 
 def test_a_log_that_is_not_written_to_its_end_is_read_again() -> None:
-    """The runtime tells a container's end before its last lines are there."""
+    """The runtime reports a container's end before the last lines are written."""
     log = _Log(_WHOLE[:-1], [], _WHOLE)
     assert _collected(log).document == _DOCUMENT
     assert log.asked == 3

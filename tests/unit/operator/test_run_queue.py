@@ -1,4 +1,4 @@
-"""Whose turn is it, of several runs?"""
+"""Runs are admitted by age, and never more than the slots."""
 
 from typing import Any
 
@@ -87,7 +87,7 @@ def test_never_more_than_the_slots_and_never_fewer_than_could(
 
 
 def test_two_never_begin_at_once() -> None:
-    """A turn that was given counts before any status tells of it."""
+    """An admission counts before any status shows it."""
     queue = RunQueue(1, lambda _: None)
     for name in ("a", "b"):
         queue.update(_run(name))
@@ -112,7 +112,7 @@ def test_a_turn_that_was_not_used_goes_to_the_next() -> None:
 
 
 def test_who_waits_is_woken_when_its_place_changes_and_only_then() -> None:
-    """The end of a run moves all who wait; news of other runs move nobody."""
+    """The end of a run moves all waiting runs; other events move none."""
     woken: list[str] = []
     queue = RunQueue(1, woken.append)
     for run in (_begun("a"), _run("b", "2"), _run("c", "3")):

@@ -1,4 +1,4 @@
-"""What does a worker do when its decision, or the cluster, fails?"""
+"""A worker survives errors of its own and of the cluster."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -82,7 +82,7 @@ def test_a_fault_that_passes_is_forgotten() -> None:
 
 
 def test_a_cluster_that_does_not_answer_fails_no_run() -> None:
-    """However often: the operator asks again."""
+    """The worker retries without limit."""
     cluster = PlayedCluster()
     decided: list[int] = []
     cluster.faults = [UnreachableError("cut"), ApiError(500, "", "boom")] * 4
@@ -164,7 +164,7 @@ def test_a_worker_sleeps_until_something_happens() -> None:
 
 
 def test_refusals_are_tried_again_ever_more_rarely() -> None:
-    """Five minutes of a full quota cost 14 attempts; only news are told."""
+    """Five minutes of a full quota cost 14 attempts, and only a new message counts as news."""
     refusals = Refusals()
     error = ApiError(403, "Forbidden", "exceeded quota")
     attempts, news = 0, 0
@@ -201,7 +201,7 @@ def test_when_to_ask_again_is_read_from_an_answer(
 
 
 def test_what_was_found_before_stays_in_a_run_that_is_given_up() -> None:
-    """Scenarios and conditions that are told are kept."""
+    """Reported scenarios and conditions are kept."""
     condition = {
         "type": "Accepted",
         "status": "True",
@@ -231,7 +231,7 @@ def test_how_a_run_ended_stays_told_where_only_its_end_cannot_be_tidied(end: str
 
 
 def test_an_operator_that_is_deaf_is_not_ready_and_one_that_hangs_not_alive() -> None:
-    """Whoever stands by is ready to lead; a leader must hear every watch."""
+    """A standby is ready; a leader must hear every watch."""
     now = [0.0]
     health = Health(lambda: now[0])
     assert health.ready()[0]

@@ -1,4 +1,4 @@
-"""Which runs does the crew care for, when a watch tells of them, or fails to?"""
+"""The pool starts one worker for each run that a watch delivers."""
 
 import asyncio
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""Does a run's turn go on where it began, go back, or come to nothing?"""
+"""A run that began keeps its slot; one that fails to begin passes it on."""
 
 from typing import Any
 
@@ -151,7 +151,7 @@ def test_a_run_that_a_finalizer_holds_is_ended_and_its_turn_is_free() -> None:
 
 
 def test_what_is_left_of_a_run_is_remembered_when_it_changes() -> None:
-    """Somebody who writes to a run that is held by a finalizer gives it no turn."""
+    """A write to a run that a finalizer holds gives it no slot."""
     queue = RunQueue(1, lambda _: None)
     run = {
         "metadata": {"uid": "u", "name": "a", "deletionTimestamp": BEGUN},
