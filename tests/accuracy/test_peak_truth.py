@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from inferometer_api.results.search import Peak
-from inferometer_loadgen.search.goal import goal_of
+from inferometer_loadgen.search.goal import make_goal
 from inferometer_loadgen.verdict.measurement import ScenarioConditions
 from inferometer_loadgen.verdict.rules.search import peak_not_found
 from support.queues import Queue, sojourns
@@ -89,12 +89,12 @@ def test_the_truth_is_true(known: Known) -> None:
 def test_the_peak_is_unbiased_and_its_bracket_covers_it(
     note: Callable[[str], None], known: Known
 ) -> None:
-    """Over 1,000 searches the mean is within 2 % of the truth, and 95 of 100 brackets hold it.
+    """StepObservation 1,000 searches the mean is within 2 % of the truth, and 95 of 100 brackets hold it.
 
     A search that cannot support its bracket claims none and says so; where many do so, the limits
     for the others are wider by two standard errors of what so many brackets can show.
     """
-    goal = goal_of(known.percentile, round(known.bound_seconds * 1e9), known.queries, 60)
+    goal = make_goal(known.percentile, round(known.bound_seconds * 1e9), known.queries, 60)
     searched = SearchedQueue(known.queue, goal)
     peaks = [searched.search(SEED, run) for run in range(known.searches)]
     truth = known.peak

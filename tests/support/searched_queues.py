@@ -8,15 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inferometer_api.results.search import Peak
-from inferometer_loadgen.search.goal import Decision, Goal, Seen
+from inferometer_loadgen.search.goal import Decision, Goal, ObservedCounts
 from inferometer_loadgen.search.peak import (
-    Alone,
-    Found,
-    Saturate,
-    Tried,
-    Try,
-    next_ask,
-    peak_of,
+    ProbeAt,
+    ProbeResult,
+    Saturation,
+    SearchState,
+    SingleQuery,
+    next_step,
+    peak_result,
 )
 from inferometer_loadgen.verdict.early_stopping import max_overshoots, required_queries
 from support.queues import Queue, sojourns
@@ -65,36 +65,36 @@ class SearchedQueue:
     def search(self, seed: int, *path: int) -> Peak:
         """Search to the end, every probe with chance of its own."""
         random = np.random.default_rng([seed, *path])
-        found = Found()
+        found = SearchState()
         while True:
-            ask = next_ask(self.goal, found)
+            ask = next_step(self.goal, found)
             match ask:
                 case str():
-                    return peak_of(self.goal, found, ask)
-                case Alone():
+                    return peak_result(self.goal, found, ask)
+                case SingleQuery():
                     found = replace(found, alone=self._alone(random), service_time_ns=1)
-                case Saturate():
+                case Saturation():
                     found = replace(found, closed_loop_qps=1 / self.queue.service_seconds)
-                case Try():
+                case ProbeAt():
                     found = replace(found, probes=(*found.probes, self._tried(random, ask)))
                 case _:
                     assert_never(ask)
 
-    def _alone(self, random: np.random.Generator) -> Seen:
-        count = self.goal.queries_alone
+    def _alone(self, random: np.random.Generator) -> ObservedCounts:
+        count = self.goal.single_queries
         times = self.queue.service_times(random, (count,))
-        return Seen(count, int((times > self.goal.bound_ns / _NS).sum()))
+        return ObservedCounts(count, int((times > self.goal.bound_ns / _NS).sum()))
 
-    def _tried(self, random: np.random.Generator, ask: Try) -> Tried:
+    def _tried(self, random: np.random.Generator, ask: ProbeAt) -> ProbeResult:
         limit = self.goal.query_limit
         count = limit + limit // _WARM_UP
         arrivals = random.exponential(1000 / ask.milli_qps, count).cumsum()
         times = sojourns(arrivals, self.queue.service_times(random, (count,)))
         over = (times[-limit:] > self.goal.bound_ns / _NS).cumsum()
         at, decided = self._decided(over)
-        queries = limit if ask.is_whole else at
-        seen = Seen(queries, int(over[queries - 1]))
-        return Tried(ask, seen, decided, label="probe", seed=0)
+        queries = limit if ask.runs_to_completion else at
+        seen = ObservedCounts(queries, int(over[queries - 1]))
+        return ProbeResult(ask, seen, decided, label="probe", seed=0)
 
     def _decided(self, over: NDArray[np.int64]) -> tuple[int, Decision]:
         """Return after how many queries a probe is decided, and how."""

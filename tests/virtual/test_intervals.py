@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from inferometer_api.results.result import Distribution
-from inferometer_loadgen.search.repeats import figure_of
+from inferometer_loadgen.search.repeats import repeat_figure
 from support.drills import A_STEP, Drill
 from support.simulated import Answer
 
@@ -43,7 +43,7 @@ def distribution(run: int) -> Distribution:
 
 @pytest.mark.parametrize("percentile", JUDGED)
 def test_bounds_of_a_percentile_cover_it(percentile: float) -> None:
-    """Over 200 runs the true percentile lies within its bounds in 92 to 98 of 100."""
+    """StepObservation 200 runs the true percentile lies within its bounds in 92 to 98 of 100."""
     truth = -MEAN_NS * log(1 - percentile / 100)
     bounds = [
         next(each for each in distribution(run).percentiles if each.percentile == percentile)
@@ -56,9 +56,9 @@ def test_bounds_of_a_percentile_cover_it(percentile: float) -> None:
 
 
 def test_intervals_over_repeats_cover_the_mean() -> None:
-    """Over 200 times 5 repeats the mean lies within its interval in 92 to 98 of 100."""
+    """StepObservation 200 times 5 repeats the mean lies within its interval in 92 to 98 of 100."""
     random = np.random.default_rng(SEED)
     values = random.normal(100, 5, (RUNS, REPEATS))
-    figures = [figure_of("mean", "", each.tolist()) for each in values]
+    figures = [repeat_figure("mean", "", each.tolist()) for each in values]
     covered = np.mean([(each.low or 0) <= 100 <= (each.high or 0) for each in figures])
     assert COVERED[0] <= covered <= COVERED[1], f"seed {SEED}: {covered:.1%} of {RUNS}"

@@ -8,7 +8,7 @@ import pytest
 
 from inferometer_api.scenarios.step_setting import Arrivals, Bursts, Closed, Recorded, Steady
 from inferometer_loadgen.drive.prepare import schedules_of
-from inferometer_loadgen.schedule.steps import WHOLE, Share
+from inferometer_loadgen.schedule.steps import WHOLE_LOAD, LoadShare
 from support.drills import A_STEP, Drill, after
 from support.exact import SECOND, assert_exact, poisson_schedule, within
 from support.oracle_process import Integers
@@ -19,7 +19,7 @@ SECONDS = 6
 STEP = replace(A_STEP, min_duration_ns=SECONDS * SECOND, seed=SEED)
 
 
-def drilled(arrivals: Arrivals, share: Share = WHOLE) -> Drill:
+def drilled(arrivals: Arrivals, share: LoadShare = WHOLE_LOAD) -> Drill:
     """Drive an open loop by the product's own schedules for these arrivals."""
     drill = Drill(
         after(5 * MILLISECOND),
@@ -80,7 +80,7 @@ def test_shares_of_a_fleet_join_to_the_schedule(arrivals: Arrivals, workers: int
     """Worker i sends the queries k with k % workers == i, each at its own time."""
     whole = sent_at(drilled(arrivals))
     for index in range(workers):
-        assert (sent_at(drilled(arrivals, Share(index, workers))) == whole[index::workers]).all()
+        assert (sent_at(drilled(arrivals, LoadShare(index, workers))) == whole[index::workers]).all()
 
 
 def test_a_trace_is_replayed_to_its_last_query(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@
 import numpy as np
 import pytest
 
-from inferometer_loadgen.search.goal import goal_of
+from inferometer_loadgen.search.goal import make_goal
 from support.queues import Queue
 from support.searched_queues import SearchedQueue, true_peak
 
@@ -22,11 +22,11 @@ CASES = {
 
 @pytest.mark.parametrize("kind", CASES)
 def test_the_peak_is_unbiased_and_its_bracket_covers_it(kind: str) -> None:
-    """Over 50 searches the mean is within 1 % of the truth, and 90 to 100 % of brackets hold it."""
+    """StepObservation 50 searches the mean is within 1 % of the truth, and 90 to 100 % of brackets hold it."""
     queue, services = CASES[kind]
     bound_seconds = services * SERVICE_SECONDS
     truth = true_peak(queue, 99.0, bound_seconds)
-    searched = SearchedQueue(queue, goal_of(99.0, round(bound_seconds * 1e9), 8192, 60))
+    searched = SearchedQueue(queue, make_goal(99.0, round(bound_seconds * 1e9), 8192, 60))
     peaks = [searched.search(SEED, run) for run in range(SEARCHES)]
     found = np.array([peak.qps for peak in peaks if peak.qps is not None])
     holds = [

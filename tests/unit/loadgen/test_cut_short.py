@@ -17,8 +17,8 @@ from inferometer_loadgen.run.scenario import (
     measure_repeat,
 )
 from inferometer_loadgen.run.step import StepOutcome
-from inferometer_loadgen.schedule.steps import End, StepPlan, steps_of
-from inferometer_loadgen.search.goal import Over, Seen
+from inferometer_loadgen.schedule.steps import End, StepPlan, plan_steps
+from inferometer_loadgen.search.goal import ObservedCounts, StepObservation
 from inferometer_loadgen.verdict.measurement import Measurement, ScenarioConditions
 from inferometer_loadgen.wire import ConnectionFailedError
 from support.judged_steps import a_step
@@ -33,7 +33,7 @@ def swept(third: BaseException | End) -> ScenarioResult:
 
     class Executor:
         async def run(self, scenario: str, plan: StepPlan) -> StepOutcome:  # noqa: ARG002 - the name is not judged
-            over = Over(Seen(0, 0))
+            over = StepObservation(ObservedCounts(0, 0))
             if len(found.measurements) < 2:
                 step = a_step(label=plan.label, scheduled_qps=None, dispatch_lag=None)
                 return StepOutcome(End.DONE, over, Measurement(plan, step, End.DONE))
@@ -41,7 +41,7 @@ def swept(third: BaseException | End) -> ScenarioResult:
                 raise third
             return StepOutcome(third, over)
 
-    turn = ScenarioRepeat(SWEEP, 0, steps_of(SWEEP, VALIDITY, 1), VALIDITY, 1)
+    turn = ScenarioRepeat(SWEEP, 0, plan_steps(SWEEP, VALIDITY, 1), VALIDITY, 1)
     progress: Any = SimpleNamespace(preparing=lambda *_: None)
     context = StepContext({"load": Executor()}, progress, lambda: False)
     try:

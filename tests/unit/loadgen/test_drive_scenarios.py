@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from inferometer_api.scenarios.step_setting import Closed, JudgedPercentile
 from inferometer_loadgen.record.histogram import bucket_of
 from inferometer_loadgen.schedule.arrivals import Stream, generator
-from inferometer_loadgen.schedule.steps import End, Share
+from inferometer_loadgen.schedule.steps import End, LoadShare
 from support.drills import A_STEP, BAD, CUT, Drill, after
 from support.simulated import MILLISECOND, SECOND, Answer
 
@@ -151,7 +151,7 @@ def test_a_worker_sends_its_share() -> None:
     whole = Drill(after(MILLISECOND), step, poisson=True, connections=50)
     whole.run()
     shares = [
-        Drill(after(MILLISECOND), step, poisson=True, connections=50, share=Share(index, 3))
+        Drill(after(MILLISECOND), step, poisson=True, connections=50, share=LoadShare(index, 3))
         for index in range(3)
     ]
     scheduled = sum(share.run().scheduled for share in shares)

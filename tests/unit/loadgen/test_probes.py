@@ -12,14 +12,14 @@ from inferometer_loadgen.nodes.energy import EnergyTerms
 from inferometer_loadgen.run.step_controller import StepController
 from inferometer_loadgen.run.step_result import Metered, Span, Used, summarize
 from inferometer_loadgen.schedule.steps import End
-from inferometer_loadgen.search.goal import Over, Seen, goal_of
-from inferometer_loadgen.search.peak import Found, Tried, Try, next_ask
-from inferometer_loadgen.search.steps import learned, step_of
+from inferometer_loadgen.search.goal import ObservedCounts, StepObservation, make_goal
+from inferometer_loadgen.search.peak import ProbeAt, ProbeResult, SearchState, next_step
+from inferometer_loadgen.search.steps import plan_search_step, update_state
 from support.drills import Drill
 from support.simulated import MILLISECOND, SECOND, Answer, Answering
 
 NO_ENERGY = EnergyTerms(disabled=True, unmetered="", milliwatts_per_core=None, on_gpu=False)
-GOAL = goal_of(99.0, 10 * MILLISECOND, 8192, 60.0)
+GOAL = make_goal(99.0, 10 * MILLISECOND, 8192, 60.0)
 VALIDITY = Validity(warm_up_seconds=0)
 CLOSED_LOOP_QPS = 2000.0
 
@@ -30,18 +30,20 @@ class Probed:
 
     end: End
     step: Step
-    over: Over
-    tried: Tried
-    found: Found
+    over: StepObservation
+    tried: ProbeResult
+    found: SearchState
 
 
 def probed(answering: Answering) -> Probed:
     """Drive the first probe of a search, 1,000 queries a second, and learn of it."""
-    before = Found(alone=Seen(900, 0), service_time_ns=1, closed_loop_qps=CLOSED_LOOP_QPS)
-    ask = next_ask(GOAL, before)
-    assert isinstance(ask, Try)
+    before = SearchState(
+        alone=ObservedCounts(900, 0), service_time_ns=1, closed_loop_qps=CLOSED_LOOP_QPS
+    )
+    ask = next_step(GOAL, before)
+    assert isinstance(ask, ProbeAt)
     assert ask.milli_qps == 1_000_000
-    plan = step_of(GOAL, ask, 1, VALIDITY, seed=7)
+    plan = plan_search_step(GOAL, ask, 1, VALIDITY, seed=7)
     drill = Drill(answering, plan, milli_qps=ask.milli_qps, capacity=10**6)
     watches: list[StepController] = []
 
@@ -62,7 +64,7 @@ def probed(answering: Answering) -> Probed:
         reconnects=0,
         open_loop=True,
     )
-    found = learned(GOAL, before, ask, step, over)
+    found = update_state(GOAL, before, ask, step, over)
     return Probed(drill.end, step, over, found.probes[0], found)
 
 
@@ -97,8 +99,8 @@ def test_queries_without_an_answer_send_the_search_down(answering: Answering) ->
     assert probe.step.counts.overshoots == probe.tried.seen.overshoots
     assert probe.step.early_stopping is not None
     assert probe.step.early_stopping.overshoots == probe.tried.seen.overshoots
-    after = next_ask(GOAL, probe.found)
-    assert isinstance(after, Try)
+    after = next_step(GOAL, probe.found)
+    assert isinstance(after, ProbeAt)
     assert after.milli_qps < probe.tried.asked.milli_qps
 
 
@@ -108,8 +110,8 @@ def test_enough_good_queries_send_the_search_up() -> None:
     assert probe.end is End.DECIDED
     assert probe.tried.decided_by == "EnoughQueries"
     assert probe.tried.seen.queries < 1000
-    after = next_ask(GOAL, probe.found)
-    assert isinstance(after, Try)
+    after = next_step(GOAL, probe.found)
+    assert isinstance(after, ProbeAt)
     assert after.milli_qps > probe.tried.asked.milli_qps
 
 

@@ -86,7 +86,7 @@ def test_merging_loses_nothing(left: list[int], right: list[int]) -> None:
     whole = histogram_of(left + right)
     assert merged.encode() == whole.encode()
     assert merged.distribution() == whole.distribution()
-    joined = histogram_of(left).sparse().joined(histogram_of(right).sparse())
+    joined = histogram_of(left).sparse().combine(histogram_of(right).sparse())
     assert joined.buckets.tolist() == whole.sparse().buckets.tolist()
     assert joined.counts.tolist() == whole.sparse().counts.tolist()
 

@@ -11,8 +11,8 @@ from inferometer_api.results.result import ScenarioResult, Step, Verdict
 from inferometer_api.statistics import student_quantile
 from inferometer_loadgen.record.steadiness import is_steady
 from inferometer_loadgen.record.windows import Second, SecondStatistics
-from inferometer_loadgen.search.knee import knee_of
-from inferometer_loadgen.search.repeats import figure_of, repeated, repeats_needed
+from inferometer_loadgen.search.knee import find_knee
+from inferometer_loadgen.search.repeats import repeat_figure, required_repeats, summarize_repeats
 from support.steps import Load, a_step
 
 
@@ -31,7 +31,7 @@ def a_repeat(repeat: int, milliseconds: float) -> ScenarioResult:
 
 def test_a_figure_over_repeats_has_students_interval() -> None:
     """Mean, 95 % interval and coefficient of variation are those of the textbook."""
-    figure = figure_of("achievedQps", "", [10.0, 12.0, 11.0, 13.0])
+    figure = repeat_figure("achievedQps", "", [10.0, 12.0, 11.0, 13.0])
     deviation = math.sqrt(5 / 3)
     half = 3.182446 * deviation / 2
     assert figure.mean == 11.5
@@ -42,13 +42,13 @@ def test_a_figure_over_repeats_has_students_interval() -> None:
 
 def test_one_repeat_has_no_interval() -> None:
     """A spread takes two."""
-    figure = figure_of("achievedQps", "", [10.0])
+    figure = repeat_figure("achievedQps", "", [10.0])
     assert (figure.low, figure.high, figure.coefficient_of_variation) == (None, None, None)
 
 
 def test_repeats_that_vary_are_advised_how_many_it_takes() -> None:
     """The advice names the figure, how much it varies and how many repeats would do."""
-    found = repeated([a_repeat(1, 20.0), a_repeat(2, 22.0), a_repeat(3, 21.0)])
+    found = summarize_repeats([a_repeat(1, 20.0), a_repeat(2, 22.0), a_repeat(3, 21.0)])
     assert (found.name, found.repeats) == ("latency", 3)
     assert {"achievedQps", "p50Nanoseconds", "p99Nanoseconds"} <= {f.name for f in found.figures}
     assert "set validity.repeats to" in found.advice
@@ -65,8 +65,8 @@ def test_the_rate_of_an_open_loop_is_advised_by_nothing() -> None:
             for rate in (40.0, 50.0, 45.0)
         ]
         results = [a_repeat(1, 20.0).model_copy(update={"steps": [step]}) for step in steps]
-        assert "achievedQps" in {figure.name for figure in repeated(results).figures}
-        return repeated(results).advice
+        assert "achievedQps" in {figure.name for figure in summarize_repeats(results).figures}
+        return summarize_repeats(results).advice
 
     assert advice(None).startswith("The rate varies by 11 %")
     assert advice(45.0) == ""
@@ -75,36 +75,41 @@ def test_the_rate_of_an_open_loop_is_advised_by_nothing() -> None:
 def test_repeats_alike_need_no_advice() -> None:
     """Where every interval is within 5 % nothing is advised."""
     same = a_repeat(1, 20.0)
-    found = repeated([same, same.model_copy(update={"repeat": 2})])
+    found = summarize_repeats([same, same.model_copy(update={"repeat": 2})])
     assert found.advice == ""
 
 
 def test_repeats_cut_short_are_left_out_and_told() -> None:
     """The interval is that of whole repeats, and says how many it has not."""
     whole = [a_repeat(1, 20.0)] * 3
-    found = repeated(whole, cut_short=1)
+    found = summarize_repeats(whole, cut_short=1)
     assert found.repeats == 3
-    assert found.figures == repeated(whole).figures
+    assert found.figures == summarize_repeats(whole).figures
     assert found.advice == "One more repeat was cut short and is left out."
-    assert repeated(whole[:1], cut_short=2).advice.startswith("2 more repeats were cut short")
+    assert summarize_repeats(whole[:1], cut_short=2).advice.startswith(
+        "2 more repeats were cut short"
+    )
 
 
 def test_invalid_repeats_are_in_the_means_and_told() -> None:
     """Nobody takes a mean for one of valid figures that is not."""
     same = a_repeat(1, 20.0)
     invalid = same.model_copy(update={"verdict": Verdict(state="INVALID")})
-    found = repeated([same, invalid, same])
-    assert found.figures == repeated([same] * 3).figures
+    found = summarize_repeats([same, invalid, same])
+    assert found.figures == summarize_repeats([same] * 3).figures
     assert found.advice == "1 of 3 repeats is INVALID, with its figures in the means."
     assert (
-        repeated([invalid], cut_short=1).advice == "One more repeat was cut short and is left out."
+        summarize_repeats([invalid], cut_short=1).advice
+        == "One more repeat was cut short and is left out."
     )
-    assert repeated([invalid] * 2).advice.startswith("2 of 2 repeats are INVALID, with their")
+    assert summarize_repeats([invalid] * 2).advice.startswith(
+        "2 of 2 repeats are INVALID, with their"
+    )
 
 
 def test_no_interval_is_below_zero() -> None:
     """A latency or a rate cannot be negative, however much it varies."""
-    figure = figure_of("p99Nanoseconds", "", [1.0, 30.0])
+    figure = repeat_figure("p99Nanoseconds", "", [1.0, 30.0])
     assert figure.low == 0.0
     assert figure.high is not None
     assert figure.high > 100
@@ -113,7 +118,7 @@ def test_no_interval_is_below_zero() -> None:
 @given(st.floats(0.001, 0.3))
 def test_the_number_of_repeats_needed_is_the_least(variation: float) -> None:
     """So many repeats have an interval within 5 %, one fewer has not."""
-    count = repeats_needed(variation)
+    count = required_repeats(variation)
     if count is None:
         assert variation > 0.25
         return
@@ -143,18 +148,18 @@ def clients(number: int, milliseconds: float) -> Step:
 def test_the_knee_is_where_the_power_is_greatest() -> None:
     """A server of 4 threads and 10 ms has its knee at 4 clients: beyond it only latency grows."""
     steps = [clients(1, 10), clients(2, 10), clients(4, 10), clients(8, 20), clients(16, 40)]
-    knee = knee_of(steps)
+    knee = find_knee(steps)
     assert knee is not None
     assert (knee.clients, knee.step, knee.last_step) == (4, "clients 4", False)
 
 
 def test_a_knee_at_the_last_step_is_told_so() -> None:
     """Where throughput still grows at the last step, the knee may lie beyond it."""
-    knee = knee_of([clients(1, 10), clients(2, 10)])
+    knee = find_knee([clients(1, 10), clients(2, 10)])
     assert knee is not None
     assert knee.last_step
-    assert knee_of([]) is None
-    assert knee_of([clients(1, 10)]) is None
+    assert find_knee([]) is None
+    assert find_knee([clients(1, 10)]) is None
 
 
 def second(count: int, milliseconds: float) -> SecondStatistics:

@@ -14,7 +14,6 @@ from inferometer_api.scenarios.step_setting import Bursts
 from inferometer_loadgen.schedule.arrivals import (
     Constant,
     EndlessArrivals,
-    Limits,
     MeasuredArrivals,
     Offsets,
     PhasedPoisson,
@@ -22,11 +21,12 @@ from inferometer_loadgen.schedule.arrivals import (
     Replay,
     Schedule,
     Stream,
+    WindowLimits,
     arrivals,
     generator,
     probe_seed,
 )
-from inferometer_loadgen.schedule.steps import SECOND_NS, Share
+from inferometer_loadgen.schedule.steps import SECOND_NS, LoadShare
 
 BURSTS = Bursts(50_000, 800_000, SECOND_NS // 2, 2 * SECOND_NS)
 PROBE_SEEDS = [2195756909, 3134381565]
@@ -141,7 +141,7 @@ def test_a_window_ends_when_both_minimums_hold(
     Then it lasts until the next would be due: a constant rate is found to be what it is.
     """
     longest_ns = least_ns + extra_ns
-    window = MeasuredArrivals(Constant(milli_qps), Limits(least_ns, least_count, longest_ns))
+    window = MeasuredArrivals(Constant(milli_qps), WindowLimits(least_ns, least_count, longest_ns))
     found = within(window)
     expected: list[int] = []
     for offset in one_by_one(Constant(milli_qps)):
@@ -169,7 +169,7 @@ def test_a_window_ends_when_both_minimums_hold(
 )
 def test_shares_are_the_schedule(seed: int, workers: int, least_count: int, kind: str) -> None:
     """Worker i has the arrivals k with k % N == i, and all agree on when the window ends."""
-    limits = Limits(
+    limits = WindowLimits(
         2 * SECOND_NS, least_count, 30 * SECOND_NS, last=700 if kind == "Replay" else None
     )
 
@@ -185,12 +185,12 @@ def test_shares_are_the_schedule(seed: int, workers: int, least_count: int, kind
     whole = MeasuredArrivals(schedule(), limits)
     arrivals_of_all = within(whole)
     for index in range(workers):
-        share = MeasuredArrivals(schedule(), limits, Share(index, workers))
+        share = MeasuredArrivals(schedule(), limits, LoadShare(index, workers))
         assert within(share) == arrivals_of_all[index::workers]
         assert share.duration_ns == whole.duration_ns
         assert share.ended_early == whole.ended_early
         assert share.count == whole.count
-        warm_up = EndlessArrivals(schedule(), Share(index, workers))
+        warm_up = EndlessArrivals(schedule(), LoadShare(index, workers))
         found = np.concatenate([warm_up.take() for _ in range(3)])
         assert np.array_equal(found, schedule().take(3 * 1024)[index::workers])
 
@@ -236,10 +236,10 @@ def test_streams_and_phases_of_bursts_are_independent() -> None:
 def test_a_trace_ends_with_its_last_arrival() -> None:
     """The window is as long as the trace, whatever the minimums; a maximum cuts it."""
     times = np.array([0, 5, 5, 2 * SECOND_NS], np.int64)
-    short = MeasuredArrivals(Replay(times), Limits(60 * SECOND_NS, 1024, 600 * SECOND_NS, 4))
+    short = MeasuredArrivals(Replay(times), WindowLimits(60 * SECOND_NS, 1024, 600 * SECOND_NS, 4))
     assert within(short) == times.tolist()
     assert (short.duration_ns, short.ended_early) == (2 * SECOND_NS, False)
-    cut = MeasuredArrivals(Replay(times), Limits(SECOND_NS, 1, SECOND_NS, 4))
+    cut = MeasuredArrivals(Replay(times), WindowLimits(SECOND_NS, 1, SECOND_NS, 4))
     assert within(cut) == [0, 5, 5]
     assert (cut.duration_ns, cut.ended_early) == (SECOND_NS, True)
 

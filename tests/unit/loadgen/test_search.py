@@ -14,50 +14,57 @@ from inferometer_api.results.search import Peak
 from inferometer_api.scenarios.step_setting import Closed, Open, Steady
 from inferometer_api.spec.scenario import FindPeak, Validity
 from inferometer_loadgen.schedule.steps import SECOND_NS
-from inferometer_loadgen.search.crossing import LEAST_BURSTS, Counted, crossing
-from inferometer_loadgen.search.goal import Decision, Goal, Seen, decision, goal_of, is_beyond
+from inferometer_loadgen.search.goal import (
+    Decision,
+    Goal,
+    ObservedCounts,
+    decide,
+    exceeds_share,
+    make_goal,
+)
 from inferometer_loadgen.search.peak import (
     FEWEST_PILOTS,
     LOOKS,
-    Alone,
-    Found,
-    Saturate,
-    Tried,
-    Try,
-    next_ask,
-    peak_of,
+    ProbeAt,
+    ProbeResult,
+    Saturation,
+    SearchState,
+    SingleQuery,
+    next_step,
+    peak_result,
 )
-from inferometer_loadgen.search.steps import goal_asked, step_of
+from inferometer_loadgen.search.peak_regression import LEAST_BURSTS, ProbeCount, estimate_peak
+from inferometer_loadgen.search.steps import goal_from_spec, plan_search_step
 from inferometer_loadgen.verdict.early_stopping import max_overshoots, required_queries
 
-GOAL = goal_of(99.0, 10_000_000, 8192, 60.0)
+GOAL = make_goal(99.0, 10_000_000, 8192, 60.0)
 
 
-def with_probe(goal: Goal, found: Found, ask: Try, seen: Seen) -> Found:
+def with_probe(goal: Goal, found: SearchState, ask: ProbeAt, seen: ObservedCounts) -> SearchState:
     """Return what is found once a probe saw this."""
-    decided = decision(goal.percentile, goal.query_limit, seen) or "Unfinished"
-    tried = Tried(ask, seen, decided, f"probe {len(found.probes) + 1}", 0)
+    decided = decide(goal.percentile, goal.query_limit, seen) or "Unfinished"
+    tried = ProbeResult(ask, seen, decided, f"probe {len(found.probes) + 1}", 0)
     return replace(found, probes=(*found.probes, tried))
 
 
-def searched_by(share_at: Callable[[Try], float], closed_loop_qps: float) -> Peak:
+def searched_by(share_at: Callable[[ProbeAt], float], closed_loop_qps: float) -> Peak:
     """Search a server by which share of the queries is beyond the bound in each probe."""
     random = np.random.default_rng(5)
-    found = Found(alone=Seen(900, 0), closed_loop_qps=closed_loop_qps)
-    while not isinstance(ask := next_ask(GOAL, found), str):
-        assert isinstance(ask, Try)
+    found = SearchState(alone=ObservedCounts(900, 0), closed_loop_qps=closed_loop_qps)
+    while not isinstance(ask := next_step(GOAL, found), str):
+        assert isinstance(ask, ProbeAt)
         beyond = int(random.binomial(GOAL.query_limit, share_at(ask)))
-        found = with_probe(GOAL, found, ask, Seen(GOAL.query_limit, beyond))
-    return peak_of(GOAL, found, ask)
+        found = with_probe(GOAL, found, ask, ObservedCounts(GOAL.query_limit, beyond))
+    return peak_result(GOAL, found, ask)
 
 
 def changed_server_searched(
-    slope: float, now_qps: float, after: int, *, by: Callable[[Try], bool]
+    slope: float, now_qps: float, after: int, *, by: Callable[[ProbeAt], bool]
 ) -> Peak:
     """Search a server whose peak is 440 queries a second until so many such probes were asked."""
     asked = 0
 
-    def share_at(ask: Try) -> float:
+    def share_at(ask: ProbeAt) -> float:
         nonlocal asked
         asked += by(ask)
         peak_qps = now_qps if asked > after else 440
@@ -69,15 +76,15 @@ def changed_server_searched(
 def searched(goal: Goal, share_at: "dict[str, float]", seed: int = 1) -> Peak:
     """Search a server whose overshoots are independent, and as likely as a logistic law says."""
     random = np.random.default_rng(seed)
-    found = Found(alone=Seen(900, 0), service_time_ns=1, closed_loop_qps=1000.0)
-    while not isinstance(ask := next_ask(goal, found), str):
-        assert isinstance(ask, Try)
+    found = SearchState(alone=ObservedCounts(900, 0), service_time_ns=1, closed_loop_qps=1000.0)
+    while not isinstance(ask := next_step(goal, found), str):
+        assert isinstance(ask, ProbeAt)
         log_odds = share_at["slope"] * (ask.milli_qps / 1000 / share_at["peak"] - 1)
         odds = goal.share / (1 - goal.share) * np.exp(min(50.0, log_odds))
         beyond = random.random(goal.query_limit) < odds / (1 + odds)
-        seen = Seen(goal.query_limit, int(beyond.sum()))
+        seen = ObservedCounts(goal.query_limit, int(beyond.sum()))
         found = with_probe(goal, found, ask, seen)
-    return peak_of(goal, found, ask)
+    return peak_result(goal, found, ask)
 
 
 @pytest.mark.parametrize("peak_qps", [90.0, 430.0, 700.0, 990.0, 2300.0])
@@ -105,12 +112,12 @@ def test_of_probes_at_one_rate_the_one_nearest_to_the_bound_is_judged(
     low: list[int], high: list[int], judged: str
 ) -> None:
     """All at the rate nearest to the peak are as near to it: their shares of overshoots tell."""
-    found = Found(alone=Seen(900, 0), service_time_ns=1, closed_loop_qps=1000.0)
+    found = SearchState(alone=ObservedCounts(900, 0), service_time_ns=1, closed_loop_qps=1000.0)
     for pair in zip(low, high, strict=True):
         for milli_qps, overshoots in zip((420_000, 440_000), pair, strict=True):
-            ask = Try(milli_qps, is_whole=True)
-            found = with_probe(GOAL, found, ask, Seen(GOAL.query_limit, overshoots))
-    assert peak_of(GOAL, found, "Resolved").step == judged
+            ask = ProbeAt(milli_qps, runs_to_completion=True)
+            found = with_probe(GOAL, found, ask, ObservedCounts(GOAL.query_limit, overshoots))
+    assert peak_result(GOAL, found, "Resolved").step == judged
 
 
 def test_a_steep_server_is_resolved_and_a_flat_one_cannot_be_told_apart() -> None:
@@ -125,25 +132,29 @@ def test_a_steep_server_is_resolved_and_a_flat_one_cannot_be_told_apart() -> Non
 @given(st.randoms(use_true_random=False), st.sampled_from([1, 20, 1000]))
 def test_whatever_probes_find_the_search_comes_to_its_end(random: Random, queries: int) -> None:
     """Few queries, none, all beyond the bound, failures: each has an answer, and a last one."""
-    goal = goal_of(random.choice([50.0, 90.0, 99.0]), 10_000_000, queries, 2.0)
-    found = Found(alone=Seen(goal.query_limit, 0), closed_loop_qps=random.uniform(5, 500))
-    while not isinstance(ask := next_ask(goal, found), str):
-        assert isinstance(ask, Try)
+    goal = make_goal(random.choice([50.0, 90.0, 99.0]), 10_000_000, queries, 2.0)
+    found = SearchState(
+        alone=ObservedCounts(goal.query_limit, 0), closed_loop_qps=random.uniform(5, 500)
+    )
+    while not isinstance(ask := next_step(goal, found), str):
+        assert isinstance(ask, ProbeAt)
         if len(found.probes) == 60:  # a server that keeps every rate is only left by the time
             break
-        seen = Seen(random.randint(0, goal.query_limit) if random.random() < 0.2 else queries, 0)
+        seen = ObservedCounts(
+            random.randint(0, goal.query_limit) if random.random() < 0.2 else queries, 0
+        )
         beyond = round(seen.queries * random.random() ** random.choice([1, 5, 100]))
         seen = replace(seen, overshoots=beyond, failed=beyond * random.choice([0, 0, 0, 1]))
         found = with_probe(goal, found, ask, seen)
-        assert (peak_of(goal, found, "OutOfTime").qps or 1) > 0
+        assert (peak_result(goal, found, "OutOfTime").qps or 1) > 0
     if isinstance(ask, str):
-        assert (peak_of(goal, found, ask).qps or 1) > 0
+        assert (peak_result(goal, found, ask).qps or 1) > 0
 
 
 def test_a_server_that_saturates_above_its_peak_is_measured_below_that() -> None:
     """A pilot that found it saturated keeps all later ones away, however flat the shares seem."""
 
-    def share_at(ask: Try) -> float:
+    def share_at(ask: ProbeAt) -> float:
         qps = ask.milli_qps / 1000
         return 0.01 * math.exp(5 * (qps / 410 - 1)) if qps < 450 else 0.3
 
@@ -161,9 +172,9 @@ def test_a_server_that_was_slower_or_faster_while_pilots_ran_is_measured_as_it_i
     """Two rates that are both on one side of the peak lead to two others, and tell no peak."""
     peak_qps = before_qps
 
-    def share_at(ask: Try) -> float:
+    def share_at(ask: ProbeAt) -> float:
         nonlocal peak_qps
-        if ask.is_whole and not ask.is_pilot:
+        if ask.runs_to_completion and not ask.pilot:
             peak_qps = now_qps
         return min(0.09, 0.01 * math.exp(25 * (ask.milli_qps / 1000 / peak_qps - 1)))
 
@@ -178,7 +189,7 @@ def test_a_server_that_becomes_slower_while_pilots_run_is_measured_as_it_is(
     slope: float, now_qps: float, after: int
 ) -> None:
     """What pilots saw of a faster server leads nowhere, and is forgotten."""
-    peak = changed_server_searched(slope, now_qps, after, by=lambda ask: ask.is_whole)
+    peak = changed_server_searched(slope, now_qps, after, by=lambda ask: ask.runs_to_completion)
     assert peak.qps == pytest.approx(now_qps, rel=0.03)
     assert peak.confidence is not None
 
@@ -190,7 +201,7 @@ def test_a_server_that_changes_after_two_probes_of_the_answer_is_measured_as_it_
 ) -> None:
     """A peak that two of eight probes moved away from where the others saw it is none."""
     peak = changed_server_searched(
-        slope, now_qps, 2, by=lambda ask: ask.is_whole and not ask.is_pilot
+        slope, now_qps, 2, by=lambda ask: ask.runs_to_completion and not ask.pilot
     )
     assert peak.qps == pytest.approx(now_qps, rel=0.03)
     assert peak.confidence is not None
@@ -200,9 +211,9 @@ def test_a_search_that_time_ends_claims_a_bracket_of_enough_probes_alone() -> No
     """It is that of the probes until then, and none is claimed of fewer than were ever tried."""
     whole = searched(GOAL, {"peak": 500.0, "slope": 20.0})
     tried = tuple(
-        Tried(
-            Try(round(each.target_qps * 1000), each.ran_to_completion, each.pilot),
-            Seen(each.queries, each.overshoots),
+        ProbeResult(
+            ProbeAt(round(each.target_qps * 1000), each.ran_to_completion, each.pilot),
+            ObservedCounts(each.queries, each.overshoots),
             each.decided_by,
             each.step,
             each.seed,
@@ -210,16 +221,18 @@ def test_a_search_that_time_ends_claims_a_bracket_of_enough_probes_alone() -> No
         for each in whole.probes
     )
     first = next(
-        index for index, each in enumerate(tried) if each.asked.is_whole and not each.asked.is_pilot
+        index
+        for index, each in enumerate(tried)
+        if each.asked.runs_to_completion and not each.asked.pilot
     )
     for counted, confidence in ((LOOKS[0] - 1, None), (LOOKS[0], 0.95)):
-        found = Found(
-            alone=Seen(900, 0),
+        found = SearchState(
+            alone=ObservedCounts(900, 0),
             service_time_ns=1,
             closed_loop_qps=1000.0,
             probes=tried[: first + counted],
         )
-        peak = peak_of(GOAL, found, "OutOfTime")
+        peak = peak_result(GOAL, found, "OutOfTime")
         assert peak.confidence == confidence
         assert peak.qps == pytest.approx(500, rel=0.05)
 
@@ -238,14 +251,21 @@ def test_a_search_without_a_peak_tells_between_which_rates_no_whole_probe_contra
     whole: list[tuple[int, int]], low_qps: int | None, high_qps: int | None
 ) -> None:
     """Probes that ended early may have been decided by luck: the whole ones know better."""
-    found = Found(alone=Seen(900, 0), closed_loop_qps=1000.0)
+    found = SearchState(alone=ObservedCounts(900, 0), closed_loop_qps=1000.0)
     for qps, overshoots, queries in ((500, 0, 459), (1000, 200, 250), (700, 200, 250)):
-        found = with_probe(GOAL, found, Try(qps * 1000, is_whole=False), Seen(queries, overshoots))
-    found = with_probe(GOAL, found, Try(560_000, is_whole=False), Seen(250, 200))
+        found = with_probe(
+            GOAL,
+            found,
+            ProbeAt(qps * 1000, runs_to_completion=False),
+            ObservedCounts(queries, overshoots),
+        )
+    found = with_probe(
+        GOAL, found, ProbeAt(560_000, runs_to_completion=False), ObservedCounts(250, 200)
+    )
     for qps, overshoots in whole:
-        ask = Try(qps * 1000, is_whole=True, is_pilot=True)
-        found = with_probe(GOAL, found, ask, Seen(GOAL.query_limit, overshoots))
-    peak = peak_of(GOAL, found, "OutOfTime")
+        ask = ProbeAt(qps * 1000, runs_to_completion=True, pilot=True)
+        found = with_probe(GOAL, found, ask, ObservedCounts(GOAL.query_limit, overshoots))
+    peak = peak_result(GOAL, found, "OutOfTime")
     assert (peak.qps, peak.low_qps, peak.high_qps) == (None, low_qps, high_qps)
 
 
@@ -253,109 +273,120 @@ def test_shares_without_any_order_still_have_an_estimate() -> None:
     """The fit may give all the weight to one rate: nothing is divided by 0 then."""
     overshoots = (132, 13, 9, 396, 0, 64, 0, 0, 370, 210, 1000)
     rates = (22, 23, 27, 34, 47, 69, 109, 187, 345, 690, 1379)
-    at = crossing(tuple(map(Counted, rates, [1000] * 11, overshoots)), 0.5)
+    at = estimate_peak(tuple(map(ProbeCount, rates, [1000] * 11, overshoots)), 0.5)
     assert at is None or at.qps > 0
 
 
 def test_overshoots_in_single_bursts_bound_no_peak() -> None:
     """A server that is slow once in a while, for long, leaves a search without a bracket."""
     random = np.random.default_rng(3)
-    found = Found(alone=Seen(900, 0), closed_loop_qps=1000.0)
-    while not isinstance(ask := next_ask(GOAL, found), str):
-        assert isinstance(ask, Try)
+    found = SearchState(alone=ObservedCounts(900, 0), closed_loop_qps=1000.0)
+    while not isinstance(ask := next_step(GOAL, found), str):
+        assert isinstance(ask, ProbeAt)
         often = min(1.0, 0.1 * math.exp(20 * (ask.milli_qps / 500_000 - 1)))
         overshoots = round(random.exponential(800)) if random.random() < often else 0
-        seen = Seen(GOAL.query_limit, min(overshoots, GOAL.query_limit))
+        seen = ObservedCounts(GOAL.query_limit, min(overshoots, GOAL.query_limit))
         found = with_probe(GOAL, found, ask, seen)
-    peak = peak_of(GOAL, found, ask)
+    peak = peak_result(GOAL, found, ask)
     assert peak.stop_reason == "Indistinguishable"
     assert peak.confidence is None
 
 
 def test_a_search_begins_alone_then_saturated_then_at_half_of_that() -> None:
     """The first three asks are the service time, the throughput, and half of it."""
-    assert next_ask(GOAL, Found()) == Alone()
-    alone = Found(alone=Seen(900, 0))
-    assert next_ask(GOAL, alone) == Saturate()
-    assert next_ask(GOAL, replace(alone, closed_loop_qps=800.0)) == Try(400_000, is_whole=False)
+    assert next_step(GOAL, SearchState()) == SingleQuery()
+    alone = SearchState(alone=ObservedCounts(900, 0))
+    assert next_step(GOAL, alone) == Saturation()
+    assert next_step(GOAL, replace(alone, closed_loop_qps=800.0)) == ProbeAt(
+        400_000, runs_to_completion=False
+    )
 
 
 def test_a_bound_below_the_service_time_cannot_be_met() -> None:
     """More overshoots of queries one at a time than chance allows end the search at once."""
-    found = Found(alone=Seen(918, 918), service_time_ns=20_000_000)
-    assert next_ask(GOAL, found) == "CannotBeMet"
-    peak = peak_of(GOAL, found, "CannotBeMet")
+    found = SearchState(alone=ObservedCounts(918, 918), service_time_ns=20_000_000)
+    assert next_step(GOAL, found) == "CannotBeMet"
+    peak = peak_result(GOAL, found, "CannotBeMet")
     assert (peak.qps, peak.low_qps, peak.confidence) == (None, None, None)
     assert peak.service_time_nanoseconds == 20_000_000
 
 
 def test_a_server_that_refuses_queries_one_at_a_time_is_searched_on() -> None:
     """A limiter of requests says nothing of how long an answer takes; a timeout does."""
-    refused = Seen(900, 890, failed=890)
-    assert next_ask(GOAL, Found(alone=refused)) == Saturate()
-    assert next_ask(GOAL, Found(alone=replace(refused, timed_out=890))) == "CannotBeMet"
-    late = Seen(900, 890, failed=450)
-    assert next_ask(GOAL, Found(alone=late)) == "CannotBeMet"
+    refused = ObservedCounts(900, 890, failed=890)
+    assert next_step(GOAL, SearchState(alone=refused)) == Saturation()
+    assert next_step(GOAL, SearchState(alone=replace(refused, timed_out=890))) == "CannotBeMet"
+    late = ObservedCounts(900, 890, failed=450)
+    assert next_step(GOAL, SearchState(alone=late)) == "CannotBeMet"
 
 
 def test_rates_that_never_keep_the_bound_cannot_be_met() -> None:
     """Where even a two-hundredth of the throughput is too much, no rate keeps the bound."""
-    found = Found(alone=Seen(900, 0), closed_loop_qps=1000.0)
+    found = SearchState(alone=ObservedCounts(900, 0), closed_loop_qps=1000.0)
     for _ in range(20):
-        ask = next_ask(GOAL, found)
+        ask = next_step(GOAL, found)
         if isinstance(ask, str):
             break
-        assert isinstance(ask, Try)
-        tried = Tried(ask, Seen(100, 100), "Overshoots", "probe", 0)
+        assert isinstance(ask, ProbeAt)
+        tried = ProbeResult(ask, ObservedCounts(100, 100), "Overshoots", "probe", 0)
         found = replace(found, probes=(*found.probes, tried))
     assert ask == "CannotBeMet"
 
 
 def test_the_rate_doubles_until_the_bound_is_broken_and_then_is_bisected() -> None:
     """Each next rate of the first part follows from the verdicts before."""
-    found = Found(alone=Seen(900, 0), closed_loop_qps=1000.0)
+    found = SearchState(alone=ObservedCounts(900, 0), closed_loop_qps=1000.0)
     asked = []
     for kept in (True, True, False, True, False):
-        ask = next_ask(GOAL, found)
-        assert isinstance(ask, Try)
+        ask = next_step(GOAL, found)
+        assert isinstance(ask, ProbeAt)
         asked.append(ask.milli_qps / 1000)
         decided: Decision = "EnoughQueries" if kept else "Overshoots"
         found = replace(
-            found, probes=(*found.probes, Tried(ask, Seen(500, 0), decided, "probe", 0))
+            found,
+            probes=(*found.probes, ProbeResult(ask, ObservedCounts(500, 0), decided, "probe", 0)),
         )
     assert asked == pytest.approx([500, 1000, 2000, 1414.214, 1681.793], abs=0.001)
 
 
-def doubled(closed_loop_qps: float, decided: Decision, seen: Seen) -> tuple[Found, str]:
+def doubled(
+    closed_loop_qps: float, decided: Decision, seen: ObservedCounts
+) -> tuple[SearchState, str]:
     """Search where every probe comes to this, however high its rate."""
-    found = Found(alone=Seen(900, 0), service_time_ns=1, closed_loop_qps=closed_loop_qps)
-    while not isinstance(ask := next_ask(GOAL, found), str):
-        assert isinstance(ask, Try)
-        tried = Tried(ask, seen, decided, f"probe {len(found.probes) + 1}", 0)
+    found = SearchState(
+        alone=ObservedCounts(900, 0), service_time_ns=1, closed_loop_qps=closed_loop_qps
+    )
+    while not isinstance(ask := next_step(GOAL, found), str):
+        assert isinstance(ask, ProbeAt)
+        tried = ProbeResult(ask, seen, decided, f"probe {len(found.probes) + 1}", 0)
         found = replace(found, probes=(*found.probes, tried))
     return found, ask
 
 
 @pytest.mark.parametrize("closed_loop_qps", [0.01, 10_000.0])
 @pytest.mark.parametrize(
-    ("decided", "seen"), [("EnoughQueries", Seen(1024, 0)), ("Unfinished", Seen(0, 0))]
+    ("decided", "seen"),
+    [("EnoughQueries", ObservedCounts(1024, 0)), ("Unfinished", ObservedCounts(0, 0))],
 )
 def test_probes_that_are_over_before_their_queue_is_beyond_the_bound_end_the_search(
-    closed_loop_qps: float, decided: Decision, seen: Seen
+    closed_loop_qps: float, decided: Decision, seen: ObservedCounts
 ) -> None:
     """No server answers several times what it does saturated: doubling on would tell nothing."""
     found, stopped = doubled(closed_loop_qps, decided, seen)
     assert stopped == "ProbesTooShort"
     rates = [each.asked.milli_qps / 1000 / closed_loop_qps for each in found.probes]
     assert rates == [0.5, 1, 2, 4]
-    peak = peak_of(GOAL, found, "ProbesTooShort")
+    peak = peak_result(GOAL, found, "ProbesTooShort")
     assert (peak.qps, peak.confidence, peak.high_qps) == (None, None, None)
     assert peak.low_qps == 4 * closed_loop_qps
 
 
 def test_nothing_answered_ends_the_search() -> None:
     """A server that answers nothing has no throughput to begin from."""
-    assert next_ask(GOAL, Found(alone=Seen(0, 0), closed_loop_qps=0.0)) == "EndedEarly"
+    assert (
+        next_step(GOAL, SearchState(alone=ObservedCounts(0, 0), closed_loop_qps=0.0))
+        == "EndedEarly"
+    )
 
 
 @given(st.integers(0, 200), st.integers(1, 20_000), st.sampled_from([50.0, 90.0, 99.0, 99.9]))
@@ -363,10 +394,10 @@ def test_a_probe_is_decided_as_early_stopping_says(
     overshoots: int, queries: int, percentile: float
 ) -> None:
     """A probe passes exactly where enough queries do, and fails where no more could pass it."""
-    limit = goal_of(percentile, 1, 8192, 60.0).query_limit
+    limit = make_goal(percentile, 1, 8192, 60.0).query_limit
     most = max_overshoots(limit, percentile)
     assert most is not None
-    found = decision(percentile, limit, Seen(queries, overshoots))
+    found = decide(percentile, limit, ObservedCounts(queries, overshoots))
     if overshoots > most:
         assert found == "Overshoots"
     elif queries >= required_queries(overshoots, percentile):
@@ -377,32 +408,32 @@ def test_a_probe_is_decided_as_early_stopping_says(
 
 def test_failures_that_are_most_of_the_overshoots_are_told_as_errors() -> None:
     """A probe whose queries fail does not say that the server is slow."""
-    assert decision(99.0, 8192, Seen(500, 400, failed=390)) == "Errors"
+    assert decide(99.0, 8192, ObservedCounts(500, 400, failed=390)) == "Errors"
 
 
 @pytest.mark.parametrize("percentile", [50.0, 90.0, 99.0, 99.9])
 def test_the_query_limit_is_at_least_what_can_pass(percentile: float) -> None:
     """A limit of 10 queries is extended to the fewest with which early stopping passes."""
-    goal = goal_of(percentile, 1, 10, 60.0)
+    goal = make_goal(percentile, 1, 10, 60.0)
     assert goal.query_limit == max(10, required_queries(0, percentile))
     assert max_overshoots(goal.query_limit, percentile) is not None
 
 
 def test_a_few_overshoots_alone_are_chance() -> None:
     """One or two beyond P99 of 100 queries do not show that the bound cannot be met; ten do."""
-    assert not is_beyond(Seen(100, 1), 0.01)
-    assert not is_beyond(Seen(100, 2), 0.01)
-    assert is_beyond(Seen(100, 10), 0.01)
+    assert not exceeds_share(ObservedCounts(100, 1), 0.01)
+    assert not exceeds_share(ObservedCounts(100, 2), 0.01)
+    assert exceeds_share(ObservedCounts(100, 10), 0.01)
 
 
 def test_the_crossing_of_exact_shares_is_exact() -> None:
     """Shares that follow the law exactly give its crossing, whatever the rates."""
     queries, share = 10**7, 0.01
     counted = tuple(
-        Counted(rate, queries, round(queries * share * math.exp(12 * (rate / 500 - 1))))
+        ProbeCount(rate, queries, round(queries * share * math.exp(12 * (rate / 500 - 1))))
         for rate in (450, 480, 510, 560)
     )
-    found = crossing(counted, share)
+    found = estimate_peak(counted, share)
     assert found is not None
     assert found.qps == pytest.approx(500, rel=1e-4)
     assert found.slope == pytest.approx(12, rel=1e-2)
@@ -410,23 +441,26 @@ def test_the_crossing_of_exact_shares_is_exact() -> None:
 
 def test_shares_all_on_one_side_have_no_crossing() -> None:
     """Nothing is guessed beyond what was tried."""
-    assert crossing((), 0.01) is None
-    assert crossing((Counted(100.0, 1000, 0), Counted(200.0, 1000, 5)), 0.01) is None
-    assert crossing((Counted(100.0, 1000, 50), Counted(200.0, 1000, 90)), 0.01) is None
+    assert estimate_peak((), 0.01) is None
+    assert estimate_peak((ProbeCount(100.0, 1000, 0), ProbeCount(200.0, 1000, 5)), 0.01) is None
+    assert estimate_peak((ProbeCount(100.0, 1000, 50), ProbeCount(200.0, 1000, 90)), 0.01) is None
 
 
 def test_steps_of_a_search_are_probes_with_seeds_of_their_own() -> None:
-    """Alone is one client, saturated as many as there is room for, a probe a Poisson schedule."""
-    goal = goal_asked(FindPeak(latency_bound_microseconds=10_000))
+    """SingleQuery is one client, saturated as many as there is room for, a probe a Poisson schedule."""
+    goal = goal_from_spec(FindPeak(latency_bound_microseconds=10_000))
     validity = Validity(warm_up_seconds=5)
-    alone = step_of(goal, Alone(), 1, validity, 42)
-    saturated = step_of(goal, Saturate(), 1, validity, 42)
-    first, second = (step_of(goal, Try(500_000, is_whole=False), n, validity, 42) for n in (1, 2))
+    alone = plan_search_step(goal, SingleQuery(), 1, validity, 42)
+    saturated = plan_search_step(goal, Saturation(), 1, validity, 42)
+    first, second = (
+        plan_search_step(goal, ProbeAt(500_000, runs_to_completion=False), n, validity, 42)
+        for n in (1, 2)
+    )
     assert (alone.loop, saturated.loop) == (Closed(1), Closed(None))
     assert first.loop == Open(Steady("Poisson", 500_000))
     assert len({first.seed, second.seed, alone.seed}) == 3
     assert all(plan.is_probe for plan in (alone, saturated, first))
-    assert (first.is_whole, alone.is_whole) == (False, True)
+    assert (first.runs_to_completion, alone.runs_to_completion) == (False, True)
     assert first.min_queries == goal.query_limit == 1024
     assert first.warm_up_ns == 1024 * SECOND_NS // 500 // 4
     assert first.max_duration_ns == 60 * SECOND_NS
@@ -437,9 +471,9 @@ def test_too_few_bursts_of_overshoots_claim_no_bracket() -> None:
     rates = [400.0, 420.0, 440.0, 460.0, 480.0, 500.0, 520.0, 540.0, 560.0, 580.0]
     overshoots = [0, 0, 300, 0, 0, 500, 0, 0, 900, 0]
     counted = tuple(
-        Counted(rate, 8192, count) for rate, count in zip(rates, overshoots, strict=True)
+        ProbeCount(rate, 8192, count) for rate, count in zip(rates, overshoots, strict=True)
     )
-    found = crossing(counted, 0.01)
+    found = estimate_peak(counted, 0.01)
     assert found is not None
     assert found.dispersion > 100
     assert found.bursts < LEAST_BURSTS
@@ -449,16 +483,16 @@ def test_too_few_bursts_of_overshoots_claim_no_bracket() -> None:
 @pytest.mark.parametrize("ever_later", [0, 1])
 def test_a_server_that_became_slower_is_followed(ever_later: int) -> None:
     """Whole probes that all miss the bound lead down in ever longer steps."""
-    found = Found(alone=Seen(900, 0), closed_loop_qps=1000.0)
+    found = SearchState(alone=ObservedCounts(900, 0), closed_loop_qps=1000.0)
     rates = []
     for number in range(12):
-        ask = next_ask(GOAL, found)
-        assert isinstance(ask, Try)
-        kept = not ask.is_whole and ask.milli_qps < 600_000
-        seen = Seen(8192, 0) if kept else Seen(8192, 4000 + ever_later * number)
-        tried = Tried(ask, seen, "EnoughQueries" if kept else "Overshoots", f"{number}", 0)
+        ask = next_step(GOAL, found)
+        assert isinstance(ask, ProbeAt)
+        kept = not ask.runs_to_completion and ask.milli_qps < 600_000
+        seen = ObservedCounts(8192, 0) if kept else ObservedCounts(8192, 4000 + ever_later * number)
+        tried = ProbeResult(ask, seen, "EnoughQueries" if kept else "Overshoots", f"{number}", 0)
         found = replace(found, probes=(*found.probes, tried))
-        if ask.is_whole:
+        if ask.runs_to_completion:
             rates.append(ask.milli_qps / 1000)
     assert rates == sorted(set(rates), reverse=True)
     assert rates[-1] < rates[0] / 3

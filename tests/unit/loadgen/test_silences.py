@@ -7,7 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inferometer_api.scenarios.step_setting import Closed
-from inferometer_loadgen.record.silences import NOTABLE_NS, Silence, Silences, common, longest_ns
+from inferometer_loadgen.record.silences import (
+    NOTABLE_NS,
+    Silence,
+    Silences,
+    common_silences,
+    longest_ns,
+)
 from inferometer_loadgen.schedule.steps import End
 from support.drills import A_STEP, BAD, CUT, Drill, after
 from support.simulated import MILLISECOND, SECOND, Answer
@@ -125,7 +131,7 @@ def in_order(draw: st.DrawFn) -> list[Silence]:
 @given(st.lists(in_order(), min_size=1, max_size=4))
 def test_all_are_silent_when_each_is(of_each: list[list[Silence]]) -> None:
     """At each moment, whoever has how many silences, and in order again."""
-    found = common(of_each)
+    found = common_silences(of_each)
     for moment in range(50):
         is_common = all(any(b <= moment < e for b, e in each) for each in of_each)
         assert any(begin <= moment < end for begin, end in found) == is_common
@@ -134,7 +140,7 @@ def test_all_are_silent_when_each_is(of_each: list[list[Silence]]) -> None:
 
 def test_nobody_is_never_silent() -> None:
     """Where no worker had a part there is no silence."""
-    assert common([]) == []
+    assert common_silences([]) == []
 
 
 @given(st.lists(st.integers(0, 2 * NOTABLE_NS), max_size=20))

@@ -16,13 +16,13 @@ from inferometer_api.scenarios.step_setting import (
 )
 from inferometer_api.spec.load import Load
 from inferometer_api.spec.scenario import Scenario, Validity
-from inferometer_loadgen.schedule.layout import Layout, layout, part_of
+from inferometer_loadgen.schedule.layout import ConnectionLayout, connection_layout, worker_part
 from inferometer_loadgen.schedule.steps import (
     SECOND_NS,
-    Share,
+    LoadShare,
     StepPlan,
-    samples_that_would_do,
-    steps_of,
+    plan_steps,
+    sufficient_samples,
     target_qps,
 )
 
@@ -36,7 +36,7 @@ VALIDITY = Validity(
 
 def steps(validity: Validity = VALIDITY, **scenario: Any) -> list[StepPlan]:
     """Return the steps of a scenario with seed 7."""
-    return steps_of(Scenario.model_validate({"name": "s", **scenario}), validity, 7, "/a.csv")
+    return plan_steps(Scenario.model_validate({"name": "s", **scenario}), validity, 7, "/a.csv")
 
 
 def only(**scenario: Any) -> StepPlan:
@@ -90,7 +90,7 @@ def test_offline_has_its_samples_for_a_minimum() -> None:
     assert step.loop == Closed(clients=None, total_queries=126)
     assert (step.min_queries, step.batch_size) == (126, 8)
     # A tenth more than what 40 s took, to last 60 s.
-    assert samples_that_would_do(step, 40 * SECOND_NS) == -(-126 * 8 * 60 * 11 // (40 * 10))
+    assert sufficient_samples(step, 40 * SECOND_NS) == -(-126 * 8 * 60 * 11 // (40 * 10))
 
 
 def test_a_warm_up_goes_on_until_steady_where_that_is_asked() -> None:
@@ -120,43 +120,43 @@ def test_a_step_travels_as_json() -> None:
 @pytest.mark.parametrize(
     ("protocol", "loop", "share", "expected"),
     [
-        ("HTTP", Open(Steady("Poisson", 1)), Share(), Layout(5, 1)),
-        ("GRPC", Open(Steady("Poisson", 1)), Share(), Layout(5, 7)),
-        ("HTTP", Closed(None, 9), Share(), Layout(5, 1)),
-        ("GRPC", Closed(None, 9), Share(), Layout(5, 7)),
-        ("HTTP", Closed(1), Share(), Layout(1, 1)),
-        ("GRPC", Closed(1), Share(), Layout(1, 1)),
-        ("HTTP", Closed(12), Share(), Layout(12, 1)),
-        ("GRPC", Closed(12), Share(), Layout(5, 3)),
-        ("GRPC", Closed(3), Share(), Layout(3, 1)),
-        ("HTTP", Open(Steady("Poisson", 1)), Share(0, 2), Layout(3, 1)),
-        ("HTTP", Open(Steady("Poisson", 1)), Share(1, 2), Layout(2, 1)),
-        ("HTTP", Open(Steady("Poisson", 1)), Share(6, 8), Layout(1, 1)),
-        ("GRPC", Closed(6), Share(0, 2), Layout(3, 2)),
+        ("HTTP", Open(Steady("Poisson", 1)), LoadShare(), ConnectionLayout(5, 1)),
+        ("GRPC", Open(Steady("Poisson", 1)), LoadShare(), ConnectionLayout(5, 7)),
+        ("HTTP", Closed(None, 9), LoadShare(), ConnectionLayout(5, 1)),
+        ("GRPC", Closed(None, 9), LoadShare(), ConnectionLayout(5, 7)),
+        ("HTTP", Closed(1), LoadShare(), ConnectionLayout(1, 1)),
+        ("GRPC", Closed(1), LoadShare(), ConnectionLayout(1, 1)),
+        ("HTTP", Closed(12), LoadShare(), ConnectionLayout(12, 1)),
+        ("GRPC", Closed(12), LoadShare(), ConnectionLayout(5, 3)),
+        ("GRPC", Closed(3), LoadShare(), ConnectionLayout(3, 1)),
+        ("HTTP", Open(Steady("Poisson", 1)), LoadShare(0, 2), ConnectionLayout(3, 1)),
+        ("HTTP", Open(Steady("Poisson", 1)), LoadShare(1, 2), ConnectionLayout(2, 1)),
+        ("HTTP", Open(Steady("Poisson", 1)), LoadShare(6, 8), ConnectionLayout(1, 1)),
+        ("GRPC", Closed(6), LoadShare(0, 2), ConnectionLayout(3, 2)),
     ],
 )
 def test_connections_have_room_for_the_loop(
-    protocol: str, loop: Closed | Open, share: Share, expected: Layout
+    protocol: str, loop: Closed | Open, share: LoadShare, expected: ConnectionLayout
 ) -> None:
     """Open loops have the connections asked for; clients one each, or spread over them."""
     load = Load.model_validate({"protocol": protocol, "connections": 5, "streamsPerConnection": 7})
-    assert layout(load, loop, share) == expected
+    assert connection_layout(load, loop, share) == expected
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3, 7])
 def test_shares_of_a_closed_loop_add_up(workers: int) -> None:
     """Clients and queries are split without loss; an open loop's stay as they are."""
     step = replace(only(singleStream={}), loop=Closed(16, 101), min_queries=1003)
-    parts = [part_of(step, Share(index, workers)) for index in range(workers)]
+    parts = [worker_part(step, LoadShare(index, workers)) for index in range(workers)]
     loops = [part.loop for part in parts if isinstance(part.loop, Closed)]
     assert sum(loop.clients or 0 for loop in loops) == 16
     assert sum(loop.total_queries or 0 for loop in loops) == 101
-    assert not any(part.ends_when_told for part in parts), "each ends with its last query"
-    unlimited = part_of(replace(step, loop=Closed(None)), Share(0, workers))
+    assert not any(part.ends_with_fleet for part in parts), "each ends with its last query"
+    unlimited = worker_part(replace(step, loop=Closed(None)), LoadShare(0, workers))
     assert unlimited.loop == Closed(None)
-    assert unlimited.ends_when_told == (workers > 1)
+    assert unlimited.ends_with_fleet == (workers > 1)
     by_schedule = only(server={"targetQps": 3})
-    assert part_of(by_schedule, Share(0, workers)) == by_schedule
+    assert worker_part(by_schedule, LoadShare(0, workers)) == by_schedule
 
 
 @pytest.mark.parametrize(("clients", "workers"), [(16, 1), (3, 2), (16, 7), (5, 5)])
@@ -165,7 +165,7 @@ def test_workers_with_fewer_clients_have_fewer_queries_to_answer(
 ) -> None:
     """Each client has as many, so that all workers end at one time and the rate is that of all."""
     step = replace(only(singleStream={}), loop=Closed(clients), min_queries=1003)
-    parts = [part_of(step, Share(index, workers)) for index in range(workers)]
+    parts = [worker_part(step, LoadShare(index, workers)) for index in range(workers)]
     assert sum(part.min_queries for part in parts) >= 1003
     for part in parts:
         assert isinstance(part.loop, Closed)

@@ -8,13 +8,15 @@ from inferometer_api.spec.mlperf import fewest_queries
 from inferometer_api.spec.scenario import Scenario, Validity
 from inferometer_loadgen.record.recorder import Recorder, StepStatistics
 from inferometer_loadgen.run.step_result import early_stopping
-from inferometer_loadgen.schedule.steps import SECOND_NS, steps_of
+from inferometer_loadgen.schedule.steps import SECOND_NS, plan_steps
 from inferometer_loadgen.verdict.early_stopping import required_queries
 
 MS = 1_000_000
 
 
-def tallied(milliseconds: list[int], *, failed: int = 0, bound_ns: int | None = None) -> StepStatistics:
+def tallied(
+    milliseconds: list[int], *, failed: int = 0, bound_ns: int | None = None
+) -> StepStatistics:
     """Return what was counted of queries with these latencies, and of failed ones."""
     recorder = Recorder(bound_ns)
     recorder.latencies.extend(each * MS for each in milliseconds)
@@ -94,11 +96,11 @@ def test_mlperfs_minimums_hold_where_they_are_higher(
 ) -> None:
     """Each scenario that MLPerf has takes its duration and queries; others keep the run's own."""
     scenario = Scenario.model_validate({"name": "s", **member})
-    (step,) = steps_of(scenario, a_validity(min_queries=10), seed=1)
+    (step,) = plan_steps(scenario, a_validity(min_queries=10), seed=1)
     assert (step.min_duration_ns, step.min_queries) == (seconds * SECOND_NS, queries)
     assert step.max_duration_ns == 600 * SECOND_NS
     more = a_validity(min_queries=2000, min_duration_seconds=700, max_duration_seconds=800)
-    (step,) = steps_of(scenario, more, seed=1)
+    (step,) = plan_steps(scenario, more, seed=1)
     assert (step.min_duration_ns, step.min_queries) == (700 * SECOND_NS, 2000)
 
 
@@ -106,7 +108,7 @@ def test_mlperfs_minimums_hold_where_they_are_higher(
 def test_mlperfs_offline_sends_its_samples(asked: int, sent: int) -> None:
     """At least 24,576 samples are sent, in requests of the batch size that was asked."""
     scenario = Scenario.model_validate({"name": "s", "offline": {"samples": asked, "batchSize": 8}})
-    (step,) = steps_of(scenario, a_validity(), seed=1)
+    (step,) = plan_steps(scenario, a_validity(), seed=1)
     assert step.loop == Closed(clients=None, total_queries=sent)
-    (step,) = steps_of(scenario, Validity(), seed=1)
+    (step,) = plan_steps(scenario, Validity(), seed=1)
     assert step.loop == Closed(clients=None, total_queries=asked // 8)

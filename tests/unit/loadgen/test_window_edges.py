@@ -83,7 +83,7 @@ def test_seconds_that_never_began_are_none() -> None:
 def test_a_worker_keeps_its_clients_at_work_until_its_fleet_ends_the_window() -> None:
     """Its own share may be done long before that of others: the window is one for all."""
     told_at = 42 * SECOND + MILLISECOND
-    step = replace(A_STEP, ends_when_told=True)
+    step = replace(A_STEP, ends_with_fleet=True)
     drill = Drill(after(SECOND // 4), step, milli_qps=None)
     tallied = drill.run({told_at: lambda drill: drill.driver.close_window()})
     assert drill.end is End.DONE
@@ -94,7 +94,7 @@ def test_a_worker_keeps_its_clients_at_work_until_its_fleet_ends_the_window() ->
 def test_a_worker_whose_fleet_says_nothing_ends_at_the_maximum() -> None:
     """With its own share done it is done; else the maximum ended it early."""
     for least, end in ((1, End.DONE), (1_000_000, End.MAX_DURATION)):
-        step = replace(A_STEP, ends_when_told=True, min_queries=least)
+        step = replace(A_STEP, ends_with_fleet=True, min_queries=least)
         drill = Drill(after(SECOND // 4), step, milli_qps=None)
         drill.run()
         assert (drill.end, drill.driver.duration_ns) == (end, step.max_duration_ns)

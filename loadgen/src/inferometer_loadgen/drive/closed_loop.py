@@ -148,7 +148,7 @@ class ClosedLoop(Driver):
         elapsed = now - self.window_ns
         enough = self._measured >= self._step.min_queries
         lasted = self._total is not None or elapsed >= self._step.min_duration_ns
-        if enough and lasted and not self._step.ends_when_told:
+        if enough and lasted and not self._step.ends_with_fleet:
             return End.DONE
         if elapsed >= self._step.max_duration_ns:
             return End.DONE if enough else End.MAX_DURATION
@@ -184,7 +184,7 @@ class ClosedLoop(Driver):
 
     def _add_silence(self, now: int) -> None:
         self._silences.add(self.last_reply_ns, now)
-        self._heeded_ns = self._silences.heeded_ns
+        self._heeded_ns = self._silences.threshold_ns
 
     def _open_window(self, now: int) -> None:
         self.window_ns = self.last_reply_ns = now

@@ -19,11 +19,11 @@ from inferometer_loadgen.record.recorder import BLOCK, Recorder
 from inferometer_loadgen.record.silences import Silence
 from inferometer_loadgen.schedule.arrivals import (
     EndlessArrivals,
-    Limits,
     MeasuredArrivals,
     Schedule,
+    WindowLimits,
 )
-from inferometer_loadgen.schedule.steps import WHOLE, End, Share, StepPlan
+from inferometer_loadgen.schedule.steps import WHOLE_LOAD, End, LoadShare, StepPlan
 from inferometer_loadgen.wire import Failure, FailureKind
 
 _AT_ONCE = 256
@@ -38,7 +38,7 @@ class Schedules:
     measured: Schedule
     last: int | None = None
     """With how many arrivals the window ends, where it does not by the step's minimums."""
-    share: Share = WHOLE
+    share: LoadShare = WHOLE_LOAD
     """Which of the arrivals of both are driven."""
 
 
@@ -57,7 +57,7 @@ class OpenLoop(Driver):
         schedules: Schedules,
     ) -> None:
         super().__init__(site, recorder, queries, step)
-        self._limits = Limits(
+        self._limits = WindowLimits(
             step.min_duration_ns, step.min_queries, step.max_duration_ns, schedules.last
         )
         self._share = schedules.share

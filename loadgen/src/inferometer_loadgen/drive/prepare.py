@@ -34,8 +34,8 @@ from inferometer_loadgen.requests.pool import InputSources, make_pool
 from inferometer_loadgen.requests.replies import Expectation, first_axes
 from inferometer_loadgen.requests.trace import TraceFiles
 from inferometer_loadgen.schedule.arrivals import PhasedPoisson, Replay, Stream, arrivals
-from inferometer_loadgen.schedule.layout import layout, part_of
-from inferometer_loadgen.schedule.steps import WHOLE, Share, StepPlan
+from inferometer_loadgen.schedule.layout import connection_layout, worker_part
+from inferometer_loadgen.schedule.steps import WHOLE_LOAD, LoadShare, StepPlan
 from inferometer_loadgen.server.control_plane import ServerDescription
 from inferometer_loadgen.server.servers import Servers
 from inferometer_loadgen.wire import (
@@ -77,7 +77,7 @@ class LocalDriverFactory:
     """Receives the share of a step's requests that are made."""
     on_first_query: Callable[[], None]
     """Called before the first query of a step is sent."""
-    share: Share = WHOLE
+    share: LoadShare = WHOLE_LOAD
     _answered: dict[int, list[ReplyBody]] = field(default_factory=dict, init=False)
     """The first replies to requests of a batch size, once there were some."""
 
@@ -88,9 +88,9 @@ class LocalDriverFactory:
         first = await self._send_first(scenario, plan, pools)
         recorder = Recorder(None if plan.judged is None else plan.judged.bound_ns)
         recorder.statistics.warm_up_queries = first.sent
-        part = part_of(plan, self.share)
+        part = worker_part(plan, self.share)
         driver = self._driver(part, recorder, pools, self._check(plan, first))
-        connections = layout(self.load, part.loop, self.share)
+        connections = connection_layout(self.load, part.loop, self.share)
         openers = [_opener(target, connections.streams) for target in self.targets]
         driver.configure(openers, connections.connections)
         return driver
@@ -158,7 +158,7 @@ def local_driver_factory(
     inputs: InputSources,
     on_progress: Callable[[float], None],
     on_first_query: Callable[[], None],
-    share: Share = WHOLE,
+    share: LoadShare = WHOLE_LOAD,
 ) -> LocalDriverFactory:
     """Return the factory of a plan's drivers, for servers with this description."""
     load = plan.run.spec.load
@@ -183,7 +183,7 @@ def local_driver_factory(
 
 
 def schedules_of(
-    asked: Arrivals, seed: int, share: Share, traces: TraceFiles | None = None
+    asked: Arrivals, seed: int, share: LoadShare, traces: TraceFiles | None = None
 ) -> Schedules:
     """Return when the queries of an open loop arrive; raises TraceRefusedError.
 

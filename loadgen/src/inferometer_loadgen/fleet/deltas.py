@@ -139,7 +139,7 @@ class MergedRecorder(Recorder):
                 known.setdefault(key, text)
         self._seconds.on_message(worker, gained.seconds)
         self._warm_up.on_message(worker, gained.warm_up_seconds)
-        self.warm_up_windows.extend(self._warm_up.joined())
+        self.warm_up_windows.extend(self._warm_up.combine())
 
     def leave(self, worker: int) -> None:
         """Wait for no more seconds of a worker: it has ended, or is lost."""
@@ -148,7 +148,7 @@ class MergedRecorder(Recorder):
 
     def close_seconds(self) -> list[SecondStatistics]:
         """Count and return the seconds that every worker has told; whoever ended has no more."""
-        found = self._seconds.joined()
+        found = self._seconds.combine()
         for second in found:
             if second.seconds < 1.0:
                 self.statistics.windows.add_last(second)
@@ -176,7 +176,7 @@ class _Seconds:
         self._going.discard(worker)
         self._awaited.discard(worker)
 
-    def joined(self) -> list[SecondStatistics]:
+    def combine(self) -> list[SecondStatistics]:
         """Remove and return those seconds that nobody will add anything to."""
         found: list[SecondStatistics] = []
         while not self._awaited:
@@ -192,7 +192,7 @@ def _joined(parts: Sequence[SecondStatistics]) -> SecondStatistics:
     """Return what happened within the same second."""
     joined = parts[0]
     for part in parts[1:]:
-        joined = joined.joined(part)
+        joined = joined.combine(part)
     return SecondStatistics(
         max(part.seconds for part in parts),
         joined.scheduled,

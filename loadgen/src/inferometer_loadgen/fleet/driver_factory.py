@@ -18,7 +18,7 @@ from inferometer_loadgen.fleet.messages import (
     SetUpDone,
     WorkerMessage,
 )
-from inferometer_loadgen.schedule.steps import Share, StepPlan
+from inferometer_loadgen.schedule.steps import LoadShare, StepPlan
 from inferometer_loadgen.server.control_plane import ServerDescription
 
 
@@ -56,7 +56,7 @@ class FleetDriverFactory:
 
         def send() -> None:
             for worker in workers:
-                share = Share(worker, len(workers))
+                share = LoadShare(worker, len(workers))
                 self.fleet.send(Prepare(scenario, plan, share), [worker])
 
         with self.fleet.listening(self):

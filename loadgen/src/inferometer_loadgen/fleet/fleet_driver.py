@@ -25,7 +25,7 @@ from inferometer_loadgen.fleet.messages import (
     WorkerProgress,
 )
 from inferometer_loadgen.fleet.worker_state import FleetClient, RemoteWorker
-from inferometer_loadgen.record.silences import Silence, common
+from inferometer_loadgen.record.silences import Silence, common_silences
 from inferometer_loadgen.schedule.layout import ends_together
 from inferometer_loadgen.schedule.steps import SECOND_NS, End, StepPlan
 
@@ -292,7 +292,7 @@ class FleetDriver:
         """When the server was silent to all workers that had a part."""
         hands = self._hands.values()
         over_ns = max((hand.window_over_ns for hand in hands), default=0)
-        return common([found for hand in hands if (found := hand.silences_until(over_ns))])
+        return common_silences([found for hand in hands if (found := hand.silences_until(over_ns))])
 
     @property
     def last_reply_ns(self) -> int:

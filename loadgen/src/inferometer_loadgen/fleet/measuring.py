@@ -47,7 +47,7 @@ from inferometer_loadgen.fleet.messages import (
 from inferometer_loadgen.fleet.parent_process import end_with_parent
 from inferometer_loadgen.fleet.step_reporter import StepReporter
 from inferometer_loadgen.requests.pool import InputSources
-from inferometer_loadgen.schedule.steps import Share
+from inferometer_loadgen.schedule.steps import LoadShare
 
 _PROGRESS_SECONDS = 0.2
 
@@ -169,7 +169,7 @@ class MeasuringProcess:
         self._reporter = StepReporter(driver, self._streams.send, order.plan)
         self._streams.send(Ready(driver.open_loop, driver.connection_count))
 
-    def _driver_factory(self, share: Share) -> LocalDriverFactory:
+    def _driver_factory(self, share: LoadShare) -> LocalDriverFactory:
         plan, order, inputs = self._plan, self._order, self._inputs
         if plan is None or order is None or inputs is None:
             raise RuntimeError("A step is to be prepared before it is known what is measured.")

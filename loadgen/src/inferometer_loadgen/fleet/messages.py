@@ -10,7 +10,7 @@ from pydantic import Discriminator, TypeAdapter
 
 from inferometer_api.results.result import ClientHealth
 from inferometer_loadgen.record.silences import Silence
-from inferometer_loadgen.schedule.steps import End, Share, StepPlan
+from inferometer_loadgen.schedule.steps import End, LoadShare, StepPlan
 from inferometer_loadgen.server.control_plane import ServerDescription
 
 LONGEST_LINE_BYTES = 64 * 2**20
@@ -48,7 +48,7 @@ class Prepare:
 
     scenario: str
     plan: StepPlan
-    share: Share
+    share: LoadShare
     type: Literal["prepare"] = "prepare"
 
 

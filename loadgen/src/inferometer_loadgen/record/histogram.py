@@ -69,7 +69,7 @@ class Sparse:
     buckets: NDArray[np.integer[Any]]
     counts: NDArray[np.integer[Any]]
 
-    def packed(self) -> "Sparse":
+    def compact(self) -> "Sparse":
         """Return the same in less than half the memory, for counts below 2**32."""
         return Sparse(self.buckets.astype(np.uint16), self.counts.astype(np.uint32))
 
@@ -78,7 +78,7 @@ class Sparse:
         """How many values were counted."""
         return int(self.counts.sum())
 
-    def joined(self, other: "Sparse") -> "Sparse":
+    def combine(self, other: "Sparse") -> "Sparse":
         """Return both together."""
         buckets, inverse = np.unique(
             np.concatenate((self.buckets, other.buckets)), return_inverse=True

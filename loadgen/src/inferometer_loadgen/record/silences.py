@@ -15,18 +15,18 @@ class Silences:
     def __init__(self) -> None:
         self.found: list[Silence] = []
         """In their order."""
-        self.heeded_ns = 0
+        self.threshold_ns = 0
         """Only longer ones than this need be added."""
 
     def add(self, begin_ns: int, end_ns: int) -> None:
         """Take note of one that came after all that were added."""
         length_ns = end_ns - begin_ns
-        if length_ns <= self.heeded_ns:
+        if length_ns <= self.threshold_ns:
             return
-        if self.heeded_ns < NOTABLE_NS - 1:
+        if self.threshold_ns < NOTABLE_NS - 1:
             self.found.clear()
         self.found.append((begin_ns, end_ns))
-        self.heeded_ns = min(length_ns, NOTABLE_NS - 1)
+        self.threshold_ns = min(length_ns, NOTABLE_NS - 1)
 
 
 def longest_ns(silences: Sequence[Silence]) -> int:
@@ -34,7 +34,7 @@ def longest_ns(silences: Sequence[Silence]) -> int:
     return max((end_ns - begin_ns for begin_ns, end_ns in silences), default=0)
 
 
-def common(of_each: Sequence[Sequence[Silence]]) -> list[Silence]:
+def common_silences(of_each: Sequence[Sequence[Silence]]) -> list[Silence]:
     """Return when all were silent. What each has must be in order and apart; of nobody: never."""
     if not of_each:
         return []

@@ -31,14 +31,14 @@ class SecondStatistics:
     max_ns: int = 0
     latencies: Sparse = EMPTY
 
-    def joined(self, other: "SecondStatistics") -> "SecondStatistics":
+    def combine(self, other: "SecondStatistics") -> "SecondStatistics":
         """Return what happened within both."""
         return SecondStatistics(
             self.seconds + other.seconds,
             self.scheduled + other.scheduled,
             self.failed + other.failed,
             max(self.max_ns, other.max_ns),
-            self.latencies.joined(other.latencies),
+            self.latencies.combine(other.latencies),
         )
 
 
@@ -98,7 +98,7 @@ class Windows:
         """Append what happened within the next second."""
         if len(self._done) == MOST_WINDOWS and not self._open:
             self._done = [
-                _packed(left.joined(right))
+                _packed(left.combine(right))
                 for left, right in zip(self._done[::2], self._done[1::2], strict=True)
             ]
             self._seconds_each *= 2
@@ -111,7 +111,7 @@ class Windows:
         """Append what happened after the last whole second; a short rest joins that second."""
         last = self._open or self._done
         if last and tally.seconds < _SHORTEST_SECONDS:
-            last[-1] = last[-1].joined(tally)
+            last[-1] = last[-1].combine(tally)
         else:
             self.add(tally)
 
@@ -135,11 +135,11 @@ class Windows:
 
 
 def _packed(tally: SecondStatistics) -> SecondStatistics:
-    return replace(tally, latencies=tally.latencies.packed())
+    return replace(tally, latencies=tally.latencies.compact())
 
 
 def _joined(tallies: list[SecondStatistics]) -> SecondStatistics:
-    return reduce(SecondStatistics.joined, tallies)
+    return reduce(SecondStatistics.combine, tallies)
 
 
 def _window(tally: SecondStatistics, start_ms: int, duration_ms: int, *, open_loop: bool) -> Window:

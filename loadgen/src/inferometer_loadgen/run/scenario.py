@@ -15,9 +15,9 @@ from inferometer_loadgen.fleet.answers import WorkerLostError
 from inferometer_loadgen.reporting.progress_reporter import ProgressReporter
 from inferometer_loadgen.run.step import StepExecutor, StepOutcome
 from inferometer_loadgen.schedule.steps import End, StepPlan
-from inferometer_loadgen.search.knee import knee_of
-from inferometer_loadgen.search.peak import Found, Stopped, next_ask, peak_of
-from inferometer_loadgen.search.steps import goal_asked, learned, step_of
+from inferometer_loadgen.search.knee import find_knee
+from inferometer_loadgen.search.peak import SearchState, StopReason, next_step, peak_result
+from inferometer_loadgen.search.steps import goal_from_spec, plan_search_step, update_state
 from inferometer_loadgen.verdict.judge import judge
 from inferometer_loadgen.verdict.measurement import Measurement, ScenarioConditions
 from inferometer_loadgen.wire import ConnectionFailedError
@@ -77,7 +77,7 @@ class RepeatMeasurements:
             steps=steps,
             verdict=judge(self.measurements, conditions),
             peak=self.peak,
-            knee=knee_of(steps) if repeat.kind.headline == "knee" else None,
+            knee=find_knee(steps) if repeat.kind.headline == "knee" else None,
         )
 
 
@@ -129,13 +129,13 @@ class _RepeatRun:
         repeat = self.repeat
         if not isinstance(repeat.scenario.profile, FindPeak):
             raise TypeError(f"{repeat.scenario.name} is no search, but {repeat.scenario.kind}")
-        goal = goal_asked(repeat.scenario.profile)
-        found = Found()
-        stopped: Stopped = "EndedEarly"
+        goal = goal_from_spec(repeat.scenario.profile)
+        found = SearchState()
+        stopped: StopReason = "EndedEarly"
         until = time.monotonic() + repeat.validity.max_duration_seconds
         try:
             while True:
-                ask = next_ask(goal, found)
+                ask = next_step(goal, found)
                 if isinstance(ask, str):
                     stopped = ask
                     return End.DONE
@@ -143,15 +143,15 @@ class _RepeatRun:
                     stopped = "OutOfTime"
                     return End.DONE
                 number = len(found.probes) + 1
-                plan = step_of(goal, ask, number, repeat.validity, repeat.seed)
+                plan = plan_search_step(goal, ask, number, repeat.validity, repeat.seed)
                 finished = await self._step(plan)
                 if finished is None:
                     return End.INTERRUPTED
                 if finished.measurement is None or finished.end in CUTS_SHORT:
                     return finished.end
-                found = learned(goal, found, ask, finished.measurement.step, finished.over)
+                found = update_state(goal, found, ask, finished.measurement.step, finished.over)
         finally:
-            self.measured.peak = peak_of(goal, found, stopped)
+            self.measured.peak = peak_result(goal, found, stopped)
 
     async def _step(self, plan: StepPlan) -> StepOutcome | None:
         """Measure a step; None where the run is interrupted before."""

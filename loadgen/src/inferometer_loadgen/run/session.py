@@ -9,7 +9,6 @@ from pathlib import Path
 
 from typing_extensions import override
 
-from inferometer_api.document import milli
 from inferometer_api.plan.availability import unavailable
 from inferometer_api.plan.load_plan import LoadPlan
 from inferometer_api.plan.reports import (
@@ -19,6 +18,7 @@ from inferometer_api.plan.reports import (
     ScenarioReport,
 )
 from inferometer_api.results.result import Outcome, OutcomeState, ScenarioResult
+from inferometer_api.scenarios.table import recorded_arrivals
 from inferometer_api.spec.scenario import Scenario
 from inferometer_api.timestamps import format_time
 from inferometer_loadgen.client.node import node_name
@@ -43,8 +43,8 @@ from inferometer_loadgen.run.scenario import (
     measure_repeat,
 )
 from inferometer_loadgen.run.step_telemetry import RunTelemetry
-from inferometer_loadgen.schedule.steps import End, steps_of
-from inferometer_loadgen.search.repeats import repeated
+from inferometer_loadgen.schedule.steps import End, plan_steps
+from inferometer_loadgen.search.repeats import summarize_repeats
 from inferometer_loadgen.server.control_clients import RedirectedError
 from inferometer_loadgen.server.control_plane import (
     ModelNotServedError,
@@ -180,9 +180,9 @@ class MeasurementSession:
         scenarios: list[list[ScenarioRepeat]] = []
         for index, scenario in enumerate(spec.scenarios):
             trace = self._plan.trace_files.get(scenario.name, "")
-            steps = steps_of(scenario, spec.validity, spec.load.seed, trace)
-            if scenario.trace is not None:
-                inputs.traces.arrivals(Path(trace), milli(scenario.trace.time_scale))
+            steps = plan_steps(scenario, spec.validity, spec.load.seed, trace)
+            for recorded in recorded_arrivals(scenario, trace):
+                inputs.traces.arrivals(Path(recorded.file), recorded.milli_time_scale)
             for size in scenario.profile.request_batch_sizes:
                 check_taken(size, max_batch_size)
                 note = inputs.note(inputs.source(size), size)
@@ -236,7 +236,7 @@ class MeasurementSession:
             if end in CUTS_SHORT:
                 break
         if whole and len(whole) + cut_short > 1:
-            self._reports.add(RepeatsReport(summary=repeated(whole, cut_short)))
+            self._reports.add(RepeatsReport(summary=summarize_repeats(whole, cut_short)))
         return end
 
     def _conditions(

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from inferometer_loadgen.schedule.steps import End, StepPlan
-from inferometer_loadgen.search.goal import Over
+from inferometer_loadgen.search.goal import StepObservation
 from inferometer_loadgen.verdict.measurement import Measurement
 
 
@@ -13,7 +13,7 @@ class StepOutcome:
     """How a step ended, and its figures."""
 
     end: End
-    over: Over
+    over: StepObservation
     measurement: Measurement | None = None
     """None if its window never began."""
 

@@ -8,7 +8,7 @@ from inferometer_api.scenarios.step_setting import Closed
 from inferometer_loadgen.drive import DrivenStep, LoadDriver, StepObserver
 from inferometer_loadgen.record.steadiness import is_steady
 from inferometer_loadgen.schedule.steps import End, StepPlan
-from inferometer_loadgen.search.goal import Decision, Over, Seen, decision
+from inferometer_loadgen.search.goal import Decision, ObservedCounts, StepObservation, decide
 from inferometer_loadgen.wire import FailureKind
 
 POLL_SECONDS = 0.05
@@ -32,7 +32,7 @@ class StepController(StepObserver):
 
     @override
     def begin(self, step: DrivenStep) -> None:
-        if self._plan.until_steady or (self._plan.is_probe and not self._plan.is_whole):
+        if self._plan.until_steady or (self._plan.is_probe and not self._plan.runs_to_completion):
             self._task = asyncio.create_task(self._check())
 
     @override
@@ -47,7 +47,7 @@ class StepController(StepObserver):
     async def _check(self) -> None:
         if self._plan.until_steady:
             await self._await_steady()
-        if self._plan.is_probe and not self._plan.is_whole:
+        if self._plan.is_probe and not self._plan.runs_to_completion:
             await self._await_decision()
 
     async def _await_steady(self) -> None:
@@ -73,10 +73,10 @@ class StepController(StepObserver):
             await asyncio.sleep(POLL_SECONDS)
             driver.recorder.flush()
             seen = seen_of(driver, driver.overdue(judged.bound_ns))
-            self.decided_by = decision(judged.percentile, self._plan.min_queries, seen)
+            self.decided_by = decide(judged.percentile, self._plan.min_queries, seen)
         driver.end(End.DECIDED)
 
-    def over(self) -> Over:
+    def over(self) -> StepObservation:
         """Return what is known of the step now that it is over; called once, as soon as it is.
 
         What a probe that was decided left unanswered beyond its bound is counted as overshoots.
@@ -87,13 +87,13 @@ class StepController(StepObserver):
             overdue = driver.overdue(judged.bound_ns)
         seen = seen_of(driver, overdue)
         driver.recorder.statistics.overshoots += overdue
-        return Over(seen, self.decided_by)
+        return StepObservation(seen, self.decided_by)
 
 
-def seen_of(driver: LoadDriver, overdue: int) -> Seen:
+def seen_of(driver: LoadDriver, overdue: int) -> ObservedCounts:
     """Return what is counted of a step, with so many queries that are late and not answered."""
     recorder = driver.recorder
-    return Seen(
+    return ObservedCounts(
         recorder.answered + recorder.failed + overdue,
         recorder.statistics.overshoots + overdue,
         recorder.failed,

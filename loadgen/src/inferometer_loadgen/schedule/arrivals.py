@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inferometer_api.scenarios.step_setting import Bursts
-from inferometer_loadgen.schedule.steps import SECOND_NS, WHOLE, Share
+from inferometer_loadgen.schedule.steps import SECOND_NS, WHOLE_LOAD, LoadShare
 
 BLOCK = 1024
 """Arrivals that a driver asks for at a time."""
@@ -188,7 +188,7 @@ def arrivals(
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class WindowLimits:
     """When a window of a schedule ends."""
 
     min_duration_ns: int
@@ -207,7 +207,9 @@ class MeasuredArrivals:
     its minimum of queries or, of a trace, before its last arrival.
     """
 
-    def __init__(self, schedule: Schedule, limits: Limits, share: Share = WHOLE) -> None:
+    def __init__(
+        self, schedule: Schedule, limits: WindowLimits, share: LoadShare = WHOLE_LOAD
+    ) -> None:
         self._schedule = schedule
         self._limits = limits
         self._share = share
@@ -258,7 +260,7 @@ class MeasuredArrivals:
 class EndlessArrivals:
     """A share's part of a schedule without an end."""
 
-    def __init__(self, schedule: Schedule, share: Share = WHOLE) -> None:
+    def __init__(self, schedule: Schedule, share: LoadShare = WHOLE_LOAD) -> None:
         self._schedule = schedule
         self._share = share
         self._count = 0

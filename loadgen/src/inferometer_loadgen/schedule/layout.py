@@ -4,11 +4,11 @@ from dataclasses import dataclass, replace
 
 from inferometer_api.scenarios.step_setting import Closed, Open
 from inferometer_api.spec.load import Load
-from inferometer_loadgen.schedule.steps import Share, StepPlan
+from inferometer_loadgen.schedule.steps import LoadShare, StepPlan
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class ConnectionLayout:
     """Connections to each server, and the requests that each may have outstanding."""
 
     connections: int
@@ -16,7 +16,7 @@ class Layout:
     """1 with HTTP, whose connections carry one request at a time."""
 
 
-def layout(load: Load, loop: Closed | Open, share: Share) -> Layout:
+def connection_layout(load: Load, loop: Closed | Open, share: LoadShare) -> ConnectionLayout:
     """Return the layout of a step, or of a worker's share of it; `loop` is a worker's own part.
 
     A closed loop has room for each of its clients at each server, so that none waits: with HTTP
@@ -27,14 +27,14 @@ def layout(load: Load, loop: Closed | Open, share: Share) -> Layout:
     connections = max(1, share.of(load.connections))
     streams = load.streams_per_connection if load.protocol == "GRPC" else 1
     if not isinstance(loop, Closed) or loop.clients is None:
-        return Layout(connections, streams)
+        return ConnectionLayout(connections, streams)
     if load.protocol == "HTTP":
-        return Layout(loop.clients, 1)
+        return ConnectionLayout(loop.clients, 1)
     connections = min(connections, loop.clients)
-    return Layout(connections, -(-loop.clients // connections))
+    return ConnectionLayout(connections, -(-loop.clients // connections))
 
 
-def part_of(plan: StepPlan, share: Share) -> StepPlan:
+def worker_part(plan: StepPlan, share: LoadShare) -> StepPlan:
     """Return a worker's part of a step: of a closed loop its clients, queries and minimum.
 
     Its window ends with those of all others, so that every client is at work until then; where the
@@ -52,7 +52,7 @@ def part_of(plan: StepPlan, share: Share) -> StepPlan:
         least = -(-plan.min_queries * clients // closed.clients)
     loop = Closed(clients=clients, total_queries=total)
     together = ends_together(plan, share.workers)
-    return replace(plan, loop=loop, min_queries=least, ends_when_told=together)
+    return replace(plan, loop=loop, min_queries=least, ends_with_fleet=together)
 
 
 def ends_together(plan: StepPlan, workers: int) -> bool:

@@ -19,7 +19,7 @@ from inferometer_api.scenarios.table import SCENARIOS, effective_validity, step_
 from inferometer_api.spec.scenario import Scenario, Validity
 
 SECOND_NS = 1_000_000_000
-LEAST_QUERIES_OF_A_STEP = 10
+MIN_QUERIES_PER_STEP = 10
 
 
 class End(Enum):
@@ -30,12 +30,12 @@ class End(Enum):
     INTERRUPTED = "the run was ended from outside"
     SERVER_LOST = "no connection to the server could be made"
     WORKER_LOST = "a worker of the fleet was lost"
-    DECIDED = "what was probed is decided"
+    DECIDED = "the probe was decided"
     FAILED = "the run failed"
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class LoadShare:
     """Which part of a step a worker drives: the arrivals k with k % workers == index."""
 
     index: int = 0
@@ -46,7 +46,7 @@ class Share:
         return amount // self.workers + (self.index < amount % self.workers)
 
 
-WHOLE = Share()
+WHOLE_LOAD = LoadShare()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +66,13 @@ class StepPlan:
     judged: JudgedPercentile | None = None
     is_probe: bool = False
     """Of a search, whose own rules say when it is enough."""
-    is_whole: bool = False
+    runs_to_completion: bool = False
     """Of a probe: whether it runs to its last query, though it may be decided before."""
-    ends_when_told: bool = False
+    ends_with_fleet: bool = False
     """Of a worker's part of a closed loop: whether its window ends when the fleet says so."""
 
 
-def steps_of(
+def plan_steps(
     scenario: Scenario, validity: Validity, seed: int, trace_file: str = ""
 ) -> list[StepPlan]:
     """Return the steps of a scenario in order; those of `findPeak` are made as it goes on.
@@ -102,7 +102,7 @@ def target_qps(plan: StepPlan) -> float | None:
             return None
 
 
-def samples_that_would_do(plan: StepPlan, duration_ns: int) -> int:
+def sufficient_samples(plan: StepPlan, duration_ns: int) -> int:
     """Return how many samples `offline` should send to last its least duration.
 
     At the rate that was found, and a tenth more, since no two runs are equally fast.
@@ -138,7 +138,7 @@ def _min_queries(
     share = _share(minimum, step_count)
     if kind.counts == "samples":
         share = _share(share, setting.batch_size)
-    return max(LEAST_QUERIES_OF_A_STEP, share)
+    return max(MIN_QUERIES_PER_STEP, share)
 
 
 def _share(amount: int, parts: int) -> int:

@@ -18,7 +18,7 @@ class Goal:
     bound_ns: int
     query_limit: int
     """The most queries of a probe: enough that early stopping can pass."""
-    most_seconds: float
+    max_seconds: float
     """Of a probe."""
 
     @property
@@ -27,19 +27,19 @@ class Goal:
         return 1 - self.percentile / 100
 
     @property
-    def queries_alone(self) -> int:
+    def single_queries(self) -> int:
         """How many queries, one at a time, tell the service time."""
         return min(self.query_limit, 2 * required_queries(0, self.percentile))
 
 
-def goal_of(percentile: float, bound_ns: int, min_queries: int, most_seconds: float) -> Goal:
+def make_goal(percentile: float, bound_ns: int, min_queries: int, max_seconds: float) -> Goal:
     """Return the goal; the limit is extended to the least number of queries that can pass."""
     limit = max(min_queries, required_queries(0, percentile))
-    return Goal(percentile, bound_ns, limit, most_seconds)
+    return Goal(percentile, bound_ns, limit, max_seconds)
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ObservedCounts:
     """What was counted of a probe until now; failed queries are beyond the bound, too."""
 
     queries: int
@@ -54,22 +54,22 @@ class Seen:
         return self.overshoots / max(1, self.queries)
 
     @property
-    def timed(self) -> "Seen":
+    def timed(self) -> "ObservedCounts":
         """What was counted of those answered, well or too late: they tell of the server's speed."""
         untimed = self.failed - self.timed_out
-        return Seen(self.queries - untimed, self.overshoots - untimed)
+        return ObservedCounts(self.queries - untimed, self.overshoots - untimed)
 
 
 @dataclass(frozen=True, slots=True)
-class Over:
+class StepObservation:
     """What is known of a step that is over."""
 
-    seen: Seen
+    seen: ObservedCounts
     decided_by: Decision | None = None
     """How a probe was decided while it went on; None where it was not."""
 
 
-def decision(percentile: float, query_limit: int, seen: Seen) -> Decision | None:
+def decide(percentile: float, query_limit: int, seen: ObservedCounts) -> Decision | None:
     """Tell how a probe is decided; None: not yet.
 
     More overshoots than early stopping allows of the whole query limit decide that it does not
@@ -83,7 +83,7 @@ def decision(percentile: float, query_limit: int, seen: Seen) -> Decision | None
     return None
 
 
-def is_beyond(seen: Seen, share: float) -> bool:
+def exceeds_share(seen: ObservedCounts, share: float) -> bool:
     """Whether so many overshoots show, with 99 % confidence, that more than `share` are."""
     if seen.overshoots <= share * seen.queries:
         return False

@@ -12,7 +12,7 @@ from inferometer_api.results.result import Step, nanoseconds_at
 from inferometer_api.results.search import Knee
 
 
-def knee_of(steps: Sequence[Step]) -> Knee | None:
+def find_knee(steps: Sequence[Step]) -> Knee | None:
     """Return the step with the greatest power; None where fewer than two steps were answered.
 
     Of several steps with the same power it is the one with the fewest clients.

@@ -18,10 +18,15 @@ from typing import Literal
 from inferometer_api.results.search import Peak, Probe
 from inferometer_api.scenarios.step_setting import SINGLE_QUERY_STEP
 from inferometer_api.statistics import student_quantile
-from inferometer_loadgen.search.crossing import CONFIDENCE, Counted, Crossing, crossing
-from inferometer_loadgen.search.goal import Decision, Goal, Seen, is_beyond
+from inferometer_loadgen.search.goal import Decision, Goal, ObservedCounts, exceeds_share
+from inferometer_loadgen.search.peak_regression import (
+    CONFIDENCE,
+    PeakEstimate,
+    ProbeCount,
+    estimate_peak,
+)
 
-Stopped = Literal[
+StopReason = Literal[
     "Resolved",
     "Indistinguishable",
     "CannotBeMet",
@@ -62,32 +67,32 @@ _MOST_MISLED = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Alone:
+class SingleQuery:
     """Ask for queries one at a time: for the service time."""
 
 
 @dataclass(frozen=True, slots=True)
-class Saturate:
+class Saturation:
     """Ask for as many clients as there is room for: for the throughput."""
 
 
 @dataclass(frozen=True, slots=True)
-class Try:
+class ProbeAt:
     """Ask for a probe at a rate."""
 
     milli_qps: int
-    is_whole: bool
+    runs_to_completion: bool
     """Whether it runs to its last query, though it may be decided before."""
-    is_pilot: bool = False
+    pilot: bool = False
     """Whether a whole probe only tells at which rates the others are to be."""
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class ProbeResult:
     """What came of a probe."""
 
-    asked: Try
-    seen: Seen
+    asked: ProbeAt
+    seen: ObservedCounts
     decided_by: Decision
     label: str
     seed: int
@@ -99,18 +104,18 @@ class Tried:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchState:
     """Everything that a search has found so far."""
 
-    alone: Seen | None = None
+    alone: ObservedCounts | None = None
     service_time_ns: int | None = None
     """The percentile of the latency of queries one at a time."""
     closed_loop_qps: float | None = None
-    probes: tuple[Tried, ...] = ()
+    probes: tuple[ProbeResult, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _PeakLocation:
     """Between which rates the peak seems to lie, and which rate tells more."""
 
     low_qps: float | None
@@ -120,28 +125,28 @@ class _Place:
 
 
 @dataclass(frozen=True, slots=True)
-class _Parts:
+class _ProbeRoles:
     """The probes that ran to their last query, in their order."""
 
-    pilots: tuple[Tried, ...]
-    leading: tuple[Tried, ...]
+    pilots: tuple[ProbeResult, ...]
+    leading: tuple[ProbeResult, ...]
     """The pilots that lead to the two rates: later ones may have shown that others misled."""
-    counted: tuple[Tried, ...]
+    counted: tuple[ProbeResult, ...]
     """Those that tell the peak."""
 
 
-def next_ask(goal: Goal, found: Found) -> Alone | Saturate | Try | Stopped:
+def next_step(goal: Goal, found: SearchState) -> SingleQuery | Saturation | ProbeAt | StopReason:
     """Return what is to be measured next, or why the search is over."""
     if found.alone is None:
-        return Alone()
-    if is_beyond(found.alone.timed, goal.share):
+        return SingleQuery()
+    if exceeds_share(found.alone.timed, goal.share):
         return "CannotBeMet"
     if found.closed_loop_qps is None:
-        return Saturate()
+        return Saturation()
     return _next_probe(goal, found, found.closed_loop_qps)
 
 
-def _next_probe(goal: Goal, found: Found, closed_loop_qps: float) -> Try | Stopped:
+def _next_probe(goal: Goal, found: SearchState, closed_loop_qps: float) -> ProbeAt | StopReason:
     if not closed_loop_qps:
         return "EndedEarly"  # nothing was answered, which has a rule
     place = _place(goal, closed_loop_qps, found.probes)
@@ -150,15 +155,15 @@ def _next_probe(goal: Goal, found: Found, closed_loop_qps: float) -> Try | Stopp
     if place.next_qps is not None:
         if place.next_qps < closed_loop_qps * _LOWEST:
             return "CannotBeMet"
-        return _try(place.next_qps, is_whole=False)
+        return _probe_at(place.next_qps, runs_to_completion=False)
     return _next_whole(goal, place, found.probes)
 
 
-def peak_of(goal: Goal, found: Found, stopped: Stopped) -> Peak:
+def peak_result(goal: Goal, found: SearchState, stopped: StopReason) -> Peak:
     """Return what the result document says of a search that ended for this reason."""
     parts = _parts(goal, found.probes)
     # A bound below the service time has no peak, whatever probes say by chance.
-    at = None if stopped == "CannotBeMet" else crossing(_counts(parts.counted), goal.share)
+    at = None if stopped == "CannotBeMet" else estimate_peak(_counts(parts.counted), goal.share)
     # Brackets are tried for these numbers of probes (tests/accuracy): none is claimed of fewer.
     is_enough = len(parts.counted) >= LOOKS[0]
     bounds = at.bounds_qps if at is not None and is_enough else None
@@ -174,11 +179,11 @@ def peak_of(goal: Goal, found: Found, stopped: Stopped) -> Peak:
         stop_reason=stopped,
         closed_loop_qps=found.closed_loop_qps,
         service_time_nanoseconds=found.service_time_ns,
-        probes=[_told(each, is_pilot=each in parts.pilots) for each in found.probes],
+        probes=[_probe_report(each, pilot=each in parts.pilots) for each in found.probes],
     )
 
 
-def _seemingly(goal: Goal, found: Found) -> tuple[float | None, float | None]:
+def _seemingly(goal: Goal, found: SearchState) -> tuple[float | None, float | None]:
     """Return a rate that kept the bound and a higher one that did not, where all agree on it.
 
     The last of the first part's, and whole probes, which are right where they contradict these.
@@ -197,13 +202,13 @@ def _seemingly(goal: Goal, found: Found) -> tuple[float | None, float | None]:
     )
 
 
-def _place(goal: Goal, closed_loop_qps: float, probes: Sequence[Tried]) -> _Place:
+def _place(goal: Goal, closed_loop_qps: float, probes: Sequence[ProbeResult]) -> _PeakLocation:
     """Follow the first part's probes; the whole ones are none of its business."""
     low: float | None = None
     high: float | None = None
     rate = closed_loop_qps / 2
     for each in probes:
-        if each.asked.is_whole:
+        if each.asked.runs_to_completion:
             break
         rate = each.asked.milli_qps / 1000
         if _goes_up(goal, each):
@@ -215,47 +220,49 @@ def _place(goal: Goal, closed_loop_qps: float, probes: Sequence[Tried]) -> _Plac
         elif low is None:
             rate /= 2
         elif high <= low * _LOCATED:
-            return _Place(low, high, None)
+            return _PeakLocation(low, high, None)
         else:
             rate = math.sqrt(low * high)
-    return _Place(low, high, rate)
+    return _PeakLocation(low, high, rate)
 
 
-def _goes_up(goal: Goal, tried: Tried) -> bool:
+def _goes_up(goal: Goal, tried: ProbeResult) -> bool:
     """Whether the peak seems to lie above; of a probe that is not decided its share tells."""
     if tried.decided_by == "Unfinished":
         return tried.seen.share <= goal.share
     return tried.kept
 
 
-def _next_whole(goal: Goal, place: _Place, probes: Sequence[Tried]) -> Try | Stopped:
+def _next_whole(
+    goal: Goal, place: _PeakLocation, probes: Sequence[ProbeResult]
+) -> ProbeAt | StopReason:
     """Return the next pilot, or the next probe at the two rates to which the pilots led."""
     parts = _parts(goal, probes)
     pilots, counted = _counts(parts.leading), _counts(parts.counted)
     if not pilots:
-        return _try(math.sqrt((place.low_qps or 1) * (place.high_qps or 1)), is_pilot=True)
+        return _probe_at(math.sqrt((place.low_qps or 1) * (place.high_qps or 1)), pilot=True)
     near = _near(pilots, goal.share)
-    centre = crossing(near, goal.share)
+    centre = estimate_peak(near, goal.share)
     if centre is None or not _is_located(goal, near, centre):
         if len(pilots) >= MOST_PILOTS:
             return "Indistinguishable"
         return _next_pilot(goal, pilots, near, centre)
     if len(counted) in LOOKS:
-        ended = _ended(goal, crossing(counted, goal.share), len(counted))
+        ended = _ended(goal, estimate_peak(counted, goal.share), len(counted))
         if ended is not None or len(counted) == LOOKS[-1]:
             return ended or "Indistinguishable"
     step = _step(centre, pilots, near)
-    return _try(centre.qps * (1 + step * (-1) ** len(counted)), is_whole=True)
+    return _probe_at(centre.qps * (1 + step * (-1) ** len(counted)), runs_to_completion=True)
 
 
-def _near(pilots: Sequence[Counted], share: float) -> tuple[Counted, ...]:
+def _near(pilots: Sequence[ProbeCount], share: float) -> tuple[ProbeCount, ...]:
     """Leave out pilots far beyond the peak, where a share that comes to 1 rises no more."""
     late = [each.share for each in pilots if each.share > share]
     limit = max(_FAR * share, min(late, default=0.0))
     return tuple(each for each in pilots if each.share <= limit)
 
 
-def _is_located(goal: Goal, near: Sequence[Counted], centre: Crossing) -> bool:
+def _is_located(goal: Goal, near: Sequence[ProbeCount], centre: PeakEstimate) -> bool:
     """Whether there are pilots enough, and those on both sides are near to the peak."""
     if len(near) < FEWEST_PILOTS or centre.bursts < PILOT_BURSTS:
         return False
@@ -266,8 +273,8 @@ def _is_located(goal: Goal, near: Sequence[Counted], centre: Crossing) -> bool:
 
 
 def _next_pilot(
-    goal: Goal, pilots: Sequence[Counted], near: Sequence[Counted], at: Crossing | None
-) -> Try:
+    goal: Goal, pilots: Sequence[ProbeCount], near: Sequence[ProbeCount], at: PeakEstimate | None
+) -> ProbeAt:
     """Return the next rate near the crossing, on the side that the rates so far lean from.
 
     Where all that were late were so by far, the rates tell no crossing: their gap is bisected.
@@ -276,15 +283,15 @@ def _next_pilot(
     if good and late and min(each.share for each in late) > _FAR * goal.share:
         highest, lowest = _highest(good), _lowest(late)
         if lowest > RESOLUTION * highest:
-            return _try(math.sqrt(highest * lowest), is_pilot=True)
+            return _probe_at(math.sqrt(highest * lowest), pilot=True)
     if at is None:
-        return _try(_towards(goal, near if good else pilots), is_pilot=True)
+        return _probe_at(_towards(goal, near if good else pilots), pilot=True)
     middle = math.fsum(each.qps for each in near) / len(near)
     step = _step(at, pilots, near)
-    return _try(at.qps * (1 + step * (1 if middle < at.qps else -1)), is_pilot=True)
+    return _probe_at(at.qps * (1 + step * (1 if middle < at.qps else -1)), pilot=True)
 
 
-def _step(at: Crossing, pilots: Sequence[Counted], near: Sequence[Counted]) -> float:
+def _step(at: PeakEstimate, pilots: Sequence[ProbeCount], near: Sequence[ProbeCount]) -> float:
     """Return how far from the crossing to try: half the way to a pilot that was far beyond it."""
     step = min(_MOST_STEP, max(_LEAST_STEP, _LOG_SHARE_APART / at.slope))
     beyond = [each.qps for each in pilots if each not in near and each.qps > at.qps]
@@ -293,7 +300,7 @@ def _step(at: Crossing, pilots: Sequence[Counted], near: Sequence[Counted]) -> f
     return max(_LEAST_STEP, min(step, math.sqrt(min(beyond) / at.qps) - 1))
 
 
-def _ended(goal: Goal, at: Crossing | None, probes: int) -> Stopped | None:
+def _ended(goal: Goal, at: PeakEstimate | None, probes: int) -> StopReason | None:
     """Tell whether the bracket is narrow, or its ends alike to a probe of so many queries."""
     if at is None:
         return "Indistinguishable"
@@ -310,7 +317,7 @@ def _ended(goal: Goal, at: Crossing | None, probes: int) -> Stopped | None:
     return "Indistinguishable" if apart < by_chance else None
 
 
-def _towards(goal: Goal, counted: Sequence[Counted]) -> float:
+def _towards(goal: Goal, counted: Sequence[ProbeCount]) -> float:
     """Return a rate beyond all tried so far, on the side where the crossing must be.
 
     The more of them lie on the wrong side, the longer is the step: the server may have become
@@ -328,21 +335,23 @@ def _towards(goal: Goal, counted: Sequence[Counted]) -> float:
     return highest * wider if len(counted) % 2 else lowest / wider
 
 
-def _good_and_late(goal: Goal, counted: Sequence[Counted]) -> tuple[list[Counted], list[Counted]]:
+def _good_and_late(
+    goal: Goal, counted: Sequence[ProbeCount]
+) -> tuple[list[ProbeCount], list[ProbeCount]]:
     """Tell those whose share is allowed from those beyond it."""
     good = [each for each in counted if each.share <= goal.share]
     return good, [each for each in counted if each.share > goal.share]
 
 
-def _highest(counted: Sequence[Counted]) -> float:
+def _highest(counted: Sequence[ProbeCount]) -> float:
     return max(each.qps for each in counted)
 
 
-def _lowest(counted: Sequence[Counted]) -> float:
+def _lowest(counted: Sequence[ProbeCount]) -> float:
     return min(each.qps for each in counted)
 
 
-def _parts(goal: Goal, probes: Sequence[Tried]) -> _Parts:
+def _parts(goal: Goal, probes: Sequence[ProbeResult]) -> _ProbeRoles:
     """Tell the whole probes apart.
 
     One far beyond the peak at the very first of the two rates shows that these are none: pilots
@@ -352,16 +361,16 @@ def _parts(goal: Goal, probes: Sequence[Tried]) -> _Parts:
     beyond them, where the peak must be. Pilots tell as much among themselves: one that a later
     one contradicts leads on no more.
     """
-    pilots: list[Tried] = []
-    leading: list[Tried] = []
-    counted: list[Tried] = []
+    pilots: list[ProbeResult] = []
+    leading: list[ProbeResult] = []
+    counted: list[ProbeResult] = []
     has_turned = False
     outdated_from = math.inf
     for each in probes:
-        if not each.asked.is_whole or not each.seen.queries:
+        if not each.asked.runs_to_completion or not each.seen.queries:
             continue
         misled = _is_far(goal, each) and not counted and len(pilots) < MOST_PILOTS
-        if each.asked.is_pilot or misled:
+        if each.asked.pilot or misled:
             if len(pilots) < _MOST_MISLED:
                 leading = [one for one in leading if not _contradict(goal, one, each)]
             pilots.append(each)
@@ -377,15 +386,15 @@ def _parts(goal: Goal, probes: Sequence[Tried]) -> _Parts:
             leading = [*beyond, *counted]
             pilots += counted
             counted = []
-    return _Parts(tuple(pilots), tuple(leading), tuple(counted))
+    return _ProbeRoles(tuple(pilots), tuple(leading), tuple(counted))
 
 
-def _is_far(goal: Goal, tried: Tried) -> bool:
+def _is_far(goal: Goal, tried: ProbeResult) -> bool:
     """Whether a probe was so far beyond the peak that it tells little of where that is."""
     return tried.seen.share > _FAR * goal.share
 
 
-def _contradict(goal: Goal, one: Tried, other: Tried) -> bool:
+def _contradict(goal: Goal, one: ProbeResult, other: ProbeResult) -> bool:
     """Whether queries were late at one rate, and fewer at one clearly higher, which tells where."""
     low, high = sorted((one, other), key=lambda each: each.asked.milli_qps)
     is_clear = high.asked.milli_qps >= _LITTLE * low.asked.milli_qps
@@ -394,8 +403,8 @@ def _contradict(goal: Goal, one: Tried, other: Tried) -> bool:
 
 
 def _without_outdated(
-    goal: Goal, pilots: list[Tried], outdated_from: float
-) -> tuple[list[Tried], float]:
+    goal: Goal, pilots: list[ProbeResult], outdated_from: float
+) -> tuple[list[ProbeResult], float]:
     """Leave out pilots that did well little below where the last two were both far beyond.
 
     Returns the others, and from which rate on they were left out. A second time, that must be a
@@ -410,7 +419,7 @@ def _without_outdated(
     return left, lowest if len(left) < len(pilots) else outdated_from
 
 
-def _leads_up(goal: Goal, probes: Sequence[Tried]) -> bool | None:
+def _leads_up(goal: Goal, probes: Sequence[ProbeResult]) -> bool | None:
     """Whether the peak is clearly above all these, or below; None where neither is clear."""
     for after, first, factor in _CLEARLY:
         if len(probes) != after:
@@ -423,29 +432,33 @@ def _leads_up(goal: Goal, probes: Sequence[Tried]) -> bool | None:
     return None
 
 
-def _beyond(pilots: Sequence[Tried], probes: Sequence[Tried], *, up: bool) -> list[Tried]:
+def _beyond(
+    pilots: Sequence[ProbeResult], probes: Sequence[ProbeResult], *, up: bool
+) -> list[ProbeResult]:
     rates = [each.asked.milli_qps for each in probes]
     if up:
         return [each for each in pilots if each.asked.milli_qps > max(rates)]
     return [each for each in pilots if each.asked.milli_qps < min(rates)]
 
 
-def _counts(probes: Sequence[Tried]) -> tuple[Counted, ...]:
+def _counts(probes: Sequence[ProbeResult]) -> tuple[ProbeCount, ...]:
     return tuple(
-        Counted(each.asked.milli_qps / 1000, each.seen.queries, each.seen.overshoots)
+        ProbeCount(each.asked.milli_qps / 1000, each.seen.queries, each.seen.overshoots)
         for each in probes
     )
 
 
-def _judged_by(goal: Goal, at: Crossing | None, found: Found) -> str | None:
+def _judged_by(goal: Goal, at: PeakEstimate | None, found: SearchState) -> str | None:
     """Return the label of the step by which the search is judged: that nearest to the peak.
 
     Several have the same rate: of these the one whose share of overshoots is nearest to the goal's.
     """
     if at is not None:
-        whole = [each for each in found.probes if each.asked.is_whole and each.seen.queries]
+        whole = [
+            each for each in found.probes if each.asked.runs_to_completion and each.seen.queries
+        ]
 
-        def distance(tried: Tried) -> tuple[float, float]:
+        def distance(tried: ProbeResult) -> tuple[float, float]:
             return abs(tried.asked.milli_qps / 1000 - at.qps), abs(tried.seen.share - goal.share)
 
         return min(whole, key=distance).label
@@ -454,19 +467,19 @@ def _judged_by(goal: Goal, at: Crossing | None, found: Found) -> str | None:
     return None if found.alone is None else SINGLE_QUERY_STEP
 
 
-def _try(qps: float, *, is_whole: bool = True, is_pilot: bool = False) -> Try:
-    return Try(max(1, round(qps * 1000)), is_whole, is_pilot)
+def _probe_at(qps: float, *, runs_to_completion: bool = True, pilot: bool = False) -> ProbeAt:
+    return ProbeAt(max(1, round(qps * 1000)), runs_to_completion, pilot)
 
 
-def _told(tried: Tried, *, is_pilot: bool) -> Probe:
+def _probe_report(tried: ProbeResult, *, pilot: bool) -> Probe:
     return Probe(
         step=tried.label,
         seed=tried.seed,
         target_qps=tried.asked.milli_qps / 1000,
         within_bound=tried.kept,
         decided_by=tried.decided_by,
-        ran_to_completion=tried.asked.is_whole,
-        pilot=is_pilot,
+        ran_to_completion=tried.asked.runs_to_completion,
+        pilot=pilot,
         queries=tried.seen.queries,
         overshoots=tried.seen.overshoots,
     )

@@ -45,7 +45,7 @@ _ADVISED_BY = {
 """Figures that people compare, in words; the tail's tail is never narrow."""
 
 
-def repeated(results: Sequence[ScenarioResult], cut_short: int = 0) -> RepeatSummary:
+def summarize_repeats(results: Sequence[ScenarioResult], cut_short: int = 0) -> RepeatSummary:
     """Return what the results of all whole repeats of one scenario say together.
 
     `cut_short` is how many more there were: they tell of another time than asked, and are left out.
@@ -71,7 +71,7 @@ def repeated(results: Sequence[ScenarioResult], cut_short: int = 0) -> RepeatSum
     )
 
 
-def figure_of(name: str, step: str, values: Sequence[float]) -> RepeatFigure:
+def repeat_figure(name: str, step: str, values: Sequence[float]) -> RepeatFigure:
     """Return the mean of values of independent repeats, and how well it is known."""
     mean = fmean(values)
     if len(values) < 2:
@@ -89,7 +89,7 @@ def figure_of(name: str, step: str, values: Sequence[float]) -> RepeatFigure:
     )
 
 
-def repeats_needed(coefficient_of_variation: float) -> int | None:
+def required_repeats(coefficient_of_variation: float) -> int | None:
     """Return how many repeats it takes for an interval within 5 %; None: more than 100."""
     for count in range(2, MOST_REPEATS + 1):
         if _half(count, coefficient_of_variation) <= WITHIN:
@@ -109,14 +109,14 @@ def _of_steps(results: Sequence[ScenarioResult]) -> list[RepeatFigure]:
             values = [take(step) for step in steps]
             known = [value for value in values if value is not None]
             if len(known) == len(results):
-                figures.append(figure_of(name, steps[0].label, known))
+                figures.append(repeat_figure(name, steps[0].label, known))
     return figures
 
 
 def _peaks(results: Sequence[ScenarioResult]) -> list[RepeatFigure]:
     peaks = [result.peak.qps for result in results if result.peak is not None]
     known = [qps for qps in peaks if qps is not None]
-    return [figure_of("peakQps", "", known)] if len(known) == len(results) else []
+    return [repeat_figure("peakQps", "", known)] if len(known) == len(results) else []
 
 
 def _left_out(cut_short: int) -> str:
@@ -157,7 +157,7 @@ def _advice(figures: Sequence[RepeatFigure], *, by_schedule: bool) -> str:
         f"The {_ADVISED_BY[widest.name]}{where} varies by {_percent(variation)} from repeat to "
         f"repeat: {count} repeats know it within {_percent(_half(count, variation))}"
     )
-    needed = repeats_needed(variation)
+    needed = required_repeats(variation)
     if needed is None:
         return f"{told}, and more than {MOST_REPEATS} would be needed for 5 %: look for the cause."
     return f"{told}, and for 5 % it takes {needed}: set validity.repeats to {needed}."

@@ -16,8 +16,14 @@ from inferometer_api.scenarios.step_setting import (
 from inferometer_api.spec.scenario import FindPeak, Validity, percentile_value
 from inferometer_loadgen.schedule.arrivals import probe_seed
 from inferometer_loadgen.schedule.steps import SECOND_NS, StepPlan
-from inferometer_loadgen.search.goal import Goal, Over, decision, goal_of
-from inferometer_loadgen.search.peak import Alone, Found, Saturate, Tried, Try
+from inferometer_loadgen.search.goal import Goal, StepObservation, decide, make_goal
+from inferometer_loadgen.search.peak import (
+    ProbeAt,
+    ProbeResult,
+    Saturation,
+    SearchState,
+    SingleQuery,
+)
 
 _WARM_UP_SHARE = 4
 """The warm-up of a probe is as long as this part of its queries takes, at most."""
@@ -26,9 +32,9 @@ _SATURATED_QUERIES = 100
 _MILLI_SECONDS_NS = 1000 * SECOND_NS
 
 
-def goal_asked(asked: FindPeak) -> Goal:
+def goal_from_spec(asked: FindPeak) -> Goal:
     """Return what a `findPeak` scenario asks of its probes."""
-    return goal_of(
+    return make_goal(
         percentile_value(asked.percentile),
         asked.latency_bound_microseconds * 1000,
         asked.probe.min_queries,
@@ -36,8 +42,8 @@ def goal_asked(asked: FindPeak) -> Goal:
     )
 
 
-def step_of(
-    goal: Goal, ask: Alone | Saturate | Try, number: int, validity: Validity, seed: int
+def plan_search_step(
+    goal: Goal, ask: SingleQuery | Saturation | ProbeAt, number: int, validity: Validity, seed: int
 ) -> StepPlan:
     """Return the step that measures what a search asks; `number` is a probe's, from 1."""
     warm_up_ns = validity.warm_up_seconds * SECOND_NS
@@ -46,17 +52,17 @@ def step_of(
         batch_size=1,
         warm_up_ns=min(warm_up_ns, SECOND_NS),
         min_duration_ns=1,
-        max_duration_ns=round(goal.most_seconds * SECOND_NS),
-        min_queries=goal.queries_alone,
+        max_duration_ns=round(goal.max_seconds * SECOND_NS),
+        min_queries=goal.single_queries,
         seed=seed,
         judged=JudgedPercentile(goal.percentile, goal.bound_ns),
         is_probe=True,
-        is_whole=True,
+        runs_to_completion=True,
     )
     match ask:
-        case Alone():
+        case SingleQuery():
             return plan
-        case Saturate():
+        case Saturation():
             return replace(
                 plan,
                 label=CLOSED_LOOP_STEP,
@@ -64,7 +70,7 @@ def step_of(
                 min_duration_ns=_SATURATED_SECONDS * SECOND_NS,
                 min_queries=_SATURATED_QUERIES,
             )
-        case Try(milli_qps=rate, is_whole=is_whole):
+        case ProbeAt(milli_qps=rate, runs_to_completion=runs_to_completion):
             part_ns = goal.query_limit * _MILLI_SECONDS_NS // rate // _WARM_UP_SHARE
             return replace(
                 plan,
@@ -73,25 +79,31 @@ def step_of(
                 min_queries=goal.query_limit,
                 loop=Open(Steady("Poisson", rate)),
                 seed=probe_seed(seed, number - 1),
-                is_whole=is_whole,
+                runs_to_completion=runs_to_completion,
             )
         case _:
             assert_never(ask)
 
 
-def learned(goal: Goal, found: Found, ask: Alone | Saturate | Try, step: Step, over: Over) -> Found:
+def update_state(
+    goal: Goal,
+    found: SearchState,
+    ask: SingleQuery | Saturation | ProbeAt,
+    step: Step,
+    over: StepObservation,
+) -> SearchState:
     """Return what is known once a step is over; how a probe was decided is not judged again."""
     seen = over.seen
     match ask:
-        case Alone():
+        case SingleQuery():
             known_ns = nanoseconds_at(step.latency, goal.percentile)
             return replace(found, alone=seen, service_time_ns=known_ns)
-        case Saturate():
+        case Saturation():
             return replace(found, closed_loop_qps=step.achieved_qps)
-        case Try():
-            decided = over.decided_by or decision(goal.percentile, goal.query_limit, seen)
+        case ProbeAt():
+            decided = over.decided_by or decide(goal.percentile, goal.query_limit, seen)
             seed = 0 if step.seed is None else step.seed
-            tried = Tried(ask, seen, decided or "Unfinished", step.label, seed)
+            tried = ProbeResult(ask, seen, decided or "Unfinished", step.label, seed)
             return replace(found, probes=(*found.probes, tried))
         case _:
             assert_never(ask)

@@ -3,7 +3,7 @@
 from inferometer_api.results.result import Step
 from inferometer_api.scenarios.step_setting import Closed, Open, Recorded
 from inferometer_api.spec.problems import sentence
-from inferometer_loadgen.schedule.steps import End, StepPlan, samples_that_would_do
+from inferometer_loadgen.schedule.steps import End, StepPlan, sufficient_samples
 from inferometer_loadgen.verdict.measurement import (
     ERROR_RATE_LIMIT,
     Measurement,
@@ -43,7 +43,7 @@ def _sufficient_samples(measurement: Measurement) -> str:
     plan, duration = measurement.plan, measurement.step.duration_nanoseconds
     if not isinstance(plan.loop, Closed) or plan.loop.total_queries is None:
         return ""
-    return f", for which about {samples_that_would_do(plan, duration):,} samples would suffice"
+    return f", for which about {sufficient_samples(plan, duration):,} samples would suffice"
 
 
 def min_queries(measurement: Measurement, _: ScenarioConditions) -> Violations:

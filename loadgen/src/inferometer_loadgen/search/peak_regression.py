@@ -48,7 +48,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class ProbeCount:
     """What a probe counted that ran to its last query."""
 
     qps: float
@@ -62,7 +62,7 @@ class Counted:
 
 
 @dataclass(frozen=True, slots=True)
-class Crossing:
+class PeakEstimate:
     """The rate at which the share is crossed, with its bounds at `CONFIDENCE`."""
 
     qps: float
@@ -101,7 +101,7 @@ class _Fit:
 
 
 @lru_cache(maxsize=16)
-def crossing(counted: tuple[Counted, ...], share: float) -> Crossing | None:
+def estimate_peak(counted: tuple[ProbeCount, ...], share: float) -> PeakEstimate | None:
     """Return where the share of overshoots is `share`; None where the probes do not tell.
 
     That is where none of them is below it or none above, or where it does not rise with the rate.
@@ -129,7 +129,7 @@ def crossing(counted: tuple[Counted, ...], share: float) -> Crossing | None:
     bounds = _bounds(fit, len(counted) - 2)
     is_many = bursts * _at_least(len(counted) - 2) >= LEAST_BURSTS
     is_known = is_many and np.mean(data.overshoots > 0) >= LEAST_SEEN
-    return Crossing(
+    return PeakEstimate(
         qps=centre * (1 + root),
         bounds_qps=(
             (centre * (1 + bounds[0]), centre * (1 + bounds[1]))
