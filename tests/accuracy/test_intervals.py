@@ -9,7 +9,7 @@ import pytest
 
 from inferometer_loadgen.record.histogram import PERCENTILES, Histogram
 from inferometer_loadgen.record.order_statistics import confidence_ranks, rank_of
-from inferometer_loadgen.search.repeats import figure_of
+from inferometer_loadgen.search.repeats import repeat_figure
 from support.drills import A_STEP, Drill
 from support.queues import Queue, Seconds, known_mean_seconds, sojourns
 from support.simulated import Answer
@@ -48,7 +48,7 @@ def distributions() -> list[Histogram]:
 def test_bounds_of_percentiles_cover_them(
     distributions: list[Histogram], note: Callable[[str], None]
 ) -> None:
-    """Over 1,000 runs each percentile lies within its bounds in 93 to 97 of 100."""
+    """StepObservation 1,000 runs each percentile lies within its bounds in 93 to 97 of 100."""
     told = [each.distribution() for each in distributions]
     assert all(each is not None and each.count == QUERIES for each in told)
     for place, percentile in enumerate(PERCENTILES):
@@ -101,7 +101,7 @@ def _ranks(percentile: float) -> tuple[int, int, int]:
 def test_intervals_over_repeats_cover_what_theory_knows(
     queued: Seconds, note: Callable[[str], None]
 ) -> None:
-    """Over 1,000 times 5 runs at a queue the mean and the percentiles lie within 93 to 97 of 100.
+    """StepObservation 1,000 times 5 runs at a queue the mean and the percentiles lie within 93 to 97 of 100.
 
     So they do though the times of one run hang together; the bounds that one run tells of its
     percentiles do not allow for that.
@@ -113,7 +113,7 @@ def test_intervals_over_repeats_cover_what_theory_knows(
     }
     for name, (truth, column) in truths.items():
         values = queued[:, column].reshape(RUNS, REPEATS)
-        figures = [figure_of(name, "", each.tolist()) for each in values]
+        figures = [repeat_figure(name, "", each.tolist()) for each in values]
         covered = np.mean([(each.low or 0) <= truth <= (each.high or 0) for each in figures])
         note(f"seed {SEED}, {name}: covered by {covered:.1%} over {REPEATS} repeats")
         assert COVERED[0] <= covered <= COVERED[1], name

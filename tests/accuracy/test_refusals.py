@@ -20,7 +20,7 @@ from inferometer_api.results.result import ScenarioResult
 from inferometer_loadgen.schedule.arrivals import Poisson, Stream, generator
 from support.hostile import a_group, spinning
 from support.load_runs import LoadRun, a_plan, finished, measure, reports, started
-from support.oracle import Oracle, fixed, serving, stalling
+from support.scripted_server import ScriptedServer, fixed, serving, stalling
 
 CLOSED: dict[str, Any] = {"singleStream": {}}
 OPEN: dict[str, Any] = {"server": {"targetQps": 150}}
@@ -70,7 +70,7 @@ def test_a_client_starved_by_a_busy_loop_on_its_core_is_refused(
     cpus = sorted(os.sched_getaffinity(0))
     if len(cpus) < 2:
         pytest.skip("this machine has one CPU, which server and load generator share anyway")
-    with ExitStack() as spinners, serving(Oracle(law=fixed(0.005))) as oracle:
+    with ExitStack() as spinners, serving(ScriptedServer(law=fixed(0.005))) as oracle:
 
         def take(process_id: int) -> None:
             os.sched_setaffinity(process_id, {cpus[-1]})
@@ -86,7 +86,7 @@ def test_a_client_starved_by_a_busy_loop_on_its_core_is_refused(
 @pytest.mark.parametrize("scenario", [CLOSED, OPEN], ids=["closed", "open"])
 def test_a_throttled_load_pod_is_refused(note: Note, scenario: dict[str, Any]) -> None:
     """What a CPU limit keeps from the load generator is seen, in closed loops as in open ones."""
-    with a_group() as group, serving(Oracle(law=fixed(0.001))) as oracle:
+    with a_group() as group, serving(ScriptedServer(law=fixed(0.001))) as oracle:
 
         def take(process_id: int) -> None:
             group.take(process_id)
@@ -102,7 +102,7 @@ def test_a_throttled_load_pod_is_refused(note: Note, scenario: dict[str, Any]) -
 def test_a_rate_that_the_server_cannot_hold_is_refused(note: Note) -> None:
     """A server that needs 20 ms for each of 100 queries a second never works them off."""
     asked = {"targetQps": 100, "latencyBoundMicroseconds": 100_000, "percentile": "P90"}
-    with serving(Oracle(law=fixed(0.02))) as oracle:
+    with serving(ScriptedServer(law=fixed(0.02))) as oracle:
         plan = a_plan(
             oracle.url("HTTP"),
             {"server": asked},
@@ -117,7 +117,7 @@ def test_a_rate_that_the_server_cannot_hold_is_refused(note: Note) -> None:
 def test_an_open_loop_shows_a_stall_in_full(note: Note) -> None:
     """No percentile is below what the schedule alone says that the stall makes of it."""
     rate, after = 100, 200
-    oracle = Oracle(law=stalling(STALL_SECONDS, after=after, usually=0.001))
+    oracle = ScriptedServer(law=stalling(STALL_SECONDS, after=after, usually=0.001))
     with serving(oracle):
         plan = a_plan(
             oracle.url("HTTP"),
@@ -153,7 +153,7 @@ def test_a_stall_in_a_closed_loop_is_refused(
     note: Note, require_quiet: Callable[[], None], protocol: str
 ) -> None:
     """A closed loop sends nothing while the server stands still, so that no P99 tells of it."""
-    with serving(Oracle(law=stalling(STALL_SECONDS, after=150, usually=0.002))) as oracle:
+    with serving(ScriptedServer(law=stalling(STALL_SECONDS, after=150, usually=0.002))) as oracle:
         plan = a_plan(
             oracle.url(protocol), CLOSED, validity={"minDurationSeconds": 4, "minQueries": 300}
         )
@@ -178,7 +178,7 @@ def test_a_load_generator_that_stood_still_is_told_from_a_server_that_did(note: 
             Timer(STALL_SECONDS, clients[0].send_signal, (signal.SIGCONT,)).start()
         return 0.002
 
-    with serving(Oracle(law=stopping)) as oracle:
+    with serving(ScriptedServer(law=stopping)) as oracle:
         plan = a_plan(
             oracle.url("HTTP"), CLOSED, validity={"minDurationSeconds": 4, "minQueries": 300}
         )
@@ -193,7 +193,9 @@ def test_an_outage_in_a_closed_loop_is_refused(
     note: Note, require_quiet: Callable[[], None]
 ) -> None:
     """A server that is away, and back before it counts as lost, costs each client one query."""
-    oracle = Oracle(law=fixed(0.002), away=(300, 1.8))  # the client dials 2.2 s after the loss
+    oracle = ScriptedServer(
+        law=fixed(0.002), away=(300, 1.8)
+    )  # the client dials 2.2 s after the loss
     with serving(oracle):
         asked = {"concurrency": {"clients": [2]}}
         plan = a_plan(

@@ -20,7 +20,7 @@ from support.fake_agent import (
     steady,
 )
 from support.load_runs import a_plan, finished, measure, reports, started
-from support.oracle import Oracle, fixed, serving
+from support.scripted_server import ScriptedServer, fixed, serving
 
 NO_IDLE = {"telemetry": {"idleSeconds": 0}}
 BEFORE, BEGIN, SECOND, END = range(4)
@@ -31,7 +31,7 @@ QUERIES_PER_STEP = 120
 
 def scenario_with(*agents: PlannedAgent, **more: Any) -> ScenarioResult:
     """Measure an oracle for more than a second, with these agents; the run must end well."""
-    oracle = Oracle(law=fixed(0.01))
+    oracle = ScriptedServer(law=fixed(0.01))
     with serving(oracle):
         spec = {**NO_IDLE, **more.pop("spec", {})}
         validity = {"minQueries": 120, **more.pop("validity", {})}
@@ -145,7 +145,7 @@ def test_one_of_two_agents_is_enough_to_have_none() -> None:
 
 def test_a_hanging_agent_is_waited_for_at_two_edges() -> None:
     """An agent that lets two in a row wait is asked no more, and holds up no other step."""
-    oracle = Oracle(law=fixed(0.01))
+    oracle = ScriptedServer(law=fixed(0.01))
     with serving(oracle), answering(FakeAgent(faults=only_from(0, "silence"))) as agent:
         plan = a_plan(
             oracle.url("HTTP"), {"batch": {"batchSizes": [1, 2, 4]}}, agents=[agent.planned()]
@@ -160,7 +160,7 @@ def test_a_hanging_agent_is_waited_for_at_two_edges() -> None:
 
 def test_an_agent_that_was_late_once_is_asked_again() -> None:
     """One edge without an answer costs one step its energy; the next edge has its own 2 s."""
-    oracle = Oracle(law=fixed(0.01))
+    oracle = ScriptedServer(law=fixed(0.01))
     with serving(oracle), answering(FakeAgent(faults=only_at(BEGIN, "silence"))) as agent:
         plan = a_plan(
             oracle.url("HTTP"),
@@ -177,7 +177,7 @@ def test_an_agent_that_was_late_once_is_asked_again() -> None:
 
 def test_what_was_measured_is_kept_while_an_agent_is_waited_for() -> None:
     """A run that is ended after its last reply, before the agent's, has measured its scenario."""
-    oracle = Oracle(law=fixed(0.01))
+    oracle = ScriptedServer(law=fixed(0.01))
     sent_before, silent = 0, threading.Event()
 
     def silent_after_the_last_reply(number: int) -> Fault | None:
@@ -212,7 +212,7 @@ def test_what_was_measured_is_kept_while_an_agent_is_waited_for() -> None:
 
 def test_the_idle_time_heeds_a_signal() -> None:
     """A run that is ended while no load is sent ends at once, having measured nothing."""
-    oracle = Oracle(law=fixed(0.01))
+    oracle = ScriptedServer(law=fixed(0.01))
     with serving(oracle), answering(FakeAgent()) as agent:
         spec = {"telemetry": {"idleSeconds": 3600}}
         plan = a_plan(oracle.url("HTTP"), {"singleStream": {}}, agents=[agent.planned()], spec=spec)

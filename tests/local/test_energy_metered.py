@@ -11,7 +11,7 @@ from inferometer_api.results.agent_sample import AgentSample
 from inferometer_api.results.result import Step
 from support.fake_agent import SERVER_POD, FakeAgent, a_sample, answering, steady
 from support.load_runs import LoadRun, a_plan, measure
-from support.oracle import Oracle, fixed, serving
+from support.scripted_server import ScriptedServer, fixed, serving
 
 WATTS = 40.0
 NO_IDLE = {"telemetry": {"idleSeconds": 0}}
@@ -21,7 +21,7 @@ BEGIN_AFTER_IDLE = 2
 
 def run_of(agent: FakeAgent, *scenarios: Mapping[str, Any], **more: Any) -> LoadRun:
     """Measure an oracle whose node has this agent; the run must end well."""
-    oracle = more.pop("oracle", None) or Oracle(law=fixed(0.005))
+    oracle = more.pop("oracle", None) or ScriptedServer(law=fixed(0.005))
     # An edge may be late by a tenth of the window before there is no energy.
     more["validity"] = {"minDurationSeconds": 6, **more.get("validity", {})}
     with serving(oracle), answering(agent):
@@ -75,7 +75,7 @@ def test_known_joules_are_found(scenario: Mapping[str, Any]) -> None:
 
 def test_known_joules_per_inference_are_found() -> None:
     """Where each query costs 5 J over an idle power of 20 W, net is 5 J per inference."""
-    oracle = Oracle(law=fixed(0.1))
+    oracle = ScriptedServer(law=fixed(0.1))
     agent = FakeAgent()
     answered = 0
 
@@ -109,7 +109,7 @@ def test_known_joules_per_inference_are_found() -> None:
 
 def test_a_server_that_falls_behind_has_the_joules_of_what_it_answered() -> None:
     """Queries answered after the window's end took none of its energy."""
-    oracle = Oracle(law=fixed(0.02))
+    oracle = ScriptedServer(law=fixed(0.02))
 
     def law(seconds: float) -> AgentSample:
         joules = seconds / 1000 + len(oracle.well)
@@ -183,7 +183,7 @@ def test_replicas_on_several_nodes_are_summed_up() -> None:
     """Two agents, one with two servers: their energies and CPU seconds together."""
     two, one = FakeAgent(), FakeAgent(law=steady(10.0, target_cores=None, node="worker-2"))
     two.law = steady(WATTS, busy_cores=4.0, target_cores=0.5, pods=("pod-a", "pod-b"))
-    oracle = Oracle(law=fixed(0.005))
+    oracle = ScriptedServer(law=fixed(0.005))
     with serving(oracle), answering(two), answering(one):
         agents = [two.planned("pod-a", "pod-b"), one.planned("pod-c", node="worker-2")]
         asked = a_plan(
@@ -214,7 +214,7 @@ def test_replicas_on_several_nodes_are_summed_up() -> None:
 
 def test_a_server_without_an_agent_leaves_no_energy() -> None:
     """Why it has none stands in the result and in a caution; no time is spent for it."""
-    oracle = Oracle()
+    oracle = ScriptedServer()
     with serving(oracle):
         plan = a_plan(oracle.url("HTTP"), {"singleStream": {}}, unmetered="no agent is configured")
         run = measure(plan)

@@ -21,7 +21,7 @@ from inferometer_api.plan.reports import (
 )
 from support.exposed import Series, samples
 from support.load_runs import COMMAND, a_plan, reports
-from support.oracle import Oracle, fixed, serving
+from support.scripted_server import ScriptedServer, fixed, serving
 from support.waiting import wait_until
 
 OPEN: dict[str, Any] = {"server": {"targetQps": 200}}
@@ -100,7 +100,7 @@ def measuring(shown: Shown, scenario: str) -> dict[Series, float]:
 
 def test_metrics_say_what_the_result_says() -> None:
     """While it measures the figures rise; once a scenario is over they are the result's own."""
-    with serving(Oracle(law=fixed(0.002))) as oracle:
+    with serving(ScriptedServer(law=fixed(0.002))) as oracle:
         plan = a_plan(oracle.url("HTTP"), OPEN, CLOSED, validity={"minDurationSeconds": 4})
         with showing(plan) as shown:
             early = measuring(shown, "s0")
@@ -131,7 +131,10 @@ def test_metrics_say_what_the_result_says() -> None:
 
 def test_nothing_else_is_answered() -> None:
     """GET /metrics is answered in Prometheus's format, every other request with 404."""
-    with serving(Oracle(ready=False)) as oracle, showing(a_plan(oracle.url("HTTP"), CLOSED)) as it:
+    with (
+        serving(ScriptedServer(ready=False)) as oracle,
+        showing(a_plan(oracle.url("HTTP"), CLOSED)) as it,
+    ):
         status, kind, text = it.ask()
         assert (status, kind) == (200, "text/plain; version=0.0.4; charset=utf-8")
         stage = {**RUN, "scenario": "", "step": "", "stage": "WaitingForServer"}
@@ -144,7 +147,7 @@ def test_nothing_else_is_answered() -> None:
 
 def test_a_port_that_is_taken_is_told() -> None:
     """Metrics that were asked for and cannot be shown end it before it measures."""
-    with socket.create_server(("127.0.0.1", 0)) as taken, serving(Oracle()) as oracle:
+    with socket.create_server(("127.0.0.1", 0)) as taken, serving(ScriptedServer()) as oracle:
         port = taken.getsockname()[1]
         ended = subprocess.run(
             (*COMMAND, "--metrics-listen", str(port)),

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from support.load_runs import a_plan, measure
-from support.oracle import MODEL, Oracle, serving
+from support.oracle_http import MODEL
+from support.scripted_server import ScriptedServer, serving
 
 CLOSED: dict[str, Any] = {"singleStream": {}}
 SERVER, MODEL_PATH = "/v2", f"/v2/models/{MODEL}"
@@ -35,7 +36,7 @@ def test_metadata_of_an_unexpected_form_is_told_in_a_sentence(
     path: str, document: str, reason: str, words: str
 ) -> None:
     """It says what was read, and nothing is sent."""
-    with serving(Oracle(documents={path: document})) as oracle:
+    with serving(ScriptedServer(documents={path: document})) as oracle:
         run = measure(a_plan(oracle.url("HTTP"), CLOSED))
         assert oracle.answered == []
     assert run.outcome.reason == reason
@@ -44,7 +45,7 @@ def test_metadata_of_an_unexpected_form_is_told_in_a_sentence(
 
 def test_a_server_without_metadata_is_told_in_a_sentence() -> None:
     """Its own error is, where it has a model and says nothing of itself."""
-    with serving(Oracle(redirects={SERVER: (404, "")})) as oracle:
+    with serving(ScriptedServer(redirects={SERVER: (404, "")})) as oracle:
         run = measure(a_plan(oracle.url("HTTP"), CLOSED))
     assert run.outcome.reason == "ServerNotReady"
     assert "did not describe itself: client received an empty response" in run.outcome.message
@@ -58,7 +59,7 @@ def test_a_server_that_sends_null_for_what_it_leaves_out_is_measured() -> None:
         CONFIG: {"parameters": None},
     }
     with serving(
-        Oracle(documents={path: json.dumps(each) for path, each in documents.items()})
+        ScriptedServer(documents={path: json.dumps(each) for path, each in documents.items()})
     ) as oracle:
         run = measure(a_plan(oracle.url("HTTP"), CLOSED))
     assert run.outcome.message == ""
@@ -71,7 +72,7 @@ def test_a_server_that_sends_null_for_what_it_leaves_out_is_measured() -> None:
 )
 def test_a_configuration_that_becomes_unreadable_loses_nothing(config: str) -> None:
     """It is read again at the end, when everything was measured."""
-    oracle = Oracle(settings={})
+    oracle = ScriptedServer(settings={})
 
     def turning(index: int, _received: int) -> float:
         if index == 10:

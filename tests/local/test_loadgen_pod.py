@@ -11,7 +11,7 @@ import pytest
 from inferometer_api.plan.load_plan import PlannedServer
 from support.load_pods import RUN_ID, TOKEN, a_load_pod, measures
 from support.load_runs import a_plan
-from support.oracle import Oracle, fixed, serving
+from support.scripted_server import ScriptedServer, fixed, serving
 
 CLOSED: dict[str, Any] = {"singleStream": {}}
 OPEN: dict[str, Any] = {"server": {"targetQps": 90}}
@@ -21,7 +21,7 @@ UNREACHABLE = "http://127.0.0.1:1"
 
 def test_a_run_is_handed_over(tmp_path: Path) -> None:
     """The log has the whole document, the termination message its summary and checksum."""
-    with serving(Oracle(law=fixed(0.002))) as oracle:
+    with serving(ScriptedServer(law=fixed(0.002))) as oracle:
         plan = a_plan(oracle.url("HTTP"), CLOSED, OPEN)
         node = {**os.environ, "NODE_NAME": "node-7", "POD_NAME": "load-x"}
         with a_load_pod(plan, tmp_path, node) as pod:
@@ -52,7 +52,7 @@ def test_a_run_is_handed_over(tmp_path: Path) -> None:
 
 def test_progress_moves(tmp_path: Path) -> None:
     """While it measures, /progress tells of more and more queries."""
-    with serving(Oracle(law=fixed(0.002))) as oracle:
+    with serving(ScriptedServer(law=fixed(0.002))) as oracle:
         plan = a_plan(oracle.url("HTTP"), CLOSED, validity=LONG)
         with a_load_pod(plan, tmp_path) as pod:
             first = pod.until(measures).progress
@@ -66,7 +66,7 @@ def test_progress_moves(tmp_path: Path) -> None:
 @pytest.mark.parametrize("how", ["stop", "signal"])
 def test_an_end_that_is_asked_for_keeps_what_was_measured(how: str, tmp_path: Path) -> None:
     """POST /stop with the token ends it as SIGTERM does: Terminated, with what was measured."""
-    with serving(Oracle(law=fixed(0.002))) as oracle:
+    with serving(ScriptedServer(law=fixed(0.002))) as oracle:
         plan = a_plan(oracle.url("HTTP"), CLOSED, OPEN, validity=LONG)
         with a_load_pod(plan, tmp_path) as pod:
             pod.until(measures)
@@ -87,7 +87,7 @@ def test_an_end_that_is_asked_for_keeps_what_was_measured(how: str, tmp_path: Pa
 
 def test_only_who_knows_the_token_may_end_it(tmp_path: Path) -> None:
     """Without the token, or with another one, nothing ends; other paths and methods are 404."""
-    with serving(Oracle(law=fixed(0.002))) as oracle:
+    with serving(ScriptedServer(law=fixed(0.002))) as oracle:
         plan = a_plan(oracle.url("HTTP"), CLOSED, validity=LONG)
         with a_load_pod(plan, tmp_path) as pod:
             pod.until(measures)
@@ -117,7 +117,7 @@ def test_only_who_knows_the_token_may_end_it(tmp_path: Path) -> None:
 
 def test_without_a_token_in_the_plan_nobody_may_end_it(tmp_path: Path) -> None:
     """An empty token in the plan is no token: an empty one does not fit it."""
-    with serving(Oracle(law=fixed(0.002))) as oracle:
+    with serving(ScriptedServer(law=fixed(0.002))) as oracle:
         plan = a_plan(oracle.url("HTTP"), CLOSED, validity=LONG)
         with a_load_pod(plan, tmp_path, token="") as pod:
             pod.until(measures)
@@ -128,7 +128,7 @@ def test_without_a_token_in_the_plan_nobody_may_end_it(tmp_path: Path) -> None:
 
 def test_what_is_no_http_does_no_harm(tmp_path: Path) -> None:
     """Bytes that are no request, a head without end and an open connection end no measurement."""
-    with serving(Oracle(law=fixed(0.002))) as oracle:
+    with serving(ScriptedServer(law=fixed(0.002))) as oracle:
         plan = a_plan(oracle.url("HTTP"), CLOSED, validity=LONG)
         with a_load_pod(plan, tmp_path) as pod:
             here = ("127.0.0.1", pod.port)
@@ -148,7 +148,7 @@ def test_what_is_no_http_does_no_harm(tmp_path: Path) -> None:
 
 def test_an_invalid_scenario_is_no_failure_of_the_pod(tmp_path: Path) -> None:
     """Measured but INVALID: the exit code is 0, and the verdict is in what is handed over."""
-    with serving(Oracle(law=fixed(0.05))) as oracle:
+    with serving(ScriptedServer(law=fixed(0.05))) as oracle:
         plan = a_plan(
             oracle.url("HTTP"), {"server": {"targetQps": 50, "latencyBoundMicroseconds": 1000}}
         )
@@ -176,7 +176,7 @@ def test_refusals_and_failures_are_handed_over(
     more: dict[str, Any], code: int, state: str, reason: str, tmp_path: Path
 ) -> None:
     """A refusal ends with 2, a failure with 1; both leave a document and a summary."""
-    with serving(Oracle(ready="model" in more)) as oracle:
+    with serving(ScriptedServer(ready="model" in more)) as oracle:
         url = oracle.url("HTTP")
         if "spec" in more:
             more = {"spec": {"server": {**more["spec"]["server"], "external": {"url": url}}}}
@@ -202,7 +202,7 @@ def test_a_plan_that_is_none_is_told(tmp_path: Path) -> None:
 
 def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
     """Where it cannot listen nobody could stop it: it fails before it measures."""
-    with socket.create_server(("127.0.0.1", 0)) as taken, serving(Oracle()) as oracle:
+    with socket.create_server(("127.0.0.1", 0)) as taken, serving(ScriptedServer()) as oracle:
         plan = a_plan(oracle.url("HTTP"), CLOSED)
         port = taken.getsockname()[1]
         with a_load_pod(plan, tmp_path, port=port) as pod:
@@ -215,7 +215,7 @@ def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
 
 def test_cautions_of_a_cluster(tmp_path: Path) -> None:
     """A server on the load's own node, and one that is not Guaranteed, are cautions."""
-    with serving(Oracle(law=fixed(0.002))) as oracle:
+    with serving(ScriptedServer(law=fixed(0.002))) as oracle:
         url = oracle.url("HTTP")
         server = PlannedServer(
             url=url, pod="server-0", node="node-7", quality_of_service="Burstable"

@@ -12,7 +12,8 @@ from typing_extensions import override
 
 from inferometer_loadgen.server.control_plane import ControlPlane, endpoint_of
 from support.load_runs import a_plan, measure
-from support.oracle import MODEL, Oracle, serving
+from support.oracle_http import MODEL
+from support.scripted_server import ScriptedServer, serving
 
 CLOSED: dict[str, Any] = {"singleStream": {}}
 CONTROL = [
@@ -97,7 +98,7 @@ def test_the_control_plane_is_asked_by_the_path_as_it_is_written() -> None:
 
 def _is_refused(secret: _Secret, path: str, status: int) -> None:
     where = f"http://127.0.0.1:{secret.server_port}/latest/meta-data"
-    with serving(Oracle(redirects={path: (status, where)}, settings={})) as oracle:
+    with serving(ScriptedServer(redirects={path: (status, where)}, settings={})) as oracle:
         run = measure(a_plan(oracle.url("HTTP"), CLOSED))
         assert oracle.answered == []
     assert secret.asked == []
@@ -112,12 +113,12 @@ def test_a_redirected_inference_is_an_error_of_its_status() -> None:
     with a_secret() as secret:
         where = f"http://127.0.0.1:{secret.server_port}/infer"
         infer = f"/v2/models/{MODEL}/infer"
-        with serving(Oracle(redirects={infer: (307, where)})) as oracle:
+        with serving(ScriptedServer(redirects={infer: (307, where)})) as oracle:
             run = measure(a_plan(oracle.url("HTTP"), CLOSED))
         assert (run.exit_code, run.outcome.reason) == (2, "RequestRefused")
         assert "307" in run.outcome.message
 
-        oracle = Oracle()
+        oracle = ScriptedServer()
 
         def turning(index: int, _received: int) -> float:
             if index == 10:

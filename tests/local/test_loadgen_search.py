@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from support.load_runs import LoadRun, a_plan, measure
-from support.oracle import Fault, Oracle, fixed, serving
+from support.scripted_server import Fault, ScriptedServer, fixed, serving
 
 _MS_NS = 1_000_000
 
@@ -24,7 +24,7 @@ def one_at_a_time(seconds: float) -> Callable[[int, int], float]:
     return law
 
 
-def run_of(oracle: Oracle, scenario: Mapping[str, object], **validity: object) -> LoadRun:
+def run_of(oracle: ScriptedServer, scenario: Mapping[str, object], **validity: object) -> LoadRun:
     """Measure one scenario over HTTP; the run must end well."""
     with serving(oracle):
         plan = a_plan(
@@ -48,7 +48,7 @@ def test_a_peak_is_searched_for_with_probes_that_all_stand_in_the_result() -> No
     scenario = {
         "findPeak": {"latencyBoundMicroseconds": 10_000, "percentile": "P50", "probe": probe}
     }
-    run = run_of(Oracle(law=one_at_a_time(0.002)), scenario, maxDurationSeconds=300)
+    run = run_of(ScriptedServer(law=one_at_a_time(0.002)), scenario, maxDurationSeconds=300)
     (result,) = run.scenarios
     peak = result.peak
     assert peak is not None
@@ -82,7 +82,7 @@ def test_a_probe_far_beyond_the_peak_ends_as_soon_as_it_is_decided() -> None:
     scenario = {
         "findPeak": {"latencyBoundMicroseconds": 100_000, "percentile": "P90", "probe": probe}
     }
-    run = run_of(Oracle(law=one_at_a_time(0.01)), scenario, maxDurationSeconds=15)
+    run = run_of(ScriptedServer(law=one_at_a_time(0.01)), scenario, maxDurationSeconds=15)
     (result,) = run.scenarios
     assert result.peak is not None
     early = [each for each in result.peak.probes if each.decided_by == "Overshoots"]
@@ -93,7 +93,7 @@ def test_a_probe_far_beyond_the_peak_ends_as_soon_as_it_is_decided() -> None:
 def test_a_bound_below_the_service_time_cannot_be_met_at_any_rate() -> None:
     """One query at a time decides it, and the verdict says so by name."""
     scenario = {"findPeak": {"latencyBoundMicroseconds": 2_000, "percentile": "P90"}}
-    run = run_of(Oracle(law=fixed(0.01)), scenario)
+    run = run_of(ScriptedServer(law=fixed(0.01)), scenario)
     (result,) = run.scenarios
     assert result.peak is not None
     assert (result.peak.stop_reason, result.peak.probes) == ("CannotBeMet", [])
@@ -105,7 +105,7 @@ def test_a_search_whose_time_is_over_says_that_it_found_no_peak() -> None:
     """The maximum duration ends a search between two probes."""
     probe = {"minQueries": 1000, "maxSeconds": 1}
     scenario = {"findPeak": {"latencyBoundMicroseconds": 500_000, "probe": probe}}
-    run = run_of(Oracle(law=one_at_a_time(0.005)), scenario, maxDurationSeconds=3)
+    run = run_of(ScriptedServer(law=one_at_a_time(0.005)), scenario, maxDurationSeconds=3)
     (result,) = run.scenarios
     assert result.peak is not None
     assert result.peak.stop_reason == "OutOfTime"
@@ -114,7 +114,7 @@ def test_a_search_whose_time_is_over_says_that_it_found_no_peak() -> None:
 
 def test_a_scenario_is_repeated_with_the_next_seeds_and_told_of_together() -> None:
     """Repeats are results of their own, and progress says which one goes on."""
-    run = run_of(Oracle(law=fixed(0.005)), {"server": {"targetQps": 50}}, repeats=3)
+    run = run_of(ScriptedServer(law=fixed(0.005)), {"server": {"targetQps": 50}}, repeats=3)
     assert [(each.repeat, each.seed) for each in run.scenarios] == [(1, 42), (2, 43), (3, 44)]
     scheduled = {each.steps[0].counts.scheduled for each in run.scenarios}
     assert len(scheduled) > 1
@@ -128,7 +128,9 @@ def test_a_scenario_is_repeated_with_the_next_seeds_and_told_of_together() -> No
 def test_a_sweep_over_clients_has_its_knee() -> None:
     """A server of one worker has its knee at one client: more only wait."""
     run = run_of(
-        Oracle(law=one_at_a_time(0.01)), {"concurrency": {"clients": [1, 8]}}, minDurationSeconds=4
+        ScriptedServer(law=one_at_a_time(0.01)),
+        {"concurrency": {"clients": [1, 8]}},
+        minDurationSeconds=4,
     )
     (result,) = run.scenarios
     assert [step.clients for step in result.steps] == [1, 8]
@@ -138,7 +140,7 @@ def test_a_sweep_over_clients_has_its_knee() -> None:
 
 def test_a_warm_up_goes_on_until_it_is_steady() -> None:
     """Three whole seconds are alike before the window opens."""
-    run = run_of(Oracle(law=fixed(0.02)), {"singleStream": {}}, warmUp="UntilSteady")
+    run = run_of(ScriptedServer(law=fixed(0.02)), {"singleStream": {}}, warmUp="UntilSteady")
     (result,) = run.scenarios
     assert result.steps[0].warm_up_nanoseconds >= 3_000_000_000
     assert result.steps[0].counts.queries > 0
@@ -161,7 +163,7 @@ def test_a_server_that_limits_requests_is_searched_for_the_rate_it_takes() -> No
     scenario = {
         "findPeak": {"latencyBoundMicroseconds": 100_000, "percentile": "P90", "probe": probe}
     }
-    run = run_of(Oracle(faults=limit), scenario, maxDurationSeconds=12)
+    run = run_of(ScriptedServer(faults=limit), scenario, maxDurationSeconds=12)
     (result,) = run.scenarios
     alone, *_ = result.steps
     assert result.peak is not None

@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from inferometer_api.plan.load_plan import LoadPlan, PlannedServer
 from support.load_runs import OF_THE_LOAD_GENERATOR, a_plan, measure
-from support.oracle import Answered, Oracle, fixed, serving
+from support.scripted_server import Answered, ScriptedServer, fixed, serving
 
 CLOSED: dict[str, Any] = {"singleStream": {}}
 OPEN: dict[str, Any] = {"server": {"targetQps": 200, "arrivals": "Poisson"}}
@@ -20,7 +20,7 @@ BOTH = pytest.mark.parametrize("protocol", ["HTTP", "GRPC"])
 
 
 @contextmanager
-def all_serving(oracles: Sequence[Oracle]) -> Iterator[None]:
+def all_serving(oracles: Sequence[ScriptedServer]) -> Iterator[None]:
     """Run several oracles until the end of the block."""
     with ExitStack() as stack:
         for oracle in oracles:
@@ -29,7 +29,7 @@ def all_serving(oracles: Sequence[Oracle]) -> Iterator[None]:
 
 
 def a_shared_plan(
-    oracles: Sequence[Oracle], protocol: str, *scenarios: Any, **more: Any
+    oracles: Sequence[ScriptedServer], protocol: str, *scenarios: Any, **more: Any
 ) -> LoadPlan:
     """Build a plan whose servers are all these."""
     servers = [
@@ -44,7 +44,11 @@ def a_shared_plan(
 @pytest.mark.parametrize("scenario", [CLOSED, OPEN, {"concurrency": {"clients": [3]}}])
 def test_requests_are_shared_evenly(protocol: str, scenario: dict[str, Any]) -> None:
     """Three servers, one of them five times as slow, get the same number of requests."""
-    oracles = [Oracle(law=fixed(0.002)), Oracle(law=fixed(0.010)), Oracle(law=fixed(0.002))]
+    oracles = [
+        ScriptedServer(law=fixed(0.002)),
+        ScriptedServer(law=fixed(0.010)),
+        ScriptedServer(law=fixed(0.002)),
+    ]
     with all_serving(oracles):
         run = measure(a_shared_plan(oracles, protocol, scenario, load={"connections": 2}))
     assert run.exit_code == 0
@@ -64,7 +68,7 @@ def test_requests_are_shared_evenly(protocol: str, scenario: dict[str, Any]) -> 
 
 def test_every_server_is_waited_for() -> None:
     """One server of two that is never ready fails the run, by its address."""
-    oracles = [Oracle(), Oracle(ready=False)]
+    oracles = [ScriptedServer(), ScriptedServer(ready=False)]
     with all_serving(oracles):
         external = {"runtime": "External", "external": {"url": oracles[0].url("HTTP")}}
         more = {"server": {**external, "readyDeadlineSeconds": 1}}
@@ -77,7 +81,7 @@ def test_every_server_is_waited_for() -> None:
 @pytest.mark.parametrize("what", ["sha256", "shape"])
 def test_different_models_are_refused(what: str) -> None:
     """Servers that do not serve the same model are refused, with both addresses."""
-    first, second = Oracle(settings={"model_sha256": "a" * 64}), Oracle()
+    first, second = ScriptedServer(settings={"model_sha256": "a" * 64}), ScriptedServer()
     second.settings = {"model_sha256": ("b" if what == "sha256" else "a") * 64}
     if what == "shape":
         second.inputs = [{"name": "x", "datatype": "FP32", "shape": [-1, 5]}]
@@ -94,7 +98,7 @@ def test_different_models_are_refused(what: str) -> None:
 @pytest.mark.parametrize("place", [0, 1])
 def test_a_restart_of_any_server_is_seen(place: int, key: str) -> None:
     """A server that tells of another start than before makes the scenario INVALID."""
-    oracles = [Oracle(settings={key: f"start-{number}"}) for number in range(2)]
+    oracles = [ScriptedServer(settings={key: f"start-{number}"}) for number in range(2)]
 
     def restarting(index: int, _received: int) -> float:
         if index == 20:
@@ -111,7 +115,9 @@ def test_a_restart_of_any_server_is_seen(place: int, key: str) -> None:
 
 def test_the_same_process_number_hides_no_restart() -> None:
     """In containers every server is process 1: its instance tells a restart."""
-    oracle = Oracle(settings={"inferometer.instance_id": "a", "inferometer.process_id": "1"})
+    oracle = ScriptedServer(
+        settings={"inferometer.instance_id": "a", "inferometer.process_id": "1"}
+    )
 
     def restarting(index: int, _received: int) -> float:
         if index == 20:
@@ -138,7 +144,7 @@ class Balanced(dict[str, str]):
 
 def test_replicas_behind_one_address_are_no_restart() -> None:
     """Where connections reach different processes, none is taken for a restart."""
-    with serving(Oracle(law=fixed(0.002), settings=Balanced())) as oracle:
+    with serving(ScriptedServer(law=fixed(0.002), settings=Balanced())) as oracle:
         run = measure(a_plan(oracle.url("HTTP"), CLOSED, validity={"repeats": 2}))
     found = [finding.rule for each in run.scenarios for finding in each.verdict.reasons]
     assert "ServerRestarted" not in found
@@ -146,7 +152,7 @@ def test_replicas_behind_one_address_are_no_restart() -> None:
 
 def test_only_the_repeat_with_the_restart_is_invalid_by_it() -> None:
     """Each repeat is compared with its own begin, not with that of the run."""
-    oracle = Oracle(settings={"inferometer.instance_id": "a"})
+    oracle = ScriptedServer(settings={"inferometer.instance_id": "a"})
 
     def restarting(index: int, _received: int) -> float:
         if index == 20:
@@ -163,7 +169,7 @@ def test_only_the_repeat_with_the_restart_is_invalid_by_it() -> None:
 @pytest.mark.parametrize("scenario", [CLOSED, OPEN])
 def test_one_of_several_servers_that_dies_fails_the_run(scenario: dict[str, Any]) -> None:
     """A server that is lost ends the run, whatever the others still answer."""
-    dying = Oracle()
+    dying = ScriptedServer()
 
     def ending(index: int, _received: int) -> float:
         if index == 20:
@@ -171,7 +177,7 @@ def test_one_of_several_servers_that_dies_fails_the_run(scenario: dict[str, Any]
         return 0.002
 
     dying.law = ending
-    oracles = [Oracle(law=fixed(0.002)), dying]
+    oracles = [ScriptedServer(law=fixed(0.002)), dying]
     long = {"minDurationSeconds": 60, "maxDurationSeconds": 120}
     with all_serving(oracles):
         run = measure(a_shared_plan(oracles, "HTTP", scenario, validity=long))

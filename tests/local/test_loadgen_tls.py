@@ -14,7 +14,7 @@ from typing_extensions import override
 
 from inferometer_api.plan.load_plan import LoadPlan
 from support.load_runs import LoadRun, a_plan, measure
-from support.oracle import Oracle, serving
+from support.scripted_server import ScriptedServer, serving
 from support.signed_tls import signed_certificate
 from support.tls_party import Shown, files, server_side
 
@@ -27,15 +27,15 @@ OPEN: dict[str, Any] = {"server": {"targetQps": 50}}
 @contextmanager
 def secured(
     folder: Path, shown: Shown = "server", *, wants_client: bool = False
-) -> Iterator[Oracle]:
+) -> Iterator[ScriptedServer]:
     """Run an oracle that speaks TLS alone."""
     sides = server_side(folder, shown, wants_client=wants_client)
-    with serving(Oracle(tls=sides, settings={})) as oracle:
+    with serving(ScriptedServer(tls=sides, settings={})) as oracle:
         yield oracle
 
 
 def planned(
-    oracle: Oracle, protocol: str, *scenarios: dict[str, Any], name: str = "", **paths: Path
+    oracle: ScriptedServer, protocol: str, *scenarios: dict[str, Any], name: str = "", **paths: Path
 ) -> LoadPlan:
     """Build a plan of the files that it is given, by the names of LoadPlan's fields."""
     tls = {} if not name else {"tls": {"serverName": name}}
@@ -235,7 +235,7 @@ def test_a_url_without_tls_of_a_port_with_it_is_told(
 @BOTH
 def test_a_port_without_tls_is_told(protocol: str, tmp_path: Path) -> None:
     """A server without TLS on its port is named as such."""
-    with serving(Oracle()) as oracle:
+    with serving(ScriptedServer()) as oracle:
         plan = planned(oracle, protocol, tls_ca_file=files(tmp_path, "server").authority)
         secure = plan.servers[0].url.replace("://", "s://")
         servers = [plan.servers[0].model_copy(update={"url": secure})]

@@ -4,7 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from support.local_runs import done
-from support.oracle import MODEL, Oracle, serving
+from support.oracle_http import MODEL
+from support.scripted_server import ScriptedServer, serving
 from support.tls_party import files, server_side
 
 CALM: dict[str, Any] = {"server": {"targetQps": 20}}
@@ -16,7 +17,7 @@ TLS = {
 }
 
 
-def _spec(oracle: Oracle, **tls: str) -> dict[str, Any]:
+def _spec(oracle: ScriptedServer, **tls: str) -> dict[str, Any]:
     return {
         "model": {"name": MODEL},
         "server": {"runtime": "External", "external": {"url": oracle.url("GRPC")}},
@@ -30,7 +31,7 @@ def test_a_secured_server_is_measured(tmp_path: Path) -> None:
     folder.mkdir()
     files(folder, "client")
     (folder / "headers.txt").write_text(f"Authorization: Bearer {SECRET}\n")
-    with serving(Oracle(tls=server_side(tmp_path, wants_client=True))) as oracle:
+    with serving(ScriptedServer(tls=server_side(tmp_path, wants_client=True))) as oracle:
         run = done(folder, CALM, spec=_spec(oracle))
     assert run.outcome == ("Complete", "Measured"), run.ended.stderr
     assert {each["authorization"] for each in oracle.headers} == {f"Bearer {SECRET}"}
@@ -46,7 +47,7 @@ def test_a_file_that_cannot_be_used_is_refused_at_once(tmp_path: Path) -> None:
     files(folder, "client")
     files(folder, "server")
     (folder / "headers.txt").write_text("X-Team: a\n")
-    with serving(Oracle(tls=server_side(tmp_path))) as oracle:
+    with serving(ScriptedServer(tls=server_side(tmp_path))) as oracle:
         run = done(folder, CALM, spec=_spec(oracle, clientKeyFile="server-key.pem"))
     assert run.ended.code == 2
     assert "the key is another certificate's" in run.ended.sentence

@@ -1,4 +1,4 @@
-"""How does a test know each query of ours at the oracle: by the number that it sends?
+"""Numbers queries, so that a test knows each of them at the oracle.
 
 Servers may take up queries of one moment in another order than they were sent.
 """
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from support.oracle import WIDTH
+from support.oracle_http import WIDTH
 from support.oracle_process import Integers, Seen
 
 QUERIES = 8192

@@ -1,4 +1,4 @@
-"""How does the oracle speak HTTP: as little of it as a load generator needs?"""
+"""The oracle's HTTP: as little of it as a load generator needs."""
 
 import asyncio
 import json
@@ -10,7 +10,9 @@ from typing import Any, cast
 
 from typing_extensions import override
 
-from support.oracle import MODEL, WIDTH
+MODEL = "oracle"
+WIDTH = 4
+"""Numbers of a sample."""
 
 
 @dataclass(frozen=True, slots=True)

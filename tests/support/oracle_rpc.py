@@ -1,4 +1,4 @@
-"""How does the oracle speak gRPC: by the reference implementation, not by ours?"""
+"""The oracle's gRPC, by the reference implementation and not by ours."""
 
 import asyncio
 from typing import Any
@@ -9,8 +9,7 @@ from tritonclient.grpc import (  # type: ignore[import-untyped]  # has no types
     service_pb2_grpc,
 )
 
-from support.oracle import MODEL, WIDTH
-from support.oracle_http import DOCUMENTS, Asked, Take, first_number
+from support.oracle_http import DOCUMENTS, MODEL, WIDTH, Asked, Take, first_number
 
 
 async def grpc_front(take: Take) -> tuple[Any, int]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from support.oracle import Oracle, serving
+from support.scripted_server import ScriptedServer, serving
 from support.tls_party import server_side
 
 
@@ -33,7 +33,9 @@ class _Written(list[dict[str, str]]):
 def serve(address: str, folder: Path) -> None:
     """Serve until the process is killed."""
     tls = server_side(folder, "named", wants_client=True)
-    with serving(Oracle(host=address, tls=tls, headers=_Written(folder / "headers.jsonl"))) as it:
+    with serving(
+        ScriptedServer(host=address, tls=tls, headers=_Written(folder / "headers.jsonl"))
+    ) as it:
         urls = {protocol: it.url(protocol) for protocol in ("HTTP", "GRPC")}
         # In one step: who waits for the file reads the whole of it.
         begun = folder / "urls.begun"

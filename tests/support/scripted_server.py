@@ -1,13 +1,11 @@
-"""A server that knows the answers: each reply is delayed by a law that is known beforehand.
+"""A server whose faults, documents and redirects a test scripts, in a thread of the test.
 
-It speaks the Open Inference Protocol over HTTP and gRPC, and writes down when it received each
-inference and when it answered, on the clock of `time.monotonic_ns`. It runs in a thread of its own.
+It speaks the Open Inference Protocol over HTTP and gRPC and records each inference. It shares the
+interpreter with the test, so it makes no claim about time: `oracle_process` does.
 """
 
 import asyncio
 import json
-import math
-import random
 import ssl
 import threading
 import time
@@ -26,8 +24,8 @@ from tritonclient.grpc import (  # type: ignore[import-untyped]  # has no types
 )
 from typing_extensions import override
 
-MODEL = "oracle"
-WIDTH = 4
+from support.oracle_http import MODEL, WIDTH
+
 _STARTS_WITHIN_SECONDS = 60.0
 _SECOND_NS = 1_000_000_000
 
@@ -49,16 +47,6 @@ def at_once(_index: int, _received: int) -> float:
 def fixed(seconds: float) -> Law:
     """Delay each reply equally."""
     return lambda _index, _received: seconds
-
-
-def exponential(mean_seconds: float, seed: int) -> Law:
-    """Delay replies by exponential times, known by their number and the seed."""
-    return lambda index, _received: (
-        -mean_seconds
-        * math.log(
-            1 - random.Random(f"{seed}/{index}").random()  # noqa: S311 - a law, no secret
-        )
-    )
 
 
 def stalling(seconds: float, *, after: int, usually: float = 0.0) -> Law:
@@ -92,7 +80,7 @@ class Answered:
 
 
 @dataclass(slots=True)
-class Oracle:
+class ScriptedServer:
     """A running oracle and what it saw."""
 
     law: Law = at_once
@@ -147,7 +135,7 @@ class Oracle:
 
 
 @contextmanager
-def serving(oracle: Oracle) -> Iterator[Oracle]:
+def serving(oracle: ScriptedServer) -> Iterator[ScriptedServer]:
     """Run an oracle in a thread until the end of the block."""
     started: threading.Event = threading.Event()
     faults: list[BaseException] = []
@@ -170,7 +158,7 @@ def serving(oracle: Oracle) -> Iterator[Oracle]:
         thread.join(_STARTS_WITHIN_SECONDS)
 
 
-async def _serve(oracle: Oracle, started: threading.Event) -> None:
+async def _serve(oracle: ScriptedServer, started: threading.Event) -> None:
     loop = asyncio.get_running_loop()
     context, credentials = oracle.tls or (None, None)
     runner = web.AppRunner(_http(oracle), access_log=None, shutdown_timeout=0)
@@ -202,7 +190,9 @@ async def _serve(oracle: Oracle, started: threading.Event) -> None:
     await runner.cleanup()
 
 
-async def _away(runner: web.AppRunner, site: web.TCPSite, oracle: Oracle, seconds: float) -> None:
+async def _away(
+    runner: web.AppRunner, site: web.TCPSite, oracle: ScriptedServer, seconds: float
+) -> None:
     """Lose every connection, and listen again at the same port some time later."""
     await site.stop()
     for connection in runner.server.connections if runner.server else ():
@@ -216,7 +206,7 @@ def _server_metadata() -> dict[str, Any]:
     return {"name": "oracle", "version": "1", "extensions": ["binary_tensor_data"]}
 
 
-def _model_metadata(oracle: Oracle) -> dict[str, Any]:
+def _model_metadata(oracle: ScriptedServer) -> dict[str, Any]:
     return {
         "name": MODEL,
         "versions": ["1"],
@@ -232,7 +222,7 @@ def _output(samples: int, fault: Fault | None) -> tuple[str, str, list[int]]:
     return name, datatype, [samples, WIDTH] if fault != "shapes" else [samples * WIDTH]
 
 
-def _http(oracle: Oracle) -> web.Application:
+def _http(oracle: ScriptedServer) -> web.Application:
     async def ready(_: web.Request) -> web.Response:
         return web.Response(status=200 if oracle.ready else 503)
 
@@ -272,7 +262,7 @@ def _http(oracle: Oracle) -> web.Application:
     return application
 
 
-def _instead(oracle: Oracle, path: str) -> web.Response | None:
+def _instead(oracle: ScriptedServer, path: str) -> web.Response | None:
     if path in oracle.redirects:
         status, where = oracle.redirects[path]
         return web.Response(status=status, headers={"Location": where})
@@ -281,7 +271,7 @@ def _instead(oracle: Oracle, path: str) -> web.Response | None:
     return None
 
 
-async def _infer_http(oracle: Oracle, request: web.Request) -> web.StreamResponse:
+async def _infer_http(oracle: ScriptedServer, request: web.Request) -> web.StreamResponse:
     body = await request.read()
     length = int(request.headers.get("Inference-Header-Content-Length", len(body)))
     samples = json.loads(body[:length])["inputs"][0]["shape"][0]
@@ -329,7 +319,7 @@ async def _wait(query: Answered, delay: float) -> None:
 class _Listener(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # has no types
     """Writes down the metadata of each call."""
 
-    def __init__(self, oracle: Oracle) -> None:
+    def __init__(self, oracle: ScriptedServer) -> None:
         self._oracle = oracle
 
     @override
@@ -341,7 +331,7 @@ class _Listener(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # has no typ
 class _Servicer(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore[misc]  # has no types
     """The protocol's methods by their own names."""
 
-    def __init__(self, oracle: Oracle) -> None:
+    def __init__(self, oracle: ScriptedServer) -> None:
         self._oracle = oracle
 
     async def ServerReady(self, _request: Any, _context: Any) -> Any:  # noqa: N802

@@ -1,0 +1,146 @@
+"""The load generator reports its environment and counts every bad reply by kind.
+
+tests/virtual and tests/accuracy hold its figures to account.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from inferometer_api.results.result import ScenarioResult, Step
+from support.load_runs import LoadRun, a_plan, measure
+from support.scripted_server import Fault, ScriptedServer, fixed, serving
+
+MS = 1_000_000
+BOTH = pytest.mark.parametrize("protocol", ["HTTP", "GRPC"])
+
+
+def run_of(
+    protocol: str, oracle: ScriptedServer, *scenarios: Mapping[str, Any], **more: Any
+) -> LoadRun:
+    """Measure an oracle; the run must end well."""
+    with serving(oracle):
+        run = measure(a_plan(oracle.url(protocol), *scenarios, **more))
+    assert (run.exit_code, run.outcome.state) == (0, "Complete"), run.outcome.message
+    return run
+
+
+def only_step(scenario: ScenarioResult) -> Step:
+    """Return the step of a scenario that has one."""
+    (step,) = scenario.steps
+    return step
+
+
+@BOTH
+def test_every_scenario_counts_what_the_server_saw(protocol: str) -> None:
+    """Queries, samples and warm-up add up to the requests that the oracle received, exactly."""
+    oracle = ScriptedServer(law=fixed(0.005), settings={"inferometer.threads": "3"})
+    run = run_of(
+        protocol,
+        oracle,
+        {"singleStream": {}},
+        {"server": {"targetQps": 100}},
+        {"batch": {"batchSizes": [1, 4]}},
+        validity={"warmUpSeconds": 1},
+    )
+    steps = [step for scenario in run.scenarios for step in scenario.steps]
+    assert [step.label for step in steps] == ["", "", "batch 1", "batch 4"]
+    assert all(step.counts.failed == 0 for step in steps)
+    requests = sum(step.counts.queries + step.warm_up_queries for step in steps)
+    assert requests == len(oracle.answered) == len(oracle.well)
+    fours = sum(query.samples == 4 for query in oracle.answered)
+    assert steps[3].counts.queries + steps[3].warm_up_queries == fours
+    assert steps[3].counts.samples == 4 * steps[3].counts.queries
+    assert run.environment is not None
+    assert run.environment.server.name == "oracle"
+    assert run.environment.server.settings == {"threads": "3"}
+    assert [tensor.name for tensor in run.environment.model.outputs] == ["y"]
+    assert {report.stage for report in run.progress} >= {"Measuring", "WarmUp"}
+
+
+KINDS: dict[Fault, str] = {
+    "status": "status",
+    "silence": "timeout",
+    "cut": "connection",
+    "garbage": "protocol",
+}
+
+
+@pytest.mark.parametrize(
+    ("protocol", "kind", "faults"),
+    [
+        ("HTTP", "singleStream", ("status", "silence", "cut", "garbage")),
+        ("HTTP", "server", ("status", "silence", "cut", "garbage")),
+        ("GRPC", "server", ("status", "silence")),
+    ],
+)
+def test_errors_are_counted_by_kind(protocol: str, kind: str, faults: tuple[Fault, ...]) -> None:
+    """Each kind of bad reply is counted as often as it was sent, apart from the latencies."""
+    oracle = ScriptedServer(
+        faults=lambda index: faults[index % 20] if index > 20 and index % 20 < len(faults) else None
+    )
+    scenario = run_of(
+        protocol,
+        oracle,
+        {kind: {"targetQps": 20} if kind == "server" else {}},
+        load={"requestTimeoutMilliseconds": 1500},
+        validity={"minQueries": 60},
+    ).scenarios[0]
+    step = only_step(scenario)
+    measured = oracle.answered[step.warm_up_queries :]
+    assert step.counts.queries == len(measured)
+    seen = [KINDS[query.fault] for query in measured if query.fault]
+    assert step.counts.errors == {each: seen.count(each) for each in sorted(set(seen))}
+    assert len(step.counts.errors) == len(faults)
+    assert {example.kind for example in step.error_examples} == set(step.counts.errors)
+    assert step.latency is not None
+    assert step.latency.count == step.counts.succeeded == len(measured) - len(seen)
+    assert step.latency.max_nanoseconds < 1500 * MS
+    assert scenario.verdict.state == "INVALID"
+    assert "ErrorRate" in [finding.rule for finding in scenario.verdict.reasons]
+
+
+@BOTH
+def test_wrong_outputs_are_content_errors(protocol: str) -> None:
+    """Outputs of a wrong name, type or shape are found among the replies that are checked."""
+    wrong: tuple[Fault, ...] = ("names", "types", "shapes")
+    oracle = ScriptedServer(law=fixed(0.001), faults=lambda index: wrong[index % 3])
+    run = run_of(protocol, oracle, {"singleStream": {}}, validity={"minQueries": 400})
+    step = only_step(run.scenarios[0])
+    assert step.counts.checked_replies > 8
+    assert step.counts.errors == {"content": step.counts.checked_replies}
+
+
+@pytest.fixture
+def samples(tmp_path: Path) -> str:
+    """Give a .npz file of three samples."""
+    np.savez(tmp_path / "in.npz", x=np.ones((3, 4), np.float32))
+    return str(tmp_path / "in.npz")
+
+
+def test_inputs_may_come_from_a_file(samples: str) -> None:
+    """Requests take the samples of a .npz file."""
+    run = run_of(
+        "HTTP",
+        ScriptedServer(law=fixed(0.002)),
+        {"batch": {"batchSizes": [2]}},
+        load={"inputs": {"file": {"uri": "file:in.npz"}}},
+        inputs_file=samples,
+    )
+    assert only_step(run.scenarios[0]).counts.failed == 0
+
+
+def test_spinning_keeps_the_schedule_and_reads_replies() -> None:
+    """A pacer that spins sends every query that is due, and takes every reply."""
+    run = run_of(
+        "HTTP",
+        ScriptedServer(law=fixed(0.001)),
+        {"server": {"targetQps": 300, "arrivals": "Constant"}},
+        load={"pacing": "Spin"},
+    )
+    step = only_step(run.scenarios[0])
+    assert step.counts.succeeded == step.counts.scheduled == 300
+    assert step.dispatch_lag is not None
