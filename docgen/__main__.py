@@ -11,10 +11,12 @@ from pathlib import Path
 
 import yaml
 
+from docgen.benchmarkrun_page import benchmarkrun_page
 from docgen.conditions_page import conditions_page
+from docgen.field_tables import HEADER
 from docgen.files import CHECKOUT, stale, write
 from docgen.metrics_page import metrics_page
-from docgen.reference_pages import HEADER, benchmarkrun_page, result_page
+from docgen.result_page import result_page
 from docgen.result_schema import result_schema
 from inferometer_api.crd import NAME, custom_resource_definition
 

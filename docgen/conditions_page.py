@@ -1,26 +1,27 @@
-"""How do the reasons of conditions read as a reference page?"""
+"""docs/reference/conditions.md: the conditions of a run, their reasons, and the deadlines."""
 
-from docgen.reference_pages import HEADER
+from docgen.field_tables import HEADER
 from inferometer_api.plan import deadlines
 from inferometer_api.status.condition_reasons import REASONS, Place, Reason, ReasonName
 from inferometer_api.status.run_status import ConditionType
 
 _CONDITIONS: dict[ConditionType, str] = {
-    "Accepted": "The spec is valid, this version can do it, and it is allowed. Judged until the "
-    "run begins; never tried again.",
-    "ServerReady": "Every server pod is ready. False says what it waits for.",
-    "Measuring": "Load is sent, warm-up included. False says what it waits for, or how it ended.",
-    "Complete": "Every scenario was measured. Absent where the run failed.",
-    "Failed": "The run ended before it was complete; the message says why. Absent where it is "
-    "complete.",
-    "Valid": "Every scenario is VALID. Told at the end of every run.",
-    "Finished": "The run is over, and what `retention.cleanup` deletes is gone. True at every end: "
-    "`kubectl wait --for=condition=Finished bmr/NAME` always comes to an end.",
+    "Accepted": "The spec is valid, supported and allowed. Checked until the run starts.",
+    "ServerReady": "Every server pod is ready. False: the message says what the run waits for.",
+    "Measuring": "Load is being sent, including warm-up. False: the message says what the run "
+    "waits for, or how the measurement ended.",
+    "Complete": "Every scenario was measured. Absent if the run failed.",
+    "Failed": "The run ended early; the message says why. Absent if the run is complete.",
+    "Valid": "Every scenario is VALID. Set at the end of every run.",
+    "Finished": "The run is over, and the objects that `retention.cleanup` deletes are gone. Set "
+    "at the end of every run.",
 }
 _INTRODUCTION = """\
-What holds of a BenchmarkRun stands in `status.conditions`, each with a reason (one word, below) and
-a message that says what was asked, what was found and what to do. `kubectl describe bmr NAME` shows
-them."""
+For users whose run waits or failed. `kubectl describe bmr NAME` shows the conditions of a run, each
+with a reason and a message. Look the reason up below for what it means and what to do.
+
+To wait for the end of a run, use `kubectl wait --for=condition=Finished bmr/NAME`: every run ends
+with this condition."""
 
 
 def conditions_page() -> str:
@@ -35,19 +36,18 @@ def conditions_page() -> str:
         "",
         "## Conditions",
         "",
-        "| condition | what it says |",
+        "| condition | meaning if True |",
         "|---|---|",
         *(f"| `{name}` | {_cell(text)} |" for name, text in _CONDITIONS.items()),
         "",
-        "## Reasons of a run that goes on or has ended",
+        "## Reasons of normal states",
         *_table(rest),
         "",
-        "## What goes wrong",
+        "## Reasons of faults",
         "",
-        "A fault marked *heals* is shown at once and may pass; where it has not until",
-        "`spec.server.readyDeadlineSeconds` are over, the run fails with it. Every other fault",
-        "ends the run at once. A run that has begun to measure is stopped first, so that what was",
-        "measured until then is kept.",
+        "A fault marked *transient* may pass: the run waits for that, and fails only if the",
+        "fault lasts until `spec.server.readyDeadlineSeconds` are over. Every other fault ends the run",
+        "at once. A run that already measures is stopped first, and its measurements are kept.",
         *_table(faults),
         "",
         "## Deadlines",
@@ -66,14 +66,14 @@ def _is_fault(reason: Reason) -> bool:
 
 
 def _table(reasons: dict[ReasonName, Reason]) -> list[str]:
-    head = ["", "| reason | conditions | what was found | what to do |", "|---|---|---|---|"]
+    head = ["", "| reason | conditions | meaning | what to do |", "|---|---|---|---|"]
     return [*head, *(_row(name, each) for name, each in reasons.items())]
 
 
 def _row(name: str, reason: Reason) -> str:
-    heals = " (*heals*)" if reason.is_transient else ""
+    transient = " (*transient*)" if reason.is_transient else ""
     places = ", ".join(_place(place) for place in reason.places)
-    return f"| `{name}`{heals} | {places} | {_cell(reason.meaning)} | {_cell(reason.remedy)} |"
+    return f"| `{name}`{transient} | {places} | {_cell(reason.meaning)} | {_cell(reason.remedy)} |"
 
 
 def _place(place: Place) -> str:
@@ -82,57 +82,51 @@ def _place(place: Place) -> str:
 
 
 def _deadlines() -> list[str]:
-    said = (
+    rows = (
         (
             "spec.server.readyDeadlineSeconds",
             (
-                "from the server's making until it is ready; for the "
-                "load generator's pod to start at least as long, from its making"
+                "From the creation of the server until it is ready. The load generator's pod has "
+                "at least as long to start."
             ),
         ),
-        ("spec.activeDeadlineSeconds", "from `status.startTime` until the run is complete"),
+        ("spec.activeDeadlineSeconds", "From `status.startTime` until the run is complete."),
         (
             f"{deadlines.NODE_LOST_SECONDS} s",
             (
-                "for a node to answer again, from when the cluster "
-                "marked its pods as not ready; the cluster itself usually deletes them before that"
+                "For a node to respond again after the cluster marked its pods as not ready. The "
+                "cluster usually deletes them earlier."
             ),
         ),
         (
             f"{deadlines.STOP_SECONDS} s",
-            (
-                "for the load generator to end and to hand over what it "
-                "measured, from when it was asked to"
-            ),
+            "For the load generator to stop and hand over its measurements.",
         ),
-        (f"{deadlines.KEPT_SECONDS} s", "for the API server to take the ConfigMaps of a result"),
+        (f"{deadlines.KEPT_SECONDS} s", "For the API server to store the ConfigMaps of a result."),
         (
             f"{deadlines.GONE_SECONDS} s",
-            "for a pod to go that is being deleted; then the run is Finished without it",
+            "For a deleted pod to disappear. After that the run is Finished without it.",
         ),
         (
             f"{deadlines.NAMESAKE_SECONDS} s",
-            (
-                "for what a deleted run of the same name has left to go, from when it first was "
-                "in the way"
-            ),
+            "For the objects of a deleted run of the same name to disappear, once they conflict.",
         ),
         (
             f"{deadlines.FORCED_SECONDS} s",
-            "from the run's end until it is Finished, whatever is left of it",
+            "From the end of the run until it is Finished, even if some objects remain.",
         ),
         (
             f"{deadlines.APPEARS_SECONDS} s",
             (
-                "for an object that the run names to appear, from when "
-                "the run was made: both may come from one folder"
+                "For an object that the run names to appear after the run was created: both may "
+                "come from one folder."
             ),
         ),
     )
     return [
-        "| deadline | for what |",
+        "| deadline | what it limits |",
         "|---|---|",
-        *(f"| {_code(name)} | {_cell(text)} |" for name, text in said),
+        *(f"| {_code(name)} | {_cell(text)} |" for name, text in rows),
     ]
 
 

@@ -1,10 +1,10 @@
-"""How do the metrics read as a reference page?"""
+"""docs/reference/metrics.md: every metric, with its labels, and how to scrape them."""
 
 from itertools import pairwise
 from math import prod
 from typing import get_args
 
-from docgen.reference_pages import HEADER
+from docgen.field_tables import HEADER
 from inferometer_api.metrics import definitions as metrics
 from inferometer_api.metrics.definitions import METRICS, Component, Metric
 from inferometer_api.plan.cluster_objects import LOADGEN_PORT
@@ -12,11 +12,16 @@ from inferometer_api.plan.reports import ProgressReport
 from inferometer_api.results.agent_sample import AGENT_PORT
 
 _INTRODUCTION = """\
-Every component tells of itself in Prometheus's text format at `GET /metrics`. This page has every
-metric there is; beside them each component has `process_*` (CPU, memory, open files), as
-prometheus-client writes them. Names, units and types follow Prometheus's conventions: base units
-(seconds, bytes, joules, watts), `_total` for what only rises, `_info` for what is always 1 and
-tells something in its labels."""
+For everyone who builds dashboards or alerts. Every component serves its metrics in Prometheus's
+text format at `GET /metrics`. Latency of a run while it is measured:
+
+```
+histogram_quantile(0.99, sum by (le, run_namespace, run, scenario, step)
+  (rate(inferometer_load_latency_seconds_bucket[30s])))
+```
+
+Each component also has the `process_*` metrics of prometheus-client. Names follow Prometheus's
+conventions: base units, `_total` for counters, `_info` for metrics whose value is always 1."""
 _BY_POD_MONITOR = (
     "a PodMonitor of the chart, else the pod's annotations `prometheus.io/scrape`, `port`, `path`"
 )
@@ -40,46 +45,41 @@ _PLACES = (
     ),
 )
 _SCRAPING = """\
-Load generators and servers live as long as their run, so scrape them often: every 5 s. A scrape
-shares the loop that measures, so it is kept short: only what the step under way changes is written
-anew, and the newest 16 steps that have ended stay visible, until their load generator ends, which
-does not wait for a last scrape. What a run has found is told by the operator until the run is
-deleted, so that a run shorter than the scrape interval is not lost; of the newest 200 finished runs
-only, since a scrape holds up the operator's loop too."""
+* Scrape load generators and servers every 5 s: they exist only as long as their run.
+* A scrape shares the event loop that measures, so it is kept short: only the current step is
+  rendered anew. The newest 16 finished steps stay visible until the load generator ends, which
+  does not wait for a last scrape.
+* The operator serves the figures of a finished run until the run is deleted, so that a run shorter
+  than the scrape interval is not lost. It serves the newest 200 finished runs."""
 _LABELS = {
-    "run_namespace, run": "The BenchmarkRun, by `metadata`; `local` is the namespace of a run "
-    "without a cluster. Empty at a server that no run has started. Not called `namespace` and "
-    "`pod`, since Prometheus gives these to whatever it scrapes.",
-    "scenario, step": "A scenario of the run by its name, and its step: `batch 8`. A scenario that "
-    "has one step only has an empty one. Both are empty while the server is waited for.",
+    "run_namespace, run": "Namespace and name of the BenchmarkRun. The namespace of a local run is "
+    "`local`. Empty for a server that belongs to no run. They are not called `namespace` and "
+    "`pod`, because Prometheus sets these itself.",
+    "scenario, step": "Name of the scenario, and its step: `batch 8`. The step is empty if the "
+    "scenario has one step only. Both are empty until the server is ready.",
     "result": "`ok`, or why a query failed: `timeout`, `connection`, `status`, `protocol` or "
     "`content`.",
-    "stage": "What a load generator does, as in `status.progress`.",
-    "model": "What the server calls it: the end of its address without `.onnx`.",
-    "protocol, endpoint, code": "`http` or `grpc`; what was asked for; the HTTP or gRPC status. "
-    "Code 499 counts requests whose client was gone before they were computed.",
-    "node": "The node's name, as Kubernetes has it.",
-    "workload": "A pod's UID, or `process:` and the ID of a process. `inferometer_load_server_info` "
+    "stage": "Stage of the load generator.",
+    "model": "Name of the model in the server: the end of its address without `.onnx`.",
+    "protocol, endpoint, code": "`http` or `grpc`; the requested endpoint; the HTTP or gRPC "
+    "status. Code 499 counts requests whose client disconnected before they were computed.",
+    "node": "Name of the Kubernetes node.",
+    "workload": "A pod's UID, or `process:` and a process ID. `inferometer_load_server_info` "
     "joins it to its run.",
-    "domain, kind, method": "What takes energy: a CPU package, its memory, a GPU; and how the "
-    "energy is known: by a counter, or by power sampled and summed up.",
-    "gpu": "A GPU's index on its node.",
+    "domain, kind, method": "What consumes energy: a CPU package, its memory, a GPU. The method is "
+    "a counter, or sampled power summed up.",
+    "gpu": "Index of the GPU on its node.",
     "percentile": "`50`, `90`, `99` or `99.9`.",
     "attribution": "What an energy figure covers: `dedicated`, `shared`, `node` or `estimated`.",
-    "spec_hash": "The same for runs of the same model, server, load, scenarios and validity: their "
-    "figures may be compared.",
-    "phase, outcome": "As in `status.phase`; how a run ended.",
+    "spec_hash": "Equal for runs with the same model, server, load, scenarios and validity, whose "
+    "figures can be compared.",
+    "phase, outcome": "The phase in `status.phase`; how a run ended.",
 }
 _QUANTILES = """\
-Latencies come as a classic histogram whose buckets are so narrow (each bound is at most 1.1 times
-the one before) that `histogram_quantile` is within one bucket of what the result document says,
-from 1,000 queries on. The result document's own percentiles are exact to 3 digits, and so are those
-of `inferometer_run_latency_seconds`.
-
-```
-histogram_quantile(0.99, sum by (le, run_namespace, run, scenario, step)
-  (rate(inferometer_load_latency_seconds_bucket[30s])))
-```"""
+Latencies are classic histograms. Each bucket bound is at most 1.1 times the one before, so
+`histogram_quantile` is within one bucket of the result document for 1,000 queries or more. The
+percentiles of the result document and of `inferometer_run_latency_seconds` are exact to 3
+digits."""
 _HEADINGS: dict[Component, str] = {
     "load generator": "The load generator: a run while it is measured",
     "server": "The server",
@@ -89,22 +89,26 @@ _HEADINGS: dict[Component, str] = {
 _RESULTS = 6
 """Values of the label result."""
 _PROTOCOLS = 2
-_PERCENTILES_TOLD = 4
+_PERCENTILES = 4
 _FINISHED_RUNS = 200
-"""How many the operator tells of, and of as many that are not finished."""
+"""Finished runs that the operator serves, and as many unfinished ones."""
 _MOST_SCENARIOS = 32
-"""Of a run."""
+"""Maximum number of scenarios of a run."""
 
 
 def metrics_page() -> str:
-    """Return docs/reference/metrics.md, made from the metrics' own data."""
+    """Return the page, made from the definitions of the metrics."""
     lines = [
         f"<!-- {HEADER} -->",
         "# Metrics",
         "",
         _INTRODUCTION,
+    ]
+    for component, heading in _HEADINGS.items():
+        lines += ["", f"## {heading}", "", *_table(METRICS[component])]
+    lines += [
         "",
-        "## How to scrape them",
+        "## Scraping",
         "",
         "| component | where | how Prometheus finds it |",
         "|---|---|---|",
@@ -112,7 +116,7 @@ def metrics_page() -> str:
         "",
         _SCRAPING,
         "",
-        "## What the labels mean",
+        "## Labels",
         "",
         "| label | meaning |",
         "|---|---|",
@@ -122,12 +126,10 @@ def metrics_page() -> str:
         "",
         _QUANTILES,
         "",
-        "## How many time series",
+        "## Number of time series",
         "",
         *_cardinality(),
     ]
-    for component, heading in _HEADINGS.items():
-        lines += ["", f"## {heading}", "", *_table(METRICS[component])]
     return "\n".join(lines) + "\n"
 
 
@@ -136,7 +138,7 @@ def _names(names: str) -> str:
 
 
 def _table(rows: tuple[Metric, ...]) -> list[str]:
-    head = ["| metric | type | labels | what it tells |", "|---|---|---|---|"]
+    head = ["| metric | type | labels | meaning |", "|---|---|---|---|"]
     return [*head, *(_row(metric) for metric in rows)]
 
 
@@ -164,7 +166,7 @@ def _time(seconds: float) -> str:
 
 def series_of(metric: Metric) -> int:
     """Return how many time series one set of a metric's labels has."""
-    # A histogram's bucket without a bound, its count and its sum.
+    # Three more per histogram: the bucket +Inf, the count and the sum.
     return len(metric.buckets) + 3 if metric.type == "histogram" else 1
 
 
@@ -189,7 +191,7 @@ def _cardinality() -> list[str]:
     )
     run = len((metrics.RUN_INFO, metrics.RUN_STARTED, metrics.RUN_FINISHED))
     scenario = sum(
-        _PERCENTILES_TOLD if "percentile" in metric.labels else 1
+        _PERCENTILES if "percentile" in metric.labels else 1
         for metric in METRICS["operator"]
         if "scenario" in metric.labels
     )
@@ -198,22 +200,22 @@ def _cardinality() -> list[str]:
     )
     going = len((metrics.RUN_PHASE_SINCE, metrics.RUN_DEADLINE))
     load = (
-        f"A load generator has {step_series()} series for each step of an open-loop scenario, "
-        f"{series_of(metrics.LOAD_LATENCY)} of them the latency's. They end with its pod."
+        f"A load generator has {step_series()} series per step of an open-loop scenario, "
+        f"{series_of(metrics.LOAD_LATENCY)} of them for the latency. They end with its pod."
     )
     serving = (
         f"A server has {server}, and one for each combination of protocol, endpoint and code that "
-        "was asked for."
+        "occurs."
     )
     operating = (
-        f"The operator has, for each of the newest {_FINISHED_RUNS} finished runs, {run} and "
-        f"{scenario} for each scenario: {one:,} where {_FINISHED_RUNS} runs have one scenario "
-        f"each, {three:,} where they have three, {most:,} at most, where each has "
-        f"{_MOST_SCENARIOS}. Each of {_FINISHED_RUNS} runs that are not finished has {going}; of "
-        "more, those that have begun come first, and of these the longest in their phase."
+        f"The operator has {run} series per finished run and {scenario} per scenario, for the "
+        f"newest {_FINISHED_RUNS} finished runs: {one:,} if each has one scenario, {three:,} if "
+        f"each has three, {most:,} at most, with {_MOST_SCENARIOS} each. Each of up to {_FINISHED_RUNS} "
+        f"unfinished runs has {going}. If there are more, runs that have started come first, and "
+        "among them the longest in their phase."
     )
     return [
-        "Every label has few values: nothing that a client sends becomes one.",
+        "Every label has few values: no value comes from a client's request.",
         "",
         *(f"* {line}" for line in (load, serving, operating)),
     ]

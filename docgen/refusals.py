@@ -8,8 +8,9 @@ from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.spec.server import Runtime
 
 _HEAD = """\
-The API is whole; this version does a part of it. It refuses the rest by name: locally with exit
-code 2, in a cluster with `Accepted=False`, reason `NotAvailable`. Of an example of each it says:"""
+The API describes more than this version supports. It rejects the rest by name: in a local run with
+exit code 2, in a cluster with the condition `Accepted=False` and the reason `NotAvailable`. The
+messages, for one example of each:"""
 _HEADINGS: dict[tuple[Place, ...], str] = {
     ("Local", "Cluster"): "Everywhere:",
     ("Local",): "In a local run:",

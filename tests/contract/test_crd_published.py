@@ -1,12 +1,15 @@
-"""What is made from the models is committed, and is what the models say."""
+"""The generated files are committed and match the models."""
 
 from pathlib import Path
 
 import kubernetes_validate  # type: ignore[import-untyped] # it ships no types
 import pytest
 from docgen.__main__ import generated_files, main, stale_files
+from docgen.benchmarkrun_page import EXAMPLE
 from docgen.files import CHECKOUT
 
+from inferometer_api.plan.availability import unavailable
+from inferometer_api.spec.reading import parse_run
 from support.run_bounds import crd
 
 
@@ -62,3 +65,10 @@ def test_names_and_columns_are_the_documented_ones() -> None:
     assert version["subresources"] == {"status": {}}
     columns = [column["name"] for column in version["additionalPrinterColumns"]]
     assert columns == ["Phase", "Scenario", "Valid", "QPS", "P99", "J/Inf", "Age"]
+
+
+def test_the_example_of_the_reference_is_a_valid_run() -> None:
+    """The run on the page of BenchmarkRun can be measured locally and in a cluster."""
+    run = parse_run(EXAMPLE, source="docs/reference/benchmarkrun.md")
+    assert unavailable(run, place="Local") == ()
+    assert unavailable(run, place="Cluster") == ()

@@ -248,7 +248,7 @@ def test_a_summary_holds_what_a_status_may() -> None:
     result = ScenarioResult(name="a", kind="batch", seed=1, steps=[], verdict=verdict)
     found = scenario_summary(result)
     assert len(found.reasons) == 16
-    assert found.reasons[-1] == "25 more stand in the result document."
+    assert found.reasons[-1] == "25 more are in the result document."
     assert len(found.reasons[0]) == 4096
     assert found.p99_microseconds is None
     assert scenario_summary(result.model_copy(update={"steps": [a_step(Load())]})).p99_microseconds

@@ -1,14 +1,14 @@
-"""Which metrics does Inferometer expose, under which names, with which labels?
+"""Every metric of Inferometer: name, type, help and labels.
 
-Data alone: each component makes its prometheus-client families from these, and the reference page,
-the dashboards and the rules are checked against them.
+Components build their prometheus-client families from these definitions. The reference page, the
+dashboards and the rules are checked against them.
 """
 
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-if TYPE_CHECKING:  # servers show metrics and have no pydantic
+if TYPE_CHECKING:  # the server's image has no pydantic
     from inferometer_api.spec.run import BenchmarkRun
 
 Type = Literal["counter", "gauge", "histogram"]
@@ -20,7 +20,7 @@ class Metric:
     """One family of time series."""
 
     name: str
-    """As Prometheus shows it: base units, counters with _total."""
+    """Name in Prometheus: with the base unit, counters end with _total."""
     type: Type
     help: str
     labels: tuple[str, ...] = ()
@@ -35,7 +35,7 @@ def _geometric(low: float, high: float, ratio: float) -> tuple[float, ...]:
 
 
 LATENCY_BUCKETS = _geometric(50e-6, 60.0, 1.0995)
-"""From 50 us to 60 s; six digits are kept, so that the ratio stays below 1.1."""
+"""From 50 us to 60 s. Bounds have six digits, so that their ratio stays below 1.1."""
 _COARSE_BUCKETS = _geometric(1e-6, 60.0, 2.0)
 _BATCH_BUCKETS = tuple(float(2**power) for power in range(11))
 _RUN = ("run_namespace", "run")
@@ -46,48 +46,48 @@ _STEP = (*_RUN, "scenario", "step")
 LOAD_SCHEDULED = Metric(
     "inferometer_load_scheduled_queries_total",
     "counter",
-    "Queries that were due within the window; open-loop scenarios only.",
+    "Queries scheduled within the window; open-loop scenarios only.",
     _STEP,
 )
 LOAD_QUERIES = Metric(
     "inferometer_load_queries_total",
     "counter",
-    "Queries of the window that ended: result is ok or the kind of error.",
+    "Queries of the window that were answered or failed: result is ok or the kind of error.",
     (*_STEP, "result"),
 )
 LOAD_SAMPLES = Metric(
     "inferometer_load_samples_total",
     "counter",
-    "Inferences in the queries of the window that were answered.",
+    "Inferences in the answered queries of the window.",
     _STEP,
 )
 LOAD_IN_FLIGHT = Metric(
-    "inferometer_load_in_flight_queries", "gauge", "Queries sent and not answered.", _STEP
+    "inferometer_load_in_flight_queries", "gauge", "Queries sent and not yet answered.", _STEP
 )
 LOAD_TARGET_RATE = Metric(
     "inferometer_load_target_queries_per_second",
     "gauge",
-    "The rate that the scenario asks for, 0 once all is sent; open-loop scenarios only.",
+    "Target rate of the scenario, 0 once all queries are sent; open-loop scenarios only.",
     _STEP,
 )
 LOAD_ACHIEVED = Metric(
     "inferometer_load_achieved_queries_per_second",
     "gauge",
-    "Queries answered in the last whole second of the window, 0 once it is over.",
+    "Queries answered in the last full second of the window, 0 once it is over.",
     _STEP,
 )
 LOAD_LATENCY = Metric(
     "inferometer_load_latency_seconds",
     "histogram",
-    "Latency of the window's queries: from the scheduled time in open-loop scenarios, else from "
-    "the send, to the whole reply.",
+    "Latency of the window's queries until the whole reply: from the scheduled time in open-loop "
+    "scenarios, otherwise from the send.",
     _STEP,
     LATENCY_BUCKETS,
 )
 LOAD_LAG = Metric(
     "inferometer_load_dispatch_lag_seconds",
     "histogram",
-    "From a query's scheduled time to the moment the load generator took it up; open-loop "
+    "Time from the scheduled time of a query until the load generator handled it; open-loop "
     "scenarios only.",
     _STEP,
     _COARSE_BUCKETS,
@@ -95,14 +95,15 @@ LOAD_LAG = Metric(
 LOAD_STAGE = Metric(
     "inferometer_load_stage",
     "gauge",
-    "1 for the stage that the load generator is in: WaitingForWorkers, WaitingForServer, "
+    "1 for the current stage of the load generator: WaitingForWorkers, WaitingForServer, "
     "Preparing, Idle, WarmUp, Measuring or Draining; 0 for the others.",
     (*_RUN, "scenario", "step", "stage"),
 )
 LOAD_SERVER_INFO = Metric(
     "inferometer_load_server_info",
     "gauge",
-    "Always 1; which target of a node agent (a pod's UID, or process:ID) is a server of the run.",
+    "Always 1; workload is a server of the run in the metrics of node agents: a pod's UID, or "
+    "process:ID.",
     (*_RUN, "node", "workload"),
 )
 
@@ -112,56 +113,56 @@ _SERVED = (*_RUN, "model")
 SERVER_READY = Metric(
     "inferometer_server_ready",
     "gauge",
-    "1 while the model is loaded, warm and not draining.",
+    "1 while the model is loaded and warmed up, and the server is not draining.",
     _SERVED,
 )
 SERVER_INFO = Metric(
-    "inferometer_server_info", "gauge", "Always 1; tells the version.", (*_SERVED, "version")
+    "inferometer_server_info", "gauge", "Always 1; has the version.", (*_SERVED, "version")
 )
 SERVER_REQUESTS = Metric(
     "inferometer_server_requests_total",
     "counter",
-    "Requests that ended.",
+    "Finished requests.",
     (*_SERVED, "protocol", "endpoint", "code"),
 )
 SERVER_INFERENCES = Metric(
     "inferometer_server_inferences_total",
     "counter",
-    "Samples that went through the model; an execution counts as 1 where the first axis of the "
-    "model's inputs is not open.",
+    "Samples that the model computed; an execution counts as 1 if the first axis of the model's "
+    "inputs is fixed.",
     _SERVED,
 )
 SERVER_PENDING = Metric(
     "inferometer_server_pending_requests",
     "gauge",
-    "Inference requests that wait for the model or are in it.",
+    "Inference requests that wait for the model or are being computed.",
     _SERVED,
 )
 SERVER_REQUEST = Metric(
     "inferometer_server_request_duration_seconds",
     "histogram",
-    "From the last byte of an inference request to its answer being ready to be sent.",
+    "Time from the last byte of an inference request until its answer is ready to be sent.",
     (*_SERVED, "protocol"),
     _COARSE_BUCKETS,
 )
 SERVER_QUEUE = Metric(
     "inferometer_server_queue_duration_seconds",
     "histogram",
-    "How long an inference request waited for the model.",
+    "Time that an inference request waited for the model.",
     _SERVED,
     _COARSE_BUCKETS,
 )
 SERVER_COMPUTE = Metric(
     "inferometer_server_compute_duration_seconds",
     "histogram",
-    "Time within the model, per execution.",
+    "Time of one execution of the model.",
     _SERVED,
     _COARSE_BUCKETS,
 )
 SERVER_BATCH = Metric(
     "inferometer_server_batch_size",
     "histogram",
-    "Samples per execution of the model; 1 where the first axis of its inputs is not open.",
+    "Samples per execution of the model; 1 if the first axis of its inputs is fixed.",
     _SERVED,
     _BATCH_BUCKETS,
 )
@@ -185,7 +186,7 @@ NODE_ENERGY = Metric(
 NODE_POWER = Metric(
     "inferometer_node_power_watts",
     "gauge",
-    "Power by domain: the mean since the sample before, or what a GPU tells.",
+    "Power by domain: the mean since the last sample, or the reading of a GPU.",
     ("node", "domain", "kind", "method"),
 )
 NODE_CPUS = Metric("inferometer_node_cpus", "gauge", "CPUs online.", ("node",))
@@ -198,7 +199,7 @@ NODE_CPU_BUSY = Metric(
 NODE_CPU_STEAL = Metric(
     "inferometer_node_cpu_steal_seconds_total",
     "counter",
-    "CPU time that the hypervisor gave to others, since the agent's start.",
+    "CPU time that the hypervisor gave to other machines, since the agent's start.",
     ("node",),
 )
 NODE_FREQUENCY = Metric(
@@ -207,54 +208,54 @@ NODE_FREQUENCY = Metric(
 NODE_GOVERNOR = Metric(
     "inferometer_node_cpu_governor_info",
     "gauge",
-    "Always 1; tells the frequency governor of CPU 0.",
+    "Always 1; has the frequency governor of CPU 0.",
     ("node", "governor"),
 )
 NODE_TEMPERATURE = Metric(
     "inferometer_node_cpu_temperature_celsius",
     "gauge",
-    "The hottest of the CPU's sensors.",
+    "Highest reading of the CPU's sensors.",
     ("node",),
 )
 NODE_MEMORY_AVAILABLE = Metric(
     "inferometer_node_memory_available_bytes",
     "gauge",
-    "Memory that programs can still have without swapping.",
+    "Memory that programs can allocate without swapping.",
     ("node",),
 )
 _WORKLOAD = ("node", "workload")
 WORKLOAD_CPU = Metric(
     "inferometer_workload_cpu_seconds_total",
     "counter",
-    "CPU time of a target (a pod's UID, or process:ID) that was asked for within five minutes.",
+    "CPU time of a workload (a pod's UID, or process:ID) that was sampled in the last 5 minutes.",
     _WORKLOAD,
 )
 WORKLOAD_THROTTLED = Metric(
     "inferometer_workload_cpu_throttled_seconds_total",
     "counter",
-    "How long a target's threads waited since their CPU limit was used up.",
+    "Time that the threads of a workload were throttled at their CPU limit.",
     _WORKLOAD,
 )
 WORKLOAD_MEMORY = Metric(
-    "inferometer_workload_memory_bytes", "gauge", "A target's working set.", _WORKLOAD
+    "inferometer_workload_memory_bytes", "gauge", "Working set of a workload.", _WORKLOAD
 )
 WORKLOAD_PRESSURE = Metric(
     "inferometer_workload_pressure_seconds_total",
     "counter",
-    "How long some of a target's threads waited (PSI): resource is cpu, memory or io.",
+    "Time that some threads of a workload waited (PSI): resource is cpu, memory or io.",
     (*_WORKLOAD, "resource"),
 )
 _GPU = ("node", "gpu")
 GPU_INFO = Metric(
     "inferometer_gpu_info",
     "gauge",
-    'Always 1; tells a GPU\'s UUID and name, and whether it is cut into instances ("true").',
+    "Always 1; has the UUID and the name of a GPU; mig is true if it is split into instances.",
     (*_GPU, "uuid", "name", "mig"),
 )
 GPU_UTILIZATION = Metric(
     "inferometer_gpu_utilization_ratio",
     "gauge",
-    "Part of the time in which a kernel ran, from 0 to 1.",
+    "Share of the time in which a kernel ran, from 0 to 1.",
     _GPU,
 )
 GPU_MEMORY_USED = Metric(
@@ -270,18 +271,18 @@ GPU_TEMPERATURE = Metric(
 GPU_THROTTLED = Metric(
     "inferometer_gpu_throttled",
     "gauge",
-    "1 while a GPU's clock is held down for this reason.",
+    "1 while the clock of a GPU is throttled for this reason.",
     (*_GPU, "reason"),
 )
 AGENT_SOURCE = Metric(
     "inferometer_agent_source_available",
     "gauge",
-    "1 where a source (rapl, nvml, cgroup, node) gives figures, 0 where it gives none.",
+    "1 if a source (rapl, nvml, cgroup, node) has figures, otherwise 0.",
     ("node", "source"),
 )
-AGENT_SAMPLES = Metric("inferometer_agent_samples_total", "counter", "Samples taken.", ("node",))
+AGENT_SAMPLES = Metric("inferometer_agent_samples_total", "counter", "Samples.", ("node",))
 AGENT_SAMPLE_SECONDS = Metric(
-    "inferometer_agent_sample_seconds_total", "counter", "Time spent on taking samples.", ("node",)
+    "inferometer_agent_sample_seconds_total", "counter", "Time spent on samples.", ("node",)
 )
 
 # -- the operator -------------------------------------------------------------------------------
@@ -290,20 +291,20 @@ RUNS = Metric("inferometer_runs", "gauge", "BenchmarkRuns that exist, by their p
 RUN_PHASE_SINCE = Metric(
     "inferometer_run_phase_since_timestamp_seconds",
     "gauge",
-    "Since when a run that is not finished is in its phase. Of more than 200 those that "
-    "have begun come first, and of these the longest in their phase.",
+    "When an unfinished run entered its phase. At most 200 runs: first those that have started, "
+    "and among them the longest in their phase.",
     (*_RUN, "phase"),
 )
 RUN_DEADLINE = Metric(
     "inferometer_run_deadline_timestamp_seconds",
     "gauge",
-    "When a run that has begun must be finished, by its activeDeadlineSeconds. Of the same runs.",
+    "Deadline of a run that has started, by its activeDeadlineSeconds. For the same runs.",
     _RUN,
 )
 RECONCILE = Metric(
     "inferometer_operator_reconcile_duration_seconds",
     "histogram",
-    "How long it took to observe a run, decide and act, once.",
+    "Time to observe a run, decide and act, once.",
     (),
     _COARSE_BUCKETS,
 )
@@ -314,14 +315,14 @@ API_ERRORS = Metric(
     ("code",),
 )
 LEADER = Metric(
-    "inferometer_operator_leader", "gauge", "1 while this replica leads, 0 while it stands by."
+    "inferometer_operator_leader", "gauge", "1 while this replica is the leader, otherwise 0."
 )
 RUN_INFO = Metric(
     "inferometer_run_info",
     "gauge",
     "Always 1; what a finished run measured (the newest 200, until they are deleted). spec_hash is "
-    "the same for runs of the same model, server, load, scenarios and validity. node is the first "
-    "server's; device is empty of an External server.",
+    "equal for runs with the same model, server, load, scenarios and validity. node is that of the "
+    "first server; device is empty for an External server.",
     (
         *_RUN,
         "run_uid",
@@ -341,19 +342,19 @@ RUN_STARTED = Metric(
     "inferometer_run_started_timestamp_seconds", "gauge", "When a finished run began.", _RUN
 )
 RUN_VALID = Metric(
-    "inferometer_run_valid", "gauge", "1 where a scenario's verdict is VALID, else 0.", _STEP
+    "inferometer_run_valid", "gauge", "1 if the verdict of a scenario is VALID, otherwise 0.", _STEP
 )
 RUN_QPS = Metric(
     "inferometer_run_queries_per_second",
     "gauge",
-    "Queries answered per second; of several steps that with the most samples per second.",
+    "Queries answered per second, by the step with the most samples per second.",
     _STEP,
 )
 RUN_QUERIES = Metric(
-    "inferometer_run_queries", "gauge", "Queries measured in a scenario, all steps.", _STEP
+    "inferometer_run_queries", "gauge", "Measured queries of a scenario, all steps.", _STEP
 )
 RUN_ERRORS = Metric(
-    "inferometer_run_errors", "gauge", "Queries of a scenario that failed, all steps.", _STEP
+    "inferometer_run_errors", "gauge", "Failed queries of a scenario, all steps.", _STEP
 )
 RUN_LATENCY = Metric(
     "inferometer_run_latency_seconds",
@@ -364,13 +365,13 @@ RUN_LATENCY = Metric(
 RUN_JOULES = Metric(
     "inferometer_run_joules_per_inference",
     "gauge",
-    "Energy per inference: gross, with its attribution; absent where it is unavailable.",
+    "Energy per inference, including idle power; absent if unavailable.",
     (*_STEP, "attribution"),
 )
 RUN_NET_JOULES = Metric(
     "inferometer_run_net_joules_per_inference",
     "gauge",
-    "Energy per inference less the idle power's part; absent where it is unavailable.",
+    "Energy per inference without the share of the idle power; absent if unavailable.",
     (*_STEP, "attribution"),
 )
 
@@ -443,7 +444,7 @@ METRICS: dict[Component, tuple[Metric, ...]] = {
         RUN_NET_JOULES,
     ),
 }
-"""Every metric, by who exposes it; beside them each component has prometheus-client's process_*."""
+"""Every metric by component. Each component also has the process_* of prometheus-client."""
 
 
 def run_labels(run: "BenchmarkRun") -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""What are the objects of a run called in a cluster, and how are they told from others?"""
+"""Names, labels and ports of the objects of a run in a cluster."""
 
 import hashlib
 
@@ -6,9 +6,9 @@ from inferometer_api.runtimes.descriptor import GRPC_PORT
 
 GROUP = "inferometer.dev"
 ALLOW_USE_LABEL = f"{GROUP}/allow-use"
-"""A Secret, ConfigMap or claim must carry it with the value "true", else no run can name it."""
+"""A run can only name Secrets, ConfigMaps and claims that have this label with the value "true"."""
 RUN_UID_LABEL = f"{GROUP}/run-uid"
-"""The UID of the run that an object was made for."""
+"""The UID of the run that an object belongs to."""
 RUN_LABEL = f"{GROUP}/run"
 """The run's name, shortened to a label value."""
 COMPONENT_LABEL = "app.kubernetes.io/component"
@@ -17,25 +17,25 @@ SERVER, LOADGEN, RESULT = "server", "loadgen", "result"
 MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
 MANAGER = "inferometer-operator"
 JOB_INDEX_LABEL = "batch.kubernetes.io/job-completion-index"
-"""Kubernetes' own, of each pod of an Indexed Job: that of index 0 speaks for a fleet."""
+"""Set by Kubernetes on each pod of an Indexed Job; index 0 is the master of a fleet."""
 LEASE = "inferometer-operator"
-"""The Lease that the operator which leads holds, where nobody names another."""
+"""Default name of the Lease that the leading operator holds."""
 RESULT_FILE = "result.json.gz"
-"""The key under which a ConfigMap of the result holds its part, in `binaryData`."""
+"""Key in `binaryData` of the part that a ConfigMap of the result holds."""
 
 DEFAULT_PORTS = {"http": 80, "https": 443, "grpc": GRPC_PORT, "grpcs": 443}
-"""Where a server is whose URL names no port, by its scheme."""
+"""Port of a server URL without one, by scheme."""
 LOADGEN_PORT = 8080
-"""Where a load generator answers /progress and /stop."""
+"""Port of /progress and /stop of a load generator."""
 FLEET_PORT = 5557
-"""Where the workers of a fleet find their master in a cluster: Locust's own choice."""
+"""Port of the master of a fleet; Locust's default."""
 
 _LONGEST = 52
-"""The longest name of a child's stem: Job pods add a dash and five letters to a label of 63."""
+"""Longest stem of an object's name: Job pods add six characters, and a label has 63."""
 
 
 def _stem(run_name: str) -> str:
-    """Return a DNS label that is the run's name where it can be, else its beginning and a hash."""
+    """Return the run's name if it is a short DNS label, otherwise its start and a hash."""
     plain = run_name.replace(".", "-")
     if plain == run_name and len(plain) <= _LONGEST - len("-server"):
         return plain
@@ -54,15 +54,15 @@ def load_name(run_name: str) -> str:
 
 
 def fleet_name(run_name: str) -> str:
-    """Return the name of the Service below which the pods of a run's fleet have names.
+    """Return the name of the headless Service of a run's fleet.
 
-    A Service's name begins with a letter, which a run's need not.
+    The prefix makes it start with a letter, as a Service's name must.
     """
     return f"fleet-{_stem(run_name)}"
 
 
 def result_name(run_name: str, part: int) -> str:
-    """Return the name of the ConfigMap that holds one part of the result, counted from 0."""
+    """Return the name of the ConfigMap with a part of the result; parts count from 0."""
     return f"{_stem(run_name)}-result-{part}"
 
 
@@ -78,5 +78,5 @@ def labels(run_name: str, run_uid: str, component: str) -> dict[str, str]:
 
 
 def selector(run_uid: str) -> str:
-    """Return the label selector of everything that was made for a run."""
+    """Return the label selector of all objects of a run."""
     return f"{RUN_UID_LABEL}={run_uid}"

@@ -1,18 +1,18 @@
-"""Which files prove who serves and who asks, and which headers go with each request?"""
+"""Files with the certificates and headers of a run, and the Secrets that they come from."""
 
 from dataclasses import dataclass
 
 from inferometer_api.spec.load import Load
 
 CA, CLIENT, HEADERS = "ca", "client", "headers"
-"""Folders below which a pod finds what its Secrets hold."""
+"""Folders in a pod for the contents of its Secrets."""
 CA_KEYS, CLIENT_KEYS = ("ca.crt",), ("tls.crt", "tls.key")
-"""The keys of a Secret that are read; of one with headers each key is one."""
+"""Keys of a Secret that are read. In the Secret with headers every key is a header."""
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Paths; None where something is not asked for."""
+    """Paths of the files; None for those that the spec does not set."""
 
     ca_file: str | None = None
     """PEM file of the authority that signs the server's certificate."""
@@ -27,18 +27,18 @@ NO_CREDENTIALS = Credentials()
 
 
 def secrets_of(load: Load) -> dict[str, tuple[str, tuple[str, ...]]]:
-    """Return the Secret of each folder, and the keys of it that are read: none for all of them."""
+    """Return, by folder, the Secret and the keys of it that are read; no keys mean all."""
     tls = load.tls
-    asked = (
+    settings = (
         (CA, None if tls is None else tls.ca_secret, CA_KEYS),
         (CLIENT, None if tls is None else tls.client_secret, CLIENT_KEYS),
         (HEADERS, load.headers_secret, ()),
     )
-    return {folder: (secret, keys) for folder, secret, keys in asked if secret is not None}
+    return {folder: (secret, keys) for folder, secret, keys in settings if secret is not None}
 
 
 def credentials_below(folder: str, load: Load) -> Credentials:
-    """Return where a pod finds what `secrets_of` names, below a folder of its own."""
+    """Return the paths in a pod of the contents of `secrets_of`, below a folder."""
     found = secrets_of(load)
     certificate, key = (f"{folder}/{CLIENT}/{name}" for name in CLIENT_KEYS)
     return Credentials(

@@ -1,21 +1,21 @@
-"""How long does the operator wait for what may never come?
+"""Deadlines of the operator, in addition to those of a spec.
 
-Beside what a spec asks for: server.readyDeadlineSeconds and activeDeadlineSeconds.
+The spec has server.readyDeadlineSeconds and activeDeadlineSeconds.
 """
 
 NODE_LOST_SECONDS = 60
-"""For a node to answer again, from when the cluster marked its pods as not ready."""
+"""For a node to respond again after the cluster marked its pods as not ready."""
 STOP_SECONDS = 30
-"""For a load generator to end and to hand over, from when it was asked to."""
+"""For a load generator to stop and hand over its measurements."""
 GONE_SECONDS = 60
-"""For a pod to go that is being deleted: those of a lost node never do."""
+"""For a deleted pod to disappear; the pods of a lost node never do."""
 FORCED_SECONDS = 300
-"""For everything else that is to be deleted to go, from the run's end."""
+"""From the end of a run for all other deleted objects to disappear."""
 NAMESAKE_SECONDS = 60
-"""For what a deleted run of the same name has left to go, from when it first was in the way."""
+"""For the objects of a deleted run of the same name to disappear, once they conflict."""
 KEPT_SECONDS = 60
-"""For the API server to take the ConfigMaps of a result."""
+"""For the API server to store the ConfigMaps of a result."""
 APPEARS_SECONDS = 5
-"""For an object that a run names to appear, from when the run was made."""
+"""For an object that a run names to appear after the run was created."""
 SERVER_TELLS_SECONDS = 5
-"""For the cluster to tell of a server what its load generator has noticed."""
+"""For the cluster to report a server fault that the load generator has noticed."""

@@ -1,7 +1,4 @@
-"""What is a load generator started with, and what does it report while it works?
-
-The load generator reads one `LoadPlan` and writes one `Report` a line to its standard output.
-"""
+"""The load plan: the input of a load generator."""
 
 from typing import Literal
 
@@ -12,21 +9,21 @@ from inferometer_api.spec.run import BenchmarkRun
 
 
 class PlannedServer(Document):
-    """One server, and what is known of the pod it runs in."""
+    """One server, and its pod if it has one."""
 
     url: str
     """http://, https://, grpc:// or grpcs://, host, port and an optional path."""
     pod: str = ""
-    """The pod's name; empty where it runs in none that is known."""
+    """Name of the pod; empty if there is none or it is not known."""
     pod_uid: str = ""
     node: str = ""
     """The name of the pod's node."""
     quality_of_service: str = ""
-    """The pod's class: Guaranteed, Burstable or BestEffort; empty where it is not known."""
+    """QoS class of the pod: Guaranteed, Burstable or BestEffort; empty if not known."""
 
 
 class PlannedAgent(Document):
-    """The agent of a node that servers run on, and what it is asked for."""
+    """The agent of a node with servers, and the workloads to query."""
 
     url: str
     """http://HOST:PORT."""
@@ -34,62 +31,63 @@ class PlannedAgent(Document):
     pod_uids: list[str] = Field(default_factory=list)
     """The servers' pods on that node."""
     process_ids: list[Integer] = Field(default_factory=list)
-    """The servers' processes, where they run on this machine without pods."""
+    """The servers' processes, if they run on this machine without pods."""
 
 
 class PlannedFleet(Document):
-    """Where the workers of a fleet find their master; `load.workers` says how many there are."""
+    """Address of the master of a fleet. `load.workers` is the number of workers."""
 
     host: str = "127.0.0.1"
-    """Where workers find the master. One that starts its workers itself, or that is found at
-127.0.0.1, listens there and nowhere else; else it listens at every address."""
+    """Host of the master. If it is 127.0.0.1, or the master starts its workers, the master \
+listens on loopback only; otherwise on every address."""
     port: Integer = 0
-    """Of Locust's master; 0 is a free one of its own choice, where it starts its workers itself."""
+    """Port of Locust's master; 0 selects a free one if the master starts its workers."""
     web_port: Integer | None = None
-    """Of Locust's web page; absent: none, 0 is a free one."""
+    """Port of Locust's web page; 0 selects a free one. Absent: no web page."""
     starts_workers: bool = True
-    """Whether the master starts its workers itself, on this machine; else pods are them."""
+    """Whether the master starts its workers on this machine; otherwise they are pods."""
     ready_deadline_seconds: Integer = 120
-    """How long the workers may take to come."""
+    """Seconds for the workers to connect."""
 
 
 class LoadPlan(Document):
     """Everything a load generator needs to know."""
 
     run: BenchmarkRun
-    """What is asked, with every default filled in."""
+    """The run, with every default filled in."""
     place: Literal["Local", "Cluster"]
     launched: bool
     """Whether the server was started for this run."""
     servers: list[PlannedServer] = Field(min_length=1)
-    """Servers of the same model, among which requests are shared evenly."""
+    """Servers of the same model, which share the requests evenly."""
     model_name: str
     model_version: str = ""
     model_sha256: str | None = None
     inputs_file: str | None = None
-    """Path of the .npz file, where inputs come from one."""
+    """Path of the .npz file with the inputs, if there is one."""
     trace_files: dict[str, str] = Field(default_factory=dict)
-    """Path of the CSV file of each `trace` scenario, by its name."""
+    """Path of the CSV file of each `trace` scenario, by scenario name."""
     tls_ca_file: str | None = None
-    """Path of the PEM file of the authority that signs the server's certificate."""
+    """Path of the PEM file of the authority that signed the server's certificate."""
     tls_certificate_file: str | None = None
     """Path of the PEM file of the client's certificate."""
     tls_key_file: str | None = None
     headers_file: str | None = None
-    """Path of a file of `Name: value` lines, or of a folder with one file for each header."""
+    """Path of a file of `Name: value` lines, or of a folder with one file per header."""
     fleet: PlannedFleet | None = None
-    """Present where load.workers is more than 1."""
+    """Set if load.workers is more than 1."""
     server_process_ids: list[Integer] = Field(default_factory=list)
-    """Processes whose CPU and memory count as the server's, where they run on this machine."""
+    """Processes on this machine whose CPU and memory count as the server's."""
     notes: list[str] = Field(default_factory=list)
-    """What was asked and does not apply here; goes into the result."""
+    """Settings that do not apply here, one sentence each, for the result."""
     agents: list[PlannedAgent] = Field(default_factory=list)
-    """One for each node that servers run on, where it has one."""
+    """Agents of the nodes with servers."""
     energy_unavailable_reason: str = ""
-    """Why not every server has an agent: a sentence without its period. There is no energy then."""
+    """Why some server has no agent, so that energy is unavailable: a sentence without its \
+period."""
     run_id: str = ""
-    """Unique for each execution: in a cluster the UID of the BenchmarkRun."""
+    """Unique ID of the execution: in a cluster the UID of the BenchmarkRun."""
     started_at: Timestamp | None = None
     """When the run started. Absent: when its load generator starts."""
     stop_token: str = ""
-    """Who knows it may end the load generator by POST /stop; empty: nobody may."""
+    """Bearer token for POST /stop. Empty disables the endpoint."""

@@ -15,7 +15,7 @@ TERMINATION_MESSAGE_BYTES = 4096
 
 
 PROGRESS_BYTES = 1024 * 1024
-"""The longest answer at /progress."""
+"""Longest answer of /progress."""
 
 
 Omission = Literal["progress", "cautions", "reasons", "percentiles", "message", "scenarios"]
@@ -26,17 +26,17 @@ class LoadReport(Document):
 
     progress: ProgressReport | None = None
     scenarios: list[ScenarioSummary] = Field(default_factory=list)
-    """Scenarios that are measured and judged."""
+    """Measured scenarios."""
     outcome: Outcome | None = None
-    """How it ended, once it has."""
+    """How the run ended, once it has."""
     document_sha256: Sha256 | None = None
-    """Of the result document in the log, once it is written."""
+    """SHA-256 of the result document in the log, once it is written."""
     document_bytes: Count = 0
-    """Its size, also where it was too large for the log."""
+    """Size of the document, even if it was too large for the log."""
     document_missing_reason: str = ""
-    """Why the log holds no result document though the load generator has ended: a sentence."""
+    """Why the log of a finished load generator holds no result document: a sentence."""
     omitted: list[Omission] = Field(default_factory=list)
-    """What was left out or cut, wholly or in part, for the report to be short enough."""
+    """Parts that were dropped or shortened to make the report fit."""
 
 
 def report_within(report: LoadReport, limit_bytes: int = TERMINATION_MESSAGE_BYTES) -> bytes:

@@ -31,9 +31,9 @@ STAGE_PHRASES: Mapping[Stage, str] = {
 
 
 class ProgressReport(Document):
-    """How far the work is. Written about twice a second.
+    """Progress of the work, about twice a second.
 
-    Idle: no load is sent, since the idle power is measured.
+    Idle: no load is sent while the idle power is measured.
     """
 
     report: Literal["progress"] = "progress"
@@ -44,14 +44,14 @@ class ProgressReport(Document):
     """0 for the first."""
     scenario_count: Count = 0
     fraction: Annotated[float, Field(ge=0, le=1)] = 0.0
-    """How far the stage is."""
+    """Progress of the stage, from 0 to 1."""
     elapsed_seconds: float = 0.0
     """Since the stage began."""
     repeat: Count = 1
-    """Which repeat of the scenario, from 1."""
+    """Number of the repeat, from 1."""
     repeat_count: Count = 1
     detail: str = ""
-    """Why the stage goes on: what a server that is waited for last said."""
+    """Last answer of a server that is not ready."""
     queries: Count = 0
     failed: Count = 0
     qps: float | None = None
@@ -61,31 +61,31 @@ class ProgressReport(Document):
 
 
 class ListeningReport(Document):
-    """Where something of it can be read; with --metrics-listen the first report."""
+    """Ports of the load generator; the first report with --metrics-listen."""
 
     report: Literal["listening"] = "listening"
     metrics_port: Integer | None = None
-    """Of GET /metrics."""
+    """Port of GET /metrics."""
     fleet_web_port: Integer | None = None
-    """Of Locust's web page, where there is one."""
+    """Port of Locust's web page, if there is one."""
 
 
 class EnvironmentReport(Document):
-    """Under which conditions the figures will be found; written once the server is ready."""
+    """Conditions of the measurement; written once the server is ready."""
 
     report: Literal["environment"] = "environment"
     environment: Environment
 
 
 class ScenarioReport(Document):
-    """One scenario is measured and judged."""
+    """Result of one scenario."""
 
     report: Literal["scenario"] = "scenario"
     scenario: ScenarioResult
 
 
 class RepeatsReport(Document):
-    """All repeats of one scenario are measured."""
+    """Summary of all repeats of one scenario."""
 
     report: Literal["repeats"] = "repeats"
     summary: RepeatSummary

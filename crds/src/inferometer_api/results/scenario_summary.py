@@ -12,11 +12,10 @@ _LONGEST_MESSAGE = 4096
 
 
 def scenario_summary(result: ScenarioResult) -> ScenarioSummary:
-    """Return what a status tells of a scenario: rates in queries per 1,000 s, times in us.
+    """Return the summary of a scenario for the status: rates in queries per 1,000 s, times in us.
 
-    `queries` and `errors` count all steps. Of several steps every other figure is that of the one
-    which the scenario looks for, and `step` names it: the probe at the peak, the knee, else (the
-    sizes of a `batch`) the one that answered the most samples per second.
+    `queries` and `errors` count all steps. All other figures are of one step, which `step` names:
+    the probe at the peak, the knee, otherwise the step with the most samples per second.
     """
     best = _sought(result)
     peak = None if result.peak is None else result.peak.qps
@@ -67,12 +66,12 @@ def _microseconds(step: Step, percentile: float) -> int | None:
 
 
 def _sentences(messages: Sequence[str]) -> list[str]:
-    """Return as many as a status may hold; where there are more, the last says how many."""
+    """Return as many messages as a status can hold; the last says how many are left out."""
     cut = [_cut(message, _LONGEST_MESSAGE) for message in messages]
     if len(cut) <= _MOST_MESSAGES:
         return cut
     kept = _MOST_MESSAGES - 1
-    return [*cut[:kept], f"{len(cut) - kept} more stand in the result document."]
+    return [*cut[:kept], f"{len(cut) - kept} more are in the result document."]
 
 
 def _cut(text: str, most: int) -> str:

@@ -4,7 +4,7 @@ A new kind needs its spec model, a row here, and an executor in the load generat
 one can execute its steps.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -276,6 +276,13 @@ def step_settings(
     judged = kind.judged(scenario.profile)
     settings = kind.settings(scenario.profile, inputs)
     return tuple(replace(setting, judged=judged) for setting in settings)
+
+
+def recorded_arrivals(scenario: Scenario, trace_file: str) -> Iterator[Recorded]:
+    """Yield the recorded arrivals that the steps of a scenario replay from its trace file."""
+    for setting in step_settings(scenario, StepInputs(trace_file)):
+        if isinstance(setting.loop, Open) and isinstance(setting.loop.arrivals, Recorded):
+            yield setting.loop.arrivals
 
 
 def usual_labels(scenario: Scenario) -> tuple[str, ...]:
