@@ -133,7 +133,7 @@ def many(
 
 
 @pytest.mark.parametrize("fault", _FAULTS, ids=lambda fault: fault.reason)
-def test_a_server_that_cannot_serve_is_told(many: Stage, fault: _Fault) -> None:
+def test_a_server_that_cannot_serve_is_reported(many: Stage, fault: _Fault) -> None:
     """The condition has the reason and what was found, soon after the trace, and the run ends."""
     name = _named(fault)
     many.wait("Failed", fault.reason, name=name)
@@ -212,7 +212,7 @@ def test_a_load_pod_that_is_evicted_ends_the_run(stage: Stage) -> None:
     stage.finished()
 
 
-def test_a_result_with_a_gap_is_told_and_its_summary_counts(stage: Stage) -> None:
+def test_a_result_with_a_gap_is_reported_and_its_summary_kept(stage: Stage) -> None:
     """The run is Complete with the reason ResultIncomplete, and judged."""
     stage.play("loadgen", stage.loads.follow)
     stage.start_operator()
@@ -290,7 +290,7 @@ _LIMITS = {
     [(_QUOTA, "QuotaExceeded"), (_NO_DEPLOYMENTS, "QuotaExceeded"), (_LIMITS, "LimitRangeRefused")],
     ids=["pods", "deployments", "limits"],
 )
-def test_what_the_namespace_does_not_grant_is_told(
+def test_a_quota_or_limit_of_the_namespace_is_reported(
     stage: Stage, barrier: Object, reason: str
 ) -> None:
     """By the real controllers' words; the run goes on when there is room after all."""
@@ -315,7 +315,7 @@ def test_what_the_namespace_does_not_grant_is_told(
     assert stage.condition("Complete")["status"] == "True"
 
 
-def test_a_policy_that_refuses_pods_is_told(stage: Stage) -> None:
+def test_a_policy_that_refuses_pods_is_reported(stage: Stage) -> None:
     """In the policy's own words."""
     name = f"no-pods-{stage.namespace}"
     policy = {
@@ -363,7 +363,7 @@ def test_a_policy_that_refuses_pods_is_told(stage: Stage) -> None:
     )
 
 
-def test_a_webhook_that_does_not_answer_is_told(stage: Stage) -> None:
+def test_a_silent_webhook_is_reported(stage: Stage) -> None:
     """And the run goes on once it is gone."""
     name = f"silent-{stage.namespace}"
     webhook = {
@@ -437,7 +437,7 @@ def _refuses_pods(stage: Stage) -> bool:
     return False
 
 
-def test_a_pod_that_the_plan_names_and_somebody_deletes_ends_the_run(stage: Stage) -> None:
+def test_a_deleted_server_pod_ends_the_run(stage: Stage) -> None:
     """A replaced server is another server."""
     stage.play("loadgen", stage.loads.measure_until_stopped)
     stage.start_operator()

@@ -58,7 +58,7 @@ def test_a_worker_that_fails_takes_nothing_with_it(stage: Stage) -> None:
     )
 
 
-def test_a_worker_that_finds_no_node_is_told(stage: Stage) -> None:
+def test_an_unschedulable_worker_is_reported(stage: Stage) -> None:
     """While its master waits for it, the run says which pod no node takes."""
 
     def lead(pod: Pod) -> None:

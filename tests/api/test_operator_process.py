@@ -32,7 +32,7 @@ sys.exit(main())
 """
 
 
-def test_an_idle_operator_asks_for_nothing_but_its_lease(stage: Stage) -> None:
+def test_an_idle_operator_requests_only_its_lease(stage: Stage) -> None:
     """Neither runs that are finished nor those that are held cost a request."""
     operator = stage.start_operator("--lease-seconds", "5")
     stage.apply()
@@ -59,7 +59,7 @@ def test_an_idle_operator_asks_for_nothing_but_its_lease(stage: Stage) -> None:
     assert int(resident) <= _MOST_RESIDENT_KIB
 
 
-def test_an_operator_ends_when_it_is_asked_to(stage: Stage) -> None:
+def test_an_operator_ends_on_sigterm(stage: Stage) -> None:
     """With 0, at once, and its Lease is free."""
     operator = stage.start_operator("--lease-seconds", "60")
     assert operator.ask_to_end() == 0
@@ -76,7 +76,7 @@ def test_an_operator_hears_sigterm_while_it_imports() -> None:
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_health_and_metrics_are_told(stage: Stage) -> None:
+def test_health_and_metrics_are_served(stage: Stage) -> None:
     """Alive is who ticks, ready who hears every watch."""
     operator = stage.start_operator()
     code, alive = operator.health("/healthz")
@@ -101,7 +101,7 @@ def test_health_and_metrics_are_told(stage: Stage) -> None:
     ],
     ids=["none", "no yaml", "list", "zero", "lease", "outside"],
 )
-def test_what_cannot_be_started_is_told_in_a_sentence(
+def test_a_wrong_start_is_refused_with_a_message(
     tmp_path: Path, text: str | None, sentence: str
 ) -> None:
     """With exit code 2."""

@@ -130,7 +130,7 @@ def test_a_deleted_run_leaves_nothing_and_its_turn_is_free(stage: Stage) -> None
     )
 
 
-def test_a_run_that_somebodys_finalizer_holds_lets_the_next_begin(stage: Stage) -> None:
+def test_a_run_held_by_a_finalizer_lets_the_next_begin(stage: Stage) -> None:
     """Deleted while it measures, it sends no more load, though it is still there."""
     stage.play("loadgen", stage.loads.follow)
     stage.start_operator()

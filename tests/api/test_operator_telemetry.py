@@ -129,7 +129,7 @@ def told(operator: OperatorProcess, name: str) -> list[dict[str, Any]]:
     ]
 
 
-def test_prometheus_is_told_of_runs_by_the_leader_until_they_are_deleted(stage: Stage) -> None:
+def test_the_leader_exports_runs_until_they_are_deleted(stage: Stage) -> None:
     """A restarted leader exports them too, and a standby does not."""
     lease = ("--lease-namespace", stage.namespace, "--lease-seconds", "5")
     leader = stage.start_operator(*lease)

@@ -31,7 +31,7 @@ def test_a_spec_is_judged_by_the_model_of_the_api() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-def test_every_problem_of_a_spec_is_told() -> None:
+def test_every_problem_of_a_spec_is_reported() -> None:
     """All problems are listed at once, each with its field."""
     cluster = a_cluster({"load": {"seed": -1}, "validity": {"repeats": 0}}).settle()
     message = cluster.message("Accepted")
@@ -53,7 +53,7 @@ def test_what_the_api_server_adds_is_no_problem() -> None:
     assert "last-applied" not in plan
 
 
-def test_a_run_that_nobody_can_read_any_more_leaves_nothing_behind() -> None:
+def test_an_unreadable_run_leaves_nothing_behind() -> None:
     """An operator of another version began it: its children go, and it fails."""
     cluster = measuring()
     cluster.run["spec"] = {"novelty": 1}
@@ -64,7 +64,7 @@ def test_a_run_that_nobody_can_read_any_more_leaves_nothing_behind() -> None:
     assert cluster.later(86_400).gone
 
 
-def test_a_finished_run_that_nobody_can_read_stays_as_it_ended() -> None:
+def test_a_finished_unreadable_run_keeps_its_outcome() -> None:
     """Its verdict is not rewritten."""
     cluster = complete().collect_garbage()
     conditions = copy.deepcopy(cluster.status()["conditions"])
@@ -94,7 +94,7 @@ def test_only_what_carries_the_label_may_be_named(labels: dict[str, str] | None)
     assert "spec.model.credentialsSecret" in cluster.message("Accepted")
 
 
-def test_what_was_not_asked_for_is_not_there() -> None:
+def test_a_reference_that_was_not_read_counts_as_missing() -> None:
     """An edge that forgot to look at a reference lets nothing pass."""
     settings = SETTINGS.model_copy(update={"allow_secrets": True})
     cluster = a_cluster({"model": S3}, settings=settings).settle().later(6)

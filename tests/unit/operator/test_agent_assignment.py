@@ -105,14 +105,16 @@ def test_each_node_of_a_server_has_its_agent() -> None:
     ],
     ids=["readiness unknown", "ipv6", "both families", "being replaced", "only port", "its port"],
 )
-def test_an_agent_is_asked_where_its_endpoint_says(slices: Sequence[Object], url: str) -> None:
+def test_an_agent_is_polled_at_the_address_of_its_endpoint(
+    slices: Sequence[Object], url: str
+) -> None:
     """At the address of the servers' family, at the port named http, or at the only one."""
     cluster = metered(*slices)
     assert [each[0] for each in asked(cluster)] == [url]
     assert plan_of(cluster).energy_unavailable_reason == ""
 
 
-def test_of_two_families_that_of_the_server_is_asked() -> None:
+def test_the_agents_address_has_the_servers_family() -> None:
     """The load generator reaches the server by it, so that it reaches the agent too."""
     cluster = a_cluster(settings=SETTLED)
     both = (
@@ -151,7 +153,7 @@ def test_of_two_families_that_of_the_server_is_asked() -> None:
     ],
     ids=["none", "no endpoints", "refused", "elsewhere", "two ports", "any port", "a name"],
 )
-def test_what_is_not_metered_is_told_and_delays_nothing(
+def test_missing_energy_is_explained_and_delays_nothing(
     slices: Sequence[Object], refusal: str, words: Sequence[str]
 ) -> None:
     """The plan is made in the same look, with why there is no energy and what to do."""
@@ -252,7 +254,7 @@ _UNKNOWN = [
 @pytest.mark.parametrize(
     "unknown", _UNKNOWN, ids=["no pod", "no node", "no such pod", "other node", "no Pod"]
 )
-def test_an_external_server_that_is_known_in_part_is_told(unknown: Object) -> None:
+def test_unknown_endpoints_of_an_external_server_are_reported(unknown: Object) -> None:
     """Load goes there too: what an author's slices say of foreign pods or nodes is not believed."""
     cluster = behind(at("node1", "c"), unknown, pods=[("node1", "c")])
     assert asked(cluster) == [("http://10.1.0.1:9465", "node1", ["c"])]
@@ -271,7 +273,7 @@ def test_endpoints_that_are_not_known_are_counted() -> None:
 
 
 @pytest.mark.parametrize("count", [64, 65])
-def test_an_agent_is_not_asked_for_more_pods_than_it_answers_for(count: int) -> None:
+def test_an_agent_gets_no_more_pods_than_it_can_measure(count: int) -> None:
     """It would refuse; a part of them would look like the whole."""
     uids = [f"{number:03}" for number in range(count)]
     pods = [at("node1", uid) for uid in uids]
@@ -283,7 +285,7 @@ def test_an_agent_is_not_asked_for_more_pods_than_it_answers_for(count: int) -> 
     assert (words in plan_of(cluster).energy_unavailable_reason) is not fits
 
 
-def test_agents_that_nobody_has_listed_are_not_told_as_missing() -> None:
+def test_unlisted_agents_are_not_reported_as_missing() -> None:
     """The setting names their namespace: that is not what the admin has to mend."""
     cluster = a_cluster(settings=SETTLED).settle().schedule()
     assert plan_of(cluster).energy_unavailable_reason.startswith(
@@ -298,7 +300,7 @@ def test_an_external_server_without_pods_is_not_metered() -> None:
     assert "nodes" not in cluster.status()
 
 
-def test_a_service_whose_pods_cannot_be_listed_is_told() -> None:
+def test_a_service_whose_pods_cannot_be_listed_is_reported() -> None:
     """With the API server's words."""
     cluster = external()
     cluster.settings = SETTLED
@@ -316,7 +318,7 @@ def test_an_external_server_by_url_is_not_metered() -> None:
     assert "has a URL" in plan_of(cluster.settle()).energy_unavailable_reason
 
 
-def test_nodes_are_told_without_a_write_of_their_own() -> None:
+def test_nodes_are_recorded_without_a_write_of_their_own() -> None:
     """A status costs a write: nodes come with the news of the load generator."""
     metering, plain = metered(list_agents(endpoint("node1", "10.1.0.1"))), a_cluster()
     plain.settle().schedule()

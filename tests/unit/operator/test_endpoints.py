@@ -129,7 +129,7 @@ def test_an_external_servers_pods_are_listed_with_the_agents(
         )
 
 
-def test_pods_are_asked_for_on_no_more_nodes_than_a_service_may_have() -> None:
+def test_pods_are_listed_on_a_bounded_number_of_nodes() -> None:
     """An author's slices may name any number."""
     connection = _Connection({})
     many = (endpoint(f"n{number:03}", "10.2.0.1") for number in range(65))
@@ -138,7 +138,7 @@ def test_pods_are_asked_for_on_no_more_nodes_than_a_service_may_have() -> None:
     assert connection.nodes_asked == [f"n{number:03}" for number in range(64)]
 
 
-def test_a_fault_that_may_pass_is_asked_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_transient_error_is_retried_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """After a second; then the run goes on without."""
     monkeypatch.setattr("inferometer_operator.wiring.endpoints._AGAIN_SECONDS", 0.0)
     for faults, refusal, times in (

@@ -230,7 +230,7 @@ def test_a_run_is_finished_when_its_pods_are_gone_or_never_go() -> None:
     assert cluster.later(1).says("Finished") == ("True", "Complete")
 
 
-def test_a_child_that_nobody_deletes_does_not_hold_a_run_for_ever() -> None:
+def test_a_child_that_is_never_deleted_does_not_block_the_end() -> None:
     """After five minutes it is Finished whatever is left, and goes on deleting."""
     cluster = measuring()
     cluster.stubborn.add("Deployment/a-run-server")

@@ -112,7 +112,7 @@ def test_a_foreign_object_that_is_being_deleted_is_waited_for(key: str) -> None:
         ("a-run-server", 0, False),
     ],
 )
-def test_only_what_its_own_replica_set_was_refused_is_told_of_a_run(
+def test_a_run_reports_only_refusals_of_its_own_replica_set(
     name: str, made_seconds_later: int, *, told: bool
 ) -> None:
     """Not what an earlier run of that name was refused, nor one whose name begins alike."""
@@ -124,7 +124,7 @@ def test_only_what_its_own_replica_set_was_refused_is_told_of_a_run(
     assert found == ("False", "QuotaExceeded" if told else "ServerStarting")
 
 
-def test_only_what_its_own_job_was_refused_is_told_of_a_run() -> None:
+def test_a_run_reports_only_refusals_of_its_own_job() -> None:
     """A Job of that name was there before."""
     cluster = a_cluster().settle().schedule()
     earlier = {"kind": "Job", "metadata": {"name": "a-run-load", "uid": "of-an-earlier-one"}}

@@ -82,7 +82,7 @@ def test_secrets_are_seen_by_the_load_generator_alone() -> None:
     assert violations(pod) == ()
 
 
-def test_the_plan_tells_where_the_master_is() -> None:
+def test_the_plan_holds_the_masters_address() -> None:
     """The Service is made before the Job, and the plan names the Job's pod 0 below it."""
     cluster = a_fleet()
     made = [write for write in cluster.writes if write.startswith("make ")]
@@ -127,7 +127,7 @@ def test_pod_0_speaks_for_a_fleet() -> None:
     assert "Service/fleet-a-run" not in cluster.children
 
 
-def test_a_worker_without_a_node_is_told_and_ends_the_run_in_time() -> None:
+def test_a_worker_without_a_node_is_reported_and_ends_the_run() -> None:
     """While pod 0 waits for its workers the run says why one does not come."""
     cluster = a_fleet().start_load()
     worker = cluster.make_worker(1)

@@ -81,7 +81,7 @@ def test_a_run_costs_few_writes() -> None:
     assert cluster.finished
 
 
-def test_every_step_is_told_in_an_event_once() -> None:
+def test_every_step_has_one_event() -> None:
     """`kubectl describe` shows the story in a few lines."""
     cluster = _through(a_cluster())
     told = [write.removeprefix("event ") for write in cluster.writes if "event" in write]
@@ -180,7 +180,7 @@ def test_progress_never_goes_back() -> None:
     assert cluster.measure(0.1).status()["progressPercent"] == 100 * (5 + 30) // 65
 
 
-def test_progress_counts_the_seconds_that_mlperf_asks_for() -> None:
+def test_progress_counts_the_seconds_that_mlperf_requires() -> None:
     """A scenario of MLPerf's is measured for 600 s, of which a warm-up of 5 s is little."""
     cluster = serving({"validity": {"rules": "MLPerf"}}).measure(1.0, stage="WarmUp")
     assert cluster.status().get("progressPercent", 0) == 100 * 5 // 605

@@ -61,7 +61,7 @@ def _lease(cluster: _Cluster, clock: Callable[[], float], terms: LeaseConfig = _
     return Lease(_Connection(cluster), terms, clock)
 
 
-def test_a_lease_that_nobody_holds_is_taken_at_once() -> None:
+def test_a_free_lease_is_taken_at_once() -> None:
     """The first operator leads."""
     cluster = _Cluster()
     asyncio.run(_lease(cluster, lambda: 0.0).acquire())
@@ -86,7 +86,7 @@ def test_a_lease_that_another_holds_is_taken_when_it_is_not_renewed() -> None:
     assert now[0] >= 101.0
 
 
-def test_a_lease_is_as_old_as_the_answer_that_told_of_it() -> None:
+def test_a_lease_is_as_old_as_the_answer_that_showed_it() -> None:
     """It may have been renewed while a slow answer was under way."""
     cluster = _Cluster()
     cluster.held_by("other")

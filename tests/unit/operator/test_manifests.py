@@ -62,7 +62,7 @@ def test_every_pod_is_restricted() -> None:
             assert each["command"][0] == "python3"
 
 
-def test_the_checker_sees_what_is_forbidden() -> None:
+def test_the_checker_reports_forbidden_privileges() -> None:
     """The checker of this file reports each privilege that a pod should not have."""
     pod = server_pod(a_run())
     added: tuple[tuple[str, Any], ...] = (

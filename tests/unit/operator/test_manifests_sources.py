@@ -70,7 +70,7 @@ def test_inputs_of_the_load_pod_are_fetched() -> None:
     assert "initContainers" not in load_pod(a_run())
 
 
-def test_traces_are_fetched_beside_inputs() -> None:
+def test_traces_are_fetched_together_with_inputs() -> None:
     """A trace comes into the load pod alone, as a file by its scenario's name."""
     scenarios = [
         {"name": "replay", "trace": {"uri": "configmap://times/a.csv"}},
@@ -110,7 +110,7 @@ def test_only_the_fetcher_is_given_keys() -> None:
         assert "keys" not in json.dumps([main, pod["volumes"]])
 
 
-def test_a_key_cannot_be_asked_for_by_name() -> None:
+def test_a_key_cannot_be_requested_by_name() -> None:
     """Kubernetes puts variables into commands: what a run says is kept from being taken for one."""
     inputs = {"file": {"uri": "https://host/$(INFEROMETER_S3_SECRET_ACCESS_KEY)"}}
     model = {"uri": "s3://bucket/m$.onnx", "credentialsSecret": "keys"}

@@ -29,7 +29,7 @@ OF_ONE_SCENARIO, MORE_OF_EACH_SCENARIO = 13, 10
 errors, four percentiles, energy gross and net."""
 
 
-def test_every_metric_of_the_operator_is_told_and_no_other() -> None:
+def test_every_metric_of_the_operator_is_exported_and_no_other() -> None:
     """Names, types, help and labels are those of the reference, plus the process metrics."""
     run = a_finished_run()
     stats = operator_stats(run, a_raw_run("b", phase="Starting", startTime="2026-03-12T14:00:00Z"))
@@ -45,7 +45,7 @@ def test_every_metric_of_the_operator_is_told_and_no_other() -> None:
         assert labels == {frozenset(metric.labels)}, name
 
 
-def test_who_stands_by_tells_nothing_but_that() -> None:
+def test_a_standby_exports_only_that_it_is_one() -> None:
     """Otherwise two replicas would export each run twice."""
     stats = operator_stats(a_finished_run())
     stats.is_leader = False
@@ -62,7 +62,7 @@ def test_a_leader_that_has_not_seen_the_runs_yet_counts_none() -> None:
     assert values(stats, "inferometer_operator_leader") == {(): 1.0}
 
 
-def test_what_a_run_measured_is_told_in_base_units() -> None:
+def test_figures_are_exported_in_base_units() -> None:
     """Seconds, joules and queries per second, as its status has them."""
     stats = operator_stats(a_finished_run())
     for name, value in (
@@ -117,7 +117,7 @@ def test_figures_that_are_not_there_have_no_series() -> None:
     ("reason", "spec", "model"),
     [("DeadlineExceeded", {}, "resnet50"), ("InvalidSpec", {"scenarios": []}, "")],
 )
-def test_a_failed_run_tells_why(reason: str, spec: dict[str, Any], model: str) -> None:
+def test_a_failed_run_exports_its_reason(reason: str, spec: dict[str, Any], model: str) -> None:
     """A run with an unreadable spec, or that never began, is finished too."""
     conditions = [condition("Failed", "True", reason=reason), condition("Finished", "True")]
     conditions[1]["reason"] = "Failed"
@@ -178,7 +178,7 @@ def series(text: str) -> Counter[str]:
         ),
     ],
 )
-def test_a_run_that_is_not_finished_tells_since_when_and_until_when(
+def test_an_unfinished_run_exports_its_phase_start_and_deadline(
     phase: str, since: int, status: dict[str, Any]
 ) -> None:
     """A stuck run shows by both; one that has not begun has no deadline yet."""
@@ -250,7 +250,7 @@ def test_whatever_a_run_names_is_one_label(step: str) -> None:
     assert values(stats, "inferometer_run_valid") == {(*RUN, "latency", step): 1.0}
 
 
-def test_of_201_runs_the_one_that_is_stuck_is_told() -> None:
+def test_of_201_runs_the_stuck_one_is_exported() -> None:
     """What has begun comes first, the longest in its phase before others; who queues comes last."""
 
     def told(*runs: Object) -> set[str]:
@@ -311,7 +311,7 @@ def read(**spec: Any) -> BenchmarkRun:
         {"load": {"protocol": "HTTP"}},
     ],
 )
-def test_runs_that_ask_for_the_same_have_one_hash(spec: dict[str, Any]) -> None:
+def test_runs_with_the_same_measurement_share_a_hash(spec: dict[str, Any]) -> None:
     """Whatever their seed, their deadline, or what they spell out of the defaults."""
     assert spec_hash(read(**spec)) == spec_hash(read())
 
@@ -326,6 +326,6 @@ def test_runs_that_ask_for_the_same_have_one_hash(spec: dict[str, Any]) -> None:
         {"validity": {"warmUpSeconds": 1}},
     ],
 )
-def test_runs_that_ask_for_something_else_have_another_hash(spec: dict[str, Any]) -> None:
+def test_runs_with_another_measurement_have_another_hash(spec: dict[str, Any]) -> None:
     """They are not to be compared."""
     assert spec_hash(read(**spec)) != spec_hash(read())

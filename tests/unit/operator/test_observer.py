@@ -113,7 +113,7 @@ _WAITS: dict[str, Any] = {"waiting": {"reason": "ContainerCreating"}}
     ],
     ids=["nothing missing", "pods hang", "no server pod", "no load pod"],
 )
-def test_warnings_are_asked_for_where_something_is_missing_and_never_all(
+def test_warnings_are_read_only_for_missing_pods(
     objects: dict[str, Any], pods: list[Any], fields: list[str]
 ) -> None:
     """Few requests, each for one object or one kind of fault, each with a limit."""

@@ -72,7 +72,7 @@ def _owner(uid: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "holder", [{"name": "a-load", "ownerReferences": [_owner("dead")]}, None], ids=["dead", "gone"]
 )
-def test_who_has_a_name_that_is_taken_is_told_and_soon_tried_again(holder: Json | None) -> None:
+def test_a_taken_name_is_reported_with_its_holder_and_retried_soon(holder: Json | None) -> None:
     """A deleted namesake's child goes in a moment."""
     refusals = Refusals()
     assert _made(_Connection(_TAKEN, holder), refusals)
@@ -139,7 +139,7 @@ def test_of_all_runs_one_holds_its_result(monkeypatch: pytest.MonkeyPatch) -> No
     asyncio.run(work())
 
 
-def test_a_crew_that_is_dismissed_takes_nobody_on() -> None:
+def test_a_stopped_pool_starts_no_worker() -> None:
     """A watch may deliver a run after the last worker has ended, when another operator leads."""
     cluster: Any = PlayedCluster()
     decide: Any = None

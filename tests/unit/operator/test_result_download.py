@@ -51,12 +51,12 @@ def test_a_log_that_is_not_written_to_its_end_is_read_again() -> None:
     assert log.asked == 3
 
 
-def test_a_log_that_cannot_be_read_is_asked_for_again() -> None:
+def test_an_unreadable_log_is_read_again() -> None:
     """A kubelet that does not answer once loses no result."""
     assert _collected(_Log(UnreachableError("no route"), _WHOLE)).document == _DOCUMENT
 
 
-def test_a_gap_that_stays_is_told() -> None:
+def test_a_lasting_gap_is_reported() -> None:
     """After the last attempt the fault is what the last log lacked."""
     log = _Log(_WHOLE[:-1])
     found = _collected(log)
@@ -65,7 +65,7 @@ def test_a_gap_that_stays_is_told() -> None:
     assert log.asked == 3
 
 
-def test_a_result_that_is_too_large_is_asked_for_once() -> None:
+def test_a_result_that_is_too_large_is_read_once() -> None:
     """What was left out on purpose will not come."""
     log = _Log(left_out("The result is too large."))
     assert _collected(log).reason == "ResultTooLarge"

@@ -36,7 +36,7 @@ _FINISHED = {"type": "Finished", "status": "True"}
         (_run("refused", status={"conditions": [_FINISHED]}), "inactive"),
     ],
 )
-def test_what_a_run_wants_is_told_by_the_cluster(run: dict[str, Any], state: str) -> None:
+def test_the_queue_state_of_a_run_comes_from_the_cluster(run: dict[str, Any], state: str) -> None:
     """A run waits, holds a turn, or wants none: because of its status and spec alone."""
     assert queued_run(run).state == state
 
@@ -111,7 +111,7 @@ def test_a_turn_that_was_not_used_goes_to_the_next() -> None:
     assert queue.position("b").admitted
 
 
-def test_who_waits_is_woken_when_its_place_changes_and_only_then() -> None:
+def test_a_waiting_run_is_woken_only_when_its_position_changes() -> None:
     """The end of a run moves all waiting runs; other events move none."""
     woken: list[str] = []
     queue = RunQueue(1, woken.append)

@@ -191,7 +191,7 @@ def test_refusals_are_tried_again_ever_more_rarely() -> None:
         ({}, ["odd"], None),
     ],
 )
-def test_when_to_ask_again_is_read_from_an_answer(
+def test_the_retry_delay_is_read_from_an_answer(
     headers: dict[str, str], body: Any, seconds: float | None
 ) -> None:
     """In the header, or in the body; a page of a proxy says nothing."""
@@ -219,7 +219,7 @@ def test_what_was_found_before_stays_in_a_run_that_is_given_up() -> None:
 
 
 @pytest.mark.parametrize("end", ["Complete", "Failed"])
-def test_how_a_run_ended_stays_told_where_only_its_end_cannot_be_tidied(end: str) -> None:
+def test_the_outcome_stays_if_only_the_cleanup_fails(end: str) -> None:
     """A complete run that is given up is Finished, and still Complete."""
     condition = {"type": end, "status": "True", "reason": "Cancelled", "lastTransitionTime": BEGUN}
     run = {"metadata": {}, "status": {"startTime": BEGUN, "conditions": [condition]}}

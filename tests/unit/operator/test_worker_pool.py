@@ -58,7 +58,7 @@ def a_pool(cluster: _Gone) -> tuple[WorkerPool, Dependencies]:
         ("limit=500", False, []),
     ],
 )
-def test_a_list_is_told_from_a_watch(query: str, told: list[str], *, ok: bool) -> None:
+def test_a_list_is_distinguished_from_a_watch(query: str, told: list[str], *, ok: bool) -> None:
     """By its first page alone; what is refused is neither."""
     heard: list[str] = []
     trace = watch_trace(lambda: heard.append("heard"), lambda: heard.append("listed"))
@@ -95,7 +95,7 @@ def test_others_go_on_while_a_leader_takes_in_many_runs() -> None:
     asyncio.run(begun())
 
 
-def test_a_run_that_is_deleted_is_told_of_no_more() -> None:
+def test_a_deleted_run_is_exported_no_longer() -> None:
     """At once, though its worker may still wait for its pods."""
 
     async def deleted() -> None:
@@ -109,7 +109,7 @@ def test_a_run_that_is_deleted_is_told_of_no_more() -> None:
     asyncio.run(deleted())
 
 
-def test_a_run_whose_end_nobody_told_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_a_new_list_lacks_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     """A list without it says that it went while the watch was broken; others cost no request."""
     monkeypatch.setattr("inferometer_operator.wiring.worker_pool._RELIST_SECONDS", 0.0)
     woken: list[str] = []

@@ -73,7 +73,7 @@ def _begins(*_: Any) -> Plan:
 
 @pytest.mark.parametrize("at", ["observe", "write"])
 @pytest.mark.parametrize("error", [ApiError(500, "", "boom"), ZeroDivisionError("own")])
-def test_a_run_that_cannot_begin_starves_nobody(at: str, error: Exception) -> None:
+def test_a_run_that_cannot_begin_does_not_block_the_queue(at: str, error: Exception) -> None:
     """The next one, though younger, has its turn, and the failing one waits for it."""
     woken: list[str] = []
     cluster = _Failing(at=at, error=error)
@@ -112,7 +112,7 @@ def test_a_run_that_may_have_begun_or_only_changed_keeps_its_turn(
     assert not any(admitted)
 
 
-def test_a_turn_is_kept_while_nobody_knows_whether_the_run_has_begun() -> None:
+def test_a_slot_is_kept_while_it_is_unknown_whether_the_run_has_begun() -> None:
     """Two runs side by side would be worse than a pause."""
     cluster = _Failing(at="write", error=UnreachableError("cut"))
     admitted: list[bool] = []
@@ -164,7 +164,7 @@ def test_what_is_left_of_a_run_is_remembered_when_it_changes() -> None:
     assert queue.position("b").admitted
 
 
-def test_a_load_generator_that_does_not_listen_yet_is_asked_to_stop_again() -> None:
+def test_a_stop_request_is_repeated_until_it_is_accepted() -> None:
     """Until it says that it will, and not after that."""
     cluster = PlayedCluster()
     cluster.answers = [False, False, True]

@@ -90,10 +90,10 @@ class ChildWatch:
             self._heard()
             async for line in _lines(stream):
                 self._heard()
-                told = json.loads(line)
-                metadata = told["object"].get("metadata", {})
-                if told["type"] == "ERROR":
-                    status = told["object"]
+                event = json.loads(line)
+                metadata = event["object"].get("metadata", {})
+                if event["type"] == "ERROR":
+                    status = event["object"]
                     raise ApiError(
                         int(status.get("code", 500)),
                         str(status.get("reason", "")),
@@ -101,8 +101,8 @@ class ChildWatch:
                         what=f"watch {self._path}",
                     )
                 self._version = metadata.get("resourceVersion", self._version)
-                if told["type"] != "BOOKMARK":
-                    yield ChildChange(told["type"], metadata)
+                if event["type"] != "BOOKMARK":
+                    yield ChildChange(event["type"], metadata)
 
 
 async def _lines(stream: aiohttp.StreamReader) -> AsyncIterator[bytes]:

@@ -46,8 +46,8 @@ def api_error(
     """Return an error answer as an exception; `body` is its JSON, or None."""
     status = body if isinstance(body, dict) else {}
     details = status.get("details")
-    asked = details.get("retryAfterSeconds") if isinstance(details, dict) else None
-    after = headers.get("Retry-After") or asked
+    detail = details.get("retryAfterSeconds") if isinstance(details, dict) else None
+    after = headers.get("Retry-After") or detail
     try:
         seconds = None if after is None else float(after)
     except ValueError:  # a date, which no API server sends

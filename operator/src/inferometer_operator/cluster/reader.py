@@ -35,8 +35,8 @@ class Reader:
 
     async def list_runs(self, namespace: str | None) -> list[Json]:
         """Return every run."""
-        told = await self.connection.request("GET", api_path("BenchmarkRun", namespace))
-        return list(told["items"])
+        answer = await self.connection.request("GET", api_path("BenchmarkRun", namespace))
+        return list(answer["items"])
 
     async def get(self, kind: str, namespace: str, name: str, *, accept: str = JSON) -> Any:
         """Return an object, or None if there is none of that name."""
@@ -51,34 +51,34 @@ class Reader:
 
     async def get_child(self, kind: str, namespace: str, name: str, run_uid: str) -> Json | None:
         """Return a child of the run; None if it is absent or another owner's."""
-        told = await self.get(kind, namespace, name)
-        return told if told is not None and is_child_of(told, run_uid) else None
+        answer = await self.get(kind, namespace, name)
+        return answer if answer is not None and is_child_of(answer, run_uid) else None
 
     async def get_metadata(self, kind: str, namespace: str, name: str) -> Json | None:
         """Return an object's metadata without its content, or None if it is absent."""
-        told = await self.get(kind, namespace, name, accept=METADATA_ONLY)
-        return None if told is None else told["metadata"]
+        answer = await self.get(kind, namespace, name, accept=METADATA_ONLY)
+        return None if answer is None else answer["metadata"]
 
     async def list_pods(self, namespace: str, run_uid: str) -> tuple[Json, ...]:
         """Return the run's pods, by name; pods without a controller are not the run's."""
-        told = await self._selected("Pod", namespace, selector(run_uid))
-        return tuple(pod for pod in told if controller_of(pod).get("kind") in _POD_CONTROLLERS)
+        answer = await self._selected("Pod", namespace, selector(run_uid))
+        return tuple(pod for pod in answer if controller_of(pod).get("kind") in _POD_CONTROLLERS)
 
     async def list_pod_uids(self, namespace: str, node: str) -> frozenset[str]:
         """Return the UIDs of all pods of a namespace that are bound to a node."""
-        told = await self.connection.request(
+        answer = await self.connection.request(
             "GET",
             api_path("Pod", namespace),
             query={"fieldSelector": f"spec.nodeName={node}"},
             accept=METADATA_LIST,
         )
-        return frozenset(str(pod["metadata"]["uid"]) for pod in told["items"])
+        return frozenset(str(pod["metadata"]["uid"]) for pod in answer["items"])
 
     async def list_result_maps(self, namespace: str, run_uid: str) -> tuple[Json, ...]:
         """Return the ConfigMaps that hold the run's result, by name."""
         labels = f"{selector(run_uid)},{COMPONENT_LABEL}={RESULT}"
-        told = await self._selected("ConfigMap", namespace, labels)
-        return tuple(each for each in told if is_child_of(each, run_uid))
+        answer = await self._selected("ConfigMap", namespace, labels)
+        return tuple(each for each in answer if is_child_of(each, run_uid))
 
     async def list_endpoint_slices(self, namespace: str, service: str) -> tuple[Json, ...]:
         """Return the EndpointSlices of a Service, by name."""
@@ -93,12 +93,12 @@ class Reader:
 
         A ReplicaSet is known by the name of its Deployment alone.
         """
-        told = await self._events(
+        answer = await self._events(
             namespace, "involvedObject.kind=ReplicaSet,reason=FailedCreate,type=Warning"
         )
         return tuple(
             event
-            for event in told
+            for event in answer
             if str(event["involvedObject"].get("name")).startswith(f"{deployment}-")
         )
 
@@ -123,18 +123,18 @@ class Reader:
         return text.decode(errors="replace").splitlines()
 
     async def _events(self, namespace: str, fields: str) -> tuple[Json, ...]:
-        told = await self.connection.request(
+        answer = await self.connection.request(
             "GET",
             api_path("Event", namespace),
             query={"fieldSelector": fields, "limit": str(_EVENT_LIMIT)},
         )
-        return tuple(sorted(told["items"], key=_told_at))
+        return tuple(sorted(answer["items"], key=_event_time))
 
     async def _selected(self, kind: str, namespace: str, labels: str) -> tuple[Json, ...]:
-        told = await self.connection.request(
+        answer = await self.connection.request(
             "GET", api_path(kind, namespace), query={"labelSelector": labels}
         )
-        return tuple(sorted(told["items"], key=lambda each: str(each["metadata"]["name"])))
+        return tuple(sorted(answer["items"], key=lambda each: str(each["metadata"]["name"])))
 
 
 def is_child_of(child: Json, run_uid: str) -> bool:
@@ -142,7 +142,7 @@ def is_child_of(child: Json, run_uid: str) -> bool:
     return controller_of(child).get("uid") == run_uid
 
 
-def _told_at(event: Json) -> str:
+def _event_time(event: Json) -> str:
     return str(
         event.get("lastTimestamp")
         or event.get("eventTime")

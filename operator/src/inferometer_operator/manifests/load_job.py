@@ -157,15 +157,15 @@ def _mount_credentials(run: BenchmarkRun, spec: Manifest, loader: Manifest) -> N
 def _container(run: BenchmarkRun, settings: Settings) -> Manifest:
     images = settings.images
     command = load_command(PYTHON, plan_path=f"{_PLAN_FOLDER}/{PLAN_FILE}", port=LOADGEN_PORT)
-    made = container(LOADGEN, images.loadgen, images, command, _resources(settings))
-    made["env"] += [
+    loader = container(LOADGEN, images.loadgen, images, command, _resources(settings))
+    loader["env"] += [
         {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
         for name, path in (("NODE_NAME", "spec.nodeName"), ("POD_NAME", "metadata.name"))
     ]
-    made["ports"] = [{"name": SCRAPED_PORT, "containerPort": LOADGEN_PORT, "protocol": "TCP"}]
+    loader["ports"] = [{"name": SCRAPED_PORT, "containerPort": LOADGEN_PORT, "protocol": "TCP"}]
     if fleet_pods(run) > 1:
-        made["ports"].append({"name": "fleet", "containerPort": FLEET_PORT, "protocol": "TCP"})
-    return made
+        loader["ports"].append({"name": "fleet", "containerPort": FLEET_PORT, "protocol": "TCP"})
+    return loader
 
 
 def _resources(settings: Settings) -> Manifest:

@@ -107,19 +107,19 @@ def _container(run: BenchmarkRun, launch: ServerLaunch, settings: Settings) -> M
     )
     command = server_command(run, start)
     image = _image(launch.image(server), settings)
-    made = container(SERVER, image, settings.images, command, _resources(server, gpu=True))
-    made["ports"] = [
+    serving = container(SERVER, image, settings.images, command, _resources(server, gpu=True))
+    serving["ports"] = [
         {"name": SCRAPED_PORT, "containerPort": launch.http_port, "protocol": "TCP"},
         {"name": "grpc", "containerPort": launch.grpc_port, "protocol": "TCP"},
     ]
     # No other probe: once the server is ready, no probe disturbs it.
-    made["startupProbe"] = {
+    serving["startupProbe"] = {
         "httpGet": {"path": launch.ready_path, "port": SCRAPED_PORT},
         "periodSeconds": 1,
         "timeoutSeconds": 5,
         "failureThreshold": server.ready_deadline_seconds + _PROBE_MARGIN_SECONDS,
     }
-    return made
+    return serving
 
 
 def _image(name: ImageName, settings: Settings) -> str:
@@ -131,10 +131,10 @@ def _image(name: ImageName, settings: Settings) -> str:
 
 
 def _resources(server: Server, *, gpu: bool) -> Manifest:
-    asked = {"cpu": server.resources.cpu, "memory": server.resources.memory}
+    quantities = {"cpu": server.resources.cpu, "memory": server.resources.memory}
     if gpu and server.gpu is not None:
-        asked[server.gpu.resource] = str(server.gpu.count)
-    return {"requests": dict(asked), "limits": dict(asked)}
+        quantities[server.gpu.resource] = str(server.gpu.count)
+    return {"requests": dict(quantities), "limits": dict(quantities)}
 
 
 def _place(spec: Manifest, server: Server, settings: Settings) -> None:

@@ -109,11 +109,11 @@ def assign_agents(context: ReconcileContext, servers: Iterable[PlannedServer]) -
     absent = [node for node, agent in chosen.items() if agent is None]
     if not absent:
         return AgentAssignment(agents, targets.unmetered)
-    told = [_absent(settled, found, absent), *filter(None, [targets.unmetered])]
+    reasons = [_absent(settled, found, absent), *filter(None, [targets.unmetered])]
     starts = any(agent.node in absent and not agent.ready for agent in found)
     return AgentAssignment(
         agents,
-        unmetered="; ".join(told),
+        unmetered="; ".join(reasons),
         until=add_seconds(_bound_at(context), _STARTS_SECONDS)
         if starts and context.launched
         else None,
@@ -161,12 +161,12 @@ def _targets(context: ReconcileContext, servers: Iterable[PlannedServer]) -> _Ta
     listed = context.observed.behind_service
     name = external.service.name
     if listed is None or listed.refusal:
-        told = "" if listed is None else f": {listed.refusal}"
-        return _Targets({}, f"The pods behind the Service {name} could not be listed{told}")
-    return _askable(service_backends(listed), name, context.namespace)
+        refusal = "" if listed is None else f": {listed.refusal}"
+        return _Targets({}, f"The pods behind the Service {name} could not be listed{refusal}")
+    return _measurable(service_backends(listed), name, context.namespace)
 
 
-def _askable(found: ServiceBackends, service: str, namespace: str) -> _Targets:
+def _measurable(found: ServiceBackends, service: str, namespace: str) -> _Targets:
     """Return the pods behind a Service that agents can measure."""
     where = f"pods of the namespace {namespace} that are bound to a node"
     if not found.uids_by_node:
@@ -175,21 +175,21 @@ def _askable(found: ServiceBackends, service: str, namespace: str) -> _Targets:
             f"The Service {service} has no {where} behind it, so that the External server's node "
             "is not known",
         )
-    told = []
+    reasons = []
     if found.others:
-        told.append(
+        reasons.append(
             f"{_many(found.others, 'endpoint')} behind the Service {service} "
             f"{'is' if found.others == 1 else 'are'} not among the {where}, so that not every "
             "server's node is known"
         )
-    told += [
+    reasons += [
         f"The node agent on {node} measures {MAX_WORKLOADS} pods at a time, and the Service "
         f"{service} has {len(uids)} there"
         for node, uids in found.uids_by_node.items()
         if len(uids) > MAX_WORKLOADS
     ]
     fits = {node: uids for node, uids in found.uids_by_node.items() if len(uids) <= MAX_WORKLOADS}
-    return _Targets(fits, "; ".join(told))
+    return _Targets(fits, "; ".join(reasons))
 
 
 def _many(count: int, what: str) -> str:

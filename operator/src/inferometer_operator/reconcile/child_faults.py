@@ -30,12 +30,12 @@ _SIGNS: tuple[tuple[ReasonName, str], ...] = (
 """Patterns in the messages of the API server's admission, by reason."""
 
 
-def child_fault(context: ReconcileContext, child: str, refusal: Refusal, asked: str) -> Fault:
+def child_fault(context: ReconcileContext, child: str, refusal: Refusal, requests: str) -> Fault:
     """Return why a child was not created; `child` is "Deployment/NAME", `asked` its requests."""
     kind, _, name = child.partition("/")
     if refusal.code == _CLASH_CODE:
         return _clash(context, kind, name, refusal)
-    found = f"The API server refuses the {kind} {name}{asked}: {refusal.message}"
+    found = f"The API server refuses the {kind} {name}{requests}: {refusal.message}"
     return make_fault(reason_of(refusal.message), found)
 
 
@@ -67,9 +67,9 @@ def _goes(context: ReconcileContext, holder: Json | None) -> bool:
     )
 
 
-def pod_creation_fault(who: str, message: str, asked: str) -> Fault:
+def pod_creation_fault(who: str, message: str, requests: str) -> Fault:
     """Return why a controller cannot create the pods of a child."""
-    found = f"The {who}'s pod cannot be made{asked}: {message}"
+    found = f"The {who}'s pod cannot be made{requests}: {message}"
     return make_fault(reason_of(message), found)
 
 

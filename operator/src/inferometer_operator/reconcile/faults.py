@@ -61,61 +61,66 @@ def make_fault(reason: ReasonName, found: str, *, until: datetime | None = None)
     """Return a fault with the catalogue's remedy: what was found, and what to do."""
     entry = REASONS[reason]
     return Fault(
-        reason, f"{_sentence(found)} {entry.remedy}".strip(), ends=not entry.is_transient, until=until
+        reason,
+        f"{_sentence(found)} {entry.remedy}".strip(),
+        ends=not entry.is_transient,
+        until=until,
     )
 
 
-def pod_fault(pod: Json, asked: PodRequest, now: datetime) -> Fault | None:
+def pod_fault(pod: Json, request: PodRequest, now: datetime) -> Fault | None:
     """Return the first fault that a pod shows, or None."""
-    return next((found for sign in _SIGNS if (found := sign(pod, asked, now))), None)
+    return next((found for sign in _SIGNS if (found := sign(pod, request, now))), None)
 
 
-def disruption_fault(pod: Json, asked: PodRequest, _: datetime) -> Fault | None:
+def disruption_fault(pod: Json, request: PodRequest, _: datetime) -> Fault | None:
     """Return that the cluster took a pod away: evicted it, or lost its node."""
-    who = _who(pod, asked)
+    who = _who(pod, request)
     status = pods.status(pod)
-    told = str(status.get("message") or "").strip()
+    message = str(status.get("message") or "").strip()
     target = pods.condition(pod, "DisruptionTarget")
     why = str(target.get("reason") or "") if target.get("status") == "True" else ""
     if why in _NODE_LOST or status.get("reason") == "NodeLost":
         lost = f"The node {pods.node(pod)} of {who} no longer answers"
-        words = _quoted(str(target.get("message") or told))
+        words = _quoted(str(target.get("message") or message))
         return Fault("NodeLost", f"{lost}{words} {REASONS['NodeLost'].remedy}", ends=True)
     if status.get("reason") == "Evicted" or why:
-        words = _quoted(told or str(target.get("message") or why))
+        words = _quoted(message or str(target.get("message") or why))
         return make_fault(
             "Evicted", f"The cluster evicted {who} from the node {pods.node(pod)}{words}"
         )
     return None
 
 
-def _refused_by_node(pod: Json, asked: PodRequest, _: datetime) -> Fault | None:
+def _refused_by_node(pod: Json, request: PodRequest, _: datetime) -> Fault | None:
     status = pods.status(pod)
     if pods.phase(pod) != "Failed" or status.get("reason") is None:
         return None
     words = _quoted(f"{status['reason']}: {status.get('message') or ''}")
-    return make_fault("PodRefused", f"The node {pods.node(pod)} refused {_who(pod, asked)}{words}")
+    return make_fault(
+        "PodRefused", f"The node {pods.node(pod)} refused {_who(pod, request)}{words}"
+    )
 
 
-def _unschedulable(pod: Json, asked: PodRequest, _: datetime) -> Fault | None:
+def _unschedulable(pod: Json, request: PodRequest, _: datetime) -> Fault | None:
     scheduled = pods.condition(pod, "PodScheduled")
     if scheduled.get("status") != "False" or pods.node(pod):
         return None
     words = str(scheduled.get("message") or scheduled.get("reason") or "")
     lower = words.lower()
-    asks = f"which requests {asked.resources}"
+    asks = f"which requests {request.resources}"
     if "persistentvolumeclaim" in lower:
-        found = f"The {asked.who}'s pod needs a claim that no volume is bound to{_quoted(words)}"
+        found = f"The {request.who}'s pod needs a claim that no volume is bound to{_quoted(words)}"
         return make_fault("VolumeNotBound", found)
-    found = f"No node takes the {asked.who}'s pod, {asks}{_quoted(words)}"
-    lacking = asked.gpu and f"insufficient {asked.gpu}".lower() in lower
+    found = f"No node takes the {request.who}'s pod, {asks}{_quoted(words)}"
+    lacking = request.gpu and f"insufficient {request.gpu}".lower() in lower
     return make_fault("GpuUnavailable" if lacking else "Unschedulable", found)
 
 
-def _image(pod: Json, asked: PodRequest, _: datetime) -> Fault | None:
+def _image(pod: Json, request: PodRequest, _: datetime) -> Fault | None:
     for container, _is_init in pods.containers(pod):
         reason, words = _waiting(container)
-        found = f"The image {container.get('image')} of the {asked.who}'s pod"
+        found = f"The image {container.get('image')} of the {request.who}'s pod"
         if reason in _IMAGE:
             return make_fault(
                 "ImageNotPulled", f"{found} cannot be pulled{_quoted(words or reason)}"
@@ -125,47 +130,49 @@ def _image(pod: Json, asked: PodRequest, _: datetime) -> Fault | None:
     return None
 
 
-def _not_started(pod: Json, asked: PodRequest, _: datetime) -> Fault | None:
+def _not_started(pod: Json, request: PodRequest, _: datetime) -> Fault | None:
     for container, _is_init in pods.containers(pod):
         reason, words = _waiting(container)
         if reason in _NOT_STARTED:
-            found = f"The container {container.get('name')} of the {asked.who}'s pod does not start"
+            found = (
+                f"The container {container.get('name')} of the {request.who}'s pod does not start"
+            )
             return make_fault("ContainerNotStarted", f"{found}{_quoted(words or reason)}")
     return None
 
 
-def _memory(pod: Json, asked: PodRequest, _: datetime) -> Fault | None:
+def _memory(pod: Json, request: PodRequest, _: datetime) -> Fault | None:
     for container, _is_init in pods.containers(pod):
         end = pods.last_end(container)
         if end is not None and end.reason == _KILLED:
             return make_fault(
                 "OutOfMemory",
-                f"The container {end.container} of the {asked.who}'s pod {pods.name(pod)} was "
+                f"The container {end.container} of the {request.who}'s pod {pods.name(pod)} was "
                 f"killed because it used more memory than its limit; it requests "
-                f"{asked.resources}",
+                f"{request.resources}",
             )
     return None
 
 
-def _fetching(pod: Json, asked: PodRequest, _: datetime) -> Fault | None:
+def _fetching(pod: Json, request: PodRequest, _: datetime) -> Fault | None:
     """Return why a server's model, or a load generator's file of inputs, is missing."""
     for container, is_init in pods.containers(pod):
         end = pods.last_end(container)
         if not is_init or end is None or end.code == 0:
             continue
         words = end.message or f"The fetcher exited with code {end.code} and printed nothing"
-        if asked.who == "server":
+        if request.who == "server":
             refused = end.code == REFUSED_CODE
             return make_fault("ModelRefused" if refused else "ModelNotFetched", words)
         return make_fault("InputRefused" if end.code == REFUSED_CODE else "InputsNotFetched", words)
     return None
 
 
-def _ended(pod: Json, asked: PodRequest, _: datetime) -> Fault | None:
+def _ended(pod: Json, request: PodRequest, _: datetime) -> Fault | None:
     """Return how the container of a server exited before it was ready."""
     container = pods.main_container(pod)
     end = pods.last_end(container)
-    if end is None or not asked.restarts or pods.is_ready(pod):
+    if end is None or not request.restarts or pods.is_ready(pod):
         return None
     if end.code == REFUSED_CODE:
         return make_fault(
@@ -179,14 +186,14 @@ def _ended(pod: Json, asked: PodRequest, _: datetime) -> Fault | None:
     return make_fault("ServerCrashed", f"{found}{_last_lines(end.message)}")
 
 
-def _node_silent(pod: Json, asked: PodRequest, now: datetime) -> Fault | None:
+def _node_silent(pod: Json, request: PodRequest, now: datetime) -> Fault | None:
     """Return that a pod's node is silent: only the cluster reports that of a ready container."""
     ready = pods.condition(pod, "Ready")
     inside = pods.condition(pod, "ContainersReady")
     if ready.get("status") == "True" or inside.get("status") != "True" or is_deleting(pod):
         return None
     until = add_seconds(parse_time(ready.get("lastTransitionTime")) or now, NODE_LOST_SECONDS)
-    found = f"The node {pods.node(pod)} of {_who(pod, asked)} no longer answers."
+    found = f"The node {pods.node(pod)} of {_who(pod, request)} no longer answers."
     message = f"{found} {REASONS['NodeLost'].remedy}"
     return Fault("NodeLost", message, ends=now >= until, until=until)
 
@@ -210,8 +217,8 @@ def _waiting(container: Json) -> tuple[str, str]:
     return str(waiting.get("reason") or ""), str(waiting.get("message") or "")
 
 
-def _who(pod: Json, asked: PodRequest) -> str:
-    return f"the {asked.who}'s pod {pods.name(pod)}"
+def _who(pod: Json, request: PodRequest) -> str:
+    return f"the {request.who}'s pod {pods.name(pod)}"
 
 
 def _quoted(words: str) -> str:

@@ -93,10 +93,10 @@ def _with_pod(context: ReconcileContext, pod: Json) -> LoadState:
 
 def _absent_worker(context: ReconcileContext) -> Fault | None:
     """Return why a worker of a fleet does not start; a started one reports for itself."""
-    asked = replace(load_pod_request(context), who="worker")
+    request = replace(load_pod_request(context), who="worker")
     workers = (pod for pod in load_pods(context) if pods.completion_index(pod) > 0)
     waiting = (pod for pod in workers if not pods.has_started(pod) and pods.is_live(pod))
-    faults = (pod_fault(pod, asked, context.now) or _no_volumes(context, pod) for pod in waiting)
+    faults = (pod_fault(pod, request, context.now) or _no_volumes(context, pod) for pod in waiting)
     return next((found for found in faults if found is not None), None)
 
 
@@ -132,12 +132,12 @@ def plan_load_children(context: ReconcileContext, served: ServerState) -> LoadCh
     # If the Job exists without its plan, its pod waits for the plan.
     fleet = (fleet_service(owner),) if context.run.spec.load.workers > 1 else ()
     make = plan if seen else (*plan, *fleet, load_job(context.run, owner, context.settings))
-    told = (
+    faults = (
         child_fault(context, child, refusal, "")
         for child, refusal in context.observed.refused.items()
         if child in {f"Job/{context.load}", f"ConfigMap/{context.load}", f"Service/{context.fleet}"}
     )
-    return LoadChildren(create=make, fault=next(told, None))
+    return LoadChildren(create=make, fault=next(faults, None))
 
 
 def _plan(
@@ -177,13 +177,13 @@ def _without_pod(context: ReconcileContext, job: Json | None) -> LoadState:
         and each.get("status") == "True"
         for each in status.get("conditions") or ()
     )
-    told = context.draft.find("Measuring")
-    had_started = told is not None and told.reason in _HAD_STARTED
+    measuring = context.draft.find("Measuring")
+    had_started = measuring is not None and measuring.reason in _HAD_STARTED
     if ended or status.get("failed") or status.get("succeeded") or had_started:
         return _lost(_gone(f"The pod of the Job {context.load} is gone, and its log with it"))
     words = job_create_failure(context.observed.events, job)
-    asked = f", which requests {load_pod_request(context).resources}"
-    refused = None if words is None else pod_creation_fault("load generator", words, asked)
+    requests = f", which requests {load_pod_request(context).resources}"
+    refused = None if words is None else pod_creation_fault("load generator", words, requests)
     return LoadState("starting", fault=refused)
 
 

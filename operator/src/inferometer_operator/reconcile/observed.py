@@ -112,5 +112,4 @@ class Observed:
     report: LoadReport | None = None
     """The load generator's last report, or its termination message once it has ended."""
     downloaded: DownloadedResult | None = None
-    """The result of Plan.download. The worker always sets it, with a fault at worst, because the run
-    waits for it."""
+    """The result of Plan.download; the worker always sets it, with a fault at worst."""

@@ -17,16 +17,16 @@ _BY_NAME: dict[str, ReasonName] = {name: name for name in REASONS}
 
 def load_outcome(context: ReconcileContext, load: LoadState, served: ServerState) -> Outcome | None:
     """Return how an ended load generator ended; None while the cluster may soon explain it."""
-    told = _told(context)
-    if told is None:
-        return _unsaid(context, load)
-    match told.state:
+    outcome = _reported(context)
+    if outcome is None:
+        return _unreported(context, load)
+    match outcome.state:
         case "Complete":
-            return told
+            return outcome
         case "Interrupted" | "Terminated":
             return _stopped(context, load)
         case "Failed" | "Refused":
-            return _explained(context, told, load, served)
+            return _explained(context, outcome, load, served)
 
 
 def reason_of(outcome: Outcome) -> ReasonName:
@@ -34,7 +34,7 @@ def reason_of(outcome: Outcome) -> ReasonName:
     return _BY_NAME.get(outcome.reason, "LoadGeneratorFailed")
 
 
-def _told(context: ReconcileContext) -> Outcome | None:
+def _reported(context: ReconcileContext) -> Outcome | None:
     collected = context.observed.downloaded
     if collected is not None and collected.document is not None:
         return collected.document.outcome
@@ -42,16 +42,16 @@ def _told(context: ReconcileContext) -> Outcome | None:
 
 
 def _explained(
-    context: ReconcileContext, told: Outcome, load: LoadState, served: ServerState
+    context: ReconcileContext, outcome: Outcome, load: LoadState, served: ServerState
 ) -> Outcome | None:
-    if told.reason in _SERVER_FAULTS and context.launched:
+    if outcome.reason in _SERVER_FAULTS and context.launched:
         if served.fault is not None and served.fault.ends:
             return Outcome(state="Failed", reason=served.fault.reason, message=served.fault.message)
         if context.now < add_seconds(_end(context, load), SERVER_TELLS_SECONDS):
             return None
-    remedy = REASONS[reason_of(told)].remedy
-    words = told.message or f"The load generator ended as {told.reason}."
-    return told.model_copy(update={"message": f"{words} {remedy}".strip()})
+    remedy = REASONS[reason_of(outcome)].remedy
+    words = outcome.message or f"The load generator ended as {outcome.reason}."
+    return outcome.model_copy(update={"message": f"{words} {remedy}".strip()})
 
 
 def _stopped(context: ReconcileContext, load: LoadState) -> Outcome:
@@ -64,7 +64,7 @@ def _stopped(context: ReconcileContext, load: LoadState) -> Outcome:
     return Outcome(state="Failed", reason=found.reason, message=found.message)
 
 
-def _unsaid(context: ReconcileContext, load: LoadState) -> Outcome:
+def _unreported(context: ReconcileContext, load: LoadState) -> Outcome:
     """Return the outcome of a container that ended without a report."""
     found = (
         None if load.pod is None else pod_fault(load.pod, load_pod_request(context), context.now)

@@ -122,10 +122,10 @@ def _fetched_sha256(server: Json) -> str | None:
         end = pods.last_end(container)
         if is_init and end is not None and end.code == 0:
             try:
-                told = json.loads(end.message)["sha256"]
+                checksum = json.loads(end.message)["sha256"]
             except (ValueError, TypeError, KeyError):
                 continue
-            return told if isinstance(told, str) and len(told) == 64 else None
+            return checksum if isinstance(checksum, str) and len(checksum) == 64 else None
     return None
 
 
@@ -142,8 +142,8 @@ def _stale(wanted: list[Manifest], held: dict[str, Json]) -> tuple[Target, ...]:
 def _same(wanted: Manifest | None, found: Json) -> bool:
     if wanted is None:
         return False
-    told = (found["metadata"].get("annotations") or {}).get(PARTS_ANNOTATION)
-    if told != wanted["metadata"]["annotations"][PARTS_ANNOTATION]:
+    parts = (found["metadata"].get("annotations") or {}).get(PARTS_ANNOTATION)
+    if parts != wanted["metadata"]["annotations"][PARTS_ANNOTATION]:
         return False
     data = found.get("binaryData")
     return data is None or data.get(RESULT_FILE) == wanted["binaryData"][RESULT_FILE]

@@ -95,9 +95,9 @@ def run_facts(raw: Json) -> RunFacts:
 def spec_hash(run: BenchmarkRun) -> str:
     """Return a hash that resolved runs with the same measurement share, whatever their seed."""
     parts = {"model", "server", "load", "scenarios", "validity"}
-    asked = run.spec.model_dump(mode="json", by_alias=True, exclude_none=True, include=parts)
-    del asked["load"]["seed"]
-    canonical = json.dumps(asked, sort_keys=True, separators=(",", ":"))
+    spec = run.spec.model_dump(mode="json", by_alias=True, exclude_none=True, include=parts)
+    del spec["load"]["seed"]
+    canonical = json.dumps(spec, sort_keys=True, separators=(",", ":"))
     return sha256(canonical.encode()).hexdigest()[:_HASH_DIGITS]
 
 

@@ -96,9 +96,11 @@ def _launched(context: ReconcileContext) -> ServerState:
             gone = f"The Deployment {context.server} was deleted while the run needed it"
             return ServerState(fault=make_fault("ServerDeleted", gone))
         refusal = context.observed.refused.get(child)
-        told = None if refusal is None else child_fault(context, child, refusal, _asks(context))
+        fault = (
+            None if refusal is None else child_fault(context, child, refusal, _requests(context))
+        )
         make = server_deployment(context.run, context.owner, context.settings)
-        return ServerState(fault=told, create=(make,))
+        return ServerState(fault=fault, create=(make,))
     live = tuple(pod for pod in server_pods(context) if pods.is_live(pod))
     return ServerState(
         fault=_replaced(context) or _pods_fault(context) or _no_pods(context, deployment, live),
@@ -183,16 +185,16 @@ def _ended_since_ready(context: ReconcileContext, pod: Json) -> pods.ContainerEx
 
 def _pods_fault(context: ReconcileContext) -> Fault | None:
     """Return the worst fault of the server pods: a permanent one before a transient one."""
-    asked = server_pod_request(context)
-    faults = [found for pod in server_pods(context) if (found := _fault_of(context, pod, asked))]
+    request = server_pod_request(context)
+    faults = [found for pod in server_pods(context) if (found := _fault_of(context, pod, request))]
     return min(faults, key=lambda found: not found.ends, default=None)
 
 
-def _fault_of(context: ReconcileContext, pod: Json, asked: PodRequest) -> Fault | None:
+def _fault_of(context: ReconcileContext, pod: Json, request: PodRequest) -> Fault | None:
     if is_deleting(pod):
         # The exit of its containers explains nothing.
-        return disruption_fault(pod, asked, context.now)
-    found = pod_fault(pod, asked, context.now)
+        return disruption_fault(pod, request, context.now)
+    found = pod_fault(pod, request, context.now)
     if found is not None or not pods.node(pod) or pods.has_started(pod):
         return found
     words = mount_failure(context.observed.events, pods.uid(pod))
@@ -207,7 +209,7 @@ def _no_pods(context: ReconcileContext, deployment: Json, live: tuple[Json, ...]
     words = replica_failure(deployment)
     if words is None and not live:
         words = replica_set_create_failure(context.observed.events, deployment)
-    return None if words is None else pod_creation_fault("server", words, _asks(context))
+    return None if words is None else pod_creation_fault("server", words, _requests(context))
 
 
 def server_pod_request(context: ReconcileContext) -> PodRequest:
@@ -222,7 +224,7 @@ def server_pod_request(context: ReconcileContext) -> PodRequest:
     return PodRequest("server", ", ".join(words), gpu="" if gpu is None else gpu.resource)
 
 
-def _asks(context: ReconcileContext) -> str:
+def _requests(context: ReconcileContext) -> str:
     return f", which requests {server_pod_request(context).resources}"
 
 

@@ -31,10 +31,10 @@ async def list_agents(
     if settled is None or not (placed or external_service_name(run)):
         return None
 
-    async def ask() -> EndpointList:
+    async def fetch() -> EndpointList:
         return EndpointList(await reader.list_endpoint_slices(settled.namespace, settled.service))
 
-    return await _listed(ask)
+    return await _listed(fetch)
 
 
 async def list_backends(reader: Reader, run: Json) -> EndpointList | None:
@@ -43,7 +43,7 @@ async def list_backends(reader: Reader, run: Json) -> EndpointList | None:
     if name is None:
         return None
 
-    async def ask() -> EndpointList:
+    async def fetch() -> EndpointList:
         slices = await reader.list_endpoint_slices(namespace, name)
         nodes = slice_nodes(slices)[:_MAX_NODES]
         found = await asyncio.gather(*(reader.list_pod_uids(namespace, node) for node in nodes))
@@ -52,19 +52,19 @@ async def list_backends(reader: Reader, run: Json) -> EndpointList | None:
             slices, pods=frozenset((node, uid) for node, uids in pairs for uid in uids)
         )
 
-    return await _listed(ask)
+    return await _listed(fetch)
 
 
-async def _listed(ask: Callable[[], Awaitable[EndpointList]]) -> EndpointList:
+async def _listed(fetch: Callable[[], Awaitable[EndpointList]]) -> EndpointList:
     """Return the list, or the refusal; retry once after an error that may pass."""
     try:
-        return await ask()
+        return await fetch()
     except (ApiError, UnreachableError) as error:
         if isinstance(error, ApiError) and not error.passing:
             return _refused(error)
     await asyncio.sleep(_AGAIN_SECONDS)
     try:
-        return await ask()
+        return await fetch()
     except (ApiError, UnreachableError) as error:
         return _refused(error)
 

@@ -37,22 +37,22 @@ class FinishedRuns:
     """The metric lines of the newest finished runs."""
 
     def __init__(self) -> None:
-        self._told: dict[str, tuple[RunFacts, tuple[bytes, ...]]] = {}
+        self._cached: dict[str, tuple[RunFacts, tuple[bytes, ...]]] = {}
 
     def page(self, runs: Iterable[RunFacts]) -> bytes:
         """Return the metrics of the newest finished runs, in Prometheus's text format."""
         ended = ((run.finished.finished, run) for run in runs if run.finished is not None)
         newest = nlargest(MAX_FINISHED_RUNS, ended, key=lambda each: each[0])
         # Older runs are dropped here.
-        self._told = {run.uid: (run, self._lines(run)) for _, run in newest}
-        by_metric = zip(*(lines for _, lines in self._told.values()), strict=True)
-        told = list(by_metric) or [()] * len(_HEADS)
+        self._cached = {run.uid: (run, self._lines(run)) for _, run in newest}
+        by_metric = zip(*(lines for _, lines in self._cached.values()), strict=True)
+        columns = list(by_metric) or [()] * len(_HEADS)
         return b"".join(
-            part for begin, lines in zip(_HEADS, told, strict=True) for part in (begin, *lines)
+            part for begin, lines in zip(_HEADS, columns, strict=True) for part in (begin, *lines)
         )
 
     def _lines(self, run: RunFacts) -> tuple[bytes, ...]:
-        before = self._told.get(run.uid)
+        before = self._cached.get(run.uid)
         if before is not None and before[0] is run:
             return before[1]
         return tuple(_written(metric, samples) for metric, samples in _samples(run))

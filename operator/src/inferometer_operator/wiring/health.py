@@ -52,12 +52,12 @@ class Health:
         ages = {
             watch: None if at is None else self._clock() - at for watch, at in self._heard.items()
         }
-        told = ", ".join(
+        text = ", ".join(
             f"{watch}: {'not yet' if age is None else f'{age:.0f} s ago'}"
             for watch, age in ages.items()
         )
-        well = all(age is not None and age < HEARD_SECONDS for age in ages.values())
-        return well, f"Leads; watches last heard: {told}."
+        healthy = all(age is not None and age < HEARD_SECONDS for age in ages.values())
+        return healthy, f"Leads; watches last heard: {text}."
 
 
 async def serve(health: Health, page: Callable[[], bytes], port: int) -> web.AppRunner:
@@ -83,5 +83,5 @@ async def serve(health: Health, page: Callable[[], bytes], port: int) -> web.App
     return runner
 
 
-def _answer(well: bool, told: str) -> web.Response:  # noqa: FBT001 - the first half of a verdict
-    return web.Response(status=200 if well else 503, text=f"{told}\n")
+def _answer(healthy: bool, text: str) -> web.Response:  # noqa: FBT001 - the first half of a verdict
+    return web.Response(status=200 if healthy else 503, text=f"{text}\n")

@@ -84,23 +84,23 @@ def _urgency(run: RunFacts) -> tuple[bool, float]:
 
 
 def _gauge(metric: Metric, samples: Iterable[Sample]) -> Family:
-    told = GaugeMetricFamily(metric.name, metric.help, labels=metric.labels)
+    family = GaugeMetricFamily(metric.name, metric.help, labels=metric.labels)
     for labels, value in samples:
         if value is not None:
-            told.add_metric(labels, value)
-    return told
+            family.add_metric(labels, value)
+    return family
 
 
 def _api_errors(codes: Counter[str]) -> Family:
-    told = CounterMetricFamily(API_ERRORS.name, API_ERRORS.help, labels=API_ERRORS.labels)
+    family = CounterMetricFamily(API_ERRORS.name, API_ERRORS.help, labels=API_ERRORS.labels)
     for code, count in sorted(codes.items()):
-        told.add_metric([code], count)
-    return told
+        family.add_metric([code], count)
+    return family
 
 
 def _histogram(metric: Metric, durations: DurationHistogram) -> Family:
-    told = HistogramMetricFamily(metric.name, metric.help, labels=metric.labels)
+    family = HistogramMetricFamily(metric.name, metric.help, labels=metric.labels)
     bounds = [*map(str, durations.bounds), "+Inf"]
     buckets = list(zip(bounds, map(float, accumulate(durations.counts)), strict=True))
-    told.add_metric([], buckets=buckets, sum_value=durations.sum_seconds)
-    return told
+    family.add_metric([], buckets=buckets, sum_value=durations.sum_seconds)
+    return family

@@ -129,25 +129,25 @@ class Observer:
         name = external_service_name(run)
         if name is None:
             return None
-        told: Json | None = await self.reader.get("Service", run["metadata"]["namespace"], name)
-        return told
+        found: Json | None = await self.reader.get("Service", run["metadata"]["namespace"], name)
+        return found
 
     async def _warnings(
         self, namespace: str, deployment: Json | None, job: Json | None, pods: tuple[Json, ...]
     ) -> tuple[Json, ...]:
         """Return why pods are not created or do not start, if any are missing."""
-        asked = [
+        requests = [
             self.reader.list_warnings(namespace, pod["metadata"]["uid"])
             for pod in [pod for pod in pods if _hangs(pod)][:_MOST_PODS_ASKED_FOR]
         ]
         components = {component(pod) for pod in pods if is_live(pod)}
         if deployment is not None and SERVER not in components:
-            asked.append(
+            requests.append(
                 self.reader.list_replica_set_failures(namespace, deployment["metadata"]["name"])
             )
         if job is not None and LOADGEN not in components:
-            asked.append(self.reader.list_warnings(namespace, job["metadata"]["uid"]))
-        return tuple(event for told in await asyncio.gather(*asked) for event in told)
+            requests.append(self.reader.list_warnings(namespace, job["metadata"]["uid"]))
+        return tuple(event for found in await asyncio.gather(*requests) for event in found)
 
     async def _report(self, pod: Json, polled: PolledReport) -> LoadReport | None:
         """Return the load generator's report; after its end, its termination message."""
