@@ -84,7 +84,7 @@ def test_known_joules_come_back(recorded: AgentProcess, node: RecordedNode) -> N
 
 
 def test_prometheus_sees_the_regular_samples(recorded: AgentProcess, node: RecordedNode) -> None:
-    """/metrics has the same joules and the asked pod, under names that the API knows."""
+    """/metrics has the same joules and the requested pod, under names that the API knows."""
     told = {reading.domain: reading for reading in recorded.sample(pods=[UID]).energy}
     joules = told["package-1"].microjoules / 1e6 + 400
     node.advance(joules={"package-1": 400})

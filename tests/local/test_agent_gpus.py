@@ -29,7 +29,7 @@ SOURCE = Path(__file__).parents[1] / "support" / "nvml_stub.c"
 OURS, STRANGER = os.getpid(), 2**22 + 1
 """The second one is above any process ID that Linux gives."""
 QUIET = ("--interval-seconds", "60", "--no-rapl", "--no-cgroup", "--no-node")
-"""An agent that reads when it is asked, and nothing but GPUs."""
+"""An agent that reads when it is requested, and nothing but GPUs."""
 STAMP = 1_700_000_000_000_000
 
 
@@ -57,12 +57,12 @@ def tree(tmp_path: Path, library: Path, monkeypatch: pytest.MonkeyPatch) -> Path
 
 @pytest.fixture
 def gpus(tree: Path) -> list[RecordedGpu]:
-    """Make a GPU that tells all, one without a counter, one in two instances, one that is shy."""
+    """Make a GPU that reports all, one without a counter, one in two instances, one that is shy."""
     gpus = [RecordedGpu.make(tree, at) for at in range(4)]
     whole, summed, cut, shy = gpus
-    whole.tell("nvmlDeviceGetCurrentClocksEventReasons", SW_POWER_CAP | HW_THERMAL_SLOWDOWN)
+    whole.report("nvmlDeviceGetCurrentClocksEventReasons", SW_POWER_CAP | HW_THERMAL_SLOWDOWN)
     whole.processes([OURS, STRANGER])
-    whole.tell("nvmlDeviceGetGraphicsRunningProcesses", f"{STRANGER} 1")
+    whole.report("nvmlDeviceGetGraphicsRunningProcesses", f"{STRANGER} 1")
     whole.samples([(OURS, STAMP, 10), (STRANGER, STAMP, 5)])
     summed.refuse("nvmlDeviceGetTotalEnergyConsumption")
     summed.power(100_000)
@@ -82,7 +82,7 @@ def through_the_library(tmp_path: Path, gpus: list[RecordedGpu]) -> Iterator[Age
 
 
 def about_gpus(sample: AgentSample) -> dict[str, object]:
-    """Return what a sample tells of GPUs, the integral of power aside, which goes by the clock."""
+    """Return what a sample reports of GPUs, the integral of power aside, which goes by the clock."""
     told = sample.model_dump(by_alias=False)
     for each in told["energy"]:
         if each["method"] == "PowerIntegral":
@@ -106,7 +106,7 @@ def about_gpus(sample: AgentSample) -> dict[str, object]:
 def test_library_and_recording_are_one(
     tmp_path: Path, tree: Path, gpus: list[RecordedGpu], through_the_library: AgentProcess
 ) -> None:
-    """Whatever GPUs tell, or refuse, arrives alike through pynvml's calls and from the tree."""
+    """Whatever GPUs report, or refuse, arrives alike through pynvml's calls and from the tree."""
     (tmp_path / "recorded").mkdir()
     with agent(tmp_path / "recorded", *QUIET, "--nvml-root", str(tree)) as recorded:
         first = [one.sample(processes=[OURS]) for one in (recorded, through_the_library)]
@@ -127,8 +127,8 @@ def test_library_and_recording_are_one(
     assert uses == {gpus[0].uuid: 600_000, gpus[1].uuid: 0, gpus[2].uuid: None}
     assert told.gpus[0].throttle_reasons == ["SwPowerCap", "HwThermalSlowdown"]
     reasons = {(each.subject, each.reason) for each in told.missing}
-    assert (gpus[3].uuid, "NVML does not tell its temperature: Not Supported") in reasons
-    assert (gpus[3].uuid, "NVML does not tell its memory: Insufficient Permissions") in reasons
+    assert (gpus[3].uuid, "NVML does not report its temperature: Not Supported") in reasons
+    assert (gpus[3].uuid, "NVML does not report its memory: Insufficient Permissions") in reasons
 
 
 def test_summed_power_is_power_times_time(

@@ -32,7 +32,7 @@ class _Machine:
         self.node = RecordedNode(folder, begin_joules=begin)
 
     def live(self, run: Inferometer) -> None:
-        """Take 20 J while nothing is asked, and then 600 J of which the server has half."""
+        """Take 20 J while nothing is requested, and then 600 J of which the server has half."""
         server = run.child("server")
         self.node.add_process(server)
         run.wait_for("measuring the idle power")
@@ -89,7 +89,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[_Runs]:
     seen: dict[str, str] = {}
     own = folder / "own"
     with agent(folder, *machine.node.options, "--no-nvml", "--node", "recorded") as process:
-        asked = {
+        requested = {
             "recorded": partial(
                 done,
                 folder / "recorded",
@@ -115,7 +115,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[_Runs]:
                 done, folder / "no", CALM, words=("--prometheus-targets", "not/there.json")
             ),
         }
-        with together(asked, at_once=2) as futures:
+        with together(requested, at_once=2) as futures:
             yield _Runs(futures, seen)
 
 

@@ -11,31 +11,33 @@ import pytest
 from typing_extensions import override
 
 from inferometer_api.results.agent_sample import AgentSample
-from inferometer_cli.children import Child
 from inferometer_cli.exits import RefusedError
-from inferometer_cli.local_agent import Agent, Metering, agent_of, metering
-from inferometer_cli.local_server import Server
+from inferometer_cli.local.agent import Agent, Metering, find_agent, plan_metering
+from inferometer_cli.local.child_process import ChildProcess
+from inferometer_cli.local.server import Server
 from support.agent_process import agent
 
 
 def found(url: str | None, *, is_launched: bool = True) -> Agent | None:
-    """Return the agent that a run asked for by `--agent URL` has."""
+    """Return the agent that a run requested by `--agent URL` has."""
 
     async def ask() -> Agent | None:
         async with AsyncExitStack() as stack:
-            return await agent_of(url, is_launched=is_launched, stack=stack)
+            return await find_agent(url, is_launched=is_launched, stack=stack)
 
     return asyncio.run(ask())
 
 
 async def metered(url: str = "", *command: str) -> Metering:
     """Return the metering of a child by the agent at a URL; without one by the child itself."""
-    child = await Child.start("child", command)
+    child = await ChildProcess.start("child", command)
     try:
         if not url:
-            return await metering(Agent("n", process=child), Server(url="http://127.0.0.1:8000"))
+            return await plan_metering(
+                Agent("n", process=child), Server(url="http://127.0.0.1:8000")
+            )
         server = Server(url="http://127.0.0.1:8000", process=child)
-        return await metering(Agent("n", url=url), server)
+        return await plan_metering(Agent("n", url=url), server)
     finally:
         await child.stop(grace_seconds=0.0)
 
@@ -71,7 +73,7 @@ def test_an_agent_that_runs_is_taken_by_its_node(tmp_path: Path) -> None:
     with agent(tmp_path, "--node", "n7", "--no-nvml") as process:
         taken = found(f"{process.url}/")
     assert taken == Agent(node="n7", url=process.url)
-    (planned,) = asyncio.run(metering(taken, Server(url="http://127.0.0.1:8000"))).agents
+    (planned,) = asyncio.run(plan_metering(taken, Server(url="http://127.0.0.1:8000"))).agents
     assert (planned.url, planned.node, planned.process_ids) == (process.url, "n7", [])
 
 
@@ -90,13 +92,13 @@ def test_an_agent_of_another_machine_is_refused(tmp_path: Path) -> None:
     words = ("--no-nvml", "--node", "far", "--proc-root", str(tmp_path / "proc"))
     with (
         agent(tmp_path, *words) as process,
-        pytest.raises(RefusedError, match=r"it watches another machine \(far\). Name an agent of"),
+        pytest.raises(RefusedError, match=r"it watches another machine \(far\). Give an agent on"),
     ):
         asyncio.run(metered(process.url, "sleep", "60"))
 
 
 def test_a_recorded_machine_is_believed(tmp_path: Path) -> None:
-    """Recorded files that tell no start of a machine may be of this one."""
+    """Recorded files that report no start of a machine may be of this one."""
     (tmp_path / "proc").mkdir()
     with agent(tmp_path, "--no-nvml", "--proc-root", str(tmp_path / "proc")) as process:
         assert asyncio.run(metered(process.url, "sleep", "60")).agents
@@ -110,7 +112,7 @@ def test_a_newer_agents_long_answer_is_read_whole() -> None:
     with answering(200, newer) as url:
         assert found(url) == Agent(node="n1", url=url)
     endless = body[:-1] + b',"newField":"' + b"x" * 2**20 + b'"}'
-    with answering(200, endless) as url, pytest.raises(RefusedError, match="more than 1048576"):
+    with answering(200, endless) as url, pytest.raises(RefusedError, match="longer than 1048576"):
         found(url)
 
 
@@ -119,13 +121,13 @@ def test_an_agent_that_says_something_else_costs_the_energy_alone(said: str) -> 
     """A child that does not say where it listens is no agent, and no end of the run."""
     told = asyncio.run(metered("", "echo", said))
     assert told.agents == []
-    assert "the node agent could not be started: it said" in told.unmetered
+    assert "the node agent did not start: it printed" in told.unmetered
 
 
 def test_an_external_server_has_no_agent_by_itself() -> None:
     """What runs it is not known, and the reason says what to do."""
     assert found(None, is_launched=False) is None
-    told = asyncio.run(metering(None, Server(url="http://127.0.0.1:8000")))
+    told = asyncio.run(plan_metering(None, Server(url="http://127.0.0.1:8000")))
     assert told.agents == []
     assert "--agent URL" in told.unmetered
 
@@ -133,10 +135,10 @@ def test_an_external_server_has_no_agent_by_itself() -> None:
 @pytest.mark.parametrize(
     ("status", "body", "why"),
     [
-        (200, b"hello", "no agent of this version"),
-        (200, b'{"version": 2}', "no agent of this version"),
+        (200, b"hello", "not that of a compatible node agent"),
+        (200, b'{"version": 2}', "not that of a compatible node agent"),
         (404, b"", "said 404"),
-        (302, b"", "no agent of this version"),
+        (302, b"", "not that of a compatible node agent"),
         (500, b"", "said 500"),
     ],
 )
@@ -161,5 +163,5 @@ def test_what_is_no_agent_is_refused(status: int, body: bytes, why: str) -> None
 )
 def test_what_is_no_url_is_refused(url: str) -> None:
     """An agent's URL is http, a host and a port."""
-    with pytest.raises(RefusedError, match="no agent's URL"):
+    with pytest.raises(RefusedError, match="is not the URL of an agent"):
         found(url)

@@ -46,7 +46,7 @@ class RecordedMachine:
         self._gpu.energy(5_000_000 + round(self._steps * seconds * 80_000))
         self._gpu.power(80_000)
         self._gpu.utilization(40)
-        self._gpu.tell("nvmlDeviceGetCurrentClocksEventReasons", SW_POWER_CAP)
+        self._gpu.report("nvmlDeviceGetCurrentClocksEventReasons", SW_POWER_CAP)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""How does a test have GPUs that tell what it wants?
+"""How does a test have GPUs that report what it wants?
 
 By a tree of NVML's answers, which the test advances. The agent reads it with --nvml-root, or
 through the stub of the driver's library; docs/reference/node-agent.md describes it.
@@ -43,22 +43,24 @@ class RecordedGpu:
         """Write a GPU that tells everything, idle and without processes."""
         gpu = cls(root / f"gpu-{index}", uuid or f"GPU-0000000{index}-aaaa-bbbb-cccc-dddddddddddd")
         gpu.folder.mkdir(parents=True)
-        gpu.tell("nvmlDeviceGetUUID", gpu.uuid)
-        gpu.tell("nvmlDeviceGetName", "NVIDIA A100-SXM4-40GB")
-        gpu.tell("nvmlDeviceGetMemoryInfo", "total 42949672960\nfree 41875931136\nused 1073741824")
-        gpu.tell("nvmlDeviceGetClockInfo", 1410)
-        gpu.tell("nvmlDeviceGetTemperature", 41)
-        gpu.tell("nvmlDeviceGetCurrentClocksEventReasons", GPU_IDLE)
-        gpu.tell("nvmlDeviceGetMigMode", "0 0")
+        gpu.report("nvmlDeviceGetUUID", gpu.uuid)
+        gpu.report("nvmlDeviceGetName", "NVIDIA A100-SXM4-40GB")
+        gpu.report(
+            "nvmlDeviceGetMemoryInfo", "total 42949672960\nfree 41875931136\nused 1073741824"
+        )
+        gpu.report("nvmlDeviceGetClockInfo", 1410)
+        gpu.report("nvmlDeviceGetTemperature", 41)
+        gpu.report("nvmlDeviceGetCurrentClocksEventReasons", GPU_IDLE)
+        gpu.report("nvmlDeviceGetMigMode", "0 0")
         gpu.energy(5_000_000)
         gpu.power(50_000)
         gpu.utilization(0)
         gpu.processes([])
         gpu.samples([])
-        gpu.tell("nvmlDeviceGetGraphicsRunningProcesses", "")
+        gpu.report("nvmlDeviceGetGraphicsRunningProcesses", "")
         return gpu
 
-    def tell(self, function: Function, answer: object) -> None:
+    def report(self, function: Function, answer: object) -> None:
         """Replace an answer at once: a reader never finds half of one."""
         beside = self.folder / f".{function}"
         beside.write_text(f"{answer}\n", encoding="utf-8")
@@ -66,33 +68,33 @@ class RecordedGpu:
 
     def refuse(self, function: Function, error: int = NOT_SUPPORTED) -> None:
         """Answer with one of NVML's errors."""
-        self.tell(function, f"error {error}")
+        self.report(function, f"error {error}")
 
     def energy(self, millijoules: int) -> None:
         """Set the energy counter."""
-        self.tell("nvmlDeviceGetTotalEnergyConsumption", millijoules)
+        self.report("nvmlDeviceGetTotalEnergyConsumption", millijoules)
 
     def power(self, milliwatts: int) -> None:
         """Set the power that it takes now."""
-        self.tell("nvmlDeviceGetPowerUsage", milliwatts)
+        self.report("nvmlDeviceGetPowerUsage", milliwatts)
 
     def utilization(self, percent: int) -> None:
         """Set how busy the whole GPU is."""
-        self.tell("nvmlDeviceGetUtilizationRates", f"gpu {percent}\nmemory 0")
+        self.report("nvmlDeviceGetUtilizationRates", f"gpu {percent}\nmemory 0")
 
     def processes(self, ids: Iterable[int]) -> None:
         """Set whose processes compute on it."""
         rows = [f"{each} 536870912" for each in ids]
-        self.tell("nvmlDeviceGetComputeRunningProcesses", "\n".join(rows))
+        self.report("nvmlDeviceGetComputeRunningProcesses", "\n".join(rows))
 
     def samples(self, rows: Iterable[tuple[int, int, int]]) -> None:
         """Set how busy each process keeps it: (process, time stamp in microseconds, percent)."""
         told = [f"{process} {until} {percent} 0 0 0" for process, until, percent in rows]
-        self.tell("nvmlDeviceGetProcessUtilization", "\n".join(told))
+        self.report("nvmlDeviceGetProcessUtilization", "\n".join(told))
 
     def cut(self, instances: Sequence[Iterable[int]]) -> None:
         """Cut it into instances with these processes; its utilisation is then not told."""
-        self.tell("nvmlDeviceGetMigMode", "1 1")
+        self.report("nvmlDeviceGetMigMode", "1 1")
         self.refuse("nvmlDeviceGetUtilizationRates")
         self.refuse("nvmlDeviceGetProcessUtilization")
         for at, ids in enumerate(instances):
@@ -124,10 +126,10 @@ class GpuNode:
         self.source = open_gpus(root)
         self.now_ns = 17 * SECOND
 
-    def read(self, seconds: float = 0.0, asked: Collection[Target] = (ONE, OTHER)) -> GpusFound:
+    def read(self, seconds: float = 0.0, requested: Collection[Target] = (ONE, OTHER)) -> GpusFound:
         """Return the reading after some seconds."""
         self.now_ns += round(seconds * SECOND)
-        return self.source.read(self.now_ns, asked, owners)
+        return self.source.read(self.now_ns, requested, owners)
 
     @property
     def stamp(self) -> int:

@@ -1,6 +1,6 @@
 """The agent, from its command line to its exit code.
 
-When it listens it tells so by one line of JSON on standard output, `{"event": "listening",
+Once it listens, it prints one line of JSON on standard output, `{"event": "listening",
 "port": N}`; its log goes to standard error.
 """
 
@@ -32,17 +32,17 @@ _END_SECONDS = 1.0
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serve samples until SIGTERM or SIGINT, and return the exit code.
 
-    0: ended as asked; 2: refused, since it cannot listen where it should.
+    0: stopped by a signal; 2: it cannot listen on the address.
     """
     return asyncio.run(_serve(options(arguments)))
 
 
-async def _serve(asked: Options) -> int:
+async def _serve(requested: Options) -> int:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    sampler = _sampler(asked)
-    watch = SamplingLoop(sampler, asked.interval_seconds)
+    sampler = _sampler(requested)
+    watch = SamplingLoop(sampler, requested.interval_seconds)
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     registry.register(NodeMetrics(sampler.scraped))
@@ -51,9 +51,9 @@ async def _serve(asked: Options) -> int:
     )
     await runner.setup()
     try:
-        await web.SockSite(runner, _listening(asked.host, asked.port)).start()
+        await web.SockSite(runner, _listening(requested.host, requested.port)).start()
     except OSError as error:
-        where = f"{asked.host}:{asked.port}"
+        where = f"{requested.host}:{requested.port}"
         sys.stderr.write(f"refused: The agent cannot listen at {where}: {error.strerror}.\n")
         await runner.cleanup()
         return _EXIT_REFUSED
@@ -80,14 +80,14 @@ def _listening(host: str, port: int) -> socket.socket:
     return socket.create_server(address, family=family)
 
 
-def _sampler(asked: Options) -> Sampler:
-    off = asked.off
+def _sampler(requested: Options) -> Sampler:
+    off = requested.off
     places = Places(
-        rapl=None if "rapl" in off else asked.sys_root,
-        sys=None if "node" in off else asked.sys_root,
-        proc=asked.proc_root,
-        cgroup=None if "cgroup" in off else asked.cgroup_root,
+        rapl=None if "rapl" in off else requested.sys_root,
+        sys=None if "node" in off else requested.sys_root,
+        proc=requested.proc_root,
+        cgroup=None if "cgroup" in off else requested.cgroup_root,
     )
-    gpus = None if "nvml" in off else DeadlineSource(open_gpus(asked.nvml_root))
+    gpus = None if "nvml" in off else DeadlineSource(open_gpus(requested.nvml_root))
     clocks = Clocks(time.monotonic_ns, time.time_ns, lambda: str(uuid4()))
-    return Sampler(places, gpus, node=asked.node, version=version("inferometer"), clocks=clocks)
+    return Sampler(places, gpus, node=requested.node, version=version("inferometer"), clocks=clocks)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 MOST = 2**63 - 1
-"""The highest total that a sample can tell."""
+"""The highest total that a sample can report."""
 MOST_BYTES = 2**53 - 1
 _MOST_WATTS = 10_000
 """No package takes as much: a counter that seems to have wrapped with more began anew."""
@@ -42,7 +42,7 @@ class Energy:
     """The energy of one domain since the first reading, from a counter that wraps around."""
 
     range_microjoules: int | None
-    """What it counts to; None where it does not tell."""
+    """The value at which it wraps around; None if unknown."""
     microjoules: int = 0
     _reading: int | None = None
     _read_ns: int = 0

@@ -1,6 +1,6 @@
 """Frequency, temperature and governor of the node's CPUs.
 
-Older kernels wait 10 ms for each CPU's frequency: these files are read beside the samples, never
+Older kernels wait 10 ms for each CPU's frequency: these files are read between the samples, never
 within one.
 """
 
@@ -27,7 +27,7 @@ _CHIPS = {"coretemp", "k10temp", "zenpower"}
 _THERMAL_ZONES = {"x86_pkg_temp", "cpu-thermal", "cpu_thermal"}
 _HERTZ_LIMIT = 10**12
 _COLDEST, _HOTTEST = -100_000, 250_000
-"""What lies beyond is no temperature: some sensors tell so that they have none."""
+"""Values outside are no temperatures: some sensors report them if they have none."""
 T = TypeVar("T")
 
 
@@ -42,7 +42,7 @@ class Gauges:
 
 
 def read_gauges(sys_root: Path) -> Gauges:
-    """Return what the CPUs' files tell now; it may take a second where there are many."""
+    """Read the CPUs' files; this may take a second on a machine with many CPUs."""
     missing: list[MissingSource] = []
 
     def known(subject: str, read: Callable[[Path], T]) -> T | None:
@@ -61,7 +61,7 @@ def read_gauges(sys_root: Path) -> Gauges:
 
 
 def frequency_hertz(sys_root: Path) -> int:
-    """Return the mean frequency of the CPUs that tell one. Raises UnreadableError."""
+    """Return the mean frequency of the CPUs that report one. Raises UnreadableError."""
     folder = f"{sys_root}/devices/system/cpu"
     known = [
         kilohertz * 1000
@@ -72,7 +72,7 @@ def frequency_hertz(sys_root: Path) -> int:
     ]
     if not known:
         raise UnreadableError(
-            f"no CPU below {folder} tells its frequency: a virtual machine's host keeps it"
+            f"no CPU below {folder} reports its frequency: a virtual machine's host keeps it"
         )
     return round(fmean(known))
 
@@ -92,7 +92,7 @@ def governor(sys_root: Path) -> str:
 
 
 def temperature_millidegrees_celsius(sys_root: Path) -> int:
-    """Return what the hottest sensor of the CPUs tells. Raises UnreadableError."""
+    """Return the temperature of the hottest CPU sensor. Raises UnreadableError."""
     told = [
         degrees
         for path in _sensors(sys_root)
@@ -100,7 +100,7 @@ def temperature_millidegrees_celsius(sys_root: Path) -> int:
     ]
     if not told:
         raise UnreadableError(
-            f"no sensor of a CPU tells its temperature below {sys_root}/class/hwmon or "
+            f"no sensor of a CPU reports its temperature below {sys_root}/class/hwmon or "
             f"{sys_root}/class/thermal: virtual machines have none; on hardware load the module "
             "coretemp or k10temp"
         )
@@ -119,7 +119,7 @@ def _sensors(sys_root: Path) -> list[str]:
 
 
 def _sensors_of(chip: str) -> list[str]:
-    """Return the sensors that tell of the whole die, where some do; else all.
+    """Return the sensors of the whole die, or all if there is none.
 
     A core's is never hotter than its package's, and Tctl, by which AMD's fans are controlled, may
     be shifted against the true Tdie.

@@ -12,11 +12,11 @@ from typing import Literal
 
 
 def log(level: Literal["info", "error"], event: str, **facts: str) -> None:
-    """Write a fact; a reader that has gone is no fault."""
+    """Write one event; ignore a reader that has gone."""
     now = datetime.now(tz=UTC).isoformat().replace("+00:00", "Z")
-    told = {"timestamp": now, "level": level, "event": event, **facts}
+    pairs = {"timestamp": now, "level": level, "event": event, **facts}
     with suppress(OSError):
-        sys.stderr.write(" ".join(f"{name}={_word(text)}" for name, text in told.items()) + "\n")
+        sys.stderr.write(" ".join(f"{name}={_word(text)}" for name, text in pairs.items()) + "\n")
         sys.stderr.flush()
 
 

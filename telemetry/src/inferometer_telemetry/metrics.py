@@ -35,7 +35,7 @@ class NodeMetrics(Collector):
 
 
 def families(latest: Latest) -> list[Family]:
-    """Return every metric of the node agent; what is not known has no series."""
+    """Return every metric of the node agent; an unknown figure has no series."""
     sample = latest.sample
     rows = {
         **_energy(latest),

@@ -31,7 +31,7 @@ class Node:
         self._steal = Rising()
 
     def read(self, gauges: Gauges) -> NodeFound:
-        """Return what the node's CPUs did until now, beside what `gauges` tell."""
+        """Return the node's CPU time and memory, together with `gauges`."""
         missing = list(gauges.missing)
         try:
             count, busy, steal = cpu_ticks(self._proc / "stat")
@@ -75,7 +75,7 @@ def cpu_ticks(path: Path) -> tuple[int, int, int]:
         else:
             count += 1
     if len(total) <= _STEAL:
-        raise UnreadableError(f"{path} does not tell what all CPUs did")
+        raise UnreadableError(f"{path} has no line for all CPUs")
     return count, sum(total[at] for at in _BUSY), total[_STEAL]
 
 

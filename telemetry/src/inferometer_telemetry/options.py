@@ -19,13 +19,13 @@ _SHORTEST_SECONDS, _LONGEST_SECONDS = 0.1, 60.0
 class _Parser(argparse.ArgumentParser):
     @override
     def error(self, message: str) -> NoReturn:
-        # As every process of Inferometer ends that is asked for what cannot be.
+        # the exit code of every process of Inferometer that refuses its command line
         self.exit(2, f"{self.format_usage()}refused: {message}\n")
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What an agent is asked to do."""
+    """The options of an agent."""
 
     host: str
     port: int
@@ -41,7 +41,7 @@ class Options:
 
 
 def options(arguments: Sequence[str] | None = None) -> Options:
-    """Return what a command line asks for; ends the process with 2 where it cannot be."""
+    """Return the options of a command line; exit with 2 if it is wrong."""
     values = vars(_parser().parse_args(arguments))
     sources: tuple[Source, ...] = ("rapl", "nvml", "cgroup", "node")
     off = frozenset(source for source in sources if values.pop(f"no_{source}"))
@@ -51,7 +51,7 @@ def options(arguments: Sequence[str] | None = None) -> Options:
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="python -m inferometer_telemetry",
-        description="Tells over HTTP what this node does: energy, CPU, GPUs, and what pods use.",
+        description="Serve this node's energy, CPU, GPU and pod figures over HTTP.",
     )
     add = parser.add_argument
     add("--host", default="127.0.0.1", help="empty: every address (default: %(default)s)")
@@ -78,7 +78,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--no-rapl", action="store_true", help="no energy of packages and their memory")
     add("--no-nvml", action="store_true", help="no GPUs")
-    add("--no-cgroup", action="store_true", help="no pods; processes can still be asked for")
+    add("--no-cgroup", action="store_true", help="no pods; clients can still request processes")
     add("--no-node", action="store_true", help="no CPUs, frequency, temperature and memory")
     return parser
 

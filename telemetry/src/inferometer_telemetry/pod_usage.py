@@ -75,7 +75,7 @@ def _throttled(pod: str, *, version_1: bool) -> int | None:
     """Return how long a pod waited for its CPU limit; None where nothing of it has one.
 
     The kernel counts each group by itself. A pod's limit is the sum of its containers': both hold
-    it at once, so the larger of the two is told.
+    it at once, so the larger of the two counts.
     """
     own = _throttled_here(pod, version_1=version_1)
     of_containers = [_throttled_here(folder, version_1=version_1) for folder in _containers(pod)]

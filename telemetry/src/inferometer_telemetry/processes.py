@@ -92,7 +92,7 @@ def _descendants(proc_root: Path, process_id: int) -> Iterator[int]:
 
 
 def _lists_children(proc_root: Path, process_id: int) -> bool:
-    """Return whether the kernel was built to tell a thread's children (CONFIG_PROC_CHILDREN)."""
+    """Return whether the kernel was built to report a thread's children (CONFIG_PROC_CHILDREN)."""
     return (proc_root / f"{process_id}/task/{process_id}/children").exists()
 
 

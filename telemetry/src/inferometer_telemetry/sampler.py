@@ -14,8 +14,8 @@ from inferometer_telemetry.sources import GpusFound, GpuSource, Target
 from inferometer_telemetry.targets import TargetsFound, TargetTracker
 
 FLOOR_NS = 50_000_000
-"""Who asks sooner is told the reading before, with its time: from faster readings of an energy
-counter one can guess what a processor computes (CVE-2020-8694)."""
+"""A client that requests a sample sooner gets the one before, with its time: from faster readings
+of an energy counter one can guess what a processor computes (CVE-2020-8694)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +44,11 @@ class Latest:
 
     sample: AgentSample
     watts: Mapping[str, float]
-    """By energy domain: since the sample before, or what a GPU tells."""
+    """By energy domain: since the sample before, or what a GPU reports."""
     available: Mapping[Source, bool]
     """Which sources give figures."""
     samples: int
-    """Taken since the start, those that somebody asked for too."""
+    """The number of samples since the start, including those for clients."""
     seconds: float
     """What they took together."""
 
@@ -82,7 +82,7 @@ class Sampler:
         self._moment: _Moment | None = None
         """The newest reading."""
         self._asked_ns = -FLOOR_NS
-        """When a reading was last taken since somebody asked."""
+        """When a reading was last taken since a client requested one."""
         self._samples = 0
         self._spent_ns = 0
         self.latest: Latest | None = None
@@ -97,7 +97,7 @@ class Sampler:
         before, self.latest = self.latest, None
         self._gauges = gauges
         known = self._targets.known(self._clocks.monotonic_ns())
-        # What they use is of no use before somebody asks: their GPUs alone are summed up.
+        # the targets' usage is only read for clients; that of GPUs is summed up between samples
         sample = self._take(self._read(), known, lambda *_: TargetsFound())
         self.latest = Latest(
             sample,
@@ -108,8 +108,8 @@ class Sampler:
         )
         return self.latest
 
-    def sample(self, asked: Collection[Target]) -> AgentSample:
-        """Return what the node tells now, of these targets; they are known from now on.
+    def sample(self, requested: Collection[Target]) -> AgentSample:
+        """Return what the node reports now, of these targets; they are known from now on.
 
         Within FLOOR_NS of the sample before it is told what was read last, with its time.
         """
@@ -118,7 +118,7 @@ class Sampler:
         if moment is None or now_ns - self._asked_ns >= FLOOR_NS:
             moment = self._read()
             self._asked_ns = moment.monotonic_ns
-        return self._take(moment, asked, self._targets.asked)
+        return self._take(moment, requested, self._targets.requested)
 
     def scraped(self) -> Latest | None:
         """Return the newest regular sample, with what all known targets have used until now."""
@@ -148,16 +148,16 @@ class Sampler:
     def _take(
         self,
         moment: _Moment,
-        asked: Collection[Target],
+        requested: Collection[Target],
         read: Callable[[Collection[Target], int], TargetsFound],
     ) -> AgentSample:
         began_ns = self._clocks.monotonic_ns()
         now_ns, energy, node = moment.monotonic_ns, moment.energy, moment.node
-        targets = read(asked, began_ns)
+        targets = read(requested, began_ns)
         gpus = (
             GpusFound()
             if self._gpus is None
-            else self._gpus.read(now_ns, asked, self._targets.owners)
+            else self._gpus.read(now_ns, requested, self._targets.owners)
         )
         sample = AgentSample(
             agent_version=self._version,
@@ -207,13 +207,13 @@ class Sampler:
             reason = f"there are no control groups at {self._cgroups.root}"
             return [MissingSource(source="cgroup", reason=reason)]
         if found.version == 1:
-            reason = "control groups v1 do not tell how long a pod's threads wait (PSI)"
+            reason = "control groups v1 do not report how long a pod's threads wait (PSI)"
             return [MissingSource(source="cgroup", subject="pressure", reason=reason)]
         return []
 
 
 def boot_id(proc_root: Path) -> str:
-    """Return which start of which machine this is; empty where it is not told."""
+    """Return the ID of this start of this machine; empty if the kernel has none."""
     try:
         return text(proc_root / "sys/kernel/random/boot_id").strip()
     except UnreadableError:
@@ -221,7 +221,7 @@ def boot_id(proc_root: Path) -> str:
 
 
 def watts(before: AgentSample | None, now: AgentSample) -> Mapping[str, float]:
-    """Return the power of each energy domain: what its GPU tells, else the mean between samples."""
+    """Return the power of each energy domain: its GPU's figure, else the mean between samples."""
     told = {gpu.uuid: gpu.power_milliwatts for gpu in now.gpus}
     earlier: dict[str, int] = {}
     elapsed_ns = 1

@@ -16,13 +16,13 @@ class SamplingLoop:
     def __init__(self, sampler: Sampler, interval_seconds: float) -> None:
         self._sampler = sampler
         self._interval = interval_seconds
-        self._told: Latest | None = None
+        self._logged: Latest | None = None
         self._taken_at = asyncio.get_running_loop().time()
         self.begun = asyncio.Event()
         """Set once the first sample is taken, whatever became of it."""
 
     def age_seconds(self) -> float:
-        """Return how long the last regular sample is ago."""
+        """Return the age of the last regular sample."""
         return asyncio.get_running_loop().time() - self._taken_at
 
     @property
@@ -37,9 +37,9 @@ class SamplingLoop:
         while True:
             try:
                 gauges = await asyncio.to_thread(self._sampler.look)
-                self._tell(self._sampler.tick(gauges))
+                self._log_sources(self._sampler.tick(gauges))
                 self._taken_at = loop.time()
-            except Exception:  # noqa: BLE001 - an agent goes on, and /healthz tells that it failed
+            except Exception:  # noqa: BLE001 - the agent goes on, and /healthz reports the failure
                 log("error", "no sample", exception=traceback.format_exc())
             self.begun.set()
             now = loop.time()
@@ -47,9 +47,9 @@ class SamplingLoop:
             due += self._interval * (1 + (now - due) // self._interval)
             await asyncio.sleep(due - now)
 
-    def _tell(self, latest: Latest) -> None:
+    def _log_sources(self, latest: Latest) -> None:
         """Log which sources give figures, at the start and when that changes."""
-        before = {} if self._told is None else self._told.available
+        before = {} if self._logged is None else self._logged.available
         for source, is_available in latest.available.items():
             if before.get(source) == is_available:
                 continue
@@ -64,4 +64,4 @@ class SamplingLoop:
                 source=source,
                 missing="; ".join(reasons) or "nothing",
             )
-        self._told = latest
+        self._logged = latest

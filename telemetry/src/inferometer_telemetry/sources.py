@@ -21,10 +21,10 @@ class Target:
 
 
 Owners = Callable[[int], Collection[Target]]
-"""Which of the known targets a process of this node belongs to, by its ID in /proc; none: nobody's.
+"""Returns the known targets that a process of this node belongs to, by its ID in /proc.
 
-Known are all targets that were asked for within the last minutes, so that a source can sum up what
-each uses from one reading to the next.
+All targets that were requested in the last minutes are known, so that a source can sum up the usage
+of each from one reading to the next.
 """
 
 
@@ -35,9 +35,9 @@ class GpusFound:
     energy: list[EnergyReading] = field(default_factory=list)
     """Domain gpu-INDEX, kind Gpu, with its gpu_uuid."""
     gpus: list[GpuReading] = field(default_factory=list)
-    """`foreign`: some process on it belongs to none of the targets asked for in this reading."""
+    """`foreign`: some process on it belongs to none of the targets requested in this reading."""
     uses: Mapping[Target, list[GpuUse]] = field(default_factory=dict)
-    """Of the asked targets that have processes on GPUs."""
+    """Of the requested targets that have processes on GPUs."""
     missing: list[MissingSource] = field(default_factory=list)
     """With source "nvml"; never an exception, and never a zero in place of a figure."""
 
@@ -49,11 +49,11 @@ class GpuSource(Protocol):
     None; without a driver or a GPU each reading is empty and says why in `missing`.
     """
 
-    def read(self, now_ns: int, asked: Collection[Target], owners: Owners) -> GpusFound:
-        """Return what the GPUs tell now; `now_ns` is the monotonic clock, and never goes back.
+    def read(self, now_ns: int, requested: Collection[Target], owners: Owners) -> GpusFound:
+        """Return what the GPUs report now; `now_ns` is the monotonic clock, and never goes back.
 
-        Called about once a second, with nobody asked or with all known targets, and whenever a
-        client asks: busy time and integrated power go on from the reading before.
+        Called about once a second, with no target or with all known targets, and whenever a client
+        requests a sample: busy time and integrated power continue from the reading before.
         """
 
     def close(self) -> None:

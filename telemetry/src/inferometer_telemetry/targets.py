@@ -15,7 +15,7 @@ from inferometer_telemetry.sources import Target
 
 MOST_KNOWN = 256
 KNOWN_NS = 300 * 10**9
-"""How long a target is known after it was last asked for."""
+"""How long a target is known after it was last requested."""
 POD_UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _COUNTS = (
     "cpu_microseconds",
@@ -39,13 +39,13 @@ class TargetsFound:
     """One reading of some targets."""
 
     used: Mapping[Target, Usage] = field(default_factory=dict)
-    """Of those of the asked that were found."""
+    """The usage of the requested targets that were found."""
     started: Mapping[Target, int] = field(default_factory=dict)
     """When processes of these began, in ticks since the boot."""
     missing: list[MissingSource] = field(default_factory=list)
 
     def readings(self, gpus: Mapping[Target, list[GpuUse]]) -> list[WorkloadReading]:
-        """Return them as a sample tells them, with what they have of GPUs."""
+        """Return the targets' readings of a sample, with their use of GPUs."""
         return [
             WorkloadReading(
                 pod_uid=target.pod_uid,
@@ -65,7 +65,7 @@ class TargetsFound:
 
 
 class TargetTracker:
-    """The targets that were asked for within the last minutes, and were found."""
+    """The targets that were requested within the last minutes, and were found."""
 
     def __init__(self, proc_root: Path, cgroups: Cgroups | None) -> None:
         self._proc = proc_root
@@ -73,13 +73,13 @@ class TargetTracker:
         self._known: dict[Target, _Known] = {}
 
     def known(self, now_ns: int) -> list[Target]:
-        """Return the targets that are known, after those that nobody asks for are forgotten."""
+        """Forget the targets that no client requested lately, and return the others."""
         for target, known in list(self._known.items()):
             if now_ns - known.asked_ns > KNOWN_NS:
                 del self._known[target]
         return list(self._known)
 
-    def asked(self, targets: Collection[Target], now_ns: int) -> TargetsFound:
+    def requested(self, targets: Collection[Target], now_ns: int) -> TargetsFound:
         """Return what these targets used, and know them from now on."""
         found = self.read(targets, now_ns)
         for target in found.used:
@@ -87,7 +87,7 @@ class TargetTracker:
             known.asked_ns = now_ns
             self._known[target] = known
         while len(self._known) > MOST_KNOWN:
-            # The first is the one that was not asked for the longest.
+            # The first is the one that was requested the longest ago.
             del self._known[next(iter(self._known))]
         return found
 

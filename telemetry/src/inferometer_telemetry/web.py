@@ -17,7 +17,7 @@ _HIGHEST_PROCESS_ID = 2**22
 
 
 class RefusedQueryError(ValueError):
-    """What was asked for cannot be a target; the message says what, and what to do."""
+    """A query names an invalid target."""
 
 
 def application(
@@ -27,10 +27,12 @@ def application(
 
     async def sample(request: web.Request) -> web.Response:
         try:
-            asked = targets(request.query.getall("pod", []), request.query.getall("process", []))
+            requested = targets(
+                request.query.getall("pod", []), request.query.getall("process", [])
+            )
         except RefusedQueryError as error:
             return web.json_response({"error": str(error)}, status=400)
-        body = sampler.sample(asked).model_dump_json(exclude_none=True)
+        body = sampler.sample(requested).model_dump_json(exclude_none=True)
         return web.Response(text=body, content_type="application/json")
 
     async def metrics(_: web.Request) -> web.Response:
@@ -52,11 +54,11 @@ def targets(pods: Sequence[str], processes: Sequence[str]) -> list[Target]:
     """Return the targets that a query names, each once. Raises RefusedQueryError."""
     if len(pods) + len(processes) > MAX_WORKLOADS:
         raise RefusedQueryError(
-            f"{len(pods) + len(processes)} targets were asked for: ask for {MAX_WORKLOADS} at most "
+            f"{len(pods) + len(processes)} targets were requested: request {MAX_WORKLOADS} at most "
             "in one request."
         )
-    asked = [*map(_pod, pods), *map(_process, processes)]
-    return list(dict.fromkeys(asked))
+    requested = [*map(_pod, pods), *map(_process, processes)]
+    return list(dict.fromkeys(requested))
 
 
 def _pod(uid: str) -> Target:

@@ -56,7 +56,7 @@ def test_kind_and_minikube_keep_pods_below_slices_of_their_own(tmp_path: Path) -
 
 
 def test_pressure_is_read_where_there_is_any(tmp_path: Path) -> None:
-    """Control groups v2 tell how long some threads waited; v1 does not, and gives no zero."""
+    """Control groups v2 report how long some threads waited; v1 does not, and gives no zero."""
     node = RecordedNode(tmp_path / "v2")
     node.add_pod(UID)
     state = node.pod(UID)

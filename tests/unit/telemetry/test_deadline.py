@@ -22,11 +22,11 @@ class Driver:
         self.is_closed = False
         self.fault: Exception | None = None
 
-    def read(self, now_ns: int, asked: Collection[Target], owners: Owners) -> GpusFound:
+    def read(self, now_ns: int, requested: Collection[Target], owners: Owners) -> GpusFound:
         """Answer when it may."""
         assert self.let.wait(LONG)
         self.read_at.append(now_ns)
-        assert list(owners(1)) == list(asked)
+        assert list(owners(1)) == list(requested)
         self.answered.set()
         if self.fault is not None:
             raise self.fault
@@ -43,7 +43,7 @@ def read(gpus: DeadlineSource, now_ns: int) -> GpusFound:
 
 
 def test_gpus_answer_as_without_it() -> None:
-    """What a source tells or raises arrives, each reading by itself."""
+    """What a source reports or raises arrives, each reading by itself."""
     driver = Driver()
     driver.let.set()
     gpus = DeadlineSource(driver, LONG)
@@ -56,7 +56,7 @@ def test_gpus_answer_as_without_it() -> None:
 
 
 def test_a_driver_that_hangs_is_missing_until_it_answers() -> None:
-    """It is asked once and waited for once; the answer that came late is not told as a new one."""
+    """It is called once and waited for once; a late answer is not returned as a new one."""
     driver = Driver()
     gpus = DeadlineSource(driver, 0.01)
     for at in (1, 2, 3):
@@ -71,7 +71,7 @@ def test_a_driver_that_hangs_is_missing_until_it_answers() -> None:
 
 
 def test_a_driver_that_wakes_goes_on() -> None:
-    """After its late answer it is asked anew."""
+    """After its late answer it is called again."""
     driver = Driver()
     gpus = DeadlineSource(driver, 0.01)
     assert read(gpus, 1).gpus == []

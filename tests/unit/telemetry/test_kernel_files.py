@@ -19,7 +19,7 @@ from inferometer_telemetry.kernel_files import (
 
 
 def test_a_name_is_that_of_the_whole_word() -> None:
-    """A line whose name only ends, or only begins, like the name asked for is another one."""
+    """A line whose name only ends, or only begins, like the requested name is another one."""
     said = "total_inactive_file 1\ninactive_file_x 2\ninactive_file 3\nMemAvailable:   4 kB\n"
     assert named(said, "inactive_file", "x") == 3
     assert named(said, "total_inactive_file", "x") == 1

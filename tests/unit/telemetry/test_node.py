@@ -107,7 +107,7 @@ def test_frost_is_a_temperature(tmp_path: Path) -> None:
 
 
 def test_thermal_zones_stand_in_for_sensors(tmp_path: Path) -> None:
-    """Without a chip of the CPU its thermal zone tells."""
+    """Without a CPU sensor chip, the thermal zone is used."""
     for at, (kind, degrees) in enumerate([("acpitz", 90_000), ("x86_pkg_temp", 55_000)]):
         write(tmp_path / f"class/thermal/thermal_zone{at}/type", f"{kind}\n")
         write(tmp_path / f"class/thermal/thermal_zone{at}/temp", f"{degrees}\n")

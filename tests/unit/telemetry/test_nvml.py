@@ -107,7 +107,7 @@ def test_busy_time_is_shared_by_process(node: GpuNode) -> None:
     (reading,) = found.gpus
     assert reading.busy_microseconds == 54 * MICROSECONDS, "the GPU's own utilisation"
     assert reading.foreign is True
-    assert node.read(asked=[ONE]).uses.keys() == {ONE}
+    assert node.read(requested=[ONE]).uses.keys() == {ONE}
 
 
 def test_a_sample_of_more_than_all_is_all(node: GpuNode) -> None:
@@ -131,7 +131,7 @@ def test_a_gpu_is_busy_without_a_sample_of_a_process(node: GpuNode) -> None:
 
 
 def test_a_second_reading_of_one_moment_counts_nothing(node: GpuNode) -> None:
-    """Who is told a reading again is told it whole, for other targets too; no GPU is asked."""
+    """A repeated reading is complete, for other targets too, and queries no GPU."""
     gpu = node.gpus[0]
     gpu.processes([11])
     gpu.refuse("nvmlDeviceGetTotalEnergyConsumption")
@@ -142,7 +142,7 @@ def test_a_second_reading_of_one_moment_counts_nothing(node: GpuNode) -> None:
     first = node.read()
     gpu.power(90_000)
     assert node.read() == first
-    assert node.read(asked=[OTHER]).gpus[0].foreign is True
+    assert node.read(requested=[OTHER]).gpus[0].foreign is True
 
 
 def test_a_reading_between_two_samples_counts_none_twice(node: GpuNode) -> None:
@@ -172,7 +172,7 @@ def test_a_sample_after_a_pause_does_not_cover_the_pause(node: GpuNode) -> None:
 
 
 def test_without_processes_the_gpus_own_utilisation_counts(node: GpuNode) -> None:
-    """Where NVML tells no utilisation by process, the GPU's is summed up, and nobody's is."""
+    """Where NVML reports no utilisation by process, the GPU's is summed up, and nobody's is."""
     gpu = node.gpus[0]
     gpu.refuse("nvmlDeviceGetProcessUtilization", NO_PERMISSION)
     gpu.processes([11])
@@ -187,7 +187,7 @@ def test_without_processes_the_gpus_own_utilisation_counts(node: GpuNode) -> Non
 
 
 def test_a_gpu_cut_into_instances_says_so(node: GpuNode) -> None:
-    """With MIG energy is the whole GPU's, busy time is not told, processes are the instances'."""
+    """With MIG, energy is the whole GPU's, busy time is missing, processes are the instances'."""
     gpu = node.gpus[0]
     gpu.cut([[11], [33]])
     gpu.refuse("nvmlDeviceGetComputeRunningProcesses", NO_PERMISSION)
@@ -205,7 +205,7 @@ def test_a_gpu_cut_into_instances_says_so(node: GpuNode) -> None:
 
 
 def test_instances_that_tell_no_processes_are_no_empty_ones(node: GpuNode) -> None:
-    """Who else is on a cut GPU is not known where one of its instances does not tell."""
+    """Who else is on a cut GPU is not known where one of its instances does not report."""
     gpu = node.gpus[0]
     gpu.cut([[11], []])
     gpu.refuse("nvmlDeviceGetComputeRunningProcesses", NO_PERMISSION)
@@ -216,7 +216,7 @@ def test_instances_that_tell_no_processes_are_no_empty_ones(node: GpuNode) -> No
 
 
 @pytest.mark.parametrize(
-    ("compute", "graphics", "asked", "foreign"),
+    ("compute", "graphics", "requested", "foreign"),
     [
         ([], [], [ONE], False),
         ([11, 12], [], [ONE], False),
@@ -227,26 +227,33 @@ def test_instances_that_tell_no_processes_are_no_empty_ones(node: GpuNode) -> No
     ],
 )
 def test_others_on_a_gpu_are_seen(
-    node: GpuNode, compute: list[int], graphics: list[int], asked: list[Target], *, foreign: bool
+    node: GpuNode,
+    compute: list[int],
+    graphics: list[int],
+    requested: list[Target],
+    *,
+    foreign: bool,
 ) -> None:
-    """A process that computes or draws and is of none of the asked targets is a foreign one."""
+    """A process that computes or draws and is of none of the requested targets is a foreign one."""
     node.gpus[0].processes(compute)
     rows = "\n".join(f"{each} 1" for each in graphics)
-    node.gpus[0].tell("nvmlDeviceGetGraphicsRunningProcesses", rows)
-    found = node.read(asked=asked)
+    node.gpus[0].report("nvmlDeviceGetGraphicsRunningProcesses", rows)
+    found = node.read(requested=requested)
     assert found.gpus[0].foreign is foreign
-    assert set(found.uses) == {target for each in compute for target in OWNERS[each]} & set(asked)
+    assert set(found.uses) == {target for each in compute for target in OWNERS[each]} & set(
+        requested
+    )
 
 
 def test_in_another_pid_namespace_nobody_is_ruled_out(node: GpuNode) -> None:
     """NVML hides processes there: a stranger that is seen counts, but none seen proves nothing."""
     node.source = Gpus(Recorded(node.root), all_seen=False)
     node.gpus[0].processes([11])
-    found = node.read(asked=[ONE])
+    found = node.read(requested=[ONE])
     assert found.gpus[0].foreign is None
     assert "a pod needs hostPID" in reasons(found)
     node.gpus[0].processes([11, 33])
-    assert node.read(1, asked=[ONE]).gpus[0].foreign is True
+    assert node.read(1, requested=[ONE]).gpus[0].foreign is True
     node.gpus[0].utilization(50)
     assert node.read(1).gpus[0].busy_microseconds == MICROSECONDS // 2
 
@@ -264,7 +271,7 @@ def test_the_first_pid_namespace_is_known(tmp_path: Path, monkeypatch: pytest.Mo
 def test_everything_that_a_gpu_tells_arrives(node: GpuNode) -> None:
     """Memory, power, clock, temperature and what holds the clock down, in base units."""
     mask = SW_POWER_CAP | HW_THERMAL_SLOWDOWN
-    node.gpus[0].tell("nvmlDeviceGetCurrentClocksEventReasons", hex(mask))
+    node.gpus[0].report("nvmlDeviceGetCurrentClocksEventReasons", hex(mask))
     (reading,) = node.read().gpus
     assert reading.model_dump(by_alias=False, exclude={"uuid"}) == {
         "index": 0,

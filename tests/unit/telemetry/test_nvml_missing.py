@@ -46,29 +46,31 @@ def test_one_refused_question_takes_nothing_else(
     node.gpus[0].refuse(function, NO_PERMISSION)
     found = node.read()
     assert reasons(found) == (
-        f"{node.gpus[0].uuid}: NVML does not tell {what}: Insufficient Permissions"
+        f"{node.gpus[0].uuid}: NVML does not report {what}: Insufficient Permissions"
     )
     assert found.missing[0].source == "nvml"
     assert joules(found) == {"gpu-0": 0.0}
 
 
 def test_neither_counter_nor_power_is_no_zero(node: GpuNode) -> None:
-    """A GPU that tells nothing of energy has no domain, and two reasons."""
+    """A GPU that reports nothing of energy has no domain, and two reasons."""
     node.gpus[0].refuse("nvmlDeviceGetTotalEnergyConsumption")
     node.gpus[0].refuse("nvmlDeviceGetPowerUsage")
     found = node.read()
     assert found.energy == []
-    assert "it has no energy counter, and its power is not told: Not Supported" in reasons(found)
+    assert "it has no energy counter, and its power is not available: Not Supported" in reasons(
+        found
+    )
     assert len(found.gpus) == 1
 
 
 def test_a_counter_that_is_silent_for_a_moment_goes_on(node: GpuNode) -> None:
-    """No domain while it is not told, the whole difference afterwards, never the other method."""
+    """While it is missing there is no domain; then the whole difference, by the same method."""
     node.read()
     node.gpus[0].refuse("nvmlDeviceGetTotalEnergyConsumption", NO_PERMISSION)
     found = node.read(1)
     assert found.energy == []
-    assert "its energy counter is not told: Insufficient Permissions" in reasons(found)
+    assert "its energy counter is not available: Insufficient Permissions" in reasons(found)
     node.gpus[0].energy(5_002_000)
     found = node.read(1)
     assert [(each.method, each.microjoules) for each in found.energy] == [("Counter", 2_000_000)]
@@ -83,7 +85,7 @@ def test_a_counter_that_was_read_is_never_left_for_power(node: GpuNode) -> None:
     node.gpus[0].refuse("nvmlDeviceGetTotalEnergyConsumption")
     found = node.read(1)
     assert found.energy == []
-    assert "its energy counter is not told: Not Supported" in reasons(found)
+    assert "its energy counter is not available: Not Supported" in reasons(found)
     node.gpus[0].energy(5_002_000)
     assert joules(node.read(1)) == {"gpu-0": 2.0}
 
@@ -108,7 +110,7 @@ def test_gpus_that_change_places_keep_their_figures(tmp_path: Path) -> None:
     two.energy(5_002_000)
     one.refuse("nvmlDeviceGetMemoryInfo", DRIVER_NOT_LOADED)
     node.read(1)
-    one.tell("nvmlDeviceGetMemoryInfo", "total 2\nfree 1\nused 1")
+    one.report("nvmlDeviceGetMemoryInfo", "total 2\nfree 1\nused 1")
     one.folder.rename(node.root / "kept")
     two.folder.rename(node.root / "gpu-0")
     (node.root / "kept").rename(node.root / "gpu-1")
@@ -134,7 +136,7 @@ def test_power_that_nobody_saw_is_not_made_up(node: GpuNode) -> None:
     assert joules(node.read(GAP_NS / SECOND)) == {"gpu-0": pytest.approx(50 * GAP_NS / SECOND)}
     found = node.read(GAP_NS / SECOND + 1)
     assert found.energy == []
-    assert "its power was not told for more than" in reasons(found)
+    assert "its power was not available for more than" in reasons(found)
 
 
 def test_a_lost_gpu_leaves_the_others(tmp_path: Path) -> None:
@@ -147,7 +149,7 @@ def test_a_lost_gpu_leaves_the_others(tmp_path: Path) -> None:
     found = node.read(1)
     assert joules(found) == {"gpu-1": 1.0}
     assert reasons(found) == f"{lost.uuid}: the GPU does not answer: GPU is lost"
-    lost.tell("nvmlDeviceGetMemoryInfo", "total 2\nfree 1\nused 1")
+    lost.report("nvmlDeviceGetMemoryInfo", "total 2\nfree 1\nused 1")
     lost.energy(5_090_000)
     assert reasons(node.read(1)) != ""
     assert joules(node.read(60)) == {"gpu-0": 90.0, "gpu-1": 1.0}
@@ -164,7 +166,7 @@ def test_a_driver_that_goes_and_comes_is_found_again(node: GpuNode, tmp_path: Pa
     moved.rename(node.root)
     node.gpus[0].refuse("nvmlDeviceGetMemoryInfo", DRIVER_NOT_LOADED)
     assert reasons(node.read(60)) == ": NVIDIA's driver went away: Driver Not Loaded"
-    node.gpus[0].tell("nvmlDeviceGetMemoryInfo", "total 2\nfree 1\nused 1")
+    node.gpus[0].report("nvmlDeviceGetMemoryInfo", "total 2\nfree 1\nused 1")
     node.gpus[0].energy(5_003_000)
     assert joules(node.read(1)) == {}
     assert joules(node.read(60)) == {"gpu-0": 3.0}
@@ -201,7 +203,7 @@ def test_no_library_and_no_gpu_are_told(tmp_path: Path) -> None:
 
 def test_a_file_that_is_no_answer_is_named(node: GpuNode) -> None:
     """What cannot be read of a recorded tree is missing, with the file's name."""
-    node.gpus[0].tell("nvmlDeviceGetPowerUsage", "fifty")
+    node.gpus[0].report("nvmlDeviceGetPowerUsage", "fifty")
     found = node.read()
     assert "gpu-0/nvmlDeviceGetPowerUsage is no answer of nvmlDeviceGetPowerUsage" in reasons(found)
     assert joules(found) == {"gpu-0": 0.0}

@@ -139,7 +139,7 @@ def test_a_zone_that_comes_late_counts_from_then_on(tmp_path: Path) -> None:
 
 
 def test_a_counter_that_nobody_read_for_minutes_begins_anew(tmp_path: Path) -> None:
-    """An agent that stood still does not tell what it cannot know, and says so."""
+    """An agent that stood still reports a gap instead of a guess."""
     node = RecordedNode(tmp_path)
     rapl = Rapl(node.sys_root)
     rapl.read(0)

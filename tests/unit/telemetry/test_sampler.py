@@ -47,9 +47,12 @@ class OneGpu:
     is_closed: bool = False
 
     def read(
-        self, now_ns: int, asked: Collection[Target], owners: Callable[[int], Collection[Target]]
+        self,
+        now_ns: int,
+        requested: Collection[Target],
+        owners: Callable[[int], Collection[Target]],
     ) -> GpusFound:
-        """Return what it tells."""
+        """Return what it reports."""
         self.found = owners(700)
         energy = EnergyReading(
             domain="gpu-0",
@@ -61,8 +64,8 @@ class OneGpu:
         return GpusFound(
             [energy],
             [GpuReading(uuid="GPU-1", index=0, name="T4", power_milliwatts=70_000)],
-            {target: [GpuUse(gpu_uuid="GPU-1")] for target in self.found if target in asked},
-            [MissingSource(source="nvml", subject="GPU-1", reason="it tells no clock")],
+            {target: [GpuUse(gpu_uuid="GPU-1")] for target in self.found if target in requested},
+            [MissingSource(source="nvml", subject="GPU-1", reason="it reports no clock")],
         )
 
     def close(self) -> None:
@@ -90,7 +93,7 @@ def seen(sampler: Sampler) -> list[WorkloadReading]:
 
 
 def test_a_sample_is_whole(tmp_path: Path) -> None:
-    """Energy, CPU, GPUs and the asked pod of one moment, with what is missing."""
+    """Energy, CPU, GPUs and the requested pod of one moment, with what is missing."""
     node, time, gpu = RecordedNode(tmp_path), Time(), OneGpu()
     node.add_pod(UID)
     node.add_process(700, pod_uid=UID)
@@ -115,7 +118,7 @@ def test_a_sample_is_whole(tmp_path: Path) -> None:
 
 
 def test_a_process_owns_what_its_children_do(tmp_path: Path) -> None:
-    """A GPU's process that is a child of the asked process is the target's."""
+    """A GPU's process that is a child of the requested process is the target's."""
     node, gpu = RecordedNode(tmp_path), OneGpu()
     node.add_process(699)
     node.add_process(700, parent=699)
@@ -124,7 +127,7 @@ def test_a_process_owns_what_its_children_do(tmp_path: Path) -> None:
 
 
 def test_only_known_targets_own_processes(tmp_path: Path) -> None:
-    """A process of a pod that nobody asked for is nobody's, whoever else is known."""
+    """A process of a pod that no client requested belongs to no target."""
     node, gpu = RecordedNode(tmp_path), OneGpu()
     node.add_pod(UID)
     node.add_pod(OTHER)
@@ -137,7 +140,7 @@ def test_only_known_targets_own_processes(tmp_path: Path) -> None:
 
 
 def test_power_is_the_mean_between_regular_samples(tmp_path: Path) -> None:
-    """Watts come from the two last regular samples, whoever asked between; a GPU tells its own."""
+    """Watts come from the last two regular samples, not from clients'; a GPU reports its own."""
     node, time, gpu = RecordedNode(tmp_path), Time(), OneGpu()
     sampler = a_sampler(node, time, gpu)
     assert sampler.tick(sampler.look()).watts == {"gpu-0": 70.0}
@@ -191,13 +194,13 @@ def test_a_child_that_is_missed_once_is_counted_once(tmp_path: Path) -> None:
     node.add_process(51, parent=50)
     node.advance(processes={50: 6, 51: 4})
     sampler = a_sampler(node, Time())
-    asked = [Target(process_id=50)]
-    sampler.sample(asked)
+    requested = [Target(process_id=50)]
+    sampler.sample(requested)
     children = node.proc_root / "50/task/50/children"
     children.write_text("")
-    held = sampler.sample(asked)
+    held = sampler.sample(requested)
     children.write_text("51 ")
-    told = [sample.workloads[0].cpu_microseconds for sample in (held, sampler.sample(asked))]
+    told = [sample.workloads[0].cpu_microseconds for sample in (held, sampler.sample(requested))]
     assert told == [10_000_000, 10_000_000]
     assert "went back" in next(each.reason for each in held.missing if each.subject == "process:50")
 
@@ -238,10 +241,10 @@ def test_a_sample_says_which_machine_and_process_it_is_of(tmp_path: Path) -> Non
     """The kernel's boot ID, and when a process began; a recorded machine may have none."""
     node = RecordedNode(tmp_path)
     node.add_process(50)
-    asked = [Target(process_id=50)]
-    assert a_sampler(node, Time()).sample(asked).boot_id == ""
+    requested = [Target(process_id=50)]
+    assert a_sampler(node, Time()).sample(requested).boot_id == ""
     write(node.proc_root / "sys/kernel/random/boot_id", f"{OTHER}\n")
-    sample = a_sampler(node, Time()).sample(asked)
+    sample = a_sampler(node, Time()).sample(requested)
     assert (sample.boot_id, sample.workloads[0].start_ticks) == (OTHER, 7050)
 
 
@@ -284,7 +287,7 @@ def test_a_wrap_around_is_the_same_instance(tmp_path: Path) -> None:
 
 
 def test_a_target_is_known_for_five_minutes(tmp_path: Path) -> None:
-    """Prometheus sees a target until nobody asked for five minutes; it then goes on as before."""
+    """Prometheus sees a target until five minutes without a request; later it continues."""
     node, time = RecordedNode(tmp_path), Time()
     node.add_pod(UID)
     node.advance(pods={UID: 10})
@@ -301,7 +304,7 @@ def test_a_target_is_known_for_five_minutes(tmp_path: Path) -> None:
 
 
 def test_no_more_than_256_targets_are_known(tmp_path: Path) -> None:
-    """The one that was not asked for the longest is forgotten first."""
+    """The one that was requested the longest ago is forgotten first."""
     node, time = RecordedNode(tmp_path), Time()
     for process_id in range(100, 100 + MOST_KNOWN + 1):
         node.add_process(process_id)
@@ -332,7 +335,7 @@ def test_what_is_switched_off_says_so(tmp_path: Path) -> None:
 def test_a_failed_sample_leaves_no_stale_figures(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """When a regular sample fails, the one before it is not told as if it were new."""
+    """When a regular sample fails, the one before it is not shown as a new one."""
     gpu = OneGpu()
     sampler = a_sampler(RecordedNode(tmp_path), Time(), gpu)
     sampler.tick(sampler.look())

@@ -28,9 +28,9 @@ UID = "0f9c2a6e-1f4b-4b7e-9a55-3d1c8e2b7a10"
 
 
 def test_a_query_names_pods_and_processes() -> None:
-    """Each target is asked for once, however often it is named."""
-    asked = targets([UID, UID], ["17", "1"])
-    assert asked == [Target(UID), Target(process_id=17), Target(process_id=1)]
+    """Each target is requested once, however often it is named."""
+    requested = targets([UID, UID], ["17", "1"])
+    assert requested == [Target(UID), Target(process_id=17), Target(process_id=1)]
 
 
 @pytest.mark.parametrize(
@@ -52,13 +52,13 @@ def test_what_is_no_process_is_refused(number: str) -> None:
 def test_a_request_asks_for_64_targets_at_most() -> None:
     """One request cannot make the agent read without end."""
     assert len(targets([], [str(each) for each in range(1, MAX_WORKLOADS + 1)])) == MAX_WORKLOADS
-    with pytest.raises(RefusedQueryError, match="65 targets were asked for"):
+    with pytest.raises(RefusedQueryError, match="65 targets were requested"):
         targets([UID], [str(each) for each in range(1, MAX_WORKLOADS + 1)])
 
 
 @given(st.text(), st.text())
 def test_a_query_is_taken_or_refused(pod: str, process: str) -> None:
-    """Whatever is asked for, it is a target or a refusal."""
+    """Every query is a target or a refusal."""
     with suppress(RefusedQueryError):
         assert len(targets([pod], [process])) == 2
 
@@ -187,11 +187,11 @@ def test_the_node_is_called_as_its_pod_is_told(monkeypatch: pytest.MonkeyPatch) 
 
 def test_options_name_places_and_switches() -> None:
     """Every root is an argument, and every source can be switched off."""
-    asked = options(["--sys-root", "/host/sys", "--nvml-root", "/r", "--no-rapl", "--no-node"])
-    assert (asked.sys_root, asked.nvml_root) == (Path("/host/sys"), Path("/r"))
-    assert (asked.proc_root, asked.cgroup_root) == (Path("/proc"), Path("/sys/fs/cgroup"))
-    assert asked.off == {"rapl", "node"}
-    assert (asked.port, asked.interval_seconds) == (9465, 1.0)
+    requested = options(["--sys-root", "/host/sys", "--nvml-root", "/r", "--no-rapl", "--no-node"])
+    assert (requested.sys_root, requested.nvml_root) == (Path("/host/sys"), Path("/r"))
+    assert (requested.proc_root, requested.cgroup_root) == (Path("/proc"), Path("/sys/fs/cgroup"))
+    assert requested.off == {"rapl", "node"}
+    assert (requested.port, requested.interval_seconds) == (9465, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_options_name_places_and_switches() -> None:
     ],
 )
 def test_what_cannot_be_is_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """A command line that asks for what cannot be ends with 2 and a sentence."""
+    """A wrong command line exits with 2 and a message."""
     with pytest.raises(SystemExit) as ended:
         options(words)
     assert ended.value.code == 2

@@ -1,1 +1,1 @@
-"""The GPUs of a node: what NVML tells of them, and whose their energy is."""
+"""The GPUs of a node: what NVML reports of them, and whose their energy is."""

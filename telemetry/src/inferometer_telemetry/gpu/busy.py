@@ -23,7 +23,7 @@ class _Use:
 
 @dataclass(slots=True)
 class GpuBusy:
-    """Sums up what a GPU tells of itself, and of its processes.
+    """Sums up what a GPU reports of itself, and of its processes.
 
     The two are measured apart, and need not add up: a process that has ended, or is hidden, was on
     the GPU all the same.
@@ -38,32 +38,32 @@ class GpuBusy:
     _read_ns: int = 0
     _uses: dict[Target, _Use] = field(default_factory=dict)
 
-    def take(self, now_ns: int, told: Snapshot, owners: Owners) -> int | None:
-        """Take what the GPU tells now, and return for how many microseconds it was busy."""
-        for process_id in told.process_ids or ():
+    def take(self, now_ns: int, snapshot: Snapshot, owners: Owners) -> int | None:
+        """Take what the GPU reports now, and return for how many microseconds it was busy."""
+        for process_id in snapshot.process_ids or ():
             self._seen(now_ns, owners(process_id))
-        for sample, busy in self._covered(now_ns, told.process_samples or ()):
+        for sample, busy in self._covered(now_ns, snapshot.process_samples or ()):
             if self._has_begun:  # at first the driver hands out what was before the start
                 for use in self._seen(now_ns, owners(sample.process_id)):
                     use.percent_microseconds += busy
         self._has_begun = True
         self._forget(now_ns)
         self._read_ns = now_ns
-        if told.utilization_percent is None:
+        if snapshot.utilization_percent is None:
             return None
-        percent_ns = self._utilization.grown(now_ns, told.utilization_percent)
+        percent_ns = self._utilization.grown(now_ns, snapshot.utilization_percent)
         return None if percent_ns is None else percent_ns // 100_000
 
     def uses(
-        self, told: Snapshot, asked: Collection[Target], owners: Owners
+        self, snapshot: Snapshot, requested: Collection[Target], owners: Owners
     ) -> Mapping[Target, int | None]:
-        """Return how long the GPU was busy for each asked target that has been seen on it."""
-        now = {target for each in told.process_ids or () for target in owners(each)}
+        """Return how long the GPU was busy for each requested target that has been seen on it."""
+        now = {target for each in snapshot.process_ids or () for target in owners(each)}
         return {
             target: self._uses[target].percent_microseconds // 100
-            if told.process_samples is not None
+            if snapshot.process_samples is not None
             else None
-            for target in asked
+            for target in requested
             if target in now or target in self._uses
         }
 

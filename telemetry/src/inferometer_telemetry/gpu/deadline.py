@@ -1,7 +1,7 @@
 """A source of GPUs with a deadline, so that a driver that hangs delays nothing else.
 
-NVIDIA's driver may take seconds to wake GPUs, and for ever where one is broken. It is asked in a
-thread of its own, which nobody waits for when it does not answer in time.
+NVIDIA's driver may take seconds to wake GPUs, and never answers if one is broken. A thread of its
+own calls it, and a reading does not wait for the thread longer than the deadline.
 """
 
 import threading
@@ -12,12 +12,12 @@ from inferometer_api.results.agent_sample import MissingSource
 from inferometer_telemetry.sources import GpusFound, GpuSource, Owners, Target
 
 PATIENCE_SECONDS = 1.0
-"""Less than whoever asks for a sample waits for it."""
+"""Shorter than the time that a client waits for a sample."""
 _Question = tuple[int, Collection[Target], Owners]
 
 
 class DeadlineSource:
-    """A source of GPUs that always answers, and soon."""
+    """A source of GPUs that always answers within the deadline."""
 
     def __init__(self, gpus: GpuSource, patience_seconds: float = PATIENCE_SECONDS) -> None:
         self._gpus = gpus
@@ -29,16 +29,16 @@ class DeadlineSource:
         # A daemon: a hanging driver does not keep the agent from its end.
         threading.Thread(target=self._serve, name="gpus", daemon=True).start()
 
-    def read(self, now_ns: int, asked: Collection[Target], owners: Owners) -> GpusFound:
-        """Return what the GPUs tell now; all is missing while they do not answer.
+    def read(self, now_ns: int, requested: Collection[Target], owners: Owners) -> GpusFound:
+        """Return a reading; everything is missing while the driver does not answer.
 
-        Raises what their source raises.
+        Raises the exceptions of the source.
         """
         if self._is_out and not self._answered.is_set():
             return self._silent()
         self._answered.clear()
         self._is_out = True
-        self._questions.put((now_ns, asked, owners))
+        self._questions.put((now_ns, requested, owners))
         if not self._answered.wait(self._patience):
             return self._silent()
         self._is_out = False
@@ -56,7 +56,7 @@ class DeadlineSource:
         while (question := self._questions.get()) is not None:
             try:
                 self._answer = self._gpus.read(*question)
-            except Exception as error:  # noqa: BLE001 - it is raised where it was asked
+            except Exception as error:  # noqa: BLE001 - `read` raises it
                 self._answer = error
             self._answered.set()
 

@@ -19,31 +19,36 @@ class GpuEnergy:
     _has_counter: bool | None = None
     """Decided once: two ways do not add up to one figure."""
 
-    def read(self, now_ns: int, told: Snapshot) -> tuple[EnergyMethod, int] | str:
-        """Take what the GPU tells now; return how it is known and microjoules, or why it is not."""
+    def read(self, now_ns: int, snapshot: Snapshot) -> tuple[EnergyMethod, int] | str:
+        """Take a reading; return the method and microjoules, or the reason why there are none."""
         if self._has_counter is None:
-            self._has_counter = _decided(told)
-        return self._integrated(now_ns, told) if self._has_counter is False else self._counted(told)
+            self._has_counter = _decided(snapshot)
+        return (
+            self._integrated(now_ns, snapshot)
+            if self._has_counter is False
+            else self._counted(snapshot)
+        )
 
-    def _counted(self, told: Snapshot) -> tuple[EnergyMethod, int] | str:
-        if told.energy_millijoules is None:
-            return f"its energy counter is not told: {told.untold[nvml.ENERGY]}"
-        millijoules = self._counter.grown(told.energy_millijoules)
+    def _counted(self, snapshot: Snapshot) -> tuple[EnergyMethod, int] | str:
+        if snapshot.energy_millijoules is None:
+            return f"its energy counter is not available: {snapshot.unanswered[nvml.ENERGY]}"
+        millijoules = self._counter.grown(snapshot.energy_millijoules)
         if millijoules is None:
             return f"its energy counter went back, as after a start of the driver: {_AGAIN}"
         return "Counter", millijoules * 1000
 
-    def _integrated(self, now_ns: int, told: Snapshot) -> tuple[EnergyMethod, int] | str:
-        if told.power_milliwatts is None:
-            return f"it has no energy counter, and its power is not told: {told.untold[nvml.POWER]}"
-        picojoules = self._power.grown(now_ns, told.power_milliwatts)
+    def _integrated(self, now_ns: int, snapshot: Snapshot) -> tuple[EnergyMethod, int] | str:
+        if snapshot.power_milliwatts is None:
+            reason = snapshot.unanswered[nvml.POWER]
+            return f"it has no energy counter, and its power is not available: {reason}"
+        picojoules = self._power.grown(now_ns, snapshot.power_milliwatts)
         if picojoules is None:
-            return f"its power was not told for more than {GAP_NS // 10**9} s: {_AGAIN}"
+            return f"its power was not available for more than {GAP_NS // 10**9} s: {_AGAIN}"
         return "PowerIntegral", picojoules // 1_000_000
 
 
-def _decided(told: Snapshot) -> bool | None:
-    """Return whether the GPU has a counter; None where it has not told yet."""
-    if told.energy_millijoules is not None:
+def _decided(snapshot: Snapshot) -> bool | None:
+    """Return whether the GPU has a counter; None if it has not reported yet."""
+    if snapshot.energy_millijoules is not None:
         return True
-    return False if nvml.ENERGY in told.unsupported else None
+    return False if nvml.ENERGY in snapshot.unsupported else None

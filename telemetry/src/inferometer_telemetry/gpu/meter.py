@@ -11,7 +11,7 @@ from inferometer_telemetry.gpu.snapshot import Snapshot
 from inferometer_telemetry.sources import Owners, Target
 
 _SILENT = frozenset({nvml.ENERGY, nvml.GRAPHICS, nvml.MIG_MODE})
-"""What most GPUs lack, or what is told of where it is missed."""
+"""Figures that most GPUs lack, or that another entry already reports as missing."""
 _HIDDEN = (
     "processes of others on it are not seen, since the agent is not in the node's own PID "
     "namespace; a pod needs hostPID"
@@ -39,14 +39,14 @@ class GpuMeter:
     energy: GpuEnergy = field(default_factory=GpuEnergy)
 
     def read(
-        self, now_ns: int, told: Snapshot, asked: Collection[Target], owners: Owners
+        self, now_ns: int, snapshot: Snapshot, requested: Collection[Target], owners: Owners
     ) -> GpuFound:
-        """Sum up what the GPU tells now and return what it comes to."""
-        lacks = _untold(told)
-        busy_microseconds = self.busy.take(now_ns, told, owners)
-        if told.process_ids is not None and not self.busy.all_seen:
+        """Take a reading and return the GPU's figures."""
+        lacks = _unanswered(snapshot)
+        busy_microseconds = self.busy.take(now_ns, snapshot, owners)
+        if snapshot.process_ids is not None and not self.busy.all_seen:
             lacks.append(_HIDDEN)
-        match self.energy.read(now_ns, told):
+        match self.energy.read(now_ns, snapshot):
             case str(reason):
                 energy = None
                 lacks.append(reason)
@@ -59,24 +59,28 @@ class GpuMeter:
                     gpu_uuid=self.uuid,
                 )
         return GpuFound(
-            gpu=self._reading(told, busy_microseconds, foreign=self._foreign(told, asked, owners)),
+            gpu=self._reading(
+                snapshot, busy_microseconds, foreign=self._foreign(snapshot, requested, owners)
+            ),
             energy=energy,
             uses={
                 target: GpuUse(gpu_uuid=self.uuid, busy_microseconds=busy)
-                for target, busy in self.busy.uses(told, asked, owners).items()
+                for target, busy in self.busy.uses(snapshot, requested, owners).items()
             },
             missing=[MissingSource(source="nvml", subject=self.uuid, reason=one) for one in lacks],
         )
 
-    def _foreign(self, told: Snapshot, asked: Collection[Target], owners: Owners) -> bool | None:
-        if told.process_ids is None:
+    def _foreign(
+        self, snapshot: Snapshot, requested: Collection[Target], owners: Owners
+    ) -> bool | None:
+        if snapshot.process_ids is None:
             return None
-        if any(set(owners(each)).isdisjoint(asked) for each in told.process_ids):
+        if any(set(owners(each)).isdisjoint(requested) for each in snapshot.process_ids):
             return True
         return False if self.busy.all_seen else None
 
     def _reading(
-        self, told: Snapshot, busy_microseconds: int | None, *, foreign: bool | None
+        self, snapshot: Snapshot, busy_microseconds: int | None, *, foreign: bool | None
     ) -> GpuReading:
         return GpuReading(
             uuid=self.uuid,
@@ -84,21 +88,21 @@ class GpuMeter:
             name=self.name,
             busy_microseconds=busy_microseconds,
             foreign=foreign,
-            mig=told.mig,
-            utilization_percent=told.utilization_percent,
-            memory_used_bytes=told.memory_used_bytes,
-            memory_total_bytes=told.memory_total_bytes,
-            power_milliwatts=told.power_milliwatts,
-            clock_hertz=told.clock_hertz,
-            temperature_millidegrees_celsius=told.temperature_millidegrees_celsius,
-            throttle_reasons=told.throttle_reasons,
+            mig=snapshot.mig,
+            utilization_percent=snapshot.utilization_percent,
+            memory_used_bytes=snapshot.memory_used_bytes,
+            memory_total_bytes=snapshot.memory_total_bytes,
+            power_milliwatts=snapshot.power_milliwatts,
+            clock_hertz=snapshot.clock_hertz,
+            temperature_millidegrees_celsius=snapshot.temperature_millidegrees_celsius,
+            throttle_reasons=snapshot.throttle_reasons,
         )
 
 
-def _untold(told: Snapshot) -> list[str]:
+def _unanswered(snapshot: Snapshot) -> list[str]:
     """Return a sentence for each of NVML's reasons, with all that it is the reason for."""
     by_reason: dict[str, list[str]] = {}
-    for question, why in told.untold.items():
+    for question, why in snapshot.unanswered.items():
         if question not in _SILENT:
             by_reason.setdefault(why, []).append(question.what)
-    return [f"NVML does not tell {', '.join(whats)}: {why}" for why, whats in by_reason.items()]
+    return [f"NVML does not report {', '.join(whats)}: {why}" for why, whats in by_reason.items()]

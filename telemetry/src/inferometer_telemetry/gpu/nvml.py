@@ -49,7 +49,7 @@ class NvmlError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One fact that a GPU may tell."""
+    """One fact that a GPU may report."""
 
     what: str
     """What it is, for a sentence: "its temperature"."""
@@ -127,7 +127,7 @@ def opened(call: Call) -> int:
 
 
 def gpu_at(call: Call, index: int) -> Handle:
-    """Return the GPU of this index; raises NvmlError where it is lost or may not be asked."""
+    """Return the GPU of this index; raises NvmlError if it is lost or access is denied."""
     try:
         return call("nvmlDeviceGetHandleByIndex", index)
     except pynvml.NVMLError as error:

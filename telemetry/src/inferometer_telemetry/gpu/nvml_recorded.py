@@ -1,7 +1,7 @@
 """A recorded NVML: answers from a tree of files.
 
-DIR/gpu-INDEX/FUNCTION holds what that C function of NVML (without _v2) tells of that GPU, and
-DIR/gpu-INDEX/mig-INDEX/FUNCTION what it tells of an instance. A function without a file is not
+DIR/gpu-INDEX/FUNCTION holds what that C function of NVML (without _v2) reports of that GPU, and
+DIR/gpu-INDEX/mig-INDEX/FUNCTION what it reports of an instance. A function without a file is not
 supported. A file that says "error 4" is NVML's error of that number. Each file is read anew at each
 question: replace whole files by renaming, and the GPUs change.
 """

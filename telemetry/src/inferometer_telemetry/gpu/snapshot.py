@@ -38,7 +38,7 @@ _NOBODY: tuple[ProcessSample, ...] = ()
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All that a GPU told; None is what it did not tell, and `untold` says why."""
+    """One GPU's answers; None is a missing answer, whose reason is in `unanswered`."""
 
     energy_millijoules: int | None
     power_milliwatts: int | None
@@ -51,19 +51,19 @@ class Snapshot:
     temperature_millidegrees_celsius: int | None
     throttle_reasons: list[str]
     mig: bool
-    untold: dict[Question, str]
+    unanswered: dict[Question, str]
     """NVML's words."""
     unsupported: frozenset[Question]
-    """Of these, what this GPU will never tell."""
+    """Of these, what this GPU will never report."""
 
 
 class _Asking:
-    """Asks one GPU, and keeps what it would not tell."""
+    """Queries one GPU, and keeps the errors."""
 
     def __init__(self, call: Call, handle: Handle) -> None:
         self._call = call
         self._handle = handle
-        self.untold: dict[Question, str] = {}
+        self.unanswered: dict[Question, str] = {}
         self.unsupported: set[Question] = set()
 
     def about(
@@ -80,7 +80,7 @@ class _Asking:
                 raise
             if error.code in nvml.NOTHING_NEW and nothing is not None:
                 return nothing
-            self.untold[question] = str(error)
+            self.unanswered[question] = str(error)
             if error.code in nvml.UNSUPPORTED:
                 self.unsupported.add(question)
             return None
@@ -89,11 +89,11 @@ class _Asking:
         """Return who computes or draws on the GPU and, where told apart, on its instances."""
         compute = self.about(nvml.COMPUTE, _ids)
         graphics = self.about(nvml.GRAPHICS, _ids) or frozenset()
-        # Who may ask for the whole of a GPU that is cut into instances is up to its admin.
+        # an admin decides who may query the whole of a GPU that is cut into instances
         parts = _in_instances(self._call, self._handle) if mig else None
         if compute is None and parts is None:
             return None
-        self.untold.pop(nvml.COMPUTE, None)
+        self.unanswered.pop(nvml.COMPUTE, None)
         return graphics | (compute or frozenset()) | (parts or frozenset())
 
 
@@ -120,7 +120,7 @@ def snapshot(call: Call, handle: Handle, since_microseconds: int) -> Snapshot:
         ),
         throttle_reasons=reasons or [],
         mig=bool(mode),
-        untold=gpu.untold,
+        unanswered=gpu.unanswered,
         unsupported=frozenset(gpu.unsupported),
     )
 

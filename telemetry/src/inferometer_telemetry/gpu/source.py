@@ -31,7 +31,7 @@ def open_gpus(root: Path | None) -> GpuSource:
 def in_first_pid_namespace(own: Path = Path("/proc/self/ns/pid")) -> bool:
     """Return whether this process is in the PID namespace that the node began with.
 
-    NVIDIA's driver tells of processes by their IDs in the asker's namespace and leaves out those
+    NVIDIA's driver reports processes by their IDs in the asker's namespace and leaves out those
     that have none there (os_find_ns_pid in its kernel modules).
     """
     try:
@@ -53,8 +53,8 @@ class Gpus:
         self._away: dict[int, tuple[int, MissingSource]] = {}
         self._closed: tuple[int, MissingSource] | None = None
 
-    def read(self, now_ns: int, asked: Collection[Target], owners: Owners) -> GpusFound:
-        """Return what the GPUs tell now."""
+    def read(self, now_ns: int, requested: Collection[Target], owners: Owners) -> GpusFound:
+        """Return what the GPUs report now."""
         if not self._count:
             if self._closed is not None and now_ns < self._closed[0]:
                 return GpusFound(missing=[self._closed[1]])
@@ -63,7 +63,7 @@ class Gpus:
             except NvmlError as error:
                 return self._ended(now_ns, str(error))
         try:
-            found = [self._one(now_ns, at, asked, owners) for at in range(self._count)]
+            found = [self._one(now_ns, at, requested, owners) for at in range(self._count)]
         except NvmlError as error:
             return self._ended(now_ns, f"NVIDIA's driver went away: {error}")
         return _together(found)
@@ -75,7 +75,7 @@ class Gpus:
             self._count = 0
 
     def _one(
-        self, now_ns: int, index: int, asked: Collection[Target], owners: Owners
+        self, now_ns: int, index: int, requested: Collection[Target], owners: Owners
     ) -> GpuFound | MissingSource:
         """Return what one GPU gives; raises NvmlError where the driver is gone."""
         if index in self._away and now_ns < self._away[index][0]:
@@ -94,10 +94,10 @@ class Gpus:
             self._away[index] = (now_ns + _AGAIN_NS, lost)
             return lost
         self._away.pop(index, None)
-        return meter.read(now_ns, told, asked, owners)
+        return meter.read(now_ns, told, requested, owners)
 
     def _asked(self, now_ns: int, index: int) -> tuple[GpuMeter, Snapshot]:
-        """Return what a GPU tells, which is asked once at a moment; raises NvmlError."""
+        """Return what a GPU reports, which is queried once per moment. Raises NvmlError."""
         at_ns, told = self._told.get(index, (None, None))
         if told is None or at_ns != now_ns:
             handle = nvml.gpu_at(self._call, index)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 GAP_NS = 75_000_000_000
-"""Longer than this (and an agent asks once a minute at least), nobody knows what was in between."""
+"""After a longer gap, the value in between is unknown (an agent reads at least once a minute)."""
 
 
 @dataclass(slots=True)
@@ -35,7 +35,7 @@ class Integral:
     _value: int = 0
     _doubled: int = 0
     broken: bool = False
-    """It was not told for too long."""
+    """It was not available for too long."""
 
     def grown(self, now_ns: int, value: int) -> int | None:
         """Take the figure of now and return figure x ns since the first; None after a gap."""
