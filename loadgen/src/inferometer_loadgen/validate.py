@@ -7,9 +7,9 @@ refused at once, and so that the server warms up with the very shapes that will 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from inferometer_api.document import milli
 from inferometer_api.plan.credentials import Credentials
 from inferometer_api.results.result import Tensor
+from inferometer_api.scenarios.table import recorded_arrivals
 from inferometer_api.spec.load import Load
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.spec.scenario import Validity
@@ -33,10 +33,10 @@ def check_traces(run: BenchmarkRun, files: Mapping[str, Path]) -> None:
     """
     traces = TraceFiles()
     for scenario in run.spec.scenarios:
-        if scenario.trace is not None:
-            path = files[scenario.name]
+        for recorded in recorded_arrivals(scenario, str(files.get(scenario.name, ""))):
+            path = Path(recorded.file)
             try:
-                arrivals = traces.arrivals(path, milli(scenario.trace.time_scale))
+                arrivals = traces.arrivals(path, recorded.milli_time_scale)
             except InputRefusedError as refusal:
                 raise InvalidInputsError(str(refusal)) from refusal
             _check_length(path, arrivals, run.spec.validity)

@@ -60,7 +60,7 @@ COMPLETE = Outcome(state="Complete", reason="Measured")
 
 
 class NotAvailableError(ValueError):
-    """The plan asks for what this version does not do; the message says what."""
+    """The plan needs what this version does not support; the message says what."""
 
 
 _FAULTS: dict[type[Exception], tuple[OutcomeState, str]] = {
@@ -76,21 +76,21 @@ _FAULTS: dict[type[Exception], tuple[OutcomeState, str]] = {
     FleetNotReadyError: ("Failed", "WorkersNotReady"),
     WorkerLostError: ("Failed", "WorkerLost"),
 }
-"""How a run ends that meets one of these."""
+"""The outcome of a run that raised one of these."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Around:
-    """The servers, and what they said of themselves before anything was sent."""
+    """The servers, and their descriptions from before the first query."""
 
     servers: Servers
     found: Sequence[ServerDescription]
     load_nodes: frozenset[str | None]
-    """The nodes of all that sends load; None where it is not known."""
+    """The nodes that load comes from; None if a node is not known."""
 
 
 class MeasurementSession:
-    """Carries out one plan. `interrupt` ends it at once and keeps what was measured."""
+    """Executes one plan. `interrupt` ends it at once and keeps what was measured."""
 
     def __init__(self, plan: LoadPlan, reports: ReportSink, live: LiveMetrics) -> None:
         self._plan = plan
@@ -99,10 +99,10 @@ class MeasurementSession:
         self._interruption = _Interruption()
         self._task: asyncio.Task[Outcome] | None = None
         self.first_query_at: str | None = None
-        """When the first query was sent: RFC 3339, in UTC; None where none was."""
+        """When the first query was sent; None if none was."""
 
     async def run(self) -> Outcome | None:
-        """Measure all scenarios and return how that ended; None where it was interrupted."""
+        """Measure all scenarios and return the outcome; None if it was interrupted."""
         self._task = asyncio.create_task(self._outcome())
         try:
             outcome = await self._task
@@ -111,7 +111,7 @@ class MeasurementSession:
         return None if self._interruption.requested else outcome
 
     def interrupt(self) -> None:
-        """End the measurement now, or whatever is done before one; only the first call counts."""
+        """End the measurement or its preparation now; only the first call counts."""
         if self._interruption.requested:
             return
         is_driving = self._interruption.request()
@@ -123,13 +123,13 @@ class MeasurementSession:
             missing = unavailable(self._plan.run, place=self._plan.place)
             if missing:
                 raise NotAvailableError(" ".join(missing))
-            async with open_fleet(self._plan, self._tell_web_page) as fleet:
+            async with open_fleet(self._plan, self._report_web_page) as fleet:
                 return await self._measure_all(fleet)
         except tuple(_FAULTS) as fault:
             state, reason = next(_FAULTS[kind] for kind in _FAULTS if isinstance(fault, kind))
             return Outcome(state=state, reason=reason, message=str(fault))
 
-    def _tell_web_page(self, port: int) -> None:
+    def _report_web_page(self, port: int) -> None:
         self._reports.add(ListeningReport(fleet_web_port=port))
 
     async def _measure_all(self, fleet: Fleet | None) -> Outcome:
@@ -174,7 +174,7 @@ class MeasurementSession:
     def _planned(
         self, inputs: InputSources, max_batch_size: int | None
     ) -> tuple[list[list[ScenarioRepeat]], list[str]]:
-        """Make every step's source of requests, so that what does not fit is refused first."""
+        """Make every step's source of requests, so that inputs that do not fit are refused first."""
         spec = self._plan.run.spec
         notes: dict[str, None] = {}
         scenarios: list[list[ScenarioRepeat]] = []

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from inferometer_api.results.result import ResultDocument
+from inferometer_api.runtimes.table import RUNTIMES
 
 _ABSENT = "none"
 _HEADINGS = {
@@ -21,8 +22,11 @@ _OF_EVERY_RUN = frozenset(
     {
         "server.url",
         "server.replicas",
-        "server.settings.instance_id",
-        "server.settings.process_id",
+        *(
+            f"server.settings.{name}"
+            for runtime in RUNTIMES.values()
+            for name in runtime.restart_identity
+        ),
         "server.settings.load_seconds",
         # Also elsewhere in the document.
         "server.settings.compute_nodes_fell_back",
