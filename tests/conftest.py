@@ -1,17 +1,34 @@
 """Settings and reports of every test."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
-from support.quiet import INCONCLUSIVE
+from support.quiet import INCONCLUSIVE, disturbance, read_counters
 from verify import INCONCLUSIVE_VARIABLE
 
 # A deadline for each example would be a limit on how busy the machine may be.
 settings.register_profile("patient", settings.default, deadline=None)
 settings.load_profile("patient")
+
+
+@pytest.fixture
+def require_quiet() -> Callable[[], None]:
+    """Return a function that ends the test as inconclusive if the machine was not quiet until now.
+
+    A test calls it after its lower bounds, which hold on any machine, and before its upper ones.
+    """
+    before = read_counters()
+
+    def require() -> None:
+        found = disturbance(before, read_counters())
+        if found is not None:
+            pytest.skip(f"{INCONCLUSIVE}: {found}")
+
+    return require
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -1,10 +1,8 @@
-"""Fixtures of tests on the real clock: their figures, and whether the machine was quiet."""
+"""Prints the figures that tests on the real clock find, at the end of the session."""
 
 from collections.abc import Callable
 
 import pytest
-
-from support.quiet import INCONCLUSIVE, disturbance, read_counters
 
 _FIGURE = "figure"
 
@@ -15,22 +13,6 @@ def note(request: pytest.FixtureRequest) -> Callable[[str], None]:
     # A report's properties come from the process that ran the test.
     properties = request.node.user_properties
     return lambda sentence: properties.append((_FIGURE, f"{request.node.name}: {sentence}"))
-
-
-@pytest.fixture
-def require_quiet() -> Callable[[], None]:
-    """Return a function that ends the test as inconclusive if the machine was not quiet until now.
-
-    A test calls it after its lower bounds, which hold on any machine, and before its upper ones.
-    """
-    before = read_counters()
-
-    def require() -> None:
-        found = disturbance(before, read_counters())
-        if found is not None:
-            pytest.skip(f"{INCONCLUSIVE}: {found}")
-
-    return require
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
