@@ -183,7 +183,7 @@ def _left_nothing(run: Done) -> None:
             "killed server",
             1,
             ("Failed", "ServerDied"),
-            "The server died while it was needed (signal SIGKILL). Its last lines:\n",
+            "The server died during the run (signal SIGKILL). Its last output:\n",
         ),
         ("ctrl-c", 130, ("Interrupted", "Interrupted"), "The run was interrupted (SIGINT)."),
         ("sigterm", 143, ("Terminated", "Terminated"), "The run was terminated (SIGTERM)."),
@@ -231,7 +231,7 @@ def test_a_load_generator_that_dies_leaves_what_it_had_handed_over(
     run = faults["killed load"].result()
     assert run.ended.code == 1
     assert run.outcome == ("Failed", "LoadGeneratorDied")
-    assert run.ended.sentence.startswith("The load generator ended by signal SIGKILL before")
+    assert run.ended.sentence.startswith("The load generator died (signal SIGKILL before")
     assert run.result is not None
     assert [scenario.name for scenario in run.result.scenarios] == ["s0"]
     _left_nothing(run)
@@ -251,27 +251,27 @@ def test_children_end_with_a_command_that_is_killed(faults: dict[str, Future[Don
         (
             "server killed at its start",
             1,
-            "The server ended by signal SIGKILL at its start. It said nothing.",
+            "The server exited at once (signal SIGKILL). It printed nothing.",
         ),
         (
             "server killed in its warm-up",
             1,
-            "The server died while it was needed (signal SIGKILL). Its last lines:\n",
+            "The server died during the run (signal SIGKILL). Its last output:\n",
         ),
         (
             "never listening",
             1,
-            "The server was not ready within 1 s (spec.server.readyDeadlineSeconds): ",
+            "The server was not ready within 1 s (spec.server.readyDeadlineSeconds). ",
         ),
         (
             "never ready",
             1,
-            "The server was not ready within 15 s (spec.server.readyDeadlineSeconds): ",
+            "The server was not ready within 15 s (spec.server.readyDeadlineSeconds). ",
         ),
         (
             "past the deadline",
             1,
-            "The run was not done after 1 s (spec.activeDeadlineSeconds): ",
+            "The run was not finished after 1 s (spec.activeDeadlineSeconds). ",
         ),
         ("ctrl-c while fetching", 130, "The run was interrupted (SIGINT)."),
         ("sigterm while starting", 143, "The run was terminated (SIGTERM)."),

@@ -59,7 +59,7 @@ class StoppedError(SystemExit):
 
 
 class StopRequest:
-    """The first signal that asks a run to stop, and the callback that acts on it."""
+    """The first signal that requests the end of a run, and the callback that acts on it."""
 
     def __init__(self) -> None:
         self.signal: signal.Signals | None = None

@@ -1,11 +1,11 @@
-"""Is an agent of another machine, or of other processes, seen to be one?"""
+"""The node agent of another machine, or of other processes, is recognised."""
 
 from pathlib import Path
 
 import pytest
 
 from inferometer_api.results.agent_sample import AgentSample, WorkloadReading
-from inferometer_cli.local_agent import why_not_of
+from inferometer_cli.local.agent import mismatch
 
 BOOT = "6fdd4dba-2c4c-4c6c-9a8a-3f6a5c2a7f10"
 
@@ -22,7 +22,7 @@ def proc(tmp_path: Path) -> Path:
 
 
 def sample(boot_id: str, *targets: tuple[int, int | None]) -> AgentSample:
-    """Return what an agent told of processes, and when they began."""
+    """Return a sample with these processes and their start times."""
     return AgentSample(
         agent_version="1",
         instance="i",
@@ -45,17 +45,17 @@ def sample(boot_id: str, *targets: tuple[int, int | None]) -> AgentSample:
         (sample("", (50, 1)), ""),
         (sample(""), ""),
         (sample(BOOT.replace("6", "7"), (50, 7050)), "it watches another machine (n7)"),
-        (sample(BOOT, (50, 7051)), "it knows another process 50, or none"),
-        (sample(BOOT, (51, 7050)), "it knows another process 50, or none"),
-        (sample(BOOT), "it knows another process 50, or none"),
+        (sample(BOOT, (50, 7051)), "it has another process 50, or none"),
+        (sample(BOOT, (51, 7050)), "it has another process 50, or none"),
+        (sample(BOOT), "it has another process 50, or none"),
     ],
 )
-def test_the_servers_process_is_told_from_others(proc: Path, told: AgentSample, why: str) -> None:
-    """Boot and begin of the process are the same, or are not told; else it is refused."""
-    assert why_not_of(told, 50, proc).startswith(why)
-    assert bool(why_not_of(told, 50, proc)) == bool(why)
+def test_the_servers_process_is_recognised(proc: Path, told: AgentSample, why: str) -> None:
+    """An agent is refused unless boot id and start time match, or it reports neither."""
+    assert mismatch(told, 50, proc).startswith(why)
+    assert bool(mismatch(told, 50, proc)) == bool(why)
 
 
-def test_a_server_that_has_ended_is_no_other(proc: Path) -> None:
-    """A process that is gone here is not the one that the agent tells of."""
-    assert why_not_of(sample(BOOT, (60, 7060)), 60, proc)
+def test_a_process_that_has_ended_does_not_match(proc: Path) -> None:
+    """A process that no longer exists here is not the one that the agent reports."""
+    assert mismatch(sample(BOOT, (60, 7060)), 60, proc)

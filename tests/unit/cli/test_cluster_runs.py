@@ -1,4 +1,4 @@
-"""How does a run of a cluster read, and with which code does `status` end?"""
+"""The state, outcome and exit code of a run in a cluster."""
 
 import base64
 import io
@@ -110,16 +110,16 @@ def _failed(reason: str, message: str, accepted: str = "True") -> SeenRun:
         ),
     ],
 )
-def test_a_run_ends_as_a_local_one_would(
+def test_a_run_exits_like_a_local_one(
     run: SeenRun, code: ExitCode, word: str, sentence: str
 ) -> None:
-    """Each state has its exit code, its word and its sentence; what goes on is 0."""
+    """Each state has its exit code, word and sentence; an unfinished run exits with 0."""
     assert exit_code_of(run) is code
     assert (headline(run).word, headline(run).sentence) == (word, sentence)
 
 
-def test_a_later_operators_fields_are_passed_over() -> None:
-    """A status with fields that this version does not know is read all the same."""
+def test_fields_of_a_later_operator_are_ignored() -> None:
+    """A status with unknown fields is readable."""
     status = {"phase": "Queued", "tomorrow": 1, "display": {"qps": "4", "news": True}}
     assert _run(status).status.phase == "Queued"
     with pytest.raises(
@@ -128,8 +128,8 @@ def test_a_later_operators_fields_are_passed_over() -> None:
         _run({"phase": "Meditating"})
 
 
-def test_the_head_says_which_run_where_and_since_when() -> None:
-    """Name, phase with progress, current figures and times stand above all else."""
+def test_the_head_identifies_the_run() -> None:
+    """The first lines show name, phase with progress, current figures and times."""
     run = _run(
         {
             "phase": "Measuring",
@@ -147,16 +147,16 @@ def test_the_head_says_which_run_where_and_since_when() -> None:
     ]
 
 
-def test_the_head_says_where_the_servers_ran_and_what_an_inference_took() -> None:
-    """The servers' nodes have a line, and the energy stands with the other figures of now."""
+def test_the_head_shows_nodes_and_energy() -> None:
+    """The servers' nodes have a line, and energy is among the current figures."""
     shown = {"scenario": "traffic", "joulesPerInference": "0.812J"}
     lines = list(head_lines(_run({"nodes": ["node-a", "node-b"], "display": shown}), NOW))
     assert lines[2] == "scenario  traffic  0.812J per inference"
     assert lines[3] == "nodes     node-a, node-b"
 
 
-def test_conditions_stand_in_columns() -> None:
-    """Each condition has a line with its message, several lines in its column, told once."""
+def test_conditions_are_columns() -> None:
+    """Each condition is a line; its message is aligned and printed once."""
     ended = "It ended:\nfatal"
     conditions = [
         a_condition("Accepted", "True", "Accepted"),
@@ -173,8 +173,8 @@ def test_conditions_stand_in_columns() -> None:
     assert "no operator has accepted the run" in next(condition_lines(_run()))
 
 
-def test_the_last_events_are_told_in_order() -> None:
-    """Of many events the last five are shown, old and new kinds of event alike."""
+def test_the_last_events_are_printed_in_order() -> None:
+    """The last five events are printed, from the old and the new events API."""
     events = [
         event_of({"reason": f"R{second}", "lastTimestamp": f"2026-03-12T14:03:{second}Z"})
         for second in range(10, 16)
@@ -195,8 +195,8 @@ def test_the_last_events_are_told_in_order() -> None:
     assert lines[-1] == f"  0 s ago  Warning  Again: {'m' * 157}... (3 times)"
 
 
-def test_the_figures_read_as_those_of_a_local_run() -> None:
-    """The table has the columns of `inferometer run`; a shared sentence stands once."""
+def test_the_figures_look_like_those_of_a_local_run() -> None:
+    """The table has the columns of `inferometer run`; a shared sentence is printed once."""
     document = a_result()
     summaries = [scenario_summary(result) for result in document.scenarios]
     console = Console(file=io.StringIO(), width=80)
@@ -213,7 +213,7 @@ def test_the_figures_read_as_those_of_a_local_run() -> None:
 
 
 def test_a_followed_run_has_a_line_for_each_change() -> None:
-    """What goes on is told in one line: its stage, how far, the figures of now."""
+    """An unfinished run is one line: its stage, its progress, the current figures."""
     shown = {"scenario": "traffic", "qps": "4.60", "p99": "111 ms"}
     run = _run({"phase": "Measuring", "progressPercent": 43, "display": shown})
     assert line_of(run) == "measuring 43 %: traffic  4.60 queries/s  p99 111 ms"
@@ -232,8 +232,8 @@ def test_a_followed_run_has_a_line_for_each_change() -> None:
         (_failed("NodeLost", "Gone."), "has ended already; nothing was changed. FAILED: Gone."),
     ],
 )
-def test_it_is_said_what_a_cancel_means(run: SeenRun, sentence: str) -> None:
-    """What becomes of a cancelled run depends on how far it is."""
+def test_cancellation_is_described(run: SeenRun, sentence: str) -> None:
+    """What happens to a cancelled run depends on its phase."""
     assert describe_cancellation(run).startswith("bench/resnet50 ")
     assert sentence in describe_cancellation(run)
 
@@ -248,8 +248,8 @@ def _kept(parts: list[bytes], uid: str = "1-2") -> list[dict[str, Any] | None]:
     ]
 
 
-def test_a_result_is_put_together_from_its_parts() -> None:
-    """Parts in the order of the status give the document, byte for byte."""
+def test_a_result_is_assembled_from_its_parts() -> None:
+    """The parts, in the order of the status, give the document byte for byte."""
     document = bytes(range(256)) * 40
     gz = compressed(document)
     names = ResultReference(config_maps=["r-0", "r-1"])
@@ -274,8 +274,10 @@ def test_a_result_is_put_together_from_its_parts() -> None:
         ),
     ],
 )
-def test_a_gap_in_a_result_is_told(config_maps: list[dict[str, Any] | None], sentence: str) -> None:
-    """A part that is gone, foreign, damaged or changed is named; nothing half is given out."""
+def test_a_gap_in_a_result_is_reported(
+    config_maps: list[dict[str, Any] | None], sentence: str
+) -> None:
+    """A missing, foreign, damaged or modified part is named, and no partial result is returned."""
     names = ResultReference(config_maps=["r-0", "r-1"], sha256=SHA256)
     with pytest.raises(IncompleteError, match=sentence):
         whole_result(config_maps, names, "1-2")

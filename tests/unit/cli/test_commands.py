@@ -1,4 +1,4 @@
-"""What does each command answer, and how does it refuse?"""
+"""What each command prints, and how it refuses."""
 
 import json
 import subprocess
@@ -29,7 +29,7 @@ def inferometer(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[s
 
 
 def test_a_bare_command_prints_help(inferometer: Command) -> None:
-    """Without words the help of all commands is shown, with the exit codes."""
+    """Without arguments the help of all commands is shown, with the exit codes."""
     said = inferometer()
     for command in COMMANDS:
         assert f"  {command} " in said.stdout + said.stderr
@@ -38,7 +38,7 @@ def test_a_bare_command_prints_help(inferometer: Command) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_help(inferometer: Command, command: str) -> None:
-    """--help tells what a command is for and ends 0."""
+    """--help prints the purpose of a command and exits with 0."""
     said = inferometer(command, "--help")
     assert said.code == 0
     assert f"inferometer {command}" in said.stdout
@@ -46,8 +46,8 @@ def test_every_command_has_help(inferometer: Command, command: str) -> None:
     assert "(1,)" not in said.stdout
 
 
-def test_help_waits_for_nothing_heavy() -> None:
-    """What is heavy to import is not imported until a command needs it."""
+def test_help_imports_nothing_heavy() -> None:
+    """Slow modules are imported only by the commands that need them."""
     program = (
         "import sys, inferometer_cli.command_line; "
         f"print([name for name in {HEAVY} if name in sys.modules])"
@@ -59,7 +59,7 @@ def test_help_waits_for_nothing_heavy() -> None:
 def test_usage_names_the_program_as_it_was_called(
     inferometer: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Called by kubectl, help and hints say `kubectl inferometer`."""
+    """Called through kubectl, help and hints say `kubectl inferometer`."""
     assert inferometer("status", "--help").stdout.startswith("Usage: inferometer status ")
     monkeypatch.setattr("inferometer_cli.program.program_name", lambda: "kubectl inferometer")
     monkeypatch.setattr("inferometer_cli.__main__.program_name", lambda: "kubectl inferometer")
@@ -67,10 +67,10 @@ def test_usage_names_the_program_as_it_was_called(
 
 
 @pytest.mark.parametrize("command", ["status", "result", "cancel", "report"])
-def test_without_a_cluster_it_is_said(
+def test_a_missing_cluster_is_reported(
     inferometer: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: str
 ) -> None:
-    """Commands for a cluster end 2 where none is configured, and say how to name one."""
+    """Commands for a cluster exit with 2 if none is configured, and say how to configure one."""
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "nowhere"))
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     said = inferometer(command, "resnet50-cpu")
@@ -79,10 +79,8 @@ def test_without_a_cluster_it_is_said(
     assert "Give --kubeconfig FILE, or set KUBECONFIG" in said.stderr
 
 
-def test_a_kubeconfig_that_acts_as_someone_else_is_refused(
-    inferometer: Command, tmp_path: Path
-) -> None:
-    """What kubectl would ask in another's name is never asked in one's own."""
+def test_an_impersonating_kubeconfig_is_refused(inferometer: Command, tmp_path: Path) -> None:
+    """A request that kubectl would send for another user is not sent."""
     kubeconfig = tmp_path / "kubeconfig"
     kubeconfig.write_text(
         "clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]\n"
@@ -97,20 +95,20 @@ def test_a_kubeconfig_that_acts_as_someone_else_is_refused(
 
 @pytest.mark.parametrize("text", ["", "[]", "a: [", "clusters: 1", "contexts: []"])
 def test_a_damaged_kubeconfig_is_refused(inferometer: Command, tmp_path: Path, text: str) -> None:
-    """Whatever stands in a kubeconfig, what cannot be used ends 2 with a sentence."""
+    """An unusable kubeconfig exits with 2 and a sentence."""
     kubeconfig = tmp_path / "kubeconfig"
     kubeconfig.write_text(text)
     said = inferometer("status", "x", "--kubeconfig", str(kubeconfig))
     assert (said.code, "No cluster is configured" in said.stderr) == (2, True), said.stderr
 
 
-def test_the_version_is_told(inferometer: Command) -> None:
+def test_the_version_is_printed(inferometer: Command) -> None:
     """--version prints name and version."""
     assert inferometer("--version").stdout.startswith("inferometer 0.")
 
 
 def test_every_model_is_listed(inferometer: Command) -> None:
-    """`models` has a line for each of the 70, and --task picks some."""
+    """`models` has a line for each of the 70, and --task filters them."""
     assert len(inferometer("models").stdout.splitlines()) == 1 + 70
     picked = inferometer("models", "--task", "audio").stdout.splitlines()[1:]
     assert [line.split()[0] for line in picked] == ["audio/wav2vec2_base"]
@@ -140,7 +138,7 @@ def test_an_example_is_printed_as_it_is(inferometer: Command) -> None:
 
 
 def test_an_example_is_written_with_its_files(inferometer: Command, tmp_path: Path) -> None:
-    """`examples NAME --output DIR` writes what it needs, and overwrites nothing."""
+    """`examples NAME --output DIR` writes all files, and overwrites none."""
     said = inferometer("examples", "04-own-model", "--output", str(tmp_path / "new"))
     assert sorted(said.stdout.splitlines()) == sorted(
         str(path) for path in (tmp_path / "new").rglob("*") if path.is_file()
@@ -154,8 +152,8 @@ def test_an_example_is_written_with_its_files(inferometer: Command, tmp_path: Pa
     assert (tmp_path / "new" / "04-own-model.yaml").read_text() == "mine"
 
 
-def test_a_valid_file_is_said_to_be_one(inferometer: Command, tmp_path: Path) -> None:
-    """`validate` ends 0 and names the scenarios."""
+def test_a_valid_file_is_accepted(inferometer: Command, tmp_path: Path) -> None:
+    """`validate` exits with 0 and names the scenarios."""
     save(identity(), tmp_path / "model.onnx")
     path = run_file(tmp_path, {"singleStream": {}}, {"batch": {"batchSizes": [2]}})
     said = inferometer("validate", str(path))
@@ -165,8 +163,8 @@ def test_a_valid_file_is_said_to_be_one(inferometer: Command, tmp_path: Path) ->
     assert said.code == 0
 
 
-def test_what_may_disappoint_is_noted(inferometer: Command, tmp_path: Path) -> None:
-    """`validate` takes a run with idle workers, and says so."""
+def test_warnings_are_printed(inferometer: Command, tmp_path: Path) -> None:
+    """`validate` accepts a run with idle workers, with a warning."""
     save(identity(), tmp_path / "model.onnx")
     path = run_file(tmp_path, {"singleStream": {}}, spec={"load": {"workers": 2}})
     said = inferometer("validate", str(path))
@@ -180,14 +178,14 @@ def test_what_may_disappoint_is_noted(inferometer: Command, tmp_path: Path) -> N
         ("spec.model.uri=zoo://text/minilm", "The nearest names are text/minilm_l6"),
         ("spec.model.uri=file:nowhere.onnx", "nowhere.onnx is not there"),
         ("spec.model.sha256=" + 64 * "a", "should have the sha256 aaaa"),
-        ("spec.load.inputs={file: {uri: 'file:nowhere.npz'}}", "there is no file"),
+        ("spec.load.inputs={file: {uri: 'file:nowhere.npz'}}", "File not found: "),
         ("spec.load.inputs={random: {shapes: {nope: [1, 2]}}}", "names the input 'nope'"),
     ],
 )
-def test_what_a_file_names_is_looked_up(
+def test_named_files_are_checked(
     inferometer: Command, tmp_path: Path, setting: str, sentence: str
 ) -> None:
-    """`validate` refuses a model or inputs that are not there or do not fit."""
+    """`validate` refuses a model or inputs that are missing or do not fit."""
     save(identity(), tmp_path / "model.onnx")
     path = run_file(tmp_path, {"singleStream": {}})
     said = inferometer("validate", str(path), "--set", setting)
@@ -218,7 +216,7 @@ def test_what_a_file_names_is_looked_up(
 def test_what_cannot_be_run_is_refused(
     inferometer: Command, tmp_path: Path, command: str, words: tuple[str, ...], sentence: str
 ) -> None:
-    """`run` and `validate` refuse the same with 2 and a sentence, before anything is started."""
+    """`run` and `validate` refuse the same files with 2 and a sentence, before anything starts."""
     said = inferometer(command, str(run_file(tmp_path, {"singleStream": {}})), *words)
     assert said.code == 2
     assert said.stderr.startswith("inferometer: ")
@@ -242,17 +240,15 @@ def test_what_cannot_be_run_is_refused(
         ("serve", "file:nowhere.onnx", "--threads", "0"),
     ],
 )
-def test_what_cannot_be_understood_is_refused(inferometer: Command, words: tuple[str, ...]) -> None:
-    """A command line or a file that is wrong ends 2, and says so on standard error."""
+def test_malformed_input_is_refused(inferometer: Command, words: tuple[str, ...]) -> None:
+    """A malformed command line or file exits with 2 and a message on standard error."""
     said = inferometer(*words)
     assert said.code == 2
     assert "Traceback" not in said.stderr
 
 
-def test_a_directory_that_cannot_take_the_result_is_refused(
-    inferometer: Command, tmp_path: Path
-) -> None:
-    """--output that is a file, below a file or not writable ends 2 before anything is started."""
+def test_an_unwritable_directory_is_refused(inferometer: Command, tmp_path: Path) -> None:
+    """--output that is a file, below a file or not writable exits with 2 before anything starts."""
     path = str(run_file(tmp_path, {"singleStream": {}}))
     for output, found in (
         (path, "is a file"),
@@ -265,8 +261,8 @@ def test_a_directory_that_cannot_take_the_result_is_refused(
         assert found in said.stderr
 
 
-def test_a_kept_result_is_shown_again(inferometer: Command, tmp_path: Path) -> None:
-    """`report` prints the table and draws the page anew beside the result, or where asked."""
+def test_a_saved_result_is_shown_again(inferometer: Command, tmp_path: Path) -> None:
+    """`report` prints the table and writes the page next to the result, or to --output."""
     result = _kept(tmp_path, a_result())
     said = inferometer("report", str(result))
     assert said.code == 0
@@ -277,8 +273,8 @@ def test_a_kept_result_is_shown_again(inferometer: Command, tmp_path: Path) -> N
     assert (elsewhere / "report.html").read_text() == (tmp_path / "report.html").read_text()
 
 
-def test_a_report_needs_a_place(inferometer: Command, tmp_path: Path) -> None:
-    """`report --output` to a file ends 2, and the file stays as it is."""
+def test_a_report_does_not_overwrite_a_file(inferometer: Command, tmp_path: Path) -> None:
+    """`report --output` to a file exits with 2, and the file remains unchanged."""
     result = _kept(tmp_path, an_unfinished_result())
     before = result.read_bytes()
     said = inferometer("report", str(result), "--output", str(result))
@@ -316,8 +312,8 @@ def test_a_result_with_a_newer_minor_version_is_read_with_a_notice(
 
 
 @pytest.mark.parametrize("text", ["", "no JSON", "{}", '{"schemaVersion": 99}'])
-def test_what_is_no_result_is_refused(inferometer: Command, tmp_path: Path, text: str) -> None:
-    """`report` of something else ends 2 and says what it wants."""
+def test_other_files_are_refused(inferometer: Command, tmp_path: Path, text: str) -> None:
+    """`report` of another file exits with 2 and says what it needs."""
     path = tmp_path / "result.json"
     path.write_text(text)
     said = inferometer("report", str(path))
@@ -333,10 +329,10 @@ def _kept(folder: Path, document: ResultDocument) -> Path:
 
 
 @pytest.mark.parametrize("command", ["run", "validate", "serve"])
-def test_a_missing_runtime_is_said(
+def test_a_missing_runtime_is_reported(
     inferometer: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: str
 ) -> None:
-    """Installed without [cpu] or [gpu], whatever needs a server of ours says which to install."""
+    """Without [cpu] or [gpu], commands that start a server say which extra to install."""
     monkeypatch.setattr("inferometer_cli.program.find_spec", lambda _: None)
     path = run_file(tmp_path, {"singleStream": {}})
     said = inferometer(command, "file:model.onnx" if command == "serve" else str(path))

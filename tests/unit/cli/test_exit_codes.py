@@ -1,4 +1,4 @@
-"""Does every end have its documented exit code?"""
+"""Every outcome has its documented exit code."""
 
 import re
 import signal
@@ -22,7 +22,7 @@ from support.results import a_result, a_valid_result
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "exit-codes.md"
 
 
-def test_the_table_of_exit_codes_is_whole() -> None:
+def test_the_table_of_exit_codes_is_complete() -> None:
     """docs/reference/exit-codes.md has one row for each code, and no other."""
     rows = re.findall(r"^\| (\d+) \| `(\w+)` \| (.+) \|$", PAGE.read_text(), re.MULTILINE)
     assert {(int(code), name) for code, name, _ in rows} == {
@@ -31,15 +31,15 @@ def test_the_table_of_exit_codes_is_whole() -> None:
     assert len(rows) == len(ExitCode)
 
 
-def test_a_complete_run_ends_by_its_verdicts() -> None:
-    """0 where all scenarios are VALID, 3 where one is not."""
+def test_a_complete_run_exits_by_its_verdicts() -> None:
+    """0 if all scenarios are VALID, 3 if one is not."""
     assert exit_code_of(a_valid_result()) is ExitCode.VALID
     assert exit_code_of(a_result()) is ExitCode.INVALID
 
 
 @pytest.mark.parametrize("state", get_args(OutcomeState))
 def test_every_outcome_has_a_code(state: OutcomeState) -> None:
-    """A run that is not complete ends by how it ended, whatever its verdicts."""
+    """An incomplete run exits by its outcome, whatever its verdicts."""
     code = exit_code_of(
         a_valid_result().model_copy(update={"outcome": Outcome(state=state, reason="X")})
     )
@@ -63,10 +63,8 @@ def test_every_outcome_has_a_code(state: OutcomeState) -> None:
         (signal.SIGHUP, ExitCode.TERMINATED),
     ],
 )
-def test_a_command_with_nothing_to_keep_ends_at_once(
-    number: signal.Signals, code: ExitCode
-) -> None:
-    """Before a run has begun a signal ends the command with the signal's code."""
+def test_a_signal_ends_a_command_at_once(number: signal.Signals, code: ExitCode) -> None:
+    """Before a run has started, a signal ends the command with the code of the signal."""
     before = {each: signal.getsignal(each) for each in signal.Signals if each.value in (1, 2, 15)}
     signal.signal(number, signal.SIG_DFL)  # one that is ignored, as SIGHUP under nohup, stays so
     try:
@@ -79,8 +77,8 @@ def test_a_command_with_nothing_to_keep_ends_at_once(
     assert ended.value.code == code == exit_code_of_signal(number)
 
 
-def test_a_run_hears_of_the_first_signal_only() -> None:
-    """Within a run signals are remembered, the first is told on, and the handlers come back."""
+def test_a_run_receives_the_first_signal_only() -> None:
+    """Within a run the first signal is passed on, and the handlers are restored afterwards."""
     before = signal.getsignal(signal.SIGINT)
     told: list[signal.Signals] = []
     with deferred_signals() as ending:
@@ -93,8 +91,8 @@ def test_a_run_hears_of_the_first_signal_only() -> None:
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_a_listener_that_comes_late_is_told_too() -> None:
-    """A signal that came before anyone listened is not lost."""
+def test_a_late_callback_is_called() -> None:
+    """A signal that arrived before the callback was registered is not lost."""
     ending = StopRequest()
     ending.receive(signal.SIGINT, None)
     told: list[signal.Signals] = []
@@ -103,7 +101,7 @@ def test_a_listener_that_comes_late_is_told_too() -> None:
 
 
 def test_nohup_is_respected() -> None:
-    """A command whose SIGHUP is ignored lives on when its terminal is closed."""
+    """A command that ignores SIGHUP continues when its terminal is closed."""
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         with deferred_signals() as ending:

@@ -1,19 +1,19 @@
-"""What does a run make of the end that its load generator tells?"""
+"""The outcome of a run follows from the outcome of its load generator."""
 
 import asyncio
 
 import pytest
 
 from inferometer_api.results.result import Outcome, OutcomeState
-from inferometer_cli.children import describe_exit
-from inferometer_cli.local_run import _explained
+from inferometer_cli.local.child_process import describe_exit
+from inferometer_cli.local.run import _explain
 
 
 @pytest.mark.parametrize("state", ["Interrupted", "Terminated"])
-def test_a_load_generator_that_someone_else_stopped_has_failed(state: OutcomeState) -> None:
-    """Nobody asked the run to end, so that it does not end as if someone had."""
+def test_a_load_generator_stopped_from_outside_has_failed(state: OutcomeState) -> None:
+    """If this command did not stop the load generator, the run is Failed, not Interrupted."""
     told = Outcome(state=state, reason=state)
-    outcome = asyncio.run(_explained(told, None))
+    outcome = asyncio.run(_explain(told, None))
     assert (outcome.state, outcome.reason) == ("Failed", "LoadGeneratorStopped")
     assert outcome.message
 
@@ -26,13 +26,13 @@ def test_a_load_generator_that_someone_else_stopped_has_failed(state: OutcomeSta
         Outcome(state="Failed", reason="ServerLost", message="It was lost."),
     ],
 )
-def test_what_is_said_of_a_server_elsewhere_stands_as_it_is(told: Outcome) -> None:
-    """A server that was not started here has no last lines to add."""
-    assert asyncio.run(_explained(told, None)) == told
+def test_an_external_server_adds_no_output(told: Outcome) -> None:
+    """A server that the run did not start has no last output to add."""
+    assert asyncio.run(_explain(told, None)) == told
 
 
-def test_exits_are_told_in_words() -> None:
-    """Codes and signals have their names, also those that Python has no name for."""
+def test_exits_are_described_in_words() -> None:
+    """Codes and signals have names, also signals unknown to Python."""
     assert describe_exit(1) == "exit code 1"
     assert describe_exit(-9) == "signal SIGKILL"
     assert describe_exit(-40) == "signal 40"

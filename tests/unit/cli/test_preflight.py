@@ -1,4 +1,4 @@
-"""What does a preflight say of raw objects of a cluster?"""
+"""Checks of a cluster before a run, on raw objects of the API."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -50,7 +50,7 @@ def _told(checks: Iterable[Check]) -> list[tuple[str, str]]:
 
 
 def _only(checks: Iterable[Check], state: str, *words: str) -> None:
-    """There is one check, with this state, that says these words."""
+    """Assert that there is one check, with this state and these words."""
     (check,) = checks
     assert check.state == state, check
     for word in words:
@@ -73,14 +73,14 @@ def _only(checks: Iterable[Check], state: str, *words: str) -> None:
         (".5Gi", "536870912"),
     ],
 )
-def test_quantities_are_kubernetes_own(quantity: str | int, value: str) -> None:
-    """Every notation of Kubernetes is understood, exactly."""
+def test_quantities_are_parsed_as_kubernetes_does(quantity: str | int, value: str) -> None:
+    """Every notation of Kubernetes is parsed exactly."""
     assert amount(quantity) == Decimal(value)
 
 
 @given(st.text(max_size=8))
-def test_what_is_no_quantity_is_refused(text: str) -> None:
-    """Any other text is refused as such, and nothing else happens."""
+def test_other_texts_are_not_quantities(text: str) -> None:
+    """Any other text is refused with a message."""
     try:
         amount(text)
     except ValueError as error:
@@ -100,7 +100,7 @@ def test_amounts_are_written_for_people() -> None:
     [("v1.30.0", "ok"), ("v1.34.4+k3s1", "ok"), ("v1.29.9-gke.1", "blocked"), ("", "unknown")],
 )
 def test_the_api_server_must_be_new_enough(version: str, state: str) -> None:
-    """1.30 is the oldest that will do."""
+    """1.30 is the oldest supported version."""
     assert version_check({"gitVersion": version}, "https://host").state == state
 
 
@@ -127,12 +127,12 @@ def _openapi(change: str = "") -> dict[str, Any]:
     ],
 )
 def test_the_definition_is_compared(openapi: Any, state: str, words: str) -> None:
-    """A cluster without BenchmarkRuns stops a run, other fields than ours are a warning."""
+    """A cluster without BenchmarkRuns blocks a run; different fields are a warning."""
     _only([definition_check(openapi)], state, words)
 
 
-def test_a_right_that_is_missing_is_named_with_what_it_is_for() -> None:
-    """Without the right to create runs nothing goes; without others something is missing."""
+def test_a_missing_right_is_named_with_its_purpose() -> None:
+    """Without the right to create runs the run is blocked; other missing rights are warnings."""
     all_of_them: dict[tuple[str, str], bool | Unread] = dict.fromkeys(RIGHTS, True)
     assert [check.state for check in rights_checks(all_of_them, "bench")] == ["ok"]
     told = _told(
@@ -167,8 +167,8 @@ def test_a_right_that_is_missing_is_named_with_what_it_is_for() -> None:
         (FORBIDDEN, "unknown", "you may not"),
     ],
 )
-def test_the_namespace_must_stay(namespace: Any, state: str, words: str) -> None:
-    """A namespace that is absent or going stops a run, its pod security level does not."""
+def test_the_namespace_must_exist(namespace: Any, state: str, words: str) -> None:
+    """A missing or terminating namespace blocks a run; its pod security level does not."""
     _only([namespace_check(namespace, "bench")], state, words)
 
 
@@ -200,7 +200,7 @@ def _lease(namespace: str, renewed: str, holder: str = "pod-1_x") -> dict[str, A
     }
 
 
-def test_an_operator_at_work_is_found() -> None:
+def test_a_running_operator_is_found() -> None:
     """Settings that serve the namespace, an available pod and a fresh Lease are ok."""
     told = _told(
         operator_checks(
@@ -234,29 +234,29 @@ def test_an_operator_at_work_is_found() -> None:
         ([_settings_map("all")], FORBIDDEN, "unknown", "whether its pods are ready"),
     ],
 )
-def test_no_operator_at_work_stops_a_run(
+def test_a_run_needs_a_running_operator(
     config_maps: Any, deployments: Any, state: str, words: str
 ) -> None:
-    """No operator, one of another namespace, one without pods: each is said as what it is."""
+    """No operator, one for another namespace and one without pods are reported as such."""
     checks = [*operator_checks(Evidence(config_maps, deployments, []), "bench", NOW)]
     _only(checks[-1:], state, words)
 
 
-def test_an_operator_may_be_where_one_may_not_look() -> None:
-    """Who sees one namespace alone cannot know that no operator of another one serves it."""
+def test_an_operator_elsewhere_may_be_invisible() -> None:
+    """A user who can read one namespace cannot rule out an operator in another one."""
     checks = operator_checks(Evidence([], [], [], beyond=FORBIDDEN), "bench", NOW)
     _only(checks, "unknown", "whether one in another namespace serves bench")
 
 
-def test_an_operator_that_does_not_lead_is_a_warning() -> None:
-    """A Lease that nobody renews means that runs are not taken up for now."""
+def test_an_operator_without_a_leader_is_a_warning() -> None:
+    """While no pod renews the Lease, runs do not start."""
     for lease in (_lease("all", "2026-03-12T14:02:00Z"), _lease("all", "", "")):
         evidence = Evidence([_settings_map("all")], [_deployment("all")], [lease])
         _only([*operator_checks(evidence, "b", NOW)][-1:], "warning", "it has had no leader")
 
 
-def test_runs_that_come_first_are_told() -> None:
-    """A run that is not finished holds up others, one at a time by default."""
+def test_earlier_runs_are_reported() -> None:
+    """An unfinished run delays others, by default one at a time."""
     finished = {"conditions": [{"type": "Finished", "status": "True"}]}
     over = {"metadata": {"name": "a"}, "status": finished}
     going = {"metadata": {"name": "b"}}
@@ -304,13 +304,13 @@ def _quota(hard: dict[str, str], used: dict[str, str] | None = None, **spec: Any
     ],
 )
 def test_a_quota_must_have_room(quota: dict[str, Any], state: str, words: str) -> None:
-    """What is over the quota, or over what is left of it, is told with both figures."""
+    """A need beyond the quota, or beyond what is left of it, is reported with both figures."""
     found = [check for check in quota_checks([quota], _pods()) if check.state == state]
     _only(found, state, words)
 
 
 def test_a_fleet_counts_every_pod_and_its_service() -> None:
-    """Two workers are three load pods beside the server, and a Service."""
+    """Two workers are three load pods in addition to the server, and a Service."""
     fleet = _pods(load={"workers": 2})
     _only(quota_checks([_quota({"pods": "4", "services": "1"})], fleet), "ok", "q has room")
     _only(quota_checks([_quota({"pods": "3"})], fleet), "blocked", "pods: the run needs 4")
@@ -318,7 +318,7 @@ def test_a_fleet_counts_every_pod_and_its_service() -> None:
 
 
 def test_a_quota_of_other_pods_does_not_matter() -> None:
-    """A scope that no pod of a run falls into stops nothing; the GPU is counted by its name."""
+    """A scope that matches no pod of a run is ignored; GPUs are counted by their resource name."""
     assert not [*quota_checks([_quota({"pods": "0"}, scopes=["BestEffort"])], _pods())]
     gpu = _pods(server={"device": "GPU"})
     _only(
@@ -354,16 +354,16 @@ def _limits(kind: str = "Container", **item: Any) -> dict[str, Any]:
         (_limits("PersistentVolumeClaim", max={"storage": "1"}), "ok", "l accepts"),
     ],
 )
-def test_a_limit_range_must_take_the_pods(
+def test_a_limit_range_must_accept_the_pods(
     limit_range: dict[str, Any], state: str, words: str
 ) -> None:
-    """What a LimitRange would refuse, or give to the instrument, is told beforehand."""
+    """What a LimitRange would reject, or impose on the load generator, is reported."""
     found = [check for check in limit_checks([limit_range], _pods()) if words in check.message]
     _only(found, state)
 
 
-def test_a_limit_range_that_may_not_be_read_is_not_known() -> None:
-    """Nothing there is ok, nothing seen is not."""
+def test_an_unreadable_limit_range_is_unknown() -> None:
+    """No LimitRange is ok; an unreadable one is unknown."""
     _only(limit_checks([], _pods()), "ok")
     _only(limit_checks(FORBIDDEN, _pods()), "unknown")
 
@@ -388,12 +388,12 @@ TAINT = {"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}
 
 
 def test_two_nodes_with_room_are_ok() -> None:
-    """Server and load generator find a node each, and nothing is to be said against it."""
+    """Server and load generator each have a node: ok, without a warning."""
     _only(node_checks([_node("a"), _node("b")], [], _pods()), "ok", "room for the server (1 CPU")
 
 
 def test_one_node_means_a_caution() -> None:
-    """On one node with room the run is possible, and its figures carry a caution."""
+    """On a single node the run is possible, with a caution."""
     told = _told(node_checks([_node("a")], [], _pods()))
     assert [state for state, _ in told] == ["ok", "warning"]
     assert "will share a" in told[1][1]
@@ -410,17 +410,17 @@ def test_one_node_means_a_caution() -> None:
         (_node(cpu="1500m"), {}, "too small for all pods of the run at once"),
     ],
 )
-def test_nodes_that_never_take_a_pod_stop_the_run(
+def test_unsuitable_nodes_block_the_run(
     node: dict[str, Any], spec: dict[str, Any], words: str
 ) -> None:
-    """Resources, GPU, labels and taints: it is told what every node lacks."""
+    """For resources, GPU, labels and taints, the message says what each node lacks."""
     told = _told(node_checks([node], [], _pods(server=spec)))
     assert [state for state, _ in told if state != "blocked"] == []
     assert any(words in said for _, said in told), told
 
 
-def test_a_taint_that_is_tolerated_is_none() -> None:
-    """Tolerations by key and value, by existence, and for every key are understood."""
+def test_a_tolerated_taint_is_ignored() -> None:
+    """Tolerations by key and value, by existence, and for every key are supported."""
     tolerating: list[dict[str, str]] = [
         {"key": "dedicated", "value": "gpu"},
         {"key": "dedicated", "operator": "Exists", "effect": "NoSchedule"},
@@ -436,7 +436,7 @@ def test_a_taint_that_is_tolerated_is_none() -> None:
 
 
 def test_nodes_that_are_full_now_are_a_warning() -> None:
-    """Other pods' requests count, those of other runs do not: they go before this one begins."""
+    """Requests of other pods count; pods of other runs do not, because they end before this run."""
     pods = _pods()
     (full, _) = _told([*node_checks([_node()], [_busy("n", "3")], pods), *[]])
     assert full[0] == "warning"
@@ -450,7 +450,7 @@ def test_nodes_that_are_full_now_are_a_warning() -> None:
 
 
 def test_images_are_looked_for_on_the_nodes() -> None:
-    """An image that a node has is ok; whether others can be pulled is not known beforehand."""
+    """An image on a node is ok; whether nodes can pull another one is unknown."""
     images = ASSUMED.images.model_copy(update={"serving": "serving:1", "loadgen": "l:1"})
     pods = _pods(ASSUMED.model_copy(update={"images": images}))
     told = _told(image_checks(pods, [_node()]))
@@ -464,8 +464,8 @@ def test_images_are_looked_for_on_the_nodes() -> None:
     assert _told(image_checks(pods, FORBIDDEN))[0][0] == "unknown"
 
 
-def test_classes_of_the_settings_must_be_there() -> None:
-    """A runtime class or priority class that is absent stops every pod that names it."""
+def test_classes_of_the_settings_must_exist() -> None:
+    """A missing runtime class or priority class blocks every pod that names it."""
     settings = ASSUMED.model_copy(
         update={"gpu": GpuPods(runtime_class="nvidia"), "priority_class": "high"}
     )
@@ -502,8 +502,8 @@ def test_what_a_run_names_must_be_usable(found: Any, state: str, words: str) -> 
     _only(reference_checks(run, Named({reference: found}, settings=ASSUMED)), state, words)
 
 
-def test_the_key_of_a_trace_must_be_there() -> None:
-    """Of several ConfigMaps each is looked into for its own key."""
+def test_the_key_of_a_trace_must_exist() -> None:
+    """Each of several ConfigMaps is checked for its own key."""
     scenarios = [{"name": "replay", "trace": {"uri": "configmap://times/t.csv"}}]
     run = _run(scenarios=scenarios)
     named = dict.fromkeys(run_references(run), _object(data={"t.csv": ""}))
@@ -512,8 +512,8 @@ def test_the_key_of_a_trace_must_be_there() -> None:
     _only(reference_checks(run, Named(named, settings=ASSUMED)), "blocked", "has no key t.csv")
 
 
-def test_secrets_need_the_operators_leave() -> None:
-    """A Secret that is named where the operator allows none stops the run."""
+def test_secrets_need_the_operators_permission() -> None:
+    """Naming a Secret blocks the run if the operator does not allow Secrets."""
     run = _run(model={"uri": "s3://b/m.onnx", "credentialsSecret": "keys"})
     named = dict.fromkeys(run_references(run), _object())
     _only(reference_checks(run, Named(named, settings=ASSUMED)), "blocked", "allowSecrets is false")
@@ -536,16 +536,14 @@ def _external(**external: Any) -> BenchmarkRun:
         (FORBIDDEN, "unknown", "whether it exists"),
     ],
 )
-def test_the_service_of_an_external_server_must_be_there(
-    service: Any, state: str, words: str
-) -> None:
-    """A Service of the namespace with that port will do, and no other."""
+def test_the_service_of_an_external_server_must_exist(service: Any, state: str, words: str) -> None:
+    """Only a Service of the namespace with that port is accepted."""
     run = _external(service={"name": "my-server", "port": 8000})
     _only(reference_checks(run, Named({}, service, ASSUMED)), state, words)
 
 
 def test_an_external_address_must_be_allowed() -> None:
-    """Elsewhere is where the operator's list allows it."""
+    """An address outside the cluster must be on the operator's list."""
     run = _external(url="http://host:80")
     allowing = ASSUMED.model_copy(update={"external_allow_list": ["host"]})
     _only(reference_checks(run, Named({}, settings=allowing)), "ok")
@@ -554,7 +552,7 @@ def test_an_external_address_must_be_allowed() -> None:
 
 
 def test_each_check_is_a_line_and_the_end_counts_them() -> None:
-    """States stand in a column; what stops is counted, warnings and the unknown beside it."""
+    """States are a column; the summary counts blocking problems, warnings and unknowns."""
     checks = [Check("ok", "nodes", "fine"), Check("unknown", "quota", "two\nlines")]
     assert [*lines(checks)] == ["ok       nodes  fine", "unknown  quota  two lines"]
     assert summary(checks, "x") == "Nothing blocks x; 1 unknown."

@@ -1,4 +1,4 @@
-"""Does Prometheus find what can be scraped just now, and nothing once it is over?"""
+"""Prometheus finds what can be scraped while a run lasts, and nothing afterwards."""
 
 import json
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from inferometer_cli.exits import RefusedError
-from inferometer_cli.prometheus_targets import PrometheusTargets
+from inferometer_cli.local.prometheus_targets import PrometheusTargets
 
 
 def groups(file: Path) -> list[dict[str, Any]]:
@@ -16,8 +16,8 @@ def groups(file: Path) -> list[dict[str, Any]]:
     return found
 
 
-def test_the_file_has_what_runs_and_is_empty_at_the_end(tmp_path: Path) -> None:
-    """Each process is a group with its labels while the run lasts; nothing else lies beside."""
+def test_the_file_lists_running_processes(tmp_path: Path) -> None:
+    """Each process is a group with its labels while the run lasts; no other file is left."""
     file = tmp_path / "targets.json"
     with PrometheusTargets(file, "resnet") as targets:
         assert groups(file) == []
@@ -32,7 +32,7 @@ def test_the_file_has_what_runs_and_is_empty_at_the_end(tmp_path: Path) -> None:
 
 
 def test_a_run_that_fails_leaves_no_target(tmp_path: Path) -> None:
-    """Whatever ends the run, its addresses are taken out."""
+    """However the run ends, its addresses are removed."""
     file = tmp_path / "targets.json"
 
     def fail() -> None:
@@ -46,7 +46,7 @@ def test_a_run_that_fails_leaves_no_target(tmp_path: Path) -> None:
 
 
 def test_without_a_file_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run that was not asked to keep a file keeps none."""
+    """Without the option, a run writes no file."""
     monkeypatch.chdir(tmp_path)
     with PrometheusTargets(None, "r") as targets:
         targets.add("server", "127.0.0.1:81")
@@ -55,7 +55,7 @@ def test_without_a_file_nothing_is_written(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_a_file_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
-    """A folder that is not there is told before anything is started."""
+    """A missing directory is reported before anything starts."""
     with (
         pytest.raises(RefusedError, match=r"Cannot write --prometheus-targets .*: No such file"),
         PrometheusTargets(tmp_path / "no/t.json", "r"),
@@ -63,10 +63,10 @@ def test_a_file_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
         pass
 
 
-def test_a_folder_that_goes_away_ends_no_run(
+def test_a_directory_that_disappears_ends_no_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A process whose address cannot be written is measured all the same; it is told once."""
+    """A process is measured although its address cannot be written; this is reported once."""
     folder = tmp_path / "folder"
     folder.mkdir()
     with PrometheusTargets(folder / "t.json", "r") as targets:
@@ -79,8 +79,8 @@ def test_a_folder_that_goes_away_ends_no_run(
     assert "No such file" in said
 
 
-def test_a_folder_that_goes_away_costs_nothing_at_the_end(tmp_path: Path) -> None:
-    """What was measured is not lost because its targets cannot be taken out."""
+def test_a_directory_that_disappears_loses_no_result(tmp_path: Path) -> None:
+    """The result is not lost because the targets cannot be removed."""
     folder = tmp_path / "folder"
     folder.mkdir()
     with PrometheusTargets(folder / "t.json", "r"):

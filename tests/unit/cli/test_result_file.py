@@ -1,4 +1,4 @@
-"""Is a result kept whole or not at all, and never at the cost of another?"""
+"""A result is saved completely or not at all, and never overwrites another."""
 
 import errno
 import os
@@ -13,7 +13,7 @@ from support.results import a_result, a_valid_result
 
 
 def test_result_and_report_are_ordinary_files(tmp_path: Path) -> None:
-    """Both are written into a directory that may not be there yet, readable as umask says."""
+    """Both are written into a directory that may not exist yet, with the permissions of umask."""
     result, report = result_file.save_result(a_result(), tmp_path / "deep" / "er")
     assert ResultDocument.model_validate_json(result.read_bytes()) == a_result()
     assert report.read_text().startswith("<!DOCTYPE html>") or "<html" in report.read_text()
@@ -24,8 +24,8 @@ def test_result_and_report_are_ordinary_files(tmp_path: Path) -> None:
     assert sorted(path.name for path in result.parent.iterdir()) == ["report.html", "result.json"]
 
 
-def test_an_earlier_result_is_kept_under_the_time_it_was_written(tmp_path: Path) -> None:
-    """A second result in the same place renames both files of the first alike."""
+def test_an_earlier_result_is_renamed_after_its_time(tmp_path: Path) -> None:
+    """A second result in the same directory renames both files of the first."""
     first, _ = result_file.save_result(a_result(), tmp_path)
     os.utime(first, (1_800_000_000.5, 1_800_000_000.5))
     result_file.save_result(a_valid_result(), tmp_path)
@@ -55,7 +55,7 @@ def _full_for(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
 def test_a_full_disk_leaves_the_earlier_result_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What cannot be written goes to a temporary folder; what was there stays as it was."""
+    """A new result goes to a temporary directory; the earlier one remains unchanged."""
     refuge = tmp_path / "refuge"
     refuge.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(refuge))
@@ -70,10 +70,8 @@ def test_a_full_disk_leaves_the_earlier_result_alone(
     assert ResultDocument.model_validate_json(kept.read_bytes()) == a_valid_result()
 
 
-def test_where_no_disk_takes_it_the_loss_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without room anywhere nothing is left, half or whole."""
+def test_a_lost_result_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If no directory is writable, nothing is left behind, not even half a file."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     _full_for(monkeypatch, str(tmp_path))
     with pytest.raises(FailedError, match="the result is lost"):
@@ -81,18 +79,20 @@ def test_where_no_disk_takes_it_the_loss_is_said(
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
-def test_a_report_that_cannot_be_written_costs_no_result(
+def test_a_report_that_cannot_be_written_loses_no_result(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The result stays, and the sentence says how to draw the report later."""
+    """The result remains, and the message says how to write the report later."""
     _full_for(monkeypatch, "report.html")
     with pytest.raises(FailedError, match="then run: inferometer report "):
         result_file.save_result(a_result(), tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
 
 
-def test_room_is_looked_for_in_advance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A directory that is there or can be made is taken; a file, or one below it, is not."""
+def test_the_directory_is_checked_in_advance(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An existing or new directory is accepted; a file, or a path below one, is not."""
     result_file.check_directory(tmp_path)
     result_file.check_directory(tmp_path / "new" / "er")
     assert list(tmp_path.iterdir()) == []

@@ -68,8 +68,8 @@ def test_a_table_fits_in_80_characters() -> None:
         assert "a-very-long-name" not in printed or "208" in table
 
 
-def test_reasons_are_told_in_full() -> None:
-    """Every reason and caution is printed as the sentence that it is, below the verdict."""
+def test_reasons_are_printed_in_full() -> None:
+    """Every reason and caution is printed as a whole sentence, below the verdict."""
     document = a_result()
     printed = _printed(document, terminal=False)
     assert "INVALID: 1 of 3 scenarios is invalid" in printed
@@ -79,12 +79,12 @@ def test_reasons_are_told_in_full() -> None:
 
 
 def test_a_valid_run_says_so() -> None:
-    """A valid run ends with one sentence that says it."""
+    """A valid run ends with one sentence that says so."""
     assert _printed(a_valid_result(), terminal=False).endswith("VALID: The scenario is valid.\n")
 
 
 def test_an_unfinished_run_says_how_it_ended() -> None:
-    """An unfinished run shows what was measured, how it ended and the server's last lines."""
+    """An unfinished run shows what was measured, how it ended and the server's last output."""
     printed = _printed(an_unfinished_result("Failed"), terminal=False)
     assert "FAILED: The run failed before it was complete." in printed
     assert "2 of 3 scenarios" in printed
@@ -92,14 +92,14 @@ def test_an_unfinished_run_says_how_it_ended() -> None:
 
 
 def test_a_refused_run_has_no_table() -> None:
-    """Where nothing was measured there is no row, but the sentence that says why."""
+    """If nothing was measured, there is no table but the sentence with the reason."""
     printed = _printed(a_refused_result(), terminal=False)
     assert printed.startswith("REFUSED: The run cannot be carried out. Nothing was measured.\n")
     assert "queries" not in printed
 
 
-def test_energy_stands_below_gross_net_and_what_it_covers() -> None:
-    """Each step's joules per inference stand gross and net, with watts, after their attribution."""
+def test_energy_has_its_own_table() -> None:
+    """Each step has gross and net joules per inference, watts and the attribution."""
     document = a_metered_result()
     printed = _printed(document, terminal=False)
     lines = printed.splitlines()
@@ -125,13 +125,13 @@ def _each(microjoules: int | None, step: Step) -> float:
     return (microjoules or 0) / 1000 / step.counts.samples
 
 
-def test_nothing_is_said_of_energy_where_no_step_has_it() -> None:
-    """Without a figure there is no row; why is a caution, as every condition of a run."""
+def test_without_energy_there_is_no_energy_table() -> None:
+    """Without a figure there is no table; the reason is a caution."""
     assert "energy" not in _printed(a_result(), terminal=False)
 
 
-def test_a_step_without_energy_says_why_beside_others_that_have_it() -> None:
-    """Where one step lost its agent, its row says unavailable and a line the reason."""
+def test_a_step_without_energy_says_why() -> None:
+    """If one step lost its agent, its row says unavailable and a line has the reason."""
     document = a_metered_result()
     first = document.scenarios[0]
     lost = Energy(attribution="unavailable", reason="the agent of bench-01 does not answer")
@@ -146,7 +146,7 @@ def test_a_step_without_energy_says_why_beside_others_that_have_it() -> None:
 
 
 def test_energy_below_zero_is_explained() -> None:
-    """A net figure below zero is told as it is, with what that means."""
+    """A negative net figure is printed as it is, with its meaning."""
     document = a_metered_result()
     first = document.scenarios[0]
     step = first.steps[0]

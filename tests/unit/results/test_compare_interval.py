@@ -1,4 +1,4 @@
-"""Do the bounds of a comparison hold what they promise?"""
+"""Confidence intervals of figures and of their ratios hold what they promise."""
 
 import math
 from statistics import fmean

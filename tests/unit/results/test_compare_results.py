@@ -1,4 +1,4 @@
-"""What does `inferometer compare` say of two results?"""
+"""Two results are compared figure by figure, and regressions fail a pipeline."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -52,12 +52,12 @@ def with_steps(document: ResultDocument, change: Callable[[Step], Step]) -> Resu
 
 
 def words(before: ResultDocument, after: ResultDocument) -> dict[str, str]:
-    """Return what is said of each figure of the first step."""
+    """Return the judgement of each figure of the first step."""
     return {each.name: each.word for each in compare(before, after).pairs[0].figures}
 
 
 def test_a_slower_server_is_seen_in_its_rate_and_its_latencies() -> None:
-    """20 % slower is worse in both, and better when it is looked at the other way round."""
+    """20 % slower is worse in both, and better if the results are swapped."""
     before, after = with_service(20.0), with_service(24.0, seed=8)
     found = words(before, after)
     assert {found[name] for name in ("queries/s", "p50", "p90")} == {"worse"}
@@ -69,7 +69,7 @@ def test_a_slower_server_is_seen_in_its_rate_and_its_latencies() -> None:
 
 
 def test_a_run_is_not_different_from_itself() -> None:
-    """Nothing is shown to differ, neither in figures nor beside them."""
+    """There are no differences, neither in the figures nor in the environment."""
     document = a_result()
     comparison = compare(document, document)
     assert {figure.word for pair in comparison.pairs for figure in pair.figures} <= {
@@ -82,7 +82,7 @@ def test_a_run_is_not_different_from_itself() -> None:
 
 
 def test_what_only_one_result_has_is_named() -> None:
-    """Scenarios answer each other by name, their steps by label."""
+    """Scenarios are matched by name, their steps by label."""
     comparison = compare(a_result(), a_valid_result())
     assert [pair.before.scenario for pair in comparison.pairs] == ["latency"]
     assert comparison.only_before == (
@@ -103,8 +103,8 @@ def repeated(milliseconds: float) -> ResultDocument:
     return with_service(1.0, scenarios=scenarios)
 
 
-def test_repeats_give_the_bounds_where_there_are_some() -> None:
-    """Then every figure has bounds, energy too, and the variation between runs is covered."""
+def test_repeats_give_the_bounds() -> None:
+    """With repeats every figure has bounds, energy too, which cover variation between runs."""
     comparison = compare(repeated(20.0), repeated(22.0))
     assert (comparison.basis_before, comparison.basis_after) == ("repeats", "repeats")
     (pair,) = comparison.pairs
@@ -138,14 +138,14 @@ _OF_ONE_RUN = "from within one run (percentiles: order statistics"
     ],
     ids=["both repeated", "neither", "only A", "only B"],
 )
-def test_each_result_is_told_whence_its_bounds_come(
+def test_the_source_of_bounds_is_printed_for_each_result(
     inferometer: Command,
     tmp_path: Path,
     before: ResultDocument,
     after: ResultDocument,
     told: str,
 ) -> None:
-    """One that was repeated is not said to have been run once, whatever the other is."""
+    """A repeated result is described as such, whatever the other one is."""
     shown = inferometer("compare", kept(tmp_path, "a", before), kept(tmp_path, "b", after)).stdout
     assert f"Bounds are 95 % confidence bounds{told}" in " ".join(shown.split())
     assert ("do not cover variation between runs" in " ".join(shown.split())) == (
@@ -153,10 +153,8 @@ def test_each_result_is_told_whence_its_bounds_come(
     )
 
 
-def test_a_run_of_which_some_scenarios_were_repeated_is_told_so(
-    inferometer: Command, tmp_path: Path
-) -> None:
-    """As where it was cut short: neither of the two sentences alone is true of it."""
+def test_a_partly_repeated_run_is_described_as_such(inferometer: Command, tmp_path: Path) -> None:
+    """If only some scenarios have repeats, neither of the simple sentences is printed."""
     run = a_run([_SCENARIO, {"name": "again", "singleStream": {}}])
     again = with_service(20.0).scenarios[0].model_copy(update={"name": "again"})
     document = repeated(20.0)
@@ -167,8 +165,8 @@ def test_a_run_of_which_some_scenarios_were_repeated_is_told_so(
     )
 
 
-def test_energy_is_compared_and_fails_nobody() -> None:
-    """Joules have no bounds within one run, so that no difference of theirs is called real."""
+def test_energy_is_compared_and_fails_no_pipeline() -> None:
+    """Joules have no bounds within one run, so their differences are never significant."""
 
     def spending(microjoules: int) -> ResultDocument:
         energy = Energy(attribution="dedicated", microjoules_per_inference=microjoules)
@@ -184,8 +182,8 @@ def test_energy_is_compared_and_fails_nobody() -> None:
     assert not slower(comparison, 0.05)
 
 
-def test_what_was_asked_and_where_it_ran_is_told_apart() -> None:
-    """Model, spec, machine, server and software, in this order; addresses and times are left."""
+def test_differences_of_spec_and_environment_are_grouped() -> None:
+    """Model, spec, machine, server and software, in this order; addresses and times are ignored."""
     environment = an_environment()
     node = environment.node.model_copy(update={"hostname": "other", "cpu_governor": "powersave"})
     model = environment.model.model_copy(update={"sha256": "f" * 64})
@@ -217,8 +215,8 @@ def test_what_was_asked_and_where_it_ran_is_told_apart() -> None:
     ]
 
 
-def test_what_cannot_be_judged_is_said() -> None:
-    """A broken-off run, an INVALID scenario and one that is missing leave a doubt each."""
+def test_what_cannot_be_judged_is_listed() -> None:
+    """An incomplete run, an INVALID scenario and a missing one each add a doubt."""
     before, after = a_result(), an_unfinished_result()
     doubts = "\n".join(unjudged(before, after, compare(before, after), 0.05))
     assert "B is Interrupted" in doubts
@@ -233,7 +231,7 @@ def test_what_cannot_be_judged_is_said() -> None:
 @settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(any_results(), any_results())
 def test_any_two_documents_can_be_compared(before: ResultDocument, after: ResultDocument) -> None:
-    """Whatever stands in them, and whatever is missing, there is no fault."""
+    """Whatever they contain or lack, the comparison does not fail."""
     comparison = compare(before, after)
     slower(comparison, 0.05)
     unjudged(before, after, comparison, 0.05)
@@ -247,8 +245,8 @@ def kept(folder: Path, name: str, document: ResultDocument) -> str:
     return str(path)
 
 
-def test_a_regression_ends_the_command_with_4(inferometer: Command, tmp_path: Path) -> None:
-    """And says which figures are slower; without the option the comparison is only shown."""
+def test_a_regression_exits_with_4(inferometer: Command, tmp_path: Path) -> None:
+    """The slower figures are named; without the option the comparison is only printed."""
     before = kept(tmp_path, "before", with_service(20.0))
     after = kept(tmp_path, "after", with_service(24.0, seed=8))
     shown = inferometer("compare", before, after)
@@ -263,8 +261,8 @@ def test_a_regression_ends_the_command_with_4(inferometer: Command, tmp_path: Pa
     assert inferometer("compare", before, after, "--fail-if-slower", "60").code == ExitCode.VALID
 
 
-def test_a_result_that_cannot_be_judged_is_no_success(inferometer: Command, tmp_path: Path) -> None:
-    """An INVALID scenario ends a comparison that should fail a pipeline with 3."""
+def test_a_result_that_cannot_be_judged_exits_with_3(inferometer: Command, tmp_path: Path) -> None:
+    """An INVALID scenario makes a comparison in a pipeline exit with 3."""
     path = kept(tmp_path, "invalid", a_result())
     told = inferometer("compare", path, path, "--fail-if-slower", "5%")
     assert told.code == ExitCode.INVALID
@@ -274,7 +272,7 @@ def test_a_result_that_cannot_be_judged_is_no_success(inferometer: Command, tmp_
 def test_results_without_a_scenario_in_common_are_refused(
     inferometer: Command, tmp_path: Path
 ) -> None:
-    """With what to do about it; so is a percentage that is none, and a file that is not there."""
+    """Such results, malformed percentages and missing files are refused, with what to do."""
     one = kept(tmp_path, "one", with_service(20.0))
     other = kept(tmp_path, "other", a_result(scenarios=[]))
     told = inferometer("compare", one, other)
@@ -298,7 +296,7 @@ def few_windows(document: ResultDocument) -> ResultDocument:
 
 
 def with_drain(document: ResultDocument, milliseconds: int) -> ResultDocument:
-    """Return a result of ten seconds and a last reply after them, as windows have it."""
+    """Return a result of ten seconds whose last reply arrives after them."""
 
     def drained(step: Step) -> Step:
         seconds = step.windows[:10]
@@ -311,7 +309,7 @@ def with_drain(document: ResultDocument, milliseconds: int) -> ResultDocument:
 
 @pytest.mark.parametrize("milliseconds", [0, 6, 499])
 def test_a_rate_of_ten_seconds_has_bounds_whatever_the_drain(milliseconds: int) -> None:
-    """The rest that joins the last second leaves it a second of the run."""
+    """The drain is part of the last window, which still counts as one second."""
     result = with_drain(with_service(20.0), milliseconds)
     for each in measured(result.scenarios).values():
         (rate,) = [figure for figure in each.figures if figure.name == "queries/s"]
@@ -320,22 +318,22 @@ def test_a_rate_of_ten_seconds_has_bounds_whatever_the_drain(milliseconds: int) 
 
 
 def ended(inferometer: Command, folder: Path, before: ResultDocument, after: ResultDocument) -> int:
-    """Return how a comparison ends that allows 5 %."""
+    """Return the exit code of a comparison that allows 5 %."""
     paths = kept(folder, "before", before), kept(folder, "after", after)
     return inferometer("compare", *paths, "--fail-if-slower", "5%").code
 
 
-def test_what_looks_slower_and_is_not_known_is_no_success(
+def test_what_looks_slower_but_is_unknown_exits_with_3(
     inferometer: Command, tmp_path: Path
 ) -> None:
-    """Ten times slower, but too few queries to know: 3, never 0."""
+    """Ten times slower with too few queries exits with 3, never with 0."""
     before, after = few_windows(with_service(20.0)), few_windows(with_service(200.0))
     assert ended(inferometer, tmp_path, before, after) == ExitCode.INVALID
     assert ended(inferometer, tmp_path, before, before) == ExitCode.INVALID
 
 
 def test_an_invalid_scenario_is_no_regression(inferometer: Command, tmp_path: Path) -> None:
-    """Its figures are not to be compared: 3, not 4, and why is told."""
+    """Its figures are not compared: the exit code is 3, not 4, and the reason is printed."""
     slow = with_service(24.0, seed=8)
     invalid = [
         each.model_copy(update={"verdict": Verdict(state="INVALID")}) for each in slow.scenarios
@@ -358,26 +356,24 @@ def traffic(rate: str, milliseconds: float = 10.0) -> ResultDocument:
     return a_result(run=a_run([scenario]), scenarios=[result])
 
 
-def test_another_question_is_no_regression(inferometer: Command, tmp_path: Path) -> None:
-    """A lower rate that was asked for is no slower server: it cannot be judged at all."""
+def test_a_different_specification_is_no_regression(inferometer: Command, tmp_path: Path) -> None:
+    """A lower target rate does not mean a slower server: it cannot be judged."""
     before, after = traffic("40"), traffic("30")
     assert ended(inferometer, tmp_path, before, after) == ExitCode.INVALID
     assert words(before, after)["queries/s"] == "by schedule"
     assert ended(inferometer, tmp_path, traffic("20"), traffic("20", 20.0)) == ExitCode.SLOWER
 
 
-def test_samples_are_compared_where_queries_carry_several() -> None:
-    """And stand for themselves where every query carries one."""
+def test_samples_are_compared_if_queries_have_several() -> None:
+    """If every query has one sample, only queries are compared."""
     steps = {pair.before.step: pair for pair in compare(a_result(), a_result()).pairs}
     names = {label: [each.name for each in pair.figures] for label, pair in steps.items()}
     assert "samples/s" in names["batch 8"]
     assert "samples/s" not in names["batch 1"]
 
 
-def test_a_file_is_a_file_beside_a_cluster_s_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What ends in .json or has a slash is a file; a folder of a run's name is none."""
+def test_a_name_means_a_file_or_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name with .json or a slash is a file; a directory with the name of a run is not."""
     monkeypatch.chdir(tmp_path)
     Path("nightly").mkdir()
     Path("kept").touch()
@@ -390,7 +386,7 @@ def test_a_file_is_a_file_beside_a_cluster_s_name(
 
 
 def spending(microjoules: int, attribution: Attribution, net: int | None = None) -> ResultDocument:
-    """Return a run that cost so much an inference."""
+    """Return a run with this energy per inference."""
     energy = Energy(
         attribution=attribution,
         microjoules_per_inference=microjoules,
@@ -399,10 +395,10 @@ def spending(microjoules: int, attribution: Attribution, net: int | None = None)
     return with_steps(with_service(20.0), lambda step: step.model_copy(update={"energy": energy}))
 
 
-def test_joules_that_cover_different_things_are_not_compared(
+def test_joules_with_different_attributions_are_not_compared(
     inferometer: Command, tmp_path: Path
 ) -> None:
-    """Each stands with its attribution; there is no ratio of a node's to a pod's."""
+    """Each has its attribution; there is no ratio of a node's energy to a pod's."""
     before, after = spending(279_000, "node", 100_000), spending(32_480, "shared", 30_000)
     found = {each.name: each for each in compare(before, after).pairs[0].figures}
     assert found["J/inference"].word == "scopes differ"
@@ -433,7 +429,7 @@ def late_from_p99(document: ResultDocument) -> ResultDocument:
 def test_percentiles_at_which_the_client_was_late_fail_no_pipeline(
     inferometer: Command, tmp_path: Path
 ) -> None:
-    """They are not known, whatever they look like, and it is told why."""
+    """They are unknown, whatever their values, and the reason is printed."""
     before, after = with_service(20.0), late_from_p99(with_service(24.0, seed=8))
     found = words(before, after)
     assert (found["p50"], found["p90"], found["p99"]) == ("worse", "worse", "unknown")
@@ -448,7 +444,7 @@ def test_percentiles_at_which_the_client_was_late_fail_no_pipeline(
 
 
 def test_a_late_client_in_the_first_result_hides_no_slower_server() -> None:
-    """Its P99 is too high by what nobody knows: B's is never said not to be slower."""
+    """A's P99 is too high by an unknown amount, so B may be slower."""
     before, after = late_from_p99(with_service(24.0)), with_service(20.0, seed=8)
     doubts = unjudged(before, after, compare(before, after), 0.05)
     (told,) = [each for each in doubts if ", p99:" in each]
@@ -456,8 +452,8 @@ def test_a_late_client_in_the_first_result_hides_no_slower_server() -> None:
     assert told.endswith("Give it a core of its own, and measure again.")
 
 
-def test_why_one_side_has_no_energy_is_told(inferometer: Command, tmp_path: Path) -> None:
-    """Once, and of which result."""
+def test_a_missing_energy_is_explained(inferometer: Command, tmp_path: Path) -> None:
+    """The reason is printed once, with the result that it applies to."""
     paths = kept(tmp_path, "a", with_service(20.0)), kept(tmp_path, "b", spending(5, "node"))
     shown = inferometer("compare", *paths).stdout
     assert shown.count("Energy is unavailable in A: this machine has no readable RAPL") == 1

@@ -1,4 +1,4 @@
-"""The report tells the energy of each step, what it covers, and why there is none."""
+"""The report shows the energy of each step, what it covers, and why it is missing."""
 
 from functools import cache
 
@@ -21,8 +21,8 @@ def test_a_scenario_without_energy_is_named_where_others_have_it() -> None:
     assert f"Energy per inference {why}" in text_of(bare)
 
 
-def test_the_summary_tells_gross_net_and_what_they_cover() -> None:
-    """Joules per inference stand gross and net with the attribution, which is explained once."""
+def test_the_summary_has_gross_and_net_energy() -> None:
+    """Joules per inference have their attribution, which is explained once."""
     document = _metered()
     spent = document.scenarios[0].steps[0].energy
     text = text_of(document)
@@ -34,8 +34,8 @@ def test_the_summary_tells_gross_net_and_what_they_cover() -> None:
     assert "dedicated the servers get all energy" not in text
 
 
-def test_what_energy_is_is_told_where_there_is_any() -> None:
-    """How energy was measured stands on pages that have it, and on no other."""
+def test_energy_is_explained_if_there_is_any() -> None:
+    """Only pages with energy explain how it was measured."""
     told = (
         "The energy counters of the servers' nodes are read at the start and the end of the window"
     )
@@ -44,7 +44,7 @@ def test_what_energy_is_is_told_where_there_is_any() -> None:
 
 
 def test_each_counter_has_its_row() -> None:
-    """A counter's row has what was read and how, the servers' part, its power and idle power."""
+    """A counter's row has its value and method, the servers' share, its power and idle power."""
     document = _metered(Machine(gpus=1))
     step = document.scenarios[0].steps[0]
     (told,) = energy_of_steps(document.scenarios[0])
@@ -74,7 +74,7 @@ def test_power_is_energy_over_the_window() -> None:
 
 
 def test_an_estimate_says_so() -> None:
-    """An estimate stands as `estimated`, with what that means, and has no net."""
+    """An estimate is marked as `estimated`, with its meaning, and has no net."""
     document = a_result()
     scenario = document.scenarios[0]
     steps = [estimated(step, Machine()) for step in scenario.steps]
@@ -85,8 +85,8 @@ def test_an_estimate_says_so() -> None:
     assert "net gross energy minus" not in text
 
 
-def test_what_is_not_covered_is_told() -> None:
-    """A counter that is missing from the figure is named below the table."""
+def test_missing_counters_are_named() -> None:
+    """A counter that the figure does not cover is named below the table."""
     document = alone(_metered())
     step = document.scenarios[0].steps[0]
     spent = step.energy.model_copy(update={"not_covered": ["gpu-0 of bench-01 has no counter"]})
@@ -97,7 +97,7 @@ def test_what_is_not_covered_is_told() -> None:
 
 
 def test_energy_by_batch_size_is_drawn() -> None:
-    """Where several steps know their energy, it is drawn gross and net by step."""
+    """If several steps have energy, a chart shows it gross and net by step."""
     html = render_report(alone(_metered(), 2))
     assert "Energy per inference by batch size" in titles(html)
     assert "Energy per inference by batch size" not in titles(render_report(alone(a_result(), 2)))

@@ -59,5 +59,5 @@ def test_what_lies_outside_the_bins_is_not_lost() -> None:
     "text", ["", "not base64", base64.b64encode(b"\x1c\x84\x93\x14 damaged").decode(), "AAAA"]
 )
 def test_a_damaged_histogram_is_none(text: str) -> None:
-    """A text that is no histogram is told apart from one, without a crash."""
+    """A text that is not a histogram is recognised without a crash."""
     assert decode(text) is None

@@ -95,8 +95,8 @@ def test_any_document_renders_and_cannot_inject(document: ResultDocument) -> Non
     [a_result(), a_valid_result(), a_long_result(), a_refused_result(), an_unfinished_result()],
     ids=["three", "valid", "long", "refused", "interrupted"],
 )
-def test_the_page_is_one_file_that_asks_for_nothing(document: ResultDocument) -> None:
-    """Nothing is fetched: no source, no link out, and a policy that would refuse it; 1.5 MB."""
+def test_the_page_loads_nothing(document: ResultDocument) -> None:
+    """The page has no external sources or links, a policy that blocks them, and at most 1.5 MB."""
     html = render_report(document)
     assert len(html.encode()) < 1_500_000
     outward = [
@@ -117,7 +117,7 @@ def test_the_same_result_gives_the_same_page() -> None:
 
 
 def test_an_invalid_run_says_why_first() -> None:
-    """The verdict stands before everything else, then each reason with figure and limit."""
+    """The verdict comes first, then each reason with its figure and limit."""
     document = a_result()
     text = _page(document).text
     order = ["INVALID", "Reasons for INVALID", "Cautions", "At a glance", "Summary", "Environment"]
@@ -129,8 +129,8 @@ def test_an_invalid_run_says_why_first() -> None:
             assert f"measured {finding.figure} limit {finding.limit}" in text
 
 
-def test_a_caution_of_three_scenarios_stands_once() -> None:
-    """What is said of several scenarios is told once, with links to each of them."""
+def test_a_shared_caution_is_listed_once() -> None:
+    """A finding of several scenarios is listed once, with links to each of them."""
     document = a_result()
     message = document.scenarios[0].verdict.cautions[0].message
     text = _page(document).text
@@ -147,7 +147,7 @@ def test_a_valid_run_says_so_without_reasons() -> None:
 
 
 def test_an_unfinished_run_says_what_its_figures_are() -> None:
-    """A run that failed says so, with the server's last lines, and what the figures are."""
+    """A failed run says so, with the server's last output and what its figures cover."""
     document = an_unfinished_result("Failed")
     html = render_report(document)
     text = _Page(html).text
@@ -158,7 +158,7 @@ def test_an_unfinished_run_says_what_its_figures_are() -> None:
 
 
 def test_a_refused_run_has_a_page_without_figures() -> None:
-    """Where nothing was measured the page tells what was refused, and no figure."""
+    """If nothing was measured, the page says what was refused and has no figures."""
     page = _page(a_refused_result())
     assert "REFUSED The run cannot be carried out. Nothing was measured." in page.text
     assert "there is no such file" in page.text
@@ -188,7 +188,7 @@ def test_the_summary_has_every_figure() -> None:
 
 
 def test_energy_without_a_source_is_unavailable_with_the_reason() -> None:
-    """No source of energy is told with its reason, once, and never as zero."""
+    """Missing energy is shown with its reason, once, and never as zero."""
     text = _page(a_result()).text
     assert text.count("Energy per inference is unavailable: this machine has no readable") == 1
 
@@ -248,7 +248,7 @@ def test_the_spec_can_be_run_again() -> None:
 
 
 def test_the_environment_is_complete() -> None:
-    """Machine, server, model and versions stand on the page, and what did not apply."""
+    """The page has machine, server, model and versions, and only what applies."""
     environment = an_environment()
     text = _page(a_result()).text
     node, model = environment.node, environment.model
@@ -266,8 +266,8 @@ def test_the_environment_is_complete() -> None:
         assert fact in text
 
 
-def test_the_device_of_a_server_that_was_there_is_not_guessed() -> None:
-    """An External server keeps its own, which nobody told us."""
+def test_the_device_of_an_external_server_is_not_guessed() -> None:
+    """An External server's device is unknown, so the page does not show one."""
     document = a_result()
     spec = document.run.spec
     external = spec.server.model_copy(
@@ -279,7 +279,7 @@ def test_the_device_of_a_server_that_was_there_is_not_guessed() -> None:
 
 
 def test_hundreds_of_scenarios_still_make_a_small_page() -> None:
-    """Past the first sixteen scenarios only the tables go on, and the page says so."""
+    """After the first sixteen scenarios there are only tables, and the page says so."""
     document = a_result()
     many = [document.scenarios[0].model_copy(update={"repeat": repeat}) for repeat in range(1, 101)]
     html = render_report(document.model_copy(update={"scenarios": many}))
@@ -290,7 +290,7 @@ def test_hundreds_of_scenarios_still_make_a_small_page() -> None:
 
 @pytest.mark.parametrize("place", ["message", "rule", "figure", "limit", "step"])
 def test_a_script_in_a_finding_is_text(place: str) -> None:
-    """A hostile text is shown letter by letter."""
+    """Hostile text is shown literally."""
     fields: dict[str, Any] = {"rule": "r", "message": "m", "figure": "f", "limit": "l"}
     finding = Finding(**(fields | {place: _SCRIPT}))
     document = a_valid_result()

@@ -1,4 +1,4 @@
-"""The report's colours can be told apart and read, by everyone, light and dark.
+"""The report's colours are distinguishable and readable for everyone, light and dark.
 
 Colour blindness is simulated by the matrices of Machado, Oliveira and Fernandes (2009) at full
 severity, differences are CIE 1976 in L*a*b*, contrast is that of WCAG 2.2.
@@ -80,7 +80,7 @@ def test_series_stay_apart(theme: Theme, sight: str) -> None:
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_text_has_contrast(theme: Theme) -> None:
-    """Every colour that text is written in has a contrast of 4.5 to what lies behind it."""
+    """Every text colour has a contrast of 4.5 to its background."""
     colours = PALETTE[theme]
     series = [f"series-{n}" for n in range(1, SERIES_COUNT + 1)]
     on = {

@@ -1,4 +1,4 @@
-"""How are searches, sweeps, repeats and fleets shown, on a page and in a terminal?"""
+"""Searches, sweeps, repeats and fleets in the report and in a terminal."""
 
 import re
 from io import StringIO
@@ -43,7 +43,7 @@ _A_PROBE = Probe(
 
 
 def a_search(**changes: Any) -> ScenarioResult:
-    """Return a search of four probes, the third of which is nearest to the peak."""
+    """Return a search of four probes; the third is closest to the peak."""
     rates = (20.0, 40.0, 31.0, 33.0)
     steps = [a_step(Load(qps=rate, seconds=6, label=f"probe {i}")) for i, rate in enumerate(rates)]
     probes = [
@@ -122,21 +122,23 @@ def a_document(*results: ScenarioResult, **changes: Any) -> ResultDocument:
 
 
 def printed(document: ResultDocument) -> str:
-    """Return what is told at the end of a run, in a log."""
+    """Return what a run prints at its end, in a log."""
     file = StringIO()
     print_table(document, Console(file=file, width=200))
     return file.getvalue()
 
 
 def test_a_search_has_one_row_and_a_sentence_with_its_bracket() -> None:
-    """The terminal shows the probe at the peak, and what the search came to."""
+    """The terminal shows the probe at the peak and the outcome of the search."""
     text = printed(a_document(a_search()))
     assert text.count("probe") == text.count("probes")
     assert (
         "The peak with p99 within 100 ms is 31.50 queries/s (95% confidence: 30.10 to 32.90)"
         in text
     )
-    assert "4 probes, until probes at the two ends of the bracket would differ only by chance." in text
+    assert (
+        "4 probes, until probes at the two ends of the bracket would differ only by chance." in text
+    )
 
 
 _UNMET: dict[str, Any] = {
@@ -149,8 +151,8 @@ _UNMET: dict[str, Any] = {
 }
 
 
-def test_a_bound_below_the_service_time_is_told_with_it() -> None:
-    """Nobody reads a rate where there is none."""
+def test_a_bound_below_the_service_time_is_explained() -> None:
+    """If no rate keeps the bound, no rate is printed."""
     text = printed(a_document(a_search(**_UNMET, probes=[], service_time_nanoseconds=125 * _MS)))
     assert "No rate keeps the p99 within 100 ms: a single query already has a p99" in text
     assert "a p99 of 125 ms." in text
@@ -158,8 +160,8 @@ def test_a_bound_below_the_service_time_is_told_with_it() -> None:
     assert "within 100 ms: a single query at a time already exceeds it." in unknown
 
 
-def test_rates_that_never_keep_the_bound_are_told_with_the_lowest() -> None:
-    """Where one query alone keeps the bound, nobody reads that it does not."""
+def test_the_lowest_rate_that_missed_the_bound_is_printed() -> None:
+    """The text does not claim that a single query misses the bound if it keeps it."""
     text = printed(a_document(a_search(**_UNMET)))
     assert "a p99 of 25.0 ms; no probe kept it, down to 20.0 queries/s." in text
 
@@ -172,16 +174,16 @@ def test_rates_that_never_keep_the_bound_are_told_with_the_lowest() -> None:
         ("EndedEarly", "before the search was ended early."),
     ],
 )
-def test_a_search_without_a_peak_is_told_in_a_sentence(stopped: str, end: str) -> None:
-    """It says how many probes there were, and what ended the search."""
+def test_a_search_without_a_peak_has_a_sentence(stopped: str, end: str) -> None:
+    """The sentence says how many probes there were and what ended the search."""
     text = printed(a_document(a_search(**{**_UNMET, "stop_reason": stopped})))
     assert f"No peak with p99 within 100 ms was found in 4 probes {end}" in text
     one = a_search(**{**_UNMET, "stop_reason": stopped}, probes=[_A_PROBE])
     assert f"was found in 1 probe {end}" in printed(a_document(one))
 
 
-def test_a_sweep_tells_its_knee() -> None:
-    """Where it is the last step, the knee may lie beyond."""
+def test_a_sweep_prints_its_knee() -> None:
+    """If the knee is the last step, it may lie beyond."""
     text = printed(a_document(a_sweep()))
     assert "is at 4 clients: 44.4 queries/s, p99 90.0 ms; this is the last step" in text
 
@@ -212,7 +214,7 @@ def test_repeats_have_a_table_and_their_advice() -> None:
 
 
 def test_bounds_above_every_percentile_are_on_the_charts() -> None:
-    """The axis of latencies ends beyond the strokes, too, not beyond the dots alone."""
+    """The axis of latencies includes the bounds, not only the percentiles."""
     steps = a_sweep().steps
     drawn = latency_marks(steps, np.array([1.0, 4.0]))
     assert drawn is not None
@@ -230,8 +232,8 @@ def test_bounds_above_every_percentile_are_on_the_charts() -> None:
     assert wider.axis.high >= wider.unit.of(high)
 
 
-def test_an_interval_that_a_chart_cuts_is_told_in_figures() -> None:
-    """Two repeats may know little: the chart stays readable, and its caption says how little."""
+def test_an_interval_that_a_chart_cuts_is_in_its_caption() -> None:
+    """The wide interval of two repeats is cut, so that the chart remains readable."""
     figure = RepeatFigure(
         name="p99Nanoseconds",
         step="clients 4",
@@ -246,8 +248,8 @@ def test_an_interval_that_a_chart_cuts_is_told_in_figures() -> None:
     assert "Beyond the chart&#39;s edges: clients 4, p99 (20 to 180 %)." in page
 
 
-def test_a_peak_without_a_bracket_is_told_in_few_digits() -> None:
-    """Nobody reads four digits of what is not known."""
+def test_a_peak_without_a_bracket_has_two_digits() -> None:
+    """An uncertain peak is not printed with four digits."""
     unknown = a_search(qps=99.668, low_qps=None, high_qps=None, confidence=None)
     document = a_document(unknown)
     assert "is about 100 queries/s, without a bracket" in printed(document)
@@ -267,10 +269,8 @@ def test_a_peak_without_a_bracket_is_told_in_few_digits() -> None:
         ("burst", None, r"ms p99 latency"),
     ],
 )
-def test_a_scenario_is_headed_by_the_figure_that_it_is_read_by(
-    kind: str, percentile: float | None, hero: str
-) -> None:
-    """Throughput where that is the figure, else the percentile of MLPerf's rules, else the P99."""
+def test_a_card_shows_the_main_figure(kind: str, percentile: float | None, hero: str) -> None:
+    """Throughput if that is the main figure, else MLPerf's percentile, else the P99."""
     stopping = percentile and EarlyStopping(percentile=percentile, queries=9, overshoots=0)
     step = a_step(Load()).model_copy(update={"early_stopping": stopping or None})
     result = ScenarioResult(
@@ -281,7 +281,7 @@ def test_a_scenario_is_headed_by_the_figure_that_it_is_read_by(
 
 
 def test_the_page_draws_the_search_and_the_curve() -> None:
-    """A search is drawn by its probes and the probe at its peak, a sweep by its curve."""
+    """A search is drawn as its probes and the probe at its peak, a sweep as its curve."""
     document = a_document(a_search(), a_sweep())
     drawn = titles(render_report(document))
     assert drawn[0] == "Peak search"
@@ -292,15 +292,15 @@ def test_the_page_draws_the_search_and_the_curve() -> None:
     assert "knee, at clients 4" in text
 
 
-def test_the_summary_says_that_of_a_search_it_has_one_probe() -> None:
-    """Nobody looks for the other probes in it, nor for steps that it does have."""
+def test_the_summary_explains_the_row_of_a_search() -> None:
+    """The caption says that a search has one row, but only if there is a search."""
     told = "Every scenario and step. A search has one row: the probe by which it is judged. Latency"
     assert told in text_of(a_document(a_search(), a_sweep()))
     assert "Every scenario and step. Latency" in text_of(a_document(a_sweep()))
 
 
-def test_workers_and_early_stopping_stand_on_the_page() -> None:
-    """Each worker's begin and clock are told, and what early stopping says."""
+def test_the_page_shows_workers_and_early_stopping() -> None:
+    """Each worker has its start and clock offset; early stopping has a sentence."""
     share = WorkerShare(
         worker=1,
         node="node-b",

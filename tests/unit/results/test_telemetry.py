@@ -36,8 +36,8 @@ def _with_samples(samples: list[NodeSample]) -> ScenarioResult:
     return scenario.model_copy(update={"steps": steps})
 
 
-def test_what_one_node_did_stands_with_latency_and_rate() -> None:
-    """All charts over time stand together, the node's after those of the load."""
+def test_one_node_shares_the_panel_of_the_load() -> None:
+    """All charts over time are in one panel, those of the node after those of the load."""
     found = titles(render_report(alone(_metered(_HOT))))
     assert found == [
         "Latency distribution",
@@ -53,8 +53,8 @@ def test_what_one_node_did_stands_with_latency_and_rate() -> None:
     ]
 
 
-def test_a_gpus_charts_stand_where_there_is_a_gpu() -> None:
-    """Utilisation, clock, what held it down and memory of GPUs are drawn where there are GPUs."""
+def test_gpus_have_charts() -> None:
+    """Utilisation, clock, throttling and memory of GPUs are drawn if there are GPUs."""
     found = titles(render_report(alone(_metered(_GPUS))))
     assert found[-4:] == ["GPU utilisation", "GPU clock", "GPU clocks held down", "GPU memory"]
 
@@ -87,7 +87,7 @@ def test_layers_of_power_add_up() -> None:
 
 
 def test_idle_power_is_a_line_for_each_step() -> None:
-    """Idle power is drawn level over its step, and told in the chart's words."""
+    """Idle power is a level line over its step, and in the chart's description."""
     scenario = _metered().scenarios[2]
     chart = power_chart(of_node(scenario, "bench-01"), scenario, "bench-01")
     assert chart is not None
@@ -122,8 +122,8 @@ def test_a_counter_has_a_word(domain: str, domains: list[str], word: str) -> Non
     assert counter_word(domain, domains) == word
 
 
-def test_many_gpus_are_told_by_their_mean() -> None:
-    """Past five GPUs each is a grey line, and their mean is named."""
+def test_many_gpus_are_grey_with_a_mean() -> None:
+    """With more than five GPUs each is a grey line, and their mean is labelled."""
     scenario = _metered(_GPUS).scenarios[0]
     chart = utilization_chart(of_node(scenario, "gpu-a"), scenario, "gpu-a")
     assert chart is not None
@@ -149,8 +149,8 @@ def test_nothing_is_drawn_of_servers_that_never_waited() -> None:
     assert waiting_chart(of_node(scenario, "bench-01"), scenario, "bench-01") is None
 
 
-def test_what_never_held_the_servers_back_is_told() -> None:
-    """Where the CPU limit and the GPU were watched and never held anything back, it says so."""
+def test_what_never_held_the_servers_back_is_listed() -> None:
+    """If the CPU limit and the GPU were watched and never throttled, the page says so."""
     calm, hot = (text_of(alone(_metered(Machine(gpus=1, throttles=hot)))) for hot in (False, True))
     for sentence in (
         "No server was ever throttled by its CPU limit.",
@@ -220,7 +220,7 @@ def test_margins_hold_every_chart() -> None:
 
 
 def test_figures_of_different_units_keep_their_scales() -> None:
-    """Charts whose axes tell different things are not drawn to one scale."""
+    """Charts with different axes do not share a scale."""
     scenario = _metered().scenarios[0]
     timeline = of_node(scenario, "bench-01")
     kinds = (frequency_chart, temperature_chart)
@@ -228,8 +228,8 @@ def test_figures_of_different_units_keep_their_scales() -> None:
     assert same_scale(charts) == charts
 
 
-def test_what_an_agent_could_not_read_has_no_chart_and_its_reason() -> None:
-    """A node without sensors has no chart of them, a sentence that says so, its reason once."""
+def test_what_an_agent_could_not_read_is_explained() -> None:
+    """A node without sensors has no such charts, but a sentence, and the reason once."""
     reason = "rapl: the kernel offers no energy counters"
     bare = _with_samples([NodeSample(at_milliseconds=n * 1000, cpu_cores=1.0) for n in range(9)])
     telemetry = bare.steps[0].telemetry[0].model_copy(update={"missing": [reason]})
@@ -245,7 +245,7 @@ def test_what_an_agent_could_not_read_has_no_chart_and_its_reason() -> None:
 
 
 def test_without_an_agent_the_page_says_why() -> None:
-    """Where no agent told anything, one sentence of each scenario says so, with the reason."""
+    """If no agent reported, one sentence of each scenario says so, with the reason."""
     text = text_of(alone(a_result()))
     why = "this machine has no readable RAPL counter and no GPU"
     assert f"No charts of the servers' nodes: no agent reported ({why})." in text

@@ -1,4 +1,4 @@
-"""Do charts over time show each window by its own length?"""
+"""Charts over time show each window with its own length."""
 
 from collections.abc import Sequence
 
@@ -48,15 +48,15 @@ def drawn(result: ScenarioResult) -> dict[str, list[float]]:
 
 
 @pytest.mark.parametrize("drain", [6, 215, 499])
-def test_what_was_scheduled_is_drawn_over_the_schedule(drain: int) -> None:
-    """A drain that joined the last window makes no rate of it that was never asked."""
+def test_the_scheduled_rate_excludes_the_drain(drain: int) -> None:
+    """A drain in the last window does not change its scheduled rate."""
     lines = drawn(an_open_loop([1000, 1000, 1000 + drain], 3))
     assert lines["scheduled"] == [96, 96, 96]
     assert lines["achieved"][-1] == pytest.approx(96_000 / (1000 + drain))
 
 
 def test_no_schedule_is_drawn_in_a_window_of_the_drain() -> None:
-    """The line ends with the schedule, and what was answered goes on."""
+    """The scheduled rate ends with the schedule; the achieved rate continues."""
     lines = drawn(an_open_loop([1000, 1000, 700], 2))
     assert lines["scheduled"][:2] == [96, 96]
     assert np.isnan(lines["scheduled"][2])
@@ -82,7 +82,7 @@ def test_windows_that_are_drawn_together_keep_their_schedule() -> None:
         ([640], "in windows of 0.64 s"),
     ],
 )
-def test_windows_are_told_in_whole_seconds(lengths: list[int], told: str) -> None:
-    """What is left of a second, or of the drain, is no length of windows."""
+def test_window_lengths_are_whole_seconds(lengths: list[int], told: str) -> None:
+    """The rest of a second, or of the drain, is not a window length."""
     result = an_open_loop(lengths, sum(lengths) // 1000)
     assert merged(of_windows(result)).window_length() == told

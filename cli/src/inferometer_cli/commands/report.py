@@ -49,13 +49,13 @@ def report(
     where = ClusterOptions(namespace, context, kubeconfig)
     document = load_result(result, where)
     if is_file(result, where):
-        beside = Path(result).parent
+        default = Path(result).parent
     else:
-        beside = Path("results") / f"{result}-{_compact(document.started_at)}"
+        default = Path("results") / f"{result}-{_compact(document.started_at)}"
     from inferometer_cli.result_file import check_directory
     from inferometer_cli.result_table import print_table
 
-    path = _page(output, beside)
+    path = _page(output, default)
     check_directory(path.parent)
     with flushed_output():
         print_table(document, output_console())
@@ -63,13 +63,13 @@ def report(
     print_message(f"\nreport  {path}")
 
 
-def _page(output: Path | None, beside: Path) -> Path:
+def _page(output: Path | None, default: Path) -> Path:
     """Return the path of the page, given a directory or a file."""
     from inferometer_cli.result_file import REPORT_NAME
 
     if output is not None and output.suffix == _PAGE and not output.is_dir():
         return output
-    return (output or beside) / REPORT_NAME
+    return (output or default) / REPORT_NAME
 
 
 def _draw(document: ResultDocument, path: Path) -> None:

@@ -30,7 +30,7 @@ from inferometer_cli.terminal import (
 )
 
 if TYPE_CHECKING:
-    from inferometer_cli.local_run import RunOptions
+    from inferometer_cli.local.run import RunOptions
 
 
 _OutputOption = Annotated[
@@ -95,8 +95,8 @@ def run(  # noqa: PLR0913 - one argument for each option
 
     check_directory(directory)
     with deferred_signals() as ending:
-        beside = _beside(asked, agent, prometheus_targets, fleet_web=fleet_web)
-        document = _measure(asked, file.parent.resolve(), ending, beside)
+        options = _run_options(asked, agent, prometheus_targets, fleet_web=fleet_web)
+        document = _measure(asked, file.parent.resolve(), ending, options)
         _keep_and_show(document, directory, json=json)
     if document.outcome.state == "Complete" and ending.exit_code is not None:
         print_message("inferometer: Stopped after the last measurement; the result is complete.")
@@ -104,19 +104,19 @@ def run(  # noqa: PLR0913 - one argument for each option
     raise typer.Exit(exit_code_of(document))
 
 
-def _beside(
+def _run_options(
     asked: BenchmarkRun, agent: str | None, targets: Path | None, *, fleet_web: bool
 ) -> "RunOptions":
-    from inferometer_cli.local_run import RunOptions
-    from inferometer_cli.prometheus_targets import PrometheusTargets
+    from inferometer_cli.local.prometheus_targets import PrometheusTargets
+    from inferometer_cli.local.run import RunOptions
 
     return RunOptions(PrometheusTargets(targets, run_labels(asked)[1]), agent, fleet_web)
 
 
 def _measure(
-    asked: BenchmarkRun, base: Path, ending: StopRequest, beside: "RunOptions"
+    asked: BenchmarkRun, base: Path, ending: StopRequest, options: "RunOptions"
 ) -> ResultDocument:
-    from inferometer_cli.local_run import run_locally
+    from inferometer_cli.local.run import run_locally
 
     async def measure() -> ResultDocument:
         loop = asyncio.get_running_loop()
@@ -128,7 +128,9 @@ def _measure(
 
         ending.notify(end)
         with show_progress(error_console()) as watch:
-            return await run_locally(asked, base=base, beside=beside, stopped=stopped, watch=watch)
+            return await run_locally(
+                asked, base=base, options=options, stopped=stopped, watch=watch
+            )
 
     return asyncio.run(measure())
 

@@ -24,7 +24,7 @@ def validate(file: RunFile, set_: SetOption = None) -> None:
 
 
 def _check_files(run: BenchmarkRun, base: Path) -> None:
-    from inferometer_cli.local_inputs import (
+    from inferometer_cli.local.files import (
         credentials,
         inputs_file,
         request_shapes,

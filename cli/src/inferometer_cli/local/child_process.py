@@ -28,7 +28,7 @@ def _die_with(parent: int) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-class Child:
+class ChildProcess:
     """A running process, its standard output by lines and the end of its standard error."""
 
     def __init__(self, name: str, process: asyncio.subprocess.Process) -> None:

@@ -71,11 +71,11 @@ class PrometheusTargets:
             {"targets": [address], "labels": {"component": component, "run": self._run}}
             for component, address in self._addresses.items()
         ]
-        beside = self._file.with_name(f".{self._file.name}.{os.getpid()}")
+        sibling = self._file.with_name(f".{self._file.name}.{os.getpid()}")
         try:
-            beside.write_text(json.dumps(groups, indent=2) + "\n", encoding="utf-8")
-            beside.replace(self._file)
+            sibling.write_text(json.dumps(groups, indent=2) + "\n", encoding="utf-8")
+            sibling.replace(self._file)
         except OSError:
             with suppress(OSError):
-                beside.unlink(missing_ok=True)
+                sibling.unlink(missing_ok=True)
             raise

@@ -1,7 +1,7 @@
-"""How is a run done without a cluster: which processes, in which order, and what ends it?
+"""A local run: its processes, in which order they start, and what ends it.
 
-The same fetch, server and load generator that a cluster runs in pods are started as child
-processes on loopback (`inferometer_api.plan.launch` makes the command lines of both).
+The fetcher, server and load generator that run in pods in a cluster are started as child processes
+on loopback; `inferometer_api.plan.launch` makes the command lines of both.
 """
 
 import asyncio
@@ -32,25 +32,32 @@ from inferometer_api.results.result import Outcome, ResultDocument
 from inferometer_api.spec.resolve import launched, local_notes
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.timestamps import format_time
-from inferometer_cli.children import Child, describe_exit
 from inferometer_cli.exits import FailedError, RefusedError
-from inferometer_cli.local_agent import Metering, agent_of, metering
-from inferometer_cli.local_inputs import credentials, inputs_file, trace_files
-from inferometer_cli.local_server import Server, death, lateness, serve, start, with_last_lines
+from inferometer_cli.local.agent import Metering, find_agent, plan_metering
+from inferometer_cli.local.child_process import ChildProcess, describe_exit
+from inferometer_cli.local.files import credentials, inputs_file, trace_files
+from inferometer_cli.local.prometheus_targets import PrometheusTargets
+from inferometer_cli.local.server import (
+    Server,
+    start_child,
+    start_server,
+    wait_for_deadline,
+    wait_for_death,
+    with_last_output,
+)
 from inferometer_cli.program import program_version
 from inferometer_cli.progress import ProgressCallback, WebPage
-from inferometer_cli.prometheus_targets import PrometheusTargets
 
-_LAST_WORDS_SECONDS = 2.0
-"""How long the load generator may take to hand over what it measured, once asked to stop."""
+_FINAL_REPORT_SECONDS = 2.0
+"""How long the load generator may take to report what it measured, after SIGTERM."""
 _DEATH_SECONDS = 0.5
-"""How long a server that was lost may take to be seen dead."""
+"""How long the exit of a lost server may take to be noticed."""
 _SERVER_FAULTS = {"ServerLost", "ServerNotReady", "NoAnswer"}
-"""Ends that the load generator tells of, and whose cause the server's last lines may tell."""
+"""Failures that the load generator reports and that the server's last output may explain."""
 
 T = TypeVar("T")
 End = asyncio.Future[Outcome]
-"""Something that ends a run from outside its own work, and the outcome it stands for."""
+"""A future that ends the run from outside, with the outcome."""
 
 
 class _Reports:
@@ -79,38 +86,37 @@ class _Reports:
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """What a run has beside its server and its load generator."""
+    """Options of the command line, in addition to the run itself."""
 
     targets: PrometheusTargets
     agent_url: str | None = None
-    """Of a node agent that runs already; None: the run starts its own."""
+    """The URL of a running node agent; None to start one."""
     fleet_web: bool = False
-    """Whether Locust's web page shows what a fleet measures."""
+    """Whether to serve Locust's web page while a fleet measures."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """A run that is being done."""
+    """A run in progress."""
 
     run: BenchmarkRun
     base: Path
-    """The folder that relative paths in it are relative to."""
-    beside: RunOptions
+    """The directory to which the paths of the run are relative."""
+    options: RunOptions
     reports: _Reports
     watch: ProgressCallback
 
 
 async def run_locally(
-    run: BenchmarkRun, *, base: Path, beside: RunOptions, stopped: End, watch: ProgressCallback
+    run: BenchmarkRun, *, base: Path, options: RunOptions, stopped: End, watch: ProgressCallback
 ) -> ResultDocument:
-    """Launch, load, measure, judge and clean up; return what was found.
+    """Start the server, drive the load, measure, judge and clean up; return the result.
 
-    `run` is resolved, and relative paths in it are relative to `base`. `stopped` is done when a
-    person asks for an end. Whatever happens, no process is left behind, and what was measured
-    until then is in the document.
+    `run` is resolved; its paths are relative to `base`. `stopped` is done when the user stops the
+    run. Whatever happens, no process is left behind, and the document has what was measured.
     """
     reports = _Reports(run)
-    outcome = await _outcome(_Work(run, base, beside, reports, watch), stopped)
+    outcome = await _outcome(_Work(run, base, options, reports, watch), stopped)
     return reports.document(outcome)
 
 
@@ -122,14 +128,14 @@ async def _outcome(work: _Work, stopped: End) -> Outcome:
     except FailedError as fault:
         return Outcome(state="Failed", reason="NotStarted", message=str(fault))
     except OSError as error:
-        message = f"The run could not go on: {error.strerror or error}."
+        message = f"The run cannot continue: {error.strerror or error}."
         return Outcome(state="Failed", reason="SystemError", message=message)
     except Exception as error:  # noqa: BLE001 - what was measured is kept whatever happens
         if os.environ.get("INFEROMETER_DEBUG"):
             traceback.print_exc()
         message = (
-            f"The run ended by a fault of Inferometer's own, {type(error).__name__}: {error}. "
-            "Set INFEROMETER_DEBUG=1 to see where, and please report it."
+            f"Internal error: {type(error).__name__}: {error}. "
+            "Set INFEROMETER_DEBUG=1 for the traceback, and please report it."
         )
         return Outcome(state="Failed", reason="InternalError", message=message)
 
@@ -144,10 +150,10 @@ async def _run(work: _Work, stopped: End) -> Outcome:
     ends = [stopped, deadline]
     try:
         async with AsyncExitStack() as stack:
-            begun = await _unless(ends, _begun(work, file, stack))
-            if isinstance(begun, Outcome):
-                return begun
-            server, metered = begun
+            started = await _first_of(ends, _start(work, file, stack))
+            if isinstance(started, Outcome):
+                return started
+            server, metered = started
             plan = load_plan(
                 run,
                 place="Local",
@@ -170,23 +176,25 @@ async def _run(work: _Work, stopped: End) -> Outcome:
 
 
 def _fleet(work: _Work) -> PlannedFleet | None:
-    """Return the fleet that the run asks for: its workers are processes of this machine."""
+    """Return the fleet of the run, whose workers are processes on this machine, if it has one."""
     if work.run.spec.load.workers == 1:
-        if work.beside.fleet_web:
+        if work.options.fleet_web:
             raise RefusedError(
-                "--fleet-web shows Locust's page of a fleet, but spec.load.workers is 1, and one "
-                "process needs no Locust: leave it out, or ask for more workers."
+                "--fleet-web needs a fleet, but spec.load.workers is 1. Omit --fleet-web, or set "
+                "more workers."
             )
         return None
-    return PlannedFleet(web_port=0 if work.beside.fleet_web else None)
+    return PlannedFleet(web_port=0 if work.options.fleet_web else None)
 
 
-async def _begun(work: _Work, file: Path | None, stack: AsyncExitStack) -> tuple[Server, Metering]:
-    """Return the server to load and the agent beside it, which begin at once."""
-    targets = stack.enter_context(work.beside.targets)
-    agent = await agent_of(work.beside.agent_url, is_launched=launched(work.run.spec), stack=stack)
-    server = await serve(work.run, work.base, file, stack, work.watch)
-    metered = await metering(agent, server)
+async def _start(work: _Work, file: Path | None, stack: AsyncExitStack) -> tuple[Server, Metering]:
+    """Start the server and the node agent at the same time."""
+    targets = stack.enter_context(work.options.targets)
+    agent = await find_agent(
+        work.options.agent_url, is_launched=launched(work.run.spec), stack=stack
+    )
+    server = await start_server(work.run, work.base, file, stack, work.watch)
+    metered = await plan_metering(agent, server)
     if server.metrics_address:
         targets.add("server", server.metrics_address)
     for planned in metered.agents:
@@ -197,11 +205,11 @@ async def _begun(work: _Work, file: Path | None, stack: AsyncExitStack) -> tuple
 async def _load(
     plan: LoadPlan, server: Server, ends: list[End], stack: AsyncExitStack, work: _Work
 ) -> Outcome:
-    """Run the load generator until it, the server, a deadline or a person ends the run."""
-    reports, watch, targets = work.reports, work.watch, work.beside.targets
-    words = plan.model_dump_json(exclude_none=True).encode()
+    """Run the load generator until it, the server, the deadline or the user ends the run."""
+    reports, watch, targets = work.reports, work.watch, work.options.targets
+    plan_text = plan.model_dump_json(exclude_none=True).encode()
     command = load_command(sys.executable, metrics_port=0 if targets.is_enabled else None)
-    load = await start("load generator", command, stack, words)
+    load = await start_child("load generator", command, stack, plan_text)
     reading = asyncio.create_task(_read_reports(load, reports, targets, watch))
     faults = [] if server.process is None else _server_faults(plan.run, server, server.process)
     try:
@@ -211,52 +219,52 @@ async def _load(
         if any(end.done() for end in ends):
             watch("stopping")
         load.request_stop()
-        await asyncio.wait([reading], timeout=_LAST_WORDS_SECONDS)
+        await asyncio.wait([reading], timeout=_FINAL_REPORT_SECONDS)
         fault = next((end.result() for end in (*ends, *faults) if end.done()), None)
-        return fault or await _explained(reading.result(), server.process)
+        return fault or await _explain(reading.result(), server.process)
     finally:
         for task in (reading, *faults):
             task.cancel()
 
 
 def _server_faults(
-    run: BenchmarkRun, server: Server, process: Child
+    run: BenchmarkRun, server: Server, process: ChildProcess
 ) -> list[asyncio.Task[Outcome]]:
     return [
-        asyncio.create_task(death(process)),
-        asyncio.create_task(lateness(process, run, server.ready_by)),
+        asyncio.create_task(wait_for_death(process)),
+        asyncio.create_task(wait_for_deadline(process, run, server.ready_by)),
     ]
 
 
-async def _explained(outcome: Outcome, process: Child | None) -> Outcome:
-    """Return the outcome that the load generator told, with what the server has to say to it."""
+async def _explain(outcome: Outcome, process: ChildProcess | None) -> Outcome:
+    """Return the outcome that the load generator reported, with the server's last output."""
     if outcome.state in {"Interrupted", "Terminated"}:
-        # Nobody asked this run to end, so it did not end as one that was.
-        message = "The load generator was stopped by someone else, before it was done."
+        # This command did not stop the load generator.
+        message = "Another process stopped the load generator before it was finished."
         return Outcome(state="Failed", reason="LoadGeneratorStopped", message=message)
     if process is None or outcome.reason not in _SERVER_FAULTS:
         return outcome
     with contextlib.suppress(TimeoutError):
-        return await asyncio.wait_for(death(process), timeout=_DEATH_SECONDS)
-    message = with_last_lines(outcome.message, process)
+        return await asyncio.wait_for(wait_for_death(process), timeout=_DEATH_SECONDS)
+    message = with_last_output(outcome.message, process)
     return outcome.model_copy(update={"message": message})
 
 
 async def _read_reports(
-    load: Child, reports: _Reports, targets: PrometheusTargets, watch: ProgressCallback
+    load: ChildProcess, reports: _Reports, targets: PrometheusTargets, watch: ProgressCallback
 ) -> Outcome:
-    """Take in the load generator's reports until its end; return the outcome it stands for."""
+    """Read the load generator's reports until it exits; return the outcome."""
     async for line in load.lines():
         try:
             report = read_report(line)
         except ValidationError:
-            # Half a line: it was ended by force while it wrote.
+            # Half a line: it was killed while writing.
             break
         match report:
             case ProgressReport():
                 watch(report)
             case ListeningReport():
-                _tell_where(report, targets, watch)
+                _announce(report, targets, watch)
             case FinalReport():
                 reports.final = report
             case _:
@@ -267,11 +275,11 @@ async def _read_reports(
     return Outcome(
         state="Failed",
         reason="LoadGeneratorDied",
-        message=with_last_lines(f"The load generator ended by {ended} before it was done.", load),
+        message=with_last_output(f"The load generator died ({ended}) during the run.", load),
     )
 
 
-def _tell_where(
+def _announce(
     listening: ListeningReport, targets: PrometheusTargets, watch: ProgressCallback
 ) -> None:
     if listening.metrics_port is not None:
@@ -285,13 +293,13 @@ async def _deadline(seconds: int) -> Outcome:
     return Outcome(
         state="Failed",
         reason="DeadlineExceeded",
-        message=f"The run was not done after {seconds} s (spec.activeDeadlineSeconds): "
-        "raise it, or ask for shorter scenarios.",
+        message=f"The run was not finished after {seconds} s (spec.activeDeadlineSeconds). "
+        "Raise the deadline, or use shorter scenarios.",
     )
 
 
-async def _unless(ends: list[End], work: Coroutine[None, None, T]) -> T | Outcome:
-    """Return what the work returns, or the outcome of the end that comes before it."""
+async def _first_of(ends: list[End], work: Coroutine[None, None, T]) -> T | Outcome:
+    """Return the result of the work, or the outcome of an end that comes first."""
     task = asyncio.create_task(work)
     either: list[asyncio.Future[Any]] = [task, *ends]
     await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)

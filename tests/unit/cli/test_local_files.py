@@ -1,4 +1,4 @@
-"""Which inputs of a run are refused before its server starts, and how is it warmed up?"""
+"""The local files of a run are checked before its server starts."""
 
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,7 @@ import pytest
 
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_cli.exits import RefusedError
-from inferometer_cli.local_inputs import inputs_file, request_shapes, trace_files
+from inferometer_cli.local.files import inputs_file, request_shapes, trace_files
 from support.results import a_run
 
 IMAGE = {"name": "image", "datatype": "FP32", "shape": [-1, 3, -1, -1]}
@@ -33,15 +33,15 @@ def _with(run: BenchmarkRun, **members: Any) -> BenchmarkRun:
 
 
 def test_only_inputs_with_open_axes_need_shapes() -> None:
-    """A server knows closed shapes itself, and of open ones it is told the whole shape."""
+    """The server knows closed shapes itself; open ones are passed as whole shapes."""
     run = _run({"random": {"shapes": {"image": [1, 3, 8, 9]}}}, BATCHES)
     closed = {"name": "scale", "datatype": "FP32", "shape": [1]}
     assert request_shapes(run, None, [IMAGE, closed]) == {"image": (2, 3, 8, 9)}
     assert request_shapes(_run({"random": {}}), None, [closed]) == {}
 
 
-def test_what_the_file_of_a_model_does_not_tell_is_left_to_the_server() -> None:
-    """Without knowledge of the inputs nothing is refused and nothing invented."""
+def test_unknown_inputs_are_left_to_the_server() -> None:
+    """If the inputs are unknown, nothing is refused and nothing is invented."""
     assert request_shapes(_run({"random": {}}), None, None) is None
 
 
@@ -51,19 +51,19 @@ def test_what_the_file_of_a_model_does_not_tell_is_left_to_the_server() -> None:
         ({"random": {}}, IMAGE, "give the whole shape, as spec.load.inputs.random.shapes"),
         ({"random": {"shapes": {"y": [1, 4]}}}, ROW, "names the input 'y'"),
         ({"random": {"shapes": {"x": [1, 5]}}}, ROW, "axis 1 is 4"),
-        ({"random": {}}, {**ROW, "shape": [5, 4]}, "A batch of 2 was asked"),
+        ({"random": {}}, {**ROW, "shape": [5, 4]}, "A batch of 2 was requested"),
     ],
 )
-def test_what_does_not_fit_is_refused(
+def test_inputs_that_do_not_fit_are_refused(
     inputs: dict[str, Any], told: dict[str, Any], sentence: str
 ) -> None:
-    """Names, ranks, axes and batches that the model does not have end in the load's sentence."""
+    """Unknown names, ranks, axes and batches are refused with the load generator's message."""
     with pytest.raises(RefusedError, match=sentence):
         request_shapes(_run(inputs, BATCHES), None, [told])
 
 
-def test_the_arrays_of_a_file_are_what_a_server_is_warmed_up_with(tmp_path: Path) -> None:
-    """The whole shape of a request comes from the array, whose first axis counts samples."""
+def test_the_server_warms_up_with_the_shapes_of_the_file(tmp_path: Path) -> None:
+    """The shape of a request comes from the array, whose first axis counts samples."""
     np.savez(tmp_path / "inputs.npz", image=np.zeros((5, 3, 6, 7), np.float32))
     run = _run({"file": {"uri": "file:inputs.npz"}}, BATCHES)
     file = inputs_file(run, tmp_path)
@@ -73,19 +73,19 @@ def test_the_arrays_of_a_file_are_what_a_server_is_warmed_up_with(tmp_path: Path
         request_shapes(run, file, [ROW])
 
 
-def test_a_file_of_inputs_must_be_there(tmp_path: Path) -> None:
-    """A .npz file that is missing is refused before the model is even fetched."""
-    with pytest.raises(RefusedError, match="there is no file"):
+def test_a_missing_inputs_file_is_refused(tmp_path: Path) -> None:
+    """A missing .npz file is refused before the model is fetched."""
+    with pytest.raises(RefusedError, match="File not found: "):
         inputs_file(_run({"file": {"uri": "file:nowhere.npz"}}), tmp_path)
     assert inputs_file(_run({"random": {}}), tmp_path) is None
 
 
 def test_the_files_of_traces_are_found_and_read(tmp_path: Path) -> None:
-    """Each trace has its file, relative to the run file; what cannot be replayed is refused."""
+    """Each trace is a file relative to the run file; one that cannot be replayed is refused."""
     replay = {"name": "replay", "trace": {"uri": "file:a.csv"}}
     again = {"name": "again", "trace": {"uri": f"file://{tmp_path}/b.csv", "timeScale": "0.5"}}
     run = _with(_run({"random": {}}, SINGLE, replay, again), validity=SMALL)
-    with pytest.raises(RefusedError, match=r"The trace file:a\.csv was asked for, but there is no"):
+    with pytest.raises(RefusedError, match=r"File not found: .*a\.csv, for the trace file:a\.csv"):
         trace_files(run, tmp_path)
     (tmp_path / "a.csv").write_text("0\n1.5\n")
     (tmp_path / "b.csv").write_text("0\n2.5\n")
@@ -100,30 +100,30 @@ def test_the_files_of_traces_are_found_and_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "validity", "sentence"),
     [
-        ("0\n0.999\n", SMALL, r"lasts for 0\.999 s after its time scale, but .* asks for 1 s"),
-        ("1\n", SMALL, "has 1 of the 2 queries"),
+        ("0\n0.999\n", SMALL, r"lasts 0\.999 s after its time scale, less than .* \(1 s\)"),
+        ("1\n", SMALL, r"has 1 queries, fewer than .* \(2\)"),
         (
             "0\n1\n2\n",
             {**SMALL, "maxDurationSeconds": 2},
-            r"lasts for 2 s after its time scale, but .*maxDurationSeconds cuts it at 2 s",
+            r"lasts 2 s after its time scale, but .*maxDurationSeconds cuts it at 2 s",
         ),
     ],
 )
 def test_a_trace_that_is_too_short_or_too_long_to_be_valid_is_refused(
     tmp_path: Path, text: str, validity: dict[str, Any], sentence: str
 ) -> None:
-    """A recorded load has its own length, so that its verdict on it is known before."""
+    """A trace has its own length, so it is known before the run whether it can be VALID."""
     replay = {"name": "replay", "trace": {"uri": "file:a.csv"}}
     run = _with(_run({"random": {}}, replay), validity=validity)
     (tmp_path / "a.csv").write_text(text)
-    with pytest.raises(RefusedError, match=f"{sentence}.* INVALID for sure"):
+    with pytest.raises(RefusedError, match=f"{sentence}.* could only be INVALID"):
         trace_files(run, tmp_path)
     (tmp_path / "a.csv").write_text("0\n1\n")
     assert trace_files(run, tmp_path) == {"replay": tmp_path / "a.csv"}
 
 
 def test_batching_needs_an_open_batch_axis() -> None:
-    """A model whose file says that its batch is fixed is refused before its server starts."""
+    """A model with a fixed batch axis is refused before its server starts."""
     batching = {"batching": {"maxBatchSize": 8}}
     run = _with(_run({"random": {}}), server=batching)
     fixed = {**ROW, "shape": [1, 4]}

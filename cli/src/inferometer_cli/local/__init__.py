@@ -1,0 +1,1 @@
+"""Runs on this machine: child processes instead of pods."""
