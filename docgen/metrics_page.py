@@ -210,9 +210,9 @@ def _cardinality() -> list[str]:
     operating = (
         f"The operator has {run} series per finished run and {scenario} per scenario, for the "
         f"newest {_FINISHED_RUNS} finished runs: {one:,} if each has one scenario, {three:,} if "
-        f"each has three, {most:,} at most, with {_MOST_SCENARIOS} each. Each of up to {_FINISHED_RUNS} "
-        f"unfinished runs has {going}. If there are more, runs that have started come first, and "
-        "among them the longest in their phase."
+        f"each has three, {most:,} at most, with {_MOST_SCENARIOS} each. Each of up to "
+        f"{_FINISHED_RUNS} unfinished runs has {going}. If there are more, runs that have started "
+        "come first, and among them the longest in their phase."
     )
     return [
         "Every label has few values: no value comes from a client's request.",

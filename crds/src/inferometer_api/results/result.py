@@ -1,6 +1,7 @@
-"""What was found: the result document of a run.
+"""The result document of a run.
 
-Times are integers in nanoseconds, rates are floats per second; every unit is in the field's name.
+Times are integers in nanoseconds, rates are floats per second; the name of a field ends with its
+unit.
 """
 
 from typing import Annotated, Literal
@@ -20,69 +21,70 @@ VerdictState = Literal["VALID", "INVALID"]
 
 
 class Tensor(Document):
-    """An input or an output of the model, as the server describes it."""
+    """An input or an output of the model, according to the server."""
 
     name: str
     datatype: str
-    """Its datatype in the Open Inference Protocol: FP32, INT64, BYTES, ..."""
+    """Data type of the Open Inference Protocol: FP32, INT64, BYTES, ..."""
     shape: list[Integer]
-    """Its shape; -1 stands for an open axis."""
+    """Shape; -1 is an open axis."""
 
 
 class Node(Document):
-    """The machine that the load generator ran on; with a local run the server's too."""
+    """The machine of the load generator and, in a local run, of the server."""
 
     hostname: str
-    """In a cluster the name of the Kubernetes node."""
+    """Host name; in a cluster the name of the Kubernetes node."""
     operating_system: str
-    """In a pod that of the image, marked "(container)"; the kernel is the node's."""
+    """Operating system; in a pod that of the image, marked "(container)"."""
     kernel: str
     architecture: str
     cpu_model: str
     cpu_count: Count
     memory_bytes: Count
     cpu_governor: str | None = None
-    """The frequency governor of CPU 0; absent where the machine does not tell."""
+    """Frequency governor of CPU 0; absent if not known."""
     gpus: list[str] = Field(default_factory=list)
-    """The GPUs' names."""
+    """Names of the GPUs."""
 
 
 class ServerReplica(Document):
-    """One of the servers among which requests are shared, and where it runs."""
+    """One of the servers that share the requests, and its location."""
 
     url: str
     pod: str = ""
-    """The pod's name; empty where it runs in none that is known."""
+    """Name of the pod; empty if there is none or it is not known."""
     node: str = ""
-    """The name of the pod's node."""
+    """Node of the pod."""
     quality_of_service: str = ""
-    """The pod's class: Guaranteed, Burstable or BestEffort."""
+    """QoS class of the pod: Guaranteed, Burstable or BestEffort."""
     settings: dict[str, str] = Field(default_factory=dict)
-    """Parameters of its model configuration that differ from those of the first."""
+    """Parameters of its model configuration that differ from those of the first server."""
 
 
 class ServerInfo(Document):
-    """What the server says of itself, and how it was started."""
+    """The server: its metadata, and how it was started."""
 
     launched: bool
-    """Whether Inferometer started it; False: something that already served."""
+    """Whether Inferometer started it; false for an External server."""
     url: str
     name: str = ""
     version: str = ""
     extensions: list[str] = Field(default_factory=list)
     settings: dict[str, str] = Field(default_factory=dict)
-    """What its model configuration tells: parameters (runtime version, threads, providers, ...) \
-and max_batch_size, where there is a limit."""
+    """Parameters of its model configuration (runtime version, threads, providers, ...), and \
+max_batch_size if there is a limit."""
     graph_nodes_by_provider: dict[str, Count] = Field(default_factory=dict)
-    """How many graph nodes ran on which execution provider."""
+    """Number of graph nodes by execution provider."""
     replicas: list[ServerReplica] = Field(default_factory=list)
-    """Every server, in a cluster or where there are several; what stands above is of the first."""
+    """Every server, in a cluster or if there are several. The other fields are those of the \
+first."""
     cpu_fallback_graph_nodes: Count | None = None
-    """Compute nodes that a GPU was asked for and that ran on the CPU."""
+    """Graph nodes that compute on data and ran on the CPU although device is GPU."""
 
 
 class ModelInfo(Document):
-    """Which model was measured."""
+    """The measured model."""
 
     name: str
     version: str = ""
@@ -93,18 +95,18 @@ class ModelInfo(Document):
 
 
 class Environment(Document):
-    """Under which conditions the figures were found."""
+    """Conditions of the measurement."""
 
     place: Literal["Local", "Cluster"]
     node: Node
     server: ServerInfo
     model: ModelInfo
     packages: dict[str, str] = Field(default_factory=dict)
-    """Versions of what the load generator is made of."""
+    """Versions of the load generator's packages."""
     images: dict[str, str] = Field(default_factory=dict)
     """Digests of the container images, in a cluster."""
     notes: list[str] = Field(default_factory=list)
-    """What was asked and does not apply here, one sentence each."""
+    """Settings that do not apply here, and warnings about the spec, one sentence each."""
 
 
 class PercentileValue(Document):
@@ -114,9 +116,9 @@ class PercentileValue(Document):
     """In percent: 99.9."""
     nanoseconds: Count
     low_nanoseconds: Count | None = None
-    """Lower bound; absent where there are too few queries to know one."""
+    """Lower bound; absent if there are too few queries for one."""
     high_nanoseconds: Count | None = None
-    """Upper bound; absent where there are too few queries to know one."""
+    """Upper bound; absent if there are too few queries for one."""
 
     @property
     def is_bounded(self) -> bool:
@@ -125,65 +127,65 @@ class PercentileValue(Document):
 
 
 class Distribution(Document):
-    """A distribution of times, kept as an HdrHistogram with 3 significant digits."""
+    """A distribution of times, as an HdrHistogram with 3 significant digits."""
 
     count: Count
     min_nanoseconds: Count
     mean_nanoseconds: Count
     max_nanoseconds: Count
     percentiles: list[PercentileValue]
-    """50, 90, 95, 97, 99, 99.9 and 99.99 percent, where there is at least one query."""
+    """50, 90, 95, 97, 99, 99.9 and 99.99 percent, if there is at least one query."""
     histogram: str
     """The HdrHistogram of nanoseconds in its V2 encoding, compressed, base64."""
 
 
 def percentile_of(distribution: Distribution | None, percentile: float) -> PercentileValue | None:
-    """Return a percentile (in percent) with its bounds; None where the distribution has none."""
+    """Return a percentile (in percent) with its bounds; None if the distribution has none."""
     values = distribution.percentiles if distribution is not None else []
     return next((value for value in values if value.percentile == percentile), None)
 
 
 def nanoseconds_at(distribution: Distribution | None, percentile: float) -> int | None:
-    """Return a percentile (in percent) in nanoseconds; None where the distribution has none."""
+    """Return a percentile (in percent) in nanoseconds; None if the distribution has none."""
     value = percentile_of(distribution, percentile)
     return None if value is None else value.nanoseconds
 
 
 class Counts(Document):
-    """How many of what."""
+    """Numbers of queries, samples and replies."""
 
     queries: Count
-    """Queries that were answered or failed within the window."""
+    """Queries answered or failed within the window."""
     samples: Count
-    """Samples (inferences) in the queries that were answered."""
+    """Samples (inferences) in the answered queries."""
     succeeded: Count
     failed: Count
     errors: dict[str, Count] = Field(default_factory=dict)
     """Failed queries by kind: timeout, connection, status, protocol, content."""
     scheduled: Count | None = None
-    """Queries that the schedule had within the window, in open-loop scenarios."""
+    """Queries scheduled within the window, in open-loop scenarios."""
     waited_for_connection: Count = 0
-    """Queries that were due and found no free connection; their wait is in their latency."""
+    """Queries that found no free connection when they were due; their latency includes the wait."""
     checked_replies: Count = 0
-    """Replies whose outputs' names, types and shapes were checked."""
+    """Replies whose output names, types and shapes were checked."""
     reconnects: Count = 0
-    """Connections that were lost and opened again."""
+    """Connections that were lost and reopened."""
     overshoots: Count | None = None
-    """Queries whose latency was beyond the bound that was asked, failed ones among them. Where a \
-probe was decided, also those that were past it unanswered, which are not in `queries`."""
+    """Queries over the latency bound, including failed ones. In a decided probe also unanswered \
+queries past the bound, which are not in `queries`."""
 
 
 class ErrorExample(Document):
-    """What one kind of error said, once."""
+    """An example message of one kind of error."""
 
     kind: str
     message: str
 
 
 class Window(Document):
-    """One second of the measurement (longer in long runs, then all windows are equally long).
+    """One second of the measurement; longer in long runs, but always equally long.
 
-    Queries count where they were answered, which for the last ones is after the measurement's end.
+    A query belongs to the window of its answer, which for the last ones is after the measurement.
     """
 
     start_milliseconds: Count
@@ -198,12 +200,12 @@ class Window(Document):
 
 
 class UsageSample(Document):
-    """What server and load generator used, at one moment."""
+    """CPU and memory of the server and the load generator at one moment."""
 
     at_milliseconds: Count
     """From the start of the measurement."""
     server_cpu_cores: float | None = None
-    """CPU seconds per second since the sample before; absent where the server is not ours."""
+    """CPU seconds per second since the last sample; absent for an External server."""
     server_memory_bytes: Count | None = None
     """Resident memory."""
     client_cpu_cores: float
@@ -219,46 +221,46 @@ class EnergyDomain(Document):
     method: Literal["Counter", "PowerIntegral", "Estimate"]
     attribution: Attribution
     share: float
-    """The part of it that counts as the servers': 1 where it is dedicated or of the whole node."""
+    """Share that counts as the servers': 1 if it is dedicated or of the whole node."""
     domain_microjoules: Count
-    """All of it."""
+    """Energy of the whole domain."""
     microjoules: Count
-    """The servers' part."""
+    """Energy that counts as the servers'."""
     baseline_milliwatts: Count | None = None
-    """Its power before warm-up, with servers ready and no load; absent where not measured."""
+    """Power before warm-up, with ready servers and no load; absent if not measured."""
     net_microjoules: Integer | None = None
-    """The servers' part of what exceeds baseline_milliwatts times the window. Below zero where \
-the load is lost in the noise of the idle power."""
+    """The servers' share of the energy above baseline_milliwatts times the window. Negative if \
+the load is within the noise of the idle power."""
 
 
 class Energy(Document):
-    """The energy of the window. What has no source is unavailable, never zero."""
+    """The energy of the window. Energy without a source is unavailable, never zero."""
 
     attribution: Attribution
-    """What the figure covers: the weakest of its domains."""
+    """What the figure covers: the weakest attribution of its domains."""
     reason: str = ""
-    """Why it is unavailable."""
+    """Why energy is unavailable."""
     microjoules: Count | None = None
-    """Gross: all energy of the window that counts as the servers'."""
+    """Energy of the window that counts as the servers', including idle power."""
     microjoules_per_inference: Count | None = None
-    """Gross, over the samples that were answered between the window's edges."""
+    """The same, divided by the samples answered within the window."""
     baseline_milliwatts: Count | None = None
-    """The domains' power together before warm-up, with servers ready and no load."""
+    """Power of all domains before warm-up, with ready servers and no load."""
     net_microjoules: Integer | None = None
-    """Gross less the servers' part of the baseline's power times the window."""
+    """Energy without the servers' share of the baseline power times the window."""
     net_microjoules_per_inference: Integer | None = None
     window_nanoseconds: Count | None = None
-    """Between the counters' two readings, by the node's clock."""
+    """Time between the two readings of the counters, by the node's clock."""
     domains: list[EnergyDomain] = Field(default_factory=list)
     not_covered: list[str] = Field(default_factory=list)
-    """What the figure leaves out, one sentence each without its period: a GPU without a counter."""
+    """What the figure does not cover, one sentence each without its period."""
 
 
 class NodeSample(Document):
-    """What a node that servers run on did, at one moment; rates are since the sample before."""
+    """One sample of a node with servers. Rates are since the last sample."""
 
     at_milliseconds: Integer
-    """From the start of the measurement; below zero before it."""
+    """From the start of the measurement; negative before it."""
     watts: dict[str, float] = Field(default_factory=dict)
     """Power by domain."""
     cpu_cores: float | None = None
@@ -267,12 +269,12 @@ class NodeSample(Document):
     cpu_frequency_hertz: Count | None = None
     temperature_celsius: float | None = None
     server_cpu_cores: float | None = None
-    """CPU seconds per second of the servers on it."""
+    """CPU seconds per second of the servers on the node."""
     server_memory_bytes: Count | None = None
     server_throttled_cores: float | None = None
-    """Seconds per second that the servers' threads waited since their CPU limit was used up."""
+    """Seconds per second that the servers' threads were throttled at their CPU limit."""
     server_cpu_pressure: float | None = None
-    """Seconds per second in which some of the servers' threads waited for a CPU."""
+    """Seconds per second in which some of the servers' threads waited for a CPU (PSI)."""
     gpu_utilization: dict[str, float] = Field(default_factory=dict)
     """From 0 to 1, by GPU: "gpu-0"."""
     gpu_memory_bytes: dict[str, Count] = Field(default_factory=dict)
@@ -281,134 +283,132 @@ class NodeSample(Document):
 
 
 class NodeTelemetry(Document):
-    """What the agent of one node told during a step."""
+    """Samples of the agent of one node during a step."""
 
     node: str
     agent_version: str = ""
     cpu_count: Count | None = None
     governor: str | None = None
     server_cpu_seconds: float | None = None
-    """Of the servers on it, within the window."""
+    """CPU seconds of the servers on the node, within the window."""
     server_throttled_seconds: float | None = None
-    """How long the servers' threads waited within the window since their CPU limit was used up."""
+    """Seconds of the window that the servers' threads were throttled at their CPU limit."""
     steal_seconds: float | None = None
-    """CPU time of the window that the hypervisor gave to others, of all CPUs."""
+    """CPU seconds of the window that the hypervisor gave to other machines."""
     samples: list[NodeSample] = Field(default_factory=list)
     """One a second, at most 600."""
     missing: list[str] = Field(default_factory=list)
-    """What the agent could not read: a sentence each, without its period."""
+    """What the agent could not read, one sentence each without its period."""
 
 
 class EarlyStopping(Document):
-    """What MLPerf's early stopping says of a percentile, with 99 % confidence.
+    """Early stopping of MLPerf for a percentile, with 99 % confidence.
 
-    By the binomial's tail (MLPerf LoadGen, early_stopping.cc).
+    Binomial tail, as in early_stopping.cc of MLPerf LoadGen.
     """
 
     percentile: float
     latency_bound_nanoseconds: Count | None = None
-    """Absent where no bound is asked."""
+    """Absent if the scenario has no bound."""
     queries: Count
     overshoots: Count
-    """With a bound: queries beyond it, failed ones among them. Without: the most that may be \
-beyond the estimate."""
+    """With a bound: queries over it, including failed ones. Without: the queries that may exceed \
+the estimate."""
     required_queries: Count | None = None
-    """How many queries it takes, with so many overshoots, to know that the percentile keeps the \
-bound. Without a bound: how many an estimate takes, where these are too few."""
+    """Queries needed, with this number of overshoots, to establish that the percentile keeps the \
+bound. Without a bound: queries needed for an estimate, if there are too few."""
     estimate_nanoseconds: Count | None = None
-    """Without a bound: what the percentile is at most. Absent where the queries are too few to \
-know one."""
+    """Without a bound: upper estimate of the percentile. Absent if there are too few queries."""
 
 
 class ClientHealth(Document):
-    """What became of the load generator itself within the window and its drain."""
+    """State of the load generator itself, within the window and its drain."""
 
     throttled_seconds: float | None = None
-    """How long its threads waited since a CPU limit was used up; absent where that is not told."""
+    """Time that its threads were throttled at a CPU limit; absent if not known."""
     runnable_wait_seconds: float | None = None
-    """How long it was ready to run and waited for a CPU (the kernel's schedstat)."""
+    """Time that it was runnable and waited for a CPU (schedstat of the kernel)."""
     wake_up_lag_nanoseconds: Count | None = None
-    """How late it was when a timer of its own should have woken it, 200 times a second: the P99. \
-Only in closed loops, of 300 times or more; open ones have a dispatch lag."""
+    """P99 of its wake-up delay: how late a timer woke it, 200 times a second. Only in closed \
+loops, for 300 wake-ups or more; open loops have a dispatch lag."""
     wake_up_lag_max_nanoseconds: Count | None = None
-    """The greatest such lag: how long it stood still at a stretch. Only in closed loops."""
+    """Maximum wake-up delay: its longest standstill. Only in closed loops."""
     steal_seconds: float | None = None
-    """CPU time of its machine that the hypervisor gave to others. Of a fleet that worker's of \
-whose CPUs it is the largest share."""
+    """CPU time of its machine that the hypervisor gave to other machines. For a fleet, that of \
+the worker with the largest share."""
     cpu_count: Count | None = None
-    """The CPUs that this time is of: those that it may use."""
+    """Number of CPUs that it may use."""
     clock_jump_nanoseconds: Integer = 0
-    """The largest change between the wall clock and the monotonic clock from one second to the \
-next."""
+    """Largest change of the wall clock against the monotonic clock from one second to the next."""
 
 
 class WorkerShare(Document):
-    """What one worker of a fleet did in a step."""
+    """The part of one worker of a fleet in a step."""
 
     worker: Count
-    """From 0."""
+    """Number of the worker, from 0."""
     node: str = ""
     queries: Count
     """Answered or failed within the window."""
     start_offset_nanoseconds: Integer
-    """When it began its schedule, from the moment that was agreed, by the master's clock."""
+    """Start of its schedule relative to the agreed start, by the master's clock."""
     clock_offset_nanoseconds: Integer
-    """Its clock less the master's, measured by an exchange of time stamps before the step."""
+    """Its clock minus the master's, measured by an exchange of time stamps before the step."""
     clock_uncertainty_nanoseconds: Count
-    """How far that may be off: half the shortest round trip; 0 where both share one clock."""
+    """Uncertainty of the offset: half the shortest round trip; 0 if both share one clock."""
     client_cpu_seconds: float
     client: ClientHealth | None = None
-    """What became of it; absent where it had no part in the step, or was lost."""
+    """Its state; absent if it had no part in the step or was lost."""
     lost: bool = False
-    """Whether it was lost before the step's end."""
+    """Whether it was lost before the end of the step."""
     loss_reason: str = ""
-    """What became of it, where it was lost: words without a period."""
+    """Why it was lost: a phrase without a period."""
 
 
 class Step(Document):
     """One measurement at one setting: a whole scenario, or one of its batch sizes or probes."""
 
     label: str
-    """The setting in words: "batch 8"; empty where the scenario has one step."""
+    """The setting in words: "batch 8"; empty if the scenario has one step."""
     batch_size: Count = 1
     """Samples in each request."""
     seed: Count | None = None
-    """Of its schedule, where it is not the scenario's."""
+    """Seed of its schedule, if it differs from the scenario's."""
     clients: Count | None = None
-    """Queries kept outstanding, in closed loops."""
+    """Outstanding queries, in closed loops."""
     connections: Count | None = None
-    """Connections to each server, of all workers together."""
+    """Connections to each server, by all workers together."""
     started_at: Timestamp
     warm_up_nanoseconds: Count
     warm_up_queries: Count = 0
-    """Queries before the window, not measured."""
+    """Queries of the warm-up, not measured."""
     duration_nanoseconds: Count
-    """The measured window: in closed loops from its first query to the answer with which both \
-minimums hold (in `offline` to the last answer, or to its maximum duration), in open-loop \
-scenarios the part of the schedule that is measured."""
+    """The measured window. Open loop: the measured part of the schedule. Closed loop: from the \
+first query to the answer with which both minimums are reached; in `offline` to the last answer \
+or the maximum duration."""
     drain_nanoseconds: Count = 0
-    """From the window's end to the last reply, where queries are awaited after it: in open-loop \
-scenarios and `concurrency`, and where the maximum duration ended the window of a closed loop."""
+    """From the end of the window to the last reply. Only if queries are awaited after the \
+window: in open loops, in `concurrency`, and after the maximum duration of a closed loop."""
     ended_early: bool = False
-    """Whether the step ended before both minimums were reached or, of a trace, before its last \
+    """Whether the step ended before both minimums were reached; for a trace, before its last \
 arrival."""
     counts: Counts
     scheduled_qps: float | None = None
     """The rate of the schedule within the window, in open-loop scenarios."""
     achieved_qps: float
-    """Queries answered per second of the window and, in open-loop scenarios, of its drain."""
+    """Queries answered per second of the window and, in open loops, of its drain."""
     achieved_samples_per_second: float
-    """Inferences answered per second, over the same time."""
+    """Inferences per second, over the same time."""
     latency: Distribution | None = None
-    """From the scheduled time in open-loop scenarios, else from the send, to the whole reply. \
-Absent where no query was answered."""
+    """Latency: from the scheduled time in open loops, otherwise from the send, to the whole \
+reply. Absent if no query was answered."""
     longest_silence_nanoseconds: Count | None = None
-    """The longest time within the window in which no query was answered, failures being no \
-answers. In closed loops; of a fleet those of less than half a second may be missing."""
+    """Longest time within the window without an answer; failures are not answers. Only in closed \
+loops. For a fleet, times below half a second may be missing."""
     service_time: Distribution | None = None
-    """From the send to the whole reply, in open-loop scenarios."""
+    """Time from the send to the whole reply, in open loops."""
     dispatch_lag: Distribution | None = None
-    """From the scheduled time to the moment the load generator took the query up."""
+    """Time from the scheduled time until the load generator handled the query."""
     windows: list[Window] = Field(default_factory=list)
     usage: list[UsageSample] = Field(default_factory=list)
     server_cpu_seconds: float | None = None
@@ -416,18 +416,18 @@ answers. In closed loops; of a fleet those of less than half a second may be mis
     error_examples: list[ErrorExample] = Field(default_factory=list)
     energy: Energy
     telemetry: list[NodeTelemetry] = Field(default_factory=list)
-    """One for each node with an agent that servers run on."""
+    """One for each node with servers and an agent."""
     early_stopping: EarlyStopping | None = None
-    """Of the percentile that the scenario is judged by; absent where it has none."""
+    """Early stopping for the percentile that decides the verdict; absent if there is none."""
     client: ClientHealth = Field(default_factory=ClientHealth)
     workers: list[WorkerShare] = Field(default_factory=list)
     """One for each worker of a fleet."""
 
 
 def whole_windows(step: Step) -> list[Window]:
-    """Return the windows of at least the full length, the last with the rest that joined it.
+    """Return the windows of at least the full length; the last may include the remainder.
 
-    Those that begin after the window's end are left out: there the load is only what is left.
+    Windows that start after the end of the measurement are left out: their load is the rest.
     """
     return [
         each
@@ -438,30 +438,30 @@ def whole_windows(step: Step) -> list[Window]:
 
 
 class Finding(Document):
-    """One rule that was broken, or one condition under which the figures hold."""
+    """A broken rule, or a condition under which the figures hold."""
 
     rule: str
-    """Its name in the documentation: MinDuration, ErrorRate, ..."""
+    """Name of the rule in docs/reference/verdict.md: MinDuration, ErrorRate, ..."""
     message: str
     """A sentence with the figure, the limit and what to do."""
     figure: str
     limit: str
     step: str = ""
-    """The label of the step it speaks of; empty: the whole scenario."""
+    """Label of the step that the finding is about; empty: the whole scenario."""
 
 
 class Verdict(Document):
-    """Whether the figures can be trusted and what was asked was met."""
+    """Whether the figures can be trusted and the scenario met its requirements."""
 
     state: VerdictState
     reasons: list[Finding] = Field(default_factory=list)
-    """Why it is INVALID."""
+    """Why the scenario is INVALID."""
     cautions: list[Finding] = Field(default_factory=list)
-    """Conditions of the figures; they do not change the verdict."""
+    """Conditions under which the figures hold; they do not change the verdict."""
 
 
 class ScenarioResult(Document):
-    """What was found for one scenario (and repeat)."""
+    """Figures and verdict of one repeat of a scenario."""
 
     name: str
     kind: str
@@ -472,9 +472,9 @@ class ScenarioResult(Document):
     steps: list[Step]
     verdict: Verdict
     peak: Peak | None = None
-    """What `findPeak` found."""
+    """Result of the search in `findPeak`."""
     knee: Knee | None = None
-    """Of `concurrency`; absent where no step was answered."""
+    """Knee of `concurrency`; absent if no step was answered."""
 
 
 class Outcome(Document):
@@ -484,18 +484,18 @@ class Outcome(Document):
     reason: str
     """One CamelCase word: Measured, ServerDied, Interrupted, ..."""
     message: str = ""
-    """What was asked, what was found, what to do; with the server's last lines where it died."""
+    """What happened, why, and what to do; with the last lines of a crashed server."""
 
 
 class ResultDocument(Document):
-    """Everything that was found in one run, and under which conditions."""
+    """All measurements of one run, and their conditions."""
 
     api_version: Literal["inferometer.dev/v1alpha1"]
     kind: Literal["BenchmarkResult"]
     schema_version: Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]*\.[0-9]+$")]
     """Version of this format, as MAJOR.MINOR."""
     run_id: str
-    """Unique for each execution."""
+    """Unique ID of the execution."""
     inferometer_version: str
     started_at: Timestamp
     finished_at: Timestamp
@@ -503,13 +503,13 @@ class ResultDocument(Document):
     """When the first query was sent, warm-up included. Absent if none was sent."""
     outcome: Outcome
     run: BenchmarkRun
-    """What was asked, with every default filled in."""
+    """The run, with every default filled in."""
     environment: Environment | None = None
-    """Absent where the run ended before the server was ready."""
+    """Absent if the run ended before the server was ready."""
     scenarios: list[ScenarioResult] = Field(default_factory=list)
-    """What was measured, in order; where the run did not complete, what was measured until then."""
+    """Measured scenarios in order; those measured so far if the run did not complete."""
     repeat_summaries: list[RepeatSummary] = Field(default_factory=list)
-    """Of each scenario that was measured more than once, what its repeats say together."""
+    """Summary of the repeats of each scenario that was measured more than once."""
 
     @property
     def valid(self) -> bool:

@@ -1,4 +1,4 @@
-"""What was found over several measurements of a scenario: its peak, its knee, its repeats?"""
+"""Results over several measurements of a scenario: its peak, its knee and its repeats."""
 
 from typing import Literal
 
@@ -8,12 +8,12 @@ from inferometer_api.document import Count, Document
 
 
 class Probe(Document):
-    """One rate that `findPeak` tried, and what came of it; its figures are the step's."""
+    """One rate that `findPeak` tried. The figures are in the step."""
 
     step: str
     """The label of its step."""
     seed: Count
-    """Of its schedule: each probe has its own."""
+    """Seed of its schedule; each probe has its own."""
     target_qps: float
     within_bound: bool
     """Whether the percentile kept the bound at this rate."""
@@ -23,33 +23,33 @@ many queries kept the bound that early stopping passes. Unfinished: neither happ
 probe's time, `withinBound` is false, and the share of queries over the bound decides the next \
 rate. Errors: too many queries failed."""
     ran_to_completion: bool = False
-    """Whether it ran to its last query, though it may have been decided before: the peak is
-estimated from these, but for the pilots."""
+    """Whether it ran to its last query, even if it was decided earlier. The peak is estimated \
+from these probes, except pilots."""
     pilot: bool = False
-    """Whether it only told at which two rates the peak was to be estimated."""
+    """Whether it only located the two rates at which the peak is estimated."""
     queries: Count
     overshoots: Count
 
 
 class Peak(Document):
-    """The highest rate whose percentile latency keeps the bound, and how well it is known."""
+    """The highest rate within the latency bound, with its uncertainty."""
 
     percentile: float
     latency_bound_nanoseconds: Count
     qps: float | None = None
-    """The rate at which the percentile is just at the bound, estimated over all whole probes but
-the pilots; absent where they do not tell."""
+    """Rate at which the percentile reaches the bound, estimated from all completed probes except \
+pilots. Absent if they do not determine it."""
     low_qps: float | None = None
-    """The bracket's lower end. Without `qps` a rate that kept the bound, below all whole probes
-that did not."""
+    """Lower end of the bracket. Without `qps`: a rate that kept the bound, below all completed \
+probes that did not."""
     high_qps: float | None = None
-    """The bracket's upper end. Without `qps` a rate that did not keep it, above all whole probes
-that did; absent where there is none."""
+    """Upper end of the bracket. Without `qps`: a rate that did not keep the bound, above all \
+completed probes that did; absent if there is none."""
     confidence: float | None = None
-    """How often brackets found like this one hold the peak: 0.95. Absent where the probes do not
-bound it, or saw too few bursts of overshoots to know how much they differ by chance."""
+    """Probability that such a bracket contains the peak: 0.95. Absent if the probes do not bound \
+the peak, or saw too few overshoots to estimate their spread."""
     step: str | None = None
-    """The label of the probe nearest to the peak, by which the search is judged."""
+    """Label of the probe nearest to the peak, which decides the verdict."""
     stop_reason: Literal[
         "Resolved",
         "Indistinguishable",
@@ -65,14 +65,14 @@ down to 1/200 of the closed-loop throughput; ProbesTooShort: a probe kept it at 
 that throughput, which no server answers for long; OutOfTime: the scenario's maximum duration was
 reached; EndedEarly: something else ended it."""
     closed_loop_qps: float | None = None
-    """The throughput of closed-loop clients, by which the search began."""
+    """Throughput of closed-loop clients, with which the search started."""
     service_time_nanoseconds: Count | None = None
-    """The percentile of the latency with one query outstanding."""
+    """Percentile of the latency with one outstanding query."""
     probes: list[Probe] = Field(default_factory=list)
 
 
 class Knee(Document):
-    """The number of clients beyond which a server gives much latency for little throughput."""
+    """Number of clients beyond which latency rises more than throughput."""
 
     step: str
     """The label of the step."""
@@ -80,18 +80,18 @@ class Knee(Document):
     qps: float
     p99_nanoseconds: Count | None = None
     last_step: bool = False
-    """Whether it is the last step, so that the knee may lie beyond it."""
+    """Whether it is the last step; then the knee may be at more clients."""
 
 
 class RepeatFigure(Document):
     """One figure over the repeats of a scenario."""
 
     name: str
-    """Of the figure, as in a step: achievedQps, p99Nanoseconds."""
+    """Name of the figure, as in a step: achievedQps, p99Nanoseconds."""
     step: str = ""
-    """The label of the step it is of; empty where a scenario has one."""
+    """Label of the step; empty if the scenario has one step."""
     values: list[float]
-    """By repeat."""
+    """One value per repeat."""
     mean: float
     low: float | None = None
     """Lower bound of the mean's 95 % confidence interval (Student's t); absent below 2 repeats."""
@@ -101,13 +101,13 @@ class RepeatFigure(Document):
 
 
 class RepeatSummary(Document):
-    """What the repeats of one scenario say together."""
+    """Summary of the repeats of one scenario."""
 
     name: str
-    """Of the scenario."""
+    """Name of the scenario."""
     repeats: Count
-    """How many were measured."""
+    """Number of measured repeats."""
     figures: list[RepeatFigure] = Field(default_factory=list)
     advice: str = ""
-    """Sentences: how many repeats were cut short and left out, how many are INVALID, and how many \
-it takes, where these are too few for an interval within 5 % of the mean."""
+    """How many repeats were cut short or INVALID, and how many are needed for an interval within \
+5 % of the mean."""
