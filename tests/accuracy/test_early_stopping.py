@@ -1,4 +1,4 @@
-"""Is our early stopping that of MLPerf LoadGen, to the last query?"""
+"""Early stopping is that of MLPerf LoadGen, to the last query."""
 
 from pathlib import Path
 

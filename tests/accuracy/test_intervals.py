@@ -1,4 +1,4 @@
-"""Do nominal 95 % intervals cover the truth in 95 of 100 runs?"""
+"""Nominal 95 % intervals cover the truth in 95 of 100 runs."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Is the peak that findPeak finds the rate at which the percentile just keeps the bound?"""
+"""The peak that findPeak finds is the rate at which the percentile just keeps the bound."""
 
 from collections import Counter
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What do the tests on real nodes share: a cluster, one with two nodes, and a namespace each?"""
+"""Fixtures of the tests on real nodes: one cluster for all, one of two nodes, a namespace each."""
 
 import os
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Does the agent of a real node tell what a real pod uses, and can it change nothing there?"""
+"""The agent of a real node reports what a real pod uses, and can change nothing there."""
 
 import json
 from collections.abc import Iterator

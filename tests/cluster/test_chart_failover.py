@@ -1,4 +1,4 @@
-"""Does a run go on when its operator goes: by a leader's death, by an upgrade?"""
+"""A run goes on when its operator's leader dies and when its operator is upgraded."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Does the chart install as the documentation says, and lead to a result?"""
+"""The chart installs as the documentation says, and leads to a result."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Does the operator do with its rights exactly what the chart grants it: no more, and no less?"""
+"""The operator uses exactly the rights that the chart grants it."""
 
 import json
 

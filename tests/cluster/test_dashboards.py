@@ -1,4 +1,4 @@
-"""Does every panel show something of a real run that a real Prometheus has scraped every 5 s?"""
+"""Every panel shows data of a real run that a real Prometheus scraped every 5 s."""
 
 import math
 import re

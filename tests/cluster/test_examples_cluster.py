@@ -1,4 +1,4 @@
-"""Does every example end in a cluster as its comment says, most over HTTP and gRPC?
+"""Every example ends in a cluster as its comment says, most over HTTP and gRPC.
 
 With shorter windows than they have, so that all of them take few minutes: they are created at once,
 and the operator carries them out one after another.

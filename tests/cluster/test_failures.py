@@ -1,4 +1,4 @@
-"""Is each fault of the catalogue told when a real kubelet and a real scheduler meet it?
+"""Each fault of the catalogue is reported when a real kubelet and a real scheduler meet it.
 
 The same faults as in tests/api, where a pretended kubelet plays them quickly: here nothing is
 pretended. All runs that fail by themselves are made at once.

@@ -1,4 +1,4 @@
-"""Does a fleet measure from two nodes as one, over TLS too, and tell which worker it has lost?"""
+"""A fleet measures from two nodes as one, over TLS too, and names the worker that it lost."""
 
 import base64
 import gzip

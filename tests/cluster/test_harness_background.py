@@ -1,4 +1,4 @@
-"""Does a local cluster outlive the command that started it, and go down without a trace?"""
+"""A local cluster outlives the command that started it, and goes down without a trace."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Does a cluster of the harness behave as a real one, and leave nothing behind?"""
+"""A cluster of the harness behaves as a real one, and leaves nothing behind."""
 
 import os
 import signal

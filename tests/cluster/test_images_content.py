@@ -1,4 +1,4 @@
-"""Do the images that the Dockerfiles make hold what pods need, and nothing that they must not?"""
+"""The images hold what pods need, and nothing that they must not."""
 
 import json
 import shutil

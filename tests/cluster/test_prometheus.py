@@ -1,4 +1,4 @@
-"""Does a Prometheus that scrapes every 5 s see a run on a real node, and its status' figures?"""
+"""A Prometheus that scrapes every 5 s sees a run on a real node with the figures of its status."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What does a person see while a run works, and what does a program read?"""
+"""A terminal shows progress while a run works; a pipe gets plain lines."""
 
 import os
 import pty

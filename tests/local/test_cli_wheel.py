@@ -1,4 +1,4 @@
-"""Does the built wheel, alone in an empty environment, do all that the checkout does?"""
+"""The built wheel, alone in an empty environment, does all that the checkout does."""
 
 import os
 import subprocess

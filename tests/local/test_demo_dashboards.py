@@ -1,4 +1,4 @@
-"""Does `make demo-dashboards` measure, scrape, show where, and leave nothing running?"""
+"""`make demo-dashboards` measures, scrapes, prints addresses, and leaves nothing running."""
 
 import os
 import re

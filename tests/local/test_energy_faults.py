@@ -1,4 +1,4 @@
-"""Is a run measured all the same where node agents are at fault?"""
+"""A run is measured all the same if node agents are at fault."""
 
 import signal
 import threading

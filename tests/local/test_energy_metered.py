@@ -1,4 +1,4 @@
-"""Does a real load, metered by agents of known joules, give them back?"""
+"""A real load, metered by agents of known joules, has these joules in its result."""
 
 from collections.abc import Mapping
 from typing import Any

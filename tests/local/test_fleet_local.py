@@ -1,4 +1,4 @@
-"""Does a fleet of workers measure what one process would, and is a lost worker told by name?"""
+"""A fleet of workers measures what one process would, and a lost worker is named."""
 
 import json
 import os

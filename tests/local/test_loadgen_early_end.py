@@ -1,4 +1,4 @@
-"""Is a load generator told to end before it can do anything?"""
+"""A signal before the load generator can do anything ends it."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Does the load generator end at once, with a sentence and what was measured, come what may?"""
+"""The load generator ends at once, with a sentence and what it measured, whatever happens."""
 
 import json
 import signal

@@ -1,4 +1,4 @@
-"""Can a local load generator's metrics be read while it measures?"""
+"""A local load generator's metrics can be read while it measures."""
 
 import http.client
 import json

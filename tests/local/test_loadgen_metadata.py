@@ -1,4 +1,4 @@
-"""Is a server measured, or refused in a sentence, that describes itself in an unexpected form?"""
+"""A server with unexpected metadata is measured, or refused in a sentence."""
 
 import json
 from typing import Any

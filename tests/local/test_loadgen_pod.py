@@ -1,4 +1,4 @@
-"""Does a load generator in a pod answer, end and hand over as it should?"""
+"""A load generator in a pod answers, ends and hands its result over."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Is nobody asked but the server that was named: is no redirect followed, no path changed?"""
+"""The load generator follows no redirect and changes no path."""
 
 import asyncio
 import threading

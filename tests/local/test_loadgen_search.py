@@ -1,4 +1,4 @@
-"""Does the load generator search, repeat and warm up as asked, at a server that is known?"""
+"""The load generator searches, repeats and warms up as the run says, at a known server."""
 
 import math
 import time

@@ -1,4 +1,4 @@
-"""Are several servers measured as one, and is each of them looked at?"""
+"""Several servers are measured as one, and each of them is checked."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager

@@ -1,4 +1,4 @@
-"""Is TLS spoken, what cannot be trusted refused, and are headers of one's own sent?"""
+"""The load generator verifies TLS, refuses what it cannot trust, and sends custom headers."""
 
 import json
 import socketserver

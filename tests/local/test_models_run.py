@@ -1,4 +1,4 @@
-"""Do the zoo's graphs, and those that its tool makes, run?"""
+"""The zoo's graphs, and those that its tool makes, run."""
 
 import csv
 import io

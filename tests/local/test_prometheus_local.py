@@ -1,4 +1,4 @@
-"""Does a Prometheus find the processes of a local run, and lose them when it is over?"""
+"""Prometheus finds the processes of a local run, and loses them when it is over."""
 
 from functools import partial
 from pathlib import Path

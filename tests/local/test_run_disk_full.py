@@ -1,4 +1,4 @@
-"""What happens to a run when the disk is full?"""
+"""A run on a full disk ends with a sentence and leaves no half-written result."""
 
 import errno
 import subprocess

@@ -1,4 +1,4 @@
-"""Does every example do what its first lines say?
+"""Every example does what its first lines say.
 
 With shorter windows than they have, so that all of them take seconds.
 """

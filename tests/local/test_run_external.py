@@ -1,4 +1,4 @@
-"""Is a server measured that already serves, and what if it does not?"""
+"""A server that already runs is measured; one that does not answer is refused."""
 
 import json
 import socket

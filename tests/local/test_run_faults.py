@@ -1,4 +1,4 @@
-"""How does a run end when something goes wrong, and what does it leave?
+"""A run that goes wrong ends at once, keeps what it measured, and leaves nothing behind.
 
 Each ends within seconds of the fact, with one sentence; no process, half-written result or
 temporary file stays; what was measured before is kept and marked.

@@ -1,4 +1,4 @@
-"""Is an ONNX file of one's own measured, wherever it lies and whatever its inputs are?"""
+"""A custom ONNX file is measured, wherever it lies and whatever its inputs are."""
 
 import functools
 import hashlib

@@ -1,4 +1,4 @@
-"""What does a run refuse, and how?
+"""A run that cannot be done is refused before it starts.
 
 Exit code 2, one sentence with what was asked, what was found and what to do, nothing left behind.
 """

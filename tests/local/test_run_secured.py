@@ -1,4 +1,4 @@
-"""Are certificates and headers of a run file used, relative to it, and refused before a start?"""
+"""Certificates and headers of a run file are used, relative to it, or refused before a start."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Is every scenario measured over each protocol, on models of different families?
+"""Every scenario is measured over each protocol, on models of different families.
 
 Speed is not judged here: the machine may be busy, and then some verdicts are INVALID for it.
 """

@@ -1,4 +1,4 @@
-"""Do connections over TLS carry what plain ones carry, and come back after a loss?"""
+"""Connections over TLS carry what plain ones carry, and come back after a loss."""
 
 import asyncio
 import socket

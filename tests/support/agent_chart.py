@@ -1,4 +1,4 @@
-"""What does the node agent's chart make of these values, in text and on real nodes?"""
+"""Renders the node agent's chart, and installs it on real nodes."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""How do tests start a real node agent on loopback, ask it, and end it?"""
+"""Starts a real node agent on loopback, queries it, and ends it."""
 
 import json
 import signal

@@ -1,4 +1,4 @@
-"""Do our latencies agree with what the oracle saw, where only order statistics can be compared?
+"""Compares our latencies with the oracle's by order statistics, since queries cannot be matched.
 
 We keep no list of queries, so that no query of ours can be matched with one of the oracle's. But if
 every latency is at least `least` of its query, then the k-th smallest latency is at least the k-th

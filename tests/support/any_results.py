@@ -1,4 +1,4 @@
-"""Which result documents may there be at all?
+"""Strategies for every possible result document.
 
 A strategy for documents that hold to their schema and to nothing else: no windows, no replies,
 zeros, huge figures, any text wherever the document may have one.

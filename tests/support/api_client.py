@@ -1,4 +1,4 @@
-"""How does a test speak to the API server without starting kubectl each time?"""
+"""A client of the API server that starts no kubectl."""
 
 import contextlib
 import http.client

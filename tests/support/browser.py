@@ -1,4 +1,4 @@
-"""How does a test open a page in a real browser and ask what a person would see?
+"""Opens a page in a real browser and reads what a person would see.
 
 Drives headless Chromium through its DevTools protocol with aiohttp's websocket client.
 """

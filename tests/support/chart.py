@@ -1,4 +1,4 @@
-"""What does the chart make of these values?"""
+"""Renders the operator's chart."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""How does a test put a run into a cluster as an operator would have left it?
+"""Puts a run into a cluster as an operator would have left it.
 
 No operator is at work: the test itself writes status, events and result ConfigMaps.
 """
@@ -11,7 +11,7 @@ from typing import Any
 
 from inferometer_api.plan.cluster_objects import RESULT, RESULT_FILE, labels, result_name
 from inferometer_api.results.result import ResultDocument
-from inferometer_api.results.result_transport import compressed
+from inferometer_api.results.result_transport import compress
 from inferometer_api.results.scenario_summary import scenario_summary
 from support.cluster.namespaces import Kubectl
 
@@ -82,7 +82,7 @@ def put_result(
 ) -> dict[str, Any]:
     """Keep a document in ConfigMaps of the run; return `status.result`, which is not yet set."""
     name, uid = run["metadata"]["name"], run["metadata"]["uid"]
-    gz = compressed(document)
+    gz = compress(document)
     parts = [gz[at : at + part_bytes] for at in range(0, len(gz), part_bytes)]
     for index, part in enumerate(parts):
         config_map = {

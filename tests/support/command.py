@@ -1,4 +1,4 @@
-"""How do tests run a command of `inferometer` within their own process, as `main` would?"""
+"""Runs a command of `inferometer` in the test's own process, as `main` would."""
 
 import signal
 import sys

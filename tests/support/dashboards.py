@@ -1,4 +1,4 @@
-"""How do tests read the committed dashboards, panel by panel and query by query?"""
+"""Reads the committed dashboards, panel by panel and query by query."""
 
 import json
 import re

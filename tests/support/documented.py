@@ -1,4 +1,4 @@
-"""Which commands does a page of the documentation give, and what do they do?"""
+"""Finds the commands on a page of the documentation, and runs them."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""How is one step driven at simulated servers, and what came of it?"""
+"""Drives one step at simulated servers, on the virtual clock."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from inferometer_api.scenarios.step_setting import Closed
 from inferometer_loadgen.drive import ClosedLoop, Driver, OpenLoop, RequestSource, Schedules
 from inferometer_loadgen.record.recorder import Recorder, StepStatistics
 from inferometer_loadgen.schedule.arrivals import Constant, Poisson, Stream, generator
-from inferometer_loadgen.schedule.steps import WHOLE, End, Share, StepPlan
+from inferometer_loadgen.schedule.steps import WHOLE_LOAD, End, LoadShare, StepPlan
 from inferometer_loadgen.wire import Failure, FailureKind, PreparedRequest, ReplyBody
 from support.simulated import (
     SECOND,
@@ -52,7 +52,7 @@ class Drill:
     poisson: bool = False
     schedules: Schedules | None = None
     """The arrivals of an open loop, if they are neither constant nor Poisson at one rate."""
-    share: Share = WHOLE
+    share: LoadShare = WHOLE_LOAD
     """Which of the arrivals of an open loop are driven."""
     others: Sequence[Answering] = ()
     """How further servers answer, with which the first takes turns."""

@@ -1,4 +1,4 @@
-"""What do the agents of some nodes tell of a step, computed from seeded samples?
+"""Agents' reports on a step, computed from seeded samples.
 
 Power follows the servers' CPU seconds and GPU time, so that energy, series and idle power agree.
 """

@@ -1,4 +1,4 @@
-"""What may agents have told around a window, in as few words as a test needs?"""
+"""Agents' reports around a window, in as few words as a test needs."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What does a text of metrics say, read by prometheus-client's own parser?"""
+"""Reads a text of metrics by prometheus-client's own parser."""
 
 from dataclasses import dataclass
 

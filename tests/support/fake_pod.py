@@ -1,4 +1,4 @@
-"""What does a pod's status say at each step of its life, as a kubelet would write it?"""
+"""A pod's status at each step of its life, as a kubelet would write it."""
 
 import contextlib
 import itertools

@@ -1,4 +1,4 @@
-"""What stands between a client and the API server, and answers as a troubled one would?
+"""A proxy before the API server that answers as a failing one would.
 
 It speaks TLS with the tests' own certificate. A rule says for each request which fault it meets.
 """

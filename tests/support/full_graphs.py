@@ -1,4 +1,4 @@
-"""Which small ONNX graphs with stored weights stand for exported models?"""
+"""Small ONNX graphs with stored weights that stand for exported models."""
 
 from collections.abc import Mapping, Sequence
 

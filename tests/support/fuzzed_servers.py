@@ -1,4 +1,4 @@
-"""What becomes of a step whose server answers recorded replies that were mutated?
+"""Drives a step whose server answers mutated copies of recorded replies.
 
 Whole connections under a whole driver, in virtual time: only the transports are pretended.
 """

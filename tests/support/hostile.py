@@ -1,4 +1,4 @@
-"""How does a test take the CPU from a process: by another that spins, or by a limit?"""
+"""Takes the CPU from a process: by another that spins, or by a limit."""
 
 import os
 import subprocess

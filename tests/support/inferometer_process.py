@@ -1,4 +1,4 @@
-"""How do tests run `inferometer` as a person does, look at its processes, and end them?"""
+"""Runs `inferometer` as a person does, watches its processes, and ends them."""
 
 import json
 import os

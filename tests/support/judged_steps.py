@@ -1,4 +1,4 @@
-"""How does a test make a step with one fault, and judge it?"""
+"""Makes a step with one fault, and judges it."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""How does a test run the load generator as a pod does, and take in what it hands over?"""
+"""Runs the load generator as a pod does, and receives its result."""
 
 import json
 import subprocess
@@ -14,7 +14,7 @@ from typing import Any
 from inferometer_api.plan.load_plan import LoadPlan
 from inferometer_api.plan.load_report import LoadReport
 from inferometer_api.results.result import ResultDocument
-from inferometer_api.results.result_transport import unpacked
+from inferometer_api.results.result_transport import decode_log
 from support.load_runs import COMMAND
 
 TOKEN = "a token that nobody guesses"  # noqa: S105 - of a test
@@ -88,7 +88,7 @@ class LoadPod:
             self.reader.join()
         document = None
         if lines:
-            document = ResultDocument.model_validate_json(unpacked([*self.log, *lines]))
+            document = ResultDocument.model_validate_json(decode_log([*self.log, *lines]))
         told = self.termination_log.read_bytes()
         assert len(told) <= 4096
         return Handed(code, document, LoadReport.model_validate_json(told), list(self.log))

@@ -1,4 +1,4 @@
-"""How does a test run the load generator as a process, and read what it reports?"""
+"""Runs the load generator as a process, and reads its reports."""
 
 import json
 import os

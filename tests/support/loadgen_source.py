@@ -1,4 +1,4 @@
-"""Where is MLPerf LoadGen's source, and what does its early stopping compute?
+"""Finds MLPerf LoadGen's source, and computes its early stopping.
 
 The sdist comes from the package index by pip, which checks its sum, and is kept in the cache.
 """

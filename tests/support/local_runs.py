@@ -1,4 +1,4 @@
-"""How do tests have many short runs done at once, each with what it left?
+"""Runs many short runs at once, and keeps what each left.
 
 Sequential tests over processes that mostly wait would take minutes: a module's runs are started
 together, a few at a time, and each test waits for its own.

@@ -1,4 +1,4 @@
-"""With which certificate do servers of the tests speak TLS on 127.0.0.1?
+"""A certificate for servers on 127.0.0.1.
 
 Made once by openssl, valid for a hundred years, trusted by nobody but the tests that name it.
 """

@@ -1,6 +1,6 @@
-"""How does a test get at the pods that a run is made of?"""
+"""Finds the pods that a run is made of."""
 
-from inferometer_api.spec.resolve import resolved
+from inferometer_api.spec.resolve import fill_defaults
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.spec.server import Toleration
 from inferometer_operator.manifests.load_job import load_job
@@ -31,7 +31,7 @@ FULL = Settings(
 
 def read(run: Run) -> BenchmarkRun:
     """Return a valid run, resolved."""
-    return resolved(BenchmarkRun.model_validate(run))
+    return fill_defaults(BenchmarkRun.model_validate(run))
 
 
 def server_pod(run: Run, settings: Settings = PLAIN) -> Manifest:

@@ -1,4 +1,4 @@
-"""How does a test have a run on a real node that a real Prometheus has scraped?
+"""A run on a real node that a real Prometheus scrapes.
 
 Operator and agents are installed by their charts, and found by the annotations that these set, with
 the scrape config of docs/how-to/prometheus.md.

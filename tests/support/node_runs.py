@@ -1,4 +1,4 @@
-"""How does a test make a run on real nodes, and what came of it?"""
+"""Creates runs on real nodes, and waits for their conditions."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""How do tests start a real store that speaks S3, on loopback, with buckets in a folder?"""
+"""A real S3 store on loopback, with buckets in a folder."""
 
 import subprocess
 from collections.abc import Iterator

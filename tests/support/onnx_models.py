@@ -1,4 +1,4 @@
-"""Which tiny ONNX models do the tests serve?"""
+"""The tiny ONNX models that the tests serve."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""How does a test have an operator in a namespace of its cluster, installed by the chart?"""
+"""An operator in a namespace of a test's cluster, installed by the chart."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""How does a test give orders to an oracle in a process of its own, and read what it saw?"""
+"""Starts an oracle in its own process, gives it orders, and reads what it saw."""
 
 import json
 import os

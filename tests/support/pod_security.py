@@ -1,4 +1,4 @@
-"""What in a pod breaks the pod security standard "restricted", and what more than a run may have?
+"""What in a pod breaks the pod security standard "restricted", and what exceeds a run's needs.
 
 The rules are those of https://kubernetes.io/docs/concepts/security/pod-security-standards/ as of
 1.34, written here once more: whoever builds the pods does not judge them.

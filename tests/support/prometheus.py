@@ -1,4 +1,4 @@
-"""How do tests run a real Prometheus, and what does it answer?
+"""Runs a real Prometheus, and queries it.
 
 It listens on a free port, keeps its data in a folder of the test's and ends with its context.
 """

@@ -1,4 +1,4 @@
-"""Where are the definitions of what the Prometheus operator reads?"""
+"""Finds the definitions of the objects that the Prometheus operator reads."""
 
 import json
 import os

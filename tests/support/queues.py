@@ -1,4 +1,4 @@
-"""What does theory know of one server with a queue, and what of a run that ends?"""
+"""Queueing theory for one server with a queue, and for runs that end."""
 
 from dataclasses import dataclass
 from typing import Literal, assert_never

@@ -1,4 +1,4 @@
-"""How does a test have the agent of a real node read a recorded machine, which has every source?
+"""Lets the agent of a real node read a recorded machine, which has every source.
 
 The chart's own DaemonSet, whose pods are given the recorded tree as a host path: energy, sensors,
 GPUs, control groups with pressure are there on every machine that the tests run on.

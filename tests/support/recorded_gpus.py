@@ -1,4 +1,4 @@
-"""How does a test have GPUs that report what it wants?
+"""GPUs that report what a test wants.
 
 By a tree of NVML's answers, which the test advances. The agent reads it with --nvml-root, or
 through the stub of the driver's library; docs/reference/node-agent.md describes it.

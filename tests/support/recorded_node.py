@@ -1,4 +1,4 @@
-"""How do tests record a node whose joules, CPU seconds and pods they know, and let it go on?
+"""A recorded node with known joules, CPU seconds and pods, which a test advances.
 
 A `RecordedNode` writes the trees that an agent reads as /sys, /proc and /sys/fs/cgroup. `advance`
 lets time pass on it: counters grow by what is said, and wrap around where the kernel's would.

@@ -1,4 +1,4 @@
-"""How do tests make the control groups of a node's pods, in each layout that kubelets have?"""
+"""The control groups of a node's pods, in each layout that kubelets have."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What does a test read on the page of a result?"""
+"""Reads the page of a result."""
 
 import re
 from html import unescape

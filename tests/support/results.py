@@ -1,4 +1,4 @@
-"""Which result documents do tests of the report and of the table need?
+"""Result documents for tests of the report and of the table.
 
 Documents as a real run leaves them: complete, ended early, refused, long.
 """

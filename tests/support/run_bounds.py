@@ -1,4 +1,4 @@
-"""Which runs stand at a bound of the published CustomResourceDefinition, and one past it?
+"""Runs at each bound of the published CustomResourceDefinition, and one past it.
 
 Made by a walk over the schema, so that no bounded field can be forgotten; the judgement is the
 schema's number, not a model's.

@@ -1,4 +1,4 @@
-"""Which runs are valid and which are not, whoever judges?
+"""Valid and invalid runs, with the verdict that every judge must reach.
 
 One table for two judges: pydantic, and an API server under strict field validation. A row is a
 whole object, sent as JSON. Rows with `before` are updates: only transition rules, which an API

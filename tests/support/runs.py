@@ -1,4 +1,4 @@
-"""How does a test write a BenchmarkRun, and say what a judge must think of it?"""
+"""Writes a BenchmarkRun, and says what a judge must think of it."""
 
 import copy
 import json

@@ -1,4 +1,4 @@
-"""What does the search for a peak find at a simulated queue, and where is the peak really?"""
+"""Searches for the peak of a simulated queue, whose true peak is known."""
 
 from dataclasses import dataclass, replace
 from math import exp, factorial, log

@@ -1,4 +1,4 @@
-"""How do tests start a real server on loopback, talk to it, and end it?"""
+"""Starts a real server on loopback, queries it, and ends it."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""How is a driver tested without waiting: on a loop whose clock jumps to the next thing due?"""
+"""An event loop in virtual time, whose clock jumps to the next thing due."""
 
 import asyncio
 import selectors

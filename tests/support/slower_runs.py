@@ -1,4 +1,4 @@
-"""Which courses of runs of one spec make its p99 latency regress, and which do not?
+"""Sequences of runs of one spec whose p99 latency regresses, or does not.
 
 As tests of promtool's: the runs' series are too many to be written down one by one.
 """

@@ -1,4 +1,4 @@
-"""What does a load generator find at one setting, computed from seeded samples?
+"""A step's result, computed from seeded samples.
 
 The latencies of a server with one thread, a queue before it in open loop, and the real
 HdrHistogram encoding.

@@ -1,4 +1,4 @@
-"""What is in an image, and how does a command run in it as in a restricted pod?"""
+"""Unpacks an image, and runs commands in it as in a restricted pod."""
 
 import json
 import subprocess

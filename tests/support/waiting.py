@@ -1,4 +1,4 @@
-"""How does a test wait for what no event tells of?"""
+"""Waits for conditions that have no event of their own."""
 
 import asyncio
 import time

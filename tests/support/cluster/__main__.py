@@ -1,4 +1,4 @@
-"""What do `make cluster-up` and `make cluster-down` do?"""
+"""The commands behind `make cluster-up` and `make cluster-down`."""
 
 import argparse
 import sys

@@ -1,4 +1,4 @@
-"""Who asked the API server for what?"""
+"""Reads the API server's audit log."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Can this machine run nodes, and if not, what is in the way?"""
+"""Whether this machine can run nodes, and if not, why."""
 
 import os
 import platform

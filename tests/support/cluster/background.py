@@ -1,4 +1,4 @@
-"""How does a cluster stay up after the command that started it has ended, and go down again?"""
+"""A cluster that stays up after the command that started it has ended."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""Where is a binary of the cluster, and how does it come to be there?
+"""Finds the cluster's binaries, and builds missing ones.
 
 Built once into `$INFEROMETER_CACHE` (else the user's cache folder), in a folder per binary that is
 named after a hash of its pins.

@@ -1,4 +1,4 @@
-"""Which control groups does a cluster have, and how are they removed to the last folder?"""
+"""The control groups of a cluster, and their removal."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""How does a whole cluster start, with its nodes, and end without a trace?"""
+"""A whole cluster with its nodes, which starts and ends without a trace."""
 
 import json
 import secrets

@@ -1,4 +1,4 @@
-"""How does a real etcd, kube-apiserver and controller-manager start, alone or for nodes?"""
+"""A real etcd, kube-apiserver and controller-manager, alone or for nodes."""
 
 import json
 import secrets

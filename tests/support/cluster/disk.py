@@ -1,4 +1,4 @@
-"""With which images does a node's disk begin?
+"""Prepares node disks that already hold the images.
 
 Unpacking images takes much of a cluster's start and is the same each time. It is done once into a
 template, whose files the disks of nodes share by hard links: nobody writes to the files of an

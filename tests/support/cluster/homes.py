@@ -1,4 +1,4 @@
-"""Where does a cluster keep its files, and who may remove them?
+"""The folders in which clusters keep their files.
 
 A home is a folder with a lock that its cluster holds for as long as it lives: a home whose lock
 is free was left behind by a process that was killed.

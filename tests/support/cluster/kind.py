@@ -1,4 +1,4 @@
-"""How does a cluster come up where Docker works?"""
+"""A cluster by kind, if Docker works."""
 
 import shutil
 import subprocess

@@ -1,4 +1,4 @@
-"""Where does a test put its objects?"""
+"""A fresh namespace for each test."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""How does one node start, die and start again?"""
+"""A node that starts, dies and starts again."""
 
 import os
 import shutil

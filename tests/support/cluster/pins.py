@@ -1,4 +1,4 @@
-"""Which binaries make a Kubernetes here, from which Go modules, and when must one be rebuilt?
+"""The pinned binaries of a Kubernetes, by Go module, and when each must be rebuilt.
 
 Each product is a Go module of its own below `modules/`, since their dependencies do not resolve
 together; `go.mod` and `go.sum` there are the pins.

@@ -1,4 +1,4 @@
-"""Which small pods try what a cluster promises?"""
+"""Small pods that try what a cluster promises."""
 
 import json
 from pathlib import Path

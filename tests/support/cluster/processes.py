@@ -1,4 +1,4 @@
-"""How does the harness start its processes so that none outlives the process that started them?
+"""Starts the harness's processes so that none outlives the process that started them.
 
 A guard reads from a pipe whose other end is ours alone; when we end, however that happens, the
 pipe closes and the guard kills its whole process group, in which everything else runs.

@@ -1,4 +1,4 @@
-"""How does a cluster come by a network of its own, and a wire to the machine?"""
+"""A cluster's own network, and a wire to the machine."""
 
 import subprocess
 from pathlib import Path

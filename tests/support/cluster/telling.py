@@ -1,4 +1,4 @@
-"""How does the harness tell a person what it does?"""
+"""Messages of the harness to a person."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""What is an image that holds one static program and nothing else?"""
+"""An image that holds one static program and nothing else."""
 
 import gzip
 import hashlib

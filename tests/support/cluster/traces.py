@@ -1,4 +1,4 @@
-"""What on this machine tells of a cluster?"""
+"""What a cluster leaves on this machine."""
 
 from pathlib import Path
 
