@@ -98,7 +98,7 @@ def test_values_of_a_release_without_telemetry_are_taken(tmp_path: Path) -> None
     assert settings(older).agent is None
     assert not settings(older).metrics.scrape_annotations
     assert "prometheus.io/scrape" not in annotations(older)
-    assert "No node agents are named" in notes(older, tmp_path)
+    assert "agent.namespace is empty" in notes(older, tmp_path)
 
 
 @pytest.mark.parametrize("folder", ["docs", "helm"])
