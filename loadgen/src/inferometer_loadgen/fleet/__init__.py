@@ -1,1 +1,1 @@
-"""How do several processes drive one load, as one?"""
+"""Fleet: several worker processes that drive one load together."""

@@ -1,6 +1,6 @@
-"""What has a worker counted since it last told, and what do all workers' counts come to?
+"""Deltas of a worker's counters, and their merge into the counters of the fleet.
 
-Counters are moved as they are, so that nothing is lost: what is merged equals what one process
+Counters are moved unchanged, so nothing is lost: the merged figures equal those that one process
 would have counted.
 """
 
@@ -17,34 +17,34 @@ from inferometer_loadgen.record.recorder import Recorder, StepStatistics
 from inferometer_loadgen.record.windows import SecondStatistics, Windows
 
 
-class Outbox(Windows):
-    """The seconds of a step that are over and not told yet; they are kept nowhere else."""
+class PendingSeconds(Windows):
+    """The seconds of a step that are over and not sent yet; they are kept nowhere else."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._tallies: list[SecondStatistics] = []
+        self._seconds: list[SecondStatistics] = []
 
     @override
-    def add(self, tally: SecondStatistics) -> None:
-        self._tallies.append(tally)
+    def add(self, second: SecondStatistics) -> None:
+        self._seconds.append(second)
 
     @override
-    def add_last(self, tally: SecondStatistics) -> None:
-        self._tallies.append(tally)
+    def add_last(self, second: SecondStatistics) -> None:
+        self._seconds.append(second)
 
-    def emptied(self) -> list[SecondStatistics]:
-        """Return the seconds since the last time."""
-        told, self._tallies = self._tallies, []
-        return told
+    def take(self) -> list[SecondStatistics]:
+        """Return and forget the seconds since the last call."""
+        taken, self._seconds = self._seconds, []
+        return taken
 
 
 class DeltaReader:
-    """Tells what was counted since it last did; the recorder's windows go to it alone."""
+    """Reads what a recorder counted since the last read; it takes over the recorder's windows."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
-        self._outbox = Outbox()
-        recorder.statistics.windows = self._outbox
+        self._pending = PendingSeconds()
+        recorder.statistics.windows = self._pending
         self._warm_up: deque[SecondStatistics] = deque()
         recorder.warm_up_windows = self._warm_up
         self._counts: dict[str, Integers] = {}
@@ -54,16 +54,16 @@ class DeltaReader:
         self._texts: dict[str, set[str]] = {}
 
     def take(self) -> CountDelta:
-        """Return what was gained since the last time."""
+        """Return what was counted since the last call."""
         self._recorder.flush()
         gained = CountDelta(
-            seconds=[_told(tally) for tally in self._outbox.emptied()],
-            warm_up_seconds=[_told(tally) for tally in self._warm_up],
+            seconds=[_encode_second(second) for second in self._pending.take()],
+            warm_up_seconds=[_encode_second(second) for second in self._warm_up],
         )
         self._warm_up.clear()
-        tallied = self._recorder.statistics
+        statistics = self._recorder.statistics
         for each in fields(StepStatistics):
-            self._take(each.name, getattr(tallied, each.name), gained)
+            self._take(each.name, getattr(statistics, each.name), gained)
         return gained
 
     def _take(self, name: str, now: object, gained: CountDelta) -> None:
@@ -88,7 +88,7 @@ class DeltaReader:
                     gained.texts[name] = new
                     known.update(new)
             case _:
-                raise TypeError(f"A fleet does not know how to tell StepStatistics.{name}.")
+                raise TypeError(f"StepStatistics.{name} has a type that a fleet cannot send.")
 
     def _take_histogram(self, name: str, now: Histogram, gained: CountDelta) -> None:
         known = self._counts.get(name)
@@ -108,21 +108,21 @@ class DeltaReader:
 
 
 class MergedRecorder(Recorder):
-    """What came of the queries of all workers so far.
+    """Recorder with the merged counts of all workers.
 
     The k-th second of the fleet is the k-th of each worker's window, whenever that began.
     """
 
     def __init__(self, workers: Sequence[int]) -> None:
         super().__init__()
-        self._seconds = _Seconds(workers)
-        self._warm_up = _Seconds(workers)
+        self._seconds = _SecondMerger(workers)
+        self._warm_up = _SecondMerger(workers)
 
-    def absorb(self, worker: int, gained: CountDelta) -> None:
-        """Count what a worker gained."""
-        tallied = self.statistics
+    def add_delta(self, worker: int, gained: CountDelta) -> None:
+        """Add what a worker counted."""
+        statistics = self.statistics
         for name, counted in gained.histograms.items():
-            histogram: Histogram = getattr(tallied, name)
+            histogram: Histogram = getattr(statistics, name)
             histogram.add_counted(
                 _sparse(counted.buckets, counted.counts),
                 counted.sum_ns,
@@ -130,24 +130,24 @@ class MergedRecorder(Recorder):
                 counted.max_ns,
             )
         for name, grown in gained.numbers.items():
-            setattr(tallied, name, getattr(tallied, name) + grown)
+            setattr(statistics, name, getattr(statistics, name) + grown)
         for name, counts in gained.counters.items():
-            getattr(tallied, name).update(counts)
+            getattr(statistics, name).update(counts)
         for name, texts in gained.texts.items():
-            known = getattr(tallied, name)
+            known = getattr(statistics, name)
             for key, text in texts.items():
                 known.setdefault(key, text)
-        self._seconds.on_message(worker, gained.seconds)
-        self._warm_up.on_message(worker, gained.warm_up_seconds)
+        self._seconds.add(worker, gained.seconds)
+        self._warm_up.add(worker, gained.warm_up_seconds)
         self.warm_up_windows.extend(self._warm_up.combine())
 
     def leave(self, worker: int) -> None:
-        """Wait for no more seconds of a worker: it has ended, or is lost."""
+        """Expect no more seconds of a worker that ended or is lost."""
         self._seconds.leave(worker)
         self._warm_up.leave(worker)
 
     def close_seconds(self) -> list[SecondStatistics]:
-        """Count and return the seconds that every worker has told; whoever ended has no more."""
+        """Count and return the seconds that every running worker has sent."""
         found = self._seconds.combine()
         for second in found:
             if second.seconds < 1.0:
@@ -158,38 +158,38 @@ class MergedRecorder(Recorder):
         return found
 
 
-class _Seconds:
-    """Seconds as workers tell them, the first of each being the same one."""
+class _SecondMerger:
+    """Merges the seconds of workers: the k-th of each into one."""
 
     def __init__(self, workers: Sequence[int]) -> None:
-        self._told: dict[int, deque[SecondStatistics]] = {worker: deque() for worker in workers}
-        self._going = set(workers)
+        self._received: dict[int, deque[SecondStatistics]] = {worker: deque() for worker in workers}
+        self._running = set(workers)
         self._awaited = set(workers)
-        """Those going that have not told the next second."""
+        """Running workers that have not sent the next second."""
 
-    def on_message(self, worker: int, told: Sequence[SecondDelta]) -> None:
-        if told:
-            self._told[worker].extend(map(_tally, told))
+    def add(self, worker: int, deltas: Sequence[SecondDelta]) -> None:
+        if deltas:
+            self._received[worker].extend(map(_decode_second, deltas))
             self._awaited.discard(worker)
 
     def leave(self, worker: int) -> None:
-        self._going.discard(worker)
+        self._running.discard(worker)
         self._awaited.discard(worker)
 
     def combine(self) -> list[SecondStatistics]:
-        """Remove and return those seconds that nobody will add anything to."""
+        """Remove and return the seconds that are complete."""
         found: list[SecondStatistics] = []
         while not self._awaited:
-            parts = [told.popleft() for told in self._told.values() if told]
+            parts = [queue.popleft() for queue in self._received.values() if queue]
             if not parts:
                 return found
-            found.append(_joined(parts))
-            self._awaited = {worker for worker in self._going if not self._told[worker]}
+            found.append(_merge(parts))
+            self._awaited = {worker for worker in self._running if not self._received[worker]}
         return found
 
 
-def _joined(parts: Sequence[SecondStatistics]) -> SecondStatistics:
-    """Return what happened within the same second."""
+def _merge(parts: Sequence[SecondStatistics]) -> SecondStatistics:
+    """Return the sum of the same second of several workers."""
     joined = parts[0]
     for part in parts[1:]:
         joined = joined.combine(part)
@@ -202,20 +202,20 @@ def _joined(parts: Sequence[SecondStatistics]) -> SecondStatistics:
     )
 
 
-def _told(tally: SecondStatistics) -> SecondDelta:
+def _encode_second(second: SecondStatistics) -> SecondDelta:
     return SecondDelta(
-        tally.seconds,
-        tally.scheduled,
-        tally.failed,
-        tally.max_ns,
-        tally.latencies.buckets.tolist(),
-        tally.latencies.counts.tolist(),
+        second.seconds,
+        second.scheduled,
+        second.failed,
+        second.max_ns,
+        second.latencies.buckets.tolist(),
+        second.latencies.counts.tolist(),
     )
 
 
-def _tally(told: SecondDelta) -> SecondStatistics:
-    latencies = _sparse(told.buckets, told.counts)
-    return SecondStatistics(told.seconds, told.scheduled, told.failed, told.max_ns, latencies)
+def _decode_second(delta: SecondDelta) -> SecondStatistics:
+    latencies = _sparse(delta.buckets, delta.counts)
+    return SecondStatistics(delta.seconds, delta.scheduled, delta.failed, delta.max_ns, latencies)
 
 
 def _sparse(buckets: Sequence[int], counts: Sequence[int]) -> Sparse:

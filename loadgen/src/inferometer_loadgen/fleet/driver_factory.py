@@ -1,4 +1,4 @@
-"""How does a fleet make ready for a step, each worker for its share?"""
+"""Prepares the steps of a fleet: each worker gets its share."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -24,15 +24,15 @@ from inferometer_loadgen.server.control_plane import ServerDescription
 
 @dataclass(slots=True)
 class FleetDriverFactory:
-    """Has each worker of a fleet drive its share of every step. See Crew."""
+    """Lets each worker of a fleet drive its share of every step. See DriverFactory."""
 
     fleet: Fleet
     protocol: str
-    told: Callable[[float], None]
-    """Hears how far the making of requests is."""
+    report_progress: Callable[[float], None]
+    """Gets the share of the requests that is prepared, 0 to 1."""
     on_first_query: Callable[[], None]
     """Called before the first query of a step is sent."""
-    _made: dict[int, float] = field(default_factory=dict)
+    _prepared: dict[int, float] = field(default_factory=dict)
 
     @classmethod
     async def set_up(
@@ -40,19 +40,19 @@ class FleetDriverFactory:
         fleet: Fleet,
         plan: LoadPlan,
         described: ServerDescription,
-        told: Callable[[float], None],
+        report_progress: Callable[[float], None],
         on_first_query: Callable[[], None],
     ) -> Self:
-        """Tell every worker what is measured; raises WorkerLostError, InputRefusedError."""
-        # The token is for who may end the run; a worker has no business with it.
-        words = plan.model_copy(update={"stop_token": ""}).model_dump_json(exclude_none=True)
-        await fleet.request(SetUp(words, described), SetUpDone)
-        return cls(fleet, plan.run.spec.load.protocol, told, on_first_query)
+        """Send the run's plan to every worker; raises WorkerLostError, InputRefusedError."""
+        # The token authorizes ending the run; workers do not need it.
+        encoded = plan.model_copy(update={"stop_token": ""}).model_dump_json(exclude_none=True)
+        await fleet.request(SetUp(encoded, described), SetUpDone)
+        return cls(fleet, plan.run.spec.load.protocol, report_progress, on_first_query)
 
     async def prepare(self, scenario: str, plan: StepPlan) -> LoadDriver:
-        """See Crew."""
+        """See DriverFactory."""
         workers = participants(plan, self.fleet.workers)
-        self._made = dict.fromkeys(workers, 0.0)
+        self._prepared = dict.fromkeys(workers, 0.0)
 
         def send() -> None:
             for worker in workers:
@@ -66,25 +66,25 @@ class FleetDriverFactory:
         idle = self.fleet.workers[len(workers) :]
         return FleetDriver(self.fleet, plan, ready, WebPageFeed(name, self.protocol, show), idle)
 
-    def on_message(self, worker: int, word: WorkerMessage) -> None:
-        """Take what a worker says of its preparations."""
-        match word:
+    def on_message(self, worker: int, message: WorkerMessage) -> None:
+        """Take a worker's report of its preparations."""
+        match message:
             case FirstQuery():
                 self.on_first_query()
             case PreparationProgress():
-                self._made[worker] = word.fraction
-                self.told(min(self._made.values()))
+                self._prepared[worker] = message.fraction
+                self.report_progress(min(self._prepared.values()))
             case Ready():
-                self._made[worker] = 1.0
+                self._prepared[worker] = 1.0
             case _:
                 return
 
     def on_lost(self, worker: int, loss_reason: str) -> None:
-        """Whoever waits for its answer is told."""
+        """Do nothing: the request for its answer fails."""
 
 
 def participants(plan: StepPlan, workers: Sequence[int]) -> Sequence[int]:
-    """Return the workers that have a part in a step: no more than a closed loop has clients."""
+    """Return the workers with a share of a step: at most one for each client of a closed loop."""
     if isinstance(plan.loop, Closed) and plan.loop.clients is not None:
         return workers[: plan.loop.clients]
     return workers

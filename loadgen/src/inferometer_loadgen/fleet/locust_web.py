@@ -1,7 +1,7 @@
-"""How does Locust's web page show what a fleet measures?
+"""Locust's web page for a fleet.
 
-Its statistics are fed with the seconds that the session has merged. They are shown, never
-reported: Locust keeps a latency in milliseconds and a rate over ten seconds.
+Its statistics are fed with the seconds that the session has merged. They are only displayed: Locust
+keeps latencies in milliseconds and rates over ten seconds.
 """
 
 import time
@@ -19,7 +19,7 @@ from inferometer_loadgen.fleet.bridge_protocol import ShowSecond
 
 
 class LocustWebPage:
-    """Serves the page; it shows, and starts or stops nothing."""
+    """Serves the page, which only displays: it can start and stop nothing."""
 
     def __init__(self, environment: Environment, host: str, port: int) -> None:
         self._environment = environment
@@ -28,11 +28,11 @@ class LocustWebPage:
         if app is None:
             raise RuntimeError("Locust's web page has no application.")
         app.debug = False
-        app.before_request(_only_looking)
+        app.before_request(_reject_changes)
         server = WSGIServer((host, port), app, log=None, error_log=None)
         server.start()
         self.port: int = server.server_port
-        """Where it is served."""
+        """Port of the page."""
         if environment.runner is not None:
             gevent.spawn(stats_history, environment.runner)
 
@@ -58,7 +58,7 @@ class LocustWebPage:
 
 
 def _entry(second: ShowSecond, stats: RequestStats) -> StatsEntry:
-    """Return a second as Locust has it, where requests that failed are among all."""
+    """Return a second as Locust's entry, which counts failed requests among all."""
     entry = StatsEntry(stats, second.name, second.protocol)
     now = time.time()
     entry.start_time = now - 1
@@ -69,7 +69,7 @@ def _entry(second: ShowSecond, stats: RequestStats) -> StatsEntry:
     entry.num_reqs_per_sec[int(now)] = answered + second.failed
     if second.failed:
         entry.num_fail_per_sec[int(now)] = second.failed
-    # Locust's types say whole milliseconds; it computes with any number, and shows fractions.
+    # Locust's types require whole milliseconds; it computes and displays fractions as well.
     times = cast("list[int]", second.milliseconds)
     for milliseconds, count in zip(times, second.counts, strict=True):
         entry.response_times[milliseconds] += count
@@ -80,7 +80,7 @@ def _entry(second: ShowSecond, stats: RequestStats) -> StatsEntry:
     return entry
 
 
-def _only_looking() -> Response | None:
+def _reject_changes() -> Response | None:
     if request.method in {"GET", "HEAD"} and request.path not in {"/stop", "/stats/reset"}:
         return None
     return Response(

@@ -1,6 +1,6 @@
-"""What does the measuring process of a worker do: which orders does it carry out, and how?
+"""Measuring process of a worker: drives its share of each step, as the session orders.
 
-It is the load generator's own drive, for a share of each step; no gevent is near.
+It uses the load generator's own driver and asyncio; gevent and Locust are never imported here.
 """
 
 import asyncio
@@ -53,7 +53,7 @@ _PROGRESS_SECONDS = 0.2
 
 
 def main() -> int:
-    """Carry out a session's orders until there are no more."""
+    """Carry out the session's orders until there are no more; return the exit code."""
     end_with_parent()
     uvloop.run(_measure())
     return 0
@@ -100,7 +100,7 @@ class MessageStreams:
 
 
 class MeasuringProcess:
-    """Heeds orders at once, one step at a time."""
+    """Carries out orders, one step at a time."""
 
     def __init__(self, streams: MessageStreams) -> None:
         self._streams = streams
@@ -113,7 +113,7 @@ class MeasuringProcess:
         self._progress_sent = 0.0
 
     def handle(self, order: Order) -> None:
-        """Carry out an order, or begin to."""
+        """Carry out an order, or start to."""
         match order:
             case ReadClock():
                 self._streams.send(ClockReading(order.number, time.monotonic_ns()))
@@ -121,27 +121,27 @@ class MeasuringProcess:
                 if self._driver is not None:
                     self._driver.end(order.why)
             case SetUp():
-                self._begin(self._set_up(order))
+                self._start(self._set_up(order))
             case Prepare():
-                self._begin(self._prepare(order))
+                self._start(self._prepare(order))
             case Connect():
-                self._begin(self._connect())
+                self._start(self._connect())
             case Start():
-                self._begin(self._run(order.at_ns))
+                self._start(self._run(order.at_ns))
             case OpenWindow() | CloseWindow():
-                self._begin(self._bound_window(order))
+                self._start(self._bound_window(order))
             case Close():
-                self._begin(self._close_step())
+                self._start(self._close_step())
 
     async def close(self) -> None:
-        """Drop everything."""
+        """Cancel all work and close the connections."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._driver is not None:
             await self._driver.close()
 
-    def _begin(self, work: Coroutine[None, None, None]) -> None:
+    def _start(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(self._report_error(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -149,7 +149,7 @@ class MeasuringProcess:
     async def _report_error(self, work: Coroutine[None, None, None]) -> None:
         try:
             await work
-        except Exception as error:  # noqa: BLE001 - the session must hear of it, whatever it is
+        except Exception as error:  # noqa: BLE001 - the session must know, whatever it is
             fault = encode_error(error)
             if fault.kind not in KNOWN_ERRORS:
                 traceback.print_exc(file=sys.stderr)
@@ -172,7 +172,7 @@ class MeasuringProcess:
     def _driver_factory(self, share: LoadShare) -> LocalDriverFactory:
         plan, order, inputs = self._plan, self._order, self._inputs
         if plan is None or order is None or inputs is None:
-            raise RuntimeError("A step is to be prepared before it is known what is measured.")
+            raise RuntimeError("A step was ordered before the plan of the run.")
         return local_driver_factory(
             plan,
             order.described,
@@ -190,7 +190,7 @@ class MeasuringProcess:
 
     async def _connect(self) -> None:
         await self._prepared_driver().connect()
-        # A collection takes tens of milliseconds: once now, over everything, never while measuring.
+        # A garbage collection takes tens of milliseconds: run it now, not while measuring.
         gc.collect()
         gc.freeze()
         self._streams.send(Connected())
@@ -198,10 +198,10 @@ class MeasuringProcess:
     async def _run(self, at_ns: int) -> None:
         driver, reporter = self._prepared_driver(), self._reporter
         if reporter is None:
-            raise RuntimeError("A step is to begin that was not prepared.")
+            raise RuntimeError("A step was started that was not prepared.")
         await _until(at_ns)
         with reporter:
-            # The schedule begins when it was agreed to: what is late now shows as dispatch lag.
+            # The schedule starts at the agreed time: a late start shows as dispatch lag.
             reporter.end_reason = await driver.run(at_ns)
 
     async def _bound_window(self, order: OpenWindow | CloseWindow) -> None:
@@ -224,24 +224,24 @@ class MeasuringProcess:
 
     def _prepared_driver(self) -> Driver:
         if self._driver is None:
-            raise RuntimeError("A step is to go on that was not prepared.")
+            raise RuntimeError("An order needs a step that was not prepared.")
         return self._driver
 
 
 async def _until(at_ns: int) -> None:
     """Wait until this time of the monotonic clock, to some tens of microseconds."""
     loop = asyncio.get_running_loop()
-    come = loop.create_future()
+    woken = loop.create_future()
 
     def wake() -> None:
-        if not come.done():
-            come.set_result(None)
+        if not woken.done():
+            woken.set_result(None)
         pacer.close()
 
     pacer: TimerPacer = TimerPacer(loop, wake)
     pacer.arm(at_ns)
     try:
-        await come
+        await woken
     finally:
         pacer.close()
 

@@ -1,6 +1,6 @@
-"""What do a session and the measuring processes of its fleet say to each other?
+"""Messages between a session and the measuring processes of its fleet.
 
-One JSON document a line. Locust's master and workers pass them on as they are.
+Each message is one line of JSON. The carrier forwards it unchanged.
 """
 
 from dataclasses import dataclass, field
@@ -30,12 +30,12 @@ class ClockIdentity:
         return self.boot != "" and self == other
 
 
-# -- orders of the session -------------------------------------------------------------------------
+# -- orders of the session ----------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class SetUp:
-    """What is measured: the plan of the run, as JSON, and what the first server said."""
+    """Set up the run: its plan as JSON, and the description of the first server."""
 
     plan: str
     described: ServerDescription
@@ -44,7 +44,7 @@ class SetUp:
 
 @dataclass(frozen=True, slots=True)
 class Prepare:
-    """Make ready for a step."""
+    """Prepare a step."""
 
     scenario: str
     plan: StepPlan
@@ -61,7 +61,7 @@ class Connect:
 
 @dataclass(frozen=True, slots=True)
 class ReadClock:
-    """Answer at once with the time."""
+    """Answer at once with the time of your clock."""
 
     number: int
     type: Literal["read-clock"] = "read-clock"
@@ -69,7 +69,7 @@ class ReadClock:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Begin the step at this time of your clock."""
+    """Start the step at this time of your clock."""
 
     at_ns: int
     type: Literal["start"] = "start"
@@ -77,7 +77,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class OpenWindow:
-    """Begin the window at this time of your clock."""
+    """Start the window at this time of your clock."""
 
     at_ns: int
     type: Literal["open-window"] = "open-window"
@@ -85,7 +85,7 @@ class OpenWindow:
 
 @dataclass(frozen=True, slots=True)
 class CloseWindow:
-    """End the window at this time of your clock: all workers together have what it takes."""
+    """End the window at this time of your clock: all workers together reached the minimums."""
 
     at_ns: int
     type: Literal["close-window"] = "close-window"
@@ -109,12 +109,12 @@ class Close:
 Order = SetUp | Prepare | Connect | ReadClock | Start | OpenWindow | CloseWindow | Finish | Close
 ORDERS: TypeAdapter[Order] = TypeAdapter(Annotated[Order, Discriminator("type")])
 
-# -- messages of a measuring process ----------------------------------------------------------------
+# -- messages of a measuring process ------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """It is there."""
+    """The process is ready for orders."""
 
     clock: ClockIdentity
     node: str
@@ -123,14 +123,14 @@ class Hello:
 
 @dataclass(frozen=True, slots=True)
 class SetUpDone:
-    """It knows what is measured."""
+    """The run is set up."""
 
     type: Literal["set-up-done"] = "set-up-done"
 
 
 @dataclass(frozen=True, slots=True)
 class PreparationProgress:
-    """How far the making of requests is."""
+    """Share of the requests that is prepared, 0 to 1."""
 
     fraction: float
     type: Literal["preparation-progress"] = "preparation-progress"
@@ -149,13 +149,13 @@ class Ready:
 
     open_loop: bool
     connections: int
-    """To each server."""
+    """Number of connections to each server."""
     type: Literal["ready"] = "ready"
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerFault:
-    """What was asked cannot be done: the name of the exception and its sentence."""
+    """An order failed: the name of the exception and its message."""
 
     kind: str
     message: str
@@ -171,7 +171,7 @@ class Connected:
 
 @dataclass(frozen=True, slots=True)
 class ClockReading:
-    """The time of its clock."""
+    """Time of the worker's clock."""
 
     number: int
     at_ns: int
@@ -180,21 +180,21 @@ class ClockReading:
 
 @dataclass(frozen=True, slots=True)
 class HistogramDelta:
-    """What a histogram gained: its counters by their indices, and its exact totals."""
+    """Growth of a histogram: its counters by index, and its exact totals."""
 
     buckets: list[int]
     counts: list[int]
     sum_ns: int
-    """Of the times gained."""
+    """Sum of the added times."""
     min_ns: int
-    """Of all times so far."""
+    """Over all times so far."""
     max_ns: int
-    """Of all times so far."""
+    """Over all times so far."""
 
 
 @dataclass(frozen=True, slots=True)
 class SecondDelta:
-    """What happened within one second of the window, or the part of one that was the last."""
+    """Counts of one second of the window, or of its last part of a second."""
 
     seconds: float
     scheduled: int
@@ -206,7 +206,7 @@ class SecondDelta:
 
 @dataclass(frozen=True, slots=True)
 class CountDelta:
-    """What was counted since the last time, by the names of the fields of `StepStatistics`."""
+    """Counts since the last report, by field names of `StepStatistics`."""
 
     histograms: dict[str, HistogramDelta] = field(default_factory=dict)
     numbers: dict[str, int] = field(default_factory=dict)
@@ -218,22 +218,22 @@ class CountDelta:
 
 @dataclass(frozen=True, slots=True)
 class WorkerProgress:
-    """How the step goes on. Written each second, and when a stage begins or ends."""
+    """Progress of the step, sent each second and when a stage begins or ends."""
 
     stage: Literal["warm-up", "window", "measuring", "window-over", "ended"]
     gained: CountDelta
     begin_ns: int
-    """When it took up the schedule, by its own clock."""
+    """When it started the schedule, by its own clock."""
     window_ns: int | None
     """When its window began."""
     duration_ns: int
-    """How long its window was; 0 while it goes on."""
+    """Length of its window; 0 while it is open."""
     silences: list[Silence]
-    """When no query of a closed loop was answered well, by its own clock, once that is known."""
+    """Times without a successful answer in a closed loop, by its own clock, once known."""
     last_reply_ns: int
     outstanding: int
     overdue: int
-    """Queries that wait or are under way for longer than the bound that the step is judged by."""
+    """Queries that wait or are under way for longer than the step's latency bound."""
     reconnects: int
     fraction: float
     draining: bool
@@ -241,11 +241,11 @@ class WorkerProgress:
     """User and system, since its window began."""
     memory_bytes: int
     client: ClientHealth | None = None
-    """What became of it since then, in the last word of a step."""
+    """Health of the process since then; only in the last report."""
     end: End | None = None
-    """Why it ended, in the last."""
+    """Why it ended; only in the last report."""
     last_error: str = ""
-    """Why a server that was lost could not be reached again."""
+    """Why a lost server could not be reached again."""
     type: Literal["worker-progress"] = "worker-progress"
 
 

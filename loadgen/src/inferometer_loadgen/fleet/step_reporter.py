@@ -1,4 +1,4 @@
-"""What does a measuring process tell of a step while it goes on, and when?"""
+"""Reports of a measuring process while a step runs."""
 
 import asyncio
 import time
@@ -16,37 +16,37 @@ from inferometer_loadgen.schedule.steps import End, StepPlan
 
 EVERY_SECONDS = 1.0
 OFTEN_SECONDS = 0.1
-"""Of a probe, which ends as soon as it is decided."""
+"""For a probe, which ends as soon as it is decided."""
 
 Stage = Literal["warm-up", "window", "measuring", "window-over", "ended"]
 
 
 class StepReporter(StepObserver):
-    """Tells how a step goes on, from its begin to its end, while it is entered.
+    """Reports the progress of a step while its context is entered.
 
-    Beside each second there are the moments at which it begins and ends; each word
-    has all that was gained until then.
+    It reports every second, and when a stage begins or ends. Each report has all that was counted
+    since the one before.
     """
 
     def __init__(
-        self, driving: LoadDriver, tell: Callable[[WorkerMessage], None], plan: StepPlan
+        self, driving: LoadDriver, send: Callable[[WorkerMessage], None], plan: StepPlan
     ) -> None:
         self._driving = driving
-        self._tell_word = tell
-        self._gains = DeltaReader(driving.recorder)
+        self._send = send
+        self._deltas = DeltaReader(driving.recorder)
         self._seconds = OFTEN_SECONDS if plan.is_probe else EVERY_SECONDS
         self._bound_ns = None if plan.judged is None else plan.judged.bound_ns
         self._timer: asyncio.TimerHandle | None = None
         self._client = driving.client
         self._begun_ns = 0
         self.end_reason: End | None = None
-        """Why the step ended; set before the end is told."""
+        """Why the step ended; set before the context is left."""
         driving.observer = self
 
     def __enter__(self) -> Self:
-        """Begin to tell, a second from now: all workers of a machine wake at this moment."""
+        """Start the timer; all workers of a machine wake at this moment, so nothing is sent now."""
         self._begun_ns = time.monotonic_ns()
-        self._await_tick()
+        self._start_timer()
         return self
 
     def __exit__(
@@ -55,18 +55,18 @@ class StepReporter(StepObserver):
         fault: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Tell the end."""
+        """Report the end."""
         if self._timer is not None:
             self._timer.cancel()
         if kind is None:
-            self._tell("ended")
+            self._report("ended")
 
     @override
     def begin_window(self) -> None:
         self._client.begin()
         # The driver calls this before it counts the first query of the window, and sets its begin
         # in the same turn of the loop.
-        asyncio.get_running_loop().call_soon(self._tell, "window")
+        asyncio.get_running_loop().call_soon(self._report, "window")
 
     @override
     def second(self) -> None:
@@ -74,28 +74,28 @@ class StepReporter(StepObserver):
 
     @override
     def end_window(self) -> None:
-        self._tell("window-over")
+        self._report("window-over")
 
-    def _await_tick(self) -> None:
+    def _start_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
         self._timer = asyncio.get_running_loop().call_later(self._seconds, self._tick)
 
     def _tick(self) -> None:
-        """Tell; seconds of the window that are over are told at once, the next tick follows."""
-        self._await_tick()
+        """Report at once, and start the timer of the next report."""
+        self._start_timer()
         self._client.second()
         measures = self._driving.window_ns <= time.monotonic_ns()
-        self._tell("measuring" if measures else "warm-up")
+        self._report("measuring" if measures else "warm-up")
 
-    def _tell(self, stage: Stage) -> None:
+    def _report(self, stage: Stage) -> None:
         driving = self._driving
         progress = driving.progress()
         window_ns = driving.window_ns
-        self._tell_word(
+        self._send(
             WorkerProgress(
                 stage=stage,
-                gained=self._gains.take(),
+                gained=self._deltas.take(),
                 begin_ns=self._begun_ns,
                 window_ns=None if window_ns == NEVER else window_ns,
                 duration_ns=driving.duration_ns,

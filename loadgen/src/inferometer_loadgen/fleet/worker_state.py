@@ -1,4 +1,4 @@
-"""What does the session know of one worker's step, and by which clock?"""
+"""State of one worker's step, as far as the session knows it, on the session's clock."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,89 +13,93 @@ from inferometer_loadgen.schedule.steps import End
 
 @dataclass(slots=True)
 class RemoteWorker:
-    """One worker's part of a step, as far as it has told; times are of our clock."""
+    """One worker's share of a step, as of its last report; times are on our clock."""
 
     worker: int
     node: str
     offset: ClockOffset = SAME_CLOCK
     agreed_ns: int = 0
-    """When all are to begin."""
-    told: WorkerProgress | None = None
-    """The last it told."""
+    """Agreed start of all workers."""
+    progress: WorkerProgress | None = None
+    """Its last report."""
     queries: int = 0
     is_window_over: bool = False
     end: End | None = None
     loss_reason: str = ""
-    """What became of it, where it is lost."""
+    """Why it is lost; empty if it is not."""
 
-    def on_message(self, told: WorkerProgress) -> None:
-        """Take what it told."""
-        self.told = told
-        latencies = told.gained.histograms.get("latency")
+    def update(self, progress: WorkerProgress) -> None:
+        """Take its report."""
+        self.progress = progress
+        latencies = progress.gained.histograms.get("latency")
         self.queries += 0 if latencies is None else sum(latencies.counts)
-        self.queries += sum(told.gained.counters.get("errors", {}).values())
-        self.is_window_over |= told.stage in {"window-over", "ended"}
-        self.end = told.end
+        self.queries += sum(progress.gained.counters.get("errors", {}).values())
+        self.is_window_over |= progress.stage in {"window-over", "ended"}
+        self.end = progress.end
 
     @property
     def is_going(self) -> bool:
-        """Whether more is to be heard of it."""
+        """Whether more reports are expected."""
         return self.end is None and not self.loss_reason
 
     @property
     def window_ns(self) -> int | None:
-        """When its window began; None where it has not."""
-        told = self.told
-        if told is None or told.window_ns is None:
+        """When its window began; None if it has not."""
+        progress = self.progress
+        if progress is None or progress.window_ns is None:
             return None
-        return told.window_ns - self.offset.ahead_ns
+        return progress.window_ns - self.offset.ahead_ns
 
     @property
     def has_window(self) -> bool:
         """Whether its window has begun."""
-        return self.told is not None and (
-            self.told.stage in {"window", "measuring", "window-over", "ended"}
+        return self.progress is not None and (
+            self.progress.stage in {"window", "measuring", "window-over", "ended"}
         )
 
     @property
     def begin_ns(self) -> int:
-        """When it began; when it should have, where it has not told."""
-        return self.agreed_ns if self.told is None else self.told.begin_ns - self.offset.ahead_ns
+        """When it started; the agreed start before its first report."""
+        return (
+            self.agreed_ns
+            if self.progress is None
+            else self.progress.begin_ns - self.offset.ahead_ns
+        )
 
     @property
     def last_reply_ns(self) -> int:
-        """When its last measured query was answered well; 0 where none was."""
-        told = self.told
-        if told is None or not told.last_reply_ns:
+        """When its last measured query was answered successfully; 0 if none was."""
+        progress = self.progress
+        if progress is None or not progress.last_reply_ns:
             return 0
-        return told.last_reply_ns - self.offset.ahead_ns
+        return progress.last_reply_ns - self.offset.ahead_ns
 
     @property
     def window_over_ns(self) -> int:
-        """When its window was over; 0 where it has not told."""
-        window_ns, told = self.window_ns, self.told
-        if window_ns is None or told is None or not told.duration_ns:
+        """When its window was over; 0 if it is not known."""
+        window_ns, progress = self.window_ns, self.progress
+        if window_ns is None or progress is None or not progress.duration_ns:
             return 0
-        return window_ns + told.duration_ns
+        return window_ns + progress.duration_ns
 
     def silences_until(self, over_ns: int) -> list[Silence]:
-        """Return when it had no good answer in a window that was over then, maybe after its own.
+        """Return the times without a successful answer, in a window that ended at `over_ns`.
 
-        Who has sent all its queries hears nothing any more, whatever the server does. Empty where
-        it told of none: it had no part, or was lost.
+        After its own last reply a worker with no queries left is silent, whatever the server does.
+        Empty if it reported none: it had no share, or was lost.
         """
-        if self.told is None or not self.told.silences or self.window_ns is None:
+        if self.progress is None or not self.progress.silences or self.window_ns is None:
             return []
         ahead_ns, last_ns = self.offset.ahead_ns, max(self.window_ns, self.last_reply_ns)
         found = [
-            (begin_ns - ahead_ns, end_ns - ahead_ns) for begin_ns, end_ns in self.told.silences
+            (begin_ns - ahead_ns, end_ns - ahead_ns) for begin_ns, end_ns in self.progress.silences
         ]
         if over_ns <= last_ns:
             return found
         return [*(each for each in found if each[1] <= last_ns), (last_ns, over_ns)]
 
     def share(self) -> WorkerShare:
-        """Return it as the result document has it."""
+        """Return its part of the result document."""
         return WorkerShare(
             worker=self.worker,
             node=self.node,
@@ -103,8 +107,8 @@ class RemoteWorker:
             start_offset_nanoseconds=self.begin_ns - self.agreed_ns,
             clock_offset_nanoseconds=self.offset.ahead_ns,
             clock_uncertainty_nanoseconds=self.offset.uncertainty_ns,
-            client_cpu_seconds=0.0 if self.told is None else self.told.cpu_seconds,
-            client=None if self.told is None else self.told.client,
+            client_cpu_seconds=0.0 if self.progress is None else self.progress.cpu_seconds,
+            client=None if self.progress is None else self.progress.client,
             lost=self.loss_reason != "",
             loss_reason=self.loss_reason,
         )
@@ -112,25 +116,29 @@ class RemoteWorker:
 
 @dataclass(frozen=True, slots=True)
 class FleetClient:
-    """The workers together as the client, as far as they have told. See Client."""
+    """All workers as one client, as of their last reports. See Client."""
 
-    hands: Iterable[RemoteWorker]
+    workers: Iterable[RemoteWorker]
 
     def begin(self) -> None:
-        """Each worker counts from the begin of its own window."""
+        """Do nothing: each worker counts from the start of its own window."""
 
     def second(self) -> None:
-        """Each worker looks itself."""
+        """Do nothing: each worker samples itself."""
 
     def cpu_seconds(self) -> float:
         """See Client."""
-        return sum(hand.told.cpu_seconds for hand in self.hands if hand.told)
+        return sum(worker.progress.cpu_seconds for worker in self.workers if worker.progress)
 
     def memory_bytes(self) -> int:
         """See Client."""
-        return sum(hand.told.memory_bytes for hand in self.hands if hand.told)
+        return sum(worker.progress.memory_bytes for worker in self.workers if worker.progress)
 
     def facts(self) -> ClientHealth:
         """See Client."""
-        found = [hand.told.client for hand in self.hands if hand.told and hand.told.client]
+        found = [
+            worker.progress.client
+            for worker in self.workers
+            if worker.progress and worker.progress.client
+        ]
         return worst(found) if found else ClientHealth()

@@ -1,4 +1,4 @@
-"""Does a fleet know of its workers' queries that wait beyond the bound, in virtual time?"""
+"""Workers report overdue queries in time to decide a probe (virtual clock)."""
 
 import time
 from dataclasses import replace
@@ -16,11 +16,11 @@ BOUND_NS = 10 * MILLISECOND
 PROBE = replace(A_STEP, judged=JudgedPercentile(99.0, BOUND_NS), is_probe=True, min_queries=8192)
 
 
-def test_a_worker_tells_what_is_overdue_at_least_each_tenth_second(
+def test_a_worker_reports_overdue_queries_every_tenth_of_a_second(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A server that stands still shows before any answer is late: in what each word tells."""
-    words: list[WorkerMessage] = []
+    """A server that stands still shows in each report, before any answer arrives."""
+    messages: list[WorkerMessage] = []
     drill = Drill(
         lambda _, now: Answer(None if now >= SECOND else MILLISECOND), PROBE, capacity=999
     )
@@ -28,12 +28,12 @@ def test_a_worker_tells_what_is_overdue_at_least_each_tenth_second(
     def begin(drill: Drill) -> None:
         monkeypatch.setattr(time, "monotonic_ns", drill.loop.now_ns)
         monkeypatch.setattr(time, "monotonic", drill.loop.time)
-        StepReporter(drill.driver, words.append, PROBE).__enter__()
+        StepReporter(drill.driver, messages.append, PROBE).__enter__()
 
     drill.run({1: begin, 2 * SECOND: lambda drill: drill.driver.end(End.INTERRUPTED)})
-    told = [word for word in words if isinstance(word, WorkerProgress)]
-    overdue = [each.overdue for each in told]
+    reports = [message for message in messages if isinstance(message, WorkerProgress)]
+    overdue = [each.overdue for each in reports]
     assert overdue[0] == 0
     assert overdue == sorted(overdue)
-    assert len({*overdue}) >= 9  # it grows from word to word
+    assert len({*overdue}) >= 9  # it grows from message to message
     assert overdue[-1] > 80

@@ -1,4 +1,4 @@
-"""How well does an exchange of time stamps tell how far apart two clocks are?"""
+"""Clock offsets from exchanges of time stamps, and the identity of clocks."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +14,7 @@ _AHEAD = st.integers(-(10**15), 10**15)
 def test_the_true_offset_lies_within_the_uncertainty(
     ahead: int, ways: list[tuple[int, int, int]]
 ) -> None:
-    """However unlike both ways are, the offset is off by no more than is said."""
+    """However different both directions are, the error is within the uncertainty."""
     exchanges = []
     for begin, there, back in ways:
         asked = 10**12 + begin
@@ -24,16 +24,16 @@ def test_the_true_offset_lies_within_the_uncertainty(
     assert found.uncertainty_ns == -(-min(there + back for _, there, back in ways) // 2)
 
 
-def test_equal_ways_tell_the_offset_exactly() -> None:
-    """The middle between question and answer is then the moment of the other's stamp."""
+def test_equal_directions_give_the_exact_offset() -> None:
+    """The middle of the exchange is then the time of the other clock's stamp."""
     assert (
         estimate_offset([ClockExchange(100, 7_150, 200), ClockExchange(0, 9_999, 1_000)]).ahead_ns
         == 7_000
     )
 
 
-def test_one_clock_is_known_by_boot_and_namespace() -> None:
-    """A machine that does not tell its boot is never taken for the same."""
+def test_a_clock_is_identified_by_boot_and_namespace() -> None:
+    """A clock without a boot id never equals another."""
     here = ClockIdentity("b7", "time:[1]")
     assert here.is_same(ClockIdentity("b7", "time:[1]"))
     assert not here.is_same(ClockIdentity("b7", "time:[2]"))

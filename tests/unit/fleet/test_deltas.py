@@ -1,4 +1,4 @@
-"""Do the counts of a fleet's workers come to those of one process, exactly?"""
+"""Merged counts of a fleet's workers equal those of one process exactly."""
 
 from collections.abc import Sequence
 from dataclasses import fields
@@ -32,11 +32,11 @@ def _fill(recorder: Recorder, times: Sequence[int], failures: Sequence[str]) -> 
 
 
 def _over_the_wire(gained: CountDelta) -> CountDelta:
-    """Write and read it as the fleet does."""
-    told = WorkerProgress(
+    """Encode and decode a delta as the fleet does."""
+    report = WorkerProgress(
         "measuring", gained, 0, None, 0, [], 0, 0, 0, 0, 0.0, False, 0.0, 0, end=End.DONE
     )
-    read = WORKER_MESSAGES.validate_json(WORKER_MESSAGES.dump_json(told))
+    read = WORKER_MESSAGES.validate_json(WORKER_MESSAGES.dump_json(report))
     assert isinstance(read, WorkerProgress)
     return read.gained
 
@@ -46,7 +46,7 @@ def _over_the_wire(gained: CountDelta) -> CountDelta:
 def test_merged_counts_are_those_of_one_process(
     *, workers: list[list[tuple[list[int], list[str]]]], often: bool
 ) -> None:
-    """Histograms, windows, errors and counts are equal, whoever counted and however it was told."""
+    """Histograms, windows, errors and counts are equal, however they were split and sent."""
     one = Recorder(BOUND_NS)
     for place in range(max(map(len, workers))):
         for worker in workers:
@@ -62,11 +62,11 @@ def test_merged_counts_are_those_of_one_process(
         for second in worker:
             _fill(recorder, *second)
             if often:
-                merged.absorb(number, _over_the_wire(gains.take()))
+                merged.add_delta(number, _over_the_wire(gains.take()))
             recorder.end_second()
         if len(worker) == max(map(len, workers)):
             recorder.end(0.25)
-        merged.absorb(number, _over_the_wire(gains.take()))
+        merged.add_delta(number, _over_the_wire(gains.take()))
         merged.leave(number)
     merged.close_seconds()
     _assert_equal(merged.statistics, one.statistics)
@@ -85,35 +85,35 @@ def _assert_equal(found: StepStatistics, expected: StepStatistics) -> None:
             assert left == right, each.name
 
 
-def test_what_a_worker_answered_within_its_window_is_known_before_its_end() -> None:
-    """A worker that is lost has told it so far, and no word later than its window counts."""
+def test_answers_within_the_window_are_sent_before_its_end() -> None:
+    """A lost worker's answers until its last report count; answers after its window do not."""
     recorder = Recorder()
     gains, merged = DeltaReader(recorder), MergedRecorder([0])
     recorder.statistics.warm_up_answered = 7
     found = []
-    for told in (recorder.begin_window, lambda: None, recorder.end_window, lambda: None):
-        told()
-        merged.absorb(0, _over_the_wire(gains.take()))
+    for act in (recorder.begin_window, lambda: None, recorder.end_window, lambda: None):
+        act()
+        merged.add_delta(0, _over_the_wire(gains.take()))
         found.append(merged.statistics.answered_within)
         recorder.latencies.extend([1, 2, 3])
     assert found == [0, 3, 6, 6]
 
 
-def test_a_second_is_closed_when_everyone_has_told_it() -> None:
-    """A worker that has ended is waited for no more."""
+def test_a_second_is_complete_when_every_running_worker_sent_it() -> None:
+    """A worker that has ended is no longer awaited."""
     merged = MergedRecorder([0, 1])
     recorders = [Recorder(), Recorder()]
     gains = [DeltaReader(recorder) for recorder in recorders]
     recorders[0].latencies.append(1_000)
     recorders[0].end_second()
-    merged.absorb(0, gains[0].take())
+    merged.add_delta(0, gains[0].take())
     assert merged.close_seconds() == []
     assert merged.answered == 1  # counts are not held back
     recorders[1].latencies.append(2_000)
     recorders[1].end_second()
     recorders[1].latencies.append(3_000)
     recorders[1].end_second()
-    merged.absorb(1, gains[1].take())
+    merged.add_delta(1, gains[1].take())
     assert [second.latencies.total for second in merged.close_seconds()] == [2]
     merged.leave(0)
     assert [second.latencies.total for second in merged.close_seconds()] == [1]
@@ -121,14 +121,14 @@ def test_a_second_is_closed_when_everyone_has_told_it() -> None:
     assert merged.last_second.latencies.total == 1
 
 
-def test_warm_up_seconds_are_joined_too() -> None:
-    """That is how a fleet's warm-up is known to be steady."""
+def test_warm_up_seconds_are_merged_too() -> None:
+    """Merged warm-up seconds show when a fleet's warm-up is steady."""
     merged = MergedRecorder([0, 1])
     for number, times in enumerate(([1_000, 2_000], [3_000])):
         recorder = Recorder()
         gains = DeltaReader(recorder)
         recorder.warm_ups.extend(times)
         recorder.end_warm_up_second()
-        merged.absorb(number, _over_the_wire(gains.take()))
+        merged.add_delta(number, _over_the_wire(gains.take()))
     assert [second.latencies.total for second in merged.warm_up_windows] == [3]
     assert np.all(merged.warm_up_windows[0].latencies.counts == 1)

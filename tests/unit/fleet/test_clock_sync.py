@@ -1,4 +1,4 @@
-"""Do workers on other clocks, behind a slow line, begin when they should, in virtual time?"""
+"""Workers on other clocks behind a slow network start at the agreed time (virtual clock)."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -36,17 +36,17 @@ from support.simulated import MILLISECOND, SECOND, SimulatedLoop, simulate
 
 @dataclass(slots=True)
 class Distant:
-    """A worker whose clock is ahead, and how long words take to it and back."""
+    """A worker whose clock is ahead, with the delays of messages to it and back."""
 
     ahead_ns: int = 0
     there_ns: int = 0
     back_ns: int = 0
     begins_ns: list[int] = field(default_factory=list)
-    """When it really began, by the session's clock."""
+    """When it actually started, by the session's clock."""
 
 
 class DistantFleet(Fleet):
-    """Workers that heed orders as a measuring process does, each by its own clock."""
+    """Workers that carry out orders as a measuring process does, each by its own clock."""
 
     def __init__(self, loop: SimulatedLoop, workers: list[Distant]) -> None:
         self.workers = range(len(workers))
@@ -71,9 +71,9 @@ class DistantFleet(Fleet):
         own_ns = self._loop.now_ns() + worker.ahead_ns
         match order:
             case ReadClock():
-                self._tell(number, ClockReading(order.number, own_ns))
+                self._send(number, ClockReading(order.number, own_ns))
             case Connect():
-                self._tell(number, Connected())
+                self._send(number, Connected())
             case Start():
                 self._after(max(0, order.at_ns - own_ns), partial(self._begin, number))
             case _:
@@ -99,14 +99,14 @@ class DistantFleet(Fleet):
             memory_bytes=0,
             end=End.DONE,
         )
-        self._tell(number, begun)
+        self._send(number, begun)
 
-    def _tell(self, number: int, word: WorkerMessage) -> None:
-        self._after(self._distant[number].back_ns, partial(self.on_message, number, word))
+    def _send(self, number: int, message: WorkerMessage) -> None:
+        self._after(self._distant[number].back_ns, partial(self.on_message, number, message))
 
 
 def begun(monkeypatch: pytest.MonkeyPatch, *workers: Distant) -> list[WorkerShare]:
-    """Drive a step of these workers to its end and return what is told of each."""
+    """Drive a step of these workers to its end and return their shares."""
     loop = SimulatedLoop()
     monkeypatch.setattr(time, "monotonic_ns", loop.now_ns)
     fleet = DistantFleet(loop, list(workers))
@@ -134,24 +134,26 @@ def begun(monkeypatch: pytest.MonkeyPatch, *workers: Distant) -> list[WorkerShar
 def test_a_worker_on_another_clock_begins_with_the_others(
     monkeypatch: pytest.MonkeyPatch, ahead_ns: int, there_ns: int, back_ns: int
 ) -> None:
-    """Its offset has the right sign, and begin and offset are off by what is told at most."""
+    """Its offset has the right sign; start and offset are wrong by at most the uncertainty."""
     near, far = Distant(), Distant(ahead_ns, there_ns, back_ns)
-    told = begun(monkeypatch, near, far)
+    shares = begun(monkeypatch, near, far)
     wrong_ns = (there_ns - back_ns) // 2
-    assert [each.clock_offset_nanoseconds for each in told] == [0, ahead_ns + wrong_ns]
-    assert [each.clock_uncertainty_nanoseconds for each in told] == [0, MILLISECOND]
+    assert [each.clock_offset_nanoseconds for each in shares] == [0, ahead_ns + wrong_ns]
+    assert [each.clock_uncertainty_nanoseconds for each in shares] == [0, MILLISECOND]
     assert near.begins_ns == [0]
     assert far.begins_ns == [wrong_ns]
-    assert abs(wrong_ns) <= told[1].clock_uncertainty_nanoseconds
+    assert abs(wrong_ns) <= shares[1].clock_uncertainty_nanoseconds
 
 
-def test_a_begin_that_is_wrong_by_the_lines_delay_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An offset that is wrong shows in no begin that is told, but the rule allows for it."""
+def test_an_undetected_start_error_is_covered_by_the_uncertainty(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A wrong offset shows in no reported start, but the rule WorkerStart includes it."""
     near, far = Distant(), Distant(SECOND, there_ns=12 * MILLISECOND)
-    told = begun(monkeypatch, near, far)
+    shares = begun(monkeypatch, near, far)
     assert far.begins_ns == [6 * MILLISECOND]
-    assert [each.start_offset_nanoseconds for each in told] == [0, 0]
-    answered = [share.model_copy(update={"queries": 1}) for share in told]
+    assert [each.start_offset_nanoseconds for each in shares] == [0, 0]
+    answered = [share.model_copy(update={"queries": 1}) for share in shares]
     measurement = Measurement(A_PLAN, a_step(workers=answered), End.DONE)
     (breach,) = worker_start(measurement, ScenarioConditions(kind="server"))
     assert breach.figure == "6 ms"

@@ -1,4 +1,4 @@
-"""What does a session make of what the workers of its fleet say?"""
+"""The driver of a fleet: times, ends, losses and counts from the reports of its workers."""
 
 import asyncio
 import subprocess
@@ -52,7 +52,7 @@ SHOWN = WebPageFeed("s", "HTTP", None)
 
 
 class PlayedFleet(Fleet):
-    """Two workers, whose words the test makes up; orders are kept."""
+    """Two workers whose reports the test makes up; orders are recorded."""
 
     def __init__(self) -> None:
         self.workers = range(2)
@@ -79,8 +79,8 @@ class PlayedFleet(Fleet):
         self._listeners.remove(hearer)
 
 
-def told(stage: Any, begin_ns: int, **facts: Any) -> WorkerProgress:
-    """Return what a worker tells, plain but for these facts."""
+def report(stage: Any, begin_ns: int, **facts: Any) -> WorkerProgress:
+    """Return a worker's report with plain figures except for these."""
     plain = WorkerProgress(
         stage=stage,
         gained=CountDelta(),
@@ -103,102 +103,102 @@ def told(stage: Any, begin_ns: int, **facts: Any) -> WorkerProgress:
 STEP = StepPlan("", 1, 0, 5 * SECOND, 60 * SECOND, 100, loop=Closed(clients=2))
 
 
-def driven(
+def drive_step(
     act: Callable[[FleetDriver, PlayedFleet, int], None], plan: StepPlan = STEP
 ) -> FleetDriver:
-    """Drive a step of two workers, the second's clock being a second ahead; `act` speaks."""
+    """Drive a step of two workers, the second's clock a second ahead; `act` sends the reports."""
 
     async def drive() -> FleetDriver:
         fleet = PlayedFleet()
         is_open = isinstance(plan.loop, Open)
         ready = {0: Ready(is_open, connections=3), 1: Ready(is_open, connections=2)}
-        driving = FleetDriver(fleet, plan, ready, SHOWN, [])
+        driver = FleetDriver(fleet, plan, ready, SHOWN, [])
         for worker, ahead in ((0, 0), (1, SECOND)):
-            driving.place_clock(worker, ClockOffset(ahead, 5_000))
-        running = asyncio.create_task(driving.run())
+            driver.place_clock(worker, ClockOffset(ahead, 5_000))
+        running = asyncio.create_task(driver.run())
         await fleet.begun.wait()
         begins = [order.at_ns for order, _ in fleet.orders if isinstance(order, Start)]
         assert begins[1] - begins[0] == SECOND
-        act(driving, fleet, begins[0])
-        driving.why = await running  # type: ignore[attr-defined]  # told to the test alone
-        return driving
+        act(driver, fleet, begins[0])
+        driver.why = await running  # type: ignore[attr-defined]  # for the test alone
+        return driver
 
     return asyncio.run(drive())
 
 
 def test_times_of_all_workers_are_those_of_one_clock() -> None:
-    """Window, duration and last reply are the first's begin and the last's end."""
+    """Window, duration and last reply span from the first start to the last end."""
     windows: list[str] = []
 
-    def act(driving: FleetDriver, _: PlayedFleet, begin: int) -> None:
-        driving.observer = Noting(
+    def act(driver: FleetDriver, _: PlayedFleet, begin: int) -> None:
+        driver.observer = Noting(
             begin_window=lambda: windows.append("begins"),
             end_window=lambda: windows.append("over"),
         )
         first = {"window_ns": begin + 10, "gained": gained(3)}
         second = {"window_ns": begin + 30 + SECOND, "gained": gained(2)}
-        driving.on_message(0, told("window", begin, **first))
+        driver.on_message(0, report("window", begin, **first))
         assert windows == []
-        driving.on_message(1, told("window", begin + SECOND + 7, **second))
+        driver.on_message(1, report("window", begin + SECOND + 7, **second))
         assert windows == ["begins"]
         ends = {"end": End.DONE, "gained": CountDelta()}
         over = {"duration_ns": 100, "last_reply_ns": begin + 110}
-        driving.on_message(0, told("ended", begin, **first | ends | over))
-        assert driving.progress().measuring or driving.window_ns > 0
+        driver.on_message(0, report("ended", begin, **first | ends | over))
+        assert driver.progress().measuring or driver.window_ns > 0
         over = {"duration_ns": 200, "last_reply_ns": begin + 230 + SECOND}
-        driving.on_message(1, told("ended", begin + SECOND + 7, **second | ends | over))
+        driver.on_message(1, report("ended", begin + SECOND + 7, **second | ends | over))
 
-    driving = driven(act)
-    begin = driving.begin_ns
+    driver = drive_step(act)
+    begin = driver.begin_ns
     assert windows == ["begins", "over"]
-    assert driving.window_ns == begin + 10
-    assert driving.duration_ns == 220
-    assert driving.last_reply_ns == begin + 230
-    assert driving.connection_count == 5
-    assert driving.client.cpu_seconds() == 0.5
-    assert [each.queries for each in driving.workers] == [3, 2]
-    assert [each.start_offset_nanoseconds for each in driving.workers] == [0, 7]
-    assert [each.clock_offset_nanoseconds for each in driving.workers] == [0, SECOND]
-    assert [each.node for each in driving.workers] == ["node-0", "node-1"]
+    assert driver.window_ns == begin + 10
+    assert driver.duration_ns == 220
+    assert driver.last_reply_ns == begin + 230
+    assert driver.connection_count == 5
+    assert driver.client.cpu_seconds() == 0.5
+    assert [each.queries for each in driver.workers] == [3, 2]
+    assert [each.start_offset_nanoseconds for each in driver.workers] == [0, 7]
+    assert [each.clock_offset_nanoseconds for each in driver.workers] == [0, SECOND]
+    assert [each.node for each in driver.workers] == ["node-0", "node-1"]
 
 
-def test_what_is_overdue_at_all_workers_adds_up() -> None:
-    """A probe of a fleet is decided by what all its workers have not answered in time."""
+def test_overdue_queries_of_all_workers_add_up() -> None:
+    """A probe of a fleet is decided by the overdue queries of all workers."""
 
-    def act(driving: FleetDriver, _: PlayedFleet, begin: int) -> None:
-        driving.on_message(0, told("window", begin, window_ns=begin, overdue=3))
-        driving.on_message(1, told("window", begin, window_ns=begin, overdue=4))
-        assert driving.overdue(1) == 7
-        driving.on_message(0, told("ended", begin, window_ns=begin, overdue=5, end=End.DECIDED))
-        driving.on_message(1, told("ended", begin, window_ns=begin, overdue=4, end=End.DECIDED))
+    def act(driver: FleetDriver, _: PlayedFleet, begin: int) -> None:
+        driver.on_message(0, report("window", begin, window_ns=begin, overdue=3))
+        driver.on_message(1, report("window", begin, window_ns=begin, overdue=4))
+        assert driver.overdue(1) == 7
+        driver.on_message(0, report("ended", begin, window_ns=begin, overdue=5, end=End.DECIDED))
+        driver.on_message(1, report("ended", begin, window_ns=begin, overdue=4, end=End.DECIDED))
 
-    assert driven(act).overdue(1) == 9
+    assert drive_step(act).overdue(1) == 9
 
 
-def test_what_became_of_each_worker_is_told_of_it() -> None:
-    """What is worst of all is made of several; a worker has its own."""
+def test_each_worker_has_its_own_client_health() -> None:
+    """The step has the worst figures of several workers; each share has its own."""
     facts = [ClientHealth(runnable_wait_seconds=2.0), ClientHealth(wake_up_lag_nanoseconds=7)]
 
-    def act(driving: FleetDriver, _: PlayedFleet, begin: int) -> None:
+    def act(driver: FleetDriver, _: PlayedFleet, begin: int) -> None:
         for worker, its in enumerate(facts):
-            driving.on_message(
-                worker, told("ended", begin, window_ns=begin, end=End.DONE, client=its)
+            driver.on_message(
+                worker, report("ended", begin, window_ns=begin, end=End.DONE, client=its)
             )
 
-    driving = driven(act)
-    assert [each.client for each in driving.workers] == facts
-    assert driving.client.facts() == ClientHealth(
+    driver = drive_step(act)
+    assert [each.client for each in driver.workers] == facts
+    assert driver.client.facts() == ClientHealth(
         runnable_wait_seconds=2.0, wake_up_lag_nanoseconds=7
     )
 
 
 def gained(count: int) -> CountDelta:
-    """Return what so many queries come to."""
+    """Return the delta of so many queries."""
     return CountDelta(histograms={"latency": HistogramDelta([5], [count], 5 * count, 5, 5)})
 
 
 def closings(fleet: PlayedFleet) -> dict[int, int]:
-    """Return when each worker was told to close its window, by its own clock."""
+    """Return when each worker was to close its window, by its own clock."""
     return {
         worker: order.at_ns
         for order, workers in fleet.orders
@@ -208,38 +208,38 @@ def closings(fleet: PlayedFleet) -> dict[int, int]:
 
 
 def test_a_closed_loop_of_a_fleet_ends_for_all_at_once() -> None:
-    """Once all together have the queries and the time that it takes, whoever is the slowest."""
+    """All windows end at one time once the workers together reach the minimums."""
 
-    def act(driving: FleetDriver, fleet: PlayedFleet, begin: int) -> None:
+    def act(driver: FleetDriver, fleet: PlayedFleet, begin: int) -> None:
         window = {"window_ns": begin - 6 * SECOND}
         behind = {"window_ns": begin - 5 * SECOND}  # by a clock that is a second ahead
-        driving.on_message(0, told("measuring", begin, **window, gained=gained(98)))
+        driver.on_message(0, report("measuring", begin, **window, gained=gained(98)))
         assert not closings(fleet), "the second worker has no window yet"
-        driving.on_message(1, told("measuring", begin, **behind, gained=gained(1)))
+        driver.on_message(1, report("measuring", begin, **behind, gained=gained(1)))
         assert not closings(fleet), "99 are too few"
-        driving.on_message(0, told("measuring", begin, **window, gained=gained(1)))
-        driving.on_message(0, told("measuring", begin, **window, gained=gained(1)))
+        driver.on_message(0, report("measuring", begin, **window, gained=gained(1)))
+        driver.on_message(0, report("measuring", begin, **window, gained=gained(1)))
         times = closings(fleet)
         assert times[1] - times[0] == SECOND
         assert len([order for order, _ in fleet.orders if isinstance(order, CloseWindow)]) == 2
         for worker, its in ((0, window), (1, behind)):
-            driving.on_message(worker, told("ended", begin, **its, end=End.DONE))
+            driver.on_message(worker, report("ended", begin, **its, end=End.DONE))
 
-    driven(act)
+    drive_step(act)
 
 
-def test_a_closed_loop_of_a_fleet_lasts_as_long_as_was_asked() -> None:
-    """Queries enough do not end it before its least duration."""
+def test_a_closed_loop_of_a_fleet_lasts_its_minimum_duration() -> None:
+    """Enough queries do not end it before its minimum duration."""
 
-    def act(driving: FleetDriver, fleet: PlayedFleet, begin: int) -> None:
+    def act(driver: FleetDriver, fleet: PlayedFleet, begin: int) -> None:
         for worker in (0, 1):
-            told_now = told("measuring", begin, window_ns=begin, gained=gained(1000))
-            driving.on_message(worker, told_now)
+            current = report("measuring", begin, window_ns=begin, gained=gained(1000))
+            driver.on_message(worker, current)
         assert not closings(fleet)
         for worker in (0, 1):
-            driving.on_message(worker, told("ended", begin, window_ns=begin, end=End.DONE))
+            driver.on_message(worker, report("ended", begin, window_ns=begin, end=End.DONE))
 
-    driven(act)
+    drive_step(act)
 
 
 @pytest.mark.parametrize(
@@ -257,14 +257,14 @@ def test_a_closed_loop_of_a_fleet_lasts_as_long_as_was_asked() -> None:
 def test_a_fleet_is_silent_when_none_of_its_workers_is_answered(
     silences: tuple[list[tuple[int, int]], list[tuple[int, int]]], found: tuple[int, int] | None
 ) -> None:
-    """A server that stands still for the rest stands still, though others ended before.
+    """A fleet is silent only while each worker with queries left is silent.
 
     The first worker has done its share after 4 s and the second, whose clock is a second ahead,
     after 10 s.
     """
     total = replace(STEP, loop=Closed(clients=None, total_queries=100))
 
-    def act(driving: FleetDriver, _: PlayedFleet, begin: int) -> None:
+    def act(driver: FleetDriver, _: PlayedFleet, begin: int) -> None:
         for worker, (each, last, ahead) in enumerate(
             zip(silences, (4 * SECOND, 10 * SECOND), (0, SECOND), strict=True)
         ):
@@ -273,45 +273,45 @@ def test_a_fleet_is_silent_when_none_of_its_workers_is_answered(
             answered = last if not its or its[-1][1] < at + last else its[-1][0] - at
             window = {"window_ns": at, "duration_ns": last, "silences": its}
             ended = {"last_reply_ns": at + answered, "end": End.DONE}
-            driving.on_message(worker, told("ended", begin, **window, **ended, gained=gained(50)))
+            driver.on_message(worker, report("ended", begin, **window, **ended, gained=gained(50)))
 
-    driving = driven(act, total)
-    begin = driving.window_ns
-    longest = max(driving.silences, key=lambda each: each[1] - each[0], default=None)
+    driver = drive_step(act, total)
+    begin = driver.window_ns
+    longest = max(driver.silences, key=lambda each: each[1] - each[0], default=None)
     assert longest == (found and (begin + found[0] * SECOND, begin + found[1] * SECOND))
 
 
 @pytest.mark.parametrize("loop", [Closed(clients=2), Open(Steady("Poisson", 1000))])
-def test_a_step_whose_workers_are_all_lost_lasted_as_long_as_they_told(loop: Closed | Open) -> None:
-    """What was counted is of some time, though nobody could tell the window's end."""
+def test_a_step_that_lost_all_workers_lasts_as_long_as_their_reports(loop: Closed | Open) -> None:
+    """The counts belong to some duration, although no worker reported the window's end."""
     seconds = [SecondDelta(1.0, 5, 0, 5, [5], [5])] * 3
 
-    def act(driving: FleetDriver, _: PlayedFleet, begin: int) -> None:
+    def act(driver: FleetDriver, _: PlayedFleet, begin: int) -> None:
         for worker in (0, 1):
             its = replace(gained(15), seconds=seconds)
-            driving.on_message(worker, told("measuring", begin, window_ns=begin, gained=its))
+            driver.on_message(worker, report("measuring", begin, window_ns=begin, gained=its))
         for worker in (0, 1):
-            driving.on_lost(worker, "the master was lost")
+            driver.on_lost(worker, "the master was lost")
 
-    assert driven(act, replace(STEP, loop=loop)).duration_ns == 3 * SECOND
+    assert drive_step(act, replace(STEP, loop=loop)).duration_ns == 3 * SECOND
 
 
 def test_a_lost_worker_ends_the_step_for_all() -> None:
-    """The others are told to finish; what they told last is kept, and the loss_reason stands."""
+    """The others get the order to finish; their last reports and the loss reason are kept."""
 
-    def act(driving: FleetDriver, fleet: PlayedFleet, begin: int) -> None:
-        driving.on_message(0, told("window", begin, window_ns=begin, gained=gained(4)))
-        driving.on_lost(1, "a plug was pulled")
+    def act(driver: FleetDriver, fleet: PlayedFleet, begin: int) -> None:
+        driver.on_message(0, report("window", begin, window_ns=begin, gained=gained(4)))
+        driver.on_lost(1, "a plug was pulled")
         assert (Finish(End.WORKER_LOST), [0]) in fleet.orders or (
             (Finish(End.WORKER_LOST), [0, 1]) in fleet.orders
         )
-        driving.on_message(0, told("ended", begin, window_ns=begin, end=End.WORKER_LOST))
+        driver.on_message(0, report("ended", begin, window_ns=begin, end=End.WORKER_LOST))
 
-    driving = driven(act)
-    assert driving.why is End.WORKER_LOST  # type: ignore[attr-defined]  # see above
-    assert [each.lost for each in driving.workers] == [False, True]
-    assert driving.workers[1].loss_reason == "a plug was pulled"
-    assert driving.recorder.answered == 4
+    driver = drive_step(act)
+    assert driver.why is End.WORKER_LOST  # type: ignore[attr-defined]  # see above
+    assert [each.lost for each in driver.workers] == [False, True]
+    assert driver.workers[1].loss_reason == "a plug was pulled"
+    assert driver.recorder.answered == 4
 
 
 @pytest.mark.parametrize(
@@ -322,18 +322,18 @@ def test_a_lost_worker_ends_the_step_for_all() -> None:
         ((End.DONE, End.SERVER_LOST), End.SERVER_LOST),
     ],
 )
-def test_the_gravest_end_is_the_fleets(ends: tuple[End, End], found: End) -> None:
-    """A step is done only where it is done for every worker."""
+def test_the_most_serious_end_is_the_fleets(ends: tuple[End, End], found: End) -> None:
+    """A step is done only if it is done for every worker."""
 
-    def act(driving: FleetDriver, _: PlayedFleet, begin: int) -> None:
+    def act(driver: FleetDriver, _: PlayedFleet, begin: int) -> None:
         for worker, end in enumerate(ends):
-            driving.on_message(worker, told("ended", begin, end=end))
+            driver.on_message(worker, report("ended", begin, end=end))
 
-    assert driven(act).why is found  # type: ignore[attr-defined]  # see above
+    assert drive_step(act).why is found  # type: ignore[attr-defined]  # see above
 
 
-def test_a_round_raises_what_a_worker_met() -> None:
-    """A fault is the exception that one process would have raised; a loss is told as one."""
+def test_waiting_for_answers_raises_a_workers_error() -> None:
+    """A fault is the exception that one process would have raised; a loss is WorkerLostError."""
 
     async def asked(disturb: Callable[[AnswerCollector[Connected]], None]) -> None:
         answers = AnswerCollector(Connected, [0, 1])
@@ -361,30 +361,32 @@ def test_a_round_raises_what_a_worker_met() -> None:
         ConnectionFailedError("No one listens there."),
     ],
 )
-def test_a_worker_refuses_as_one_process_does(error: Exception) -> None:
-    """What a worker meets ends the run as it does without a fleet, subclasses too."""
+def test_a_workers_error_keeps_its_type(error: Exception) -> None:
+    """Errors end the run as they do without a fleet; a subclass travels as its base class."""
     met = decode_error(1, encode_error(error))
     assert str(met) == str(error)
     kind = next(kind for kind in KNOWN_ERRORS.values() if isinstance(error, kind))
     assert isinstance(met, kind)
 
 
-def test_a_worker_that_fails_while_it_drives_is_lost_at_once() -> None:
-    """Its own words are its loss_reason; nobody waits until it counts as silent."""
+def test_a_worker_that_fails_during_a_step_is_lost_at_once() -> None:
+    """Its error is the loss reason, without waiting until it counts as silent."""
 
-    def act(driving: FleetDriver, fleet: PlayedFleet, begin: int) -> None:
-        driving.on_message(0, told("window", begin, window_ns=begin))
-        driving.on_message(1, WorkerFault("OSError", "OSError('no file descriptor is left')"))
-        assert fleet.lost == {1: "it failed while it drove: OSError('no file descriptor is left')"}
-        driving.on_message(0, told("ended", begin, window_ns=begin, end=End.WORKER_LOST))
+    def act(driver: FleetDriver, fleet: PlayedFleet, begin: int) -> None:
+        driver.on_message(0, report("window", begin, window_ns=begin))
+        driver.on_message(1, WorkerFault("OSError", "OSError('no file descriptor is left')"))
+        assert fleet.lost == {
+            1: "it failed while it drove the load: OSError('no file descriptor is left')"
+        }
+        driver.on_message(0, report("ended", begin, window_ns=begin, end=End.WORKER_LOST))
 
-    driving = driven(act)
-    assert driving.why is End.WORKER_LOST  # type: ignore[attr-defined]  # see above
-    assert "no file descriptor" in driving.workers[1].loss_reason
+    driver = drive_step(act)
+    assert driver.why is End.WORKER_LOST  # type: ignore[attr-defined]  # see above
+    assert "no file descriptor" in driver.workers[1].loss_reason
 
 
-def test_no_more_workers_than_clients_have_a_part() -> None:
-    """Who has no client drives nothing; an open loop has a share for everyone."""
+def test_a_closed_loop_uses_at_most_one_worker_per_client() -> None:
+    """A worker without a client has no share; an open loop has a share for each worker."""
     step = StepPlan("", 1, 0, 1, 1, 1)
     assert participants(step, range(3)) == range(1)
     assert participants(replace(step, loop=Closed(clients=2)), range(3)) == range(2)
@@ -392,8 +394,8 @@ def test_no_more_workers_than_clients_have_a_part() -> None:
     assert participants(replace(step, loop=Open(Steady("Poisson", 1))), range(3)) == range(3)
 
 
-def test_what_measures_knows_no_locust() -> None:
-    """Neither session nor measuring process imports Locust or gevent, which patch the library."""
+def test_session_and_measuring_process_import_no_locust() -> None:
+    """Neither process imports Locust or gevent, which patch the standard library."""
     code = (
         "import sys, inferometer_loadgen.run.session, inferometer_loadgen.fleet.measuring\n"
         "sys.exit(bool({'locust', 'gevent'} & set(sys.modules)))"
