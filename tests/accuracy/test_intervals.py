@@ -48,7 +48,7 @@ def distributions() -> list[Histogram]:
 def test_bounds_of_percentiles_cover_them(
     distributions: list[Histogram], note: Callable[[str], None]
 ) -> None:
-    """StepObservation 1,000 runs each percentile lies within its bounds in 93 to 97 of 100."""
+    """Over 1,000 runs each percentile lies within its bounds in 93 to 97 of 100."""
     told = [each.distribution() for each in distributions]
     assert all(each is not None and each.count == QUERIES for each in told)
     for place, percentile in enumerate(PERCENTILES):
@@ -101,7 +101,7 @@ def _ranks(percentile: float) -> tuple[int, int, int]:
 def test_intervals_over_repeats_cover_what_theory_knows(
     queued: Seconds, note: Callable[[str], None]
 ) -> None:
-    """StepObservation 1,000 times 5 runs at a queue the mean and the percentiles lie within 93 to 97 of 100.
+    """Over 1,000 times 5 runs at a queue the mean and the percentiles lie within 93 to 97 of 100.
 
     So they do though the times of one run hang together; the bounds that one run tells of its
     percentiles do not allow for that.

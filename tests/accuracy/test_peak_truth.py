@@ -89,7 +89,7 @@ def test_the_truth_is_true(known: Known) -> None:
 def test_the_peak_is_unbiased_and_its_bracket_covers_it(
     note: Callable[[str], None], known: Known
 ) -> None:
-    """StepObservation 1,000 searches the mean is within 2 % of the truth, and 95 of 100 brackets hold it.
+    """Over 1,000 searches the mean is within 2 % of the truth, and 95 of 100 brackets hold it.
 
     A search that cannot support its bracket claims none and says so; where many do so, the limits
     for the others are wider by two standard errors of what so many brackets can show.

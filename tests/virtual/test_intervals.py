@@ -43,7 +43,7 @@ def distribution(run: int) -> Distribution:
 
 @pytest.mark.parametrize("percentile", JUDGED)
 def test_bounds_of_a_percentile_cover_it(percentile: float) -> None:
-    """StepObservation 200 runs the true percentile lies within its bounds in 92 to 98 of 100."""
+    """Over 200 runs the true percentile lies within its bounds in 92 to 98 of 100."""
     truth = -MEAN_NS * log(1 - percentile / 100)
     bounds = [
         next(each for each in distribution(run).percentiles if each.percentile == percentile)
@@ -56,7 +56,7 @@ def test_bounds_of_a_percentile_cover_it(percentile: float) -> None:
 
 
 def test_intervals_over_repeats_cover_the_mean() -> None:
-    """StepObservation 200 times 5 repeats the mean lies within its interval in 92 to 98 of 100."""
+    """Over 200 times 5 repeats the mean lies within its interval in 92 to 98 of 100."""
     random = np.random.default_rng(SEED)
     values = random.normal(100, 5, (RUNS, REPEATS))
     figures = [repeat_figure("mean", "", each.tolist()) for each in values]

@@ -80,7 +80,9 @@ def test_shares_of_a_fleet_join_to_the_schedule(arrivals: Arrivals, workers: int
     """Worker i sends the queries k with k % workers == i, each at its own time."""
     whole = sent_at(drilled(arrivals))
     for index in range(workers):
-        assert (sent_at(drilled(arrivals, LoadShare(index, workers))) == whole[index::workers]).all()
+        assert (
+            sent_at(drilled(arrivals, LoadShare(index, workers))) == whole[index::workers]
+        ).all()
 
 
 def test_a_trace_is_replayed_to_its_last_query(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ CASES = {
 
 @pytest.mark.parametrize("kind", CASES)
 def test_the_peak_is_unbiased_and_its_bracket_covers_it(kind: str) -> None:
-    """StepObservation 50 searches the mean is within 1 % of the truth, and 90 to 100 % of brackets hold it."""
+    """Over 50 searches the mean is within 1 % of the truth, and 90 to 100 % of brackets hold it."""
     queue, services = CASES[kind]
     bound_seconds = services * SERVICE_SECONDS
     truth = true_peak(queue, 99.0, bound_seconds)
