@@ -16,23 +16,23 @@ _HEADINGS: dict[tuple[Place, ...], str] = {
     ("Local",): "In a local run:",
     ("Cluster",): "In a cluster:",
 }
-Asked = dict[str, Any]
+Members = dict[str, Any]
 """Members of a spec, in wire names."""
 
 
-def _external(tls: Asked | None = None, **external: Any) -> Asked:
+def _external(tls: Members | None = None, **external: Any) -> Members:
     server = {"runtime": "External", "external": external}
-    load: Asked = {"load": {"tls": tls}} if tls else {}
+    load: Members = {"load": {"tls": tls}} if tls else {}
     return {"model": {"name": "a"}, "server": server, **load}
 
 
-def _inputs(uri: str) -> Asked:
+def _inputs(uri: str) -> Members:
     return {"load": {"inputs": {"file": {"uri": uri}}}}
 
 
 _CLIENT_FILES = {"clientCertificateFile": "c.crt", "clientKeyFile": "c.key"}
 
-REFUSED: tuple[Asked, ...] = (
+REFUSED: tuple[Members, ...] = (
     *({"server": {"runtime": runtime}} for runtime in get_args(Runtime) if runtime not in RUNTIMES),
     {"server": {"device": "GPU", "gpu": {"count": 2}}},
     {"server": {"device": "GPU", "gpu": {"resource": "cpu"}}},
@@ -62,9 +62,9 @@ REFUSED: tuple[Asked, ...] = (
 def refusals_section() -> str:
     """Return the section of the reference, with each sentence below the places that say it."""
     places: dict[str, list[Place]] = {}
-    for asked in REFUSED:
+    for members in REFUSED:
         for place in get_args(Place):
-            for sentence in unavailable(run_asking(asked), place=place):
+            for sentence in unavailable(run_with(members), place=place):
                 said = places.setdefault(sentence, [])
                 said += [] if place in said else [place]
     lines = [_HEAD]
@@ -74,12 +74,12 @@ def refusals_section() -> str:
     return "\n".join(lines)
 
 
-def run_asking(asked: Asked) -> BenchmarkRun:
-    """Return the smallest run that asks for these members of the spec."""
+def run_with(members: Members) -> BenchmarkRun:
+    """Return the smallest run with these members of the spec."""
     spec = {
         "model": {"uri": "zoo://classification/resnet50"},
         "scenarios": [{"name": "a", "singleStream": {}}],
-        **asked,
+        **members,
     }
     return BenchmarkRun.model_validate(
         {

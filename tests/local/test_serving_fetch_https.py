@@ -1,4 +1,4 @@
-"""Models are fetched over https, limited in size and checked."""
+"""Tests of fetching models over https: their size is limited and their content checked."""
 
 import hashlib
 import socket
@@ -178,7 +178,7 @@ def test_a_large_file_is_refused(host: str, tmp_path: Path) -> None:
 def test_an_untrusted_host_is_refused(
     host: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A host whose certificate nobody trusts is refused."""
+    """A host with an untrusted certificate is refused."""
     monkeypatch.delenv("SSL_CERT_FILE")
     with pytest.raises(ModelRefusedError, match="certificate"):
         _fetch(f"{host}/copy.onnx", tmp_path)

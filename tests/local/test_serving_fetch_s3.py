@@ -1,4 +1,4 @@
-"""Models and inputs are fetched from a real store that speaks S3."""
+"""Tests of fetching models and inputs from a real S3-compatible store."""
 
 import hashlib
 import json
@@ -101,7 +101,7 @@ def test_a_model_is_fetched(endpoint: str, tmp_path: Path, key: str) -> None:
 
 
 def test_external_data_comes_along(endpoint: str, tmp_path: Path, buckets: Path) -> None:
-    """What a model keeps beside it in the store is fetched beside it, too."""
+    """The external data of a model is fetched into the model's folder."""
     (model,) = (buckets / "models" / "whole").glob("*.onnx")
     _fetch(f"s3://models/whole/{model.name}", tmp_path)
     data = (buckets / "models" / "whole" / "w" / "data.bin").read_bytes()
@@ -160,10 +160,10 @@ def test_another_file_is_refused(endpoint: str, tmp_path: Path) -> None:
     assert not list((tmp_path / "fetched").glob("*"))
 
 
-def test_a_store_that_is_not_there_may_come_back(
+def test_an_unreachable_store_is_a_transient_fault(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A store that cannot be reached is a fault that may pass, told after three tries."""
+    """A store that cannot be reached is a transient fault, reported after three tries."""
     monkeypatch.setattr(transfer, "_PAUSES_SECONDS", (0.0, 0.0))
     _know(monkeypatch, keys("http://127.0.0.1:1"))
     with pytest.raises(
@@ -172,10 +172,10 @@ def test_a_store_that_is_not_there_may_come_back(
         _fetch("s3://models/top.onnx", tmp_path)
 
 
-def test_a_transfer_that_is_cut_short_is_tried_again(
+def test_a_transfer_that_is_cut_short_is_retried(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A store that hangs up in the middle of an object is asked again, and leaves nothing."""
+    """A transfer that ends in the middle of an object is retried, and leaves no file."""
     monkeypatch.setattr(transfer, "_PAUSES_SECONDS", (0.0, 0.0))
     head = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\nLast-Modified: Sat, 21 Nov 2026 06:00:00 GMT"
     with socket.create_server(("127.0.0.1", 0)) as server:

@@ -1,10 +1,10 @@
-"""What this version cannot do is refused by name, never left out in silence."""
+"""Tests of availability: what this version does not support is refused by its path."""
 
 from typing import Any, get_args
 
 import pytest
 from docgen.benchmarkrun_page import benchmarkrun_page
-from docgen.refusals import REFUSED, run_asking
+from docgen.refusals import REFUSED, run_with
 
 from inferometer_api.crd import custom_resource_definition
 from inferometer_api.plan.availability import Place, unavailable
@@ -13,8 +13,8 @@ from support.run_bounds import fields, run_schema
 from support.runs import Run, a_run, a_scenario, an_external_run, with_value
 
 
-def said(run: Run, place: Place = "Local") -> tuple[str, ...]:
-    """Return what is not available of a valid run."""
+def refusals(run: Run, place: Place = "Local") -> tuple[str, ...]:
+    """Return the refusals of a valid run."""
     return unavailable(BenchmarkRun.model_validate(run), place=place)
 
 
@@ -218,13 +218,13 @@ _LOCALLY = AVAILABLE | AVAILABLE_LOCALLY
 @pytest.mark.parametrize("run", _LOCALLY.values(), ids=_LOCALLY)
 def test_what_a_local_run_can_do_is_not_refused(run: Run) -> None:
     """Nothing is said of a run that can be tried."""
-    assert said(run) == ()
+    assert refusals(run) == ()
 
 
 @pytest.mark.parametrize("run", AVAILABLE_IN_A_CLUSTER.values(), ids=AVAILABLE_IN_A_CLUSTER)
 def test_what_a_cluster_can_do_is_not_refused(run: Run) -> None:
     """Nothing is said of a run that a cluster can try."""
-    assert said(run, "Cluster") == ()
+    assert refusals(run, "Cluster") == ()
 
 
 @pytest.mark.parametrize(
@@ -235,26 +235,24 @@ def test_what_a_cluster_can_do_is_not_refused(run: Run) -> None:
         *((*row, "Cluster") for row in UNAVAILABLE_IN_A_CLUSTER),
     ],
 )
-def test_what_cannot_be_done_is_one_sentence_with_its_path(
-    run: Run, expected: str, place: Place
-) -> None:
-    """Just the one thing that cannot be done is told, beginning with its path."""
-    sentences = said(run, place)
+def test_each_refusal_is_one_sentence_with_its_path(run: Run, expected: str, place: Place) -> None:
+    """One unsupported setting makes one sentence that begins with its path."""
+    sentences = refusals(run, place)
     assert len(sentences) == 1
     assert sentences[0].startswith(expected)
     assert sentences[0].endswith(".")
 
 
-def test_everything_is_told_at_once() -> None:
-    """A run that asks for several such things gets a sentence for each."""
+def test_all_refusals_come_at_once() -> None:
+    """A run with several unsupported settings gets a sentence for each."""
     run = _set("server", to={"runtime": "Triton", "replicas": 2})
     run = with_value(run, ("spec", "model", "uri"), "pvc://a/b")
-    assert len(said(run)) == 3
+    assert len(refusals(run)) == 3
 
 
 def test_every_choice_of_the_api_is_decided() -> None:
     """Each value of each enum of the spec is either available or refused by its path."""
-    decided = {sentence.partition(":")[0] for run, _ in UNAVAILABLE for sentence in said(run)}
+    decided = {sentence.partition(":")[0] for run, _ in UNAVAILABLE for sentence in refusals(run)}
     free = {
         "spec.server.device",
         "spec.server.placement.tolerations[].operator",
@@ -281,7 +279,7 @@ def test_the_reference_tells_only_what_is_refused() -> None:
     """Each example of the reference is refused somewhere, and each of its sentences is said."""
     sentences: set[str] = set()
     for asked in REFUSED:
-        found = [unavailable(run_asking(asked), place=place) for place in get_args(Place)]
+        found = [unavailable(run_with(asked), place=place) for place in get_args(Place)]
         assert any(found), asked
         sentences |= {each.replace(": ", "`: ", 1) for group in found for each in group}
     assert {line.removeprefix("* `") for line in _told_in_reference()} == sentences
@@ -295,7 +293,9 @@ def test_the_reference_tells_everything_that_is_refused() -> None:
         *((run, "Local") for run, _ in UNAVAILABLE_LOCALLY),
         *((run, "Cluster") for run, _ in UNAVAILABLE_IN_A_CLUSTER),
     )
-    refused = {sentence.partition(":")[0] for run, place in runs for sentence in said(run, place)}
+    refused = {
+        sentence.partition(":")[0] for run, place in runs for sentence in refusals(run, place)
+    }
     assert refused <= told
 
 

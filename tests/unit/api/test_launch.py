@@ -18,7 +18,7 @@ from inferometer_api.plan.launch import (
 )
 from inferometer_api.plan.load_plan import LoadPlan, PlannedServer
 from inferometer_api.runtimes.descriptor import Listen, ServerStart
-from inferometer_api.spec.resolve import local_notes, resolved, whole_cpus
+from inferometer_api.spec.resolve import fill_defaults, local_notes, whole_cpus
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_serving.options import add_options
 from support.run_table import rows
@@ -27,7 +27,7 @@ from support.runs import Run, a_run, a_scenario, an_external_run, with_value
 
 def read(run: Run) -> BenchmarkRun:
     """Return a valid run, resolved."""
-    return resolved(BenchmarkRun.model_validate(run))
+    return fill_defaults(BenchmarkRun.model_validate(run))
 
 
 def options(command: tuple[str, ...]) -> dict[str, str]:
@@ -61,7 +61,7 @@ def test_what_is_said_is_kept() -> None:
     assert run.spec.server.threads == 5
     assert run.spec.server.gpu is not None
     assert run.spec.server.gpu.resource == "a/b"
-    assert resolved(run) == run
+    assert fill_defaults(run) == run
 
 
 def test_a_gpu_is_filled_in() -> None:
@@ -86,7 +86,7 @@ def test_every_valid_run_stays_valid_once_resolved() -> None:
 
 
 def test_a_local_run_says_what_it_does_not_enforce() -> None:
-    """Resources always, placement and retention where they were asked."""
+    """Resources always, placement and retention if they are set."""
     assert [note.partition(" ")[0] for note in local_notes(read(a_run()))] == [
         "spec.server.resources"
     ]
@@ -129,7 +129,7 @@ def test_a_served_model_is_called_by_its_file(uri: str, name: str) -> None:
 
 
 def test_an_external_model_is_called_as_it_was_named() -> None:
-    """With an External server the name is the one that was asked."""
+    """With an External server the name is spec.model.name."""
     assert read(an_external_run(model={"name": "my model"})).spec.model.served_name == "my model"
 
 
@@ -239,7 +239,7 @@ def test_a_pods_model_is_where_its_address_says(uri: str, path: str) -> None:
 
 
 def test_a_pod_fetches_model_and_inputs_at_once() -> None:
-    """The fetcher of a pod is told its folders, its room, and the inputs file."""
+    """The fetcher of a pod gets its folders, its limits and the inputs file."""
     pod = FetchingPod("/sources", max_model_bytes=5, max_written_bytes=7)
     file = {"inputs": {"file": {"uri": "configmap://a/b.npz"}}}
     run = read(a_run(load=file))

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any, Literal, get_args
 
 import pytest
-from docgen.refusals import run_asking
+from docgen.refusals import run_with
 
 from inferometer_api.plan.availability import unavailable
 from inferometer_api.plan.launch import server_command
@@ -15,7 +15,7 @@ from inferometer_api.runtimes.descriptor import (
     ServerStart,
 )
 from inferometer_api.runtimes.table import RUNTIMES, launch_of
-from inferometer_api.spec.resolve import launched, resolved
+from inferometer_api.spec.resolve import fill_defaults, is_launched
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.spec.server import Runtime
 from support.runs import a_run, an_external_run, with_value
@@ -67,7 +67,7 @@ def test_no_row_is_outside_the_api() -> None:
 def test_limits_become_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
     """A value that a descriptor does not support is refused with those that it supports."""
     two_gpus = BenchmarkRun.model_validate(
-        run_asking({"server": {"device": "GPU", "gpu": {"count": 2}}})
+        run_with({"server": {"device": "GPU", "gpu": {"count": 2}}})
     )
     (limit,) = RUNTIMES["OnnxRuntime"].limits
     assert unavailable(two_gpus, place="Cluster") == (
@@ -105,9 +105,9 @@ def test_a_runtime_with_tls_may_be_given_certificates(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("runtime", RUNTIMES)
 def test_a_row_says_whether_inferometer_starts_the_server(runtime: str) -> None:
     """A launched runtime has a command, ports and paths; another one has none."""
-    run = resolved(_run(runtime))
+    run = fill_defaults(_run(runtime))
     launch = RUNTIMES[run.spec.server.runtime].launch
-    assert (launch is not None) == launched(run.spec)
+    assert (launch is not None) == is_launched(run.spec)
     if launch is None:
         with pytest.raises(ValueError, match=f"with the runtime {runtime}"):
             launch_of(run.spec)

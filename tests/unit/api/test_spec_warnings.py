@@ -1,4 +1,4 @@
-"""What can be tried and may yet disappoint is told before it is measured, and in the result."""
+"""Tests of warnings about valid specs, which the result notes as well."""
 
 from typing import Any
 
@@ -15,8 +15,8 @@ _BOUND = {"latencyBoundMicroseconds": 1}
 _SEARCH = {"latencyBoundMicroseconds": 1, "probe": {"maxSeconds": 61}}
 
 
-def told(run: Run, **validity: Any) -> tuple[str, ...]:
-    """Return the doubts about a run with these members of its validity."""
+def warnings(run: Run, **validity: Any) -> tuple[str, ...]:
+    """Return the warnings about a run with these members of its validity."""
     spec = {**run["spec"], "validity": validity}
     return spec_warnings(BenchmarkRun.model_validate({**run, "spec": spec}).spec)
 
@@ -106,13 +106,13 @@ def _of_fleet(workers: int, **member: Any) -> Run:
         ),
     ],
 )
-def test_what_may_disappoint_is_one_sentence_with_its_path(
+def test_a_warning_is_one_sentence_with_its_path(
     run: Run, validity: dict[str, Any], expected: str
 ) -> None:
-    """Just the one doubt is told, with both figures where there are two."""
-    (doubt,) = told(run, **validity)
-    assert doubt.startswith(expected)
-    assert doubt.endswith(".")
+    """One mistake makes one warning, with both figures if there are two."""
+    (warning,) = warnings(run, **validity)
+    assert warning.startswith(expected)
+    assert warning.endswith(".")
 
 
 @pytest.mark.parametrize(
@@ -137,13 +137,13 @@ def test_what_may_disappoint_is_one_sentence_with_its_path(
         (a_run(activeDeadlineSeconds=5, scenarios=[{"name": "one", "offline": {}}]), {}),
     ],
 )
-def test_what_comes_out_well_is_not_doubted(run: Run, validity: dict[str, Any]) -> None:
-    """Nothing is said at the very bounds, nor of loads that every worker shares."""
-    assert told(run, **validity) == ()
+def test_settings_at_the_bounds_have_no_warning(run: Run, validity: dict[str, Any]) -> None:
+    """Neither settings at the very bounds nor loads that all workers share have a warning."""
+    assert warnings(run, **validity) == ()
 
 
-def test_a_result_notes_the_doubts_wherever_it_is_measured() -> None:
-    """The plan of a load generator has them before the notes of its place."""
+def test_a_plan_notes_the_warnings() -> None:
+    """The plan of a load generator has them before the notes of its place, in both places."""
     run = BenchmarkRun.model_validate(_of_fleet(2, singleStream={}))
     servers = [PlannedServer(url="http://h")]
     for place in ("Local", "Cluster"):
