@@ -115,7 +115,12 @@ def _load_run(name: str, options: ClusterOptions) -> ResultDocument:
     from inferometer_cli.cluster.results import download_result
     from inferometer_cli.cluster.runs import read_run
 
-    cluster = connect(options)
+    try:
+        cluster = connect(options)
+    except RefusedError as error:
+        raise RefusedError(
+            f"{name} is not a file: give the path of a result.json. {error}"
+        ) from error
     run = read_run(cluster, name)
     return _parse(download_result(cluster, run), source=f"The result of {run.namespace}/{run.name}")
 

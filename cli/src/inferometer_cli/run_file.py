@@ -10,7 +10,7 @@ from inferometer_api.plan.availability import unavailable
 from inferometer_api.plan.spec_warnings import spec_warnings
 from inferometer_api.runtimes.table import launch_of
 from inferometer_api.spec.reading import InvalidRunError, parse_run
-from inferometer_api.spec.resolve import launched, resolved
+from inferometer_api.spec.resolve import fill_defaults, is_launched
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_cli.exits import RefusedError
 from inferometer_cli.program import check_installed
@@ -40,11 +40,11 @@ def read_run_file(file: Path, settings: list[str]) -> BenchmarkRun:
     if problems := unavailable(run, place="Local"):
         lines = "".join(f"\n  {problem}" for problem in problems)
         raise RefusedError(f"{file} cannot be run here:{lines}")
-    if launched(run.spec):
+    if is_launched(run.spec):
         check_installed(launch_of(run.spec).local)
     for warning in spec_warnings(run.spec):
         print_message(f"note: {warning}")
-    return resolved(run)
+    return fill_defaults(run)
 
 
 def parse_run_file(file: Path, settings: Sequence[str] = ()) -> BenchmarkRun:

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from inferometer_api.plan.cluster_objects import RESULT_FILE, RUN_UID_LABEL
-from inferometer_api.results.result_transport import IncompleteError, compressed
+from inferometer_api.results.result_transport import IncompleteError, compress
 from inferometer_api.results.scenario_summary import scenario_summary
 from inferometer_api.status.run_status import ResultReference
 from inferometer_cli.cluster.cancellation import describe_cancellation
@@ -251,7 +251,7 @@ def _kept(parts: list[bytes], uid: str = "1-2") -> list[dict[str, Any] | None]:
 def test_a_result_is_assembled_from_its_parts() -> None:
     """The parts, in the order of the status, give the document byte for byte."""
     document = bytes(range(256)) * 40
-    gz = compressed(document)
+    gz = compress(document)
     names = ResultReference(config_maps=["r-0", "r-1"])
     assert whole_result(_kept([gz[:100], gz[100:]]), names, "1-2") == document
 
@@ -264,8 +264,8 @@ def test_a_result_is_assembled_from_its_parts() -> None:
             _kept([b"x", b"y"], uid="other"),
             "ConfigMap r-0 belongs to another run, other.",
         ),
-        (_kept([compressed(b"document"), b""]), "its sha256 is "),
-        (_kept([compressed(b"document")[:-3], b""]), "cannot be decompressed|is cut"),
+        (_kept([compress(b"document"), b""]), "its sha256 is "),
+        (_kept([compress(b"document")[:-3], b""]), "cannot be decompressed|is cut"),
         ([{"metadata": {"labels": {RUN_UID_LABEL: "1-2"}}}] * 2, "r-0 has no key result.json.gz"),
         (
             [{"metadata": {"labels": {RUN_UID_LABEL: "1-2"}}, "binaryData": {RESULT_FILE: "?"}}]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inferometer_api.crd import custom_resource_definition
-from inferometer_api.spec.resolve import resolved
+from inferometer_api.spec.resolve import fill_defaults
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_cli.preflight.api_server import (
     RIGHTS,
@@ -38,7 +38,7 @@ ABSENT = Unread("it is not there", absent=True)
 
 
 def _run(**spec: Any) -> BenchmarkRun:
-    return resolved(BenchmarkRun.model_validate(a_run(**spec)))
+    return fill_defaults(BenchmarkRun.model_validate(a_run(**spec)))
 
 
 def _pods(settings: Settings = ASSUMED, **spec: Any) -> tuple[Pods, ...]:

@@ -126,7 +126,7 @@ def test_an_invalid_run_says_why_first() -> None:
     for result in document.scenarios:
         for finding in (*result.verdict.reasons, *result.verdict.cautions):
             assert finding.message in text
-            assert f"measured {finding.figure} limit {finding.limit}" in text
+            assert f"found {finding.figure} limit {finding.limit}" in text
 
 
 def test_a_shared_caution_is_listed_once() -> None:

@@ -249,4 +249,4 @@ def test_without_an_agent_the_page_says_why() -> None:
     text = text_of(alone(a_result()))
     why = "this machine has no readable RAPL counter and no GPU"
     assert f"No charts of the servers' nodes: no agent reported ({why})." in text
-    assert "The servers' nodes As their agents told" not in text
+    assert "The servers' nodes As reported by the node agents" not in text

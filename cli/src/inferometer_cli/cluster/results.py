@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from inferometer_api.plan.cluster_objects import RESULT_FILE, RUN_UID_LABEL
-from inferometer_api.results.result_transport import IncompleteError, decompressed, joined
+from inferometer_api.results.result_transport import IncompleteError, decompress, join_parts
 from inferometer_api.status.run_status import ResultReference
 from inferometer_cli.cluster.api import Cluster, NotThereError
 from inferometer_cli.cluster.run_summary import headline
@@ -51,7 +51,7 @@ def whole_result(
         _part(config_map, name, uid)
         for config_map, name in zip(config_maps, kept.config_maps, strict=True)
     ]
-    document = decompressed(joined(parts))
+    document = decompress(join_parts(parts))
     digest = hashlib.sha256(document).hexdigest()
     if kept.sha256 is not None and digest != kept.sha256:
         raise IncompleteError(

@@ -8,7 +8,7 @@ from typing import Any
 from rich.text import Text
 
 from inferometer_api.results.verdict_sentences import scenario_count, valid_sentence
-from inferometer_api.spec.problems import sentence
+from inferometer_api.spec.problems import as_sentence
 from inferometer_api.status.condition_reasons import ReasonName
 from inferometer_api.status.run_status import Condition, RunStatus
 from inferometer_cli.cluster.runs import SeenRun
@@ -179,7 +179,7 @@ def _going_on(run: SeenRun, total: int) -> str:
 def _sentence(condition: Condition) -> str:
     """Return the first line of a condition's message; the last output of a server may follow."""
     first = condition.message.strip().partition("\n")[0]
-    return sentence(first.removesuffix(":") or f"{condition.type} is {condition.status}")
+    return as_sentence(first.removesuffix(":") or f"{condition.type} is {condition.status}")
 
 
 def _phase(status: RunStatus) -> str:

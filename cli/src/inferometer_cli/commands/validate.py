@@ -4,7 +4,7 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
-from inferometer_api.spec.resolve import launched
+from inferometer_api.spec.resolve import is_launched
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_cli.exits import RefusedError
 from inferometer_cli.run_file import RunFile, SetOption, read_run_file
@@ -37,7 +37,7 @@ def _check_files(run: BenchmarkRun, base: Path) -> None:
     trace_files(run, base)
     credentials(run, base)
     uri = run.spec.model.uri
-    if not launched(run.spec) or uri is None or uri.startswith("https:"):
+    if not is_launched(run.spec) or uri is None or uri.startswith("https:"):
         return
     with tempfile.TemporaryDirectory(prefix="inferometer-") as folder:
         try:

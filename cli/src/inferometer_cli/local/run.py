@@ -29,7 +29,7 @@ from inferometer_api.plan.reports import (
 )
 from inferometer_api.plan.result_composer import ResultComposer
 from inferometer_api.results.result import Outcome, ResultDocument
-from inferometer_api.spec.resolve import launched, local_notes
+from inferometer_api.spec.resolve import is_launched, local_notes
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.timestamps import format_time
 from inferometer_cli.exits import FailedError, RefusedError
@@ -191,7 +191,7 @@ async def _start(work: _Work, file: Path | None, stack: AsyncExitStack) -> tuple
     """Start the server and the node agent at the same time."""
     targets = stack.enter_context(work.options.targets)
     agent = await find_agent(
-        work.options.agent_url, is_launched=launched(work.run.spec), stack=stack
+        work.options.agent_url, is_launched=is_launched(work.run.spec), stack=stack
     )
     server = await start_server(work.run, work.base, file, stack, work.watch)
     metered = await plan_metering(agent, server)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from inferometer_api.document import API_VERSION
 from inferometer_api.spec.address import AddressError
-from inferometer_api.spec.resolve import resolved
+from inferometer_api.spec.resolve import fill_defaults
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_cli.cluster.api import Cluster, UnreachableError
 from inferometer_cli.preflight.api_server import (
@@ -64,7 +64,7 @@ def assess(cluster: Cluster, run: BenchmarkRun | None) -> Iterator[Check]:
 
 def _of_run(cluster: Cluster, found: Survey, run: BenchmarkRun | None) -> Iterator[Check]:
     settings = settings_of(found, cluster.namespace)
-    meant = default_run(cluster.namespace) if run is None else resolved(run)
+    meant = default_run(cluster.namespace) if run is None else fill_defaults(run)
     try:
         pods = pods_of(meant, settings or ASSUMED)
     except AddressError as error:
@@ -86,7 +86,7 @@ def _as_created(run: BenchmarkRun, namespace: str) -> dict[str, object]:
 
 def default_run(namespace: str) -> BenchmarkRun:
     """Return the run that is checked if no file is given: all defaults."""
-    return resolved(
+    return fill_defaults(
         BenchmarkRun.model_validate(
             {
                 "apiVersion": API_VERSION,

@@ -6,7 +6,7 @@ The operator's own manifests make them.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from inferometer_api.spec.resolve import launched
+from inferometer_api.spec.resolve import is_launched
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_cli.preflight.check import Json
 from inferometer_cli.preflight.resource_amounts import Amounts, amounts
@@ -50,7 +50,7 @@ def pods_of(run: BenchmarkRun, settings: Settings) -> tuple[Pods, ...]:
     owner = Owner(run.name, run.metadata.namespace or "default", "preflight")
     job = load_job(run, owner, settings)["spec"]
     load = Pods(LOAD, job["completions"], job["template"]["spec"])
-    if not launched(run.spec):
+    if not is_launched(run.spec):
         return (load,)
     server = server_deployment(run, owner, settings)["spec"]
     return (
