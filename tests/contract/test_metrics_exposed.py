@@ -15,6 +15,7 @@ from inferometer_api.plan.launch import agent_command
 from inferometer_api.plan.load_report import LoadReport
 from inferometer_operator.wiring.metrics import exposition
 from support import onnx_models
+from support.exported_runs import a_finished_run, a_raw_run, operator_stats
 from support.exposed import faults, silent
 from support.load_pods import a_load_pod, measures
 from support.load_runs import a_plan
@@ -22,7 +23,6 @@ from support.recorded_node import RecordedNode
 from support.scripted_server import ScriptedServer, fixed
 from support.scripted_server import serving as oracle_serving
 from support.serving_process import serving
-from support.told_runs import a_finished_run, a_raw_run, operator_stats
 from support.waiting import wait_until
 
 GPU = {

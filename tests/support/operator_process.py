@@ -125,23 +125,23 @@ class OperatorProcess:
         """Return the lines of its log, of every start."""
         return [json.loads(line) for line in self.log.read_text().splitlines() if line[:1] == "{"]
 
-    def told(self, event: str) -> list[dict[str, Any]]:
-        """Return each line of this event."""
+    def log_events(self, event: str) -> list[dict[str, Any]]:
+        """Return the log lines of this event."""
         return [line for line in self.lines() if line["event"] == event]
 
-    def wait_told(self, event: str, count: int = 1) -> None:
+    def wait_for_log(self, event: str, count: int = 1) -> None:
         """Wait until its log holds this event so many times."""
         wait_until(
-            lambda: len(self.told(event)) >= count or self.exit_code is not None,
+            lambda: len(self.log_events(event)) >= count or self.exit_code is not None,
             f"{event} in {self.log}",
             deadline_seconds=60,
         )
-        assert len(self.told(event)) >= count, self.log.read_text()[-4000:]
+        assert len(self.log_events(event)) >= count, self.log.read_text()[-4000:]
 
     def health(self, path: str) -> tuple[int, str]:
         """Return what it answers at one of its addresses for probes."""
-        self.wait_told("health_served")
-        addresses = self.told("health_served")[-1]["addresses"]
+        self.wait_for_log("health_served")
+        addresses = self.log_events("health_served")[-1]["addresses"]
         port = next(port for host, port in addresses if host == "0.0.0.0")  # noqa: S104 - compared
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
