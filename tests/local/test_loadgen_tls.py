@@ -190,7 +190,7 @@ def test_a_server_that_closes_within_tls_is_told_with_what_it_may_want(
         authority = files(tmp_path, "server").authority
         run = measure(plan.model_copy(update={"tls_ca_file": str(authority)}))
     assert run.exit_code == 1
-    assert "it closed the connection within TLS; it may want a client's" in run.outcome.message
+    assert "it closed the connection during the TLS handshake; it may want a client's" in run.outcome.message
     assert f"or this may be a port without TLS ({scheme}://)." in run.outcome.message
 
 

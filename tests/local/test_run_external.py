@@ -97,7 +97,7 @@ def test_a_batch_that_the_server_does_not_take_is_refused(
     """Its configuration tells its largest: before anything is measured the run ends with 2."""
     run = runs[f"large batch over {protocol}"].result()
     assert run.ended.code == 2
-    assert "A batch of 5 was asked, but the server takes 4 samples" in run.ended.sentence
+    assert "The server accepts at most 4 samples per request" in run.ended.sentence
     assert not run.directory.exists()
 
 

@@ -16,7 +16,7 @@ from inferometer_loadgen.server.documents import (
     UnreadableMetadataError,
     model_document,
     server_document,
-    settings_told,
+    settings_of,
 )
 
 X = {"name": "x", "datatype": "FP32", "shape": [-1, 4]}
@@ -85,9 +85,9 @@ def test_metadata_of_a_server_that_cannot_be_read_is_told(document: Any, words: 
         (with_input(name=None), "the name of one of its inputs is null, and must be a text"),
         (with_input(name=""), 'the name of one of its inputs is "", and must be a text'),
         (with_input(name=5), "the name of one of its inputs is 5, and must be a text"),
-        (with_input(datatype=None), "its tensor 'x' has the datatype null, which is none that"),
+        (with_input(datatype=None), "its tensor 'x' has the datatype null, which cannot be sent"),
         (with_input(datatype=["FP32"]), "its tensor 'x' has the datatype a list of 1, which"),
-        (with_input(datatype="FP33"), "its tensor 'x' has the datatype \"FP33\", which is none"),
+        (with_input(datatype="FP33"), "its tensor 'x' has the datatype \"FP33\", which cannot be sent"),
         (with_input(shape=4), "the shape of its tensor 'x' is 4, and must be a list"),
         (with_input(shape=["a"]), "an axis of its tensor 'x' is \"a\", and must be a whole"),
         (with_input(shape=[None]), "an axis of its tensor 'x' is null, and must be a whole"),
@@ -119,27 +119,27 @@ def test_metadata_of_a_model_that_cannot_be_read_is_told(document: Any, words: s
 )
 def test_a_configuration_that_cannot_be_read_tells_nothing(config: Any) -> None:
     """Whatever its form: a server need not have one."""
-    assert settings_told(config) == {}
+    assert settings_of(config) == {}
 
 
 def test_parameters_of_a_configuration_are_told() -> None:
     """Over both protocols, Inferometer's own without their prefix, null as the empty text."""
     parameters = {"inferometer.a": {"string_value": "b"}, "c": {"string_value": "d"}}
-    assert settings_told({"parameters": parameters}) == {"a": "b", "c": "d"}
-    assert settings_told({"config": None, "parameters": parameters}) == {"a": "b", "c": "d"}
+    assert settings_of({"parameters": parameters}) == {"a": "b", "c": "d"}
+    assert settings_of({"config": None, "parameters": parameters}) == {"a": "b", "c": "d"}
     told = ModelConfigResponse(config={"parameters": parameters})
-    assert settings_told(told) == {"a": "b", "c": "d"}
-    assert settings_told({"parameters": {"a": {"string_value": None}, "b": 1}}) == {"a": ""}
+    assert settings_of(told) == {"a": "b", "c": "d"}
+    assert settings_of({"parameters": {"a": {"string_value": None}, "b": 1}}) == {"a": ""}
 
 
 def test_the_largest_batch_of_a_configuration_is_told() -> None:
     """Over both protocols; 0 is Triton's word for shapes that are whole, which limits nothing."""
-    assert settings_told({"max_batch_size": 8}) == {"max_batch_size": "8"}
-    assert settings_told(ModelConfigResponse(config={"max_batch_size": 8})) == {
+    assert settings_of({"max_batch_size": 8}) == {"max_batch_size": "8"}
+    assert settings_of(ModelConfigResponse(config={"max_batch_size": 8})) == {
         "max_batch_size": "8"
     }
-    assert settings_told({"max_batch_size": 0}) == {}
-    assert settings_told({"max_batch_size": "many"}) == {}
+    assert settings_of({"max_batch_size": 0}) == {}
+    assert settings_of({"max_batch_size": "many"}) == {}
     parameters = {"max_batch_size": {"string_value": "1"}}
-    assert settings_told({"max_batch_size": 8, "parameters": parameters}) == {"max_batch_size": "8"}
-    assert settings_told({"max_batch_size": 0, "parameters": parameters}) == {}
+    assert settings_of({"max_batch_size": 8, "parameters": parameters}) == {"max_batch_size": "8"}
+    assert settings_of({"max_batch_size": 0, "parameters": parameters}) == {}

@@ -39,18 +39,18 @@ def test_a_file_and_a_folder_say_the_same(tmp_path: Path) -> None:
     ("text", "words"),
     [
         (f"just {SECRET}", "Line 1 of"),
-        (f"a b: {SECRET}", "has no name of a header"),
-        (f": {SECRET}", "has no name of a header"),
+        (f"a b: {SECRET}", "has an invalid name"),
+        (f": {SECRET}", "has an invalid name"),
         (f"Host: {SECRET}", "sends itself"),
         (f"content-length: {SECRET}", "sends itself"),
         (f"Connection: {SECRET}", "about one connection"),
         (f"Transfer-Encoding: {SECRET}", "about one connection"),
-        (f"grpc-timeout: {SECRET}", "kept for gRPC"),
+        (f"grpc-timeout: {SECRET}", "reserved for gRPC"),
         (f"key-bin: {SECRET}", "binary metadata"),
         (f"x: {SECRET}\x00", "printable ASCII"),
         (f"x: {SECRET}\rHost: a", "printable ASCII"),
         (f"x: {SECRET}é", "printable ASCII"),
-        (f"x: {SECRET}\nX: b", "stands there twice"),
+        (f"x: {SECRET}\nX: b", "occurs twice"),
         ("\n".join(f"x{index}: {SECRET}" for index in range(65)), "at most 64 headers"),
         (f"x: {SECRET * 4096}", "at most 64 headers"),
     ],
@@ -73,10 +73,10 @@ def test_a_secret_with_lines_is_refused(tmp_path: Path) -> None:
 
 def test_headers_that_are_not_there_are_told(tmp_path: Path) -> None:
     """A file that is missing, or is no text, is a sentence."""
-    with pytest.raises(InputRefusedError, match="it is not there"):
+    with pytest.raises(InputRefusedError, match="Headers file not found"):
         read_headers(tmp_path / "none")
     (tmp_path / "x").write_bytes(b"\xff\xfe")
-    with pytest.raises(InputRefusedError, match="cannot be read as text"):
+    with pytest.raises(InputRefusedError, match="are not readable text"):
         read_headers(tmp_path / "x")
 
 

@@ -226,7 +226,7 @@ def test_a_single_array_is_refused(tmp_path: Path) -> None:
 def test_a_file_of_objects_is_not_unpickled(tmp_path: Path) -> None:
     """Objects in a file could run code when they are read: they are refused."""
     path = save(tmp_path, rows=np.array([{}], dtype=np.object_))
-    with pytest.raises(InputRefusedError, match=r"is no \.npz file of plain arrays") as refused:
+    with pytest.raises(InputRefusedError, match=r"is not a \.npz file of plain arrays") as refused:
         read_npz(path)
     assert "pickle" not in str(refused.value)
 

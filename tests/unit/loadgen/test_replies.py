@@ -176,9 +176,9 @@ def test_null_is_as_good_as_nothing() -> None:
     [
         ("HTTP", b"null", "must be an object with outputs"),
         ("HTTP", b'{"error": 7}', "must be an object with outputs"),
-        ("HTTP", b"\xff", "is no JSON: byte 0 is not UTF-8."),
-        ("HTTP", b"<html>", "is no JSON: Expecting value"),
-        ("GRPC", b"\xff", "is no ModelInferResponse"),
+        ("HTTP", b"\xff", "is not JSON: byte 0 is not UTF-8."),
+        ("HTTP", b"<html>", "is not JSON: Expecting value"),
+        ("GRPC", b"\xff", "is not a ModelInferResponse"),
     ],
 )
 def test_a_reply_that_is_none_is_told_in_the_protocols_words(

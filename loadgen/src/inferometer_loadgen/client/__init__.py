@@ -1,1 +1,1 @@
-"""What becomes of the load generator itself while it measures?"""
+"""The client process: its machine, its timers, and what disturbs it."""

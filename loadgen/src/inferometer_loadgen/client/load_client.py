@@ -1,4 +1,4 @@
-"""What does it take the client itself to drive a step?"""
+"""Resources that the client itself uses while it drives a step."""
 
 import os
 import time
@@ -13,28 +13,28 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 class LoadClient(Protocol):
-    """Whoever drives a step, this process or the workers of a fleet together."""
+    """The process that drives a step, or the workers of a fleet together."""
 
     def begin(self) -> None:
         """Count from now on."""
 
     def second(self) -> None:
-        """Look once a second at what else would go unseen."""
+        """Check the clocks; called once a second."""
 
     def cpu_seconds(self) -> float:
-        """CPU seconds, user and system, since it began."""
+        """Return the CPU seconds, user and system, since it began."""
 
     def memory_bytes(self) -> int:
-        """Resident memory."""
+        """Return the resident memory."""
 
     def facts(self) -> ClientHealth:
-        """Return what became of it since it began, once; of several processes the worst."""
+        """Return its health since it began, once; of several processes the worst figures."""
 
 
 class OwnProcess:
     """This process as the client.
 
-    With `wakes` a timer tells how late it gets its CPU, within a running event loop.
+    With `wakes` a timer measures how late it gets its CPU; that needs a running event loop.
     """
 
     def __init__(self, *, wakes: bool = False) -> None:
@@ -51,7 +51,7 @@ class OwnProcess:
         self._begin = time.process_time()
 
     def close(self) -> None:
-        """Wake no more; facts that were not told by now are lost."""
+        """Stop the timer; facts that were not read by now are lost."""
         if self._wake_ups is not None:
             self._wake_ups.end()
             self._wake_ups = None

@@ -1,4 +1,4 @@
-"""Which machine does the load generator run on, and of which packages is it made?"""
+"""Description of the machine and of the installed packages."""
 
 import os
 import platform
@@ -13,7 +13,7 @@ _PACKAGES = ("inferometer", "hdrhistogram", "numpy", "tritonclient", "uvloop")
 
 
 def node() -> Node:
-    """Describe this machine; what it does not tell is absent."""
+    """Describe this machine; what cannot be read is absent."""
     return Node(
         hostname=node_name() or platform.node(),
         operating_system=_operating_system(),
@@ -28,12 +28,12 @@ def node() -> Node:
 
 
 def node_name() -> str | None:
-    """Return the name of the Kubernetes node, which a pod is told by NODE_NAME; None elsewhere."""
+    """Return the name of the Kubernetes node from NODE_NAME; None outside of a pod."""
     return os.environ.get("NODE_NAME") or None
 
 
 def packages() -> dict[str, str]:
-    """Return the versions of what a measurement rests on, Python's included."""
+    """Return the versions of the packages that a measurement depends on, and of Python."""
     found = {"python": platform.python_version()}
     for name in _PACKAGES:
         try:
@@ -48,7 +48,7 @@ def _operating_system() -> str:
         found = platform.freedesktop_os_release().get("PRETTY_NAME", platform.system())
     except OSError:
         found = platform.system()
-    # In a pod it is that of the image; the kernel is the node's.
+    # In a pod this is the image's system; the kernel is the node's.
     return f"{found} (container)" if node_name() else found
 
 

@@ -1,6 +1,7 @@
-"""How is the driver woken at the moment a query is due?
+"""Pacers: wake the driver at the moment a query is due.
 
-By an absolute timerfd of CLOCK_MONOTONIC: an event loop's own timers are rounded to a millisecond.
+They use an absolute timerfd of CLOCK_MONOTONIC: an event loop rounds its own timers to a
+millisecond.
 """
 
 import asyncio
@@ -17,12 +18,12 @@ _TFD_CLOEXEC = os.O_CLOEXEC
 _SECOND_NS = 1_000_000_000
 
 _TURNS_BEFORE_NS = 250_000
-"""How long before a time a spinning pacer sleeps no more: longer than most sleeps are overslept."""
+"""How long before a time a spinning pacer stops sleeping: longer than most sleeps overrun."""
 _HELD_NS = 8_000
-"""How long before a time it looks for replies no more: a turn of the loop takes about as long."""
+"""How long before a time it stops polling for replies: a turn of the loop takes about as long."""
 
 _LEAD_NS = 10_000
-"""How much earlier than the time a timer is set."""
+"""How much earlier than its time a timer is set."""
 
 Clock = Callable[[], int]
 """Nanoseconds of one monotonic clock."""
@@ -32,13 +33,13 @@ class Pacer(Protocol):
     """Wakes the driver once at each time it is armed for."""
 
     def arm(self, at_ns: int) -> None:
-        """Wake the driver at this time of the clock, or at once where it has passed.
+        """Wake the driver at this time of the clock, or at once if it has passed.
 
-        Only the last call counts. A driver that was woken must arm the pacer anew or close it.
+        Only the last call counts. A driver that was woken must arm the pacer again or close it.
         """
 
     def close(self) -> None:
-        """Wake nobody any more."""
+        """Stop waking the driver."""
 
 
 class _Timespec(ctypes.Structure):
@@ -55,9 +56,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 class TimerPacer:
     """A pacer on the clock of `time.monotonic_ns`.
 
-    It is set a few microseconds early, which is less than it takes to wake up on most machines;
-    what is left of them is waited for. The descriptor is never read: arming it anew clears what
-    had expired.
+    The timer is set a few microseconds early, which is less than waking up takes on most machines;
+    the rest is spent spinning. The descriptor is never read: arming it again clears an expiration.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class TimerPacer:
         self._descriptor = _libc.timerfd_create(_CLOCK_MONOTONIC, _TFD_NONBLOCK | _TFD_CLOEXEC)
         if self._descriptor < 0:
             number = ctypes.get_errno()
-            raise OSError(number, f"A timer could not be made: {os.strerror(number)}.")
+            raise OSError(number, f"Cannot create a timer: {os.strerror(number)}.")
         self._spec = _Itimerspec()
         self._reference = ctypes.byref(self._spec)
         self._value = self._spec.value
@@ -83,19 +83,19 @@ class TimerPacer:
     def arm(self, at_ns: int) -> None:
         """Wake at this time of `time.monotonic_ns`."""
         self._at_ns = at_ns
-        # A value of 0 would disarm the timer; 1 ns after the machine's start has passed as well.
+        # A value of 0 would disarm the timer; 1 ns after boot has passed as well.
         self._value.seconds, self._value.nanoseconds = divmod(
             max(1, at_ns - self._lead_ns), _SECOND_NS
         )
         self._settime(self._descriptor, _TFD_TIMER_ABSTIME, self._reference, None)
 
     def disarm(self) -> None:
-        """Wake nobody until armed again."""
+        """Do not wake the driver until armed again."""
         self._value.seconds = self._value.nanoseconds = 0
         self._settime(self._descriptor, _TFD_TIMER_ABSTIME, self._reference, None)
 
     def close(self) -> None:
-        """Give the timer back."""
+        """Release the timer."""
         if self._descriptor >= 0:
             self._loop.remove_reader(self._descriptor)
             os.close(self._descriptor)
@@ -104,7 +104,7 @@ class TimerPacer:
     def _on_timer(self) -> None:
         at_ns = self._at_ns
         if at_ns - time.monotonic_ns() > self._lead_ns:
-            return  # it was armed anew in the very turn in which it had expired
+            return  # it was armed again in the same turn of the loop in which it expired
         while time.monotonic_ns() < at_ns:
             pass
         self._wake()
@@ -113,8 +113,8 @@ class TimerPacer:
 class SpinPacer:
     """A pacer that sleeps until shortly before the time, and then turns the loop until it is due.
 
-    Each turn looks for replies, so that none waits for a query; only the last microseconds are
-    spent waiting for nothing else. It burns a core while it does, and no sleep is overslept.
+    Each turn handles replies, so that no reply waits for a query; only the last microseconds are
+    pure spinning. It uses a whole core meanwhile, and is never late because a sleep overran.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, wake: Callable[[], None]) -> None:
@@ -135,7 +135,7 @@ class SpinPacer:
             self._turn_on()
 
     def close(self) -> None:
-        """Give the timer back."""
+        """Release the timer."""
         self._is_closed = True
         self._timer.close()
 

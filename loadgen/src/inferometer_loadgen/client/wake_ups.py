@@ -1,7 +1,7 @@
-"""How late is this process when a moment comes at which it should run?
+"""Lateness of this process: a timer of its own measures how late it gets the CPU.
 
-A timer of its own asks, since a closed loop has no schedule to be late at: a reply that comes then
-is taken up as late as the timer is.
+A closed loop has no schedule to be late at. A reply that arrives at a moment is handled as late as
+a timer that is due then.
 """
 
 import asyncio
@@ -16,12 +16,12 @@ from inferometer_loadgen.record.histogram import Histogram
 PERIOD_NS = 5_000_000
 PERCENTILE = 99.0
 LEAST = 300
-"""Of fewer wake-ups, fewer than three are beyond the P99: it would tell of one that was late."""
+"""Of fewer wake-ups, fewer than three are beyond the P99: one late one would decide it."""
 _BLOCK = 512
 
 
 class WakeUps:
-    """Wakes 200 times a second from its making on, within a running event loop."""
+    """Wakes 200 times a second once it is made; needs a running event loop."""
 
     def __init__(self) -> None:
         self._late = Histogram()
@@ -32,7 +32,7 @@ class WakeUps:
 
     def _on_wake(self) -> None:
         now = time.monotonic_ns()
-        # Those that were slept through are late as well, each by less.
+        # Wake-ups that were missed meanwhile are late as well, each by less.
         self._gathered.extend(range(now - self._due_ns, -1, -PERIOD_NS))
         self._due_ns += (1 + (now - self._due_ns) // PERIOD_NS) * PERIOD_NS
         if len(self._gathered) >= _BLOCK:
@@ -44,12 +44,12 @@ class WakeUps:
         del self._gathered[:]
 
     def end(self) -> tuple[int | None, int]:
-        """Wake no more; return how late it was: the P99, None of too few wake-ups, and at most."""
+        """Stop; return the P99 of how late wake-ups were, None if too few, and the maximum."""
         self._pacer.close()
         self._flush()
         return lag_of(self._late), self._late.max_ns
 
 
 def lag_of(late: Histogram) -> int | None:
-    """Return the P99 of how late wake-ups were; None where they are too few to have one."""
+    """Return the P99 of how late wake-ups were; None if they are too few."""
     return late.at_percentile(PERCENTILE) if late.count >= LEAST else None

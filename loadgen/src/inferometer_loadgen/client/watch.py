@@ -1,4 +1,4 @@
-"""Is this process throttled or kept waiting while it measures, or its clock moved?"""
+"""Watch over this process: throttling, waiting for the CPU, steal, clock jumps."""
 
 import os
 import time
@@ -12,16 +12,16 @@ from inferometer_loadgen.schedule.steps import SECOND_NS
 _CLOCK_TRIES = 8
 _CLOCK_READ_WITHIN_NS = 50_000
 _STEAL = 8
-"""The column of a CPU's line in /proc/stat that has what the hypervisor gave to others."""
+"""The column of a CPU's line in /proc/stat with the time that the hypervisor took away."""
 
 Clock = Callable[[], int]
 Figure = TypeVar("Figure", int, float)
 
 
 class ClientWatch:
-    """Counts from `begin` on. The waiting is that of the thread that calls.
+    """Counts from `begin` on. It counts the waiting of the calling thread.
 
-    `root` is where the machine's files are, and the clocks are in nanoseconds.
+    `root` contains the machine's files; both clocks return nanoseconds.
     """
 
     def __init__(
@@ -32,14 +32,14 @@ class ClientWatch:
         self.begin()
 
     def begin(self) -> None:
-        """Count from now on, in the control group that the process is in now."""
+        """Count from now on, in the current control group."""
         self._limits = [self._root / path.lstrip("/") for path in _limit_files(self._root)]
         self._throttled, self._waited, self._stolen = self._read()
         self._offset_ns = self._offset()
         self._jump_ns = 0
 
     def second(self) -> None:
-        """Look at the clocks."""
+        """Compare the clocks."""
         offset_ns = self._offset()
         jump_ns = offset_ns - self._offset_ns
         self._offset_ns = offset_ns
@@ -47,7 +47,7 @@ class ClientWatch:
             self._jump_ns = jump_ns
 
     def facts(self) -> ClientHealth:
-        """Return what became of the process since it began."""
+        """Return the health of the process since `begin`."""
         self.second()
         throttled, waited, stolen = self._read()
         return ClientHealth(
@@ -60,17 +60,17 @@ class ClientWatch:
 
     def _read(self) -> tuple[float | None, float | None, float | None]:
         throttled = [_throttled_seconds(_text(path)) for path in self._limits]
-        told = [seconds for seconds in throttled if seconds is not None]
+        known = [seconds for seconds in throttled if seconds is not None]
         waited = _text(self._root / "proc/thread-self/schedstat").split()
         stolen = list(_stolen_ticks(_text(self._root / "proc/stat")))
         return (
-            sum(told) if told else None,
+            sum(known) if known else None,
             int(waited[1]) / SECOND_NS if len(waited) > 1 else None,
             sum(stolen) / os.sysconf("SC_CLK_TCK") if stolen else None,
         )
 
     def _offset(self) -> int:
-        """Return the wall clock less the steady one, both read within the shortest time."""
+        """Return the wall clock minus the steady one, from the closest pair of readings."""
         best = (-1, 0)
         for _ in range(_CLOCK_TRIES):
             before = self._steady()
@@ -84,7 +84,7 @@ class ClientWatch:
 
 
 def worst(facts: Sequence[ClientHealth]) -> ClientHealth:
-    """Return the worst that became of any of several processes, as of the workers of a fleet."""
+    """Return the worst figures of several processes, as of the workers of a fleet."""
     stolen = max(facts, key=_stolen_share)
     return ClientHealth(
         throttled_seconds=_most(each.throttled_seconds for each in facts),
@@ -110,7 +110,7 @@ def _since(before: float | None, after: float | None) -> float | None:
 
 
 def _throttled_seconds(text: str) -> float | None:
-    """Return what `cpu.stat` tells: microseconds with control groups v2, nanoseconds with v1."""
+    """Return the seconds in `cpu.stat`: microseconds in control groups v2, nanoseconds in v1."""
     for line in text.splitlines():
         match line.split():
             case ["throttled_usec", number]:
@@ -123,7 +123,7 @@ def _throttled_seconds(text: str) -> float | None:
 
 
 def _stolen_ticks(text: str) -> Iterator[int]:
-    """Yield what was stolen of each CPU that this process may use."""
+    """Yield the stolen ticks of each CPU that this process may use."""
     usable = {f"cpu{number}" for number in os.sched_getaffinity(0)}
     for line in text.splitlines():
         name, *columns = line.split()
@@ -132,7 +132,7 @@ def _stolen_ticks(text: str) -> Iterator[int]:
 
 
 def _limit_files(root: Path) -> list[str]:
-    """Return the `cpu.stat` of this process' control group and of those above it."""
+    """Return the `cpu.stat` of this process's control group and of its parents."""
     groups = {}
     for line in _text(root / "proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
@@ -147,7 +147,7 @@ def _limit_files(root: Path) -> list[str]:
 
 
 def _mounts(text: str) -> Iterator[tuple[str, str, str, list[str]]]:
-    """Yield what is mounted: its top within the file system, where, of which kind, its options."""
+    """Yield root, mount point, file system type and options of each mount."""
     for line in text.splitlines():
         words = line.split()
         dash = words.index("-")
@@ -155,7 +155,7 @@ def _mounts(text: str) -> Iterator[tuple[str, str, str, list[str]]]:
 
 
 def _upwards(path: str, top: str, place: str) -> Iterator[str]:
-    # A container sees its own group as the top, whether or not it is told the whole path.
+    # A container sees its own group as the top, with or without the whole path.
     inner = path.removeprefix(top) if path.startswith(top) else ""
     parts = [part for part in inner.split("/") if part]
     if ".." in parts:

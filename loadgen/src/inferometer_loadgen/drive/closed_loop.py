@@ -1,6 +1,6 @@
-"""How are queries kept outstanding, the next sent as soon as one is answered?
+"""Closed-loop driver: keeps queries outstanding, sends the next as soon as one is answered.
 
-A latency counts from the send.
+Latency counts from the send.
 """
 
 from collections.abc import Sequence
@@ -20,11 +20,11 @@ class ClosedLoop(Driver):
     """Keeps so many queries outstanding as there are clients, or as the connections have room for.
 
     The window begins with the first query sent after the warm-up, and ends with the answer that
-    fulfils both minimums or comes after the maximum. Then each outstanding query is awaited: the
-    queries of a window are those sent within it, so that no slow one is lost.
+    fulfils both minimums or arrives after the maximum. The driver then waits for each outstanding
+    query: the queries of a window are those sent within it, so that no slow one is lost.
 
-    Where the number of queries is set, the window begins with nothing outstanding and ends with
-    the last answer. A worker's window ends when its fleet says so, or after the maximum.
+    If the number of queries is set, the window begins with nothing outstanding and ends with the
+    last answer. A worker's window ends when its fleet says so, or after the maximum.
     """
 
     def __init__(
@@ -40,15 +40,15 @@ class ClosedLoop(Driver):
         self._total = closed.total_queries
         self._next_request = self._requests[0].__next__
         self._left = [NEVER] * self._servers
-        """How many queries may still be sent to each server, where their number is set."""
+        """How many queries may still be sent to each server, if their number is set."""
         self._is_asked_to_open = False
         self._why: End | None = None
         """Why the window is over, once it is."""
         self._again_until_ns = 0
-        """Until then a query that is answered well is followed by the next on its connection."""
+        """Until then each successful answer is followed by the next query on its connection."""
         self._duration_ns: int | None = None
         self._silences = Silences()
-        """Within the window, each from one good answer to the next."""
+        """Within the window: each from one successful answer to the next."""
         self._heeded_ns = 0
 
     @property
@@ -86,7 +86,7 @@ class ClosedLoop(Driver):
 
     @override
     def _on_reply(self, token: int, failure: Failure | None, reply: ReplyBody | None) -> None:
-        """Do the same with less: nearly every answer is followed by the next query at once."""
+        """Handle an answer on the fast path: nearly every one is followed by the next query."""
         now, since = self._clock(), self._since[token]
         connection = self._connections[self._carrier[token]]
         if (
@@ -131,7 +131,7 @@ class ClosedLoop(Driver):
                 if self._total is not None and self.outstanding:
                     return
                 self._open_window(now)
-                if self._total == 0:  # a worker's share of less queries than there are workers
+                if self._total == 0:  # a worker's share with fewer queries than workers
                     self._close_window(now, End.DONE)
                     return
         elif (why := self._is_done(now)) is not None:
@@ -155,12 +155,12 @@ class ClosedLoop(Driver):
         return None
 
     def _send(self) -> None:
-        """Send what there is room for.
+        """Send as many queries as the connections have room for.
 
-        Clients take turns over the servers. Where the number of queries is set, each server is
-        sent its own part of them, however fast the others are.
+        Clients take turns over the servers. If the number of queries is set, each server receives
+        its own part of them, however fast the others are.
         """
-        # Counting the last answer took a moment, which is none of the next query's latency.
+        # Counting the last answer took a moment that is not part of the next query's latency.
         if self._total is None:
             for _ in range(self._clients - len(self._since) + len(self._free)):
                 sent = self._clock()
@@ -188,7 +188,7 @@ class ClosedLoop(Driver):
 
     def _open_window(self, now: int) -> None:
         self.window_ns = self.last_reply_ns = now
-        self._tell_window()
+        self._notify_window()
         if self._total is not None:
             servers = self._servers
             self._left = [(self._total + servers - 1 - each) // servers for each in range(servers)]
@@ -202,17 +202,17 @@ class ClosedLoop(Driver):
         self._measure_window(now)
         self._again_until_ns = 0
         self._why = why
-        self._tell_window_over()
+        self._notify_window_over()
         if not self.outstanding:
             self.end(why)
 
     def _measure_window(self, now: int) -> None:
-        """Take note of how long the window was that ends now, and of its last silence."""
+        """Record how long the window was that ends now, and its last silence."""
         self._duration_ns = now - self.window_ns
         self._add_silence(now)
 
     def _on_maximum(self) -> None:
-        """End a step that stands still, without a connection, at its maximum duration."""
+        """End a step that stalls without a connection, at its maximum duration."""
         now = self._clock()
         left = self.window_ns + self._step.max_duration_ns - now
         if left > 0:
@@ -226,7 +226,7 @@ class ClosedLoop(Driver):
 
     @override
     def _abandon(self, why: Failure) -> None:
-        """Nothing waits: a query is made when it can be sent."""
+        """Do nothing: no query waits, each is made when it can be sent."""
 
     @override
     def _waiting_since_before(self, time_ns: int) -> int:

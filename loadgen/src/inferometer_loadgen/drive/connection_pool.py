@@ -1,4 +1,4 @@
-"""Which connections are there to each server, and which of them has room for a query?"""
+"""Pool of the connections of one step."""
 
 import asyncio
 from collections import deque
@@ -11,7 +11,7 @@ _AT_ONCE = 64
 
 
 class ConnectionPool:
-    """The connections of a step, each with a place; those to one server take turns."""
+    """The connections of a step, each with an index; those to one server take turns."""
 
     def __init__(self, servers: int) -> None:
         self._servers = servers
@@ -22,13 +22,13 @@ class ConnectionPool:
         self._places: dict[int, int] = {}
         self._server_of: list[int] = []
         self.ready: list[deque[int]] = [deque() for _ in range(servers)]
-        """The places of each server's connections that had room when last looked at."""
+        """The indices of each server's connections that had capacity when last checked."""
         self.is_ready: list[bool] = []
-        """Of each place, whether it is in its server's `ready`."""
+        """Of each index, whether it is in its server's `ready`."""
         self._seen_ns = [0] * servers
 
     def configure(self, openers: Sequence[OpenConnection], count: int) -> None:
-        """Set how a connection to each server is opened, and how many to each there will be."""
+        """Set how to open a connection to each server, and how many to open to each."""
         self._openers, self.count = openers, count
 
     async def connect(self, on_reply: OnReply, on_capacity: OnCapacity) -> None:
@@ -47,14 +47,14 @@ class ConnectionPool:
         await asyncio.gather(*(connection.close() for connection in self.connections))
 
     def mark_ready(self, place: int) -> None:
-        """Let a connection that is not ready take its turn again where it has room."""
+        """Let a connection that is not ready take its turn again if it has capacity."""
         connection = self.connections[place]
         if connection.outstanding < connection.capacity:
             self.is_ready[place] = True
             self.ready[self._server_of[place]].append(place)
 
     def on_reconnected(self, connection: Connection, now: int) -> bool:
-        """Let a connection take its turn that has more room; False where it has no place yet."""
+        """Let a connection with new capacity take its turn; return False if it has no index yet."""
         place = self._places.get(id(connection))
         if place is None:
             return False
@@ -64,11 +64,11 @@ class ConnectionPool:
         return True
 
     def begin(self, now: int) -> None:
-        """Take every server for connected now."""
+        """Count every server as connected now."""
         self._seen_ns = [now] * self._servers
 
     def lost_for_ns(self, now: int) -> int:
-        """Return for how long a server has had no connection by now: the longest of all."""
+        """Return how long the worst server has had no connection."""
         for server, connection in zip(self._server_of, self.connections, strict=True):
             if connection.connected:
                 self._seen_ns[server] = now
@@ -76,7 +76,7 @@ class ConnectionPool:
 
     @property
     def last_error(self) -> str:
-        """Why a connection that is lost could not be opened again; empty where none tells."""
+        """Why a lost connection could not be reopened; empty if that is not known."""
         return next((each.last_error for each in self.connections if each.last_error), "")
 
     @property
@@ -91,9 +91,9 @@ async def _open_all(
     on_capacity: OnCapacity,
     opened: list[Connection],
 ) -> None:
-    """Open a connection by each opener, in order; `opened` takes them, also where this raises.
+    """Open a connection with each opener, in order, and append them to `opened`.
 
-    Raises ConnectionFailedError where one cannot be opened.
+    Raises ConnectionFailedError if one cannot be opened; `opened` has the others then.
     """
     for first in range(0, len(openers), _AT_ONCE):
         found = await asyncio.gather(

@@ -16,7 +16,7 @@ from inferometer_loadgen.wire import Connection, OnCapacity, OnReply, PreparedRe
 
 @dataclass(frozen=True, slots=True)
 class LoopContext:
-    """Where a driver runs: its loop, its clock and what wakes it."""
+    """Loop, clock and pacer that a driver runs with."""
 
     loop: asyncio.AbstractEventLoop
     clock: Clock
@@ -25,12 +25,12 @@ class LoopContext:
 
 @dataclass(frozen=True, slots=True)
 class RequestSource:
-    """What a driver sends in turn, and how its answers are taken."""
+    """The requests that a driver sends in turn, and how it checks their replies."""
 
     requests: Sequence[Sequence[PreparedRequest]]
     """The requests to each server; servers take turns, query by query."""
     check: Callable[[ReplyBody], str | None]
-    """Returns what is wrong with a reply; asked about one reply in 64 and the first 8."""
+    """Returns what is wrong with a reply; called for one reply in 64 and for the first 8."""
     timeout_ns: int
 
 
@@ -76,32 +76,32 @@ class LoadDriver(Protocol):
 
     @property
     def last_error(self) -> str:
-        """Why a server that was lost could not be reached again, as a sentence; else empty."""
+        """Why a lost server could not be reached again, as a sentence; empty if none was lost."""
 
     @property
     def recorder(self) -> Recorder:
-        """What came of the queries so far; a fleet's is at most a second old."""
+        """The results of the queries so far; a fleet's are at most a second old."""
 
     async def connect(self) -> None:
-        """Open all connections; raises ConnectionFailedError where one fails."""
+        """Open all connections; raises ConnectionFailedError if one fails."""
 
     async def run(self) -> End:
         """Drive the step to its end and return why it ended."""
 
     def open_window(self) -> None:
-        """Begin the window now, where the plan's warm-up goes on until it is steady."""
+        """Begin the window now, if the plan's warm-up lasts until it is steady."""
 
     def overdue(self, bound_ns: int) -> int:
         """Return how many measured queries are unanswered for longer than this already."""
 
     def end(self, why: End) -> None:
-        """End the step now; what is outstanding is forgotten."""
+        """End the step now and drop outstanding queries."""
 
     async def close(self) -> None:
         """Close every connection."""
 
     def progress(self) -> StepProgress:
-        """Tell how far the step is."""
+        """Return the progress of the step."""
 
     @property
     def open_loop(self) -> bool:
@@ -113,7 +113,7 @@ class LoadDriver(Protocol):
 
     @property
     def window_ns(self) -> int:
-        """When the window began; `NEVER` where it did not."""
+        """When the window began; `NEVER` if it did not."""
 
     @property
     def duration_ns(self) -> int:
@@ -121,25 +121,26 @@ class LoadDriver(Protocol):
 
     @property
     def silences(self) -> Sequence[Silence]:
-        """When no query of a closed loop was answered well; read when the step is over.
+        """When no query of a closed loop succeeded; read when the step is over.
 
-        All of half a second and more, else the longest. Of a fleet: none was, by any worker.
+        All silences of half a second and more, else the longest. A fleet is silent while all its
+        workers are.
         """
 
     @property
     def last_reply_ns(self) -> int:
-        """When the last measured query was answered well.
+        """When the last measured query succeeded.
 
-        In closed loops, before the first: the window's begin, or a later answer to the warm-up.
+        In a closed loop, before the first: the window's begin, or a later answer to the warm-up.
         """
 
     @property
     def outstanding(self) -> int:
-        """Queries sent and not answered."""
+        """Outstanding queries."""
 
     @property
     def reconnects(self) -> int:
-        """How often a connection was lost and opened again."""
+        """How often a lost connection was reopened."""
 
     @property
     def connection_count(self) -> int:
@@ -147,11 +148,11 @@ class LoadDriver(Protocol):
 
     @property
     def client(self) -> LoadClient:
-        """What the client uses is read of this."""
+        """The source of the client's own CPU time, memory and health."""
 
     @property
     def workers(self) -> Sequence[WorkerShare]:
-        """What each worker of a fleet did; none where this process drives."""
+        """The share of each worker of a fleet; empty if this process drives."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
-"""What do open and closed loops have in common: queries in flight, their deadlines, their end?
+"""Base class of open and closed loops: queries in flight, their deadlines, their end.
 
-This is the hot path: a query in flight is a number, the place of its times in lists that are used
-again and again. Times are nanoseconds of one monotonic clock. Servers take turns: every query is
-one server's from the moment it is due, so that they share queries evenly whatever each takes.
+This is the hot path: a query in flight is a number, the index of its times in lists that are
+reused. Times are nanoseconds of one monotonic clock. Servers take turns: a query belongs to one
+server from the moment it is due, so that they share queries evenly however long each takes.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ _WATCH_NS = SECOND_NS // 4
 
 
 class Driver(ABC):
-    """Drives one step at a server and tells a recorder what came of each query. See LoadDriver."""
+    """Drives one step and records the result of each query; see LoadDriver."""
 
     def __init__(
         self, site: LoopContext, recorder: Recorder, queries: RequestSource, step: StepPlan
@@ -63,7 +63,7 @@ class Driver(ABC):
         self._is_ready = self._pool.is_ready
         self._mark_ready = self._pool.mark_ready
 
-        # One place in each list for each query in flight.
+        # One index in each list for each query in flight.
         self._since: list[int] = []
         self._sent: list[int] = []
         self._carrier: list[int] = []
@@ -80,40 +80,40 @@ class Driver(ABC):
         self._is_over = False
         self._is_open_loop = self.open_loop
         self._timers = Timers(site.loop)
-        self._seconds = Seconds(site.clock, self._timers, self._tell_second)
+        self._seconds = Seconds(site.clock, self._timers, self._end_second)
         self._warm_up_seconds = Seconds(site.clock, self._timers, recorder.end_warm_up_second)
         self.begin_ns = 0
         self.window_ns = NEVER
         self.last_reply_ns = 0
         self._measured = 0
-        self._is_window_over_told = False
+        self._is_window_over_notified = False
         self.last_error = ""
-        """Why the server that was lost could not be reached again, as a sentence."""
+        """Why the lost server could not be reached again, as a sentence."""
 
-    # -- what a loop decides ---------------------------------------------------------------------
+    # -- what a subclass decides -------------------------------------------------------------------
 
     @abstractmethod
     def _start(self, now: int) -> None:
-        """Send the first query, or see to it that it will be."""
+        """Send or schedule the first query."""
 
     @abstractmethod
     def _go_on(self, now: int) -> None:
-        """Send what there is room for now, and end where all is done."""
+        """Send what the connections have room for, and end the step if all is done."""
 
     @abstractmethod
     def _break_silence(self, now: int) -> None:
-        """Take note that a query is answered well, before `last_reply_ns` tells of it."""
+        """Record that a query succeeded, before `last_reply_ns` changes."""
 
     @abstractmethod
     def _expire(self, now: int) -> int:
-        """Fail what waits unsent past its deadline; return since when the oldest left waits.
+        """Fail unsent queries past their deadline; return since when the oldest other one waits.
 
-        `NEVER` where nothing waits.
+        `NEVER` if no query waits.
         """
 
     @abstractmethod
     def _abandon(self, why: Failure) -> None:
-        """Give up what waits unsent; it counts as failed."""
+        """Give up unsent queries; they count as failed."""
 
     @abstractmethod
     def _waiting_since_before(self, time_ns: int) -> int:
@@ -121,11 +121,11 @@ class Driver(ABC):
 
     @abstractmethod
     def open_window(self) -> None:
-        """Begin the window now, where the plan's warm-up goes on until it is steady."""
+        """Begin the window now, if the plan's warm-up lasts until it is steady."""
 
     @abstractmethod
     def close_window(self) -> None:
-        """End the window now, where the plan leaves that to the fleet."""
+        """End the window now, if the plan leaves that to the fleet."""
 
     @property
     @abstractmethod
@@ -140,24 +140,24 @@ class Driver(ABC):
     @property
     @abstractmethod
     def silences(self) -> Sequence[Silence]:
-        """When no query was answered well, in closed loops; known once the window is over."""
+        """When no query of a closed loop succeeded; known once the window is over."""
 
     @abstractmethod
     def progress(self) -> StepProgress:
-        """Tell how far the step is."""
+        """Return the progress of the step."""
 
     # -- a step's life ---------------------------------------------------------------------------
 
     def configure(self, openers: Sequence[OpenConnection], count: int) -> None:
-        """Set how a connection to each server is opened, and how many to each there will be."""
+        """Set how to open a connection to each server, and how many to open to each."""
         self._pool.configure(openers, count)
 
     async def connect(self) -> None:
-        """Open all connections; raises ConnectionFailedError where one fails."""
+        """Open all connections; raises ConnectionFailedError if one fails."""
         await self._pool.connect(self._on_reply, self._on_capacity)
 
     async def run(self, begin_ns: int | None = None) -> End:
-        """Drive the step to its end and return why it ended; it begins at a time, or now."""
+        """Drive the step to its end and return why it ended; it begins now or at `begin_ns`."""
         now = self._clock()
         begin = self.begin_ns = now if begin_ns is None else begin_ns
         self._pool.begin(now)
@@ -177,9 +177,9 @@ class Driver(ABC):
         await self._pool.close()
 
     def end(self, why: End) -> None:
-        """End the step now; what is outstanding is forgotten.
+        """End the step now and drop outstanding queries.
 
-        What waits for a server that is lost has failed, whoever of a fleet has lost it.
+        Queries that wait for a lost server have failed, whichever worker of a fleet lost it.
         """
         if self._ended.done():
             return
@@ -189,14 +189,14 @@ class Driver(ABC):
             message = f"There was no connection to the server for {seconds} s. {self.last_error}"
             self._abandon(Failure(FailureKind.CONNECTION, message.rstrip()))
         if self.window_ns <= self._clock():
-            self._tell_window_over()
+            self._notify_window_over()
             self._recorder.end(self._seconds.end())
         self._is_over = True
         self._ended.set_result(why)
 
     @property
     def recorder(self) -> Recorder:
-        """What came of the queries so far."""
+        """The results of the queries so far."""
         return self._recorder
 
     @cached_property
@@ -211,7 +211,7 @@ class Driver(ABC):
 
     @property
     def reconnects(self) -> int:
-        """How often a connection was lost and opened again."""
+        """How often a lost connection was reopened."""
         return self._pool.reconnects
 
     @property
@@ -221,7 +221,7 @@ class Driver(ABC):
 
     @property
     def outstanding(self) -> int:
-        """Queries sent and not answered."""
+        """Outstanding queries."""
         return len(self._since) - len(self._free)
 
     def overdue(self, bound_ns: int) -> int:
@@ -233,7 +233,7 @@ class Driver(ABC):
     # -- sending and its answers -----------------------------------------------------------------
 
     def _try_send(self, server: int, since: int, now: int) -> bool:
-        """Send a query on the server's connection that is next in turn; False: none has room."""
+        """Send a query on the server's next connection; return False if none has capacity."""
         ready = self._ready[server]
         while ready:
             place = ready[0]
@@ -265,7 +265,7 @@ class Driver(ABC):
         return False
 
     def _choose_next_kept(self) -> None:
-        """Choose the query after this one whose reply is looked at."""
+        """Choose the next query whose reply is checked."""
         self._next_kept = self._sends + (1 if self._sends < FIRST else next(self._gaps))
 
     def _on_reply(self, token: int, failure: Failure | None, reply: ReplyBody | None) -> None:
@@ -310,7 +310,7 @@ class Driver(ABC):
             self._recorder.statistics.checked_replies += 1
         try:
             fault = self._check(reply)
-        except Exception as error:  # noqa: BLE001 - a query is counted, whatever its reply does
+        except Exception as error:  # noqa: BLE001 - every query is counted, whatever its reply holds
             fault = f"The reply could not be checked: {error!r}."
         return None if fault is None else Failure(FailureKind.CONTENT, fault)
 
@@ -320,11 +320,11 @@ class Driver(ABC):
             self._go_on(now)
 
     def _check_anew(self) -> None:
-        """Check the first replies again: the window's own, after those of the warm-up."""
+        """Start to check again with the next reply: the window's first, after the warm-up's."""
         self._sends, self._next_kept = 0, 1
 
     def _check_deadlines(self) -> None:
-        """Fail what is past its deadline, and come back when the oldest that is left will be."""
+        """Fail queries past their deadline; return when the oldest other one reaches its own."""
         now = self._clock()
         timeout_ns = self._timeout_ns
         due = [
@@ -359,28 +359,28 @@ class Driver(ABC):
             self._mark_ready(place)
 
     def _watch(self) -> None:
-        """End the step where a server has had no connection for 3 seconds."""
+        """End the step if a server has had no connection for 3 seconds."""
         now = self._clock()
         if self._pool.lost_for_ns(now) >= LOST_AFTER_NS:
             self.end(End.SERVER_LOST)
             return
         self._timers.later("watch", _WATCH_NS, self._watch)
 
-    def _tell_window(self) -> None:
-        """Tell that the window begins: its time is set by then."""
+    def _notify_window(self) -> None:
+        """Notify the observer that the window begins; its time is set before."""
         if self._step.until_steady:
             self._warm_up_seconds.end()
         self.observer.begin_window()
         self._recorder.begin_window()
 
-    def _tell_window_over(self) -> None:
-        """Tell it once: a window may be over before its step is."""
-        if self._is_window_over_told:
+    def _notify_window_over(self) -> None:
+        """Notify the observer once: a window may end before its step does."""
+        if self._is_window_over_notified:
             return
-        self._is_window_over_told = True
+        self._is_window_over_notified = True
         self._recorder.end_window()
         self.observer.end_window()
 
-    def _tell_second(self) -> None:
+    def _end_second(self) -> None:
         self._recorder.end_second()
         self.observer.second()

@@ -1,14 +1,14 @@
-"""Does the server answer a request at all, and which of its outputs carry the batch?
+"""First requests: check that the server answers before the warm-up.
 
-A few requests are sent before the warm-up, so that a request that the server refuses ends the run
-with the server's own words instead of a measurement made of errors.
+A request that the server refuses then ends the run with the server's own message, instead of a
+measurement made of errors. The replies also show which outputs carry the batch.
 """
 
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from inferometer_api.spec.problems import sentence
+from inferometer_api.spec.problems import as_sentence
 from inferometer_loadgen.drive import OpenConnection
 from inferometer_loadgen.wire import (
     Connection,
@@ -23,11 +23,11 @@ REQUESTS = 3
 
 
 class FirstRequestsRefusedError(ValueError):
-    """The server refuses the requests of a scenario; the message is a sentence."""
+    """The server refused the requests of a scenario."""
 
 
 class NoAnswerError(RuntimeError):
-    """The server gives requests no answer that can be read; the message is a sentence."""
+    """The server gave no readable answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +48,9 @@ async def send_first_requests(
     what: str,
     sending: Callable[[], None],
 ) -> FirstReplies:
-    """Send the first requests one by one; `what` names them in the sentence of a failure.
+    """Send the first requests one by one; `what` names them in the message of a failure.
 
-    `sending` is called when the first is about to be sent.
+    `sending` is called right before the first is sent.
     Raises ConnectionFailedError, and FirstRequestsRefusedError or NoAnswerError if no request
     succeeds.
     """
@@ -120,8 +120,9 @@ async def _send(
 def _fault(failure: Failure, what: str) -> Exception:
     if failure.kind is FailureKind.STATUS:
         return FirstRequestsRefusedError(
-            f"The server refused the first {REQUESTS} requests {what}: {sentence(failure.message)} "
-            "Where it is the inputs that it does not take, see spec.load.inputs."
+            f"The server refused the first {REQUESTS} requests {what}: "
+            f"{as_sentence(failure.message)} If the server does not accept the inputs, change "
+            "spec.load.inputs."
         )
     return NoAnswerError(
         f"The server answered none of the first {REQUESTS} requests {what}: {failure.message}"

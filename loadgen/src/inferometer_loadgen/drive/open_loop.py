@@ -1,7 +1,7 @@
-"""How are queries sent at the times of a schedule, whether or not the server keeps up?
+"""Open-loop driver: sends queries at their scheduled times, whether or not the server keeps up.
 
-A latency counts from the scheduled time. A query that is due while no connection has room waits in
-line; one that the driver takes up late is sent late. Neither is ever dropped.
+Latency counts from the scheduled time. A query that is due while no connection has capacity waits
+in a queue; one that the driver handles late is sent late. None is ever dropped.
 """
 
 from collections import deque
@@ -37,15 +37,15 @@ class Schedules:
     warm_up: Schedule
     measured: Schedule
     last: int | None = None
-    """With how many arrivals the window ends, where it does not by the step's minimums."""
+    """After how many arrivals the window ends, if the step's minimums do not end it."""
     share: LoadShare = WHOLE_LOAD
-    """Which of the arrivals of both are driven."""
+    """The share of both schedules that is driven."""
 
 
 class OpenLoop(Driver):
     """Sends queries by two schedules: its own for the warm-up, and the measured one.
 
-    After the window's last query the driver waits until each is answered or timed out.
+    After the window's last query the driver waits until each is answered or has timed out.
     """
 
     def __init__(
@@ -68,13 +68,13 @@ class OpenLoop(Driver):
         self._add_lag = recorder.lags.append
         self._lag_count = recorder.lags.__len__
         self._pacer = site.pacer(self._wake)
-        # A block of due times, and the place in it of the next one. Two are no query's: the
-        # window's begin and its end; `_mark_place` is that of whichever comes next.
+        # A block of due times, and the index of the next one. Two belong to no query: the window's
+        # begin and its end; `_mark_place` is the index of the one that comes next.
         self._dues: list[int] = []
         self._next = 0
         self._mark_place = self._end_place = NEVER
         self._is_warming = True
-        self._is_window_told = False
+        self._is_window_notified = False
         self._backlog = Backlog()
         self._window_over = False
         self._duration_ns: int | None = None
@@ -87,7 +87,7 @@ class OpenLoop(Driver):
     @property
     @override
     def silences(self) -> Sequence[Silence]:
-        return ()  # its latencies show a stall in full
+        return ()  # the latencies show a stall in full
 
     @property
     @override
@@ -110,7 +110,7 @@ class OpenLoop(Driver):
 
     @override
     def close_window(self) -> None:
-        """Leave it to the schedule, which is the same for all workers."""
+        """Do nothing: the schedule, which all workers share, ends the window."""
 
     @override
     async def close(self) -> None:
@@ -134,12 +134,12 @@ class OpenLoop(Driver):
         self._pacer.arm(self._dues[0])
 
     def _begin_window(self) -> None:
-        """Tell that the window begins, once."""
-        if self._is_window_told:
+        """Notify the observer once that the window begins."""
+        if self._is_window_notified:
             return
-        self._is_window_told = True
+        self._is_window_notified = True
         self._mark_place = self._end_place
-        self._tell_window()
+        self._notify_window()
         self._seconds.begin(self.window_ns)
         self._timers.later("backlog", self._backlog.interval_ns, self._look_at_backlog)
 
@@ -148,7 +148,7 @@ class OpenLoop(Driver):
         self._timers.later("backlog", self._backlog.interval_ns, self._look_at_backlog)
 
     def _take_block(self) -> None:
-        """Take the next due times of the schedules: of queries, the window's begin and its end."""
+        """Take the next due times: those of queries, of the window's begin and of its end."""
         dues: list[int] = []
         self._next = 0
         while not dues:
@@ -160,19 +160,19 @@ class OpenLoop(Driver):
                 continue
             if not self._arrivals.count:
                 self._check_anew()
-                if not self._is_window_told:
+                if not self._is_window_notified:
                     self._mark_place = 0
                     dues = [self.window_ns]
             dues += (self.window_ns + self._arrivals.take()).tolist()
             if self._arrivals.is_complete:
                 self._end_place = len(dues)
                 dues.append(self.window_ns + self._arrivals.duration_ns)
-                if self._is_window_told:
+                if self._is_window_notified:
                     self._mark_place = self._end_place
         self._dues = dues
 
     def _wake(self) -> None:
-        """Send everything that is due."""
+        """Send every query that is due."""
         dues, place = self._dues, self._next
         for _ in range(_AT_ONCE):
             due = dues[place]
@@ -180,14 +180,14 @@ class OpenLoop(Driver):
             if due > now:
                 break
             if place == self._mark_place:
-                if self._is_window_told:
+                if self._is_window_notified:
                     self._close_window(now)
                     return
                 self._begin_window()
             else:
                 if due >= self.window_ns:
                     if due >= self._seconds.ends_ns:
-                        self._seconds.tell_until(due)
+                        self._seconds.end_until(due)
                     self._add_lag(now - due)
                     if self._lag_count() >= BLOCK:
                         self._recorder.flush()
@@ -211,9 +211,9 @@ class OpenLoop(Driver):
     def _close_window(self, now: int) -> None:
         self._duration_ns = self._arrivals.duration_ns
         self._timers.cancel("backlog")
-        usual, tallied = self._backlog.usual(), self._recorder.statistics
+        usual, tallied = self._backlog.medians(), self._recorder.statistics
         tallied.unanswered_early, tallied.unanswered_late = usual.early, usual.late
-        self._tell_window_over()
+        self._notify_window_over()
         self._pacer.close()
         self._window_over = True
         self._go_on(now)
@@ -231,7 +231,7 @@ class OpenLoop(Driver):
 
     @override
     def _break_silence(self, now: int) -> None:
-        """Nothing: whoever comes while the server is silent is sent, and waits."""
+        """Do nothing: queries are sent while the server is silent, and their latency shows it."""
 
     @override
     def _expire(self, now: int) -> int:

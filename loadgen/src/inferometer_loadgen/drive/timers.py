@@ -1,4 +1,4 @@
-"""When is a driver called again, and when is each second over?"""
+"""Timers of a driver, by name and by second."""
 
 import asyncio
 from collections.abc import Callable, Hashable
@@ -11,7 +11,7 @@ _FAR_NS = 1 << 62
 
 
 class Timers:
-    """Timers of an event loop by name; setting one again replaces it."""
+    """Named timers of an event loop; setting a timer again replaces it."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -36,16 +36,16 @@ class Timers:
 
 
 class Seconds:
-    """Tells the end of each second since a moment, each once and none too early.
+    """Calls back at the end of each second since a moment, once each and never early.
 
     ``ends_ns`` is when the current one ends; far in the future before `begin`.
     """
 
-    def __init__(self, clock: Clock, timers: Timers, tell: Callable[[], None]) -> None:
+    def __init__(self, clock: Clock, timers: Timers, on_end: Callable[[], None]) -> None:
         self.ends_ns = _FAR_NS
         self._clock = clock
         self._timers = timers
-        self._tell = tell
+        self._on_end = on_end
 
     def begin(self, at_ns: int) -> None:
         """Count seconds from this time on."""
@@ -53,27 +53,27 @@ class Seconds:
         self._await_next()
 
     def end(self) -> float:
-        """Tell what is over by now, and return the seconds that are left of the current one.
+        """End the seconds that are over, and return how much of the current one has passed.
 
-        Before `begin` none is.
+        0 before `begin`.
         """
         if self.ends_ns == _FAR_NS:
             return 0.0
         self._timers.cancel(self)
         now = self._clock()
-        self.tell_until(now)
+        self.end_until(now)
         return (now - self.ends_ns) / SECOND_NS + 1
 
-    def tell_until(self, time_ns: int) -> None:
-        """Tell the seconds that are over by this time: a timer is late by its rounding."""
+    def end_until(self, time_ns: int) -> None:
+        """End the seconds that are over by this time: a timer is late by its rounding."""
         while time_ns >= self.ends_ns:
             self.ends_ns += SECOND_NS
-            self._tell()
+            self._on_end()
 
     def _await_next(self) -> None:
         self._timers.later(self, self.ends_ns - self._clock(), self._on_timer)
 
     def _on_timer(self) -> None:
-        # A timer may be early by its rounding; a second that is not over is not told.
-        self.tell_until(self._clock())
+        # A timer may be early by its rounding; only seconds that are over end.
+        self.end_until(self._clock())
         self._await_next()

@@ -1,1 +1,1 @@
-"""What the nodes of the servers did within a window, by their agents' samples. Pure."""
+"""What the nodes of the servers did within a window, from their agents' samples. Pure."""

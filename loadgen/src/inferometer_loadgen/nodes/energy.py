@@ -1,7 +1,7 @@
-"""How much energy did a step take, and what does that figure cover?
+"""Energy of a step, and what that figure covers.
 
-Differences of counters from the window's first sample to its last, node by node; what has no
-source is unavailable with its reason, never zero.
+It is the difference of counters from the window's first sample to its last, node by node. Energy
+without a source is unavailable with a reason, never zero.
 """
 
 from collections.abc import Sequence
@@ -15,14 +15,15 @@ from inferometer_loadgen.nodes.window import NodeWindow, gpus_busy
 
 WEAKEST_LAST: tuple[Attribution, ...] = ("dedicated", "shared", "node", "estimated")
 DISABLED = "power measurement is disabled"
-TOLD_APART, MOST_APART = 0.02, 0.1
-"""By how much of the load's window the counters' may differ, before it is told and at all."""
+NOTED_APART, MOST_APART = 0.02, 0.1
+"""Shares of the load's window by which the counters' window may differ: before that is noted, and
+at most."""
 _NO_AGENT = "no node agent is named in the plan"
 
 
 @dataclass(frozen=True, slots=True)
 class EnergyTerms:
-    """What a run asks of energy, and what stands in its way."""
+    """What a run requires of energy, and what prevents it."""
 
     disabled: bool
     unmetered: str
@@ -30,7 +31,7 @@ class EnergyTerms:
     milliwatts_per_core: int | None
     on_gpu: bool
     external: bool = False
-    """Whether nobody said what the servers run on."""
+    """Whether it is unknown what the servers run on."""
 
 
 def energy_terms(plan: LoadPlan) -> EnergyTerms:
@@ -47,13 +48,13 @@ def energy_terms(plan: LoadPlan) -> EnergyTerms:
 
 @dataclass(frozen=True, slots=True)
 class WorkDone:
-    """What was done with the energy."""
+    """The work that the energy was used for."""
 
     inferences: int
     """Samples answered between the window's edges, as the energy is of that time."""
     duration_ns: int
     server_cpu_seconds: float | None
-    """Of servers on this machine, where no agent tells it."""
+    """Of servers on this machine, if no agent reports it."""
 
 
 def energy(windows: Sequence[NodeWindow], terms: EnergyTerms, worked: WorkDone) -> Energy:
@@ -79,7 +80,7 @@ def energy(windows: Sequence[NodeWindow], terms: EnergyTerms, worked: WorkDone) 
     not_covered = [
         sentence
         for node, window in zip(nodes, windows, strict=True)
-        for sentence in (*node.not_covered, *_apart(window, worked.duration_ns, TOLD_APART))
+        for sentence in (*node.not_covered, *_apart(window, worked.duration_ns, NOTED_APART))
     ]
     counted = max(counted_ns(window) for window in windows)
     return _sum([each for node in nodes for each in node.domains], not_covered, counted, worked)
@@ -90,7 +91,7 @@ def _faults(window: NodeWindow, duration_ns: int) -> list[str]:
 
 
 def _apart(window: NodeWindow, duration_ns: int, share: float) -> list[str]:
-    """Return a sentence where the counters' window differs from the load's by more than this."""
+    """Return a sentence if the counters' window differs from the load's by more than this share."""
     found = counted_ns(window)
     if abs(found - duration_ns) <= share * duration_ns:
         return []
@@ -103,7 +104,7 @@ def _unavailable(reason: str) -> Energy:
 
 
 def _without_agents(terms: EnergyTerms, worked: WorkDone) -> Energy:
-    """Return an estimate where that was chosen and the CPU time is known here."""
+    """Return an estimate if that was chosen and the CPU time is known here."""
     seconds, milliwatts = worked.server_cpu_seconds, terms.milliwatts_per_core
     if not seconds or milliwatts is None:
         return _unavailable(terms.unmetered or _NO_AGENT)

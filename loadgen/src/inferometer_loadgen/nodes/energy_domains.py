@@ -1,4 +1,4 @@
-"""How much energy of one node counts as its servers', counter by counter?"""
+"""Energy of one node that counts as its servers', counter by counter."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,15 +14,15 @@ from inferometer_loadgen.nodes.window import (
 )
 
 DEDICATED_SHARE = 0.95
-"""Of the node's busy CPU time: from here on all its energy is the servers'."""
+"""Share of the node's busy CPU time from which on all its energy counts as the servers'."""
 MOST_WATTS = 10_000
-"""No package and no GPU takes more: a counter that says so has jumped."""
+"""No package and no GPU uses more: a counter that says so has jumped."""
 _NS_PER_SECOND = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class NodeEnergy:
-    """What is known of the energy of one node."""
+    """The energy of one node, as far as it is known."""
 
     domains: list[EnergyDomain]
     not_covered: list[str]
@@ -32,7 +32,7 @@ class NodeEnergy:
 
 @dataclass(frozen=True, slots=True)
 class AttributedShare:
-    """Which part of a counter's energy counts as the servers'."""
+    """The part of a counter's energy that counts as the servers'."""
 
     attribution: Attribution
     part: float
@@ -44,8 +44,8 @@ _WHOLE = AttributedShare("node", 1.0)
 def node_energy(window: NodeWindow, *, on_gpu: bool, milliwatts_per_core: int | None) -> NodeEnergy:
     """Return the energy of a node within a window that has no fault.
 
-    `on_gpu` says that the servers should run on a GPU. Where no counter covers the CPUs,
-    `milliwatts_per_core` times the servers' CPU seconds takes its place.
+    `on_gpu` says that the servers should run on a GPU. If no counter covers the CPUs,
+    `milliwatts_per_core` times the servers' CPU seconds replaces it.
     """
     counted = _Counted(window)
     domains = [*counted.cpu_domains(), *counted.gpu_domains()]
@@ -94,12 +94,12 @@ class _Counted:
         if before is None:
             self.left_out.append(f"{name} was not there at the window's begin")
         elif before.method != reading.method:
-            # Each method counts on its own: their difference is no energy.
+            # Each method counts separately: their difference is not an energy.
             self.left_out.append(
                 f"{name} went over from {before.method} to {reading.method} within the window"
             )
         elif found <= 0:
-            # What runs uses energy: a counter that says otherwise counts nothing.
+            # A running machine uses energy: a counter that says otherwise does not work.
             self.left_out.append(f"{name} stands still")
         elif found > MOST_WATTS * 1e6 * _window_seconds(self._window):
             self.left_out.append(f"{name} jumped by {found / 1e6:.3g} J")
@@ -144,7 +144,7 @@ def cpu_share(window: NodeWindow) -> AttributedShare:
     if used is None or first is None or last is None:
         return _WHOLE
     busy = last.busy_microseconds - first.busy_microseconds
-    # A server that answers uses CPU time: none is a reading that cannot be believed.
+    # A server that answers uses CPU time: a reading without any cannot be right.
     if busy <= 0 or used <= 0:
         return _WHOLE
     part = min(1.0, used / busy)
@@ -170,10 +170,10 @@ def gpu_share(window: NodeWindow, uuid: str) -> AttributedShare:
 
 
 def _gpu_busy(window: NodeWindow, uuid: str) -> int | None:
-    """Return the GPU time of all servers; None where that of one is not known."""
+    """Return the GPU time of all servers; None if that of one is not known."""
     total = 0
     for before, after in target_pairs(window):
-        # A process that came to the GPU later had nothing of it before.
+        # A process that came to the GPU later had not used it before.
         had = next((use.busy_microseconds for use in before.gpus if use.gpu_uuid == uuid), 0)
         for use in after.gpus:
             if use.gpu_uuid == uuid:
@@ -198,7 +198,7 @@ def estimated(
     idle_cores: float | None = None,
     window_seconds: float = 0.0,
 ) -> EnergyDomain:
-    """Return CPU time times a stated power; idle is the same of the servers without load."""
+    """Return CPU time times a stated power; idle power is the same for the servers without load."""
     microjoules = cpu_microseconds * milliwatts_per_core / 1000
     idle = None if idle_cores is None else idle_cores * milliwatts_per_core
     net = None if idle is None else round(microjoules - idle * window_seconds * 1000)
@@ -216,7 +216,7 @@ def estimated(
 
 
 def _idle_window(window: NodeWindow) -> NodeWindow | None:
-    """Return the time without load as a window; None where it tells nothing."""
+    """Return the time without load as a window; None if its samples cannot be compared."""
     if window.idle is None:
         return None
     before, after = (taken.sample for taken in window.idle)
@@ -257,7 +257,7 @@ def _window_seconds(window: NodeWindow) -> float:
 
 
 def _parts_missing(window: NodeWindow) -> Iterator[str]:
-    """Yield what an agent cannot read of a source that gives something."""
+    """Yield the parts of a working source that an agent cannot read."""
     used = gpus_used(window)
     unknown = window.targets and target_cpu_microseconds(window) is None
     for missing in window.last.missing:

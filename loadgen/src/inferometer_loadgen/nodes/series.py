@@ -1,4 +1,4 @@
-"""What does the result document tell of a node, second by second?"""
+"""Telemetry of a node for the result document, second by second."""
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,15 +21,15 @@ from inferometer_loadgen.nodes.window import (
 
 _NS_PER_MS = 1_000_000
 _NEAR_MILLISECONDS = 1_500
-"""How far apart a second's samples of an agent and of the load generator may be."""
+"""How far apart samples of an agent and of the load generator for one second may be."""
 _LEAST_APART_NS = 100_000_000
-"""Rates over less are noise: the window's end may come just after a second's end."""
+"""Rates over less time are noise: the window may end just after a second."""
 
 
 def telemetry_of(window: NodeWindow, *, on_gpu: bool) -> NodeTelemetry:
-    """Return what an agent told: all that it has, also where its window has a fault.
+    """Return everything that an agent reported, also if its window has a fault.
 
-    GPUs are told where servers have a process on them; with `on_gpu` all, where it sees none.
+    It includes the GPUs that run a process of the servers; with `on_gpu` and no such process, all.
     """
     if not window.samples:
         return NodeTelemetry(node=window.node, missing=[window.fault] if window.fault else [])
@@ -57,7 +57,7 @@ def filled(usage: Sequence[UsageSample], nodes: Sequence[NodeTelemetry]) -> list
 
 
 def served_cpu_seconds(nodes: Sequence[NodeTelemetry]) -> float | None:
-    """Return the CPU seconds of the servers on all nodes; None where one is not known."""
+    """Return the CPU seconds of the servers on all nodes; None if one is not known."""
     return _sum(node.server_cpu_seconds for node in nodes)
 
 
@@ -83,12 +83,12 @@ def _nearest(samples: Sequence[NodeSample], at_milliseconds: int) -> NodeSample 
 
 def _sum(values: Iterable[float | None]) -> float | None:
     total = 0.0
-    told = False
+    is_known = False
     for value in values:
         if value is None:
             return None
-        total, told = total + value, True
-    return total if told else None
+        total, is_known = total + value, True
+    return total if is_known else None
 
 
 def _seconds(microseconds: int | None) -> float | None:
@@ -96,7 +96,7 @@ def _seconds(microseconds: int | None) -> float | None:
 
 
 def _throttled(window: NodeWindow) -> int | None:
-    """Return how long all servers were throttled; those without a limit never are."""
+    """Return how long all servers were throttled; servers without a limit never are."""
     found = None
     for before, after in target_pairs(window):
         if before.throttled_microseconds is not None and after.throttled_microseconds is not None:
@@ -155,8 +155,8 @@ def _sample(
         gpu_utilization={
             _name(gpu): value for gpu in gpus if (value := rates.utilization(gpu)) is not None
         },
-        gpu_memory_bytes=_told(gpus, lambda gpu: gpu.memory_used_bytes),
-        gpu_clock_hertz=_told(gpus, lambda gpu: gpu.clock_hertz),
+        gpu_memory_bytes=_known(gpus, lambda gpu: gpu.memory_used_bytes),
+        gpu_clock_hertz=_known(gpus, lambda gpu: gpu.clock_hertz),
         gpu_throttle_reasons={
             _name(gpu): gpu.throttle_reasons for gpu in gpus if gpu.throttle_reasons
         },
@@ -164,7 +164,7 @@ def _sample(
 
 
 class _Rates:
-    """Differences of two samples by the time between them; None where they cannot be had."""
+    """Differences of two samples divided by the time between them; None if one is missing."""
 
     def __init__(self, now: AgentSample, before: AgentSample | None) -> None:
         comparable = (
@@ -226,5 +226,5 @@ def _name(gpu: GpuReading) -> str:
     return f"gpu-{gpu.index}"
 
 
-def _told(gpus: Sequence[GpuReading], of: Callable[[GpuReading], int | None]) -> dict[str, int]:
+def _known(gpus: Sequence[GpuReading], of: Callable[[GpuReading], int | None]) -> dict[str, int]:
     return {_name(gpu): value for gpu in gpus if (value := of(gpu)) is not None}

@@ -1,4 +1,4 @@
-"""What did the agent of one node tell around the window of one step?"""
+"""Samples of one node's agent around the window of one step."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from inferometer_api.results.agent_sample import AgentSample, WorkloadReading
 
 _LONGEST_FAULT = 300
 MOST_LISTED, MOST_CHARACTERS = 128, 512
-"""Of any list and any text of a sample: they go into the result, 600 times over."""
+"""Limits of any list and any text in a sample: the result may contain 600 of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentAnswer:
-    """What came of asking an agent once; times are of the load generator's clock."""
+    """The answer to one request, or why there is none; times are of the load generator's clock."""
 
     sent_ns: int
     received_ns: int
@@ -27,7 +27,7 @@ class AgentAnswer:
 
 @dataclass(frozen=True, slots=True)
 class StepAnswers:
-    """What one agent answered around one step; what it was not asked for is absent."""
+    """The answers of one agent around one step; requests that were not sent are absent."""
 
     agent: PlannedAgent
     idle: tuple[AgentAnswer, AgentAnswer] | None
@@ -47,13 +47,13 @@ class TimedSample:
 
 @dataclass(frozen=True, slots=True)
 class NodeWindow:
-    """What one agent told around one step."""
+    """The samples of one agent around one step."""
 
     node: str
     targets: int
-    """How many servers it was asked about."""
+    """How many servers it observes."""
     samples: tuple[TimedSample, ...]
-    """Of one window; unless there is a fault, the first and the last are its edges."""
+    """Of one window; the first and the last are its edges unless there is a fault."""
     idle: tuple[TimedSample, TimedSample] | None = None
     fault: str = ""
     """Why the edges are not both known: a sentence without its period."""
@@ -70,7 +70,7 @@ class NodeWindow:
 
 
 def window_of(answers: StepAnswers, begin_ns: int) -> NodeWindow:
-    """Read what an agent answered around a window that began then, by the asking clock."""
+    """Return the samples around a window that began at `begin_ns` of the client's clock."""
     agent = answers.agent
     reader = _Reader(agent.node, begin_ns)
     begin, end = reader.edge(answers.begin, "begin"), reader.edge(answers.end, "end")
@@ -80,11 +80,11 @@ def window_of(answers: StepAnswers, begin_ns: int) -> NodeWindow:
     if answers.idle is not None:
         before, after = (reader.read(answer)[0] for answer in answers.idle)
         idle = None if before is None or after is None else (before, after)
-    told = next((taken.sample.node for taken in samples), "")
-    where = f"the node agent of {agent.node or told or agent.url}"
+    reported = next((taken.sample.node for taken in samples), "")
+    where = f"the node agent of {agent.node or reported or agent.url}"
     fault = reader.fault or _unsteady(samples)
     return NodeWindow(
-        node=agent.node or told,
+        node=agent.node or reported,
         targets=len(agent.pod_uids) + len(agent.process_ids),
         samples=samples,
         idle=idle,
@@ -93,7 +93,7 @@ def window_of(answers: StepAnswers, begin_ns: int) -> NodeWindow:
 
 
 class _Reader:
-    """Reads the answers of one agent and keeps why an edge is not known."""
+    """Reads the answers of one agent and keeps the reason why an edge is not known."""
 
     def __init__(self, node: str, begin_ns: int) -> None:
         self._node = node
@@ -103,7 +103,7 @@ class _Reader:
     def edge(self, answer: AgentAnswer | None, which: str) -> TimedSample | None:
         """Read the answer at an edge of the window."""
         if answer is None:
-            self.fault = self.fault or f"was not asked at the window's {which}"
+            self.fault = self.fault or f"was not sampled at the window's {which}"
             return None
         taken, fault = self.read(answer)
         if fault:
@@ -120,9 +120,9 @@ class _Reader:
 
 
 def read_sample(answer: AgentAnswer, node: str = "") -> tuple[AgentSample | None, str]:
-    """Return the sample of an answer, or what is wrong with it; `node` is whose agent was asked.
+    """Return the sample of an answer, or what is wrong with it; `node` is the agent's node.
 
-    Fields that this version does not know are passed over: agents have releases of their own.
+    Unknown fields are ignored: agents have releases of their own.
     """
     if answer.fault:
         return None, answer.fault
@@ -141,7 +141,7 @@ def read_sample(answer: AgentAnswer, node: str = "") -> tuple[AgentSample | None
 
 
 def _exceeds(value: object) -> bool:
-    """Say whether any text or list within a value is longer than it may be."""
+    """Return whether any text or list within a value is too long."""
     match value:
         case str():
             return len(value) > MOST_CHARACTERS
@@ -154,7 +154,7 @@ def _exceeds(value: object) -> bool:
 
 
 def _unsteady(samples: Sequence[TimedSample]) -> str:
-    """Return why counters of these samples cannot be compared; empty where they can."""
+    """Return why the counters of these samples cannot be compared; empty if they can."""
     if len({taken.sample.instance for taken in samples}) > 1:
         return "was restarted within the window"
     if samples[-1].sample.monotonic_ns <= samples[0].sample.monotonic_ns:
@@ -163,7 +163,7 @@ def _unsteady(samples: Sequence[TimedSample]) -> str:
 
 
 def target_pairs(window: NodeWindow) -> Iterator[tuple[WorkloadReading, WorkloadReading]]:
-    """Yield each server's readings at the window's begin and end, where both know it."""
+    """Yield each server's readings at the window's begin and end, if both contain it."""
     before = {target_key(target): target for target in window.first.workloads}
     for target in window.last.workloads:
         if (known := before.get(target_key(target))) is not None:
@@ -171,7 +171,7 @@ def target_pairs(window: NodeWindow) -> Iterator[tuple[WorkloadReading, Workload
 
 
 def target_cpu_microseconds(window: NodeWindow) -> int | None:
-    """Return the CPU time of all servers on the node; None where that of one is not known."""
+    """Return the CPU time of all servers on the node; None if that of one is not known."""
     used = [
         after.cpu_microseconds - before.cpu_microseconds for before, after in target_pairs(window)
     ]
@@ -183,8 +183,7 @@ def target_cpu_microseconds(window: NodeWindow) -> int | None:
 def gpus_used(window: NodeWindow) -> set[str]:
     """Return the UUIDs of GPUs on which a server had a process within the window.
 
-    Where the agent was asked about no server, all that it told of: what is counted then is the
-    node's.
+    If the agent observes no server, all GPUs that it reported: the node's counters count then.
     """
     if not window.targets:
         return {gpu.uuid for taken in window.samples for gpu in taken.sample.gpus}
@@ -197,11 +196,11 @@ def gpus_used(window: NodeWindow) -> set[str]:
 
 
 def gpus_busy(window: NodeWindow) -> bool:
-    """Say whether any GPU of the node worked within the window, whoever for."""
+    """Return whether any GPU of the node was busy within the window, for any process."""
     first = {gpu.uuid: gpu.busy_microseconds or 0 for gpu in window.first.gpus}
     return any((gpu.busy_microseconds or 0) > first.get(gpu.uuid, 0) for gpu in window.last.gpus)
 
 
 def target_key(target: WorkloadReading) -> tuple[str, int | None, int | None]:
-    """Return what tells a target from every other, a process from the next one of its ID too."""
+    """Return the identity of a workload; it differs for the next process with the same ID."""
     return target.pod_uid, target.process_id, target.start_ticks

@@ -1,1 +1,1 @@
-"""How does a load generator in a pod tell what it does, and hand over what it found?"""
+"""Load generator in a pod: HTTP endpoint, log, and delivery of the result."""

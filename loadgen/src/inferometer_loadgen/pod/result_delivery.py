@@ -7,20 +7,25 @@ from typing import TypeVar
 
 from inferometer_api.plan.load_report import LoadReport
 from inferometer_api.results.result import ResultDocument, Step
-from inferometer_api.results.result_transport import LOG_BYTES, TooLargeError, left_out, packed
+from inferometer_api.results.result_transport import (
+    LOG_BYTES,
+    TooLargeError,
+    encode_for_log,
+    omission_lines,
+)
 
 _KEPT_OF = (4, 16, 64)
-"""Of so many entries of a series one is kept, tried in this order, before all are left out."""
+"""Factors that a series is thinned by, tried in this order, before all entries are left out."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class EncodedResult:
-    """What is handed over."""
+    """What the pod writes."""
 
     lines: Sequence[str]
-    """The packed document; a line that says why where it is too large."""
+    """The encoded document, or one line that says why it is left out."""
     report: LoadReport
 
 
@@ -37,7 +42,7 @@ def encode_result(
         written = tried.model_dump_json(exclude_none=True).encode()
         size = size or len(written)
         try:
-            lines = packed(written, limit_bytes=limit_bytes)
+            lines = encode_for_log(written, limit_bytes=limit_bytes)
         except TooLargeError as error:
             fault = str(error)
             continue
@@ -45,7 +50,7 @@ def encode_result(
         return EncodedResult(lines, report.model_copy(update=facts))
     undelivered = f"{fault} Its series of windows, usage and nodes are left out already."
     facts = {"document_bytes": size, "document_missing_reason": undelivered}
-    return EncodedResult(left_out(undelivered), report.model_copy(update=facts))
+    return EncodedResult(omission_lines(undelivered), report.model_copy(update=facts))
 
 
 def _smaller_and_smaller(document: ResultDocument) -> Iterator[ResultDocument]:
@@ -66,7 +71,7 @@ def _smaller_and_smaller(document: ResultDocument) -> Iterator[ResultDocument]:
 
 
 def _thinned(document: ResultDocument, kept_of: int | None, note: str) -> ResultDocument:
-    """Keep one entry in so many, none where that is None: those that are kept stay exact."""
+    """Keep one entry in `kept_of`, none if that is None; entries that are kept stay exact."""
     scenarios = []
     for scenario in document.scenarios:
         steps = [_thinned_step(step, kept_of) for step in scenario.steps]

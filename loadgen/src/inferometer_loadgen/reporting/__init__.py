@@ -1,1 +1,1 @@
-"""What is told of the work while it goes on, and to whom?"""
+"""Reports, progress and metrics while a plan is executed."""

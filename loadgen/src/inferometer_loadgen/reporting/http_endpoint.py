@@ -1,4 +1,4 @@
-"""How are a few small requests answered beside a measurement?"""
+"""HTTP endpoint for a few small requests during a measurement."""
 
 import asyncio
 import logging
@@ -10,32 +10,32 @@ from inferometer_api.metrics.exposition import CONTENT_TYPE
 
 _MOST_HEADER_BYTES = 4096
 _LAST_ANSWERS_SECONDS = 0.1
-"""How long answers under way may take once there is nothing more to tell; 0 would be for ever."""
+"""How long open requests may take on close; 0 would mean forever."""
 _SILENT = logging.getLogger(__name__)
-"""Whoever sends what is no request is answered so, and must not fill the log with tracebacks."""
+"""Malformed requests are answered as such and must not fill the log with tracebacks."""
 _SILENT.disabled = True
 
-Answer = Callable[[web.BaseRequest], web.StreamResponse]
+Responder = Callable[[web.BaseRequest], web.StreamResponse]
 
 
 class HttpEndpoint:
     """Answers HTTP requests.
 
-    It shares the loop with the measurement: `answer` takes a fraction of a millisecond.
+    It shares the loop with the measurement: `respond` must take a fraction of a millisecond.
     """
 
-    def __init__(self, answer: Answer) -> None:
-        self._answer = answer
+    def __init__(self, respond: Responder) -> None:
+        self._respond = respond
         self._server: asyncio.Server | None = None
         self._protocols: web.Server | None = None
 
     async def listen(self, host: str | None, port: int) -> int:
-        """Listen at an address (None: at every one), port 0 being any; return the port.
+        """Listen and return the port. Host None is every address, port 0 any free port.
 
         Raises OSError.
         """
         self._protocols = web.Server(
-            self._answered,
+            self._handle,
             access_log=None,
             logger=_SILENT,
             keepalive_timeout=15.0,
@@ -50,24 +50,24 @@ class HttpEndpoint:
         return found
 
     async def close(self) -> None:
-        """Answer no more."""
+        """Stop answering."""
         if self._server is not None:
             self._server.close()
         if self._protocols is not None:
             await self._protocols.shutdown(_LAST_ANSWERS_SECONDS)
 
-    async def _answered(self, request: web.BaseRequest) -> web.StreamResponse:
-        return self._answer(request)
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        return self._respond(request)
 
 
 def metrics_response(text: bytes) -> web.Response:
-    """Return the answer to GET /metrics."""
+    """Return the response to GET /metrics."""
     return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE})
 
 
 def text_response(status: int, text: str) -> web.Response:
-    """Return an answer of one sentence."""
-    # What was not read of a request must not be taken for the next one.
+    """Return a response of one line."""
+    # An unread request body must not be taken for the next request.
     response = web.Response(status=status, text=f"{text}\n")
     response.force_close()
     return response

@@ -1,7 +1,7 @@
-"""What does the load generator show of its work while it goes on?
+"""Prometheus metrics of the load generator while it works.
 
-A scrape shares the loop with the measurement: it reads what is counted anyway, and writes anew only
-the lines of the step that goes on.
+A scrape shares the loop with the measurement: it reads the counters that exist anyway, and renders
+only the lines of the current step.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ from inferometer_loadgen.schedule.steps import SECOND_NS, target_qps
 from inferometer_loadgen.wire import FailureKind
 
 MOST_ENDED = 16
-"""Steps that have ended and are shown still: whoever scrapes has seen them long before."""
+"""Ended steps that are still shown; a scraper has seen older ones long before."""
 _OK = "ok"
 _STAGES: tuple[str, ...] = get_args(ProgressReport.model_fields["stage"].annotation)
 _LATENCY_COUNTERS = counters_from(names.LOAD_LATENCY.buckets)
@@ -36,7 +36,7 @@ Lines = Iterator[tuple[str, bytes]]
 
 
 class LiveMetrics(StepObserver):
-    """Shows the metrics of one load generator; steps that ended stay as they were, the newest."""
+    """Renders the metrics of one load generator; the newest steps that ended stay as they were."""
 
     def __init__(self, plan: LoadPlan) -> None:
         self._run = run_labels(plan.run)
@@ -52,7 +52,7 @@ class LiveMetrics(StepObserver):
         ProcessCollector(registry=self._process)
 
     def follow(self, where: Callable[[], ProgressReport]) -> None:
-        """Show the stage that `where` tells, from now on."""
+        """Show the stage that `where` returns, from now on."""
         self._where = where
 
     @override
@@ -65,7 +65,7 @@ class LiveMetrics(StepObserver):
 
     @override
     def end(self) -> None:
-        """Keep what the step's counters have come to."""
+        """Keep the final counters of the step."""
         if self._step is None:
             return
         step, self._step = self._step, None
@@ -75,7 +75,7 @@ class LiveMetrics(StepObserver):
             del self._ended[oldest], self._stages[oldest]
 
     def text(self) -> bytes:
-        """Return all metrics as they are now, in Prometheus's text format."""
+        """Return all metrics in Prometheus's text format."""
         now = {} if self._step is None else dict(self._step.lines(ended=False))
         now[names.LOAD_STAGE.name] = self._stage_lines()
         parts = []
@@ -101,7 +101,7 @@ class LiveMetrics(StepObserver):
 
 
 class _StageLines:
-    """The lines that tell whether the load generator is in a step, and in which stage of it."""
+    """The lines that show whether the load generator is in a step, and in which stage of it."""
 
     def __init__(self, labels: tuple[str, str, str, str]) -> None:
         self._forms = {stage: form(names.LOAD_STAGE, (*labels, stage)) for stage in _STAGES}
@@ -113,7 +113,7 @@ class _StageLines:
 
 
 class _StepLines:
-    """The lines of one step; they are made ready before it is driven."""
+    """The lines of one step, prepared before it is driven."""
 
     def __init__(self, labels: tuple[str, str, str, str], step: DrivenStep) -> None:
         self._step = step
@@ -130,7 +130,7 @@ class _StepLines:
         }
 
     def lines(self, *, ended: bool) -> Lines:
-        """Return the lines as they are now; of a step that has ended nothing goes on."""
+        """Return the current lines; the gauges of a step that has ended are 0."""
         step = self._step
         tallied = step.driver.recorder.statistics
         answered = tallied.latency.count
@@ -162,7 +162,7 @@ class _StepLines:
 
 
 def _targets(plan: LoadPlan) -> list[tuple[str, str]]:
-    """Return the node and the name of each target of a node agent that is a server of the run."""
+    """Return node and workload name of each server of the run that an agent observes."""
     pods = [(server.node, server.pod_uid) for server in plan.servers if server.pod_uid]
     for agent in plan.agents:
         pods += [(agent.node, uid) for uid in agent.pod_uids]

@@ -1,4 +1,4 @@
-"""How far is the work, told about twice a second while it goes on?"""
+"""Progress reports, about twice a second."""
 
 import asyncio
 from collections.abc import Callable
@@ -16,7 +16,7 @@ _USUAL_PERCENTILE = 99.0
 
 
 class ProgressReporter(StepObserver):
-    """ReportSink how far the work is; `on_gone` is called when nobody reads that any more."""
+    """Reports the progress of the work; calls `on_gone` once the reader is gone."""
 
     def __init__(
         self,
@@ -39,22 +39,22 @@ class ProgressReporter(StepObserver):
         self._detail = ""
         self._began = self._loop.time()
         self._driver: LoadDriver | None = None
-        self._timer: asyncio.Handle = self._loop.call_soon(self._tell)
+        self._timer: asyncio.Handle = self._loop.call_soon(self._report)
 
     def gathering(self, fraction: float, detail: str) -> None:
-        """Show which part of a fleet's workers is there, and who is not."""
+        """Report the share of a fleet's workers that are connected, and which are missing."""
         self._stage = "WaitingForWorkers"
         self._fraction = fraction
         self._detail = detail
 
     def waiting(self, fraction: float, detail: str) -> None:
-        """Show how much of the server's time to get ready is spent, and why it is not."""
+        """Report the spent share of the readiness deadline, and why the server is not ready."""
         self._stage = "WaitingForServer"
         self._fraction = fraction
         self._detail = detail
 
     def preparing(self, scenario: str, step: str, index: int, repeat: int = 1) -> None:
-        """Show that a step is being prepared from now on."""
+        """Report that a step is being prepared."""
         self._repeat = repeat
         self._stage = "Preparing"
         self._detail = ""
@@ -64,11 +64,11 @@ class ProgressReporter(StepObserver):
         self._driver = None
 
     def prepared(self, fraction: float) -> None:
-        """Show how far the preparation is."""
+        """Report the progress of the preparation."""
         self._fraction = fraction
 
     def idle(self, seconds: float) -> None:
-        """Show that no load is sent for so long from now on."""
+        """Report that no load is sent for this long."""
         self._stage = "Idle"
         self._idle_seconds = seconds
         self._began = self._loop.time()
@@ -79,22 +79,26 @@ class ProgressReporter(StepObserver):
         self._driver = step.driver
 
     def close(self) -> None:
-        """Report no more."""
+        """Stop reporting."""
         self._timer.cancel()
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         try:
             self._reports.progress(self.now())
         except ReaderGoneError:
             self._on_gone()
             return
-        self._timer = self._loop.call_later(EVERY_SECONDS, self._tell)
+        self._timer = self._loop.call_later(EVERY_SECONDS, self._report)
 
     def now(self) -> ProgressReport:
-        """Return how far the work is."""
-        return self._standing() if self._driver is None else self._driving(self._driver)
+        """Return the current progress."""
+        return (
+            self._waiting_progress()
+            if self._driver is None
+            else self._driving_progress(self._driver)
+        )
 
-    def _standing(self) -> ProgressReport:
+    def _waiting_progress(self) -> ProgressReport:
         elapsed = self._loop.time() - self._began
         fraction = elapsed / self._idle_seconds if self._stage == "Idle" else self._fraction
         return ProgressReport(
@@ -110,8 +114,8 @@ class ProgressReporter(StepObserver):
             detail=self._detail,
         )
 
-    def _driving(self, driving: LoadDriver) -> ProgressReport:
-        now, recorder = driving.progress(), driving.recorder
+    def _driving_progress(self, driver: LoadDriver) -> ProgressReport:
+        now, recorder = driver.progress(), driver.recorder
         stage: Literal["WarmUp", "Measuring", "Draining"] = (
             "Draining" if now.draining else "Measuring" if now.measuring else "WarmUp"
         )

@@ -1,1 +1,1 @@
-"""What is sent, and what must come back?"""
+"""Requests: their inputs, their encoding, and the checks of their replies."""

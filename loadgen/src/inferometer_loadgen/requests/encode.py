@@ -1,6 +1,6 @@
-"""What are the bytes of an inference request?
+"""Encoder of inference requests.
 
-tritonclient encodes each request once, before the measurement; its bytes are then sent as often as
+tritonclient encodes each request once, before the measurement. The bytes are then sent as often as
 needed.
 """
 
@@ -30,10 +30,10 @@ class Encoder:
     inputs: Sequence[Tensor]
     outputs: Sequence[Tensor]
     binary: bool
-    """Whether HTTP bodies carry tensors as bytes, both ways; gRPC always does."""
+    """Whether HTTP bodies carry tensors as bytes in both directions; gRPC always does."""
 
     def encode(self, tensors: Tensors) -> EncodedRequest:
-        """Encode one request; raises InputRefusedError where HTTP without bytes cannot carry it."""
+        """Encode one request; raises InputRefusedError if HTTP cannot carry it as JSON."""
         try:
             return self._grpc(tensors) if self.protocol == "GRPC" else self._http(tensors)
         except InferenceServerException as error:

@@ -1,7 +1,4 @@
-"""Which tensors does a request carry?
-
-Either seeded random ones that fit the model's metadata, or the samples of a .npz file.
-"""
+"""Inputs of requests: seeded random tensors, or the samples of a .npz file."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from math import gcd, prod
@@ -39,32 +36,32 @@ DTYPES: dict[str, np.dtype[Any]] = {
 """The numpy type of each datatype of the Open Inference Protocol."""
 
 POOL_BYTES = 256 * 1024 * 1024
-"""The most that a pool of encoded requests takes; large requests make it smaller."""
+"""The largest pool of encoded requests; large requests make a pool smaller."""
 
 _MOST_REQUEST_MIB = 2047
-"""The most that the tensors of one request take: a message of gRPC has less than 2 GiB."""
+"""The largest size of one request's tensors: a gRPC message has less than 2 GiB."""
 
 LONGEST_POOL = 4096
 _MOST_AXES = 64
 """So many numpy's arrays may have."""
 _RANDOM_BYTES = 8
 _TOKENS = 100
-"""Random integers stay below it: every vocabulary has so many tokens."""
+"""Random integers stay below it: every vocabulary has that many tokens."""
 
 
 class InputRefusedError(ValueError):
-    """What was asked to be sent does not fit the model; the message says what to change."""
+    """The inputs cannot be sent or do not fit the model; the message says what to change."""
 
 
 class InputSource(Protocol):
-    """Where the tensors of a pool of requests come from."""
+    """Source of the tensors of a pool of requests."""
 
     @property
     def count(self) -> int:
-        """How many different requests there are."""
+        """The number of different requests."""
 
     def request(self, index: int) -> Tensors:
-        """Return the inputs of one of them."""
+        """Return the inputs of one request."""
 
 
 def fit_shapes(
@@ -73,7 +70,7 @@ def fit_shapes(
     """Return the shape of each input in a request of `batch_size` samples.
 
     An open first axis is the batch axis; every other open axis must be given. Raises
-    InputRefusedError, also where such a request would be too large to be made.
+    InputRefusedError, also if such a request would be too large.
     """
     names = [tensor.name for tensor in tensors]
     for name in given:
@@ -89,12 +86,12 @@ def fit_shapes(
 
 
 def check_taken(batch_size: int, max_batch_size: int | None) -> None:
-    """Raise InputRefusedError where a server that tells its largest batch takes no such one."""
+    """Raise InputRefusedError if the batch is larger than the server reports to accept."""
     if max_batch_size is not None and batch_size > max_batch_size:
         raise InputRefusedError(
-            f"A batch of {batch_size} was asked, but the server takes {max_batch_size} samples in "
-            f"a request at most (max_batch_size of its model's configuration): ask for smaller "
-            f"batches, or raise it there."
+            f"The server accepts at most {max_batch_size} samples per request (max_batch_size in "
+            f"its model configuration), but a batch of {batch_size} is requested: use smaller "
+            f"batches, or raise max_batch_size."
         )
 
 
@@ -110,7 +107,7 @@ def _check_batch(tensors: Sequence[Tensor], batch_size: int) -> None:
         return
     shapes = "; ".join(f"{tensor.name}: {tensor.shape}" for tensor in tensors)
     raise InputRefusedError(
-        f"A batch of {batch_size} was asked, but no input of the model has an open first axis "
+        f"A batch of {batch_size} is requested, but no input of the model has an open first axis "
         f"({shapes}): use batch size 1, or export the model with an open batch axis."
     )
 
@@ -118,7 +115,7 @@ def _check_batch(tensors: Sequence[Tensor], batch_size: int) -> None:
 def _check_size(
     tensors: Sequence[Tensor], shapes: Mapping[str, Sequence[int]], batch_size: int
 ) -> None:
-    """Raise InputRefusedError where one request has more bytes, or axes, than can be made."""
+    """Raise InputRefusedError if one request has more bytes or axes than can be sent."""
     deep = next((name for name, shape in shapes.items() if len(shape) > _MOST_AXES), None)
     if deep is not None:
         raise InputRefusedError(
@@ -127,18 +124,18 @@ def _check_size(
         )
     size = _request_bytes(tensors, shapes)
     if size > _MOST_REQUEST_MIB * 1024 * 1024:
-        told = "; ".join(
+        tensors_text = "; ".join(
             f"{each.name}: {each.datatype} {list(shapes[each.name])}" for each in tensors
         )
         raise InputRefusedError(
-            f"A request of batch {batch_size} would take {size} bytes ({told}), and at most "
-            f"{_MOST_REQUEST_MIB} MiB can be sent: ask for a smaller batch, or for smaller inputs "
-            f"where the model leaves them open."
+            f"A request of batch {batch_size} has {size} bytes ({tensors_text}), and at most "
+            f"{_MOST_REQUEST_MIB} MiB can be sent: use a smaller batch, or smaller inputs where "
+            f"the model has open axes."
         )
 
 
 def _request_bytes(tensors: Sequence[Tensor], shapes: Mapping[str, Sequence[int]]) -> int:
-    # To numpy the other axes of an empty tensor count, too.
+    # numpy counts the other axes of an empty tensor, too.
     return sum(
         prod(max(1, axis) for axis in shapes[each.name]) * bytes_each(each.datatype)
         for each in tensors
@@ -172,8 +169,8 @@ def _fit(tensor: Tensor, given: Sequence[int] | None, batch_size: int) -> tuple[
 class RandomSource:
     """Seeded random tensors: floats in [0, 1), integers of 0 to 99, booleans, short strings.
 
-    Integer inputs that are named as masks are all ones, and those named as token types or segments
-    all zeros, since other values mean nothing to a model.
+    Integer inputs named as masks are all ones, and those named as token types or segments are all
+    zeros: other values mean nothing to a model.
     """
 
     def __init__(
@@ -198,7 +195,7 @@ class RandomSource:
 
 
 def most_requests(request_bytes: int) -> int:
-    """Return how many requests of so many bytes a pool may hold."""
+    """Return how many requests of this size a pool may hold."""
     return max(1, min(LONGEST_POOL, POOL_BYTES // max(1, request_bytes)))
 
 
@@ -313,18 +310,18 @@ class FileSource:
     def _sample_count(self) -> int:
         counts = {name: len(array) for name, array in self._arrays.items()}
         if len(set(counts.values())) > 1 or not all(counts.values()):
-            told = ", ".join(f"{name}: {count}" for name, count in counts.items())
+            counted = ", ".join(f"{name}: {count}" for name, count in counts.items())
             raise InputRefusedError(
                 f"The arrays of {self._path} must have the same number of samples, at least 1 "
-                f"({told})."
+                f"({counted})."
             )
         return next(iter(counts.values()), 1)
 
 
 def read_npz(path: Path) -> dict[str, Array]:
-    """Return the arrays of a .npz file; raises InputRefusedError where it cannot be read."""
+    """Return the arrays of a .npz file; raises InputRefusedError if it cannot be read."""
     try:
-        # numpy leaves a file open that it opened itself and cannot read.
+        # numpy leaves a file open if it opened it and cannot read it.
         with path.open("rb") as opened:
             file = np.load(opened, allow_pickle=False)
             if isinstance(file, np.lib.npyio.NpzFile):
@@ -335,7 +332,8 @@ def read_npz(path: Path) -> dict[str, Array]:
         raise InputRefusedError(f"The inputs file {path} cannot be read: {error}.") from error
     except (ValueError, BadZipFile, EOFError) as error:
         raise InputRefusedError(
-            f"{path} is no .npz file of plain arrays: make one by numpy.savez(PATH, NAME=array)."
+            f"{path} is not a .npz file of plain arrays: create one with "
+            "numpy.savez(PATH, NAME=array)."
         ) from error
     raise InputRefusedError(f"{path} is one array, not a .npz file: use numpy.savez.")
 

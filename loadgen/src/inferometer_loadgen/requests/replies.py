@@ -1,4 +1,4 @@
-"""Are a reply's outputs those that the model promises?"""
+"""Checks of replies: names, types and shapes of their outputs."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,15 +15,16 @@ from inferometer_loadgen.wire import ReplyBody
 from inferometer_loadgen.wire.contract import printable_line
 
 EVERY = 64
-"""One reply in so many is checked, and each of the first `FIRST`."""
+"""One reply in this many is checked, and each of the first `FIRST`."""
 
 FIRST = 8
 
 
 def gaps() -> Iterator[int]:
-    """Yield how far it is from one reply that is checked to the next: 32 to 96, `EVERY` on average.
+    """Yield the distances between checked replies: 32 to 96, `EVERY` on average.
 
-    An even step would meet the same few requests of a pool again and again. The same each time.
+    A constant distance would check the same few requests of a pool again and again. The sequence is
+    always the same.
     """
     chance = Random(EVERY)  # noqa: S311 - a sample keeps no secret
     while True:
@@ -38,17 +39,17 @@ class Output:
     datatype: str
     shape: tuple[int, ...]
     size: int | None
-    """How many bytes carry it; None where elements do."""
+    """How many bytes carry it; None if elements do."""
     elements: int | None
-    """How many elements carry it, in JSON or in a typed field; None where bytes do."""
+    """How many elements carry it, in JSON or in a typed field; None if bytes do."""
 
 
 class UnreadableReplyError(ValueError):
-    """A reply that is not what the protocol says; the message is a sentence."""
+    """A reply violates the protocol; the message is a sentence."""
 
 
 _LENGTH_BYTES = 4
-"""Before each element of type BYTES there is its length."""
+"""Each element of type BYTES is preceded by its length."""
 
 _CONTENTS = {
     "BOOL": "bool_contents",
@@ -64,18 +65,18 @@ _CONTENTS = {
 
 
 def read_outputs(protocol: Literal["HTTP", "GRPC"], reply: ReplyBody) -> list[Output]:
-    """Return a reply's outputs, whatever their types are there; raises UnreadableReplyError."""
+    """Return the outputs of a reply as it states them; raises UnreadableReplyError."""
     try:
         return _read_grpc(reply.body) if protocol == "GRPC" else _read_http(reply)
     except UnreadableReplyError:
         raise
     except DecodeError as error:
-        raise UnreadableReplyError("The reply is no ModelInferResponse.") from error
+        raise UnreadableReplyError("The reply is not a ModelInferResponse.") from error
     except ValueError as error:
-        raise UnreadableReplyError(f"The reply is no JSON: {_cause(error)}.") from error
+        raise UnreadableReplyError(f"The reply is not JSON: {_cause(error)}.") from error
     except (LookupError, TypeError, AttributeError) as error:
         raise UnreadableReplyError(
-            "The reply's JSON is none of the protocol's: it must be an object with outputs, each "
+            "The reply's JSON violates the protocol: it must be an object with outputs, each "
             f"with name, datatype and shape ({error})."
         ) from error
     except RecursionError:
@@ -83,7 +84,7 @@ def read_outputs(protocol: Literal["HTTP", "GRPC"], reply: ReplyBody) -> list[Ou
 
 
 def _cause(error: ValueError) -> str:
-    """Return what is wrong without what it is wrong of, which may be long."""
+    """Return the error without the text that it is about, which may be long."""
     if isinstance(error, UnicodeDecodeError):
         return f"byte {error.start} is not UTF-8"
     return str(error)
@@ -92,11 +93,11 @@ def _cause(error: ValueError) -> str:
 def _read_http(reply: ReplyBody) -> list[Output]:
     length = len(reply.body) if reply.json_length is None else reply.json_length
     outputs = [_read_json(each) for each in json.loads(reply.body[:length])["outputs"]]
-    told = sum(output.size or 0 for output in outputs)
-    if told != len(reply.body) - length:
+    stated = sum(output.size or 0 for output in outputs)
+    if stated != len(reply.body) - length:
         raise UnreadableReplyError(
-            f"The reply has {len(reply.body) - length} bytes of tensors, its outputs tell of "
-            f"{told}."
+            f"The reply has {len(reply.body) - length} bytes of tensors, but its outputs state "
+            f"{stated}."
         )
     return outputs
 
@@ -119,10 +120,10 @@ def _read_json(output: Any) -> Output:
     )
 
 
-def _count(told: Any, where: str) -> int:
-    if type(told) is not int or told < 0:  # JSON's true is an int, too
-        raise UnreadableReplyError(f"The reply has {told!r} {where}: it must be a whole number.")
-    return told
+def _count(value: Any, where: str) -> int:
+    if type(value) is not int or value < 0:  # JSON's true is an int, too
+        raise UnreadableReplyError(f"The reply has {value!r} {where}: it must be a whole number.")
+    return value
 
 
 def _leaves(data: Any) -> int:
@@ -161,16 +162,16 @@ def _typed(output: Any) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """What the outputs of each reply must be: of the promised names, types and shapes."""
+    """The names, types and shapes that the outputs of each reply must have."""
 
     protocol: Literal["HTTP", "GRPC"]
     promised: Sequence[Tensor]
     batch_size: int
     firsts: Mapping[str, int] = field(default_factory=dict)
-    """The first axes that outputs have instead of the batch size, -1 where any will do."""
+    """The first axes of outputs whose first axis is not the batch size; -1 allows any."""
 
     def fault(self, reply: ReplyBody) -> str | None:
-        """Return what is wrong with a reply in a sentence; None where nothing is."""
+        """Return what is wrong with a reply as a sentence; None if nothing is."""
         try:
             fault = self._fault(read_outputs(self.protocol, reply))
         except UnreadableReplyError as error:
@@ -213,11 +214,11 @@ class Expectation:
 
 def _length_fault(output: Output) -> str | None:
     elements, size = prod(output.shape), output.size
-    told, due = f"The output {output.name!r} has", f"its shape {list(output.shape)} needs"
+    subject, due = f"The output {output.name!r} has", f"its shape {list(output.shape)} needs"
     if size is None or output.elements is not None:
         found = output.elements or 0
         if found != elements:
-            return f"{told} {found} elements, {due} {elements}."
+            return f"{subject} {found} elements, {due} {elements}."
     if size is None:
         return None
     if output.datatype == "BYTES":
@@ -226,7 +227,7 @@ def _length_fault(output: Output) -> str | None:
     else:
         bytes_due = elements * DTYPES[output.datatype].itemsize
         fits, needed = size == bytes_due, f"{bytes_due}"
-    return None if fits else f"{told} {size} bytes, {due} {needed}."
+    return None if fits else f"{subject} {size} bytes, {due} {needed}."
 
 
 def first_axes(
@@ -235,11 +236,11 @@ def first_axes(
     replies: Sequence[ReplyBody],
     batch_size: int,
 ) -> dict[str, int]:
-    """Return what the open first axes of outputs are, by a few replies of one batch size.
+    """Return the sizes of the outputs' open first axes, from a few replies of one batch size.
 
-    The same in all replies it is the batch, or a number that the model always has: of its 100 best
-    boxes; never less than the batch, since something is due for each sample. Where it is 0 or
-    differs it follows the data, and is -1 here.
+    An axis that is the same in all replies is the batch, or a constant of the model such as its 100
+    best boxes. It is never smaller than the batch, because each sample needs a result. An axis that
+    is 0 or differs depends on the data, and is -1 here.
     """
     seen: dict[str, set[int]] = {}
     for reply in replies:

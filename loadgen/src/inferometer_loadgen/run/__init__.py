@@ -1,1 +1,1 @@
-"""In which order is a plan carried out, scenario by scenario and step by step?"""
+"""Execution of a plan: scenario by scenario, step by step."""

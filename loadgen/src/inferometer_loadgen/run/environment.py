@@ -1,4 +1,4 @@
-"""Under which conditions are the figures found?"""
+"""Environment of a measurement: servers, model, machine, packages."""
 
 import json
 from collections.abc import Sequence
@@ -12,9 +12,9 @@ from inferometer_loadgen.server.control_plane import ServerDescription
 def environment_of(
     plan: LoadPlan, found: Sequence[ServerDescription], notes: Sequence[str]
 ) -> Environment:
-    """Put together what plan, servers and machine tell; what nobody tells is absent.
+    """Return the environment as plan, servers and machine report it.
 
-    `found` is what each server says of itself, in the plan's order.
+    What none of them reports is absent. `found` has the servers' descriptions in the plan's order.
     """
     return Environment(
         place=plan.place,
@@ -27,9 +27,9 @@ def environment_of(
 
 
 def fell_back(described: ServerDescription) -> int | None:
-    """Return how many compute nodes fell back to the CPU; None where the server does not tell."""
-    told = described.settings.get("compute_nodes_fell_back", "")
-    return int(told) if told.isdecimal() else None
+    """Return how many compute nodes fell back to the CPU; None if the server does not say."""
+    count = described.settings.get("compute_nodes_fell_back", "")
+    return int(count) if count.isdecimal() else None
 
 
 def _server(plan: LoadPlan, found: Sequence[ServerDescription]) -> ServerInfo:
@@ -68,9 +68,9 @@ def _replicas(plan: LoadPlan, found: Sequence[ServerDescription]) -> list[Server
     ]
 
 
-def _counts(told: str) -> dict[str, int]:
+def _counts(text: str) -> dict[str, int]:
     try:
-        counts = json.loads(told)
+        counts = json.loads(text)
     except ValueError:
         return {}
     if not isinstance(counts, dict):

@@ -28,7 +28,7 @@ _CUT_SHORT_BY: Mapping[type[BaseException], End] = {
     ConnectionFailedError: End.SERVER_LOST,
     WorkerLostError: End.WORKER_LOST,
 }
-"""What ended a scenario that raised one of these; any other is the run's failure."""
+"""The end of a scenario that raised one of these; any other error is a failure of the run."""
 _SEEDS = 2**32
 
 
@@ -38,9 +38,9 @@ class ScenarioRepeat:
 
     scenario: Scenario
     index: int
-    """Of the scenario, from 0."""
+    """The scenario's index, from 0."""
     steps: Sequence[StepPlan]
-    """With the seed of the first repeat; none of a search, whose steps are made as it goes on."""
+    """With the seed of the first repeat. Empty for a search, which chooses its steps."""
     validity: Validity
     load_seed: int
     repeat: int = 1
@@ -58,15 +58,15 @@ class ScenarioRepeat:
 
 @dataclass(slots=True)
 class RepeatMeasurements:
-    """What was measured of a turn, whatever ended it."""
+    """The measurements of one repeat, whatever ended it."""
 
     measurements: list[Measurement] = field(default_factory=list)
     peak: Peak | None = None
     cut_short: End | None = None
-    """What ended it before its own limits did."""
+    """What ended it before its limits did."""
 
     def result(self, repeat: ScenarioRepeat, conditions: ScenarioConditions) -> ScenarioResult:
-        """Return it judged."""
+        """Return the judged result."""
         steps = [measurement.step for measurement in self.measurements]
         conditions = replace(conditions, cut_short=self.cut_short, peak=self.peak)
         return ScenarioResult(
@@ -115,7 +115,7 @@ class _RepeatRun:
     measured: RepeatMeasurements
 
     async def steps(self) -> End:
-        """Measure one step after the other, until one is cut short."""
+        """Measure the planned steps in order, until one is cut short."""
         end = End.DONE
         for plan in self.repeat.steps:
             finished = await self._step(replace(plan, seed=self.repeat.seed))
@@ -125,7 +125,7 @@ class _RepeatRun:
         return end
 
     async def search(self) -> End:
-        """Measure what the search asks for, until it has found its peak or its time is over."""
+        """Measure the steps that the search chooses, until it has its peak or its time is over."""
         repeat = self.repeat
         if not isinstance(repeat.scenario.profile, FindPeak):
             raise TypeError(f"{repeat.scenario.name} is no search, but {repeat.scenario.kind}")
@@ -154,7 +154,7 @@ class _RepeatRun:
             self.measured.peak = peak_result(goal, found, stopped)
 
     async def _step(self, plan: StepPlan) -> StepOutcome | None:
-        """Measure a step; None where the run is interrupted before."""
+        """Measure a step; return None if the run is interrupted before."""
         if self.context.is_interrupted():  # after the last answer of the step before
             return None
         repeat, context = self.repeat, self.context

@@ -174,7 +174,7 @@ class MeasurementSession:
     def _planned(
         self, inputs: InputSources, max_batch_size: int | None
     ) -> tuple[list[list[ScenarioRepeat]], list[str]]:
-        """Make every step's source of requests, so that inputs that do not fit are refused first."""
+        """Make every step's source of requests, to refuse inputs that do not fit first."""
         spec = self._plan.run.spec
         notes: dict[str, None] = {}
         scenarios: list[list[ScenarioRepeat]] = []

@@ -77,9 +77,9 @@ class StepController(StepObserver):
         driver.end(End.DECIDED)
 
     def over(self) -> StepObservation:
-        """Return what is known of the step now that it is over; called once, as soon as it is.
+        """Return the final counts of the step; call it once, as soon as the step is over.
 
-        What a probe that was decided left unanswered beyond its bound is counted as overshoots.
+        Queries that a decided probe left unanswered beyond their bound count as overshoots.
         """
         driver, judged = self._driver, self._plan.judged
         overdue = 0
@@ -91,7 +91,7 @@ class StepController(StepObserver):
 
 
 def seen_of(driver: LoadDriver, overdue: int) -> ObservedCounts:
-    """Return what is counted of a step, with so many queries that are late and not answered."""
+    """Return the counts of a step; `overdue` queries are late and not answered yet."""
     recorder = driver.recorder
     return ObservedCounts(
         recorder.answered + recorder.failed + overdue,
@@ -102,5 +102,5 @@ def seen_of(driver: LoadDriver, overdue: int) -> ObservedCounts:
 
 
 def _clients(plan: StepPlan) -> int:
-    """Return how many clients there are; 0 where that is as many as the connections hold."""
+    """Return the number of clients; 0 if it is as many as the connections allow."""
     return (plan.loop.clients or 0) if isinstance(plan.loop, Closed) else 0

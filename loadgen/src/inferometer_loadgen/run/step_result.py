@@ -1,4 +1,4 @@
-"""What does the result document say of one step?"""
+"""Composition of one step's entry in the result document. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -41,7 +41,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """What server and load generator used."""
+    """CPU and memory that server and load generator used."""
 
     samples: Sequence[UsageSample]
     server_cpu_seconds: float | None
@@ -54,7 +54,7 @@ class Used:
 
 @dataclass(frozen=True, slots=True)
 class Metered:
-    """What the agents of the servers' nodes told around the window."""
+    """What the agents of the servers' nodes reported around the window."""
 
     terms: EnergyTerms
     windows: Sequence[NodeWindow]
@@ -62,7 +62,7 @@ class Metered:
     """Queries answered between the window's edges, whenever they were due."""
 
     def nodes(self) -> list[NodeTelemetry]:
-        """Return it as the result document has it, node by node."""
+        """Return the telemetry of each node for the result document."""
         return [telemetry_of(each, on_gpu=self.terms.on_gpu) for each in self.windows]
 
 
@@ -79,7 +79,7 @@ def summarize(  # noqa: PLR0913 - one argument for each source of a step's figur
     connections: int | None = None,
     workers: Sequence[WorkerShare] = (),
 ) -> Step:
-    """Put the figures of one step together."""
+    """Compose the figures of one step."""
     counts = _counts(plan, tallied, reconnects, open_loop=open_loop)
     achieved = _achieved(tallied, span, open_loop=open_loop)
     nodes = metered.nodes()
@@ -120,8 +120,9 @@ def summarize(  # noqa: PLR0913 - one argument for each source of a step's figur
 def _achieved(tallied: StepStatistics, span: Span, *, open_loop: bool) -> float:
     """Return answers per second.
 
-    In open loops those of the window's queries, over the window and its drain; in closed ones all
-    that came within the window: as many clients as at its end had a query outstanding before it.
+    An open loop counts the answers to the window's queries, over the window and its drain. A closed
+    loop counts all answers within the window: at both of its edges, as many queries are
+    outstanding as there are clients.
     """
     if open_loop:
         return _rate(tallied.latency.count, (span.duration_ns + span.drain_ns) / SECOND_NS)
@@ -166,17 +167,17 @@ def _rate(count: int, seconds: float) -> float:
 
 
 def unanswered(tallied: StepStatistics) -> Unanswered:
-    """Return how many queries were unanswered, early in the window and late."""
+    """Return how many queries were unanswered, early and late in the window."""
     return Unanswered(tallied.unanswered_early, tallied.unanswered_late)
 
 
 def early_stopping(
     judged: JudgedPercentile | None, tallied: StepStatistics
 ) -> EarlyStopping | None:
-    """Return what is known of the percentile that a step is judged by; None where there is none.
+    """Return the early-stopping figures of the judged percentile; None if there is none.
 
-    With a bound: how many queries it takes with so many overshoots. Without one: an estimate that
-    the percentile does not exceed, as LoadGen makes it of single and multiple streams.
+    With a bound: how many queries that many overshoots require. Without one: an estimate that the
+    percentile does not exceed, as MLPerf LoadGen makes it for single and multiple streams.
     """
     if judged is None:
         return None
@@ -194,8 +195,8 @@ def early_stopping(
 
 
 def _estimated(percentile: float, latency: Histogram, queries: int, failed: int) -> EarlyStopping:
-    # LoadGen asks that one query at least may be beyond the estimate, and takes the last of those
-    # that may for it: sorted[queries - t], from 0.
+    # LoadGen requires that at least one query may be beyond the estimate, and uses the last of
+    # those that may as the estimate: sorted[queries - t], from 0.
     most = max_overshoots(queries, percentile) or 0
     discarded = max(0, most - 1)
     known = most >= 1 and failed <= discarded  # a failed query is later than every answer

@@ -1,1 +1,1 @@
-"""Who is measured: what servers say of themselves, how they are reached?"""
+"""Control plane of the servers: addresses, readiness, descriptions."""

@@ -1,7 +1,7 @@
-"""With which client of tritonclient is a server's control plane asked?
+"""Control-plane clients of tritonclient, one per protocol.
 
-Each is imported only where its protocol is asked for: they take a tenth of a second, in which a pod
-could have sent its first query.
+Each is imported only when its protocol is used: the import takes a tenth of a second, in which a
+pod could have sent its first query.
 """
 
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,17 +18,17 @@ _LOCATION_CHARACTERS = 200
 _CHANNEL_OPTIONS = (
     ("grpc.max_send_message_length", _MOST_MESSAGE_BYTES),
     ("grpc.max_receive_message_length", _MOST_MESSAGE_BYTES),
-    # A server that is just starting is asked again soon, not a second or more later.
+    # A server that is just starting is polled again soon, not a second or more later.
     ("grpc.initial_reconnect_backoff_ms", 50),
     ("grpc.min_reconnect_backoff_ms", 50),
     ("grpc.max_reconnect_backoff_ms", 100),
-    # Requests that are measured pass no proxy either.
+    # Measured requests bypass proxies, too.
     ("grpc.enable_http_proxy", 0),
 )
 
 
 class RedirectedError(RuntimeError):
-    """A server answered that something else should be asked; the message is a sentence."""
+    """A server answered with a redirect."""
 
 
 def control_client(
@@ -52,8 +52,8 @@ def _grpc_client(address: str, tls: ClientTls | None, headers: Headers) -> Any:
 
     metadata = {name.lower(): value for name, value in headers}
 
-    class Client(aio.InferenceServerClient):  # type: ignore[misc]  # has no types
-        """Its own client, which sends our headers."""
+    class GrpcControlClient(aio.InferenceServerClient):  # type: ignore[misc]  # has no types
+        """The library's client, with our headers."""
 
         def _get_metadata(self, headers: None) -> tuple[tuple[str, str], ...]:
             del headers  # never given here
@@ -61,11 +61,11 @@ def _grpc_client(address: str, tls: ClientTls | None, headers: Headers) -> Any:
 
     options: list[tuple[str, str | int]] = list(_CHANNEL_OPTIONS)
     if tls is None:
-        return Client(address, channel_args=options)
-    # The library then calls the server by this name, too, in `:authority`.
+        return GrpcControlClient(address, channel_args=options)
+    # The library then uses this name in `:authority`, too.
     options.append(("grpc.ssl_target_name_override", tls.server_name))
     files = tls.files
-    return Client(
+    return GrpcControlClient(
         address,
         ssl=True,
         root_certificates=files.authority,
@@ -83,15 +83,15 @@ def _http_client(
     )
     from yarl import URL  # noqa: PLC0415 - see above
 
-    class Client(aio.InferenceServerClient):  # type: ignore[misc]  # has no types
-        """Its own client, whose one way to ask would follow redirects, and tidy the path up."""
+    class HttpControlClient(aio.InferenceServerClient):  # type: ignore[misc]  # has no types
+        """The library's client, but it follows no redirect and leaves the path as it is."""
 
         async def _get(
             self, request_uri: str, headers: None, query_params: None
         ) -> "aiohttp.ClientResponse":
             del headers, query_params  # never given here
             response: aiohttp.ClientResponse = await self._stub.get(
-                # What is measured is asked for by the path as it was written.
+                # Measured requests use the path as it was written, too.
                 URL(f"{self._url}/{request_uri}", encoded=True),
                 allow_redirects=False,
                 headers=own,
@@ -109,4 +109,6 @@ def _http_client(
 
     own = dict(headers)
     context = None if tls is None else tls.context
-    return Client(address, conn_timeout=timeout_seconds, ssl=tls is not None, ssl_context=context)
+    return HttpControlClient(
+        address, conn_timeout=timeout_seconds, ssl=tls is not None, ssl_context=context
+    )

@@ -1,6 +1,6 @@
-"""What does the server say of itself and of the model, and is it ready?
+"""Control plane of one server: readiness, metadata and configuration.
 
-tritonclient speaks both protocols here; no request of a measurement passes through it.
+It uses tritonclient for both protocols; no measured request passes through it.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from inferometer_loadgen.server.documents import (
     UnreadableMetadataError,
     model_document,
     server_document,
-    settings_told,
+    settings_of,
 )
 from inferometer_loadgen.server.headers import Headers
 from inferometer_loadgen.server.tls_handshake import ClosedBehindError, knock
@@ -32,45 +32,45 @@ from inferometer_loadgen.wire.tls import ClientTls, client_certificate_error
 
 _SHORTEST_POLL_SECONDS, _LONGEST_POLL_SECONDS = 0.02, 0.5
 _POLL_SHARE = 0.02
-"""A server is asked again after this share of the time that it has taken already."""
+"""A server is polled again after this share of the time that has passed."""
 _ATTEMPT_SECONDS = 5.0
 _KNOCKS = 20
-"""After how many knocks in a row a server that shakes hands and closes is taken by its word."""
+"""After this many handshakes in a row that the server closes, its refusal counts as final."""
 
 _NO_JSON = (ValueError, RecursionError)
-"""How reading an answer as JSON fails: RecursionError where it is nested without end."""
+"""Errors of reading an answer as JSON: RecursionError if it is nested too deeply."""
 
 
 class ServerNotReadyError(RuntimeError):
-    """The server was not ready in time, or was lost; the message is a sentence."""
+    """The server was not ready in time, or was lost."""
 
 
 class ModelNotServedError(ValueError):
-    """The server does not serve the model that was asked; the message is a sentence."""
+    """The server does not serve the requested model."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerEndpoint:
-    """Where a server is."""
+    """The address of a server, and how to talk to it."""
 
     protocol: Literal["HTTP", "GRPC"]
     host: str
     port: int
     path_prefix: str
     tls: ClientTls | None = None
-    """None: no TLS is spoken."""
+    """None: without TLS."""
     headers: Headers = field(default=(), repr=False)
-    """Of every request, beside its own."""
+    """Sent with every request, in addition to its own headers."""
 
     @property
     def address(self) -> str:
-        """Return host, port and path as tritonclient takes them."""
+        """Host, port and path in the form of tritonclient."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}{self.path_prefix}"
 
 
 def endpoint_of(url: str, protocol: Literal["HTTP", "GRPC"]) -> ServerEndpoint:
-    """Take a server's URL apart; raises InputRefusedError where it is not one for the protocol."""
+    """Parse a server's URL; raises InputRefusedError if it does not fit the protocol."""
     scheme = "grpc" if protocol == "GRPC" else "http"
     if not url.startswith((f"{scheme}://", f"{scheme}s://")):
         raise InputRefusedError(
@@ -100,7 +100,7 @@ def endpoint_of(url: str, protocol: Literal["HTTP", "GRPC"]) -> ServerEndpoint:
 
 @dataclass(frozen=True, slots=True)
 class ServerDescription:
-    """What the server said; what it does not tell is empty, never invented."""
+    """What the server reports of itself and of the model; what it does not report is empty."""
 
     server_name: str
     server_version: str
@@ -109,14 +109,14 @@ class ServerDescription:
     inputs: list[Tensor]
     outputs: list[Tensor]
     settings: dict[str, str] = field(default_factory=dict)
-    """What the model's configuration told: its parameters, Inferometer's own without their prefix,
-    and its largest batch."""
+    """The parameters in the model's configuration, Inferometer's own without their prefix, and its
+    largest batch."""
 
     @property
     def max_batch_size(self) -> int | None:
-        """The most samples that the server takes in a request; None where it does not tell."""
-        told = self.settings.get("max_batch_size", "")
-        return int(told) or None if told.isdecimal() else None
+        """The most samples that the server accepts in a request; None if it does not say."""
+        size = self.settings.get("max_batch_size", "")
+        return int(size) or None if size.isdecimal() else None
 
 
 class ControlPlane:
@@ -125,7 +125,7 @@ class ControlPlane:
     def __init__(self, endpoint: ServerEndpoint, model_name: str, model_version: str) -> None:
         self._endpoint = endpoint
         self._model = (model_name, model_version)
-        self._is_let_in = endpoint.tls is None
+        self._is_accepted = endpoint.tls is None
         self._knocks = 0
         self._client = control_client(
             endpoint.protocol,
@@ -136,26 +136,25 @@ class ControlPlane:
         )
 
     async def wait_until_ready(
-        self, deadline_seconds: float, told: Callable[[str], None] = lambda _: None
+        self, deadline_seconds: float, on_wait: Callable[[str], None] = lambda _: None
     ) -> None:
-        """Wait for the server, then for the model; `told` hears why the last attempt was in vain.
+        """Wait for the server, then for the model; `on_wait` receives the last attempt's failure.
 
-        Raises ServerNotReadyError past the deadline, ModelNotServedError where the server knows no
-        such model, RedirectedError where it sends its askers elsewhere, TlsRefusedError where
-        TLS cannot be spoken with it.
+        Raises ServerNotReadyError past the deadline, ModelNotServedError if the server does not
+        have the model, RedirectedError if it redirects, TlsRefusedError if TLS fails for good.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + deadline_seconds
         what = f"The server at {self._endpoint.address}"
-        await self._until(self._server_ready, deadline, deadline_seconds, what, told)
+        await self._until(self._server_ready, deadline, deadline_seconds, what, on_wait)
         await self._metadata()
         what += f" was ready, but its model {self._model[0]!r}"
-        await self._until(self._model_ready, deadline, deadline_seconds, what, told)
+        await self._until(self._model_ready, deadline, deadline_seconds, what, on_wait)
 
     async def describe(self) -> ServerDescription:
-        """Return what the server says of itself and of the model."""
+        """Return the server's description of itself and of the model."""
         try:
-            server = server_document(await self._asked(self._client.get_server_metadata))
+            server = server_document(await self._call(self._client.get_server_metadata))
         except (InferenceServerException, UnreadableMetadataError) as error:
             raise self._lost(error) from error
         try:
@@ -163,7 +162,7 @@ class ControlPlane:
         except UnreadableMetadataError as error:
             raise ModelNotServedError(
                 f"The server at {self._endpoint.address} does not describe its model "
-                f"{self._model[0]!r} as the Open Inference Protocol asks: {error}."
+                f"{self._model[0]!r} as the Open Inference Protocol requires: {error}."
             ) from error
         return ServerDescription(
             server_name=server.name,
@@ -176,10 +175,10 @@ class ControlPlane:
         )
 
     async def settings(self) -> dict[str, str]:
-        """Return what the model's configuration tells; empty where it cannot be read."""
+        """Return the settings in the model's configuration; empty if it cannot be read."""
         with suppress(*FAULTS, *_NO_JSON):
             async with asyncio.timeout(_ATTEMPT_SECONDS):
-                return settings_told(await self._client.get_model_config(*self._model))
+                return settings_of(await self._client.get_model_config(*self._model))
         return {}
 
     async def close(self) -> None:
@@ -188,9 +187,9 @@ class ControlPlane:
             await self._client.close()
 
     async def _server_ready(self) -> bool:
-        if not self._is_let_in:
+        if not self._is_accepted:
             await self._knock()
-            self._is_let_in = True
+            self._is_accepted = True
         return bool(await self._client.is_server_ready())
 
     async def _knock(self) -> None:
@@ -217,12 +216,12 @@ class ControlPlane:
         deadline: float,
         deadline_seconds: float,
         what: str,
-        told: Callable[[str], None],
+        on_wait: Callable[[str], None],
     ) -> None:
         loop = asyncio.get_running_loop()
         last = ""
         while True:
-            told(last)
+            on_wait(last)
             try:
                 left = max(0.1, deadline - loop.time())
                 async with asyncio.timeout(min(_ATTEMPT_SECONDS, left)):
@@ -230,10 +229,10 @@ class ControlPlane:
                         return
                 last = "it answered that it is not ready"
             except FAULTS as fault:
-                # An attempt that the deadline cut short says less than the one before it.
+                # An attempt that the deadline cut short says less than the previous one.
                 is_cut_short = isinstance(fault, TimeoutError) and left < _ATTEMPT_SECONDS
                 if not (last and is_cut_short):
-                    last = self._said(fault)
+                    last = self._reason(fault)
             pause = (loop.time() - deadline + deadline_seconds) * _POLL_SHARE
             pause = min(_LONGEST_POLL_SECONDS, max(_SHORTEST_POLL_SECONDS, pause))
             if loop.time() + pause > deadline:
@@ -245,17 +244,17 @@ class ControlPlane:
 
     async def _metadata(self) -> Any:
         try:
-            return await self._asked(self._client.get_model_metadata, *self._model)
+            return await self._call(self._client.get_model_metadata, *self._model)
         except InferenceServerException as error:
             name, version = self._model
-            asked = f"{name!r}, version {version!r}" if version else repr(name)
+            requested = f"{name!r}, version {version!r}" if version else repr(name)
             raise ModelNotServedError(
-                f"The server at {self._endpoint.address} does not serve the model {asked}: "
-                f"{self._said(error)}."
+                f"The server at {self._endpoint.address} does not serve the model {requested}: "
+                f"{self._reason(error)}."
             ) from error
 
-    async def _asked(self, call: Callable[..., Awaitable[Any]], *words: str) -> Any:
-        """Ask once; only a server's own error is passed on as such."""
+    async def _call(self, call: Callable[..., Awaitable[Any]], *words: str) -> Any:
+        """Call once; only a server's own error is raised as it is."""
         try:
             async with asyncio.timeout(_ATTEMPT_SECONDS):
                 return await call(*words)
@@ -269,9 +268,9 @@ class ControlPlane:
     def _lost(self, error: BaseException) -> ServerNotReadyError:
         return ServerNotReadyError(
             f"The server at {self._endpoint.address} was ready, but did not describe itself: "
-            f"{self._said(error)}."
+            f"{self._reason(error)}."
         )
 
-    def _said(self, fault: BaseException) -> str:
+    def _reason(self, fault: BaseException) -> str:
         at = self._endpoint
         return reason_unanswered(fault, at.protocol, at.tls, _ATTEMPT_SECONDS)

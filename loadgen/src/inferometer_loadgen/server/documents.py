@@ -1,6 +1,6 @@
-"""Is what a server tells of itself and of a model as the protocol says?
+"""Readers of the metadata and configuration of servers and models.
 
-Absent and null are alike: servers that are written with pydantic send null for what they leave out.
+Absent and null mean the same: servers written with pydantic send null for absent fields.
 """
 
 import re
@@ -11,7 +11,7 @@ from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
 
 from inferometer_api.results.result import Tensor
-from inferometer_api.spec.problems import shown
+from inferometer_api.spec.problems import describe_value
 from inferometer_loadgen.requests.inputs import DTYPES
 from inferometer_loadgen.wire.contract import printable_line
 
@@ -19,12 +19,12 @@ FACT_PREFIX = "inferometer."
 
 
 class UnreadableMetadataError(ValueError):
-    """A document is not as the protocol says; the message is a clause that says what was read."""
+    """A document violates the protocol; the message is a clause with what was read."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerDocument:
-    """What a server says of itself."""
+    """A server's metadata."""
 
     name: str
     version: str
@@ -33,7 +33,7 @@ class ServerDocument:
 
 @dataclass(frozen=True, slots=True)
 class ModelDocument:
-    """What a server says of a model."""
+    """A model's metadata."""
 
     versions: list[str]
     inputs: list[Tensor]
@@ -56,13 +56,13 @@ def model_document(answer: Any) -> ModelDocument:
     )
 
 
-def settings_told(answer: Any) -> dict[str, str]:
-    """Return what a model's configuration tells; what cannot be read tells nothing.
+def settings_of(answer: Any) -> dict[str, str]:
+    """Return the parameters in a model's configuration, and `max_batch_size` if it is not 0.
 
-    That is its parameters, and of its fields `max_batch_size`, where it is not 0.
+    What cannot be read is left out.
     """
     config = _mapping_or_empty(_plain(answer))
-    # gRPC's configuration lies one level deeper than HTTP's.
+    # gRPC's configuration is one level deeper than HTTP's.
     if config.get("config") is not None:
         config = _mapping_or_empty(config["config"])
     most = config.get("max_batch_size")
@@ -77,7 +77,7 @@ def settings_told(answer: Any) -> dict[str, str]:
 
 
 def _plain(answer: Any) -> Any:
-    """Return an answer as JSON has it: HTTP's are so, gRPC's are messages."""
+    """Return an answer as plain JSON values: gRPC's answers are messages."""
     if isinstance(answer, Message):
         return MessageToDict(answer, preserving_proto_field_name=True)
     return answer
@@ -124,18 +124,18 @@ def _tensors(document: dict[str, Any], name: str) -> list[Tensor]:
     return [_tensor(_mapping(each, what), what) for each in _list(document, name)]
 
 
-def _tensor(told: dict[str, Any], what: str) -> Tensor:
-    name = told.get("name")
+def _tensor(document: dict[str, Any], what: str) -> Tensor:
+    name = document.get("name")
     if not name or not isinstance(name, str):
         raise _unfit(f"the name of {what}", name, "a text")
     what = f"its tensor {printable_line(repr(name))}"
-    datatype = told.get("datatype")
+    datatype = document.get("datatype")
     if datatype not in tuple(DTYPES):
         raise UnreadableMetadataError(
-            f"{what} has the datatype {_shown(datatype)}, which is none that can be sent "
+            f"{what} has the datatype {_shown(datatype)}, which cannot be sent "
             f"({', '.join(DTYPES)})"
         )
-    shape = told.get("shape")
+    shape = document.get("shape")
     if shape is None:
         shape = []
     if not isinstance(shape, list):
@@ -143,15 +143,15 @@ def _tensor(told: dict[str, Any], what: str) -> Tensor:
     return Tensor(name=name, datatype=datatype, shape=[_axis(each, what) for each in shape])
 
 
-def _axis(told: Any, what: str) -> int:
+def _axis(value: Any, what: str) -> int:
     # protobuf's JSON form writes 64-bit integers as strings.
-    if isinstance(told, str) and re.fullmatch(r"-?[0-9]{1,19}", told):
-        return int(told)
-    if isinstance(told, float) and told.is_integer():
-        return int(told)
-    if not isinstance(told, int) or isinstance(told, bool):
-        raise _unfit(f"an axis of {what}", told, "a whole number")
-    return told
+    if isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,19}", value):
+        return int(value)
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise _unfit(f"an axis of {what}", value, "a whole number")
+    return value
 
 
 def _unfit(what: str, value: Any, wanted: str) -> UnreadableMetadataError:
@@ -159,4 +159,4 @@ def _unfit(what: str, value: Any, wanted: str) -> UnreadableMetadataError:
 
 
 def _shown(value: Any) -> str:
-    return printable_line(shown(value))
+    return printable_line(describe_value(value))

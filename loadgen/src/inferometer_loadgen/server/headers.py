@@ -1,6 +1,6 @@
-"""Which headers does every request to the server bear beside the load generator's own?
+"""Reader of the headers that every request carries.
 
-They may be secret: they are named in errors, and their values never.
+Headers may be secret: errors contain their names and never their values.
 """
 
 import re
@@ -33,22 +33,20 @@ _MOST, _MOST_BYTES = 64, 16_384
 def read_headers(path: Path) -> Headers:
     """Return the headers of a file of `Name: value` lines, or of a folder with a file for each.
 
-    Raises InputRefusedError where one is malformed, stands there twice, or is the load generator's
-    own.
+    Raises InputRefusedError if one is malformed, occurs twice, or is one that the load generator
+    sends itself.
     """
     try:
         found = list(_in_folder(path) if path.is_dir() else _in_file(path))
     except FileNotFoundError:
-        raise InputRefusedError(
-            f"The headers were asked for in {path}, but it is not there."
-        ) from None
+        raise InputRefusedError(f"Headers file not found: {path}.") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise InputRefusedError(f"The headers in {path} cannot be read as text: {error}.") from None
+        raise InputRefusedError(f"The headers in {path} are not readable text: {error}.") from None
     seen: set[str] = set()
     for name, value in found:
         fault = _fault(name, value)
         if name.lower() in seen:
-            fault = "stands there twice"
+            fault = "occurs twice"
         if fault is not None:
             raise InputRefusedError(f"The header {name!r} in {path} {fault}.")
         seen.add(name.lower())
@@ -62,7 +60,7 @@ def read_headers(path: Path) -> Headers:
 
 
 def _text(path: Path) -> str:
-    """Return a file's text as it is: a lone carriage return ends no line."""
+    """Return a file's text as it is: a lone carriage return does not end a line."""
     return path.read_bytes().decode()
 
 
@@ -72,13 +70,15 @@ def _in_file(path: Path) -> Iterable[tuple[str, str]]:
         if not name.strip() and not colon:
             continue
         if not colon:
-            raise InputRefusedError(f"Line {number} of {path} is no header: write `Name: value`.")
+            raise InputRefusedError(
+                f"Line {number} of {path} is not a header: write `Name: value`."
+            )
         yield name, value.strip(" \t")
 
 
 def _in_folder(path: Path) -> Iterable[tuple[str, str]]:
     for file in sorted(path.iterdir()):
-        # A mounted Secret keeps its data in folders that begin so.
+        # A mounted Secret keeps its data in folders with such names.
         if not file.name.startswith(".."):
             yield file.name, _text(file).removesuffix("\n").strip(" \t")
 
@@ -86,11 +86,11 @@ def _in_folder(path: Path) -> Iterable[tuple[str, str]]:
 def _fault(name: str, value: str) -> str | None:
     lower = name.lower()
     faults = (
-        (not _NAME.fullmatch(name), "has no name of a header: letters, digits and hyphens"),
+        (not _NAME.fullmatch(name), "has an invalid name: use letters, digits and hyphens"),
         (lower in _OWN, "is one that the load generator sends itself: leave it out"),
         (lower in _OF_CONNECTIONS, "is about one connection, not about requests: leave it out"),
-        (lower.startswith(_OF_GRPC), "is kept for gRPC itself: leave it out"),
-        (lower.endswith(_BINARY), "would be binary metadata of gRPC, which is not sent"),
-        (not _VALUE.fullmatch(value), "has a value with other characters than printable ASCII"),
+        (lower.startswith(_OF_GRPC), "is reserved for gRPC: leave it out"),
+        (lower.endswith(_BINARY), "would be binary metadata of gRPC, which is not supported"),
+        (not _VALUE.fullmatch(value), "has a value that is not printable ASCII"),
     )
     return next((words for found, words in faults if found), None)

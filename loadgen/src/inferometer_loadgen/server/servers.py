@@ -1,4 +1,4 @@
-"""Which servers are measured, do they serve the same model, and are they still the same ones?"""
+"""The servers of a plan: their addresses, descriptions and identities."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -23,17 +23,17 @@ from inferometer_loadgen.wire.contract import register_secrets
 from inferometer_loadgen.wire.tls import ClientTls, TlsFiles, tls_context
 
 SAME = ("model_sha256", "external_data_sha256")
-"""Settings in which servers of one model do not differ."""
+"""Settings that are equal in all servers of one model."""
 
 ASKS = 4
-"""So many connections, each its own, tell whether one process answers at an address or several."""
+"""This many separate connections show whether one process answers at an address or several."""
 
 
 class Servers:
     """The servers of a plan, in its order.
 
-    Raises InputRefusedError where one has no address or headers are malformed, and TlsRefusedError
-    where a certificate's file is not one.
+    Raises InputRefusedError if a server has no address or headers are malformed, and
+    TlsRefusedError if a certificate file is invalid.
     """
 
     def __init__(self, plan: LoadPlan) -> None:
@@ -47,18 +47,18 @@ class Servers:
 
         `on_wait` receives the share of the deadline that is spent and why the last attempt failed.
 
-        Raises ServerNotReadyError, and ModelNotServedError where they do not serve the same model.
+        Raises ServerNotReadyError, and ModelNotServedError if they do not serve the same model.
         """
         deadline = self._plan.run.spec.server.ready_deadline_seconds
         began = asyncio.get_running_loop().time()
 
-        def told(last: str) -> None:
+        def report_wait(last: str) -> None:
             on_wait((asyncio.get_running_loop().time() - began) / deadline, last)
 
         async def one(endpoint: ServerEndpoint) -> ServerDescription:
             control = self._control(endpoint)
             try:
-                await control.wait_until_ready(deadline, told)
+                await control.wait_until_ready(deadline, report_wait)
                 return await control.describe()
             finally:
                 await control.close()
@@ -74,9 +74,9 @@ class Servers:
         return found
 
     async def starts(self) -> list[frozenset[str]]:
-        """Return what tells the start of each server's process, as several connections hear it.
+        """Return the identities of each server's process, as several connections report it.
 
-        None where a server does not tell, and several where many processes answer at one address.
+        Empty if a server does not report one; several if many processes answer at one address.
         """
         return await asyncio.gather(*map(self._starts, self.endpoints))
 
@@ -95,7 +95,7 @@ class Servers:
         return ControlPlane(endpoint, self._plan.model_name, self._plan.model_version)
 
     def targets(self) -> list[Target]:
-        """Return where requests are sent to."""
+        """Return the targets of requests."""
         plan = self._plan
         return [
             Target(
@@ -112,10 +112,10 @@ class Servers:
         ]
 
     def are_colocated(self, own_node: str | None) -> bool:
-        """Say whether one of them runs on the machine of the load generator."""
+        """Return whether one of them runs on the machine of the load generator."""
         if self._plan.server_process_ids:
             return True
-        # Of servers behind a Service only the agents' nodes are known.
+        # For servers behind a Service only the agents' nodes are known.
         nodes = {server.node for server in self._plan.servers}
         nodes |= {agent.node for agent in self._plan.agents}
         if own_node and own_node in nodes:
@@ -123,13 +123,13 @@ class Servers:
         return any(_is_loopback(endpoint.host) for endpoint in self.endpoints)
 
     def not_guaranteed(self) -> tuple[str, ...]:
-        """Return the classes of pods that are not Guaranteed, each once; what is unknown is not."""
+        """Return the known QoS classes of pods other than Guaranteed, each once."""
         classes = {server.quality_of_service for server in self._plan.servers}
         return tuple(sorted(classes - {"", "Guaranteed"}))
 
     @property
     def addresses(self) -> str:
-        """Name them in a sentence."""
+        """The subject of a sentence about them."""
         addresses = [endpoint.address for endpoint in self.endpoints]
         if len(addresses) == 1:
             return f"The server at {addresses[0]}"
@@ -137,7 +137,7 @@ class Servers:
 
 
 def endpoints_of(plan: LoadPlan) -> list[ServerEndpoint]:
-    """Return where the servers of a plan are, and how each is spoken to; raises as Servers."""
+    """Return the endpoints of a plan's servers; raises what Servers raises."""
     load = plan.run.spec.load
     found = [endpoint_of(server.url, load.protocol) for server in plan.servers]
     if plan.headers_file is not None:
@@ -172,9 +172,9 @@ def identity(settings: dict[str, str], names: Sequence[str]) -> str | None:
 
 
 def is_restarted(before: Sequence[frozenset[str]], after: Sequence[frozenset[str]]) -> bool:
-    """Say whether one of the servers is another process than it was.
+    """Return whether one of the servers is another process than before.
 
-    Where several answer at one address, as behind a Service, that cannot be known.
+    If several answer at one address, as behind a Service, that cannot be known.
     """
     return any(
         len(was) == len(now) == 1 and was != now for was, now in zip(before, after, strict=True)
@@ -182,7 +182,7 @@ def is_restarted(before: Sequence[frozenset[str]], after: Sequence[frozenset[str
 
 
 def check_same_model(addresses: Sequence[str], found: Sequence[ServerDescription]) -> None:
-    """Raise ModelNotServedError where servers serve different models."""
+    """Raise ModelNotServedError if servers serve different models."""
     first = _model_of(found[0])
     for address, described in zip(addresses, found, strict=True):
         other = _model_of(described)

@@ -1,8 +1,8 @@
-"""Does a server let us in by TLS?
+"""TLS handshake with a server, before its control plane is used.
 
-Asked once, before its control plane: who refuses a certificate refuses it for ever, and is told at
-once, in the words of the one place that knows TLS. The handshake is done here on a bare socket,
-since asyncio's transports keep to themselves what a server says behind it.
+A server that refuses a certificate refuses it for good; the run then ends at once with a message of
+the TLS module. The handshake uses a bare socket, because asyncio's transports hide what a server
+says after it.
 """
 
 import asyncio
@@ -24,16 +24,16 @@ _HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _EMPTY_SETTINGS = b"\0\0\0\4\0\0\0\0\0"
 _PIECE_BYTES = 65_536
 _NGINX_WANTS = re.compile(rb"HTTP/1\.[01] 400 .*SSL certificate", re.DOTALL)
-"""How nginx, and ingresses made of it, refuse a client: they let it in and tell it in HTTP."""
+"""How nginx and its ingresses refuse a client: they accept the handshake and answer in HTTP."""
 
 T = TypeVar("T")
 
 
 async def knock(protocol: Literal["HTTP", "GRPC"], host: str, port: int, tls: ClientTls) -> None:
-    """Shake hands and wait for the first byte of the server's own.
+    """Shake hands and wait for the first byte of the server.
 
-    Raises TlsRefusedError where that fails for good, ClosedBehindError where it may have,
-    ClosedInTlsError where the server closes before, and OSError where it is not there.
+    Raises TlsRefusedError if that fails for good, ClosedBehindError if it may have failed for good,
+    ClosedInTlsError if the server closes before, and OSError if it cannot be reached.
     """
     where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     with await _connected(host, port) as connection:
@@ -44,29 +44,31 @@ async def knock(protocol: Literal["HTTP", "GRPC"], host: str, port: int, tls: Cl
             shook_hands = True
             if protocol == "GRPC":
                 _check_http2(door.tls, where)
-            # With TLS 1.3 a certificate that is missing is told only behind the handshake.
+            # With TLS 1.3 a missing certificate is reported only after the handshake.
             hello = _hello(protocol, where)
             await door.until(lambda: door.tls.write(hello))
             if _NGINX_WANTS.match(await door.until(lambda: door.tls.read(_PIECE_BYTES))):
                 raise client_certificate_error(where, tls)
         except (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionError) as error:
             if not shook_hands:
-                raise ClosedInTlsError("it closed the connection within TLS") from error
-            raise ClosedBehindError("it closed the connection behind TLS's handshake") from error
+                raise ClosedInTlsError(
+                    "it closed the connection during the TLS handshake"
+                ) from error
+            raise ClosedBehindError("it closed the connection after the TLS handshake") from error
         except ssl.SSLError as error:
             raise handshake_error(error, where, tls) from error
 
 
 class ClosedInTlsError(ConnectionResetError):
-    """A server took the connection, and closed it without a word; the message is a clause."""
+    """A server accepted the connection and closed it without a message."""
 
 
 class ClosedBehindError(ClosedInTlsError):
-    """It shook hands before: most refuse a client's certificate so."""
+    """It shook hands before: most servers refuse a client's certificate like that."""
 
 
 class _Door:
-    """A connection's TLS, whose every step may need the network."""
+    """The TLS of a connection; each of its steps may need the network."""
 
     def __init__(self, connection: socket.socket, tls: ClientTls) -> None:
         self._connection = connection
@@ -76,7 +78,7 @@ class _Door:
         )
 
     async def until(self, step: Callable[[], T]) -> T:
-        """Try a step until it does not need to read any more."""
+        """Repeat a step until it needs no more data."""
         loop = asyncio.get_running_loop()
         while True:
             try:
@@ -84,7 +86,7 @@ class _Door:
             except ssl.SSLWantReadError:
                 pass
             finally:
-                # Who has closed already may have said why: that is still to be read.
+                # A server that has closed already may have said why: read that first.
                 with suppress(ConnectionError):
                     await loop.sock_sendall(self._connection, self._outgoing.read())
             piece = await loop.sock_recv(self._connection, _PIECE_BYTES)
@@ -95,7 +97,7 @@ class _Door:
 
 
 async def _connected(host: str, port: int) -> socket.socket:
-    """Return a socket that is connected to the first of a host's addresses that answers."""
+    """Return a socket connected to the first of the host's addresses that answers."""
     loop = asyncio.get_running_loop()
     last: OSError = ConnectionRefusedError(f"{host} has no address")
     for family, kind, number, _, address in await loop.getaddrinfo(
@@ -119,7 +121,7 @@ async def _connected(host: str, port: int) -> socket.socket:
 def _hello(protocol: Literal["HTTP", "GRPC"], where: str) -> bytes:
     if protocol == "GRPC":
         return _HTTP2_PREFACE + _EMPTY_SETTINGS
-    # Anything that is answered does: the answer itself is not read.
+    # Any request that is answered will do: the answer itself is not read.
     lines = ("GET /v2/health/live HTTP/1.1", f"Host: {where}", "Connection: close", "", "")
     return "\r\n".join(lines).encode("ascii", "replace")
 

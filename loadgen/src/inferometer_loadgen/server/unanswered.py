@@ -1,4 +1,4 @@
-"""Why did a server not answer what it was asked of itself, and which port may be meant?"""
+"""Reasons why a server did not answer on its control plane, with hints at the right port."""
 
 from typing import Literal
 
@@ -12,7 +12,7 @@ from inferometer_loadgen.wire.contract import printable_line
 from inferometer_loadgen.wire.tls import ClientTls
 
 FAULTS = (InferenceServerException, aiohttp.ClientError, OSError, TimeoutError)
-"""How asking a server fails where it is not ready, or not there."""
+"""Errors of a request to a server that is not ready, or not there."""
 
 
 def reason_unanswered(
@@ -21,7 +21,7 @@ def reason_unanswered(
     tls: ClientTls | None,
     timeout_seconds: float,
 ) -> str:
-    """Return why, as a clause; what is hinted at fits the protocol and whether TLS is spoken."""
+    """Return the reason as a clause; its hint fits the protocol and the use of TLS."""
     if isinstance(fault, TimeoutError):
         return f"it did not answer within {timeout_seconds:g} s"
     if isinstance(fault, ClosedInTlsError):
@@ -48,7 +48,7 @@ def _closed_in_tls(
 
 
 def _in_words(fault: BaseException, tls: ClientTls | None) -> str:
-    # A server's own words are whatever its JSON holds.
+    # A server's own message is whatever its JSON holds.
     words = fault.message() if isinstance(fault, InferenceServerException) else fault
     words = str(words or type(fault).__name__)
     if "Failed parsing HTTP/2" in words:
