@@ -103,7 +103,7 @@ def test_intervals_over_repeats_cover_what_theory_knows(
 ) -> None:
     """Over 1,000 times 5 runs at a queue the mean and the percentiles lie within 93 to 97 of 100.
 
-    So they do though the times of one run hang together; the bounds that one run tells of its
+    This holds although the times of one run are correlated; the bounds of one run alone, for its
     percentiles do not allow for that.
     """
     mean = known_mean_seconds(QUEUE)

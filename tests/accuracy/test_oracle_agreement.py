@@ -22,7 +22,7 @@ MS = 1_000_000
 SEED = 20_261_121
 BOTH = pytest.mark.parametrize("protocol", ["HTTP", "GRPC"])
 APART_NS = 1_000 * MS
-"""Delayed queries take so much more than others that the two are told apart by their latency, also
+"""Delayed queries take so much longer than others that their latency separates the two, also
 on a machine that others keep busy."""
 AMPLE = {"HTTP": {"connections": 512}, "GRPC": {"connections": 2, "streamsPerConnection": 500}}
 """A layout in which no query waits for a connection, also where each takes seconds."""

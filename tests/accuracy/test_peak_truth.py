@@ -26,7 +26,7 @@ _TWO_ERRORS = 2
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A queue whose times are known, and what is asked of it."""
+    """A queue with known times, and the goal of its searches."""
 
     kind: Literal["M/D/1", "M/M/1"]
     services: float
@@ -40,7 +40,7 @@ class Known:
 
     @property
     def queue(self) -> Queue:
-        """Its utilisation matters to nobody here: the search sets the rate."""
+        """Return the queue; its own utilisation is not used, since the search sets the rate."""
         return Queue(self.kind, 0.5, SERVICE_SECONDS)
 
     @property
@@ -55,7 +55,7 @@ class Known:
 
     @property
     def name(self) -> str:
-        """What a reader tells it by."""
+        """Its name in reports."""
         return f"{self.kind} P{self.percentile:g} {self.services:g} services {self.queries} queries"
 
 
@@ -75,7 +75,7 @@ CASES = (
 
 @pytest.mark.parametrize("known", CASES[:2], ids=lambda known: known.name)
 def test_the_truth_is_true(known: Known) -> None:
-    """At the rate that theory tells, 1 in 100 of simulated times is beyond the bound."""
+    """At the rate that theory gives, 1 in 100 of simulated times is beyond the bound."""
     random = np.random.default_rng(SEED)
     shape = (200, 22_000)
     arrivals = random.exponential(1 / known.peak, shape).cumsum(axis=-1)

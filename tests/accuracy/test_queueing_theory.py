@@ -29,7 +29,7 @@ WARM_UP_SECONDS = 1
 SECONDS = 10
 CONFIDENCE = 0.999
 SERVICE_SECONDS = {0.3: 0.01, 0.6: 0.005, 0.8: 0.004}
-"""By utilisation: where queries hardly wait, what the wire costs must be little beside a service;
+"""By utilisation: where queries hardly wait, the wire's cost must be small next to a service;
 where they wait long, the more of them there are, the better their mean is known."""
 MANY_STREAMS = {"connections": 1, "streamsPerConnection": 1000}
 

@@ -32,7 +32,7 @@ Note = Callable[[str], None]
 
 
 def reason(scenario: ScenarioResult, rule: str, note: Note) -> str:
-    """Return the sentence of a reason, which must be there, and have it told."""
+    """Return the sentence of a reason, which must be there, and note it."""
     assert scenario.verdict.state == "INVALID"
     found = {finding.rule: finding.message for finding in scenario.verdict.reasons}
     assert rule in found, found
@@ -74,7 +74,7 @@ def test_a_client_starved_by_a_busy_loop_on_its_core_is_refused(
 
         def take(process_id: int) -> None:
             os.sched_setaffinity(process_id, {cpus[-1]})
-            # Some schedulers let whoever mostly sleeps go first, unless it weighs little.
+            # Some schedulers let a mostly sleeping process go first, unless its weight is low.
             os.setpriority(os.PRIO_PROCESS, process_id, 19)
             spinners.enter_context(spinning(cpus[-1], processes=3))
 
@@ -131,7 +131,7 @@ def test_an_open_loop_shows_a_stall_in_full(note: Note) -> None:
     due = Poisson(rate * 1000, generator(3, Stream.MEASURED)).take(2 * rate * 8)
     due = due[due < step.duration_nanoseconds]
     assert step.counts.succeeded == len(due)
-    # The stall began no earlier than its query was due, and whoever came within it waited for
+    # The stall began no earlier than its query was due, and each query due within it waited for
     # what was left of it at least.
     since = due - due[after - step.warm_up_queries]
     left = np.where(since >= 0, STALL_SECONDS * SECOND_NS - since, 0)
@@ -152,7 +152,7 @@ def test_an_open_loop_shows_a_stall_in_full(note: Note) -> None:
 def test_a_stall_in_a_closed_loop_is_refused(
     note: Note, require_quiet: Callable[[], None], protocol: str
 ) -> None:
-    """A closed loop sends nothing while the server stands still, so that no P99 tells of it."""
+    """A closed loop sends nothing while the server stands still, so no P99 shows it."""
     with serving(ScriptedServer(law=stalling(STALL_SECONDS, after=150, usually=0.002))) as oracle:
         plan = a_plan(
             oracle.url(protocol), CLOSED, validity={"minDurationSeconds": 4, "minQueries": 300}

@@ -77,7 +77,7 @@ def begun(cluster: Cluster, namespace: str, run: str) -> tuple[str, str]:
 def test_another_replica_takes_over(cluster: Cluster, namespace: str) -> None:
     """The leader dies while load runs: another leads soon, and ends the very same run right.
 
-    That is the one which stood by, or the one which replaces the dead: whoever asks first once the
+    This is the standby, or the pod that replaces the dead one: the first to request it once the
     Lease has run out.
     """
     before = measuring(cluster, namespace, "led-on")

@@ -33,7 +33,7 @@ RUNS = ("shown-1", "shown-2", "shown-3", "shown-4")
 VALID = "latency"
 """A scenario that a busy machine makes INVALID only by standing still: bars are of VALID ones."""
 SCENARIOS = [
-    # A quarter to a whole second a request, by the machine: what it does meanwhile is little beside
+    # A quarter to a whole second a request, by the machine: its other work is little next to
     # that, and none is too slow for the timeout.
     {"name": VALID, "batch": {"batchSizes": [8]}},
     # More than a quarter of a CPU can do: queries wait, and soon time out.
@@ -54,15 +54,15 @@ FALLING_BACK = [
     pytest.param(query, id=query.where)
     for query in queries()
     # On the recorded machine no source is silent.
-    if first_choice(query.expr) != query.expr and "Silent sources" not in query.where
+    if first_choice(query.expr) != query.expr and "Unavailable sources" not in query.where
 ]
 SERIES = sorted({(query.dashboard, each) for query in queries() for each in selectors(query.expr)})
 NOT_OVER = (
     "run: Stage",
     "operator: Nearest deadline",
-    "operator: Where runs are, and since when",
+    "operator: Phase of each run",
 )
-"""Panels that tell how it is at the end of the time range, of a run that goes on."""
+"""Panels that show the end of the time range, of a run that goes on."""
 VARIABLES = [
     pytest.param(name, variable, id=f"{name}: {variable['name']}")
     for name, board in DASHBOARDS.items()
@@ -86,7 +86,7 @@ class Shown:
     """Why bars leave it out: the reasons for which it is INVALID."""
 
     def asked(self, query: Asked, by: str, expr: str = "") -> list[float]:
-        """Return the values of a query, or of a part of it, as its panel asks for them."""
+        """Return the values of a query, or of a part of it, as its panel requests them."""
         expr = interpolated(expr or query.expr, self.chosen(query.dashboard, by))
         if query.instant:
             at = self.measured if query.where.startswith(NOT_OVER) else self.ended
@@ -186,7 +186,7 @@ def _let_go_on(cluster: Cluster, namespace: str, machine: RecordedMachine) -> No
 
 @pytest.mark.parametrize(("query", "by"), QUERIES)
 def test_it_returns_data(shown: Shown, query: Asked, by: str) -> None:
-    """What is asked over time gave a figure while the run went on; what is asked once, at its end.
+    """A range query gave a figure while the run went on; an instant query gave one at its end.
 
     Of each variable one value is chosen; bars are grouped by everything that they can be.
     """
@@ -203,7 +203,7 @@ def test_it_has_data_without_its_fallback(shown: Shown, query: Asked) -> None:
 
 @pytest.mark.parametrize(("dashboard", "selector"), SERIES)
 def test_every_metric_asked_for_is_there(shown: Shown, dashboard: str, selector: str) -> None:
-    """Each metric in a query, with what it must match, was scraped, whatever stands beside it."""
+    """Each metric in a query, with what it must match, was scraped, whatever else the query has."""
     asked = interpolated(selector, shown.chosen(dashboard))
     assert shown.ever(asked), asked
 

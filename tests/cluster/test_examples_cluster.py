@@ -42,7 +42,7 @@ ENDS_SECONDS = 420.0
 """Far above what all runs take, one after another."""
 SHORTER = {"warmUpSeconds": 0, "minDurationSeconds": 1, "minQueries": 1}
 TINY_LOAD = {"load": {"resources": {"cpu": "100m", "memory": "512Mi"}}}
-"""So that a fleet finds room beside its server on a small node."""
+"""A load that leaves room for a fleet and its server on a small node."""
 OVERLOADED = "05-overloaded"
 GPU = "08-resnet50-gpu"
 BUSYBOX = re.compile(r"busybox:[0-9.]+")
@@ -181,7 +181,7 @@ def test_an_example_ends_as_it_says(
 
 
 def test_the_overloaded_server_is_found_out(cluster: Cluster, namespace: str) -> None:
-    """The example that asks for too much tells bound and rate in its condition."""
+    """The example that requests too much has bound and rate in its condition."""
     status = _finished(cluster, namespace, "overloaded-http")
     message = status["conditions"]["Valid"]["message"]
     assert "the bound is 500 ms" in message

@@ -190,7 +190,7 @@ def test_an_image_that_is_nowhere_is_told(cluster: Cluster) -> None:
 
 
 def test_a_quota_and_a_limit_range_are_told(cluster: Cluster) -> None:
-    """What the namespace's admin forbids is told with the API server's words."""
+    """The condition quotes the API server on what the namespace's admin forbids."""
     with _operator(cluster, "bounds") as namespace:
         here = ("--namespace", namespace)
         hard = "--hard=requests.cpu=200m"
@@ -343,7 +343,7 @@ LOST = {SERVER: {"ServerLost", "NodeLost"}, LOADGEN: {"NodeLost", "LoadPodLost"}
 
 
 def test_a_node_that_is_gone_ends_the_run(two_nodes: Cluster) -> None:
-    """The server's or the load's node dies: the run is Failed and Finished by the told deadlines.
+    """The server's or the load's node dies: the run is Failed and Finished in time.
 
     A load generator misses its server within seconds. Where it dies itself, the cluster takes 12 s
     to notice, and the operator waits 60 s more for the node to come back.

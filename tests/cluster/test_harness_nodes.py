@@ -24,7 +24,7 @@ def _create(cluster: Cluster, namespace: str, *items: dict[str, Any]) -> None:
 
 
 def _answer(cluster: Cluster, namespace: str, name: str) -> str:
-    """Return what a pod that asks has written, once it has ended well."""
+    """Return what a pod of this command printed, once it has succeeded."""
     words = ("--namespace", namespace)
     cluster.kubectl(*words, "wait", f"pod/{name}", f"--for={_ANSWERED}", "--timeout=60s")
     return cluster.kubectl(*words, "logs", name)

@@ -107,7 +107,7 @@ def test_the_server_brings_the_zoo(image: UnpackedImage) -> None:
 
 @pytest.mark.parametrize("component", ["loadgen"], scope="module")
 def test_the_load_generator_tells_its_packages(image: UnpackedImage) -> None:
-    """What a measurement rests on is named with its version, as a result tells it."""
+    """The image names the versions that a result reports."""
     code = "import inferometer_loadgen.client.node as n, json; print(json.dumps(n.packages()))"
     told = json.loads(image.run("python3", "-c", code))
     assert {"python", "inferometer", "hdrhistogram", "numpy", "tritonclient", "uvloop"} <= set(told)

@@ -87,7 +87,7 @@ def test_every_component_is_scraped_once(monitored: Monitored) -> None:
 
 
 def test_no_alert_stays_for_a_good_run(monitored: Monitored) -> None:
-    """What is over wakes nobody: there are an INVALID verdict and a node that counts no energy."""
+    """A finished run alerts no one: there are an INVALID verdict and a node without energy."""
     expected = set()
     if any(each["verdict"] != "VALID" for each in scenarios(monitored)):
         expected.add("InferometerRunInvalid")

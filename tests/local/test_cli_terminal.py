@@ -17,7 +17,7 @@ from support.local_runs import Done, done, together
 from support.onnx_models import identity, save
 
 CALM: dict[str, Any] = {"server": {"targetQps": 20}}
-"""A scenario that leaves the cores to the runs beside it."""
+"""A scenario that leaves the cores to other runs."""
 BRIEF = ("preparing requests", "waiting for the last replies")
 """Stages that are mostly over before progress is shown again."""
 
@@ -61,7 +61,7 @@ def test_a_log_has_a_line_for_each_stage(runs: dict[str, Future[Done]]) -> None:
 
 
 def test_a_terminal_shows_progress_that_moves(tmp_path: Path) -> None:
-    """On a terminal one line tells stage, rate and p99 and is wiped before the table."""
+    """On a terminal one line shows stage, rate and p99 and is wiped before the table."""
     save(identity(), tmp_path / "model.onnx")
     run_file(tmp_path, CALM, validity={"minDurationSeconds": 2})
     ours, theirs = pty.openpty()
@@ -116,7 +116,7 @@ def test_a_reader_that_has_seen_enough_is_no_fault(reader: str, lines: int) -> N
 
 
 def test_a_run_goes_on_without_a_reader(tmp_path: Path) -> None:
-    """Whoever reads only the first line of a run's words still gets its result and its code."""
+    """A reader that stops after the first line still gets the result and the exit code."""
     save(identity(), tmp_path / "model.onnx")
     run_file(tmp_path, CALM)
     ended = subprocess.run(

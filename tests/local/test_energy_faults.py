@@ -99,7 +99,7 @@ def test_energy_is_unavailable_and_latency_is_valid(
 
 
 def test_an_agent_that_dies_within_the_window() -> None:
-    """What it told until then is kept, and the energy is unavailable."""
+    """Its readings until then are kept, and the energy is unavailable."""
     agent = FakeAgent()
 
     def die_after(number: int) -> Fault | None:
@@ -118,7 +118,7 @@ def test_an_agent_that_dies_within_the_window() -> None:
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1", "https://a:1", "http://a:x"])
 def test_an_address_without_an_agent(url: str) -> None:
-    """Nobody there, or no address at all: the run goes on."""
+    """No agent there, or no address at all: the run goes on."""
     (step,) = scenario_with(PlannedAgent(url=url, node="worker-1")).steps
     assert step.energy.attribution == "unavailable"
     assert step.energy.reason.startswith("the node agent of worker-1 ")
@@ -144,7 +144,7 @@ def test_one_of_two_agents_is_enough_to_have_none() -> None:
 
 
 def test_a_hanging_agent_is_waited_for_at_two_edges() -> None:
-    """An agent that lets two in a row wait is asked no more, and holds up no other step."""
+    """An agent that times out twice in a row is not queried again, and delays no other step."""
     oracle = ScriptedServer(law=fixed(0.01))
     with serving(oracle), answering(FakeAgent(faults=only_from(0, "silence"))) as agent:
         plan = a_plan(

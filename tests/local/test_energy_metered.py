@@ -130,7 +130,7 @@ def test_a_server_that_falls_behind_has_the_joules_of_what_it_answered() -> None
 
 
 def test_each_step_has_its_window_and_its_idle_time() -> None:
-    """Three steps are asked about over one kept connection, at their edges and each second."""
+    """Three steps are sampled over one kept connection, at their edges and each second."""
     agent = FakeAgent()
     run = run_of(
         agent,

@@ -196,7 +196,7 @@ def test_a_lost_worker_makes_the_run_invalid_by_name(
 def test_the_rate_of_a_closed_loop_that_lost_a_worker_is_of_what_it_told(
     oracle: OracleProcess,
 ) -> None:
-    """No answer of the window is missing from it but those that the lost one told nobody of."""
+    """Only answers that the lost worker had not reported are missing from the window."""
     oracle.obey([MS])
     plan = a_plan(oracle.url("HTTP"), {"concurrency": {"clients": [4]}}, load=FLEET, validity=LONG)
     run, _ = _disturbed(
@@ -268,7 +268,7 @@ def test_a_signal_ends_a_fleet_that_locusts_page_shows(oracle: OracleProcess) ->
 
 
 def test_a_killed_session_leaves_no_process(oracle: OracleProcess) -> None:
-    """Master, workers and measuring processes end with it, though nobody tells them."""
+    """Master, workers and measuring processes end with it, without a signal of their own."""
     oracle.obey([MS])
     plan = a_plan(oracle.url("HTTP"), OPEN, load=FLEET, validity=LONG)
     with started(plan) as process:
@@ -331,7 +331,7 @@ ON_ANOTHER_CLOCK = (
 def test_a_worker_on_another_clock_takes_its_share(
     oracle: OracleProcess, tmp_path: Path, require_quiet: Callable[[], None]
 ) -> None:
-    """In a time namespace, its clock's offset is known as told, and its queries are in time."""
+    """In a time namespace, the worker's clock offset is measured, and its queries are in time."""
     probe = subprocess.run((*ON_ANOTHER_CLOCK, "true"), check=False, capture_output=True)
     if probe.returncode:
         pytest.skip(f"no time namespace may be made here: {probe.stderr.decode().strip()}")

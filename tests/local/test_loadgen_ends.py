@@ -52,7 +52,7 @@ def measuring(progress: ProgressReport) -> bool:
 def test_a_signal_ends_a_measurement_and_keeps_it(
     scenario: dict[str, Any], number: signal.Signals, state: str, code: int
 ) -> None:
-    """On a signal what was measured is reported as INVALID, and the exit code tells the signal."""
+    """On a signal what was measured is reported as INVALID, and the exit code names the signal."""
     with serving(ScriptedServer(law=fixed(0.002))) as oracle:
         plan = a_plan(oracle.url("HTTP"), scenario, scenario, validity=LONG)
         run = interrupted(plan, measuring, lambda process: process.send_signal(number))
@@ -109,7 +109,7 @@ def test_a_server_that_dies_fails_the_run(protocol: str, scenario: dict[str, Any
 
 
 def test_a_reader_that_goes_away_ends_the_load() -> None:
-    """With nobody to read its reports the load generator ends by itself."""
+    """If no process reads its reports, the load generator ends by itself."""
     with serving(ScriptedServer(law=fixed(0.002))) as oracle:
         plan = a_plan(oracle.url("HTTP"), {"singleStream": {}}, validity=LONG)
         with started(plan) as process:
@@ -183,7 +183,7 @@ def test_requests_that_the_server_refuses_are_refused(protocol: str) -> None:
 
 
 def test_what_cannot_be_done_is_refused() -> None:
-    """What cannot be done is refused by its path, before any server is asked."""
+    """What cannot be done is refused by its path, before any server is queried."""
     few = {"connections": 2, "streamsPerConnection": 3}
     plan = a_plan("grpc://127.0.0.1:1", {"concurrency": {"clients": [1, 7]}}, load=few)
     run = measure(plan)

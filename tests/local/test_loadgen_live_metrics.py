@@ -85,7 +85,7 @@ def value(found: dict[Series, float], name: str, scenario: str, **labels: str) -
 
 
 def measuring(shown: Shown, scenario: str) -> dict[Series, float]:
-    """Return the metrics as soon as a second of a scenario's window has been told."""
+    """Return the metrics as soon as a second of a scenario's window has been reported."""
     found: dict[Series, float] = {}
 
     def told() -> bool:
@@ -146,7 +146,7 @@ def test_nothing_else_is_answered() -> None:
 
 
 def test_a_port_that_is_taken_is_told() -> None:
-    """Metrics that were asked for and cannot be shown end it before it measures."""
+    """If requested metrics cannot be served, it ends before it measures."""
     with socket.create_server(("127.0.0.1", 0)) as taken, serving(ScriptedServer()) as oracle:
         port = taken.getsockname()[1]
         ended = subprocess.run(

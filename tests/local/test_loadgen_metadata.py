@@ -44,7 +44,7 @@ def test_metadata_of_an_unexpected_form_is_told_in_a_sentence(
 
 
 def test_a_server_without_metadata_is_told_in_a_sentence() -> None:
-    """Its own error is, where it has a model and says nothing of itself."""
+    """A server that has the model but no metadata of its own is measured."""
     with serving(ScriptedServer(redirects={SERVER: (404, "")})) as oracle:
         run = measure(a_plan(oracle.url("HTTP"), CLOSED))
     assert run.outcome.reason == "ServerNotReady"

@@ -41,7 +41,7 @@ def test_a_run_is_handed_over(tmp_path: Path) -> None:
     assert handed.report.outcome == document.outcome
     assert handed.report.document_sha256
     assert handed.report.document_missing_reason == ""
-    # Both scenarios' summaries fit, and the first was told as soon as it was judged.
+    # Both scenarios' summaries fit, and the first was reported as soon as it was judged.
     assert [summary.name for summary in handed.report.scenarios] == ["s0", "s1"]
     assert seen.scenarios[0].p99_microseconds == handed.report.scenarios[0].p99_microseconds
     stages = [line.partition(" ")[2] for line in handed.log]
@@ -51,7 +51,7 @@ def test_a_run_is_handed_over(tmp_path: Path) -> None:
 
 
 def test_progress_moves(tmp_path: Path) -> None:
-    """While it measures, /progress tells of more and more queries."""
+    """While it measures, /progress reports more and more queries."""
     with serving(ScriptedServer(law=fixed(0.002))) as oracle:
         plan = a_plan(oracle.url("HTTP"), CLOSED, validity=LONG)
         with a_load_pod(plan, tmp_path) as pod:
@@ -201,7 +201,7 @@ def test_a_plan_that_is_none_is_told(tmp_path: Path) -> None:
 
 
 def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
-    """Where it cannot listen nobody could stop it: it fails before it measures."""
+    """If it cannot listen, it could not be stopped: it fails before it measures."""
     with socket.create_server(("127.0.0.1", 0)) as taken, serving(ScriptedServer()) as oracle:
         plan = a_plan(oracle.url("HTTP"), CLOSED)
         port = taken.getsockname()[1]

@@ -26,7 +26,7 @@ CONTROL = [
 
 
 class _Secret(ThreadingHTTPServer):
-    """Something that nobody may be led to; `asked` are the requests that it got."""
+    """A server that no redirect may lead to; `asked` are the requests that it got."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Answers)
@@ -35,7 +35,7 @@ class _Secret(ThreadingHTTPServer):
 
 class _Answers(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
-        """Write down that somebody came."""
+        """Record a request."""
         assert isinstance(self.server, _Secret)
         self.server.asked.append(self.path)
         self.send_response(200)
@@ -47,12 +47,12 @@ class _Answers(BaseHTTPRequestHandler):
 
     @override
     def log_message(self, *_: Any) -> None:
-        """Tell nobody."""
+        """Log nothing."""
 
 
 @contextmanager
 def a_secret() -> Iterator[_Secret]:
-    """Run a server that must not be asked."""
+    """Run a server that must get no request."""
     with _Secret() as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
@@ -72,13 +72,13 @@ def test_no_redirect_is_followed_before_it_is_ready(status: int) -> None:
 
 @pytest.mark.parametrize("path", CONTROL[1:])
 def test_no_redirect_of_a_control_call_is_followed(path: str) -> None:
-    """Whatever is asked of a server, it cannot send the load generator elsewhere."""
+    """No answer of a server sends the load generator elsewhere."""
     with a_secret() as secret:
         _is_refused(secret, path, 302)
 
 
 def test_the_control_plane_is_asked_by_the_path_as_it_is_written() -> None:
-    """It is the server's that is measured, whose requests nobody tidies up."""
+    """The path is the server's own; the load generator does not normalise it."""
     prefix = "/a/../b%zz/%7e//%2e./c"
 
     async def ask(port: int) -> None:

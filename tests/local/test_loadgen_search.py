@@ -39,9 +39,9 @@ def run_of(oracle: ScriptedServer, scenario: Mapping[str, object], **validity: o
 
 
 def test_a_peak_is_searched_for_with_probes_that_all_stand_in_the_result() -> None:
-    """Each probe has a step and a seed of its own, and what is told of the peak agrees.
+    """Each probe has a step and a seed of its own, and the figures of the peak agree.
 
-    A machine that is slower for a while makes the server another one: no peak is told then, or,
+    A machine that is slower for a while makes the server another one: no peak is reported then, or,
     where that is at the beginning, that no rate keeps the bound.
     """
     probe = {"minQueries": 256, "maxSeconds": 5}

@@ -97,7 +97,7 @@ def test_different_models_are_refused(what: str) -> None:
 @pytest.mark.parametrize("key", ["inferometer.instance_id", "inferometer.process_id"])
 @pytest.mark.parametrize("place", [0, 1])
 def test_a_restart_of_any_server_is_seen(place: int, key: str) -> None:
-    """A server that tells of another start than before makes the scenario INVALID."""
+    """A server that reports another start than before makes the scenario INVALID."""
     oracles = [ScriptedServer(settings={key: f"start-{number}"}) for number in range(2)]
 
     def restarting(index: int, _received: int) -> float:
@@ -114,7 +114,7 @@ def test_a_restart_of_any_server_is_seen(place: int, key: str) -> None:
 
 
 def test_the_same_process_number_hides_no_restart() -> None:
-    """In containers every server is process 1: its instance tells a restart."""
+    """In containers every server is process 1: its instance ID shows a restart."""
     oracle = ScriptedServer(
         settings={"inferometer.instance_id": "a", "inferometer.process_id": "1"}
     )

@@ -45,7 +45,7 @@ def planned(
 
 @BOTH
 def test_a_server_with_tls_is_measured(protocol: str, tmp_path: Path) -> None:
-    """Everything is asked and measured over TLS, with the headers, whose values nobody is told."""
+    """Every request is sent over TLS with the headers, whose values appear nowhere."""
     headers = tmp_path / "headers.txt"
     headers.write_text(f"Authorization: Bearer {SECRET}\n\nX-Team: a b\n")
     ours = files(tmp_path, "client")
@@ -97,11 +97,11 @@ class _Echo(BaseHTTPRequestHandler):
 
     @override
     def log_message(self, *_: Any) -> None:
-        """Tell nobody."""
+        """Log nothing."""
 
 
 def test_a_refusal_that_quotes_our_headers_keeps_their_secret(tmp_path: Path) -> None:
-    """A server's words are told, but for the values of headers in them."""
+    """A server's words are quoted, without the values of headers in them."""
     headers = tmp_path / "headers.txt"
     headers.write_text(f"Authorization: Bearer {SECRET}\n")
     with ThreadingHTTPServer(("127.0.0.1", 0), _Echo) as server:
@@ -119,7 +119,7 @@ def test_a_refusal_that_quotes_our_headers_keeps_their_secret(tmp_path: Path) ->
 
 
 def told(run: LoadRun) -> str:
-    """Return all that a load generator told."""
+    """Return all reports of a load generator."""
     parts = [run.outcome, run.environment, *run.scenarios, *run.progress]
     return "".join(part.model_dump_json() for part in parts if part is not None)
 
@@ -183,14 +183,17 @@ def test_another_name_may_be_asked_for(protocol: str, tmp_path: Path) -> None:
 def test_a_server_that_closes_within_tls_is_told_with_what_it_may_want(
     protocol: str, tmp_path: Path
 ) -> None:
-    """The handshake's own sentence is told, and what is hinted at fits the protocol."""
+    """The handshake's own sentence is quoted, and the hint fits the protocol."""
     scheme = protocol.lower()
     with closing() as port:
         plan = hasty(f"{scheme}s://127.0.0.1:{port}")
         authority = files(tmp_path, "server").authority
         run = measure(plan.model_copy(update={"tls_ca_file": str(authority)}))
     assert run.exit_code == 1
-    assert "it closed the connection during the TLS handshake; it may want a client's" in run.outcome.message
+    assert (
+        "it closed the connection during the TLS handshake; it may want a client's"
+        in run.outcome.message
+    )
     assert f"or this may be a port without TLS ({scheme}://)." in run.outcome.message
 
 

@@ -114,7 +114,7 @@ def test_check_tells_the_same_structure(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 def test_check_tells_another_structure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Two models compared end 1 with each difference told."""
+    """Two models compared end 1 with each difference listed."""
     one, other = tmp_path / "one.onnx", tmp_path / "other.onnx"
     onnx.save(convolutional(), one)
     onnx.save(with_weights({}), other)
@@ -148,7 +148,7 @@ def test_what_cannot_be_done_is_refused_with_a_sentence(
 
 
 def test_a_graph_that_the_zoo_cannot_hold_is_named() -> None:
-    """Open dimensions besides the batch, odd datatypes and faults at run time are told."""
+    """Open dimensions besides the batch, odd datatypes and faults at run time are reported."""
     open_width = with_weights({})
     open_width.graph.input[0].type.tensor_type.shape.dim[1].dim_param = "width"
     words = with_weights({})

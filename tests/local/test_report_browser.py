@@ -1,4 +1,4 @@
-"""report.html in a real browser: it asks for nothing, shows everything, light, dark and small."""
+"""report.html in a real browser: it requests nothing, shows everything, light, dark and small."""
 
 import asyncio
 from collections.abc import Callable
@@ -128,7 +128,7 @@ def _taken(page: Page, look: dict[str, Any]) -> _Seen:
 
 
 def test_nothing_is_requested_but_the_page(seen: dict[tuple[str, int, Theme], _Seen]) -> None:
-    """The browser asks for the file itself and for nothing else, even where a text would."""
+    """The browser requests the file itself and nothing else, whatever a text contains."""
     for (name, _, _), each in seen.items():
         assert [url.rpartition("/")[2] for url in each.requests] == [f"{name}.html"]
 
@@ -216,7 +216,7 @@ def test_the_verdict_is_the_heading(seen: dict[tuple[str, int, Theme], _Seen]) -
 
 
 def test_a_pointer_shows_values(chromium: str, folder: Path) -> None:
-    """Over a chart the values beside the pointer appear; away from it they go."""
+    """Over a chart the values at the pointer appear; away from it they go."""
 
     async def point() -> tuple[str, str, str]:
         async with browsing(chromium) as page:

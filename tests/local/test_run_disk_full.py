@@ -13,7 +13,7 @@ from support.inferometer_process import Inferometer, result_in
 from support.local_runs import done
 
 CALM: dict[str, Any] = {"server": {"targetQps": 20}}
-"""A scenario that leaves the cores to the runs beside it."""
+"""A scenario that leaves the cores to other runs."""
 
 
 @contextmanager
@@ -85,7 +85,7 @@ def test_a_full_disk_where_the_model_should_go_is_said(tmp_path: Path) -> None:
     assert (
         "\n"
         not in run.ended.sentence.removesuffix(
-            "Nothing was measured, so there is no result to keep."
+            "Nothing was measured, so no result was written."
         ).strip()
     )
     assert "Traceback" not in run.ended.stderr

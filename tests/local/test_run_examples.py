@@ -43,7 +43,7 @@ PROFILES: dict[str, object] = {
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Future[Done]]]:
-    """Every example, three at a time, beside the server that one of them asks for."""
+    """Every example, three at a time, next to the server that one of them needs."""
     folder = tmp_path_factory.mktemp("examples")
     words = ("serve", "zoo://classification/squeezenet1_1", "--http-port", "0", "--grpc-port", "0")
     with started(folder, *words) as server:
@@ -97,7 +97,7 @@ def test_an_example_runs_to_its_report(runs: dict[str, Future[Done]], name: str)
 
 
 def test_the_overloaded_server_is_found_out(runs: dict[str, Future[Done]]) -> None:
-    """The example that asks for too much ends 3, since the rate and the bound were not kept."""
+    """The example that requests too much ends 3: neither rate nor bound were kept."""
     run = runs["05-overloaded"].result()
     assert run.ended.code == 3
     assert run.result is not None

@@ -14,7 +14,7 @@ from support.local_runs import Done, done, together
 from support.onnx_models import identity, save
 
 CALM: dict[str, Any] = {"server": {"targetQps": 20}}
-"""A scenario that leaves the cores to the runs beside it."""
+"""A scenario that leaves the cores to other runs."""
 
 
 LARGE: dict[str, Any] = {"batch": {"batchSizes": [1, 5]}}
@@ -94,7 +94,7 @@ def test_a_model_that_is_not_served_is_refused(runs: dict[str, Future[Done]], na
 def test_a_batch_that_the_server_does_not_take_is_refused(
     runs: dict[str, Future[Done]], protocol: str
 ) -> None:
-    """Its configuration tells its largest: before anything is measured the run ends with 2."""
+    """The run ends with 2 before it measures, since the configuration has the largest batch."""
     run = runs[f"large batch over {protocol}"].result()
     assert run.ended.code == 2
     assert "The server accepts at most 4 samples per request" in run.ended.sentence

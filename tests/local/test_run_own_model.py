@@ -28,7 +28,7 @@ from support.onnx_models import (
 )
 
 CALM: dict[str, Any] = {"server": {"targetQps": 20}}
-"""A scenario that leaves the cores to the runs beside it."""
+"""A scenario that leaves the cores to other runs."""
 
 
 @contextmanager
@@ -121,7 +121,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Future[
 def test_a_model_of_ones_own_is_measured(
     runs: dict[str, Future[Done]], name: str, shape: list[int]
 ) -> None:
-    """Data beside the model, fixed and open axes, inputs from a file, and the web all work."""
+    """Data next to the model, fixed and open axes, inputs from a file, and the web all work."""
     run = runs[name].result()
     assert run.result is not None, run.ended.stderr
     assert run.outcome == ("Complete", "Measured")

@@ -1,6 +1,6 @@
 """A run that cannot be done is refused before it starts.
 
-Exit code 2, one sentence with what was asked, what was found and what to do, nothing left behind.
+Exit code 2, one sentence with what failed, why and what to do, nothing left behind.
 """
 
 import signal
@@ -61,7 +61,7 @@ def refused(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Futu
     [
         ("missing", ("nowhere.onnx is not there: check the path.",)),
         ("text", ("model.onnx is not an ONNX model: name an .onnx file.",)),
-        ("checksum", (f"should have the sha256 {'0' * 64}, but has ", "correct the checksum")),
+        ("checksum", (f"should have the sha256 {'0' * 64}, but has ", "Correct the checksum")),
         ("operator", ("uses the operator com.example:Frobnicate, which ONNX Runtime ",)),
         (
             "shape",
@@ -105,7 +105,7 @@ def test_a_port_in_use_is_refused(tmp_path: Path) -> None:
 
 
 def test_serving_ends_well_when_asked(tmp_path: Path) -> None:
-    """`inferometer serve` tells its ports, ends 0 on SIGTERM, and leaves no temporary folder."""
+    """`inferometer serve` prints its ports, ends 0 on SIGTERM, and leaves no temporary folder."""
     words = ("serve", "zoo://classification/squeezenet1_1", "--http-port", "0", "--grpc-port", "0")
     with started(tmp_path, *words) as process:
         process.wait_for("event=ready")

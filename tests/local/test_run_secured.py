@@ -26,7 +26,7 @@ def _spec(oracle: ScriptedServer, **tls: str) -> dict[str, Any]:
 
 
 def test_a_secured_server_is_measured(tmp_path: Path) -> None:
-    """Every request bears the headers over TLS, and nothing that is kept or printed does."""
+    """Every request has the headers over TLS; nothing that is kept or printed has them."""
     folder = tmp_path / "run"
     folder.mkdir()
     files(folder, "client")

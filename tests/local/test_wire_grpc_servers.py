@@ -190,7 +190,7 @@ def test_the_servers_limit_of_streams_is_kept() -> None:
 
 
 def test_a_cancelled_call_is_cancelled_at_the_server() -> None:
-    """The server sees the reset, nobody is called back, and the connection goes on."""
+    """The server sees the reset, no callback is called, and the connection goes on."""
 
     async def main() -> None:
         begun, cancelled = asyncio.Event(), asyncio.Event()
@@ -261,7 +261,7 @@ def test_connections_of_a_greatest_age_lose_no_request() -> None:
 
 
 def test_a_call_can_be_cancelled_on_a_connection_that_is_going_away() -> None:
-    """It stays outstanding beside the new connection until it is cancelled."""
+    """It stays outstanding next to the new connection until it is cancelled."""
 
     async def main() -> None:
         cancelled = asyncio.Event()

@@ -216,7 +216,7 @@ def test_a_restarted_server_is_found_again() -> None:
 
 
 def test_a_lost_server_is_dialled_until_it_is_back() -> None:
-    """While nobody listens there is no capacity; then it comes back by itself."""
+    """While no server listens there is no capacity; then it comes back by itself."""
 
     async def main() -> None:
         async with serving(echo) as target:
@@ -326,7 +326,7 @@ def test_a_silent_server_is_given_up() -> None:
 
 
 def test_closing_forgets_what_is_outstanding() -> None:
-    """After close nobody is called, whatever the server still says."""
+    """After close no callback is called, whatever the server still says."""
 
     async def main() -> None:
         async def hang(_: web.Request) -> web.StreamResponse:

@@ -131,7 +131,7 @@ def test_a_body_that_ends_with_its_connection_is_whole_only_where_tls_says_so(
     says_so: bool,  # noqa: FBT001 - pytest calls it
     tmp_path: Path,
 ) -> None:
-    """Whoever cuts a connection off can forge the end of TCP, but not that of TLS."""
+    """An attacker who cuts a connection can forge the end of TCP, but not that of TLS."""
     context, _ = server_side(tmp_path, wants_client=True)
     listening = socket.create_server(("127.0.0.1", 0))
 
@@ -191,7 +191,7 @@ def test_a_handshake_that_fails_is_a_sentence(tmp_path: Path) -> None:
 def test_files_that_are_none_are_told(
     authority: str | None, certificate: str | None, key: str | None, words: str, tmp_path: Path
 ) -> None:
-    """A file that is missing or holds something else is named; nobody is asked anything."""
+    """A file that is missing or holds something else is named; no request is sent."""
     files(tmp_path, "client")
     files(tmp_path, "server")
     (tmp_path / "locked.pem").write_text(_LOCKED)
