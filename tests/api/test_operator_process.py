@@ -66,7 +66,7 @@ def test_an_operator_ends_on_sigterm(stage: Stage) -> None:
     lease = stage.api.found("Lease", stage.namespace, "inferometer-operator")
     assert lease is not None
     assert lease["spec"]["holderIdentity"] == ""
-    assert operator.told("stopping")
+    assert operator.log_events("stopping")
 
 
 def test_an_operator_hears_sigterm_while_it_imports() -> None:

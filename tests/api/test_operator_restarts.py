@@ -121,14 +121,14 @@ def test_a_second_operator_takes_over(stage: Stage) -> None:
     world = _World(stage)
     first = stage.start_operator(*lease)
     second = stage.begin_operator(*lease)
-    second.wait_told("health_served")
+    second.wait_for_log("health_served")
     assert second.health("/readyz") == (
         200,
         "Standby: another operator leads, or none yet.\n",
     )
     stage.apply(scenarios=_TWO)
     world.lead_to("measuring")
-    assert not second.told("lease_acquired")
+    assert not second.log_events("lease_acquired")
     first.kill()
     second.wait_ready()
     world.go_on_from("measuring")
@@ -137,9 +137,9 @@ def test_a_second_operator_takes_over(stage: Stage) -> None:
     _made_once(stage)
     # One that ends by itself lets the next one lead at once.
     first.start()
-    first.wait_told("health_served", 2)
+    first.wait_for_log("health_served", 2)
     assert second.ask_to_end() == 0
-    first.wait_told("lease_acquired", 2)
+    first.wait_for_log("lease_acquired", 2)
     assert first.ask_to_end() == 0
 
 
@@ -160,7 +160,7 @@ def test_an_api_server_that_is_gone_for_a_while_harms_no_run(stage: Stage) -> No
     stage.apply(scenarios=_TWO)
     world.lead_to("measuring")
     stage.control_plane.kill()
-    operator.wait_told("watch_broken")
+    operator.wait_for_log("watch_broken")
     stage.control_plane.restart()
     world.go_on_from("measuring")
     stage.finished()

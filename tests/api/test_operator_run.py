@@ -5,7 +5,7 @@ import hashlib
 import json
 
 from inferometer_api.results.result import ResultDocument
-from inferometer_api.results.result_transport import decompressed, joined
+from inferometer_api.results.result_transport import decompress, join_parts
 from support.cluster.audit import requests
 from support.stage import SHORT, Stage
 
@@ -66,7 +66,7 @@ def _result_is_kept(stage: Stage, status: dict[str, object], sent: ResultDocumen
     parts = [
         base64.b64decode(each["binaryData"]["result.json.gz"]) for each in maps if each is not None
     ]
-    text = decompressed(joined(parts))
+    text = decompress(join_parts(parts))
     assert hashlib.sha256(text).hexdigest() == kept["sha256"]
     document = ResultDocument.model_validate_json(text)
     assert document.scenarios == sent.scenarios

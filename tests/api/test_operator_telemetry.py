@@ -134,7 +134,7 @@ def test_the_leader_exports_runs_until_they_are_deleted(stage: Stage) -> None:
     lease = ("--lease-namespace", stage.namespace, "--lease-seconds", "5")
     leader = stage.start_operator(*lease)
     standby = stage.begin_operator(*lease)
-    standby.wait_told("health_served")
+    standby.wait_for_log("health_served")
     stage.play(LOADGEN, stage.loads.follow)
     stage.apply()
     load = stage.load()
