@@ -17,7 +17,7 @@ from bench.servers import Server
 from inferometer_api.plan.launch import load_command, load_plan
 from inferometer_api.plan.load_plan import LoadPlan, PlannedFleet, PlannedServer
 from inferometer_api.results.result import ScenarioResult, Step
-from inferometer_api.spec.resolve import resolved
+from inferometer_api.spec.resolve import fill_defaults
 from inferometer_api.spec.run import BenchmarkRun
 
 Heard = Callable[[int, int], None]
@@ -111,7 +111,7 @@ def _plan(asked: Asked) -> LoadPlan:
         },
     }
     return load_plan(
-        resolved(BenchmarkRun.model_validate(document)),
+        fill_defaults(BenchmarkRun.model_validate(document)),
         place="Local",
         servers=[PlannedServer(url=asked.url)],
         fleet=PlannedFleet() if asked.load.get("workers", 1) > 1 else None,

@@ -1,6 +1,6 @@
-"""Are the files that are made from the models fresh, and who writes them?
+"""Writes the files that are generated from the models, or checks that they are up to date.
 
-`python -m docgen` writes them into the checkout; with `--check` it only compares.
+`python -m docgen` writes them into the checkout; with `--check` it only compares them.
 """
 
 import argparse

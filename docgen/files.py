@@ -1,4 +1,4 @@
-"""How are generated files written into a checkout, or compared with it?"""
+"""Generated files of the checkout: written, or compared."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,4 @@
-"""Which JSON Schema does the result document have?
-
-A result is written without `null`: what is not known is absent.
-"""
+"""JSON Schema of the result document, which is written without `null`."""
 
 from typing import Any
 
@@ -28,7 +25,7 @@ def result_schema() -> dict[str, Any]:
 
 
 class _Generator(GenerateJsonSchema):
-    """pydantic's generator for documents that leave out what they do not know."""
+    """pydantic's generator for documents without `null`."""
 
     @override
     def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:

@@ -16,7 +16,7 @@ from typing_extensions import override
 from inferometer_api.plan.load_report import LoadReport, report_within
 from inferometer_api.plan.reports import ProgressReport
 from inferometer_api.results.result import Outcome, OutcomeState, ResultDocument, ScenarioResult
-from inferometer_api.results.result_transport import packed
+from inferometer_api.results.result_transport import encode_for_log
 from inferometer_api.results.scenario_summary import scenario_summary
 from inferometer_api.spec.run import BenchmarkRun
 from support.fake_pod import Pod
@@ -108,7 +108,7 @@ class FakeLoad:
             scenarios=[_measured(each.name) for each in self.report.scenarios],
         )
         text = document.model_dump_json(exclude_none=True).encode()
-        self.pod.log("stage=Measuring", *change(packed(text)))
+        self.pod.log("stage=Measuring", *change(encode_for_log(text)))
         report = self.report.model_copy(
             update={
                 "progress": None,

@@ -1,7 +1,7 @@
-"""Which texts does a field take, and how is each kind told to a person?
+"""Regular expressions of text fields, and a description of each for messages.
 
-Rust's, Go's and Kubernetes' regular expressions read these patterns alike: no look-around, no
-back-references, `^` and `$` at both ends.
+The patterns mean the same in Rust, Go and Kubernetes: no look-around, no back-references, `^` and
+`$` at both ends.
 """
 
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
@@ -53,4 +53,4 @@ MEANINGS = {
     TIME: "a time as RFC 3339 writes it: 2026-01-31T12:00:00Z",
     REASON: "one word in CamelCase",
 }
-"""What each pattern asks for, behind "must be"."""
+"""Description of each pattern, after "must be"."""

@@ -1,4 +1,4 @@
-"""Which rules can no single field state, and how is a broken one told?"""
+"""Rules between fields, which the models and the API server both check."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -11,11 +11,11 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
 Where = tuple[str | int, ...]
-"""Wire names and indices that lead from a document to one of its values."""
+"""Path from a document to one of its values: wire names and indices."""
 
 
-def spelt(where: Where) -> str:
-    """Return a place as a person writes it: `spec.scenarios[1].server.targetQps`."""
+def format_path(where: Where) -> str:
+    """Return a path as users write it: `spec.scenarios[1].server.targetQps`."""
     text = ""
     for step in where:
         if isinstance(step, int):
@@ -29,13 +29,13 @@ def spelt(where: Where) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule that no single field can state, told to both judges.
+    """A rule between the fields of an object, for the API server and for the models.
 
-    `cel` is what the API server evaluates with `self` (and `oldSelf` on an update) as the object;
-    `holds` is the same rule over the model, None where only an update can break it. `field` is the
-    dotted path, in wire names, of the member that the message speaks of, None where it speaks of
-    the object as a whole. `found` tells what stands there instead, where the member's own value
-    does not; `breaches` yields it with each place below the object, where a list has several.
+    `cel` is the rule for the API server: `self` is the object, `oldSelf` its old version in an
+    update. `holds` is the same rule for the model, None if only an update can break it. `field` is
+    the dotted path, in wire names, of the member that the message is about, None for the whole
+    object. `found` returns the value to show if it is not that of the member. `breaches` yields
+    each place below the object, with the value to show, if a list can have several.
     """
 
     cel: str
@@ -46,7 +46,7 @@ class Rule:
     breaches: Callable[[Any], Iterable[tuple[Where, str]]] | None = None
 
     def faults(self, document: object) -> tuple["Fault", ...]:
-        """Return how the rule is told where the document breaks it."""
+        """Return a fault for each place where the document breaks the rule."""
         if self.breaches is not None:
             return tuple(
                 Fault(where, f"{self.message}; found {found}")
@@ -59,14 +59,14 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that is wrong below the value that was judged, in a sentence."""
+    """One fault of a value: its path below the value, and a message."""
 
     where: Where
     message: str
 
 
 class FaultsError(ValueError):
-    """A value breaks rules of ours; `faults` says which, each with its place below the value."""
+    """A value breaks rules between fields; `faults` lists them."""
 
     def __init__(self, faults: tuple[Fault, ...]) -> None:
         super().__init__("; ".join(fault.message for fault in faults))
@@ -74,9 +74,9 @@ class FaultsError(ValueError):
 
 
 def same_order(field: str, key: str | None = None) -> Rule:
-    """Return the rule that a list, of items or of their `key`s, keeps its order in an update.
+    """Return the rule that an update keeps the order of a list, or of the `key`s of its items.
 
-    The API server compares lists of type `set` and `map` without it; `map()` gives a plain list.
+    The API server ignores the order of lists of type `set` and `map`; `map()` gives a plain list.
     """
     order = f"{field}.map(item, {f'item.{key}' if key else 'item'})"
     return Rule(
@@ -88,7 +88,7 @@ def same_order(field: str, key: str | None = None) -> Rule:
 
 
 def exactly_one(members: tuple[str, ...]) -> Rule:
-    """Return the rule that just one of the members (wire names) is set."""
+    """Return the rule that exactly one of the members (wire names) is set."""
     listed = ", ".join(f"has(self.{name})" for name in members)
     return Rule(
         cel=f"[{listed}].filter(set, set).size() == 1",
@@ -101,7 +101,7 @@ def exactly_one(members: tuple[str, ...]) -> Rule:
 
 
 def not_both(one: str, other: str) -> Rule:
-    """Return the rule that not both members (wire names) are set."""
+    """Return the rule that at most one of two members (wire names) is set."""
     return Rule(
         cel=f"!has(self.{one}) || !has(self.{other})",
         message=f"set {one} or {other}, not both",
@@ -115,9 +115,9 @@ def _is_set(document: object, wire_name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Unique:
-    """Annotates a list whose items differ: in their value, or in the member named by `key`.
+    """Annotation of a list without duplicates: of its items, or of their member `key`.
 
-    To the API server it is a list of type `set`, or of type `map` with that key.
+    For the API server it is a list of type `set`, or of type `map` with that key.
     """
 
     key: str | None = None
@@ -125,13 +125,13 @@ class Unique:
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
     ) -> CoreSchema:
-        """Judge the list once its items are judged."""
+        """Check the list after its items."""
         return core_schema.no_info_after_validator_function(self._judge, handler(source))
 
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        """Tell Kubernetes what makes an item itself."""
+        """Add the list type for the API server."""
         found = handler(schema)
         found["x-kubernetes-list-type"] = "map" if self.key else "set"
         if self.key:

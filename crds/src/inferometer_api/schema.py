@@ -1,8 +1,8 @@
 """Structural schemas of pydantic models, as Kubernetes requires them.
 
-No well-kept generator exists, and this one is small enough to own. It refuses, with the path,
-whatever an API server would refuse or the Kubernetes API conventions forbid, so that a mistake in
-a model is found here and not by `kubectl apply`.
+No maintained generator exists, and this one is small. It rejects, with the path, everything that an
+API server rejects or the Kubernetes API conventions forbid, so that a mistake in a model shows here
+and not in `kubectl apply`.
 Source: https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#specifying-a-structural-schema
 """
 

@@ -17,12 +17,12 @@ from inferometer_api.results.result_transport import (
     PART_BYTES,
     IncompleteError,
     TooLargeError,
-    compressed,
-    decompressed,
-    joined,
-    packed,
-    parts,
-    unpacked,
+    compress,
+    decode_log,
+    decompress,
+    encode_for_log,
+    join_parts,
+    split_parts,
 )
 from inferometer_api.results.scenario_summary import scenario_summary
 from inferometer_api.status.run_status import ScenarioSummary
@@ -41,37 +41,37 @@ FOREIGN = st.text(alphabet=string.printable, max_size=60).filter(
 @given(st.binary(max_size=20_000), st.lists(st.tuples(st.integers(0, 20), FOREIGN), max_size=5))
 def test_a_log_gives_back_what_was_packed(document: bytes, foreign: list[tuple[int, str]]) -> None:
     """A document comes back from a log, whatever other lines stand between its own."""
-    lines = packed(document)
+    lines = encode_for_log(document)
     for at, line in foreign:
         lines.insert(at, line)
-    assert unpacked(lines) == document
-    assert unpacked(f"{line}\r\n" for line in lines) == document
+    assert decode_log(lines) == document
+    assert decode_log(f"{line}\r\n" for line in lines) == document
 
 
 @given(st.integers(0, 8))
 def test_a_lost_line_is_told(lost: int) -> None:
     """A log that lacks any one line of a document gives none, and the error says so."""
-    lines = packed(NOISE)
+    lines = encode_for_log(NOISE)
     assert len(lines) == 9
     del lines[lost]
     with pytest.raises(IncompleteError, match=r"\.$"):
-        unpacked(lines)
+        decode_log(lines)
 
 
 @pytest.mark.parametrize("kept", range(9))
 def test_a_cut_log_is_told(kept: int) -> None:
     """A log that ends before the document does gives none."""
     with pytest.raises(IncompleteError, match=r"no result document|The log ends after"):
-        unpacked(packed(NOISE)[:kept])
+        decode_log(encode_for_log(NOISE)[:kept])
 
 
 def test_lines_out_of_order_are_told() -> None:
     """Lines that change places make no document, and neither does one that comes twice."""
-    lines = packed(NOISE)
+    lines = encode_for_log(NOISE)
     with pytest.raises(IncompleteError, match="Line 2 of the 7 lines"):
-        unpacked([*lines[:2], lines[3], lines[2], *lines[4:]])
+        decode_log([*lines[:2], lines[3], lines[2], *lines[4:]])
     with pytest.raises(IncompleteError, match="Line 3 of the 7 lines"):
-        unpacked([*lines[:3], lines[2], *lines[3:]])
+        decode_log([*lines[:3], lines[2], *lines[3:]])
 
 
 @settings(max_examples=300)
@@ -79,14 +79,14 @@ def test_lines_out_of_order_are_told() -> None:
 def test_a_garbled_line_is_told(data: st.DataObject) -> None:
     """No character that is another one makes another document of it."""
     document = data.draw(st.binary(max_size=200))
-    lines = packed(document)
+    lines = encode_for_log(document)
     row = data.draw(st.integers(0, len(lines) - 1))
     column = data.draw(st.integers(0, len(lines[row]) - 1))
     other = data.draw(st.sampled_from(sorted(set(string.printable) - {lines[row][column]})))
     lines[row] = lines[row][:column] + other + lines[row][column + 1 :]
     try:
         # gzip's head has bytes that say nothing of the document.
-        assert unpacked(lines) == document
+        assert decode_log(lines) == document
     except IncompleteError:
         return
     assert row == 1
@@ -94,40 +94,40 @@ def test_a_garbled_line_is_told(data: st.DataObject) -> None:
 
 def test_a_second_document_replaces_one_that_was_cut() -> None:
     """Where a document begins anew, the whole one counts."""
-    assert unpacked([*packed(NOISE)[:4], *packed(b"whole")]) == b"whole"
+    assert decode_log([*encode_for_log(NOISE)[:4], *encode_for_log(b"whole")]) == b"whole"
 
 
 def test_lines_are_short_and_a_log_is_bounded() -> None:
     """No line is longer than 8 KiB, and what would fill a log beyond its limit is refused."""
-    lines = packed(NOISE)
+    lines = encode_for_log(NOISE)
     assert max(map(len, lines)) < LINE_BYTES
     size = sum(len(line) + 1 for line in lines)
-    assert packed(NOISE, limit_bytes=size) == lines
+    assert encode_for_log(NOISE, limit_bytes=size) == lines
     with pytest.raises(TooLargeError, match=f"{size} bytes when it is packed"):
-        packed(NOISE, limit_bytes=size - 1)
+        encode_for_log(NOISE, limit_bytes=size - 1)
 
 
 def test_a_document_that_no_reader_takes_is_refused() -> None:
     """A document is bounded unpacked as well: it cannot fill the memory of who reads it."""
     bomb = bytes(DOCUMENT_BYTES + 1)
     with pytest.raises(TooLargeError):
-        packed(bomb)
+        encode_for_log(bomb)
     with pytest.raises(IncompleteError, match="larger than"):
-        decompressed(compressed(bomb))
+        decompress(compress(bomb))
     with pytest.raises(IncompleteError, match="cannot be decompressed"):
-        decompressed(b"no gzip")
+        decompress(b"no gzip")
     with pytest.raises(IncompleteError, match="cut"):
-        decompressed(compressed(NOISE)[:-3])
+        decompress(compress(NOISE)[:-3])
     with pytest.raises(IncompleteError, match="behind it"):
-        decompressed(compressed(NOISE) + b"x")
+        decompress(compress(NOISE) + b"x")
 
 
 @pytest.mark.parametrize("size", [0, 1, PART_BYTES, PART_BYTES + 1, LOG_BYTES])
 def test_parts_fit_into_config_maps(size: int) -> None:
     """Parts have at most 900 KiB, are never none, and make the whole again."""
     whole = NOISE * (size // len(NOISE) + 1)
-    cut = parts(whole[:size])
-    assert joined(cut) == whole[:size]
+    cut = split_parts(whole[:size])
+    assert join_parts(cut) == whole[:size]
     assert all(len(part) <= PART_BYTES for part in cut)
     assert len(cut) == max(1, -(-size // PART_BYTES))
     assert len(cut) <= 16

@@ -1,4 +1,4 @@
-"""Is a result handed over whole, thinned, or not at all, and is that said?"""
+"""A result is delivered whole, thinned, or not at all, and the report says which."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from inferometer_api.plan.reports import (
     ScenarioReport,
 )
 from inferometer_api.results.result import NodeSample, NodeTelemetry, Outcome, ResultDocument, Step
-from inferometer_api.results.result_transport import TooLargeError, packed, unpacked
+from inferometer_api.results.result_transport import TooLargeError, decode_log, encode_for_log
 from inferometer_loadgen.pod.report_collector import ReportCollector
 from inferometer_loadgen.pod.result_delivery import encode_result
 from support.results import a_long_result, a_result, an_environment
@@ -19,15 +19,15 @@ REPORT = LoadReport(outcome=Outcome(state="Complete", reason="Measured"))
 
 
 def _size(document: ResultDocument) -> int:
-    lines = packed(document.model_dump_json(exclude_none=True).encode())
+    lines = encode_for_log(document.model_dump_json(exclude_none=True).encode())
     return sum(len(line) + 1 for line in lines)
 
 
-def test_a_document_that_fits_is_handed_over_as_it_is() -> None:
-    """What is unpacked is the document, and the report tells its sum and size."""
+def test_a_document_that_fits_is_delivered_unchanged() -> None:
+    """The decoded lines are the document, and the report has its checksum and size."""
     document = a_result()
     found = encode_result(document, REPORT)
-    written = unpacked(found.lines)
+    written = decode_log(found.lines)
     assert ResultDocument.model_validate_json(written) == document
     assert found.report.document_bytes == len(written)
     assert found.report.document_sha256 is not None
@@ -36,12 +36,12 @@ def test_a_document_that_fits_is_handed_over_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("share", [0.95, 0.4])
-def test_series_are_thinned_where_a_document_is_too_large(share: float) -> None:
+def test_series_are_thinned_if_a_document_is_too_large(share: float) -> None:
     """Entries that are kept stay exact, everything else is untouched, and a note says so."""
     document = a_long_result()
     limit = int(_size(document) * share)
     found = encode_result(document, REPORT, limit_bytes=limit)
-    thinned = ResultDocument.model_validate_json(unpacked(found.lines))
+    thinned = ResultDocument.model_validate_json(decode_log(found.lines))
     assert sum(len(line) + 1 for line in found.lines) <= limit
     (whole,), (step,) = document.scenarios[0].steps, thinned.scenarios[0].steps
     assert 0 < len(step.windows) < len(whole.windows)
@@ -54,7 +54,7 @@ def test_series_are_thinned_where_a_document_is_too_large(share: float) -> None:
 
 
 def test_all_series_are_left_out_before_the_document_is() -> None:
-    """Where no thinning does, the figures alone are handed over."""
+    """If no thinning is enough, the figures alone are delivered."""
     document = a_long_result()
     bare = encode_result(document, REPORT, limit_bytes=1).report
     assert bare.document_sha256 is None
@@ -62,18 +62,18 @@ def test_all_series_are_left_out_before_the_document_is() -> None:
     scenario = document.scenarios[0].model_copy(update={"steps": steps})
     limit = _size(document.model_copy(update={"scenarios": [scenario]})) + 200
     found = encode_result(document, REPORT, limit_bytes=limit)
-    thinned = ResultDocument.model_validate_json(unpacked(found.lines))
+    thinned = ResultDocument.model_validate_json(decode_log(found.lines))
     assert thinned.scenarios[0].steps[0].windows == []
     assert thinned.environment is not None
     assert "are left out" in thinned.environment.notes[-1]
 
 
-def test_what_is_too_large_even_so_is_told() -> None:
+def test_a_document_too_large_without_series_is_reported() -> None:
     """Without a document the report keeps everything else and says why in a sentence."""
     document = a_long_result()
     found = encode_result(document, REPORT, limit_bytes=100)
     with pytest.raises(TooLargeError) as told:
-        unpacked(found.lines)
+        decode_log(found.lines)
     assert str(told.value) == found.report.document_missing_reason
     assert found.report.document_sha256 is None
     assert found.report.document_bytes == len(document.model_dump_json(exclude_none=True))
@@ -81,8 +81,8 @@ def test_what_is_too_large_even_so_is_told() -> None:
     assert found.report.outcome == REPORT.outcome
 
 
-def test_what_nodes_did_is_thinned_as_well() -> None:
-    """Of a node's series as many entries are kept as of the others; its sums are not touched."""
+def test_telemetry_is_thinned_as_well() -> None:
+    """A node's series is thinned like the others; its sums are unchanged."""
     samples = [NodeSample(at_milliseconds=1000 * second) for second in range(600)]
     node = NodeTelemetry(node="n", server_cpu_seconds=9.0, samples=samples)
     document = a_long_result()
@@ -91,7 +91,7 @@ def test_what_nodes_did_is_thinned_as_well() -> None:
     scenario = scenario.model_copy(update={"steps": steps})
     document = document.model_copy(update={"scenarios": [scenario]})
     found = encode_result(document, REPORT, limit_bytes=int(_size(document) * 0.9))
-    thinned = ResultDocument.model_validate_json(unpacked(found.lines))
+    thinned = ResultDocument.model_validate_json(decode_log(found.lines))
     (told,) = thinned.scenarios[0].steps[0].telemetry
     assert told == node.model_copy(update={"samples": samples[::4]})
 
@@ -101,7 +101,7 @@ def _bare(step: Step) -> Step:
     return step.model_copy(update={"windows": [], "usage": [], "telemetry": nodes})
 
 
-def test_a_ledger_tells_stages_once() -> None:
+def test_a_collector_logs_each_stage_once() -> None:
     """Progress within a stage is kept, and only a new stage is written to the log."""
     log: list[str] = []
     collector = ReportCollector(log.append)

@@ -7,7 +7,7 @@ import pytest
 
 from inferometer_api.plan.cluster_objects import LOADGEN, SERVER
 from inferometer_api.results.result import Outcome, ResultDocument
-from inferometer_api.results.result_transport import compressed, decompressed, joined
+from inferometer_api.results.result_transport import compress, decompress, join_parts
 from inferometer_api.results.scenario_summary import scenario_summary
 from inferometer_operator.reconcile import result_packer
 from inferometer_operator.reconcile.observed import DownloadedResult
@@ -44,7 +44,7 @@ def document_of(cluster: PretendCluster) -> ResultDocument:
     found = [
         cluster.children[f"ConfigMap/{name}"]["binaryData"]["result.json.gz"] for name in names
     ]
-    whole = decompressed(joined([b64decode(each) for each in found]))
+    whole = decompress(join_parts([b64decode(each) for each in found]))
     assert len(whole) == cluster.status()["result"]["bytes"]
     return ResultDocument.model_validate_json(whole)
 
@@ -138,9 +138,9 @@ def test_a_result_is_packed_once(ends: str, monkeypatch: pytest.MonkeyPatch) -> 
 
     def counted(document: bytes) -> bytes:
         calls.append(len(document))
-        return compressed(document)
+        return compress(document)
 
-    monkeypatch.setattr(result_packer, "compressed", counted)
+    monkeypatch.setattr(result_packer, "compress", counted)
     cluster = measuring()
     cluster.refusals["ConfigMap/a-run-result-0"] = (403, "exceeded quota: small")
     if ends == "badly":

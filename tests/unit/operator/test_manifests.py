@@ -11,7 +11,7 @@ from inferometer_api.plan.availability import unavailable
 from inferometer_api.plan.cluster_objects import labels
 from inferometer_api.plan.launch import load_plan
 from inferometer_api.plan.load_plan import LoadPlan, PlannedServer
-from inferometer_api.spec.resolve import launched
+from inferometer_api.spec.resolve import is_launched
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_operator.manifests.config_maps import plan_config_map, result_config_maps
 from inferometer_operator.manifests.load_job import load_job
@@ -33,7 +33,7 @@ def every_object() -> list[Manifest]:
             continue
         for settings in (PLAIN, FULL):
             for made in (
-                *((server_deployment(run, OWNER, settings),) if launched(run.spec) else ()),
+                *((server_deployment(run, OWNER, settings),) if is_launched(run.spec) else ()),
                 load_job(run, OWNER, settings),
             ):
                 found[json.dumps(made)] = made

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from inferometer_api import patterns
 from inferometer_api.spec.address import AddressError
-from inferometer_api.spec.resolve import resolved
+from inferometer_api.spec.resolve import fill_defaults
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_operator.manifests.load_job import load_job
 from inferometer_operator.manifests.owner import Manifest, Owner
@@ -109,7 +109,7 @@ def hostile_runs(draw: st.DrawFn) -> Run:
 @given(hostile_runs())
 def test_no_field_of_a_run_gives_its_pods_a_right(run: Run) -> None:
     """Images, commands, volumes, users and accounts are ours; a run adds words and numbers."""
-    asked = resolved(BenchmarkRun.model_validate(run))
+    asked = fill_defaults(BenchmarkRun.model_validate(run))
     for pod in _pods(asked):
         assert violations(pod) == ()
         assert set(pod) <= POD_FIELDS
@@ -185,5 +185,5 @@ def _check_secrets(container: Manifest, named: str | None) -> None:
 def test_a_model_is_never_called_like_an_option(uri: str) -> None:
     """The name that a server is given stands in a URL, and begins no option."""
     run = a_run(model={"uri": uri, "sha256": "0" * 64})
-    name = resolved(BenchmarkRun.model_validate(run)).spec.model.served_name
+    name = fill_defaults(BenchmarkRun.model_validate(run)).spec.model.served_name
     assert re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", name)

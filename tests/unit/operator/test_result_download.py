@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from inferometer_api.results.result_transport import left_out, packed
+from inferometer_api.results.result_transport import encode_for_log, omission_lines
 from inferometer_operator.cluster.errors import UnreachableError
 from inferometer_operator.cluster.reader import Reader
 from inferometer_operator.reconcile.observed import DownloadedResult
@@ -17,7 +17,7 @@ _POD: dict[str, Any] = {
     "spec": {"containers": [{"name": "loadgen"}]},
 }
 _DOCUMENT = a_result()
-_WHOLE = packed(_DOCUMENT.model_dump_json(exclude_none=True).encode())
+_WHOLE = encode_for_log(_DOCUMENT.model_dump_json(exclude_none=True).encode())
 
 
 class _Log:
@@ -67,6 +67,6 @@ def test_a_lasting_gap_is_reported() -> None:
 
 def test_a_result_that_is_too_large_is_read_once() -> None:
     """What was left out on purpose will not come."""
-    log = _Log(left_out("The result is too large."))
+    log = _Log(omission_lines("The result is too large."))
     assert _collected(log).reason == "ResultTooLarge"
     assert log.asked == 1

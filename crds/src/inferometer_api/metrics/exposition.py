@@ -1,7 +1,7 @@
-"""How do metrics read in Prometheus's text format, told by a process that is busy measuring?
+"""Prometheus text format, fast enough for a process that is busy measuring.
 
-prometheus-client takes 1.2 ms to write one histogram of latencies. So it writes the lines of each
-set of labels once, and every later scrape fills in their values, within some 20 us.
+prometheus-client takes 1.2 ms to render one histogram of latencies. Here it renders the lines of a
+set of labels once; every later scrape fills in the values within about 20 us.
 """
 
 from collections.abc import Iterable, Sequence
@@ -41,7 +41,7 @@ def family(metric: Metric) -> AnyFamily:
 
 
 def head(metric: Metric) -> bytes:
-    """Return the lines that tell a metric's help and type, which come before its samples."""
+    """Return the lines with the help and the type of a metric, which precede its samples."""
     return _written(family(metric))
 
 

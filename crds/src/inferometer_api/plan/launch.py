@@ -15,7 +15,7 @@ from inferometer_api.plan.spec_warnings import spec_warnings
 from inferometer_api.runtimes.descriptor import ServerStart
 from inferometer_api.runtimes.table import launch_of
 from inferometer_api.spec.address import address
-from inferometer_api.spec.resolve import launched
+from inferometer_api.spec.resolve import is_launched
 from inferometer_api.spec.run import BenchmarkRun
 
 _FETCHER = "inferometer_fetch"
@@ -228,7 +228,7 @@ def load_plan(  # noqa: PLR0913 - each is one fact of the plan, and named
     return LoadPlan(
         run=run,
         place=place,
-        launched=launched(run.spec),
+        launched=is_launched(run.spec),
         servers=list(servers),
         model_name=run.spec.model.served_name,
         model_version=run.spec.model.version or "",

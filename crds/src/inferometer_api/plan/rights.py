@@ -1,7 +1,7 @@
-"""Which rights does the operator need, and what for?
+"""Rights of the operator, and the reason for each.
 
-The chart's Role is checked against this, and so is the audit log of a real API server: on more and
-on less.
+Tests compare them with the chart's Role and with the audit log of a real API server, in both
+directions.
 """
 
 from dataclasses import dataclass
@@ -14,16 +14,16 @@ Verb = Literal["create", "delete", "get", "list", "patch", "update", "watch"]
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """What may be done to one resource."""
+    """Verbs that are allowed on one resource."""
 
     group: str
-    """The API group; empty: the core."""
+    """API group; empty for the core."""
     resource: str
-    """In the plural, with its subresource: "pods/log"."""
+    """Resource in the plural, with its subresource: "pods/log"."""
     verbs: tuple[Verb, ...]
     why: str
     one_name: bool = False
-    """Whether it is only for the one object that the operator is configured with."""
+    """Whether the right is limited to one object, which the operator's settings name."""
 
 
 RUNS = (
@@ -33,7 +33,9 @@ RUNS = (
         ("delete", "get", "list", "watch"),
         "to carry runs out, and to delete one whose ttlSecondsAfterFinished is over",
     ),
-    Right(GROUP, "benchmarkruns/status", ("patch",), "to tell what was found"),
+    Right(
+        GROUP, "benchmarkruns/status", ("patch",), "to report the state and the figures of a run"
+    ),
     Right(
         "apps",
         "deployments",
@@ -76,30 +78,30 @@ RUNS = (
         "",
         "events",
         ("create", "list"),
-        "to tell in `kubectl describe` what happens, and to see why a pod does not start",
+        "to show in `kubectl describe` what happens, and to see why a pod does not start",
     ),
 )
-"""In every namespace that is served."""
+"""In every namespace that the operator serves."""
 
 SECRETS = (
     Right(
         "",
         "secrets",
         ("get",),
-        "to see the label of a Secret that a run names; its content is not asked for",
+        "to see the label of a Secret that a run names; its content is not read",
     ),
 )
-"""Beside RUNS, only where the admin lets runs name Secrets."""
+"""In addition to RUNS, if the admin lets runs name Secrets."""
 
 AGENTS = (
     Right(
         "discovery.k8s.io",
         "endpointslices",
         ("list",),
-        "to see where the agent on each server's node is asked",
+        "to find the agent on the node of each server",
     ),
 )
-"""In the namespace of the node agents: their own chart grants it."""
+"""In the namespace of the node agents; their own chart grants it."""
 
 LEASE = (
     Right("coordination.k8s.io", "leases", ("create",), "to lead, of several operators"),

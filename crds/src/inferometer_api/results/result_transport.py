@@ -1,7 +1,7 @@
-"""How does a result get from a load generator in a pod to whoever keeps it?
+"""Transport of a result document: as lines in the log of a pod, and in parts for ConfigMaps.
 
-The result document goes to the pod's log as lines of text between two marks, and from there into
-parts that a ConfigMap can hold. A `LoadReport` tells its summary, whatever became of the document.
+The load generator writes the document to the log of its pod, as lines of text between two marks.
+The operator reads the log and stores the document in ConfigMaps.
 """
 
 import re
@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from hashlib import sha256
 
 LOG_BYTES = 8 * 1024 * 1024
-"""The most that a packed document takes of a pod's log: kubelets keep 10 MiB by default."""
+"""Maximum size of an encoded document in the log: kubelets keep 10 MiB by default."""
 LINE_BYTES = 8 * 1024
-"""The longest line of a packed document: container runtimes split lines of 16 KiB."""
+"""Longest line of an encoded document: container runtimes split lines of 16 KiB."""
 PART_BYTES = 900 * 1024
-"""The most that one ConfigMap holds of a document: 1 MiB is Kubernetes' own limit."""
+"""Maximum part of a document in one ConfigMap: Kubernetes limits it to 1 MiB."""
 DOCUMENT_BYTES = 8 * 1024 * 1024
-"""The largest document that is handed over at all, so that no reader runs out of memory: read, one
-takes 17 times its size, and the operator has 256 MiB."""
+"""Largest document that is transferred: in memory a document takes 17 times its size, and the
+operator has 256 MiB."""
 
 _PREFIX = "inferometer-result "
 _TOO_LARGE = "too-large "
@@ -38,12 +38,12 @@ class TooLargeError(ValueError):
     """A document is too large to be handed over; the message is a sentence."""
 
 
-def packed(document: bytes, *, limit_bytes: int = LOG_BYTES) -> list[str]:
-    """Return a document as lines of at most 8 KiB, without line ends, that `unpacked` understands.
+def encode_for_log(document: bytes, *, limit_bytes: int = LOG_BYTES) -> list[str]:
+    """Return a document as lines of at most 8 KiB, without line ends, for `decode_log`.
 
-    Raises TooLargeError where they would take more than `limit_bytes`, line ends included.
+    Raises TooLargeError if they would take more than `limit_bytes`, line ends included.
     """
-    text = b64encode(compressed(document)).decode("ascii")
+    text = b64encode(compress(document)).decode("ascii")
     step = _CHUNK_BYTES // 3 * 4
     chunks = [text[at : at + step] for at in range(0, len(text), step)]
     digest = sha256(document).hexdigest()
@@ -61,14 +61,14 @@ def packed(document: bytes, *, limit_bytes: int = LOG_BYTES) -> list[str]:
     return lines
 
 
-def left_out(sentence: str) -> list[str]:
-    """Return what stands in a log instead of a document that is too large, and says why."""
+def omission_lines(sentence: str) -> list[str]:
+    """Return the lines that replace a document which is too large, and say why."""
     return [f"{_PREFIX}{_TOO_LARGE}{' '.join(sentence.split())}"]
 
 
 @dataclass(slots=True)
 class _Unpacking:
-    """What a log has told of a document so far."""
+    """The part of a document that was read from a log so far."""
 
     lines: int
     size: int
@@ -76,11 +76,11 @@ class _Unpacking:
     chunks: list[bytes]
 
 
-def unpacked(lines: Iterable[str]) -> bytes:
-    """Return the document that `packed` made, from a log that may have other lines between.
+def decode_log(lines: Iterable[str]) -> bytes:
+    """Return the document of `encode_for_log`, from a log that may have other lines in between.
 
-    Raises IncompleteError where a part of it is missing or was changed, TooLargeError where it was
-    left out as too large.
+    Raises IncompleteError if a part of it is missing or modified, TooLargeError if it was omitted
+    because of its size.
     """
     found: _Unpacking | None = None
     for line in lines:
@@ -94,7 +94,7 @@ def unpacked(lines: Iterable[str]) -> bytes:
             raise TooLargeError(words.removeprefix(_TOO_LARGE))
         elif found is None:
             raise IncompleteError(
-                "The log holds the end of a result document, but not its begin: its first lines "
+                "The log holds the end of a result document, but not its start: the first lines "
                 "are lost."
             )
         elif words == f"end sha256={found.digest}":
@@ -133,22 +133,22 @@ def _document(found: _Unpacking) -> bytes:
         raise IncompleteError(
             f"The log holds {len(found.chunks)} of the {found.lines} lines of the result document."
         )
-    document = decompressed(b"".join(found.chunks))
+    document = decompress(b"".join(found.chunks))
     if len(document) != found.size or sha256(document).hexdigest() != found.digest:
         raise IncompleteError(
-            f"The result document in the log has {len(document)} bytes, {found.size} are told, or "
-            f"its checksum differs from the one beside it: it was changed on its way."
+            f"The result document in the log has {len(document)} bytes instead of "
+            f"{found.size}, or another checksum: it was modified in transfer."
         )
     return document
 
 
-def compressed(document: bytes) -> bytes:
+def compress(document: bytes) -> bytes:
     """Return a document in gzip's format; the same document gives the same bytes."""
     gzip = zlib.compressobj(level=9, wbits=_GZIP)
     return gzip.compress(document) + gzip.flush()
 
 
-def decompressed(gz: bytes) -> bytes:
+def decompress(gz: bytes) -> bytes:
     """Return what `compressed` was given; raises IncompleteError."""
     gzip = zlib.decompressobj(wbits=_GZIP)
     try:
@@ -163,11 +163,11 @@ def decompressed(gz: bytes) -> bytes:
     return document
 
 
-def parts(gz: bytes) -> list[bytes]:
+def split_parts(gz: bytes) -> list[bytes]:
     """Return compressed bytes in parts of at most 900 KiB, at least one."""
     return [gz[at : at + PART_BYTES] for at in range(0, len(gz), PART_BYTES)] or [b""]
 
 
-def joined(all_parts: Sequence[bytes]) -> bytes:
-    """Return what `parts` was given."""
+def join_parts(all_parts: Sequence[bytes]) -> bytes:
+    """Return the bytes that `split_parts` split."""
     return b"".join(all_parts)

@@ -1,4 +1,4 @@
-"""Where does an address of a model or of data lead: which kind, which place, which path there?"""
+"""Addresses of models and data: pvc://, configmap:// and s3://, split into their parts."""
 
 import re
 from dataclasses import dataclass
@@ -8,16 +8,16 @@ from urllib.parse import unquote
 from inferometer_api import patterns
 
 Kind = Literal["pvc", "configmap", "s3"]
-"""Kinds of address whose place is an object that somebody set up for the cluster."""
+"""Kinds of address that refer to an object of the cluster or of a store."""
 
 CLAIMS, CONFIG_MAPS = "claims", "configmaps"
-"""Folders below which a pod finds what an address names: claims/CLAIM/PATH, configmaps/NAME/KEY."""
+"""Folders of mounted sources in a pod: claims/CLAIM/PATH, configmaps/NAME/KEY."""
 INPUTS_FILE = "inputs.npz"
-"""What the files that a pod fetches are called in their folder."""
+"""Names of the fetched files in their folder."""
 
 
 def trace_file(scenario: str) -> str:
-    """Return what the file of a `trace` scenario, by its name, is called in its folder."""
+    """Return the name of the fetched file of a `trace` scenario."""
     return f"trace-{scenario}.csv"
 
 
@@ -29,7 +29,7 @@ STORE_VARIABLES = {
     "region": "INFEROMETER_S3_REGION",
     "caCertificate": "INFEROMETER_S3_CA_CERTIFICATE",
 }
-"""Keys of the Secret for s3://, and the variables in which whatever fetches is told them."""
+"""Keys of the Secret for s3://, and the environment variables of the fetcher that hold them."""
 
 _SHAPES: dict[str, str] = {
     "pvc": "pvc://CLAIM/PATH",
@@ -41,22 +41,22 @@ _CONFIG_MAP_KEY = r"^[-._a-zA-Z0-9]{1,253}$"
 
 
 class AddressError(ValueError):
-    """An address that leads nowhere; the message is a sentence that says what to write."""
+    """An address without valid parts; the message says what to write."""
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """An address in its parts, percent escapes undone."""
+    """The parts of an address, without percent escapes."""
 
     kind: Kind
     place: str
     """The claim, the ConfigMap or the bucket."""
     path: str
-    """The path in the claim, the ConfigMap's key or the object's key; it never leaves the place."""
+    """Path in the claim, key of the ConfigMap or of the object; never outside the place."""
 
     @property
     def file(self) -> str | None:
-        """Where a pod finds it below its folder of sources; None for s3://, which is fetched."""
+        """Path in a pod below the folder of sources; None for s3://, which is fetched."""
         match self.kind:
             case "pvc":
                 return f"{CLAIMS}/{self.place}/{self.path}"
@@ -69,7 +69,7 @@ class Address:
 def address(uri: str) -> Address | None:
     """Return the parts of a pvc://, configmap:// or s3:// address; None for every other kind.
 
-    Raises AddressError where it has no such parts, or its path would leave the place.
+    Raises AddressError if a part is missing or not valid, or the path leaves the place.
     """
     scheme, separator, rest = uri.partition("://")
     if not separator or scheme not in _SHAPES:

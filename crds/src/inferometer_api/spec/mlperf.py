@@ -1,4 +1,4 @@
-"""Which minimums does MLPerf Inference set for each of its scenarios, and its early stopping?
+"""Minimums of MLPerf Inference for its scenarios, and of its early stopping.
 
 Durations and percentiles: "Scenarios" of MLPerf's inference_rules.adoc (github.com/mlcommons/
 inference_policies) and mlperf.conf of the mlcommons-loadgen sdist, 6.0.17. Queries: mlperf.conf,
@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from math import ceil, log
 
 CONFIDENCE = 0.99
-"""Of early stopping: early_stopping.cc."""
+"""Confidence of early stopping, as in early_stopping.cc."""
 DURATION_SECONDS = 600
-"""Every scenario is measured at least so long."""
+"""Minimum duration of a scenario."""
 SERVER_PERCENTILE = 99.0
-"""The percentile of `server` that must keep the bound, at least."""
+"""Lowest percentile that `server` may have a bound for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Minimums:
-    """What a scenario takes at least."""
+    """Minimums of a scenario."""
 
     duration_seconds: int
     queries: int = 1

@@ -1,11 +1,11 @@
-"""How does a command line change a run that a file asks for?"""
+"""Changes of a run file by options of a command line: --set PATH=VALUE."""
 
 import difflib
 import re
 from collections.abc import Sequence
 from typing import Any
 
-from inferometer_api.rules import Where, spelt
+from inferometer_api.rules import Where, format_path
 from inferometer_api.spec.yaml_text import UnreadableTextError, read_value
 
 _STEP = re.compile(r"""\.?([A-Za-z0-9_/-]+)|\[([0-9]+)\]|\[(?:"([^"]*)"|'([^']*)'|([^\]'"]+))\]""")
@@ -65,13 +65,14 @@ def _place(here: Any, step: str | int, where: Where) -> str | int:
         return str(step)
     if not isinstance(here, list):
         raise OverrideError(
-            f"{spelt(where)} is {_kind(here)} and has no {step}; set {spelt(where)} as a whole"
+            f"{format_path(where)} is {_kind(here)} and has no {step}; set {format_path(where)} "
+            "as a whole"
         )
     if isinstance(step, int):
         if step < len(here):
             return step
         raise OverrideError(
-            f"{spelt(where)} has {len(here)} items, counted from 0: there is no [{step}]"
+            f"{format_path(where)} has {len(here)} items, counted from 0: there is no [{step}]"
         )
     names = [item.get("name") if isinstance(item, dict) else None for item in here]
     if step in names:
@@ -79,7 +80,7 @@ def _place(here: Any, step: str | int, where: Where) -> str | int:
     known = [name for name in names if isinstance(name, str)]
     near = difflib.get_close_matches(step, known, n=1)
     hint = f"did you mean [{near[0]}]?" if near else f"there is {', '.join(known) or 'no name'}"
-    raise OverrideError(f"{spelt(where)} has no item named {step}; {hint}")
+    raise OverrideError(f"{format_path(where)} has no item named {step}; {hint}")
 
 
 def _kind(value: Any) -> str:

@@ -1,6 +1,6 @@
-"""How is it told to a person what is wrong with a run: where, what was found, what is allowed?
+"""Messages about invalid runs: the place, what was found, and what is allowed.
 
-The words come from the schema, as do those of the reference, and never from pydantic.
+The wording comes from the schema, as in the reference pages, never from pydantic.
 """
 
 import difflib
@@ -16,25 +16,25 @@ from pydantic_core import ErrorDetails
 from typing_extensions import override
 
 from inferometer_api.patterns import MEANINGS
-from inferometer_api.rules import FaultsError, Where, spelt
+from inferometer_api.rules import FaultsError, Where, format_path
 from inferometer_api.schema import Schema, json_schema
 from inferometer_api.spec.run import BenchmarkRun
 
 _SHORT = 60
 _USER = re.compile(r"^([A-Za-z][\w.+-]*://|(?!file:)(?=[^/@]*:)).*@", re.DOTALL)
-"""What stands before the host of an address, with a password maybe."""
+"""The part of an address before the host, which may contain a password."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong with a run."""
+    """One problem of a run."""
 
     path: str
-    """The field's place in the file: spec.scenarios[1].server.targetQps; empty: the file."""
+    """Path of the field: spec.scenarios[1].server.targetQps; empty: the whole file."""
     message: str
-    """What was asked, what is allowed, what to do."""
+    """What was found, what is allowed, and what to do."""
     line: int | None = None
-    """The line of the file, counted from 1, where it is known."""
+    """Line of the file, from 1, if known."""
 
     @override
     def __str__(self) -> str:
@@ -44,14 +44,14 @@ class Problem:
         return f"{line}{path}{self.message}"
 
 
-def told(error: ValidationError, data: Any) -> Iterator[tuple[Where, str]]:
-    """Yield place and sentence of each thing that pydantic found in the data."""
+def describe_errors(error: ValidationError, data: Any) -> Iterator[tuple[Where, str]]:
+    """Yield the path and a sentence for each error of pydantic."""
     for details in error.errors(include_url=False, include_input=False):
         cause = details.get("ctx", {}).get("error")
         if isinstance(cause, FaultsError):
             for fault in cause.faults:
                 where = (*details["loc"], *fault.where)
-                # The place is told before the message, whose subject it may be.
+                # The path is printed before the message and may be its subject.
                 message = fault.message.removeprefix(f"{where[-1]} ") if where else fault.message
                 yield where, _with_found(message, data, where)
         else:
@@ -59,7 +59,7 @@ def told(error: ValidationError, data: Any) -> Iterator[tuple[Where, str]]:
 
 
 def nearest(name: str, names: list[str]) -> str | None:
-    """Return which of the names someone may have meant, None where none is near."""
+    """Return the most similar of the names, None if none is similar."""
     by_plain = {_plain(each): each for each in names}
     begun = [each for each in by_plain if len(name) > 2 and each.startswith(_plain(name))]
     near = begun or difflib.get_close_matches(_plain(name), by_plain, n=1, cutoff=0.6)
@@ -82,7 +82,7 @@ def _worded(details: ErrorDetails, data: Any) -> str:
         return f"is missing, and must be {_allowed(_node(where))}."
     if where[-1:] == ("[key]",):
         names = _key_schema(_node(where[:-2]))
-        return f"the key must be {_allowed(names)}; found {shown(where[-2])}."
+        return f"the key must be {_allowed(names)}; found {describe_value(where[-2])}."
     node = _node(where)
     allowed = f"must be {_allowed(node)}" if node else details["msg"]
     return _with_found(allowed, data, where)
@@ -103,11 +103,11 @@ def _unknown(where: Where) -> str:
     if elsewhere := _elsewhere(name):
         return f"there is no such field here, but there is {' and '.join(elsewhere[:2])}."
     if not known:
-        return f"there is no such field: {spelt(where[:-1])} takes none, write {{}}."
+        return f"there is no such field: {format_path(where[:-1])} takes none, write {{}}."
     return f"there is no such field; there are {', '.join(known)}."
 
 
-def sentence(text: str) -> str:
+def as_sentence(text: str) -> str:
     """Return the text with a full stop, where it does not end by itself."""
     return text if text.endswith((".", "!", "?", "…")) else f"{text}."
 
@@ -117,13 +117,13 @@ def _with_found(text: str, data: Any, where: Where) -> str:
     try:
         value = functools.reduce(lambda here, step: here[step], where, data)
     except (KeyError, IndexError, TypeError):
-        return sentence(text)
+        return as_sentence(text)
     if text.startswith("set ") and isinstance(value, dict):
         nulls = [key for key, each in value.items() if each is None]
-        return sentence(f"{text}; null means absent: write {nulls[0]}: {{}}" if nulls else text)
+        return as_sentence(f"{text}; null means absent: write {nulls[0]}: {{}}" if nulls else text)
     if "; found " in text or (isinstance(value, dict | list) and not text.startswith("must be")):
-        return sentence(text)
-    return sentence(f"{text}; found {shown(value)}{_hint(value, _node(where))}")
+        return as_sentence(text)
+    return as_sentence(f"{text}; found {describe_value(value)}{_hint(value, _node(where))}")
 
 
 def _hint(value: Any, node: Schema) -> str:
@@ -134,7 +134,7 @@ def _hint(value: Any, node: Schema) -> str:
         return f", as YAML reads {words}: write a text in quotes" if is_text else ""
     if not isinstance(value, str | int | float):
         return ""
-    text = value if isinstance(value, str) else shown(value)
+    text = value if isinstance(value, str) else describe_value(value)
     near = nearest(text, [*map(str, node.get("enum", ()))])
     if near is not None and near != text:
         return f"; did you mean {near}?"
@@ -155,7 +155,7 @@ def _fits(text: str, node: Schema) -> bool:
     return re.search(node.get("pattern", ""), text) is not None
 
 
-def shown(value: Any) -> str:
+def describe_value(value: Any) -> str:
     """Return what was found, shortened, as JSON or in words; an address without its user."""
     if isinstance(value, str):
         value = _USER.sub(r"\1***@", value)

@@ -1,4 +1,4 @@
-"""Which run does a file ask for, and if none, what is wrong with it?"""
+"""Reads a run file and reports every problem in it."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,9 +6,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from inferometer_api.document import API_VERSION
-from inferometer_api.rules import Where, spelt
+from inferometer_api.rules import Where, format_path
 from inferometer_api.spec.overrides import OverrideError, with_override
-from inferometer_api.spec.problems import Problem, sentence, shown, told
+from inferometer_api.spec.problems import Problem, as_sentence, describe_errors, describe_value
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.spec.yaml_text import UnreadableTextError, YamlText, read_yaml
 
@@ -17,7 +17,7 @@ _BEGINS = f"a run begins with apiVersion: {API_VERSION} and kind: {_KIND}"
 
 
 class InvalidRunError(ValueError):
-    """A text is no valid BenchmarkRun; `problems` says all that is wrong with it."""
+    """A text is not a valid BenchmarkRun; `problems` lists everything that is wrong."""
 
     def __init__(self, source: str, problems: tuple[Problem, ...]) -> None:
         many = f"; {len(problems)} things are wrong" if len(problems) > 1 else ""
@@ -28,16 +28,16 @@ class InvalidRunError(ValueError):
 
 
 def parse_run(text: str, *, source: str, overrides: Sequence[tuple[str, str]] = ()) -> BenchmarkRun:
-    """Return the run that a YAML or JSON text asks for, read as kubectl reads it.
+    """Return the run in a YAML or JSON text, with the values that kubectl would send.
 
-    `source` is what the text is called in errors, a file's name. `overrides` are (path, value)
+    `source` names the text in messages: a file. `overrides` are (path, value)
     pairs of a command line, set in order: `("spec.scenarios[traffic].server.targetQps", "20")`.
     Raises InvalidRunError with every problem that can be seen at once.
     """
     try:
         read = read_yaml(text)
     except UnreadableTextError as error:
-        raise InvalidRunError(source, (Problem("", sentence(str(error))),)) from error
+        raise InvalidRunError(source, (Problem("", as_sentence(str(error))),)) from error
     if problem := _foreign(read):
         raise InvalidRunError(source, (problem,))
     overridden = _override(read.data, source, overrides)
@@ -46,7 +46,7 @@ def parse_run(text: str, *, source: str, overrides: Sequence[tuple[str, str]] = 
     except ValidationError as error:
         found = [
             _problem(where, message, read, overridden)
-            for where, message in dict.fromkeys(told(error, read.data))
+            for where, message in dict.fromkeys(describe_errors(error, read.data))
         ]
         # In the file's order, as a person goes through it.
         found.sort(key=lambda problem: (problem.line is None, problem.line or 0))
@@ -60,7 +60,7 @@ def _override(data: Any, source: str, overrides: Sequence[tuple[str, str]]) -> f
         try:
             places.append(with_override(data, path, value))
         except OverrideError as error:
-            problems.append(Problem(path, sentence(f"cannot be set: {error}")))
+            problems.append(Problem(path, as_sentence(f"cannot be set: {error}")))
     if problems:
         raise InvalidRunError(source, tuple(problems))
     return frozenset(places)
@@ -68,10 +68,10 @@ def _override(data: Any, source: str, overrides: Sequence[tuple[str, str]]) -> f
 
 def _problem(where: Where, message: str, read: YamlText, overridden: frozenset[Where]) -> Problem:
     if any(_is_part(where, place, read) for place in overridden):
-        return Problem(spelt(where), f"{message} It was set on the command line.")
+        return Problem(format_path(where), f"{message} It was set on the command line.")
     # What is missing has no line: the mapping that lacks it has.
     line = next((read.lines[up] for up in _upwards(where) if up in read.lines), None)
-    return Problem(spelt(where), message, line)
+    return Problem(format_path(where), message, line)
 
 
 def _is_part(where: Where, place: Where, read: YamlText) -> bool:
@@ -101,5 +101,5 @@ def _foreign(read: YamlText) -> Problem | None:
     ):
         if found is not None and found != allowed:
             line = read.lines.get((name,))
-            return Problem(name, f"must be {allowed}; found {shown(found)}.", line)
+            return Problem(name, f"must be {allowed}; found {describe_value(found)}.", line)
     return None

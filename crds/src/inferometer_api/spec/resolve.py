@@ -1,10 +1,10 @@
-"""What does a run mean where it leaves something out, and what of it does not apply locally?"""
+"""Computed defaults of a run, and notes about settings that a local run ignores."""
 
 from inferometer_api.spec.run import BenchmarkRun, Retention, RunSpec
 from inferometer_api.spec.server import MAXIMUM_THREADS, Gpu, Placement, Server
 
 
-def resolved(run: BenchmarkRun) -> BenchmarkRun:
+def fill_defaults(run: BenchmarkRun) -> BenchmarkRun:
     """Return the run with every computed default filled in; a resolved run stays as it is.
 
     Plain defaults stand in the models already. Computed are `threads` (whole CPUs of the limit
@@ -12,7 +12,7 @@ def resolved(run: BenchmarkRun) -> BenchmarkRun:
     has settings of its own, so that nothing is filled in there.
     """
     server = run.spec.server
-    if not launched(run.spec):
+    if not is_launched(run.spec):
         return run
     spare = whole_cpus(server.resources.cpu) - 1
     threads = server.threads or min(max(1, spare), MAXIMUM_THREADS)
@@ -21,7 +21,7 @@ def resolved(run: BenchmarkRun) -> BenchmarkRun:
     return run.model_copy(update={"spec": run.spec.model_copy(update={"server": filled})})
 
 
-def launched(spec: RunSpec) -> bool:
+def is_launched(spec: RunSpec) -> bool:
     """Whether Inferometer starts the server, rather than measure what serves already."""
     return spec.server.external is None
 
@@ -35,7 +35,7 @@ def whole_cpus(quantity: str) -> int:
 
 def local_notes(run: BenchmarkRun) -> tuple[str, ...]:
     """Return a sentence for each thing in the spec that a local run does not enforce."""
-    notes = _launched_notes(run.spec.server) if launched(run.spec) else []
+    notes = _launched_notes(run.spec.server) if is_launched(run.spec) else []
     if run.spec.retention != Retention():
         notes.append(
             "spec.retention is for clusters: a local run always ends its processes and keeps its "

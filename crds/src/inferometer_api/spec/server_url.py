@@ -1,6 +1,7 @@
-"""Which addresses may an External server have, and how is each fault told?
+"""Rules for the URL of an External server.
 
-The field's pattern holds its characters; each rule here holds one part, so that it has a sentence.
+The pattern of the field limits the characters. Each rule here checks one part and has its own
+message.
 """
 
 import re
@@ -50,12 +51,12 @@ def _rule(message: str, fits: str, *, where: str = "") -> Rule:
 
 URL_RULES = (
     _rule(
-        "url must begin with http://, https://, grpc:// or grpcs://, in small letters",
+        "url must begin with http://, https://, grpc:// or grpcs://, in lower case",
         r"^(https?|grpcs?)://",
     ),
     _rule(
-        "url must hold no user and no password, which whoever reads the run would see: send them "
-        "in a header, by load.headersFile or, in a cluster, load.headersSecret",
+        "url must not contain a user or a password, which every reader of the run would see: send "
+        "them in a header, by load.headersFile or, in a cluster, load.headersSecret",
         rf"{_SCHEME}[^/?#@]*{_END}",
         where=_SCHEME,
     ),

@@ -10,9 +10,9 @@ from pydantic import ValidationError
 from inferometer_api.plan.availability import unavailable
 from inferometer_api.plan.cluster_objects import ALLOW_USE_LABEL, DEFAULT_PORTS
 from inferometer_api.plan.deadlines import APPEARS_SECONDS
-from inferometer_api.rules import spelt
-from inferometer_api.spec.problems import Problem, told
-from inferometer_api.spec.resolve import resolved
+from inferometer_api.rules import format_path
+from inferometer_api.spec.problems import Problem, describe_errors
+from inferometer_api.spec.resolve import fill_defaults
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.status.condition_reasons import REASONS, ReasonName
 from inferometer_operator.reconcile.context import ReconcileContext, creation_time
@@ -45,11 +45,11 @@ def parse_run(raw: Json) -> BenchmarkRun | Rejection:
         "spec": raw.get("spec"),
     }
     try:
-        return resolved(BenchmarkRun.model_validate(data, by_alias=True, by_name=False))
+        return fill_defaults(BenchmarkRun.model_validate(data, by_alias=True, by_name=False))
     except ValidationError as error:
         problems = [
-            str(Problem(spelt(where), message))
-            for where, message in dict.fromkeys(told(error, data))
+            str(Problem(format_path(where), message))
+            for where, message in dict.fromkeys(describe_errors(error, data))
         ]
         return _refusal("InvalidSpec", problems)
 

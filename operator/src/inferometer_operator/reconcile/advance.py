@@ -89,7 +89,7 @@ def _load_may_be_sent(context: ReconcileContext, load: LoadState, server: Server
         return True
     if load.stage != "running":
         return False
-    if context.launched:
+    if context.is_launched:
         return server.ready
     progress = None if report is None else report.progress
     return progress is None or progress.stage != "WaitingForServer"
@@ -133,7 +133,7 @@ def _fail_if_too_late(
     """Return the plan of a run whose server or load generator starts too late, else None."""
     seconds = _ready_seconds(context)
     if (
-        context.launched
+        context.is_launched
         and not server.ready
         and not _was_ready(context)
         and context.now >= context.ready_deadline
@@ -197,7 +197,7 @@ def _record_nodes(context: ReconcileContext, load: LoadState, server: ServerStat
 def _server_updates(context: ReconcileContext, server: ServerState) -> tuple[ConditionUpdate, ...]:
     if server.fault is not None:
         return (_fault_update(context, "ServerReady", "False", server.fault),)
-    if not context.launched:
+    if not context.is_launched:
         if _was_ready(context):
             message = "The External server answers."
             return (ConditionUpdate("ServerReady", "True", "Ready", message),)

@@ -115,7 +115,7 @@ def assign_agents(context: ReconcileContext, servers: Iterable[PlannedServer]) -
         agents,
         unmetered="; ".join(reasons),
         until=add_seconds(_bound_at(context), _STARTS_SECONDS)
-        if starts and context.launched
+        if starts and context.is_launched
         else None,
     )
 
@@ -150,7 +150,7 @@ class _Targets:
 
 
 def _targets(context: ReconcileContext, servers: Iterable[PlannedServer]) -> _Targets:
-    if context.launched:
+    if context.is_launched:
         found: dict[str, list[str]] = {}
         for server in servers:
             found.setdefault(server.node, []).append(server.pod_uid)

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from inferometer_api.plan.cluster_objects import fleet_name, load_name, server_name
 from inferometer_api.plan.deadlines import GONE_SECONDS
-from inferometer_api.spec.resolve import launched
+from inferometer_api.spec.resolve import is_launched
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.status.run_status import RunStatus
 from inferometer_api.timestamps import parse_time
@@ -56,9 +56,9 @@ class ReconcileContext:
         return Owner(self.name, self.namespace, self.uid)
 
     @property
-    def launched(self) -> bool:
+    def is_launched(self) -> bool:
         """Whether the operator starts the server; False for an External one."""
-        return launched(self.run.spec)
+        return is_launched(self.run.spec)
 
     @property
     def server(self) -> str:
@@ -78,7 +78,7 @@ class ReconcileContext:
     @property
     def ready_deadline(self) -> datetime:
         """When the server must be ready, counted from the creation of its Deployment."""
-        made = creation_time(self.observed.deployment) if self.launched else None
+        made = creation_time(self.observed.deployment) if self.is_launched else None
         start = made or parse_time(self.status.start_time) or self.now
         return add_seconds(start, self.run.spec.server.ready_deadline_seconds)
 

@@ -129,7 +129,7 @@ def _report_finished(context: ReconcileContext) -> None:
     if (
         ready is not None
         and context.observed.deployment is None
-        and context.launched
+        and context.is_launched
         and ready.reason in {"Ready", "ServerStarting"}
     ):
         message = "The run has ended and its server is deleted."

@@ -44,7 +44,7 @@ def _reported(context: ReconcileContext) -> Outcome | None:
 def _explained(
     context: ReconcileContext, outcome: Outcome, load: LoadState, served: ServerState
 ) -> Outcome | None:
-    if outcome.reason in _SERVER_FAULTS and context.launched:
+    if outcome.reason in _SERVER_FAULTS and context.is_launched:
         if served.fault is not None and served.fault.ends:
             return Outcome(state="Failed", reason=served.fault.reason, message=served.fault.message)
         if context.now < add_seconds(_end(context, load), SERVER_TELLS_SECONDS):

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 
 from inferometer_api.results.result import Outcome, ResultDocument
-from inferometer_api.results.result_transport import compressed, parts
+from inferometer_api.results.result_transport import compress, split_parts
 from inferometer_api.results.scenario_summary import scenario_summary
 from inferometer_api.status.run_status import ScenarioSummary
 
@@ -54,7 +54,7 @@ def _packed(document: ResultDocument, added: ResultAdditions) -> PackedResult:
     written = _completed(document, added).model_dump_json(exclude_none=True).encode()
     return PackedResult(
         added=added,
-        gz_parts=tuple(parts(compressed(written))),
+        gz_parts=tuple(split_parts(compress(written))),
         sha256=sha256(written).hexdigest(),
         bytes=len(written),
         scenarios=tuple(scenario_summary(each) for each in document.scenarios),

@@ -10,7 +10,7 @@ from hashlib import sha256
 from pydantic import ValidationError
 
 from inferometer_api.document import API_VERSION
-from inferometer_api.spec.resolve import resolved
+from inferometer_api.spec.resolve import fill_defaults
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.status.run_status import ConditionType, Phase, RunStatus, ScenarioSummary
 from inferometer_api.timestamps import parse_time
@@ -110,7 +110,7 @@ def _resolved(raw: Json) -> BenchmarkRun | None:
         "spec": raw.get("spec"),
     }
     try:
-        return resolved(BenchmarkRun.model_validate(data, by_alias=True, by_name=False))
+        return fill_defaults(BenchmarkRun.model_validate(data, by_alias=True, by_name=False))
     except ValidationError:
         return None
 

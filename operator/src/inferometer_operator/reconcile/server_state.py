@@ -47,7 +47,7 @@ class ServerState:
 
 def server_state(context: ReconcileContext) -> ServerState:
     """Return the state of the server of a run that has begun."""
-    return _launched(context) if context.launched else _external(context)
+    return _launched(context) if context.is_launched else _external(context)
 
 
 def job_was_created(context: ReconcileContext) -> bool:

@@ -9,7 +9,7 @@ import gc
 from dataclasses import dataclass
 
 from inferometer_api.results.reading import UnreadableResultError, read_result
-from inferometer_api.results.result_transport import IncompleteError, TooLargeError, unpacked
+from inferometer_api.results.result_transport import IncompleteError, TooLargeError, decode_log
 from inferometer_operator.cluster.errors import ApiError, UnreachableError
 from inferometer_operator.cluster.reader import Reader
 from inferometer_operator.reconcile.observed import DownloadedResult, Json
@@ -77,7 +77,7 @@ async def _read_result(reader: Reader, pod: Json) -> DownloadedResult:
 
 def _parse_result(lines: list[str]) -> DownloadedResult:
     try:
-        document = unpacked(lines)
+        document = decode_log(lines)
         return DownloadedResult(read_result(document, source="The result in the log").document)
     except (IncompleteError, UnreadableResultError) as error:
         return DownloadedResult(None, str(error))

@@ -2,7 +2,7 @@
 
 from inferometer_api.results.result import Step
 from inferometer_api.scenarios.step_setting import Closed, Open, Recorded
-from inferometer_api.spec.problems import sentence
+from inferometer_api.spec.problems import as_sentence
 from inferometer_loadgen.schedule.steps import End, StepPlan, sufficient_samples
 from inferometer_loadgen.verdict.measurement import (
     ERROR_RATE_LIMIT,
@@ -105,4 +105,4 @@ def _first_message(step: Step, kind: str) -> str:
     message = next((each.message for each in step.error_examples if each.kind == kind), "")
     if len(message) > MAX_QUOTED:
         return f"{message[:MAX_QUOTED].rstrip()}..."
-    return message and sentence(message)
+    return message and as_sentence(message)
