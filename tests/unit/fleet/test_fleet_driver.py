@@ -245,7 +245,7 @@ def test_a_closed_loop_of_a_fleet_lasts_its_minimum_duration() -> None:
 @pytest.mark.parametrize(
     ("silences", "found"),
     [
-        (([(0, 3)], [(1, 3)]), (1, 3)),  # whoever was answered is a witness
+        (([(0, 3)], [(1, 3)]), (1, 3)),  # a worker that got an answer ends the silence
         (([(0, 2)], [(2, 4)]), None),
         (([(1, 3)], [(0, 2), (7, 10)]), (7, 10)),  # not of what came after its share
         (([(1, 2)], [(3, 9)]), (4, 9)),

@@ -1,4 +1,4 @@
-"""Is it seen what is done to the load generator, on every machine that tells it?"""
+"""Throttling, waiting, steal and clock jumps are seen on every machine that reports them."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Is it known that a server shares the load generator's machine?"""
+"""A server on the load generator's machine is recognized."""
 
 import pytest
 

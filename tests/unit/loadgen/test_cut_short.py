@@ -1,4 +1,4 @@
-"""Is a scenario that lacks steps never VALID, whatever ended it?"""
+"""A scenario that lacks steps is never VALID, whatever ended it."""
 
 import asyncio
 from types import SimpleNamespace
@@ -64,7 +64,7 @@ def swept(third: BaseException | End) -> ScenarioResult:
     ],
     ids=["between steps", "in a warm-up", "server", "interrupted", "refused", "a fault of our own"],
 )
-def test_steps_that_are_missing_are_told(third: BaseException | End, why: End) -> None:
+def test_missing_steps_are_reported(third: BaseException | End, why: End) -> None:
     """The two steps that were measured are kept, and the verdict says what ended the rest."""
     result = swept(third)
     assert len(result.steps) == 2

@@ -1,4 +1,4 @@
-"""Is what a server tells of itself read as the protocol says, and told where it is not so?"""
+"""Server and model metadata are read by the protocol, and violations are named."""
 
 from typing import Any
 
@@ -96,7 +96,7 @@ def test_metadata_of_a_server_that_cannot_be_read_is_told(document: Any, words: 
         (with_input(shape=[float("nan")]), "an axis of its tensor 'x' is NaN, and must be a"),
     ],
 )
-def test_metadata_of_a_model_that_cannot_be_read_is_told(document: Any, words: str) -> None:
+def test_unreadable_model_metadata_is_named(document: Any, words: str) -> None:
     """The clause says what was read, and of which tensor."""
     with pytest.raises(UnreadableMetadataError) as refusal:
         model_document(document)

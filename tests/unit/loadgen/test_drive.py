@@ -1,4 +1,4 @@
-"""Does the driver send, time and account for every query, in virtual time?"""
+"""The driver sends, times and accounts for every query, in virtual time."""
 
 from dataclasses import replace
 from itertools import accumulate, islice

@@ -1,4 +1,4 @@
-"""Are clients, offline, shares, warm-ups until steady and probes driven as they say?"""
+"""Clients, offline, shares, steady warm-ups and probes are driven as specified."""
 
 from collections.abc import Callable
 from dataclasses import replace

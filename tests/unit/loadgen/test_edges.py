@@ -1,4 +1,4 @@
-"""Do the load generator's edges keep their promises: reports, timer, addresses, environment_of?"""
+"""Edges of the load generator: reports, timer, addresses, environment."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Is energy shared as it should be, and never told where it is not known?"""
+"""Energy is shared as documented, and unknown energy is never a figure."""
 
 from dataclasses import replace
 from typing import Any

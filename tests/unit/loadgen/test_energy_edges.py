@@ -1,4 +1,4 @@
-"""Are the window's edges told when they are, in virtual time?"""
+"""The window's edges are notified at their times, in virtual time."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What holds of every energy, whatever agents say?"""
+"""Properties that hold for every energy figure, whatever agents answer."""
 
 import json
 from typing import Any

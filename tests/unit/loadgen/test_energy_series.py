@@ -1,4 +1,4 @@
-"""What does the result tell of a node, second by second, and how large does it become?"""
+"""The result describes a node second by second, in bounded size."""
 
 from typing import Any
 

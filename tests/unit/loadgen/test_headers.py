@@ -1,4 +1,4 @@
-"""Which headers of one's own are sent, and which are refused without telling their values?"""
+"""Own headers are sent or refused, and errors never contain their values."""
 
 import json
 from pathlib import Path
@@ -55,7 +55,7 @@ def test_a_file_and_a_folder_say_the_same(tmp_path: Path) -> None:
         (f"x: {SECRET * 4096}", "at most 64 headers"),
     ],
 )
-def test_what_is_no_header_is_refused(text: str, words: str, tmp_path: Path) -> None:
+def test_invalid_headers_are_refused(text: str, words: str, tmp_path: Path) -> None:
     """A header that would break the protocol is named in the sentence, and its value is not."""
     path = tmp_path / "headers"
     path.write_bytes(text.encode())
@@ -71,8 +71,8 @@ def test_a_secret_with_lines_is_refused(tmp_path: Path) -> None:
         read_headers(tmp_path)
 
 
-def test_headers_that_are_not_there_are_told(tmp_path: Path) -> None:
-    """A file that is missing, or is no text, is a sentence."""
+def test_missing_or_binary_headers_files_are_refused(tmp_path: Path) -> None:
+    """A file that does not exist or is not text is refused with a sentence."""
     with pytest.raises(InputRefusedError, match="Headers file not found"):
         read_headers(tmp_path / "none")
     (tmp_path / "x").write_bytes(b"\xff\xfe")
@@ -96,7 +96,7 @@ def test_a_secret_that_a_server_sends_back_is_in_no_message(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("protocol", ["HTTP", "GRPC"])
 def test_expected_replies_name_no_secret(protocol: Literal["HTTP", "GRPC"]) -> None:
-    """What is wrong with a reply is told in a server's words, too."""
+    """Faults of a reply quote the server, too."""
     register_secrets(["n0b0dys"])
     document = {"outputs": [{"name": "n0b0dys", "datatype": "FP32", "shape": [1], "data": [1]}]}
     message: Any = ModelInferResponse()

@@ -1,4 +1,4 @@
-"""Do requests carry tensors that fit the model, and is what does not fit refused in a sentence?"""
+"""Requests carry tensors that fit the model; other inputs are refused with a sentence."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Is a server that keeps up with its schedule told from one that does not?"""
+"""A server that keeps up with its schedule is distinguished from one that does not."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -41,7 +41,7 @@ def broken(due: Times, done: Times, seconds: float) -> set[str]:
     while (at := at + backlog.interval_ns / SECOND) < seconds:
         counts = [int(np.searchsorted(times, at, side="right")) for times in (due_by, done_by)]
         backlog.add(counts[0] - counts[1])
-    usual = backlog.usual()
+    usual = backlog.medians()
     queries = int((due >= 0).sum())
     step = a_step(
         succeeded=queries,
@@ -120,4 +120,4 @@ def test_little_seen_is_not_judged() -> None:
     backlog = Backlog()
     for _ in range(15):
         backlog.add(7)
-    assert backlog.usual() == Unanswered()
+    assert backlog.medians() == Unanswered()

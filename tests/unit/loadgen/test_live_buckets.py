@@ -1,4 +1,4 @@
-"""Do the classic histograms of live metrics say what the HdrHistograms say?"""
+"""Classic histograms of live metrics agree with the HdrHistograms."""
 
 from bisect import bisect_left
 from collections.abc import Sequence

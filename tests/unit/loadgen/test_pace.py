@@ -1,4 +1,4 @@
-"""Is a driver woken at its time, never before it, and are replies read meanwhile?"""
+"""A pacer wakes the driver at its time, never early, and replies are read meanwhile."""
 
 import asyncio
 import socket

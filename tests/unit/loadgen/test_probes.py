@@ -1,4 +1,4 @@
-"""Is a probe that is decided while it goes on learned of as it was decided, in virtual time?"""
+"""A probe that is decided early is judged as it was decided, in virtual time."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -93,15 +93,15 @@ def test_queries_without_an_answer_send_the_search_down(answering: Answering) ->
     probe = probed(answering)
     assert probe.end is End.DECIDED
     assert probe.tried.decided_by == "Overshoots"
-    assert probe.tried.seen == probe.over.seen
-    assert probe.tried.seen.overshoots > 60
-    assert probe.tried.seen.overshoots <= probe.tried.seen.queries
-    assert probe.step.counts.overshoots == probe.tried.seen.overshoots
+    assert probe.tried.counts == probe.over.counts
+    assert probe.tried.counts.overshoots > 60
+    assert probe.tried.counts.overshoots <= probe.tried.counts.queries
+    assert probe.step.counts.overshoots == probe.tried.counts.overshoots
     assert probe.step.early_stopping is not None
-    assert probe.step.early_stopping.overshoots == probe.tried.seen.overshoots
+    assert probe.step.early_stopping.overshoots == probe.tried.counts.overshoots
     after = next_step(GOAL, probe.found)
     assert isinstance(after, ProbeAt)
-    assert after.milli_qps < probe.tried.asked.milli_qps
+    assert after.milli_qps < probe.tried.probe.milli_qps
 
 
 def test_enough_good_queries_send_the_search_up() -> None:
@@ -109,10 +109,10 @@ def test_enough_good_queries_send_the_search_up() -> None:
     probe = probed(silent_from(60 * SECOND))
     assert probe.end is End.DECIDED
     assert probe.tried.decided_by == "EnoughQueries"
-    assert probe.tried.seen.queries < 1000
+    assert probe.tried.counts.queries < 1000
     after = next_step(GOAL, probe.found)
     assert isinstance(after, ProbeAt)
-    assert after.milli_qps > probe.tried.asked.milli_qps
+    assert after.milli_qps > probe.tried.probe.milli_qps
 
 
 def test_a_queue_that_grows_is_decided_by_what_waits() -> None:
@@ -126,5 +126,5 @@ def test_a_queue_that_grows_is_decided_by_what_waits() -> None:
 
     probe = probed(one_at_a_time)
     assert probe.tried.decided_by == "Overshoots"
-    assert probe.step.counts.queries < probe.tried.seen.queries
-    assert probe.tried.seen.overshoots <= probe.tried.seen.queries
+    assert probe.step.counts.queries < probe.tried.counts.queries
+    assert probe.tried.counts.overshoots <= probe.tried.counts.queries

@@ -18,7 +18,7 @@ from inferometer_loadgen.record.histogram import (
     bucket_of,
     highest_of,
 )
-from inferometer_loadgen.record.order_statistics import confidence_ranks, least_count, rank_of
+from inferometer_loadgen.record.order_statistics import confidence_ranks, min_count, rank_of
 
 TIMES = st.one_of(
     st.integers(0, HOUR_NS),
@@ -168,7 +168,7 @@ def test_the_least_count_is_the_first_that_bounds_a_percentile_on_both_sides(
     percentile: float,
 ) -> None:
     """With the least count both confidence bounds are known, and with one fewer they are not."""
-    enough = confidence_ranks(percentile, least_count(percentile))
-    too_few = confidence_ranks(percentile, least_count(percentile) - 1)
+    enough = confidence_ranks(percentile, min_count(percentile))
+    too_few = confidence_ranks(percentile, min_count(percentile) - 1)
     assert None not in (enough.low, enough.high)
     assert None in (too_few.low, too_few.high)

@@ -51,7 +51,7 @@ def test_repeats_that_vary_are_advised_how_many_it_takes() -> None:
     found = summarize_repeats([a_repeat(1, 20.0), a_repeat(2, 22.0), a_repeat(3, 21.0)])
     assert (found.name, found.repeats) == ("latency", 3)
     assert {"achievedQps", "p50Nanoseconds", "p99Nanoseconds"} <= {f.name for f in found.figures}
-    assert "set validity.repeats to" in found.advice
+    assert "Set validity.repeats to" in found.advice
 
 
 def test_the_rate_of_an_open_loop_is_advised_by_nothing() -> None:

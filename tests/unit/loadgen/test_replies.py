@@ -1,4 +1,4 @@
-"""Is a reply whose outputs are not the model's found out?"""
+"""A reply whose outputs are not the model's is detected."""
 
 import json
 import re

@@ -134,24 +134,24 @@ def within(window: MeasuredArrivals) -> list[int]:
     st.integers(0, 10**10),
 )
 def test_a_window_ends_when_both_minimums_hold(
-    milli_qps: int, least_ns: int, least_count: int, extra_ns: int
+    milli_qps: int, least_ns: int, min_count: int, extra_ns: int
 ) -> None:
     """It has just the arrivals before its least duration, and more until there are enough.
 
     Then it lasts until the next would be due: a constant rate is found to be what it is.
     """
     longest_ns = least_ns + extra_ns
-    window = MeasuredArrivals(Constant(milli_qps), WindowLimits(least_ns, least_count, longest_ns))
+    window = MeasuredArrivals(Constant(milli_qps), WindowLimits(least_ns, min_count, longest_ns))
     found = within(window)
     expected: list[int] = []
     for offset in one_by_one(Constant(milli_qps)):
-        enough = len(expected) >= least_count and offset >= least_ns
+        enough = len(expected) >= min_count and offset >= least_ns
         if enough or offset >= longest_ns:
             break
         expected.append(offset)
     assert found == expected
     assert window.count == len(found)
-    assert window.ended_early == (len(found) < least_count)
+    assert window.ended_early == (len(found) < min_count)
     if window.ended_early:
         assert window.duration_ns == longest_ns
     elif found[-1] < least_ns:
@@ -164,13 +164,13 @@ def test_a_window_ends_when_both_minimums_hold(
 @given(
     seed=st.integers(0, 2**32 - 1),
     workers=st.integers(1, 40),
-    least_count=st.integers(1, 5000),
+    min_count=st.integers(1, 5000),
     kind=st.sampled_from(["Poisson", "Bursts", "Replay"]),
 )
-def test_shares_are_the_schedule(seed: int, workers: int, least_count: int, kind: str) -> None:
+def test_shares_are_the_schedule(seed: int, workers: int, min_count: int, kind: str) -> None:
     """Worker i has the arrivals k with k % N == i, and all agree on when the window ends."""
     limits = WindowLimits(
-        2 * SECOND_NS, least_count, 30 * SECOND_NS, last=700 if kind == "Replay" else None
+        2 * SECOND_NS, min_count, 30 * SECOND_NS, last=700 if kind == "Replay" else None
     )
 
     def schedule() -> Schedule:

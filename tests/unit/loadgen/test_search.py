@@ -223,7 +223,7 @@ def test_a_search_that_time_ends_claims_a_bracket_of_enough_probes_alone() -> No
     first = next(
         index
         for index, each in enumerate(tried)
-        if each.asked.runs_to_completion and not each.asked.pilot
+        if each.probe.runs_to_completion and not each.probe.pilot
     )
     for counted, confidence in ((LOOKS[0] - 1, None), (LOOKS[0], 0.95)):
         found = SearchState(
@@ -374,7 +374,7 @@ def test_probes_that_are_over_before_their_queue_is_beyond_the_bound_end_the_sea
     """No server answers several times what it does saturated: doubling on would tell nothing."""
     found, stopped = doubled(closed_loop_qps, decided, seen)
     assert stopped == "ProbesTooShort"
-    rates = [each.asked.milli_qps / 1000 / closed_loop_qps for each in found.probes]
+    rates = [each.probe.milli_qps / 1000 / closed_loop_qps for each in found.probes]
     assert rates == [0.5, 1, 2, 4]
     peak = peak_result(GOAL, found, "ProbesTooShort")
     assert (peak.qps, peak.confidence, peak.high_qps) == (None, None, None)
@@ -447,7 +447,7 @@ def test_shares_all_on_one_side_have_no_crossing() -> None:
 
 
 def test_steps_of_a_search_are_probes_with_seeds_of_their_own() -> None:
-    """SingleQuery is one client, saturated as many as there is room for, a probe a Poisson schedule."""
+    """A single query has one client, saturation all connections, a probe a Poisson schedule."""
     goal = goal_from_spec(FindPeak(latency_bound_microseconds=10_000))
     validity = Validity(warm_up_seconds=5)
     alone = plan_search_step(goal, SingleQuery(), 1, validity, 42)

@@ -1,4 +1,4 @@
-"""Which addresses of servers does a run take, and which are refused before anything is sent?"""
+"""Server addresses are accepted or refused before anything is sent."""
 
 import ipaddress
 import json

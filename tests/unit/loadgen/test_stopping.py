@@ -1,4 +1,4 @@
-"""Does a step tell what early stopping says, and do MLPerf's rules raise its minimums?"""
+"""A step reports early stopping, and MLPerf's rules raise its minimums."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Do servers take turns, in virtual time?"""
+"""Servers take turns, in virtual time."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Is it told why a server gave no answer, with the port that may be meant instead?"""
+"""A missing answer is explained, with a hint at the port that may be meant."""
 
 import ssl
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Is a process that did not run when it should have seen as late?"""
+"""A process that did not run when it should have counts as late."""
 
 import asyncio
 import time

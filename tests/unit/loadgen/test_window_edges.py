@@ -1,4 +1,4 @@
-"""Is a window told at its very time, and nothing of it that was not?"""
+"""A window is notified at its exact time."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,1 +1,1 @@
-"""How is what happens counted, in memory that does not grow? Pure."""
+"""Counters of a measurement, in memory that does not grow with its length. Pure."""

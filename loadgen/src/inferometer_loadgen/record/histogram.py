@@ -1,7 +1,7 @@
-"""How are times kept so that every percentile can be told and nothing grows with their number?
+"""Histograms of times, from which every percentile can be read, in constant memory.
 
-A histogram is the hdrhistogram package's, with 3 significant digits from 1 ns to 1 h. Its counts
-are fed in blocks by numpy: the bucket of a value is found as the package finds it.
+They are those of the hdrhistogram package, with 3 significant digits from 1 ns to 1 h. Counts are
+added in blocks with numpy, which computes the bucket of a value as the package does.
 """
 
 import sys
@@ -31,10 +31,10 @@ Integers = NDArray[np.int64]
 
 
 def bucket_of(nanoseconds: Integers) -> Integers:
-    """Return the index of the counter for each value of 0 to 1 h.
+    """Return the index of the counter for each value from 0 to 1 h, in nanoseconds.
 
-    That is `HdrHistogram._counts_index_for`: the exponent by which a value exceeds 2,047, and the
-    leading 11 bits that are left.
+    It equals `HdrHistogram._counts_index_for`: the exponent by which a value exceeds 2,047, and its
+    leading 11 bits.
     """
     # frexp's exponent is the bit length; it is exact, since an hour is far below 2**53.
     _, lengths = np.frexp((nanoseconds | _BELOW_ONE_STEP).astype(np.float64))
@@ -44,7 +44,7 @@ def bucket_of(nanoseconds: Integers) -> Integers:
 
 
 def highest_of(bucket: int) -> int:
-    """Return the highest value that a counter stands for, in nanoseconds."""
+    """Return the highest value of a counter, in nanoseconds."""
     exponent = max(0, (bucket >> _HALF_BITS) - 1)
     leading = bucket - (exponent << _HALF_BITS)
     return ((leading + 1) << exponent) - 1
@@ -53,7 +53,7 @@ def highest_of(bucket: int) -> int:
 def counters_from(bounds_seconds: Sequence[float]) -> Integers:
     """Return the first counter of each bucket of a classic histogram: one more than its bounds.
 
-    A counter's values are taken for the highest of them, as in a percentile. The last bucket's
+    All values of a counter are taken as its highest, as in a percentile. Those of the last bucket
     are above every bound.
     """
     bounds = np.rint(np.asarray(bounds_seconds) * 1e9).astype(np.int64)
@@ -64,22 +64,22 @@ def counters_from(bounds_seconds: Sequence[float]) -> Integers:
 
 @dataclass(frozen=True, slots=True)
 class Sparse:
-    """The counters of a histogram that are not 0: their indices, rising, and their counts."""
+    """The counters of a histogram that are not 0: ascending indices, and counts."""
 
     buckets: NDArray[np.integer[Any]]
     counts: NDArray[np.integer[Any]]
 
     def compact(self) -> "Sparse":
-        """Return the same in less than half the memory, for counts below 2**32."""
+        """Return the same counters in less than half the memory, for counts below 2**32."""
         return Sparse(self.buckets.astype(np.uint16), self.counts.astype(np.uint32))
 
     @property
     def total(self) -> int:
-        """How many values were counted."""
+        """Number of values."""
         return int(self.counts.sum())
 
     def combine(self, other: "Sparse") -> "Sparse":
-        """Return both together."""
+        """Return the sum of both."""
         buckets, inverse = np.unique(
             np.concatenate((self.buckets, other.buckets)), return_inverse=True
         )
@@ -88,7 +88,7 @@ class Sparse:
         return Sparse(buckets, counts)
 
     def at_percentile(self, percentile: float) -> int | None:
-        """Return the highest value equivalent to a percentile's; None where nothing is counted."""
+        """Return a percentile (in percent) as the highest value of its counter; None if empty."""
         if not len(self.counts):
             return None
         cumulated = self.counts.cumsum()
@@ -102,7 +102,7 @@ EMPTY = Sparse(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
 class Histogram:
     """A distribution of times in nanoseconds with its exact count, least, greatest and sum.
 
-    A time beyond 1 h counts as 1 h.
+    A time above 1 h counts as 1 h.
     """
 
     def __init__(self) -> None:
@@ -122,20 +122,20 @@ class Histogram:
         self._add_totals(len(values), int(values.sum()), int(values.min()), int(values.max()))
 
     def merge(self, other: "Histogram") -> None:
-        """Add all that another histogram holds, without loss."""
+        """Add another histogram without loss."""
         if other.count:
             self._counts += other._counts  # noqa: SLF001 - one and the same class
             self._add_totals(other.count, other.sum_ns, other.min_ns, other.max_ns)
 
     def gained_since(self, known: Integers) -> Sparse:
-        """Return what was counted beyond `known`, all `BUCKETS` of them, and bring that up."""
+        """Return the counts added since `known`, an array of `BUCKETS`, and update that array."""
         grown = self._counts - known
         buckets = np.flatnonzero(grown).astype(np.int64)
         known[buckets] = self._counts[buckets]
         return Sparse(buckets, grown[buckets])
 
     def add_counted(self, gained: Sparse, sum_ns: int, min_ns: int, max_ns: int) -> None:
-        """Add counters of another histogram with the exact sum, least and greatest of them."""
+        """Add counters of another histogram with their exact sum, least and greatest value."""
         self._counts[gained.buckets] += gained.counts
         self._add_totals(gained.total, sum_ns, min_ns, max_ns)
 
@@ -151,12 +151,12 @@ class Histogram:
         return Sparse(buckets, self._counts[buckets])
 
     def counts_from(self, counters: Integers) -> list[int]:
-        """Return how many values each of the buckets has that `counters_from` told."""
+        """Return the number of values in each bucket; `counters` comes from `counters_from`."""
         counts: list[int] = np.add.reduceat(self._counts, counters).tolist()
         return counts
 
     def at_percentile(self, percentile: float) -> int | None:
-        """Return a percentile (in percent) by its nearest rank; None where nothing is counted."""
+        """Return a percentile (in percent) by nearest rank, in nanoseconds; None if empty."""
         value = self.sparse().at_percentile(percentile)
         return None if value is None else min(value, self.max_ns)
 
@@ -169,7 +169,7 @@ class Histogram:
         return encoded.decode("ascii")
 
     def distribution(self) -> Distribution | None:
-        """Return it as the result document has it; None where nothing is counted."""
+        """Return it for the result document; None if empty."""
         if not self.count:
             return None
         return Distribution(

@@ -1,4 +1,4 @@
-"""Between which order statistics does a percentile lie?
+"""Ranks of the order statistics that bound a percentile with confidence.
 
 The bounds are distribution-free: the number of n observations below the true p-quantile is
 binomial with n and p, whatever the distribution (David and Nagaraja, Order Statistics, 7.1).
@@ -13,19 +13,19 @@ _TAIL = 0.025
 _NORMAL_QUANTILE = 1.959963984540054
 _EXACT_VARIANCE = 10_000.0
 _REACH = 9.0
-"""Standard deviations beyond which a binomial's mass is far below what changes a rank."""
+"""Standard deviations beyond which a binomial's mass cannot change a rank."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ranks:
-    """Ranks among n sorted observations, from 1; None where n is too small to know one."""
+    """Ranks among n sorted observations, from 1; None if n is too small for one."""
 
     low: int | None
     high: int | None
 
 
 def rank_of(percentile: float, count: int) -> int:
-    """Return the nearest rank of a percentile in percent: the least that covers so many."""
+    """Return the nearest rank of a percentile (in percent) among `count` observations."""
     # In whole thousandths of a percent, so that 99.9 % of 1,000 is 999 and not 1,000.
     return max(1, -(-count * round(percentile * 1000) // 100_000))
 
@@ -33,8 +33,8 @@ def rank_of(percentile: float, count: int) -> int:
 def confidence_ranks(percentile: float, count: int) -> Ranks:
     """Return the ranks whose observations bound a percentile with at least 95 % confidence.
 
-    Exact by the binomial's tails (2.5 % each side at most) up to a variance of 10,000, beyond it
-    by the normal quantile with Cornish and Fisher's correction for skew.
+    Up to a variance of 10,000 they are exact by the binomial's tails (at most 2.5 % on each side),
+    above it by the normal quantile with Cornish and Fisher's correction for skew.
     """
     share = percentile / 100
     variance = count * share * (1 - share)
@@ -47,9 +47,9 @@ def confidence_ranks(percentile: float, count: int) -> Ranks:
     return Ranks(low if low >= 1 else None, high if high <= count else None)
 
 
-def least_count(percentile: float) -> int:
-    """Return the fewest observations whose order statistics bound a percentile on both sides."""
-    # The outermost order statistics bound it as soon as both tails beyond them are small enough.
+def min_count(percentile: float) -> int:
+    """Return the fewest observations that bound a percentile (in percent) on both sides."""
+    # The outermost order statistics bound it once both tails beyond them are small enough.
     rarer = min(percentile, 100 - percentile) / 100
     return math.ceil(math.log(_TAIL) / math.log1p(-rarer))
 

@@ -1,6 +1,6 @@
-"""What came of the queries of one step?
+"""Recorder of the queries of one step.
 
-The driver tells of each query as it happens; times are gathered in flat arrays and counted in
+The driver records each query as it happens. Times are gathered in flat arrays and counted in
 blocks, so that recording one costs a fraction of a microsecond.
 """
 
@@ -14,12 +14,12 @@ from inferometer_loadgen.record.histogram import Histogram, Integers
 from inferometer_loadgen.record.windows import STEADY_WINDOWS, Second, SecondStatistics, Windows
 
 BLOCK = 2048
-"""Queries after which their times are counted."""
+"""Number of queries after which their times are counted."""
 
 
 @dataclass(slots=True)
 class StepStatistics:
-    """Everything that was counted in one step; read when the step is over."""
+    """All counts of one step, read when the step is over."""
 
     latency: Histogram = field(default_factory=Histogram)
     service_time: Histogram = field(default_factory=Histogram)
@@ -32,23 +32,23 @@ class StepStatistics:
     checked_replies: int = 0
     warm_up_queries: int = 0
     warm_up_answered: int = 0
-    """Those of them that were answered well, some within the window."""
+    """Successful ones of these; some may be answered within the window."""
     answered_within: int = 0
-    """Queries answered well between the window's edges, whenever they were sent."""
+    """Queries answered successfully within the window, whenever they were sent."""
     unanswered_early: int = 0
-    """In open loops: how many queries were usually unanswered in the window's first quarter."""
+    """In open loops: median number of unanswered queries in the window's first quarter."""
     unanswered_late: int = 0
-    """The same of its last quarter."""
+    """The same for its last quarter."""
     overshoots: int = 0
-    """Queries that failed or took longer than the bound, where the step is judged by one."""
+    """Queries that failed or exceeded the step's latency bound, if it has one."""
 
 
 class Recorder:
     """Counts the queries of one step.
 
     `latencies`, `service_times` and `lags` are arrays of nanoseconds that the driver appends to;
-    `flush` counts and empties them, and the driver calls it when one is `BLOCK` long. So does
-    `warm_ups`, where the warm-up goes on until it is steady.
+    `flush` counts and empties them, and the driver calls it when one is `BLOCK` long. `warm_ups` is
+    such an array for a warm-up until steady.
     """
 
     def __init__(self, bound_ns: int | None = None) -> None:
@@ -61,37 +61,37 @@ class Recorder:
         self._second = Second()
         self.last_second: SecondStatistics | None = None
         self.warm_up_windows: deque[SecondStatistics] = deque(maxlen=STEADY_WINDOWS)
-        """The last whole seconds of the warm-up, where it goes on until it is steady."""
+        """The last whole seconds of a warm-up until steady."""
         self._answered_before: int | None = None
-        """How many were answered before the window; None while there is none."""
+        """Number of answers before the window; None while there is none."""
 
     def begin_window(self) -> None:
-        """Count what is answered from now on as answered within the window."""
+        """Count later answers as answers within the window."""
         self._answered_before = self.answered_at_all
 
     def end_window(self) -> None:
-        """Count what is answered from now on as answered after the window."""
+        """Count later answers as answers after the window."""
         self.flush()
         self._answered_before = None
 
     def flush(self) -> None:
         """Count the times gathered so far."""
-        tallied = self.statistics
-        latencies = _emptied(self.latencies)
-        tallied.latency.add(latencies)
+        statistics = self.statistics
+        latencies = _take(self.latencies)
+        statistics.latency.add(latencies)
         self._second.add(latencies)
         if self._bound_ns is not None:
-            tallied.overshoots += int(np.count_nonzero(latencies > self._bound_ns))
-        tallied.service_time.add(_emptied(self.service_times))
-        lags = _emptied(self.lags)
-        tallied.dispatch_lag.add(lags)
-        tallied.scheduled += len(lags)
+            statistics.overshoots += int(np.count_nonzero(latencies > self._bound_ns))
+        statistics.service_time.add(_take(self.service_times))
+        lags = _take(self.lags)
+        statistics.dispatch_lag.add(lags)
+        statistics.scheduled += len(lags)
         self._second.schedule(len(lags))
         if self._answered_before is not None:
-            tallied.answered_within = self.answered_at_all - self._answered_before
+            statistics.answered_within = self.answered_at_all - self._answered_before
 
     def fail(self, kind: str, message: str) -> None:
-        """Count a measured query that has no good answer."""
+        """Count a measured query that failed."""
         self.statistics.errors[kind] += 1
         self.statistics.examples.setdefault(kind, message)
         self.statistics.overshoots += self._bound_ns is not None
@@ -104,33 +104,33 @@ class Recorder:
         self.statistics.windows.add(self.last_second)
 
     def end_warm_up_second(self) -> None:
-        """Close the current second of a warm-up that goes on until it is steady."""
+        """Close the current second of a warm-up until steady."""
         second = Second()
-        second.add(_emptied(self.warm_ups))
+        second.add(_take(self.warm_ups))
         self.warm_up_windows.append(second.close(1.0))
 
     def end(self, seconds: float) -> None:
-        """Close the last second, of which only a part is over."""
+        """Close the last second after this part of it, in seconds."""
         self.flush()
         self.statistics.windows.add_last(self._second.close(seconds))
 
     @property
     def answered(self) -> int:
-        """Queries answered well within the window so far."""
+        """Number of measured queries answered successfully so far."""
         return self.statistics.latency.count + len(self.latencies)
 
     @property
     def answered_at_all(self) -> int:
-        """Queries answered well so far, those of the warm-up among them."""
+        """Number of queries answered successfully so far, including the warm-up."""
         return self.answered + self.statistics.warm_up_answered
 
     @property
     def failed(self) -> int:
-        """Queries failed within the window so far."""
+        """Number of measured queries that failed so far."""
         return self.statistics.errors.total()
 
 
-def _emptied(times: "array[int]") -> Integers:
+def _take(times: "array[int]") -> Integers:
     values = np.array(times, dtype=np.int64)
     del times[:]
     return values

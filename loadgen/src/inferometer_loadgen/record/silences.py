@@ -1,25 +1,25 @@
-"""When was no query of a closed loop answered well, and when by nobody of a fleet?"""
+"""Times without a successful answer in a closed loop, of one process or of a whole fleet."""
 
 from collections.abc import Iterator, Sequence
 
 Silence = tuple[int, int]
-"""Its begin and its end, in nanoseconds of one monotonic clock."""
+"""Start and end, in nanoseconds of one monotonic clock."""
 
 NOTABLE_NS = 500_000_000
-"""So long ones are all kept: what is told of a fleet is what they have in common."""
+"""All silences of this length are kept: those of a fleet are the intersection of its workers'."""
 
 
 class Silences:
-    """The times without a good answer: all that are notable, else the longest."""
+    """Times without a successful answer: all notable ones, or else the longest."""
 
     def __init__(self) -> None:
         self.found: list[Silence] = []
-        """In their order."""
+        """In order of time."""
         self.threshold_ns = 0
-        """Only longer ones than this need be added."""
+        """Shorter ones need not be added."""
 
     def add(self, begin_ns: int, end_ns: int) -> None:
-        """Take note of one that came after all that were added."""
+        """Add one that came after all that were added."""
         length_ns = end_ns - begin_ns
         if length_ns <= self.threshold_ns:
             return
@@ -30,12 +30,12 @@ class Silences:
 
 
 def longest_ns(silences: Sequence[Silence]) -> int:
-    """Return how long the longest of them is; 0 of none."""
+    """Return the length of the longest, in nanoseconds; 0 if there is none."""
     return max((end_ns - begin_ns for begin_ns, end_ns in silences), default=0)
 
 
 def common_silences(of_each: Sequence[Sequence[Silence]]) -> list[Silence]:
-    """Return when all were silent. What each has must be in order and apart; of nobody: never."""
+    """Return when all were silent; each list must be in order and without overlaps."""
     if not of_each:
         return []
     first, *others = of_each

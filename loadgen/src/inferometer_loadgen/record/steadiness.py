@@ -1,4 +1,4 @@
-"""Is a warm-up steady: are its last three seconds alike?"""
+"""Decides whether a warm-up is steady: its last three seconds are alike."""
 
 import math
 from collections.abc import Sequence
@@ -8,15 +8,15 @@ from inferometer_loadgen.record.windows import STEADY_WINDOWS, SecondStatistics
 STEADY_WITHIN = 0.1
 _SECOND_NS = 1_000_000_000
 _BY_CHANCE = 3.0
-"""Standard deviations by which two numbers of random arrivals differ by chance alone."""
+"""Standard deviations by which two numbers of random arrivals may differ by chance."""
 
 
 def is_steady(seconds: Sequence[SecondStatistics], *, open_loop: bool, clients: int = 0) -> bool:
-    """Tell whether the last three whole seconds of a warm-up differ by less than 10 %.
+    """Return whether the last three whole seconds of a warm-up differ by less than 10 %.
 
-    In closed loops their answers, which may also differ by one of each client where that is but
-    where in a query a second begins. In open loops their median latencies and their answers, whose
-    number there is the schedule's: random arrivals may differ by as much as is chance.
+    In closed loops the number of answers counts; it may also differ by one per client, if only the
+    position of a second within a query differs. In open loops the median latency counts, and the
+    number of answers; the latter follows the schedule and may differ by chance.
     """
     if len(seconds) < STEADY_WINDOWS:
         return False
@@ -24,7 +24,7 @@ def is_steady(seconds: Sequence[SecondStatistics], *, open_loop: bool, clients: 
     answers = [each.latencies.total for each in last]
     medians = [median for each in last if (median := each.latencies.at_percentile(50)) is not None]
     if not open_loop:
-        return _alike(answers) or _are_those_of(clients, answers, medians)
+        return _alike(answers) or _explain_answers(clients, answers, medians)
     by_chance = _BY_CHANCE * math.sqrt(2 * max(answers))
     return (
         len(medians) == len(last)
@@ -33,8 +33,8 @@ def is_steady(seconds: Sequence[SecondStatistics], *, open_loop: bool, clients: 
     )
 
 
-def _are_those_of(clients: int, answers: Sequence[int], medians: Sequence[int]) -> bool:
-    """Tell whether latencies are alike and each second has the answers that they make, but one."""
+def _explain_answers(clients: int, answers: Sequence[int], medians: Sequence[int]) -> bool:
+    """Return whether latencies are alike and explain the answers, within one per client."""
     if not medians or not _alike(medians):
         return False
     expected = clients * _SECOND_NS / max(1, *medians)

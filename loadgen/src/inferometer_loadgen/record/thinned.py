@@ -1,4 +1,4 @@
-"""Which entries of a series that goes on for long are kept?"""
+"""Series of bounded length: the longer it runs, the fewer of its entries are kept."""
 
 from typing import Generic, TypeVar
 
@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 class Thinned(Generic[T]):
-    """Entries at even intervals, at most so many: then every other goes and half as many come."""
+    """Entries at even intervals; at the maximum every other is dropped and the interval doubles."""
 
     def __init__(self, most: int = MOST_ENTRIES) -> None:
         self.entries: list[T] = []
@@ -17,12 +17,12 @@ class Thinned(Generic[T]):
         self._calls = 0
 
     def is_due(self) -> bool:
-        """Say whether an entry is to be taken now; called at even intervals."""
+        """Return whether an entry is due now; called at even intervals."""
         self._calls += 1
         return self._calls % self._every == 0
 
     def add(self, entry: T) -> None:
-        """Take an entry that was due."""
+        """Add an entry that was due."""
         self.entries.append(entry)
         if len(self.entries) > self._most:
             self.entries = self.entries[1::2]

@@ -1,4 +1,4 @@
-"""How did a measurement go, second by second, in memory that does not grow with its length?"""
+"""Course of a measurement, second by second, in memory that does not grow with its length."""
 
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -17,13 +17,13 @@ from inferometer_loadgen.record.histogram import (
 
 MOST_WINDOWS = 600
 STEADY_WINDOWS = 3
-"""How many windows of one second a warm-up must have alike where it goes on until it is steady."""
+"""Number of one-second windows that must be alike in a warm-up until steady."""
 _SHORTEST_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class SecondStatistics:
-    """What happened within some seconds: queries answered or failed then, whenever due."""
+    """Counts of some seconds: queries answered or failed in them, whenever they were due."""
 
     seconds: float
     scheduled: int = 0
@@ -32,7 +32,7 @@ class SecondStatistics:
     latencies: Sparse = EMPTY
 
     def combine(self, other: "SecondStatistics") -> "SecondStatistics":
-        """Return what happened within both."""
+        """Return the counts of both together."""
         return SecondStatistics(
             self.seconds + other.seconds,
             self.scheduled + other.scheduled,
@@ -43,7 +43,7 @@ class SecondStatistics:
 
 
 class Second:
-    """What happens within the second that is not over."""
+    """Counters of the current second."""
 
     def __init__(self) -> None:
         self._counts = np.zeros(BUCKETS, dtype=np.int64)
@@ -68,9 +68,9 @@ class Second:
         self._scheduled += count
 
     def close(self, seconds: float) -> SecondStatistics:
-        """Return what happened and begin anew; `seconds` is how long it took, normally 1."""
+        """Return the counts and reset them; `seconds` is the length, normally 1."""
         buckets = np.flatnonzero(self._counts).astype(np.int64)
-        tally = SecondStatistics(
+        second = SecondStatistics(
             seconds,
             self._scheduled,
             self._failed,
@@ -79,13 +79,13 @@ class Second:
         )
         self._counts[buckets] = 0
         self._max_ns = self._failed = self._scheduled = 0
-        return tally
+        return second
 
 
 class Windows:
     """A series of equally long windows: one second each until there are more than 600 of them.
 
-    Then neighbours are joined and each window is twice as long, as often as needed. Only the last
+    Then neighbours are merged and each window is twice as long, as often as needed. Only the last
     may have another length.
     """
 
@@ -94,68 +94,70 @@ class Windows:
         self._open: list[SecondStatistics] = []
         self._seconds_each = 1
 
-    def add(self, tally: SecondStatistics) -> None:
-        """Append what happened within the next second."""
+    def add(self, second: SecondStatistics) -> None:
+        """Append the next second."""
         if len(self._done) == MOST_WINDOWS and not self._open:
             self._done = [
-                _packed(left.combine(right))
+                _compact(left.combine(right))
                 for left, right in zip(self._done[::2], self._done[1::2], strict=True)
             ]
             self._seconds_each *= 2
-        self._open.append(_packed(tally))
+        self._open.append(_compact(second))
         if len(self._open) == self._seconds_each:
-            self._done.append(_packed(_joined(self._open)))
+            self._done.append(_compact(_merge(self._open)))
             self._open = []
 
-    def add_last(self, tally: SecondStatistics) -> None:
-        """Append what happened after the last whole second; a short rest joins that second."""
+    def add_last(self, second: SecondStatistics) -> None:
+        """Append the part after the last whole second; a short one is merged into that second."""
         last = self._open or self._done
-        if last and tally.seconds < _SHORTEST_SECONDS:
-            last[-1] = last[-1].combine(tally)
+        if last and second.seconds < _SHORTEST_SECONDS:
+            last[-1] = last[-1].combine(second)
         else:
-            self.add(tally)
+            self.add(second)
 
     @property
     def duration_ns(self) -> int:
-        """How long all windows are together."""
-        return round(sum(each.seconds for each in self.tallies()) * 1e9)
+        """Total length of all windows, in nanoseconds."""
+        return round(sum(each.seconds for each in self.seconds()) * 1e9)
 
-    def tallies(self) -> list[SecondStatistics]:
-        """Return all windows, the one that is not full included."""
-        return [*self._done, *([_joined(self._open)] if self._open else [])]
+    def seconds(self) -> list[SecondStatistics]:
+        """Return all windows, including one that is not full."""
+        return [*self._done, *([_merge(self._open)] if self._open else [])]
 
     def report(self, *, open_loop: bool) -> list[Window]:
-        """Return the windows as the result document has them."""
+        """Return the windows for the result document."""
         windows, at = [], 0.0
-        for tally in self.tallies():
+        for second in self.seconds():
             start = round(at * 1000)
-            at += tally.seconds
-            windows.append(_window(tally, start, round(at * 1000) - start, open_loop=open_loop))
+            at += second.seconds
+            windows.append(_window(second, start, round(at * 1000) - start, open_loop=open_loop))
         return windows
 
 
-def _packed(tally: SecondStatistics) -> SecondStatistics:
-    return replace(tally, latencies=tally.latencies.compact())
+def _compact(second: SecondStatistics) -> SecondStatistics:
+    return replace(second, latencies=second.latencies.compact())
 
 
-def _joined(tallies: list[SecondStatistics]) -> SecondStatistics:
-    return reduce(SecondStatistics.combine, tallies)
+def _merge(seconds: list[SecondStatistics]) -> SecondStatistics:
+    return reduce(SecondStatistics.combine, seconds)
 
 
-def _window(tally: SecondStatistics, start_ms: int, duration_ms: int, *, open_loop: bool) -> Window:
-    answered = tally.latencies.total
+def _window(
+    second: SecondStatistics, start_ms: int, duration_ms: int, *, open_loop: bool
+) -> Window:
+    answered = second.latencies.total
 
     def at(percentile: float) -> int | None:
-        value = tally.latencies.at_percentile(percentile)
-        return None if value is None else min(value, tally.max_ns)
+        value = second.latencies.at_percentile(percentile)
+        return None if value is None else min(value, second.max_ns)
 
     return Window(
         start_milliseconds=start_ms,
         duration_milliseconds=duration_ms,
-        scheduled=tally.scheduled if open_loop else None,
+        scheduled=second.scheduled if open_loop else None,
         succeeded=answered,
-        failed=tally.failed,
+        failed=second.failed,
         p50_nanoseconds=at(50),
         p99_nanoseconds=at(99),
-        max_nanoseconds=tally.max_ns if answered else None,
+        max_nanoseconds=second.max_ns if answered else None,
     )

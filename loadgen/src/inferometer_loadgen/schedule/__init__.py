@@ -1,1 +1,1 @@
-"""Which steps is a scenario made of, and when is each query of one due? Pure."""
+"""Steps of a scenario, and the schedule of each step's queries. Pure."""

@@ -1,6 +1,6 @@
-"""When does each query of an open-loop scenario arrive?
+"""Arrival times of the queries of open-loop scenarios.
 
-A schedule is a function of its arrivals, rate, seed and stream alone: it is made in blocks, and no
+A schedule is a function of its arrivals, rate, seed and stream alone. It is made in blocks, and no
 block size, worker or machine changes a byte of it.
 """
 
@@ -16,19 +16,19 @@ from inferometer_api.scenarios.step_setting import Bursts
 from inferometer_loadgen.schedule.steps import SECOND_NS, WHOLE_LOAD, LoadShare
 
 BLOCK = 1024
-"""Arrivals that a driver asks for at a time."""
+"""Number of arrivals that a driver takes at a time."""
 
 _NANOSECONDS_TIMES_MILLI = 10**12
 _LEAST_ROUND_NS = SECOND_NS
 
 Offsets = NDArray[np.int64]
-"""Nanoseconds from the start of the schedule, never falling."""
+"""Nanoseconds from the start of the schedule, in ascending order."""
 
 
 class Stream(IntEnum):
-    """Which of a seed's independent streams of random numbers is drawn from.
+    """Independent streams of random numbers of a seed.
 
-    Warm-up has one of its own, so that the measured schedule does not depend on its length.
+    The warm-up has its own, so that the measured schedule does not depend on its length.
     """
 
     MEASURED = 0
@@ -41,7 +41,7 @@ class Stream(IntEnum):
 def generator(seed: int, stream: Stream, *path: int) -> np.random.Generator:
     """Return numpy's Generator over PCG64 for one stream of a seed.
 
-    The measured stream is `PCG64(seed)` itself; every other is a spawned child of that seed.
+    The measured stream is `PCG64(seed)` itself; the others are spawned children of the seed.
     """
     spawn_key = () if stream is Stream.MEASURED else (int(stream), *path)
     sequence = np.random.SeedSequence(seed, spawn_key=spawn_key)
@@ -51,7 +51,7 @@ def generator(seed: int, stream: Stream, *path: int) -> np.random.Generator:
 def probe_seed(seed: int, probe: int) -> int:
     """Return the seed of a search's probe, counted from 0.
 
-    That is the first 32-bit word of `SeedSequence(seed, spawn_key=(4, probe))`.
+    It is the first 32-bit word of `SeedSequence(seed, spawn_key=(4, probe))`.
     """
     sequence = np.random.SeedSequence(seed, spawn_key=(int(Stream.PROBES), probe))
     return int(sequence.generate_state(1)[0])
@@ -68,7 +68,7 @@ class Poisson:
     """Arrivals with exponential gaps of mean 1/rate, each rounded to a nanosecond.
 
     The gaps are `Generator.standard_exponential` (numpy's ziggurat) times the mean. Sums are of
-    integers, so that they are exact and do not depend on the block they are made in.
+    integers, so they are exact and independent of the block size.
     """
 
     def __init__(self, milli_qps: int, random: np.random.Generator) -> None:
@@ -97,7 +97,7 @@ class Constant:
     def take(self, count: int) -> Offsets:
         """Return the next `count` arrivals."""
         index = np.arange(count, dtype=np.int64)
-        # Whole and fractional gap apart: their product with the index stays far below 2**63.
+        # Separate whole and fractional gap: their product with the index stays far below 2**63.
         parts = index * self._part + self._remainder
         offsets: Offsets = self._next_ns + index * self._whole + parts // self._milli_qps
         carry, self._remainder = divmod(count * self._part + self._remainder, self._milli_qps)
@@ -108,19 +108,19 @@ class Constant:
 class PhasedPoisson:
     """Poisson arrivals at a high rate at the start of each period, and at a low one after it.
 
-    Arrivals in disjoint spans of time are independent, so each phase is a Poisson process of its
-    own: it draws from a generator of its own (`spawn_key` 3, the stream, the phase's number) and
-    ends with its time. That is exact, and no arrival depends on how many were drawn before.
+    Arrivals in disjoint intervals are independent, so each phase is a separate Poisson process. It
+    draws from its own generator (`spawn_key` 3, the stream, the phase's number) and ends with its
+    time. This is exact, and no arrival depends on how many were drawn before.
     """
 
-    def __init__(self, asked: Bursts, seed: int, stream: Stream) -> None:
-        self._asked = asked
+    def __init__(self, bursts: Bursts, seed: int, stream: Stream) -> None:
+        self._bursts = bursts
         self._seed = seed
         self._stream = stream
         self._phase = -1
         self._begin_ns = self._end_ns = 0
         self._usual = 1
-        """How many arrivals are made at a time: those of a phase, seldom less."""
+        """Number of arrivals made at a time: usually those of a whole phase."""
         self._next_phase()
 
     def take(self, count: int) -> Offsets:
@@ -137,25 +137,24 @@ class PhasedPoisson:
         return np.concatenate(found) if found else np.empty(0, np.int64)
 
     def _next_phase(self) -> None:
-        asked = self._asked
+        bursts = self._bursts
         self._phase += 1
         period, is_low = divmod(self._phase, 2)
-        start = period * asked.period_ns
-        self._begin_ns = start + (asked.burst_ns if is_low else 0)
-        self._end_ns = start + (asked.period_ns if is_low else asked.burst_ns)
+        start = period * bursts.period_ns
+        self._begin_ns = start + (bursts.burst_ns if is_low else 0)
+        self._end_ns = start + (bursts.period_ns if is_low else bursts.burst_ns)
         random = generator(self._seed, Stream.PHASES, int(self._stream), self._phase)
-        rate = asked.base_milli_qps if is_low else asked.burst_milli_qps
+        rate = bursts.base_milli_qps if is_low else bursts.burst_milli_qps
         self._poisson = Poisson(rate, random)
         mean = rate * (self._end_ns - self._begin_ns) / _NANOSECONDS_TIMES_MILLI
         self._usual = math.ceil(mean + 4 * math.sqrt(mean)) + 1
 
 
 class Replay:
-    """Recorded arrivals, and after the last of them the same again, a mean gap later.
+    """Recorded arrivals, repeated a mean gap after the last of them.
 
-    Only a warm-up goes on for so long: a window ends with the last arrival. Arrivals that are
-    recorded of a moment alone tell no rate that could go on, so that a round lasts for a second at
-    least.
+    Only a warm-up needs the repetition: a window ends with the last arrival. A round lasts at least
+    a second, because arrivals of a single moment define no rate.
     """
 
     def __init__(self, offsets: Offsets) -> None:
@@ -195,16 +194,16 @@ class WindowLimits:
     min_queries: int
     max_duration_ns: int
     last: int | None = None
-    """With how many arrivals in all it ends, whatever the minimums (a trace)."""
+    """Total number of arrivals at which it ends, whatever the minimums (a trace)."""
 
 
 class MeasuredArrivals:
     """The arrivals of a window, which ends when both minimums hold or the maximum is reached.
 
-    Which queries are measured follows from the schedule alone, never from how they fared, and the
-    window's length is the same for every share. `is_complete` says that no block follows; then
-    `duration_ns` says how long the window is and `ended_early` whether the maximum cut it before
-    its minimum of queries or, of a trace, before its last arrival.
+    The schedule alone decides which queries are measured, never their outcome, and the window's
+    length is the same for every share. `is_complete` is true once no block follows. Then
+    `duration_ns` is the length of the window, and `ended_early` is true if the maximum ended it
+    before its minimum of queries or before the last arrival of a trace.
     """
 
     def __init__(
@@ -215,7 +214,7 @@ class MeasuredArrivals:
         self._share = share
         self._last_ns = 0
         self.count = 0
-        """Arrivals of the whole schedule so far."""
+        """Number of arrivals of the whole schedule so far."""
         self.is_complete = False
         self.duration_ns = limits.max_duration_ns
         self.ended_early = False
@@ -246,8 +245,8 @@ class MeasuredArrivals:
             self.duration_ns = self._last_ns
         elif end == enough < len(offsets):
             self.is_complete = True
-            # So many arrivals in the time until the next one have the schedule's rate on average;
-            # in the time until their last one they would seem to be more.
+            # The window lasts until the next arrival, so that its rate is the schedule's on
+            # average; until its last arrival the rate would seem higher.
             until_next_ns = min(int(offsets[end]), limits.max_duration_ns)
             least_ns = limits.min_duration_ns
             self.duration_ns = least_ns if self._last_ns < least_ns else until_next_ns
@@ -258,7 +257,7 @@ class MeasuredArrivals:
 
 
 class EndlessArrivals:
-    """A share's part of a schedule without an end."""
+    """A share's part of an endless schedule."""
 
     def __init__(self, schedule: Schedule, share: LoadShare = WHOLE_LOAD) -> None:
         self._schedule = schedule

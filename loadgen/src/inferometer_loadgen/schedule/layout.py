@@ -1,4 +1,4 @@
-"""How many connections does a step open to each server, and what has each room for?"""
+"""Connections of a step to each server, and each worker's part of the step."""
 
 from dataclasses import dataclass, replace
 
@@ -9,20 +9,20 @@ from inferometer_loadgen.schedule.steps import LoadShare, StepPlan
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLayout:
-    """Connections to each server, and the requests that each may have outstanding."""
+    """Number of connections to each server, and of outstanding requests on each."""
 
     connections: int
     streams: int
-    """1 with HTTP, whose connections carry one request at a time."""
+    """1 with HTTP: a connection carries one request at a time."""
 
 
 def connection_layout(load: Load, loop: Closed | Open, share: LoadShare) -> ConnectionLayout:
-    """Return the layout of a step, or of a worker's share of it; `loop` is a worker's own part.
+    """Return the layout of a step, or of a worker's share of it; `loop` is that worker's part.
 
-    A closed loop has room for each of its clients at each server, so that none waits: with HTTP
-    a connection for each, with gRPC the clients spread evenly over the connections. (A fleet has
-    no more workers in a step than clients.) Every other step has `load.connections`, of which
-    each worker of a fleet has its part, at least one.
+    A closed loop has room for each of its clients at each server, so that none waits: one HTTP
+    connection per client, or gRPC streams spread evenly over the connections. (A step has at most
+    one worker per client.) Other steps have `load.connections`, of which each worker of a fleet has
+    its share, at least one.
     """
     connections = max(1, share.of(load.connections))
     streams = load.streams_per_connection if load.protocol == "GRPC" else 1
@@ -35,10 +35,10 @@ def connection_layout(load: Load, loop: Closed | Open, share: LoadShare) -> Conn
 
 
 def worker_part(plan: StepPlan, share: LoadShare) -> StepPlan:
-    """Return a worker's part of a step: of a closed loop its clients, queries and minimum.
+    """Return a worker's part of a step: its clients, queries and minimum in a closed loop.
 
-    Its window ends with those of all others, so that every client is at work until then; where the
-    number of queries is set, with its last one. An open loop is shared by its schedule, whose
+    All windows of a closed loop end together, so that every client works until then; with a fixed
+    number of queries, each ends with its last one. An open loop is divided by its schedule, whose
     window is the same for all.
     """
     if not isinstance(plan.loop, Closed):
@@ -56,6 +56,6 @@ def worker_part(plan: StepPlan, share: LoadShare) -> StepPlan:
 
 
 def ends_together(plan: StepPlan, workers: int) -> bool:
-    """Whether the windows of so many workers end when their fleet says so: with clients to keep."""
+    """Return whether the windows of these workers end by order of the fleet."""
     loop = plan.loop
     return workers > 1 and isinstance(loop, Closed) and loop.total_queries is None

@@ -1,4 +1,4 @@
-"""Which measurements is a scenario made of, and how long is each?"""
+"""Steps of a scenario, with the length of each."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -36,13 +36,13 @@ class End(Enum):
 
 @dataclass(frozen=True, slots=True)
 class LoadShare:
-    """Which part of a step a worker drives: the arrivals k with k % workers == index."""
+    """A worker's share of a step: the arrivals k with k % workers == index."""
 
     index: int = 0
     workers: int = 1
 
     def of(self, amount: int) -> int:
-        """Return this worker's part of a number; the first workers have what does not divide."""
+        """Return this worker's share of a number; the first workers take the remainder."""
         return amount // self.workers + (self.index < amount % self.workers)
 
 
@@ -51,12 +51,12 @@ WHOLE_LOAD = LoadShare()
 
 @dataclass(frozen=True, slots=True)
 class StepPlan:
-    """One measurement at one setting: how it is loaded and what must hold before it ends."""
+    """One measurement at one setting: its load, and the conditions for its end."""
 
     label: str
     batch_size: int
     warm_up_ns: int
-    """With `until_steady` the least of it."""
+    """With `until_steady`, the minimum."""
     min_duration_ns: int
     max_duration_ns: int
     min_queries: int
@@ -65,22 +65,22 @@ class StepPlan:
     until_steady: bool = False
     judged: JudgedPercentile | None = None
     is_probe: bool = False
-    """Of a search, whose own rules say when it is enough."""
+    """Whether it is a probe of a search, which has its own rules for the end."""
     runs_to_completion: bool = False
-    """Of a probe: whether it runs to its last query, though it may be decided before."""
+    """For a probe: whether it runs to its last query, even if it is decided before."""
     ends_with_fleet: bool = False
-    """Of a worker's part of a closed loop: whether its window ends when the fleet says so."""
+    """For a worker's part of a closed loop: whether its window ends by order of the fleet."""
 
 
 def plan_steps(
     scenario: Scenario, validity: Validity, seed: int, trace_file: str = ""
 ) -> list[StepPlan]:
-    """Return the steps of a scenario in order; those of `findPeak` are made as it goes on.
+    """Return the steps of a scenario in order; those of `findPeak` are planned as it runs.
 
     In `batch` and `concurrency` each step has an equal share of the warm-up, of both minimums and
-    of the maximum, and at least 10 queries; in `batch` the minimum counts samples. `offline` has
-    its samples for a minimum. With MLPerf's rules no minimum is below MLPerf's. `trace_file` is the
-    path of a trace.
+    of the maximum, and at least 10 queries; in `batch` the minimum counts samples. The minimum of
+    `offline` is its number of samples. With MLPerf's rules no minimum is below MLPerf's.
+    `trace_file` is the path of a trace.
     """
     kind = SCENARIOS[scenario.kind]
     mlperf = kind.mlperf if validity.rules == "MLPerf" else None
@@ -91,7 +91,7 @@ def plan_steps(
 
 
 def target_qps(plan: StepPlan) -> float | None:
-    """Return the rate, on average, that a step asks for; None of a closed loop or a trace."""
+    """Return the mean target rate in queries a second; None for closed loops and traces."""
     match plan.loop:
         case Open(arrivals=Steady(milli_qps=rate)):
             return rate / 1000
@@ -103,9 +103,9 @@ def target_qps(plan: StepPlan) -> float | None:
 
 
 def sufficient_samples(plan: StepPlan, duration_ns: int) -> int:
-    """Return how many samples `offline` should send to last its least duration.
+    """Return how many samples `offline` should send to reach its minimum duration.
 
-    At the rate that was found, and a tenth more, since no two runs are equally fast.
+    It assumes the measured rate plus a tenth, since two runs are never equally fast.
     """
     sent = plan.min_queries * plan.batch_size
     return _share(11 * sent * plan.min_duration_ns, 10 * max(1, duration_ns))

@@ -1,1 +1,1 @@
-"""What do several measurements say together: a peak, a knee, an interval? Pure; no clock."""
+"""Statistics over several measurements: peak, knee, repeats. Pure."""

@@ -1,4 +1,4 @@
-"""What does a search for the peak ask of a probe, and when is a probe decided?"""
+"""Goal of a search for the peak, and the decision of its probes."""
 
 import math
 from dataclasses import dataclass
@@ -12,89 +12,89 @@ Decision = Literal["Overshoots", "EnoughQueries", "Unfinished", "Errors"]
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A percentile in percent, the latency that it must keep, and what a probe may take."""
+    """A percentile in percent, its latency bound, and the limits of a probe."""
 
     percentile: float
     bound_ns: int
     query_limit: int
-    """The most queries of a probe: enough that early stopping can pass."""
+    """Maximum number of queries of a probe; enough for early stopping to pass."""
     max_seconds: float
-    """Of a probe."""
+    """Maximum duration of a probe."""
 
     @property
     def share(self) -> float:
-        """How many of all queries may be beyond the bound."""
+        """Share of all queries that may exceed the bound."""
         return 1 - self.percentile / 100
 
     @property
     def single_queries(self) -> int:
-        """How many queries, one at a time, tell the service time."""
+        """Number of queries, one at a time, that determine the service time."""
         return min(self.query_limit, 2 * required_queries(0, self.percentile))
 
 
 def make_goal(percentile: float, bound_ns: int, min_queries: int, max_seconds: float) -> Goal:
-    """Return the goal; the limit is extended to the least number of queries that can pass."""
+    """Return the goal; its query limit is at least the number of queries that can pass."""
     limit = max(min_queries, required_queries(0, percentile))
     return Goal(percentile, bound_ns, limit, max_seconds)
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedCounts:
-    """What was counted of a probe until now; failed queries are beyond the bound, too."""
+    """Counts of a probe until now; failed queries exceed the bound as well."""
 
     queries: int
     overshoots: int
     failed: int = 0
     timed_out: int = 0
-    """Of those that failed."""
+    """Number of the failed queries that timed out."""
 
     @property
     def share(self) -> float:
-        """Which part was beyond the bound: 0 of no queries."""
+        """Share beyond the bound; 0 without queries."""
         return self.overshoots / max(1, self.queries)
 
     @property
     def timed(self) -> "ObservedCounts":
-        """What was counted of those answered, well or too late: they tell of the server's speed."""
+        """Counts of the answered and timed-out queries, which reflect the server's speed."""
         untimed = self.failed - self.timed_out
         return ObservedCounts(self.queries - untimed, self.overshoots - untimed)
 
 
 @dataclass(frozen=True, slots=True)
 class StepObservation:
-    """What is known of a step that is over."""
+    """Observation of a step that is over."""
 
-    seen: ObservedCounts
+    counts: ObservedCounts
     decided_by: Decision | None = None
-    """How a probe was decided while it went on; None where it was not."""
+    """How a probe was decided while it ran; None if it was not."""
 
 
-def decide(percentile: float, query_limit: int, seen: ObservedCounts) -> Decision | None:
-    """Tell how a probe is decided; None: not yet.
+def decide(percentile: float, query_limit: int, counts: ObservedCounts) -> Decision | None:
+    """Return how a probe is decided; None: not yet.
 
-    More overshoots than early stopping allows of the whole query limit decide that it does not
-    keep the bound; so many queries that early stopping passes now, that it does.
+    More overshoots than early stopping allows for the whole query limit decide that it does not
+    meet the bound. Enough queries for early stopping to pass now decide that it does.
     """
     most = max_overshoots(query_limit, percentile)
-    if most is None or seen.overshoots > most:
-        return "Errors" if seen.failed > seen.overshoots - seen.failed else "Overshoots"
-    if seen.queries >= required_queries(seen.overshoots, percentile):
+    if most is None or counts.overshoots > most:
+        return "Errors" if counts.failed > counts.overshoots - counts.failed else "Overshoots"
+    if counts.queries >= required_queries(counts.overshoots, percentile):
         return "EnoughQueries"
     return None
 
 
-def exceeds_share(seen: ObservedCounts, share: float) -> bool:
-    """Whether so many overshoots show, with 99 % confidence, that more than `share` are."""
-    if seen.overshoots <= share * seen.queries:
+def exceeds_share(counts: ObservedCounts, share: float) -> bool:
+    """Return whether more than `share` of all queries overshoot, with 99 % confidence."""
+    if counts.overshoots <= share * counts.queries:
         return False
     at_most_fewer = sum(
         math.exp(
-            math.lgamma(seen.queries + 1)
+            math.lgamma(counts.queries + 1)
             - math.lgamma(count + 1)
-            - math.lgamma(seen.queries - count + 1)
+            - math.lgamma(counts.queries - count + 1)
             + count * math.log(share)
-            + (seen.queries - count) * math.log1p(-share)
+            + (counts.queries - count) * math.log1p(-share)
         )
-        for count in range(seen.overshoots)
+        for count in range(counts.overshoots)
     )
     return at_most_fewer >= CONFIDENCE

@@ -1,9 +1,9 @@
-"""At how many clients does a server give most throughput for its latency?
+"""Knee of a concurrency sweep: the number of clients with the best throughput for its latency.
 
-Where the power is greatest: throughput over mean latency (L. Kleinrock, Power and deterministic
-rules of thumb for probabilistic problems in computer communications, ICC 1979; A. Giessler et al.,
-Free buffer allocation, Computer Networks 2, 1978). Below it more clients raise the throughput by
-more than the latency, in per cent; beyond it by less.
+It is the step with the greatest power, throughput over mean latency (L. Kleinrock, Power and
+deterministic rules of thumb for probabilistic problems in computer communications, ICC 1979;
+A. Giessler et al., Free buffer allocation, Computer Networks 2, 1978). Below it more clients raise
+the throughput by more than the latency, in percent; beyond it by less.
 """
 
 from collections.abc import Sequence
@@ -13,9 +13,9 @@ from inferometer_api.results.search import Knee
 
 
 def find_knee(steps: Sequence[Step]) -> Knee | None:
-    """Return the step with the greatest power; None where fewer than two steps were answered.
+    """Return the step with the greatest power; None if fewer than two steps got answers.
 
-    Of several steps with the same power it is the one with the fewest clients.
+    Of steps with the same power it is the one with the fewest clients.
     """
     by_clients = sorted(
         (step for step in steps if _power(step) > 0), key=lambda step: step.clients or 0

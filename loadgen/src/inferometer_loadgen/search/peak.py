@@ -1,13 +1,16 @@
-"""Which rate is tried next in the search for the peak, and what is found in the end?
+"""Search for the peak: chooses the next rate, and concludes from all probes.
 
-Three parts. The first only finds the place: from half the closed-loop throughput the rate is
-doubled (or halved) until one keeps the bound and one does not, then their bracket is bisected;
-these probes end as soon as early stopping decides them. Its verdicts cannot be the answer: early
-stopping errs on the safe side, and which of two near rates passes is chance. In the second, pilots
-run to their last query on both sides of the best estimate (`crossing`), each where those before
-lead. Nor can these be the answer: a probe with too many overshoots by chance sends the next ones
-down, which makes the crossing look steep and sure. So the third part has two fixed rates around
-the pilots' estimate, tried in turn, and only these probes tell the peak and its bracket.
+It has three parts:
+
+1. Locating probes. From half the closed-loop throughput the rate is doubled (or halved) until one
+   rate meets the bound and one does not; then the bracket is bisected. These probes end as soon as
+   early stopping decides them. Their verdicts cannot be the result: early stopping errs on the safe
+   side, and chance decides which of two near rates passes.
+2. Pilots run to their last query on both sides of the best estimate (`estimate_peak`), each where
+   those before lead. They cannot be the result either: a probe with too many overshoots by chance
+   sends the next ones down, which makes the estimate look steep and certain.
+3. Counted probes run at two fixed rates around the pilots' estimate, in turn. Only these determine
+   the peak and its bracket.
 """
 
 import math
@@ -36,63 +39,63 @@ StopReason = Literal[
 ]
 
 RESOLUTION = 1.01
-"""Ends of the bracket so near to each other need no more probes."""
+"""Ratio of the bracket's ends at which no more probes are needed."""
 FEWEST_PILOTS, MOST_PILOTS = 4, 16
 PILOT_BURSTS = 5
-"""So many bursts of overshoots tell the place well enough for rates on both sides of it."""
+"""Bursts of overshoots that locate the peak well enough for rates on both sides of it."""
 LOOKS = (8, 12, 18, 27, 40)
-"""After so many probes at the two rates the search may end. They are few and set beforehand: a
-search that looked after each would end when chance makes probes seem alike, its bracket narrow."""
+"""Numbers of probes at the two rates after which the search may end. They are few and fixed in
+advance: a search that checked after each would end when chance makes its bracket narrow."""
 _LOCATED = 1.12
 _LOWEST = 1 / 200
-"""Of the closed-loop throughput: a query there finds nobody else at the server."""
+"""Lowest rate as a share of the closed-loop throughput; queries hardly ever overlap there."""
 _HIGHEST = 2.5
-"""Times the closed-loop throughput: with the same connections no server answers so many for long,
-even one that so many clients, or a cold start, made slow."""
+"""Highest rate as a multiple of the closed-loop throughput. With the same connections no server
+sustains it, even one that the number of clients, or a cold start, made slow."""
 _FIRST_STEP = 0.08
 _LEAST_STEP, _MOST_STEP = 0.002, 0.15
 _LOG_SHARE_APART = 0.85
-"""How far from the estimate the share is tried: that tells the slope, and is still near enough
-for a straight line."""
+"""Distance of probes from the estimate, in logarithms of the share: far enough for the slope, near
+enough for a straight line."""
 _FARTHEST_APART = 50.0
 _FAR = 10
-"""So many times the allowed share tell little of where it is crossed."""
+"""Multiple of the allowed share beyond which a probe says little about the peak."""
 _CLEARLY = ((4, 0, 2.0), (LOOKS[0], 0, 1.0), (LOOKS[0], 4, 2.0))
-"""After so many probes at the two rates, all but so many first ones on one side of the peak by
-such a factor of the allowed share, it is not between them: the server changed."""
+"""(probes at the two rates, first ones to ignore, factor of the allowed share): if all these probes
+are on one side of the peak by that factor, it is not between them, and the server changed."""
 _LITTLE = 1.05
-"""A rate that is higher by no more than this is little above another."""
-_MOST_MISLED = 20
-"""With so many pilots it is believed that the peak is between the two rates."""
+"""Ratio of rates below which one counts as little above another."""
+_MAX_REASSESSED = 20
+"""Number of pilots from which the two rates are no longer reassessed."""
 
 
 @dataclass(frozen=True, slots=True)
 class SingleQuery:
-    """Ask for queries one at a time: for the service time."""
+    """Next step: one query at a time, for the service time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Saturation:
-    """Ask for as many clients as there is room for: for the throughput."""
+    """Next step: as many clients as the connections allow, for the throughput."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeAt:
-    """Ask for a probe at a rate."""
+    """Next step: a probe at a rate."""
 
     milli_qps: int
     runs_to_completion: bool
-    """Whether it runs to its last query, though it may be decided before."""
+    """Whether it runs to its last query, even if it is decided before."""
     pilot: bool = False
-    """Whether a whole probe only tells at which rates the others are to be."""
+    """Whether it only helps to choose the two rates."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """What came of a probe."""
+    """Result of a probe."""
 
-    asked: ProbeAt
-    seen: ObservedCounts
+    probe: ProbeAt
+    counts: ObservedCounts
     decided_by: Decision
     label: str
     seed: int
@@ -105,38 +108,38 @@ class ProbeResult:
 
 @dataclass(frozen=True, slots=True)
 class SearchState:
-    """Everything that a search has found so far."""
+    """Everything that a search has measured so far."""
 
     alone: ObservedCounts | None = None
     service_time_ns: int | None = None
-    """The percentile of the latency of queries one at a time."""
+    """Percentile of the latency of queries one at a time."""
     closed_loop_qps: float | None = None
     probes: tuple[ProbeResult, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class _PeakLocation:
-    """Between which rates the peak seems to lie, and which rate tells more."""
+    """Rates between which the peak seems to lie, and the next rate to try."""
 
     low_qps: float | None
     high_qps: float | None
     next_qps: float | None
-    """None: near enough."""
+    """None: the bracket is narrow enough."""
 
 
 @dataclass(frozen=True, slots=True)
 class _ProbeRoles:
-    """The probes that ran to their last query, in their order."""
+    """The probes that ran to their last query, in order, by role."""
 
     pilots: tuple[ProbeResult, ...]
     leading: tuple[ProbeResult, ...]
-    """The pilots that lead to the two rates: later ones may have shown that others misled."""
+    """Pilots that determine the two rates; later pilots may have contradicted the others."""
     counted: tuple[ProbeResult, ...]
-    """Those that tell the peak."""
+    """Probes that determine the peak."""
 
 
 def next_step(goal: Goal, found: SearchState) -> SingleQuery | Saturation | ProbeAt | StopReason:
-    """Return what is to be measured next, or why the search is over."""
+    """Return the next step, or why the search is over."""
     if found.alone is None:
         return SingleQuery()
     if exceeds_share(found.alone.timed, goal.share):
@@ -148,10 +151,10 @@ def next_step(goal: Goal, found: SearchState) -> SingleQuery | Saturation | Prob
 
 def _next_probe(goal: Goal, found: SearchState, closed_loop_qps: float) -> ProbeAt | StopReason:
     if not closed_loop_qps:
-        return "EndedEarly"  # nothing was answered, which has a rule
+        return "EndedEarly"  # no answer at all; the verdict has a rule for it
     place = _place(goal, closed_loop_qps, found.probes)
     if place.low_qps is not None and place.low_qps > closed_loop_qps * _HIGHEST:
-        return "ProbesTooShort"  # over before a queue that grows is beyond the bound
+        return "ProbesTooShort"  # over before a growing queue exceeds the bound
     if place.next_qps is not None:
         if place.next_qps < closed_loop_qps * _LOWEST:
             return "CannotBeMet"
@@ -160,14 +163,14 @@ def _next_probe(goal: Goal, found: SearchState, closed_loop_qps: float) -> Probe
 
 
 def peak_result(goal: Goal, found: SearchState, stopped: StopReason) -> Peak:
-    """Return what the result document says of a search that ended for this reason."""
+    """Return the part of the result document for a search that ended for this reason."""
     parts = _parts(goal, found.probes)
-    # A bound below the service time has no peak, whatever probes say by chance.
+    # A bound below the service time has no peak, whatever chance makes of the probes.
     at = None if stopped == "CannotBeMet" else estimate_peak(_counts(parts.counted), goal.share)
-    # Brackets are tried for these numbers of probes (tests/accuracy): none is claimed of fewer.
+    # The coverage of brackets is tested for these numbers of probes; fewer claim none.
     is_enough = len(parts.counted) >= LOOKS[0]
     bounds = at.bounds_qps if at is not None and is_enough else None
-    low, high = _seemingly(goal, found) if at is None else bounds or (None, None)
+    low, high = _tentative_bounds(goal, found) if at is None else bounds or (None, None)
     return Peak(
         percentile=goal.percentile,
         latency_bound_nanoseconds=goal.bound_ns,
@@ -183,10 +186,10 @@ def peak_result(goal: Goal, found: SearchState, stopped: StopReason) -> Peak:
     )
 
 
-def _seemingly(goal: Goal, found: SearchState) -> tuple[float | None, float | None]:
-    """Return a rate that kept the bound and a higher one that did not, where all agree on it.
+def _tentative_bounds(goal: Goal, found: SearchState) -> tuple[float | None, float | None]:
+    """Return a rate that met the bound and a higher one that did not, if no probe contradicts it.
 
-    The last of the first part's, and whole probes, which are right where they contradict these.
+    They come from the last locating probes and from the whole probes, which prevail.
     """
     if found.closed_loop_qps is None:
         return None, None
@@ -203,14 +206,14 @@ def _seemingly(goal: Goal, found: SearchState) -> tuple[float | None, float | No
 
 
 def _place(goal: Goal, closed_loop_qps: float, probes: Sequence[ProbeResult]) -> _PeakLocation:
-    """Follow the first part's probes; the whole ones are none of its business."""
+    """Return the location that the locating probes, those before the first whole one, lead to."""
     low: float | None = None
     high: float | None = None
     rate = closed_loop_qps / 2
     for each in probes:
-        if each.asked.runs_to_completion:
+        if each.probe.runs_to_completion:
             break
-        rate = each.asked.milli_qps / 1000
+        rate = each.probe.milli_qps / 1000
         if _goes_up(goal, each):
             low = rate
         else:
@@ -226,17 +229,17 @@ def _place(goal: Goal, closed_loop_qps: float, probes: Sequence[ProbeResult]) ->
     return _PeakLocation(low, high, rate)
 
 
-def _goes_up(goal: Goal, tried: ProbeResult) -> bool:
-    """Whether the peak seems to lie above; of a probe that is not decided its share tells."""
-    if tried.decided_by == "Unfinished":
-        return tried.seen.share <= goal.share
-    return tried.kept
+def _goes_up(goal: Goal, result: ProbeResult) -> bool:
+    """Return whether the peak seems to lie above; an undecided probe is judged by its share."""
+    if result.decided_by == "Unfinished":
+        return result.counts.share <= goal.share
+    return result.kept
 
 
 def _next_whole(
     goal: Goal, place: _PeakLocation, probes: Sequence[ProbeResult]
 ) -> ProbeAt | StopReason:
-    """Return the next pilot, or the next probe at the two rates to which the pilots led."""
+    """Return the next pilot, or the next probe at the two rates that the pilots determined."""
     parts = _parts(goal, probes)
     pilots, counted = _counts(parts.leading), _counts(parts.counted)
     if not pilots:
@@ -256,14 +259,14 @@ def _next_whole(
 
 
 def _near(pilots: Sequence[ProbeCount], share: float) -> tuple[ProbeCount, ...]:
-    """Leave out pilots far beyond the peak, where a share that comes to 1 rises no more."""
+    """Leave out pilots far beyond the peak, where the share approaches 1 and stops rising."""
     late = [each.share for each in pilots if each.share > share]
     limit = max(_FAR * share, min(late, default=0.0))
     return tuple(each for each in pilots if each.share <= limit)
 
 
 def _is_located(goal: Goal, near: Sequence[ProbeCount], centre: PeakEstimate) -> bool:
-    """Whether there are pilots enough, and those on both sides are near to the peak."""
+    """Return whether there are enough pilots, and those on both sides are near the peak."""
     if len(near) < FEWEST_PILOTS or centre.bursts < PILOT_BURSTS:
         return False
     if max(each.share for each in near) <= _FAR * goal.share:
@@ -275,9 +278,9 @@ def _is_located(goal: Goal, near: Sequence[ProbeCount], centre: PeakEstimate) ->
 def _next_pilot(
     goal: Goal, pilots: Sequence[ProbeCount], near: Sequence[ProbeCount], at: PeakEstimate | None
 ) -> ProbeAt:
-    """Return the next rate near the crossing, on the side that the rates so far lean from.
+    """Return the next rate near the estimate, opposite to the mean of the rates so far.
 
-    Where all that were late were so by far, the rates tell no crossing: their gap is bisected.
+    If all late pilots are far beyond the peak, there is no estimate: the gap is bisected.
     """
     good, late = _good_and_late(goal, pilots)
     if good and late and min(each.share for each in late) > _FAR * goal.share:
@@ -292,7 +295,7 @@ def _next_pilot(
 
 
 def _step(at: PeakEstimate, pilots: Sequence[ProbeCount], near: Sequence[ProbeCount]) -> float:
-    """Return how far from the crossing to try: half the way to a pilot that was far beyond it."""
+    """Return the distance from the estimate: at most half the way to a pilot far beyond it."""
     step = min(_MOST_STEP, max(_LEAST_STEP, _LOG_SHARE_APART / at.slope))
     beyond = [each.qps for each in pilots if each not in near and each.qps > at.qps]
     if not beyond:
@@ -301,7 +304,7 @@ def _step(at: PeakEstimate, pilots: Sequence[ProbeCount], near: Sequence[ProbeCo
 
 
 def _ended(goal: Goal, at: PeakEstimate | None, probes: int) -> StopReason | None:
-    """Tell whether the bracket is narrow, or its ends alike to a probe of so many queries."""
+    """Return why the search ends: a narrow bracket, or ends that a probe cannot distinguish."""
     if at is None:
         return "Indistinguishable"
     if at.bounds_qps is None:
@@ -311,17 +314,17 @@ def _ended(goal: Goal, at: PeakEstimate | None, probes: int) -> StopReason | Non
         return "Resolved"
     apart = (high - low) / at.qps * at.slope
     variance = at.dispersion / (goal.query_limit * goal.share)
-    # The farther the ends are apart, the fewer overshoots has the lower one, the more its chance.
+    # The farther apart the ends, the fewer overshoots at the lower one, and the larger its error.
     of_both = 2 * variance * math.cosh(min(apart, _FARTHEST_APART) / 2)
     by_chance = student_quantile((1 + CONFIDENCE) / 2, probes - 2) * math.sqrt(of_both)
     return "Indistinguishable" if apart < by_chance else None
 
 
 def _towards(goal: Goal, counted: Sequence[ProbeCount]) -> float:
-    """Return a rate beyond all tried so far, on the side where the crossing must be.
+    """Return a rate beyond all tried so far, on the side where the peak must be.
 
-    The more of them lie on the wrong side, the longer is the step: the server may have become
-    slower since it was found where the peak is.
+    The step grows with the number of rates on the wrong side: the server may have changed since
+    the peak was located.
     """
     good, late = _good_and_late(goal, counted)
     highest, lowest = _highest(counted), _lowest(counted)
@@ -330,7 +333,7 @@ def _towards(goal: Goal, counted: Sequence[ProbeCount]) -> float:
         return lowest / step
     if not late:
         return highest * step
-    # Shares that fall with the rate are chance: the ends of what was tried, made wider, tell.
+    # Shares that fall with the rate are chance: widen the range of rates.
     wider = 1 + _FIRST_STEP
     return highest * wider if len(counted) % 2 else lowest / wider
 
@@ -338,7 +341,7 @@ def _towards(goal: Goal, counted: Sequence[ProbeCount]) -> float:
 def _good_and_late(
     goal: Goal, counted: Sequence[ProbeCount]
 ) -> tuple[list[ProbeCount], list[ProbeCount]]:
-    """Tell those whose share is allowed from those beyond it."""
+    """Separate probes within the allowed share from those beyond it."""
     good = [each for each in counted if each.share <= goal.share]
     return good, [each for each in counted if each.share > goal.share]
 
@@ -352,14 +355,16 @@ def _lowest(counted: Sequence[ProbeCount]) -> float:
 
 
 def _parts(goal: Goal, probes: Sequence[ProbeResult]) -> _ProbeRoles:
-    """Tell the whole probes apart.
+    """Assign roles to the whole probes.
 
-    One far beyond the peak at the very first of the two rates shows that these are none: pilots
-    have not found where the server saturates. It is the last pilot then. So are the first four,
-    or eight, where all of them, or all but the first of eight, are on one side of the peak: the
-    server was slower, or faster, before, and of the pilots until then only those lead on that lie
-    beyond them, where the peak must be. Pilots tell as much among themselves: one that a later
-    one contradicts leads on no more.
+    A counted probe becomes a pilot if it shows that the two rates are wrong:
+
+    * The first one, if it is far beyond the peak: the pilots have not found the saturation.
+    * The first four or eight, if they all (or all but the first of eight) lie on one side of the
+      peak: the server's speed changed. Earlier pilots then lead only if they lie on the other side
+      of these probes, where the peak must be.
+
+    A pilot that a later pilot contradicts leads no longer.
     """
     pilots: list[ProbeResult] = []
     leading: list[ProbeResult] = []
@@ -367,11 +372,11 @@ def _parts(goal: Goal, probes: Sequence[ProbeResult]) -> _ProbeRoles:
     has_turned = False
     outdated_from = math.inf
     for each in probes:
-        if not each.asked.runs_to_completion or not each.seen.queries:
+        if not each.probe.runs_to_completion or not each.counts.queries:
             continue
-        misled = _is_far(goal, each) and not counted and len(pilots) < MOST_PILOTS
-        if each.asked.pilot or misled:
-            if len(pilots) < _MOST_MISLED:
+        is_too_far = _is_far(goal, each) and not counted and len(pilots) < MOST_PILOTS
+        if each.probe.pilot or is_too_far:
+            if len(pilots) < _MAX_REASSESSED:
                 leading = [one for one in leading if not _contradict(goal, one, each)]
             pilots.append(each)
             leading.append(each)
@@ -379,8 +384,8 @@ def _parts(goal: Goal, probes: Sequence[ProbeResult]) -> _ProbeRoles:
             continue
         counted.append(each)
         leads_up = _leads_up(goal, counted)
-        if leads_up is not None and len(pilots) < _MOST_MISLED:
-            # Earlier pilots beyond these may lead on once; where they misled again, none does.
+        if leads_up is not None and len(pilots) < _MAX_REASSESSED:
+            # Earlier pilots beyond these may lead once; after a second change, none does.
             beyond = [] if has_turned else _beyond(leading, counted, up=leads_up)
             has_turned = True
             leading = [*beyond, *counted]
@@ -389,42 +394,42 @@ def _parts(goal: Goal, probes: Sequence[ProbeResult]) -> _ProbeRoles:
     return _ProbeRoles(tuple(pilots), tuple(leading), tuple(counted))
 
 
-def _is_far(goal: Goal, tried: ProbeResult) -> bool:
-    """Whether a probe was so far beyond the peak that it tells little of where that is."""
-    return tried.seen.share > _FAR * goal.share
+def _is_far(goal: Goal, result: ProbeResult) -> bool:
+    """Return whether a probe is too far beyond the peak to locate it."""
+    return result.counts.share > _FAR * goal.share
 
 
 def _contradict(goal: Goal, one: ProbeResult, other: ProbeResult) -> bool:
-    """Whether queries were late at one rate, and fewer at one clearly higher, which tells where."""
-    low, high = sorted((one, other), key=lambda each: each.asked.milli_qps)
-    is_clear = high.asked.milli_qps >= _LITTLE * low.asked.milli_qps
-    more = low.seen.share > max(goal.share, high.seen.share)
+    """Return whether a clearly higher rate, not far beyond the peak, had fewer late queries."""
+    low, high = sorted((one, other), key=lambda each: each.probe.milli_qps)
+    is_clear = high.probe.milli_qps >= _LITTLE * low.probe.milli_qps
+    more = low.counts.share > max(goal.share, high.counts.share)
     return is_clear and more and not _is_far(goal, high)
 
 
 def _without_outdated(
     goal: Goal, pilots: list[ProbeResult], outdated_from: float
 ) -> tuple[list[ProbeResult], float]:
-    """Leave out pilots that did well little below where the last two were both far beyond.
+    """Leave out good pilots close to, or above, the last two if both were far beyond the peak.
 
-    Returns the others, and from which rate on they were left out. A second time, that must be a
-    lower one: what saturates there was no faster before, and its best rates are to be kept.
+    Returns the others, and the rate from which pilots were left out. A second time that rate must
+    be lower: what saturates there was never faster, so its best rates are kept.
     """
     if len(pilots) < 2 or not all(_is_far(goal, each) for each in pilots[-2:]):
         return pilots, outdated_from
-    lowest = min(each.asked.milli_qps for each in pilots[-2:]) / _LITTLE
+    lowest = min(each.probe.milli_qps for each in pilots[-2:]) / _LITTLE
     if lowest * RESOLUTION >= outdated_from:
         return pilots, outdated_from
-    left = [each for each in pilots if _is_far(goal, each) or each.asked.milli_qps < lowest]
+    left = [each for each in pilots if _is_far(goal, each) or each.probe.milli_qps < lowest]
     return left, lowest if len(left) < len(pilots) else outdated_from
 
 
 def _leads_up(goal: Goal, probes: Sequence[ProbeResult]) -> bool | None:
-    """Whether the peak is clearly above all these, or below; None where neither is clear."""
+    """Return whether the peak is clearly above all these, or below; None if neither is clear."""
     for after, first, factor in _CLEARLY:
         if len(probes) != after:
             continue
-        shares = [each.seen.share for each in probes[first:]]
+        shares = [each.counts.share for each in probes[first:]]
         if max(shares) * factor <= goal.share:
             return True
         if min(shares) > factor * goal.share:
@@ -435,31 +440,33 @@ def _leads_up(goal: Goal, probes: Sequence[ProbeResult]) -> bool | None:
 def _beyond(
     pilots: Sequence[ProbeResult], probes: Sequence[ProbeResult], *, up: bool
 ) -> list[ProbeResult]:
-    rates = [each.asked.milli_qps for each in probes]
+    rates = [each.probe.milli_qps for each in probes]
     if up:
-        return [each for each in pilots if each.asked.milli_qps > max(rates)]
-    return [each for each in pilots if each.asked.milli_qps < min(rates)]
+        return [each for each in pilots if each.probe.milli_qps > max(rates)]
+    return [each for each in pilots if each.probe.milli_qps < min(rates)]
 
 
 def _counts(probes: Sequence[ProbeResult]) -> tuple[ProbeCount, ...]:
     return tuple(
-        ProbeCount(each.asked.milli_qps / 1000, each.seen.queries, each.seen.overshoots)
+        ProbeCount(each.probe.milli_qps / 1000, each.counts.queries, each.counts.overshoots)
         for each in probes
     )
 
 
 def _judged_by(goal: Goal, at: PeakEstimate | None, found: SearchState) -> str | None:
-    """Return the label of the step by which the search is judged: that nearest to the peak.
+    """Return the label of the step that judges the search: the whole probe nearest to the peak.
 
-    Several have the same rate: of these the one whose share of overshoots is nearest to the goal's.
+    Of several at that rate it is the one whose share of overshoots is nearest to the goal's.
     """
     if at is not None:
         whole = [
-            each for each in found.probes if each.asked.runs_to_completion and each.seen.queries
+            each for each in found.probes if each.probe.runs_to_completion and each.counts.queries
         ]
 
-        def distance(tried: ProbeResult) -> tuple[float, float]:
-            return abs(tried.asked.milli_qps / 1000 - at.qps), abs(tried.seen.share - goal.share)
+        def distance(result: ProbeResult) -> tuple[float, float]:
+            return abs(result.probe.milli_qps / 1000 - at.qps), abs(
+                result.counts.share - goal.share
+            )
 
         return min(whole, key=distance).label
     if found.probes:
@@ -471,15 +478,15 @@ def _probe_at(qps: float, *, runs_to_completion: bool = True, pilot: bool = Fals
     return ProbeAt(max(1, round(qps * 1000)), runs_to_completion, pilot)
 
 
-def _probe_report(tried: ProbeResult, *, pilot: bool) -> Probe:
+def _probe_report(result: ProbeResult, *, pilot: bool) -> Probe:
     return Probe(
-        step=tried.label,
-        seed=tried.seed,
-        target_qps=tried.asked.milli_qps / 1000,
-        within_bound=tried.kept,
-        decided_by=tried.decided_by,
-        ran_to_completion=tried.asked.runs_to_completion,
+        step=result.label,
+        seed=result.seed,
+        target_qps=result.probe.milli_qps / 1000,
+        within_bound=result.kept,
+        decided_by=result.decided_by,
+        ran_to_completion=result.probe.runs_to_completion,
         pilot=pilot,
-        queries=tried.seen.queries,
-        overshoots=tried.seen.overshoots,
+        queries=result.counts.queries,
+        overshoots=result.counts.overshoots,
     )

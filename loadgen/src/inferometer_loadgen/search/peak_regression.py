@@ -1,13 +1,13 @@
-"""At which rate does the share of overshoots cross what a percentile allows?
+"""Estimate of the peak: the rate at which the share of overshoots reaches what a percentile allows.
 
-Where a queue is what makes queries late, the logarithm of that share rises evenly with the rate
-(exactly so at M/M/1, nearly at others: Kingman, Proc. Camb. Phil. Soc. 57, 1961). Overshoots come
-in bursts, as a queue is long or is not, so that their number spreads more than Poisson's: the
-model is a quasi-Poisson regression, its dispersion estimated from how much whole probes differ,
-each being one independent sample however many queries it has (McCullagh and Nelder, Generalized
-Linear Models, 1989, §6.2), with Firth's penalty against the bias of few counts (Biometrika 80,
-1993), the counts divided by the dispersion. The bounds of the crossing are Fieller's (Finney,
-Probit Analysis, 1971, §4.6), by Student's t with two degrees of freedom fewer than probes.
+If queueing makes queries late, the logarithm of that share rises linearly with the rate (exactly at
+M/M/1, nearly at others: Kingman, Proc. Camb. Phil. Soc. 57, 1961). Overshoots come in bursts, so
+their number varies more than Poisson's. The model is a quasi-Poisson regression. Its dispersion is
+estimated from the differences of whole probes, each of which is one independent sample, however
+many queries it has (McCullagh and Nelder, Generalized Linear Models, 1989, section 6.2). Firth's
+penalty removes the bias of few counts (Biometrika 80, 1993), with counts divided by the dispersion.
+The bounds are Fieller's (Finney, Probit Analysis, 1971, section 4.6), by Student's t with two
+degrees of freedom fewer than probes.
 """
 
 import math
@@ -22,12 +22,12 @@ from inferometer_api.statistics import student_quantile
 
 CONFIDENCE = 0.95
 LEAST_BURSTS = 12
-"""With fewer bursts of overshoots in all probes neither their spread nor the bounds are known. So
-many must be left where the spread was by chance estimated too low, as in one of fifty
-(`_at_least`): of few probes that is much, and they would seem to have seen many bursts."""
+"""Fewest bursts of overshoots in all probes for bounds. So many must remain if the dispersion was
+estimated too low by chance, as in one of fifty cases (`_dispersion_quantile`): with few probes that
+error is large, and they would seem to have seen many bursts."""
 LEAST_SEEN = 0.7
-"""Where fewer of the probes saw any overshoot, as 1.2 bursts a probe would make it (Poisson), a
-spread that seems small may only have missed the long bursts."""
+"""Fewest probes with any overshoot, as a share: 1.2 bursts a probe (Poisson). With fewer, a small
+dispersion may only have missed the long bursts."""
 _FIRST_SLOPE = 8.0
 _FIRST_DISPERSION = 5.0
 _FEWEST_FOR_DISPERSION = 4
@@ -36,20 +36,20 @@ _REFINEMENTS = 2
 _ALMOST_ZERO = 1e-9
 _NEAR = 1e-7
 _MOST_LOG = 2.0
-"""By so much a step of Newton's changes the logarithm of a share at most."""
+"""Largest change of the logarithm of a share in a step of Newton's method."""
 _FIFTIETH = NormalDist().inv_cdf(0.98)
 _FARTHEST_LOG = 100.0
-"""Far more than the logarithm of any share, and still a number once it is squared."""
+"""Far above the logarithm of any share, and still finite after squaring and exponentiation."""
 _LEAST_EXPECTED = 0.05
 _BEYOND = 1.1
-"""So many times beyond the rates that were tried the crossing may be estimated."""
+"""Factor by which an estimate may lie beyond the rates that were tried."""
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeCount:
-    """What a probe counted that ran to its last query."""
+    """Counts of a probe that ran to its last query."""
 
     qps: float
     queries: int
@@ -57,35 +57,35 @@ class ProbeCount:
 
     @property
     def share(self) -> float:
-        """Which part was beyond the bound."""
+        """Share of queries beyond the bound."""
         return self.overshoots / self.queries
 
 
 @dataclass(frozen=True, slots=True)
 class PeakEstimate:
-    """The rate at which the share is crossed, with its bounds at `CONFIDENCE`."""
+    """Estimated rate of the peak, with its bounds at `CONFIDENCE`."""
 
     qps: float
     bounds_qps: tuple[float, float] | None
-    """None where the probes do not bound it to both sides, or saw too few bursts to know."""
+    """None if the probes do not bound it on both sides, or saw too few bursts."""
     slope: float
-    """By how much the logarithm of the share rises where the rate rises by `qps`, relatively."""
+    """Rise of the logarithm of the share for a relative rise of the rate by 1."""
     dispersion: float
-    """How many times the variance of the number of overshoots is Poisson's; at least 1."""
+    """Variance of the number of overshoots as a multiple of Poisson's; at least 1."""
     bursts: float
-    """How many independent bursts all overshoots are worth: their number by the dispersion."""
+    """Number of independent bursts: the overshoots divided by the dispersion."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Data:
     rates: Floats
-    """Relative to their centre, from 0."""
+    """Rates relative to their centre, minus 1."""
     allowed: Floats
-    """How many overshoots would be just the share."""
+    """Number of overshoots that would be exactly the allowed share."""
     overshoots: Floats
 
     def expected(self, fit: "_Fit") -> Floats:
-        """Return how many overshoots each probe should have."""
+        """Return the expected number of overshoots of each probe."""
         logs = np.minimum(fit.at_centre + fit.slope * self.rates, _FARTHEST_LOG)
         expected: Floats = self.allowed * np.exp(logs)
         return expected
@@ -94,17 +94,17 @@ class _Data:
 @dataclass(frozen=True, slots=True)
 class _Fit:
     at_centre: float
-    """The logarithm of the share at the centre by the share that is allowed."""
+    """Logarithm of the share at the centre, divided by the allowed share."""
     slope: float
     variance: tuple[float, float, float]
-    """Of `at_centre`, of both, of `slope`."""
+    """Variance of `at_centre`, covariance, variance of `slope`."""
 
 
 @lru_cache(maxsize=16)
 def estimate_peak(counted: tuple[ProbeCount, ...], share: float) -> PeakEstimate | None:
-    """Return where the share of overshoots is `share`; None where the probes do not tell.
+    """Return the rate at which the share of overshoots is `share`; None if it is not determined.
 
-    That is where none of them is below it or none above, or where it does not rise with the rate.
+    It is not if no probe is below it or none above, or if the share does not rise with the rate.
     """
     shares = [each.share for each in counted]
     if not counted or min(shares) > share or max(shares) <= share:
@@ -127,7 +127,7 @@ def estimate_peak(counted: tuple[ProbeCount, ...], share: float) -> PeakEstimate
     root = min(max(-fit.at_centre / fit.slope, lowest), highest)
     bursts = float(data.overshoots.sum()) / dispersion
     bounds = _bounds(fit, len(counted) - 2)
-    is_many = bursts * _at_least(len(counted) - 2) >= LEAST_BURSTS
+    is_many = bursts * _dispersion_quantile(len(counted) - 2) >= LEAST_BURSTS
     is_known = is_many and np.mean(data.overshoots > 0) >= LEAST_SEEN
     return PeakEstimate(
         qps=centre * (1 + root),
@@ -153,7 +153,7 @@ def _fitted(data: _Data, dispersion: float) -> _Fit:
         weights = expected / dispersion
         own = float(weights.sum()) + _ALMOST_ZERO
         middle = float(weights @ rates) / own
-        # About its middle: a difference of products would be 0 where one rate has all the weight.
+        # Around the mean: a difference of products would be 0 if one rate had all the weight.
         spread = float(weights @ (rates - middle) ** 2) + _ALMOST_ZERO
         variance = 1 / own + middle**2 / spread, -middle / spread, 1 / spread
         leverage = weights * (variance[0] + rates * (2 * variance[1] + rates * variance[2]))
@@ -176,10 +176,10 @@ def _dispersion(fit: _Fit, data: _Data) -> float:
     return max(1.0, float(squares.sum()) / (len(expected) - 2))
 
 
-def _at_least(freedom: int) -> float:
-    """Return which part of the dispersion is told at least by 49 of 50 such numbers of probes.
+def _dispersion_quantile(freedom: int) -> float:
+    """Return the 2 % quantile of an estimated dispersion, as a share of the true one.
 
-    The fiftieth of chi-squared over its degrees of freedom (Wilson and Hilferty, PNAS 17, 1931).
+    It is that of chi-squared over its degrees of freedom (Wilson and Hilferty, PNAS 17, 1931).
     """
     if freedom < 1:
         return 0.0
@@ -188,9 +188,9 @@ def _at_least(freedom: int) -> float:
 
 
 def _bounds(fit: _Fit, freedom: int) -> tuple[float, float] | None:
-    """Return the rates, from the centre, whose share differs from the allowed by chance alone.
+    """Return Fieller's bounds of the estimate, relative to the centre, minus 1.
 
-    None where they reach without end to one side.
+    None if they are infinite on one side.
     """
     if freedom < 1:
         return None

@@ -1,7 +1,7 @@
-"""What do the repeats of one scenario say together?
+"""Statistics over the repeats of one scenario.
 
-The mean of each figure with its 95 % interval by Student's t, its coefficient of variation, and
-how many repeats it takes for an interval within 5 % of the mean.
+They are the mean of each figure with its 95 % interval by Student's t, its coefficient of
+variation, and the number of repeats for an interval within 5 % of the mean.
 """
 
 import math
@@ -13,9 +13,9 @@ from inferometer_api.results.search import RepeatFigure, RepeatSummary
 from inferometer_api.statistics import student_quantile
 
 WITHIN = 0.05
-"""The half width of an interval that is narrow enough, as a share of the mean."""
+"""Half width of a sufficiently narrow interval, as a share of the mean."""
 MOST_REPEATS = 100
-"""What the API allows."""
+"""Limit of the API."""
 _PROBABILITY = 0.975
 
 _Figure = Callable[[Step], float | None]
@@ -42,15 +42,15 @@ _ADVISED_BY = {
     "p99Nanoseconds": "P99 latency",
     "peakQps": "peak",
 }
-"""Figures that people compare, in words; the tail's tail is never narrow."""
+"""Figures that users compare, in words; higher percentiles never become narrow."""
 
 
 def summarize_repeats(results: Sequence[ScenarioResult], cut_short: int = 0) -> RepeatSummary:
-    """Return what the results of all whole repeats of one scenario say together.
+    """Return the statistics of all whole repeats of one scenario.
 
-    `cut_short` is how many more there were: they tell of another time than asked, and are left out.
-    A figure that a repeat lacks is left out. A search is repeated as a whole: its peak alone is
-    compared, since its probes are of other rates each time.
+    `cut_short` is the number of other repeats, which are left out because they were shorter. A
+    figure that a repeat lacks is left out. A search is repeated as a whole: only its peak is
+    compared, since its probes have other rates each time.
     """
     figures = _peaks(results) if results[0].peak is not None else _of_steps(results)
     by_schedule = any(step.scheduled_qps is not None for step in results[0].steps)
@@ -72,7 +72,7 @@ def summarize_repeats(results: Sequence[ScenarioResult], cut_short: int = 0) -> 
 
 
 def repeat_figure(name: str, step: str, values: Sequence[float]) -> RepeatFigure:
-    """Return the mean of values of independent repeats, and how well it is known."""
+    """Return the mean of values of independent repeats, with its interval."""
     mean = fmean(values)
     if len(values) < 2:
         return RepeatFigure(name=name, step=step, values=list(values), mean=mean)
@@ -90,7 +90,7 @@ def repeat_figure(name: str, step: str, values: Sequence[float]) -> RepeatFigure
 
 
 def required_repeats(coefficient_of_variation: float) -> int | None:
-    """Return how many repeats it takes for an interval within 5 %; None: more than 100."""
+    """Return the number of repeats for an interval within 5 %; None: more than 100."""
     for count in range(2, MOST_REPEATS + 1):
         if _half(count, coefficient_of_variation) <= WITHIN:
             return count
@@ -138,9 +138,9 @@ def _invalid(results: Sequence[ScenarioResult]) -> str:
 
 
 def _advice(figures: Sequence[RepeatFigure], *, by_schedule: bool) -> str:
-    """Return a sentence where the widest interval is not within 5 % of its mean.
+    """Return advice if the widest interval is not within 5 % of its mean; else nothing.
 
-    Not by the rate of an open loop, which its schedule sets, each repeat with a seed of its own.
+    The rate of an open loop does not count: its schedule sets it, with a new seed in each repeat.
     """
     left_out = {"achievedQps"} if by_schedule else set()
     compared = [each for each in figures if each.name in _ADVISED_BY.keys() - left_out]
@@ -153,14 +153,14 @@ def _advice(figures: Sequence[RepeatFigure], *, by_schedule: bool) -> str:
     if _half(count, variation) <= WITHIN:
         return ""
     where = f" of {widest.step}" if widest.step else ""
-    told = (
+    finding = (
         f"The {_ADVISED_BY[widest.name]}{where} varies by {_percent(variation)} from repeat to "
-        f"repeat: {count} repeats know it within {_percent(_half(count, variation))}"
+        f"repeat: {count} repeats determine it within {_percent(_half(count, variation))}"
     )
     needed = required_repeats(variation)
     if needed is None:
-        return f"{told}, and more than {MOST_REPEATS} would be needed for 5 %: look for the cause."
-    return f"{told}, and for 5 % it takes {needed}: set validity.repeats to {needed}."
+        return f"{finding}, and 5 % would need more than {MOST_REPEATS}. Look for the cause."
+    return f"{finding}, and 5 % needs {needed}. Set validity.repeats to {needed}."
 
 
 def _percent(share: float) -> str:

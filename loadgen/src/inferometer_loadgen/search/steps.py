@@ -1,4 +1,4 @@
-"""Which steps does a search take, and what does it learn of one that is over?"""
+"""Steps of a search: planned from its next probe, and read back into its state."""
 
 from dataclasses import replace
 from typing import assert_never
@@ -26,14 +26,14 @@ from inferometer_loadgen.search.peak import (
 )
 
 _WARM_UP_SHARE = 4
-"""The warm-up of a probe is as long as this part of its queries takes, at most."""
+"""A warm-up of a probe takes at most one in so many of its planned time."""
 _SATURATED_SECONDS = 2
 _SATURATED_QUERIES = 100
 _MILLI_SECONDS_NS = 1000 * SECOND_NS
 
 
 def goal_from_spec(asked: FindPeak) -> Goal:
-    """Return what a `findPeak` scenario asks of its probes."""
+    """Return the goal of a `findPeak` scenario."""
     return make_goal(
         percentile_value(asked.percentile),
         asked.latency_bound_microseconds * 1000,
@@ -45,7 +45,7 @@ def goal_from_spec(asked: FindPeak) -> Goal:
 def plan_search_step(
     goal: Goal, ask: SingleQuery | Saturation | ProbeAt, number: int, validity: Validity, seed: int
 ) -> StepPlan:
-    """Return the step that measures what a search asks; `number` is a probe's, from 1."""
+    """Return the step plan of a search's next step; `number` counts its probes from 1."""
     warm_up_ns = validity.warm_up_seconds * SECOND_NS
     plan = StepPlan(
         label=SINGLE_QUERY_STEP,
@@ -92,8 +92,8 @@ def update_state(
     step: Step,
     over: StepObservation,
 ) -> SearchState:
-    """Return what is known once a step is over; how a probe was decided is not judged again."""
-    seen = over.seen
+    """Return the search's state after a step; a decided probe is not decided again."""
+    seen = over.counts
     match ask:
         case SingleQuery():
             known_ns = nanoseconds_at(step.latency, goal.percentile)

@@ -3,7 +3,7 @@
 from inferometer_api.results.result import Step, nanoseconds_at, whole_windows
 from inferometer_api.scenarios.step_setting import Bursts, Closed, Open, Recorded
 from inferometer_api.scenarios.table import SCENARIOS
-from inferometer_loadgen.record.order_statistics import least_count
+from inferometer_loadgen.record.order_statistics import min_count
 from inferometer_loadgen.schedule.steps import StepPlan
 from inferometer_loadgen.verdict.measurement import (
     Measurement,
@@ -94,7 +94,7 @@ def small_sample(measurement: Measurement, conditions: ScenarioConditions) -> Vi
     for value in latency.percentiles:
         is_judged = value.percentile == measurement.judged.percentile
         if is_judged and (needed or not value.is_bounded):
-            least = max(least_count(value.percentile), needed)
+            least = max(min_count(value.percentile), needed)
             yield Violation(
                 f"{latency.count} answers are too few for confidence bounds of the "
                 f"P{value.percentile:g}; {least} are required.",

@@ -61,8 +61,8 @@ def peak_not_found(conditions: ScenarioConditions) -> Violations:
             )
         case "Indistinguishable" if peak.qps is None:
             yield Violation(
-                f"{len(peak.probes)} probes do not bracket the peak: no rate separates lower "
-                "ones that met the bound from higher ones that exceeded it. Either late queries come in "
+                f"{len(peak.probes)} probes do not bracket the peak: no rate separates lower ones "
+                "that met the bound from higher ones that exceeded it. Either late queries come in "
                 "so few bursts that chance decides, or the server's speed changed meanwhile.",
                 "no peak",
                 "a peak",
