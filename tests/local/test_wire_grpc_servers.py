@@ -315,6 +315,6 @@ def test_a_ping_is_answered_though_no_request_follows() -> None:
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
         target = Target("GRPC", "127.0.0.1", server.sockets[0].getsockname()[1], "m")
         async with server, connected(target):
-            assert (await asyncio.wait_for(got, 10)).endswith(frame(PING, ACK, 0, b"12345678"))
+            assert (await asyncio.wait_for(got, 60)).endswith(frame(PING, ACK, 0, b"12345678"))
 
     run(answered())

@@ -9,7 +9,7 @@ import pytest
 import uvloop
 
 from inferometer_loadgen.client.pace import Pacer, SpinPacer, TimerPacer
-from support.waiting import until
+from support.waiting import DEADLINE_SECONDS, until
 from support.wire_client import run
 
 Pacers = Callable[[asyncio.AbstractEventLoop, Callable[[], None]], Pacer]
@@ -39,7 +39,7 @@ async def woken(made: Pacers, *waits_ns: int) -> list[int]:
     pacer = made(loop, wake)
     arm()
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(DEADLINE_SECONDS):
             await done
     finally:
         pacer.close()
@@ -74,7 +74,7 @@ def test_only_the_last_time_counts(made: Pacers) -> None:
         await until(lambda: bool(woken_ns))
         return [each - begin for each in woken_ns]
 
-    far = 10_000_000_000
+    far = 600_000_000_000
     for first, second in ((100_000, 5_000_000), (far, 1_000_000), (50_000, 100_000)):
         (found,) = run(twice(first, second))
         assert second <= found < far
@@ -88,7 +88,7 @@ def test_a_pacer_that_is_armed_anew_when_it_has_expired_holds_nothing_up(made: P
         loop = asyncio.get_running_loop()
         woken_ns: list[int] = []
         turned_ns: list[int] = []
-        due = time.monotonic_ns() + 500_000_000
+        due = time.monotonic_ns() + 2_000_000_000
 
         def wake() -> None:
             woken_ns.append(time.monotonic_ns())
@@ -166,7 +166,9 @@ def test_replies_are_read_while_it_spins() -> None:
         with ours, theirs:
             ours.setblocking(False)
             loop.add_reader(ours, read)
-            for _ in range(50):
+            for _ in range(5000):
+                if in_time:
+                    break
                 done = loop.create_future()
                 pacer = SpinPacer(loop, wake)
                 due = time.monotonic_ns() + 200_000
