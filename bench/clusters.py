@@ -20,6 +20,7 @@ import yaml
 from bench.case import PeerMissingError
 from bench.processes import ROOT, BenchError
 
+from inferometer_api.results.reading import read_result
 from inferometer_api.results.result import ResultDocument
 from support.cluster.availability import why_no_nodes
 from support.cluster.cluster import Cluster
@@ -69,7 +70,7 @@ class Bench:
         if done.returncode != 0:
             raise BenchError(f"The run {name} left no result: {done.stderr.decode()}")
         self.cluster.kubectl("delete", "benchmarkrun", name, *here)
-        return Applied(asked_at, ResultDocument.model_validate_json(done.stdout))
+        return Applied(asked_at, read_result(done.stdout, source="the result").document)
 
     def operator_memory_bytes(self) -> int:
         """Return the resident memory of the operator's process."""
@@ -107,7 +108,7 @@ def locally(name: str, folder: Path) -> ResultDocument:
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode not in {0, 3}:
         raise BenchError(f"inferometer run {name} failed: {done.stderr}")
-    return ResultDocument.model_validate_json((folder / "result.json").read_text())
+    return read_result((folder / "result.json").read_bytes(), source=str(folder)).document
 
 
 @functools.cache

@@ -20,6 +20,7 @@ from grafana.dashboards.frame import UIDS
 from grafana.demo_finished import finished_runs, run_as_told
 from grafana.demo_grafana import grafana, installed
 from inferometer_api.metrics.definitions import RUN_INFO
+from inferometer_api.results.reading import read_result
 from inferometer_api.results.result import ResultDocument
 from support.prometheus import from_files, on_the_path, prometheus, static
 from support.waiting import wait_until
@@ -82,7 +83,7 @@ def _show(asked: argparse.Namespace, folder: Path, everything: ExitStack) -> int
         if document is None:
             return done
         told = run_as_told(document)
-        tally.see(told)
+        tally.update_run(told)
         seen.add(told["metadata"]["uid"])
         if pages:
             _say(f"{told['metadata']['name']}  {pages}{_at_its_time(told)}")
@@ -149,7 +150,7 @@ def _measured(
     if code not in _MEASURED:
         return code, None
     text = (output / "result.json").read_text(encoding="utf-8")
-    return code, ResultDocument.model_validate_json(text)
+    return code, read_result(text, source="the result").document
 
 
 def _say(text: str) -> None:
