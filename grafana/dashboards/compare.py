@@ -19,13 +19,13 @@ from grafana.dashboards.tables import bars
 from inferometer_api.metrics import definitions as m
 
 _SAYS = (
-    "Finished runs side by side, by run, model, node, runtime or device. Runs are here until their "
-    "TTL deletes them, the newest 200; for older ones move the time range back. Whether a "
-    "difference is real says `inferometer compare`, not this page."
+    "Finished runs side by side, by run, model, node, runtime or device. Runs appear until their "
+    "TTL deletes them, the newest 200; for older ones move the time range back. Use `inferometer "
+    "compare` to decide whether a difference is real."
 )
 _MEDIAN = (
-    "of each group the median over its VALID runs, by scenario and step (batch size, clients). "
-    "Choose runs and scenarios above to see fewer bars."
+    "the median of each group's VALID runs, by scenario and step (batch size, clients). To see "
+    "fewer bars, select runs and scenarios above."
 )
 _FILTERS = {
     "run_namespace": ("Namespace", "Namespaces of the runs."),
@@ -65,9 +65,9 @@ def _table() -> Builder[Panel]:
     return table_of_runs(
         "Runs",
         "One row for each run, scenario and step, from the operator's inferometer_run_* gauges. A "
-        "run's name opens it at its own time. INVALID: the figure is wrong, not known well enough, "
-        "or misses its bound; why says `kubectl inferometer report RUN -n NAMESPACE`. Joules have "
-        "their attribution beside them: compare like with like.",
+        "run's name opens it at its own time. INVALID: the figure is wrong, too uncertain, or "
+        "misses its bound; `kubectl inferometer report RUN -n NAMESPACE` gives the reason. "
+        "Compare joules of the same attribution only.",
     ).height(11)
 
 
@@ -84,7 +84,7 @@ def _bars() -> Panels:
             "Latency",
             "s",
             "Percentiles of the latency, from inferometer_run_latency_seconds: "
-            f"{_MEDIAN} Percentiles of different scenarios are of different loads.",
+            f"{_MEDIAN} Different scenarios have different loads.",
             palette.PERCENTILES,
             *(Query(median(latency_of(q), "$by"), name) for q, name in _PERCENTILES.items()),
         ).span(12),

@@ -56,7 +56,7 @@ def framed(
         chosen(
             "scrape",
             "Scraped every",
-            "How often that Prometheus scrapes Inferometer: rates are taken over four times that.",
+            "The scrape interval of Inferometer in that Prometheus. Rates cover four intervals.",
             {interval: interval for interval in SCRAPE_INTERVALS},
         )
     )

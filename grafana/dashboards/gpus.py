@@ -20,9 +20,9 @@ def throttling(where: str, narrowed: Callable[[str], str] = str) -> Panel:
     none = f'label_replace({free}, "reason", "none", "", "")'
     return states(
         "GPU throttling",
-        "Why a GPU's clock is held down, from inferometer_gpu_throttled. SwPowerCap: its power "
-        "limit; Thermal: its cooling; Slowdown: the hardware protects itself, look at the machine. "
-        "A result under throttling is of that state only.",
+        "The reasons for a GPU's lower clock, from inferometer_gpu_throttled. SwPowerCap: its "
+        "power limit; Thermal: its cooling; Slowdown: the hardware protects itself, check the "
+        "machine. A result under throttling is valid for that state only.",
         {0: ("no", palette.ASKED), 1: ("held down", palette.BAD)},
         Query(f"{held} or on (node, gpu) {none}", "{{node}} {{gpu}} {{reason}}"),
     )

@@ -24,7 +24,8 @@ def _power() -> Panels:
                 "Power by domain",
                 "watt",
                 "Watts, from inferometer_node_power_watts: CPU packages, their DRAM, GPUs. A "
-                "domain that is missing has no counter, or may not be read: see the sources below.",
+                "missing domain has no counter, or the agent may not read it: see the sources "
+                "below.",
                 Query(by_domain, "{{node}} {{domain}} {{kind}}"),
             )
         ).span(12),
@@ -32,9 +33,9 @@ def _power() -> Panels:
             lines(
                 "Energy by kind, per second",
                 "watt",
-                "The same power from the counters, inferometer_node_energy_joules_total: what the "
-                "results' joules are made of. Unlike the gauges beside it, it misses nothing "
-                "between two scrapes.",
+                "The same power from the counters, inferometer_node_energy_joules_total: the "
+                "source of the results' joules. Unlike the gauges, it includes everything between "
+                "two scrapes.",
                 Query(f"sum by (node, kind) ({counted})", "{{node}} {{kind}}"),
             )
         ).span(12),
@@ -47,17 +48,17 @@ def _per_inference() -> Panels:
             "Joules per inference by node",
             "joule",
             "Finished runs on these nodes, gross, from inferometer_run_joules_per_inference: the "
-            "median of the VALID ones by node, model, scenario, step, attribution. The same model "
-            "far apart: look at Compare, by node.",
+            "median of the VALID ones by node, model, scenario, step, attribution. If one model "
+            "differs much between nodes, use Compare by node.",
             {"gross": palette.DOUBTFUL},
             Query(_by_node(m.RUN_JOULES), "gross"),
         ).span(12),
         bars(
             "Net joules per inference by node",
             "joule",
-            "Likewise, less the power that the node draws with the server idle, from "
-            "inferometer_run_net_joules_per_inference: what one more inference costs. Below 0: the "
-            "node was quieter under load than before; take more idleSeconds.",
+            "The same without the power of the idle server, from "
+            "inferometer_run_net_joules_per_inference: the cost of one more inference. If it is "
+            "below 0, the node used less power under load than before: increase idleSeconds.",
             {"net": palette.GOOD},
             Query(_by_node(m.RUN_NET_JOULES), "net"),
         ).span(12),
@@ -72,24 +73,24 @@ def agents() -> Panels:
     return [
         states(
             "Sources",
-            "Which sources give figures, from inferometer_agent_source_available. Red: the agent's "
-            "log says why. rapl needs root (or a group) since 2020 and is missing in most virtual "
-            "machines; nvml needs NVIDIA's driver.",
+            "The sources with figures, from inferometer_agent_source_available. If one is red, "
+            "the agent's log has the reason. rapl needs root (or a group) since 2020 and is "
+            "missing in most virtual machines; nvml needs NVIDIA's driver.",
             {1: ("gives figures", palette.GOOD), 0: ("gives none", palette.BAD)},
             Query(f"max by (node, source) ({of(m.AGENT_SOURCE, NODE)})", "{{node}} {{source}}"),
         ).span(12),
         lines(
-            "Agents' own cost",
+            "Cost of the agents",
             "percentunit",
-            "CPU time of the agents' processes, in parts of one core, from their "
-            "process_cpu_seconds_total. It should stay below 1 %; above: too many targets are "
-            "asked for, or a driver answers slowly.",
+            "CPU time of the agents' processes, as a share of one core, from their "
+            "process_cpu_seconds_total. It should stay below 1 %. Above, clients request too many "
+            "targets, or a driver answers slowly.",
             Query(f"sum by (instance) ({cpu})", "{{instance}}"),
         ).span(6),
         lines(
             "Time per sample",
             "s",
-            "How long an agent takes for one sample, from inferometer_agent_sample_seconds_total "
+            "Time that an agent needs for one sample, from inferometer_agent_sample_seconds_total "
             "over inferometer_agent_samples_total.",
             Query(f"{seconds} / {samples}", "{{node}}"),
         ).span(6),

@@ -43,16 +43,16 @@ def _agents() -> Panels:
         fact(
             "Nodes with an agent",
             "short",
-            "Nodes whose agent Prometheus scrapes, from inferometer_agent_samples_total. Fewer "
-            "than expected: `kubectl get pods` in the agent's namespace.",
+            "Nodes whose agent Prometheus scrapes, from inferometer_agent_samples_total. If there "
+            "are fewer than expected, run `kubectl get pods` in the agent's namespace.",
             Query(f"count(max by (node) ({of(m.AGENT_SAMPLES, NODE)}))"),
         ),
         fact(
-            "Silent sources",
+            "Unavailable sources",
             "short",
-            "Sources that give nothing, over all nodes, from inferometer_agent_source_available. "
-            "Above 0: see which below; a node without NVIDIA GPUs has no nvml, which is no fault. "
-            "Empty: no agent answers.",
+            "Sources without figures on all nodes, from inferometer_agent_source_available. If it "
+            "is above 0, see the list below. A node without NVIDIA GPUs has no nvml, which is no "
+            "fault. Empty: no agent answers.",
             Query(f"count({sources} == 0) or 0 * count({sources})"),
         ).thresholds(steps(palette.GOOD, (1, palette.DOUBTFUL))),
     ]
@@ -64,27 +64,27 @@ def _load() -> Panels:
         number(
             "CPUs busy",
             "percentunit",
-            "Part of all CPU time of these nodes, from inferometer_node_cpu_busy_seconds_total.",
+            "Share of all CPU time of these nodes, from inferometer_node_cpu_busy_seconds_total.",
             Query(f"sum({_BUSY}) / sum({_CPUS})"),
         ).thresholds(steps(palette.GOOD, (0.8, palette.DOUBTFUL), (0.95, palette.BAD))),
         number(
             "CPU time stolen",
             "percentunit",
-            "What hypervisors gave to others, from inferometer_node_cpu_steal_seconds_total. Above "
-            "1 %: results of these nodes are of a busy neighbourhood; measure elsewhere.",
+            "CPU time that hypervisors gave to other machines, from "
+            "inferometer_node_cpu_steal_seconds_total. Above 1 %, measure on other machines.",
             Query(f"sum({_STEAL}) / sum({_CPUS})"),
         ).thresholds(steps(palette.GOOD, (0.01, palette.DOUBTFUL), (0.05, palette.BAD))),
         number(
             "Power",
             "watt",
-            "Of all domains of these nodes together, from inferometer_node_power_watts.",
+            "Power of all domains of these nodes together, from inferometer_node_power_watts.",
             Query(f"sum({power})"),
         ),
         number(
             "Hottest CPU",
             "celsius",
             "From inferometer_node_cpu_temperature_celsius. Near 90 most CPUs lower their clock: "
-            "look at the node's cooling.",
+            "check the node's cooling.",
             Query(f"max({of(m.NODE_TEMPERATURE, NODE)})"),
         ).thresholds(steps(palette.GOOD, (75, palette.DOUBTFUL), (88, palette.BAD))),
     ]
@@ -97,8 +97,8 @@ def table() -> Table:
     return columns(
         "Nodes now",
         "Each node's state at the end of the time range, from the agents' inferometer_node_* "
-        "metrics. A governor other than performance: the clock, and with it every latency, depends "
-        "on what ran before. What is empty the node does not tell.",
+        "metrics. With a governor other than performance, the clock and thus every latency depend "
+        "on earlier load. An empty cell is a figure that the node does not report.",
         ("node", "governor"),
         ("none", Query(governor)),
         ("short", Query(_CPUS, "CPUs")),
@@ -121,18 +121,17 @@ def _use() -> Panels:
         lines(
             "CPUs busy",
             "percentunit",
-            "Part of all CPUs' time in user and kernel mode, from "
-            "inferometer_node_cpu_busy_seconds_total over inferometer_node_cpus. Busy between "
-            "runs: something else runs there, and shares its caches and its power with what is "
-            "measured.",
+            "Share of all CPUs' time in user and kernel mode, from "
+            "inferometer_node_cpu_busy_seconds_total over inferometer_node_cpus. If they are busy "
+            "between runs, other processes share caches and power with the measured server.",
             Query(f"{_BUSY} / {_CPUS}", "{{node}}"),
         ).max(1),
         lines(
             "CPU time stolen",
             "percentunit",
-            "Part of the CPUs' time that the hypervisor gave to others, from "
-            "inferometer_node_cpu_steal_seconds_total. Above 1 %, the lower of the two lines: "
-            "measure elsewhere. Any of it during a run gives that a caution.",
+            "Share of the CPUs' time that the hypervisor gave to other machines, from "
+            "inferometer_node_cpu_steal_seconds_total. Above 1 %, the lower of the two lines, "
+            "measure elsewhere. A run with stolen time gets a caution.",
             Query(f"{_STEAL} / {_CPUS}", "{{node}}"),
         )
         .thresholds(steps("transparent", (0.01, palette.DOUBTFUL), (0.05, palette.BAD)))
@@ -140,8 +139,8 @@ def _use() -> Panels:
         lines(
             "Memory available",
             "bytes",
-            "Memory that programs can still have without swapping, from "
-            "inferometer_node_memory_available_bytes. Near 0: pods will be killed.",
+            "Memory that programs can still use without swapping, from "
+            "inferometer_node_memory_available_bytes. Near 0, Kubernetes kills pods.",
             Query(of_node(m.NODE_MEMORY_AVAILABLE), "{{node}}"),
         ),
     ]
@@ -153,8 +152,9 @@ def _heat() -> Panels:
             lines(
                 "Frequency",
                 "hertz",
-                "Mean frequency of the CPUs, from inferometer_node_cpu_frequency_hertz. Falling "
-                "under load: power or thermal limits. Empty where the node does not tell.",
+                "Mean frequency of the CPUs, from inferometer_node_cpu_frequency_hertz. If it "
+                "falls under load, look for power or thermal limits. Empty if the node does not "
+                "report it.",
                 Query(of_node(m.NODE_FREQUENCY), "{{node}}"),
             )
         ).span(12),
@@ -163,7 +163,7 @@ def _heat() -> Panels:
                 "Temperature",
                 "celsius",
                 "The hottest of the CPU's sensors, from inferometer_node_cpu_temperature_celsius. "
-                "Rising from run to run: give the node time to cool, or better cooling.",
+                "If it rises from run to run, give the node time to cool, or improve its cooling.",
                 Query(of_node(m.NODE_TEMPERATURE), "{{node}}"),
             )
         ).span(12),
@@ -181,16 +181,16 @@ def gpu_panels() -> Panels:
         course(
             "GPU utilisation",
             "percentunit",
-            "Part of the time in which a kernel ran, from inferometer_gpu_utilization_ratio. Busy "
-            "between runs: somebody else uses that GPU.",
+            "Share of time in which a kernel ran, from inferometer_gpu_utilization_ratio. If it "
+            "is busy between runs, other processes use that GPU.",
             m.GPU_UTILIZATION,
         ).max(1),
         from_below(
             course(
                 "GPU clock",
                 "hertz",
-                "Clock of the streaming multiprocessors, from inferometer_gpu_clock_hertz. Lower "
-                "under load than idle: it is held down, see the reason below.",
+                "Clock of the streaming multiprocessors, from inferometer_gpu_clock_hertz. If it "
+                "is lower under load than idle, see the reason below.",
                 m.GPU_CLOCK,
             )
         ),

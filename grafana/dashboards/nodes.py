@@ -7,8 +7,8 @@ from grafana.dashboards.frame import asked, filled, framed, several
 from inferometer_api.metrics import definitions as m
 
 _SAYS = (
-    "The nodes that have an agent: how busy they are, what they draw by domain, what holds them "
-    "down, and what an inference costs on each. Sources that give nothing stand at the bottom."
+    "The nodes with an agent: utilisation, power by domain, throttling, and energy per inference. "
+    "Unavailable sources are at the bottom."
 )
 
 

@@ -29,8 +29,8 @@ from grafana.dashboards.tables import columns, linked
 from inferometer_api.metrics import definitions as m
 
 _SAYS = (
-    "The operator: who leads, which runs it holds and for how long they have been where they are, "
-    "how long it takes to act, what the API server refuses, and which runs are over."
+    "The operator: its leader, the phase of each run and its duration, the time to reconcile, "
+    "errors of the API server, and finished runs."
 )
 _OVER = f'{OPERATOR}, phase=~"Complete|Failed"'
 _OPEN = f'{OPERATOR}, phase!~"Complete|Failed"'
@@ -75,22 +75,22 @@ def _leader_and_runs() -> Panels:
             "Leaders",
             "short",
             "Replicas that lead, of the operator in each namespace, from "
-            "inferometer_operator_leader: 1. At 0 no run begins or ends: `kubectl get lease` and "
-            "the operator's log say why.",
+            "inferometer_operator_leader: 1. At 0 no run starts or ends: check `kubectl get "
+            "lease` and the operator's log.",
             Query(f"sum by (namespace, job) ({of(m.LEADER, OPERATOR)})", "{{namespace}}"),
         ).thresholds(steps(palette.BAD, (1, palette.GOOD), (2, palette.BAD))),
         fact(
-            "Runs that are not over",
+            "Unfinished runs",
             "short",
-            "From inferometer_runs. Runs wait in Queued while another uses the same nodes, and in "
-            "Suspended until somebody resumes them.",
+            "Runs that have not finished, from inferometer_runs. Queued runs wait until no other "
+            "run uses their nodes, Suspended ones until they are resumed.",
             Query(f"sum({of(m.RUNS, _OPEN)})"),
         ),
         fact(
             "Finished runs",
             "short",
-            "From inferometer_runs: those that their TTL has not yet deleted. Above 200 the oldest "
-            "have no gauges: lower retention.ttlSecondsAfterFinished.",
+            "Finished runs that their TTL has not deleted, from inferometer_runs. Above 200 the "
+            "oldest have no gauges: lower retention.ttlSecondsAfterFinished.",
             Query(f"sum({of(m.RUNS, _OVER)})"),
         ).thresholds(steps(palette.PLAIN, (200, palette.DOUBTFUL))),
     ]
@@ -102,9 +102,9 @@ def _signs() -> Panels:
         fact(
             "Nearest deadline",
             "s",
-            "The least time that a run has left until its activeDeadlineSeconds end it, from "
-            "inferometer_run_deadline_timestamp_seconds. Red: it will fail within a minute; see "
-            "its stage. Empty: no run has begun.",
+            "The shortest time until activeDeadlineSeconds end a run, from "
+            "inferometer_run_deadline_timestamp_seconds. If it is red, the run fails within a "
+            "minute: check its stage. Empty: no run has started.",
             Query(f"min({_LEFT})"),
         )
         .no_value("none")
@@ -120,8 +120,8 @@ def _signs() -> Panels:
             "API errors",
             "reqps",
             "Requests to the API server that failed, per second, from "
-            "inferometer_operator_api_errors_total. Conflicts (409) now and then are its daily "
-            "bread; 403: a right is missing; unreachable: the API server, or a NetworkPolicy.",
+            "inferometer_operator_api_errors_total. A few conflicts (409) are normal. 403: a "
+            "permission is missing; unreachable: check the API server and NetworkPolicies.",
             Query(f"sum({rate(m.API_ERRORS, OPERATOR)}) or vector(0)"),
         )
         .decimals(2)
@@ -129,8 +129,8 @@ def _signs() -> Panels:
         number(
             "Memory",
             "bytes",
-            "Of the largest replica, from its process_resident_memory_bytes. Rising for days: tell "
-            "us.",
+            "Memory of the largest replica, from its process_resident_memory_bytes. If it rises "
+            "for days, report a bug.",
             Query(f"max({memory})"),
         ),
     ]
@@ -138,10 +138,10 @@ def _signs() -> Panels:
 
 def _runs() -> Panels:
     waiting = columns(
-        "Where runs are, and since when",
+        "Phase of each run",
         "Every run that is not finished, from inferometer_run_phase_since_timestamp_seconds and "
-        "inferometer_run_deadline_timestamp_seconds. Long in one phase: `kubectl describe bmr` "
-        "says what it waits for. A run's name opens it.",
+        "inferometer_run_deadline_timestamp_seconds. If a run stays in one phase, `kubectl "
+        "describe bmr` shows the reason. A run's name links to it.",
         ("run_namespace", "run", "phase"),
         ("s", Query(_AGE, "for")),
         ("s", Query(_LEFT, "left")),
@@ -154,7 +154,7 @@ def _runs() -> Panels:
                     "Runs by phase",
                     "short",
                     "BenchmarkRuns that exist, from inferometer_runs. Failed: `kubectl get bmr` "
-                    "names them. Queued runs wait for one that uses the same nodes.",
+                    "names them. Queued runs wait for a run on the same nodes.",
                     Query(f"sum by (phase) ({of(m.RUNS, OPERATOR)})", "{{phase}}"),
                 )
             ),
@@ -185,9 +185,9 @@ def _reconciles() -> Panels:
                 lines(
                     "Time to reconcile",
                     "s",
-                    "How long it took to observe a run, decide and act, from "
-                    "inferometer_operator_reconcile_duration_seconds. Rising: the API server is "
-                    "slow, or refuses; see its errors beside.",
+                    "Time to observe a run, decide and act, from "
+                    "inferometer_operator_reconcile_duration_seconds. If it rises, the API server "
+                    "is slow or returns errors: check API errors.",
                     Query(quantile(0.5, m.RECONCILE, OPERATOR), "p50"),
                     Query(quantile(0.99, m.RECONCILE, OPERATOR), "p99"),
                     Query(mean(m.RECONCILE, OPERATOR), "mean"),
@@ -198,8 +198,8 @@ def _reconciles() -> Panels:
         lines(
             "Reconciles",
             "ops",
-            "How often runs are looked at, from inferometer_operator_reconcile_duration_seconds. A "
-            "steady stream without runs: something changes all the time; see the log.",
+            "Rate of reconciles, from inferometer_operator_reconcile_duration_seconds. If there "
+            "are many without runs, an object changes all the time: check the log.",
             Query(f"sum({rate(m.RECONCILE, OPERATOR, '_count')})", "reconciles"),
         ).span(6),
     ]
@@ -213,9 +213,9 @@ def _costs() -> Panels:
             lines(
                 "API errors by code",
                 "reqps",
-                "From inferometer_operator_api_errors_total; `none` where there was never one. "
-                "403: a right is missing; 409: a conflict, tried again; 429: throttled by the "
-                "server.",
+                "API errors by code, from inferometer_operator_api_errors_total; `none` if there "
+                "was none. 403: a permission is missing; 409: a conflict, which is retried; 429: "
+                "throttled by the server.",
                 Query(
                     f"sum by (code) ({rate(m.API_ERRORS, OPERATOR)}) or on () "
                     f'label_replace(0 * sum({of(m.LEADER, OPERATOR)}), "code", "none", "", "")',
@@ -229,7 +229,7 @@ def _costs() -> Panels:
             lines(
                 "CPU and memory",
                 "none",
-                "Of the replicas together, from their process_cpu_seconds_total and "
+                "CPU and memory of all replicas, from their process_cpu_seconds_total and "
                 "process_resident_memory_bytes. An idle operator uses next to no CPU.",
                 Query(f"sum({cpu})", "cores"),
                 Query(f"sum({memory})", "memory"),
@@ -243,9 +243,10 @@ def _costs() -> Panels:
 def _finished() -> Builder[Panel]:
     return table_of_runs(
         "Finished runs",
-        "The newest 200 finished runs, by scenario and step, from the operator's inferometer_run_* "
-        "gauges. A run's name opens it at its own time; Compare sets them side by side. Why one is "
-        "INVALID says `kubectl inferometer report RUN -n NAMESPACE`.",
+        "The newest 200 finished runs, by scenario and step, from the operator's "
+        "inferometer_run_* gauges. A run's name opens it at its own time; Compare shows them side "
+        "by side. `kubectl inferometer report RUN -n NAMESPACE` gives the reason of an INVALID "
+        "verdict.",
         where=OPERATOR,
         of_runs=OPERATOR,
     ).height(10)

@@ -11,9 +11,9 @@ from inferometer_api.metrics import definitions as m
 _RUNS = (m.LOAD_STAGE, m.RUN_PHASE_SINCE, m.RUN_INFO)
 _STEPS = (m.LOAD_STAGE, m.RUN_VALID)
 _SAYS = (
-    "One run, everything: what was asked and achieved, how long queries took, what server and node "
-    "did meanwhile, and the result. While it runs, watch it live; a finished one is opened from "
-    "Compare or Operator, at its own time."
+    "Everything about one run: target and achieved rate, latency, server, node and result. It "
+    "updates while the run goes on. Open finished runs from Compare or Operator, at their own "
+    "time."
 )
 
 
@@ -49,11 +49,11 @@ def _variables() -> list[QueryVariable]:
         asked(
             "run_namespace",
             "Namespace",
-            "The run's namespace; local runs stand in `local`.",
+            "The run's namespace; `local` for local runs.",
             of="run_namespace",
             where=any_of(*_RUNS),
         ),
-        newest("run", "Run", "The BenchmarkRun; that of the latest load first.", by=_latest()),
+        newest("run", "Run", "The BenchmarkRun; the latest one first.", by=_latest()),
         several(
             asked(
                 "scenario",

@@ -32,7 +32,7 @@ _SERVER = {11: ("ready", palette.GOOD), 10: ("not ready", palette.BAD)}
 _OK = f'{STEP}, result="ok"'
 _BROKEN = f'{STEP}, result!="ok"'
 _QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
-_WHICH = "Of a finished run the result's, by scenario"
+_WHICH = "For a finished run the result's, by scenario"
 _WORKING = of(m.LOAD_STAGE, f'{RUN}, stage=~"Measuring|Draining"') + " == 1"
 
 
@@ -55,9 +55,9 @@ def _state() -> Panels:
         fact(
             "Stage",
             "none",
-            "The stage that the load generator is in, from inferometer_load_stage. "
-            "WaitingForServer for minutes: look at the server's pod, and at `kubectl describe "
-            "bmr`. Empty: no load generator of this run was scraped at the end of the time range.",
+            "The stage that the load generator is in, from inferometer_load_stage. If it stays at "
+            "WaitingForServer for minutes, check the server's pod and `kubectl describe bmr`. "
+            "Empty: Prometheus scraped no load generator of this run at the end of the time range.",
             Query(_stage(RUN)),
         )
         .mappings(mappings(_STAGES))
@@ -65,9 +65,10 @@ def _state() -> Panels:
         fact(
             "Verdict",
             "none",
-            "Of the finished run, from the operator's inferometer_run_valid: INVALID where one "
-            "scenario is. Red: the reasons stand in the report, in `kubectl describe bmr` and in "
-            "docs/reference/verdict.md. None while the run goes on, and where it failed.",
+            "Verdict on the finished run, from the operator's inferometer_run_valid: INVALID if "
+            "one scenario is. If it is red, read the reasons in the report or in `kubectl "
+            "describe bmr`; docs/reference/verdict.md explains them. There is no verdict while "
+            "the run goes on, or if it failed.",
             Query(f"min({result(m.RUN_VALID)})"),
         )
         .mappings([VERDICT])
@@ -101,9 +102,9 @@ def _figures() -> Panels:
         _result_or_live(
             "Errors",
             "percentunit",
-            f"Queries that failed, as a part of all. {_WHICH} (inferometer_run_errors), live those "
+            f"Share of queries that failed. {_WHICH} (inferometer_run_errors), live those "
             "of the last few scrapes (inferometer_load_queries_total). More than 0.1 % over a "
-            "scenario makes it INVALID: see which kind they are below, then the server's log.",
+            "scenario makes it INVALID: check their kind below, then the server's log.",
             failed,
             f"{broken} / sum({rate(m.LOAD_QUERIES, STEP)})",
         )
@@ -113,8 +114,8 @@ def _figures() -> Panels:
             "Joules per inference",
             "joule",
             f"Gross. {_WHICH} (inferometer_run_joules_per_inference) with its attribution; the net "
-            "figure is in the table below. Live: CPU and DRAM energy by the servers' share of the "
-            "node's CPU time, the node's GPUs as a whole, over inferences "
+            "figure is in the table below. During the run: CPU and DRAM energy by the servers' "
+            "share of the node's CPU time, the node's GPUs as a whole, over inferences "
             "(inferometer_node_energy_joules_total, inferometer_workload_cpu_seconds_total, "
             "inferometer_load_samples_total). Empty: no node agent, or no energy source; see "
             "Nodes.",
@@ -145,9 +146,9 @@ def _timeline() -> Builder[Panel]:
     server = f"10 + min({of(m.SERVER_READY, RUN)})"
     return states(
         "Stages",
-        "What the load generator did when, scenario by scenario, from inferometer_load_stage, and "
-        "whether the server was ready, from inferometer_server_ready. Only what is Measuring "
-        "counts in the result. A server that is not ready while it measures makes the run INVALID.",
+        "The load generator's stages by scenario, from inferometer_load_stage, and the server's "
+        "readiness, from inferometer_server_ready. Only the stage Measuring counts in the result. "
+        "A server that is not ready during this stage makes the run INVALID.",
         _STAGES | _SERVER,
         Query(_stage(f"{STEP}", "scenario, step"), "{{scenario}} {{step}}"),
         Query(server, "server"),
@@ -157,12 +158,13 @@ def _timeline() -> Builder[Panel]:
 def _rates() -> Builder[Panel]:
     asked = f"max by (scenario, step) ({of(m.LOAD_TARGET_RATE, STEP)})"
     panel = lines(
-        "Rate asked and achieved",
+        "Target and achieved rate",
         "reqps",
-        "Asked: what the scenario asks for (inferometer_load_target_queries_per_second; open-loop "
-        "scenarios only). Due: what its schedule drew (inferometer_load_scheduled_queries_total). "
-        "Achieved: queries answered (inferometer_load_queries_total). Inferences: the samples in "
-        "them. Achieved below due: the server is too slow; below 99 % the scenario is INVALID.",
+        "Target: the rate that the scenario sets (inferometer_load_target_queries_per_second; "
+        "open-loop scenarios only). Due: queries of the schedule "
+        "(inferometer_load_scheduled_queries_total). Achieved: queries answered "
+        "(inferometer_load_queries_total). Inferences: the samples in them. If achieved is below "
+        "due, the server is too slow; below 99 % the scenario is INVALID.",
         Query(f"sum({asked} and on (scenario, step) ({_WORKING}))", "asked"),
         Query(f"sum({rate(m.LOAD_SCHEDULED, STEP)})", "due"),
         Query(f"sum({rate(m.LOAD_QUERIES, _OK)})", "achieved"),
@@ -178,8 +180,8 @@ def _latencies() -> Builder[Panel]:
         "s",
         "Percentiles of the last few scrapes, from the buckets of "
         "inferometer_load_latency_seconds: from the scheduled time in open-loop scenarios, else "
-        "from the send, to the whole reply. High p99.9 and quiet p50: look for pauses (throttling, "
-        "steal, garbage). All rise together: the server is past its capacity.",
+        "from the send, to the whole reply. If only p99.9 is high, look for pauses (throttling, "
+        "steal, garbage collection). If all rise together, the server is over its capacity.",
         *(Query(quantile(q, m.LOAD_LATENCY, STEP), name) for name, q in _QUANTILES.items()),
     )
     return coloured(logarithmic(panel), palette.PERCENTILES).span(12).height(10)
@@ -190,9 +192,9 @@ def _heatmap() -> Builder[Panel]:
     return density(
         "Latency, all queries",
         "s",
-        "How many queries took how long, from inferometer_load_latency_seconds. Two bands: two "
-        "kinds of queries, or of replies (a cache, a batch that waits, two replicas). A rising "
-        "band: a queue that grows.",
+        "Distribution of the latency, from inferometer_load_latency_seconds. Two bands mean two "
+        "kinds of queries or replies (a cache, a batch that waits, two replicas). A rising band "
+        "means a growing queue.",
         Query(f"sum by (le) ({buckets})", "{{le}}"),
     ).height(10)
 
@@ -202,10 +204,10 @@ def _lag() -> Builder[Panel]:
     panel = lines(
         "Dispatch lag",
         "s",
-        "From a query's scheduled time to the moment that the load generator took it up "
-        "(inferometer_load_dispatch_lag_seconds; open-loop scenarios only). Limit: 5 % of the p99, "
-        "at least 1 ms. Above it the instrument is late and the scenario INVALID: give the load "
-        "generator a CPU of its own.",
+        "Time from a query's schedule until the load generator handles it "
+        "(inferometer_load_dispatch_lag_seconds; open-loop scenarios only). Limit: 5 % of the "
+        "p99, at least 1 ms. Above it the load generator is late and the scenario INVALID: give "
+        "the load generator its own CPU.",
         *(
             Query(quantile(q, m.LOAD_LAG, STEP), name)
             for name, q in _QUANTILES.items()
@@ -223,8 +225,8 @@ def _signs() -> Panels:
         lines(
             "In flight",
             "short",
-            "Queries sent and not answered, from inferometer_load_in_flight_queries. In open-loop "
-            "scenarios a rise without end: more is asked than the server can do.",
+            "Queries sent and not answered, from inferometer_load_in_flight_queries. If they keep "
+            "rising in an open-loop scenario, the target rate exceeds the server's capacity.",
             Query(f"sum({of(m.LOAD_IN_FLIGHT, STEP)})", "in flight"),
         ),
         stacked(
@@ -233,8 +235,7 @@ def _signs() -> Panels:
                 "reqps",
                 "Queries that failed, by kind, from inferometer_load_queries_total. timeout: past "
                 "load.requestTimeoutMilliseconds; connection: lost or refused; status: the "
-                "server's own error; protocol, content: a reply that is none. See the server's "
-                "log.",
+                "server's own error; protocol, content: an invalid reply. Check the server's log.",
                 Query(
                     f"sum by (result) ({rate(m.LOAD_QUERIES, _BROKEN)}) > 0 or on () {none}",
                     "{{result}}",
@@ -245,7 +246,7 @@ def _signs() -> Panels:
             "Load generator's CPU",
             "none",
             "Cores that the load generator uses, from its process_cpu_seconds_total. It measures "
-            "with one thread: above 0.9 it is itself the bottleneck and the scenario INVALID.",
+            "with one thread: above 0.9 it is the bottleneck, and the scenario is INVALID.",
             Query(f"sum({cpu})", "cores"),
         )
         .thresholds(steps(palette.GOOD, (0.9, palette.BAD)))

@@ -8,7 +8,7 @@ from grafana.dashboards.promql import of, of_run_nodes, of_run_workloads, rate
 from inferometer_api.metrics import definitions as m
 from inferometer_api.metrics.definitions import Metric
 
-_NO_AGENT = "Empty: no node agent on the server's node was scraped; see Nodes."
+_NO_AGENT = "Empty: Prometheus scraped no node agent on the server's node; see Nodes."
 _WORKLOAD = "{{node}} {{workload}}"
 _PRESSURE = rate(m.WORKLOAD_PRESSURE)
 
@@ -24,9 +24,9 @@ def gpu_panels() -> Panels:
         lines(
             "GPU utilisation",
             "percentunit",
-            "Part of the time in which a kernel ran, of any process, from "
-            "inferometer_gpu_utilization_ratio. Low with a long queue: the GPU waits for the host; "
-            "more instances, batching, or a faster CPU. Empty without NVIDIA GPUs.",
+            "Share of time in which a kernel of any process ran, from "
+            "inferometer_gpu_utilization_ratio. If it is low with a long queue, the GPU waits for "
+            "the host: use more instances, batching or a faster CPU. Empty without NVIDIA GPUs.",
             _of_gpus(m.GPU_UTILIZATION),
         )
         .max(1)
@@ -34,9 +34,9 @@ def gpu_panels() -> Panels:
         lines(
             "GPU memory",
             "bytes",
-            "Memory in use and there is, from inferometer_gpu_memory_used_bytes and "
-            "inferometer_gpu_memory_total_bytes. Near the total: fewer instances or smaller "
-            "batches.",
+            "Used and total memory, from inferometer_gpu_memory_used_bytes and "
+            "inferometer_gpu_memory_total_bytes. If it is near the total, use fewer instances or "
+            "smaller batches.",
             _of_gpus(m.GPU_MEMORY_USED, " used"),
             _of_gpus(m.GPU_MEMORY_TOTAL, " total"),
         ).span(6),
@@ -44,8 +44,8 @@ def gpu_panels() -> Panels:
             lines(
                 "GPU clock",
                 "hertz",
-                "Clock of the streaming multiprocessors, from inferometer_gpu_clock_hertz. Falling "
-                "under load: the reason stands beside.",
+                "Clock of the streaming multiprocessors, from inferometer_gpu_clock_hertz. If it "
+                "falls under load, GPU throttling shows the reason.",
                 _of_gpus(m.GPU_CLOCK),
             )
         ).span(6),
@@ -94,10 +94,10 @@ def _processes() -> Panels:
         lines(
             "Server's pressure",
             "percentunit",
-            "Part of the time in which some thread of a server waited for CPU, memory or disk "
-            "(PSI), from inferometer_workload_pressure_seconds_total. CPU above a few percent: "
-            "neighbours, or too many threads. Memory or io above 0: too little memory. Told of "
-            "pods, by kernels with control groups v2.",
+            "Share of time in which a thread of a server waited for CPU, memory or disk (PSI), "
+            "from inferometer_workload_pressure_seconds_total. CPU above a few percent: other "
+            "processes, or too many threads. Memory or io above 0: too little memory. Only for "
+            "pods on kernels with control groups v2.",
             Query(
                 _short(f"max by (node, workload, resource) ({of_run_workloads(_PRESSURE)})"),
                 f"{_WORKLOAD} {{{{resource}}}}",
@@ -114,10 +114,10 @@ def _cpus() -> Panels:
         lines(
             "Node's CPUs",
             "percentunit",
-            "Busy: part of all CPUs' time in user and kernel mode "
-            "(inferometer_node_cpu_busy_seconds_total over inferometer_node_cpus); stolen: what "
-            "the hypervisor gave to others. Stolen above 0: a noisy neighbour outside of the "
-            "machine; measure elsewhere.",
+            "Busy: share of all CPUs' time in user and kernel mode "
+            "(inferometer_node_cpu_busy_seconds_total over inferometer_node_cpus); stolen: time "
+            "that the hypervisor gave to other machines. If stolen is above 0, measure on another "
+            "machine.",
             Query(f"{busy} / {count}", "{{node}} busy"),
             Query(f"{steal} / {count}", "{{node}} stolen"),
         ).max(1),
@@ -125,9 +125,10 @@ def _cpus() -> Panels:
             lines(
                 "Node's frequency",
                 "hertz",
-                "Mean frequency of the CPUs, from inferometer_node_cpu_frequency_hertz. Falling "
-                "under load: power or thermal limits; wandering: set the governor to performance. "
-                "Empty where the node does not tell, as most virtual machines do not.",
+                "Mean frequency of the CPUs, from inferometer_node_cpu_frequency_hertz. If it "
+                "falls under load, look for power or thermal limits. If it varies, set the "
+                "governor to performance. Empty if the node does not report it, like most virtual "
+                "machines.",
                 Query(f"max by (node) ({of_run_nodes(of(m.NODE_FREQUENCY))})", "{{node}}"),
             )
         ),
@@ -136,7 +137,7 @@ def _cpus() -> Panels:
                 "Node's temperature",
                 "celsius",
                 "The hottest of the CPU's sensors, from inferometer_node_cpu_temperature_celsius. "
-                "At the CPU's limit its clock falls: see the frequency beside.",
+                "At the CPU's limit its clock falls: compare with the frequency.",
                 Query(f"max by (node) ({of_run_nodes(of(m.NODE_TEMPERATURE))})", "{{node}}"),
             )
         ),
@@ -152,7 +153,7 @@ def _energy() -> Panels:
                     "Power by domain",
                     "watt",
                     "Watts of the server's nodes, from inferometer_node_power_watts: CPU packages, "
-                    f"their DRAM, GPUs. All of the node, not the server's part. {_NO_AGENT}",
+                    f"their DRAM, GPUs. They cover the whole node. {_NO_AGENT}",
                     Query(power, "{{kind}} {{domain}} {{node}}"),
                 )
             ),
@@ -164,9 +165,9 @@ def _energy() -> Panels:
                 "joule",
                 "Gross, from inferometer_node_energy_joules_total. Server: CPU and DRAM energy by "
                 "the servers' share of the busy CPU time, GPUs as a whole. Node: everything the "
-                "nodes used. Far apart: others run there, or the node idles beside the server. The "
-                "result's figure is less the idle "
-                f"power, and of the window only. {_NO_AGENT}",
+                "nodes used. If they differ much, other processes run there, or the node is mostly "
+                "idle. The result's net figure is without the idle power and covers the window "
+                f"only. {_NO_AGENT}",
                 Query(energy.shared_joules(), "server"),
                 Query(energy.node_joules(), "node"),
             ),

@@ -26,9 +26,9 @@ def panels() -> Panels:
     table = columns(
         "Result",
         "The finished run's figures by scenario and step, from the operator's inferometer_run_* "
-        "gauges: the same as in status, document and report. Empty while it runs, and for local "
-        "runs. Joules have their attribution beside them: dedicated, shared, node or estimated. "
-        "INVALID: see the report for the reasons.",
+        "gauges: the same as in status, document and report. Empty during the run, and for local "
+        "runs. The attribution of joules is dedicated, shared, node or estimated. If a scenario "
+        "is INVALID, read the reasons in the report.",
         _ORDER,
         ("none", Query(told(m.RUN_VALID), "verdict")),
         ("short", Query(told(m.RUN_QUERIES), "queries")),
@@ -43,7 +43,7 @@ def panels() -> Panels:
     )
     how = words(
         "Report and reasons",
-        "The report says why a verdict is what it is, and of which conditions the figures are.",
+        "The report explains the verdict and lists the conditions of the figures.",
         _HOW,
     )
     table = wide(verdicts(table, "verdict"), _WIDTHS)

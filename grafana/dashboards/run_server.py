@@ -10,7 +10,7 @@ from grafana.dashboards.promql import RUN, mean, of, quantile, rate
 from inferometer_api.metrics import definitions as m
 from inferometer_api.metrics.definitions import Metric
 
-_NONE = "Empty for an External server, which tells other metrics."
+_NONE = "Empty for an External server, which has other metrics."
 
 
 def panels() -> Panels:
@@ -23,30 +23,30 @@ def _requests() -> Panels:
         lines(
             "Requests",
             "reqps",
-            "Requests that ended, by endpoint and code, from inferometer_server_requests_total; "
-            "those of warm-up and health checks too. Other codes than 200 or OK: the server's log "
-            f"says why. {_NONE}",
+            "Finished requests by endpoint and code, from inferometer_server_requests_total, "
+            "including those of the warm-up and of health checks. If codes other than 200 or OK "
+            f"appear, check the server's log. {_NONE}",
             Query(
                 f"sum by (protocol, endpoint, code) ({rate(m.SERVER_REQUESTS, RUN)}) > 0",
                 "{{protocol}} {{endpoint}} {{code}}",
             ),
         ),
         lines(
-            "Waiting for the model or in it",
+            "Pending requests",
             "short",
             "Inference requests that the server holds, from inferometer_server_pending_requests. "
-            "As many as `instances` are being computed, the rest wait: a rise without end means "
-            "that the server is past its capacity.",
+            "Up to `instances` of them are being computed, the others wait. If they keep rising, "
+            "the server is over its capacity.",
             Query(f"sum by (model) ({of(m.SERVER_PENDING, RUN)})", "{{model}}"),
         ),
         on_the_right(
             lines(
                 "Batch size",
                 "short",
-                "Samples per execution of the model, on the mean, from "
+                "Samples per execution of the model, on average, from "
                 "inferometer_server_batch_size, and samples per second, from "
-                "inferometer_server_inferences_total. A mean near 1 under load with `batching` "
-                "set: requests come too thinly to be joined.",
+                "inferometer_server_inferences_total. If the mean is near 1 under load with "
+                "`batching` set, requests arrive too rarely to be joined.",
                 Query(mean(m.SERVER_BATCH, RUN), "batch size"),
                 Query(f"sum({rate(m.SERVER_INFERENCES, RUN)})", "inferences per second"),
             ),
@@ -62,8 +62,8 @@ def _durations() -> Panels:
             "Request",
             m.SERVER_REQUEST,
             "From the last byte of a request to its answer, from "
-            "inferometer_server_request_duration_seconds. Far below the load generator's latency: "
-            "the time goes into the network, or the queries waited to be sent.",
+            "inferometer_server_request_duration_seconds. If it is far below the load generator's "
+            "latency, the rest of the time is spent in the network or before sending.",
         ),
         _times(
             "Queue",

@@ -79,8 +79,8 @@ min by ({_RUN}, scenario) (inferometer_run_valid) == 0
 and on ({_RUN})
 time() - max by ({_RUN}) (inferometer_run_finished_timestamp_seconds) < 3600""",
         f"The run {_WHICH} measured an INVALID figure.",
-        "The verdict on scenario {{ $labels.scenario }} is INVALID: the figure is wrong, not yet"
-        " known, or misses the latency bound that was asked. Its status says which; the alert ends"
+        "The verdict on scenario {{ $labels.scenario }} is INVALID: the figure is wrong, too"
+        " uncertain, or misses the latency bound. The run's status gives the reason. The alert ends"
         " about an hour after the run.",
         keep_firing_for=_RESTART,
     ),

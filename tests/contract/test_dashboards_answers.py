@@ -134,7 +134,7 @@ def test_silent_sources_are_counted_while_an_agent_answers(tmp_path: Path) -> No
     """No agent is no figure, not a green 0."""
     source = "inferometer_agent_source_available"
     gives, silent = (f'{source}{{node="n", source="{name}"}}' for name in ("rapl", "nvml"))
-    where = "nodes: Silent sources: A"
+    where = "nodes: Unavailable sources: A"
     _gives(tmp_path, where, {}, {})
     _gives(tmp_path, where, {gives: "1x20 stale"}, {})
     _gives(tmp_path, where, {gives: "1x60"}, {"{}": 0})

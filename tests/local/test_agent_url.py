@@ -137,9 +137,9 @@ def test_an_external_server_has_no_agent_by_itself() -> None:
     [
         (200, b"hello", "not that of a compatible node agent"),
         (200, b'{"version": 2}', "not that of a compatible node agent"),
-        (404, b"", "said 404"),
+        (404, b"", "status 404"),
         (302, b"", "not that of a compatible node agent"),
-        (500, b"", "said 500"),
+        (500, b"", "status 500"),
     ],
 )
 def test_what_is_no_agent_is_refused(status: int, body: bytes, why: str) -> None:
