@@ -36,7 +36,7 @@ class Probed:
 
 
 def probed(answering: Answering) -> Probed:
-    """Drive the first probe of a search, 1,000 queries a second, and learn of it."""
+    """Drive the first probe of a search, 1,000 queries a second, and return its result."""
     before = SearchState(
         alone=ObservedCounts(900, 0), service_time_ns=1, closed_loop_qps=CLOSED_LOOP_QPS
     )
@@ -89,7 +89,7 @@ def silent_from(time_ns: int, slow: range = range(0)) -> Answering:
     ids=["at once", "later", "once enough would have passed"],
 )
 def test_queries_without_an_answer_send_the_search_down(answering: Answering) -> None:
-    """A server that stands still is beyond the bound, though no late answer has come yet."""
+    """A server that stands still exceeds the bound before any late answer arrives."""
     probe = probed(answering)
     assert probe.end is End.DECIDED
     assert probe.tried.decided_by == "Overshoots"
@@ -115,8 +115,8 @@ def test_enough_good_queries_send_the_search_up() -> None:
     assert after.milli_qps > probe.tried.probe.milli_qps
 
 
-def test_a_queue_that_grows_is_decided_by_what_waits() -> None:
-    """A server of 2 ms at 1,000/s falls behind: what it has not answered counts as beyond."""
+def test_a_growing_queue_is_decided_by_its_waiting_queries() -> None:
+    """A server of 2 ms at 1,000/s falls behind: its overdue queries count as overshoots."""
     free = 0
 
     def one_at_a_time(_index: int, now: int) -> Answer:

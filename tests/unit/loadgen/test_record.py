@@ -1,4 +1,4 @@
-"""Are times counted as the hdrhistogram package counts them, and percentiles bounded rightly?"""
+"""Histograms equal those of the hdrhistogram package, and percentiles have correct bounds."""
 
 import math
 
@@ -91,8 +91,8 @@ def test_merging_loses_nothing(left: list[int], right: list[int]) -> None:
     assert joined.counts.tolist() == whole.sparse().counts.tolist()
 
 
-def test_nothing_counted_is_nothing_told() -> None:
-    """Without any time there is no distribution and no percentile, rather than zeros."""
+def test_an_empty_histogram_has_no_figures() -> None:
+    """Without times there is no distribution and no percentile, rather than zeros."""
     assert Histogram().distribution() is None
     assert Histogram().at_percentile(50) is None
     assert EMPTY.at_percentile(50) is None
@@ -100,7 +100,7 @@ def test_nothing_counted_is_nothing_told() -> None:
 
 
 def test_times_beyond_the_range_are_kept_at_its_ends() -> None:
-    """More than an hour counts as an hour, less than nothing as nothing; none is lost."""
+    """Times above an hour count as an hour, negative ones as 0; none is lost."""
     histogram = histogram_of([-5, 2 * HOUR_NS])
     assert histogram.count == 2
     assert (histogram.min_ns, histogram.max_ns) == (0, HOUR_NS)
@@ -141,7 +141,7 @@ def test_bounds_are_the_binomials(percentile: float, count: int) -> None:
 
 @pytest.mark.parametrize("percentile", [50.0, 99.0, 99.9])
 def test_large_samples_have_the_same_bounds_by_approximation(percentile: float) -> None:
-    """Where the exact bounds give way to the approximate ones they agree to two ranks."""
+    """At the switch from exact to approximate bounds, both agree within two ranks."""
     share = percentile / 100
     count = round(10_000 / (share * (1 - share)))
     below, above = confidence_ranks(percentile, count - 1), confidence_ranks(percentile, count + 9)
@@ -151,7 +151,7 @@ def test_large_samples_have_the_same_bounds_by_approximation(percentile: float) 
         assert abs(near - exact - 10 * share) <= 2
 
 
-def test_bounds_cover_the_truth_as_often_as_they_say() -> None:
+def test_bounds_have_their_nominal_coverage() -> None:
     """Of 2,000 samples of a known law at least 95 % have the true P90 within their bounds."""
     random = np.random.Generator(np.random.PCG64(3))
     truth = -math.log(0.1) * 1e6
@@ -164,10 +164,10 @@ def test_bounds_cover_the_truth_as_often_as_they_say() -> None:
 
 
 @pytest.mark.parametrize("percentile", [50.0, 90.0, 95.0, 97.0, 99.0, 99.9, 99.99])
-def test_the_least_count_is_the_first_that_bounds_a_percentile_on_both_sides(
+def test_the_min_count_is_the_first_that_bounds_a_percentile_on_both_sides(
     percentile: float,
 ) -> None:
-    """With the least count both confidence bounds are known, and with one fewer they are not."""
+    """With the minimum count both confidence bounds exist, and with one fewer they do not."""
     enough = confidence_ranks(percentile, min_count(percentile))
     too_few = confidence_ranks(percentile, min_count(percentile) - 1)
     assert None not in (enough.low, enough.high)

@@ -1,4 +1,4 @@
-"""What do repeats, a sweep over clients and the seconds of a warm-up say together?"""
+"""Statistics over repeats, over a sweep of clients and over the seconds of a warm-up."""
 
 import math
 
@@ -41,21 +41,21 @@ def test_a_figure_over_repeats_has_students_interval() -> None:
 
 
 def test_one_repeat_has_no_interval() -> None:
-    """A spread takes two."""
+    """An interval needs two values."""
     figure = repeat_figure("achievedQps", "", [10.0])
     assert (figure.low, figure.high, figure.coefficient_of_variation) == (None, None, None)
 
 
-def test_repeats_that_vary_are_advised_how_many_it_takes() -> None:
-    """The advice names the figure, how much it varies and how many repeats would do."""
+def test_varying_repeats_get_advice_on_their_number() -> None:
+    """The advice names the figure, its variation and the required number of repeats."""
     found = summarize_repeats([a_repeat(1, 20.0), a_repeat(2, 22.0), a_repeat(3, 21.0)])
     assert (found.name, found.repeats) == ("latency", 3)
     assert {"achievedQps", "p50Nanoseconds", "p99Nanoseconds"} <= {f.name for f in found.figures}
     assert "Set validity.repeats to" in found.advice
 
 
-def test_the_rate_of_an_open_loop_is_advised_by_nothing() -> None:
-    """The seed of its schedule decides it, each repeat with another."""
+def test_the_rate_of_an_open_loop_gets_no_advice() -> None:
+    """Its schedule decides the rate, with another seed in each repeat."""
 
     def advice(scheduled_qps: float | None) -> str:
         steps = [
@@ -73,14 +73,14 @@ def test_the_rate_of_an_open_loop_is_advised_by_nothing() -> None:
 
 
 def test_repeats_alike_need_no_advice() -> None:
-    """Where every interval is within 5 % nothing is advised."""
+    """If every interval is within 5 %, there is no advice."""
     same = a_repeat(1, 20.0)
     found = summarize_repeats([same, same.model_copy(update={"repeat": 2})])
     assert found.advice == ""
 
 
-def test_repeats_cut_short_are_left_out_and_told() -> None:
-    """The interval is that of whole repeats, and says how many it has not."""
+def test_repeats_cut_short_are_left_out_and_counted() -> None:
+    """The interval is that of whole repeats; the advice names the number of others."""
     whole = [a_repeat(1, 20.0)] * 3
     found = summarize_repeats(whole, cut_short=1)
     assert found.repeats == 3
@@ -91,8 +91,8 @@ def test_repeats_cut_short_are_left_out_and_told() -> None:
     )
 
 
-def test_invalid_repeats_are_in_the_means_and_told() -> None:
-    """Nobody takes a mean for one of valid figures that is not."""
+def test_invalid_repeats_are_in_the_means_and_counted() -> None:
+    """The advice says that the means include INVALID repeats."""
     same = a_repeat(1, 20.0)
     invalid = same.model_copy(update={"verdict": Verdict(state="INVALID")})
     found = summarize_repeats([same, invalid, same])
@@ -117,7 +117,7 @@ def test_no_interval_is_below_zero() -> None:
 
 @given(st.floats(0.001, 0.3))
 def test_the_number_of_repeats_needed_is_the_least(variation: float) -> None:
-    """So many repeats have an interval within 5 %, one fewer has not."""
+    """That many repeats have an interval within 5 %, and one fewer does not."""
     count = required_repeats(variation)
     if count is None:
         assert variation > 0.25
@@ -153,8 +153,8 @@ def test_the_knee_is_where_the_power_is_greatest() -> None:
     assert (knee.clients, knee.step, knee.last_step) == (4, "clients 4", False)
 
 
-def test_a_knee_at_the_last_step_is_told_so() -> None:
-    """Where throughput still grows at the last step, the knee may lie beyond it."""
+def test_a_knee_at_the_last_step_is_marked() -> None:
+    """If throughput still grows at the last step, the knee may lie beyond it."""
     knee = find_knee([clients(1, 10), clients(2, 10)])
     assert knee is not None
     assert knee.last_step
@@ -182,8 +182,8 @@ def test_a_warm_up_is_steady_once_three_seconds_are_alike() -> None:
     ("milliseconds", "clients"),
     [(100, 1), (150, 1), (400, 1), (700, 1), (1500, 1), (400, 3), (2000, 8)],
 )
-def test_a_slow_server_is_steady_where_its_latency_is(milliseconds: int, clients: int) -> None:
-    """A second more or less holds one answer of each client, which is no trend."""
+def test_a_slow_server_is_steady_if_its_latency_is(milliseconds: int, clients: int) -> None:
+    """One answer more or less per client and second is not a trend."""
     done = [at for at in range(milliseconds, 20_000, milliseconds) for _ in range(clients)]
     seconds = [
         second(sum(at // 1000 == each for at in done), milliseconds) for each in range(1, 20)

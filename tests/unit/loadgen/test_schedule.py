@@ -1,4 +1,4 @@
-"""Are schedules what they say: seeded, exact, of the asked rate and law?"""
+"""Schedules are reproducible, exact, and have the requested rate and distribution."""
 
 import hashlib
 import math
@@ -44,14 +44,14 @@ def in_blocks(schedule: Schedule, sizes: list[int]) -> Offsets:
 
 
 def test_the_bytes_of_a_schedule_are_pinned() -> None:
-    """Seed 42 at 1,000 queries a second gives these very bytes, on every machine and version."""
+    """Seed 42 at 1,000 queries a second gives these bytes, on every machine and version."""
     digest = hashlib.sha256(poisson(1_000_000).take(100_000).astype("<i8").tobytes()).hexdigest()
     assert digest == "6b151f2443f751d0a4ace17959f02da38374938e8d8ebc4b9acf4188f36516a3"
 
 
 @given(RATES, st.integers(0, 2**32 - 1), st.lists(st.integers(0, 300), max_size=8))
 def test_no_block_size_changes_a_schedule(rate: int, seed: int, sizes: list[int]) -> None:
-    """A schedule is the same byte for byte, whatever the blocks that it is made in."""
+    """A schedule is the same byte for byte, whatever its blocks."""
     whole = poisson(rate, seed).take(sum(sizes))
     assert whole.dtype == np.int64
     assert np.array_equal(in_blocks(poisson(rate, seed), sizes), whole)
@@ -88,8 +88,8 @@ def test_gaps_are_exponential(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", [0, 1, 42])
 @pytest.mark.parametrize("milli_qps", [1, 12_500, 20_000_000])
-def test_the_rate_is_the_asked_one(seed: int, milli_qps: int) -> None:
-    """The mean gap is within 4 standard errors of what was asked."""
+def test_the_rate_is_the_requested_one(seed: int, milli_qps: int) -> None:
+    """The mean gap is within 4 standard errors of the requested one."""
     count = 50_000
     mean = int(poisson(milli_qps, seed).take(count)[-1]) / count
     asked = 10**12 / milli_qps
@@ -97,7 +97,7 @@ def test_the_rate_is_the_asked_one(seed: int, milli_qps: int) -> None:
 
 
 @pytest.mark.parametrize("seed", [0, 42])
-def test_gaps_do_not_know_of_each_other(seed: int) -> None:
+def test_gaps_are_uncorrelated(seed: int) -> None:
     """Neighbouring gaps are not correlated."""
     gaps = np.diff(poisson(100_000, seed).take(50_000)).astype(np.float64)
     assert abs(np.corrcoef(gaps[:-1], gaps[1:])[0, 1]) < 4 / math.sqrt(len(gaps))
@@ -136,7 +136,7 @@ def within(window: MeasuredArrivals) -> list[int]:
 def test_a_window_ends_when_both_minimums_hold(
     milli_qps: int, least_ns: int, min_count: int, extra_ns: int
 ) -> None:
-    """It has just the arrivals before its least duration, and more until there are enough.
+    """It has the arrivals before its minimum duration, and more until there are enough.
 
     Then it lasts until the next would be due: a constant rate is found to be what it is.
     """
@@ -198,7 +198,7 @@ def test_shares_are_the_schedule(seed: int, workers: int, min_count: int, kind: 
 @settings(max_examples=30)
 @given(st.integers(0, 2**32 - 1), st.lists(st.integers(0, 300), max_size=8))
 def test_no_block_size_changes_bursts_or_a_replay(seed: int, sizes: list[int]) -> None:
-    """Bursts and a replayed trace are the same, whatever the blocks that they are made in."""
+    """Bursts and a replayed trace are the same, whatever their blocks."""
     asked = Bursts(2_000, 50_000, SECOND_NS, 3 * SECOND_NS)
     whole = PhasedPoisson(asked, seed, Stream.MEASURED).take(sum(sizes))
     assert np.array_equal(in_blocks(PhasedPoisson(asked, seed, Stream.MEASURED), sizes), whole)
@@ -212,7 +212,7 @@ def test_no_block_size_changes_bursts_or_a_replay(seed: int, sizes: list[int]) -
 
 @pytest.mark.parametrize("seed", [0, 1, 42])
 def test_bursts_are_poisson_at_both_rates(seed: int) -> None:
-    """Counts in burst and base have the asked mean, and their variance is their mean."""
+    """Counts in burst and base have the requested mean, and their variance is their mean."""
     asked = Bursts(40_000, 400_000, SECOND_NS, 4 * SECOND_NS)
     periods = 400
     offsets = PhasedPoisson(asked, seed, Stream.MEASURED).take(periods * 500 * 12 // 10)
@@ -225,7 +225,7 @@ def test_bursts_are_poisson_at_both_rates(seed: int) -> None:
 
 
 def test_streams_and_phases_of_bursts_are_independent() -> None:
-    """Warm-up and window draw apart, and so does each period."""
+    """Warm-up, window and each period draw from separate streams."""
     measured = PhasedPoisson(BURSTS, 7, Stream.MEASURED).take(2000)
     assert not np.array_equal(measured, PhasedPoisson(BURSTS, 7, Stream.WARM_UP).take(2000))
     first = measured[measured < BURSTS.burst_ns]
@@ -234,7 +234,7 @@ def test_streams_and_phases_of_bursts_are_independent() -> None:
 
 
 def test_a_trace_ends_with_its_last_arrival() -> None:
-    """The window is as long as the trace, whatever the minimums; a maximum cuts it."""
+    """The window is as long as the trace, whatever the minimums; a maximum ends it."""
     times = np.array([0, 5, 5, 2 * SECOND_NS], np.int64)
     short = MeasuredArrivals(Replay(times), WindowLimits(60 * SECOND_NS, 1024, 600 * SECOND_NS, 4))
     assert within(short) == times.tolist()
@@ -246,14 +246,14 @@ def test_a_trace_ends_with_its_last_arrival() -> None:
 
 @pytest.mark.parametrize("times", [[0], [0, 0, 0], [5, 5], [0, 100_000_000]])
 def test_a_trace_of_a_moment_is_replayed_once_a_second(times: list[int]) -> None:
-    """A warm-up longer than the trace has no denser load than that."""
+    """A warm-up longer than the trace has at most that load."""
     replayed = Replay(np.array(times, np.int64)).take(5 * len(times))
     again = [SECOND_NS * second + time for second in range(5) for time in times]
     assert replayed.tolist() == again
 
 
-def test_a_longer_trace_goes_on_after_its_mean_gap() -> None:
-    """A round is the trace and the gap that there is between two of its arrivals."""
+def test_a_longer_trace_repeats_after_its_mean_gap() -> None:
+    """A round is the trace plus its mean gap."""
     times = np.array([0, 4 * SECOND_NS], np.int64)
     assert Replay(times).take(4).tolist() == [0, *(SECOND_NS * each for each in (4, 6, 10))]
 

@@ -1,4 +1,4 @@
-"""Does the search for a peak decide its probes, its rates and its end as it says?"""
+"""The search for a peak: how it decides its probes, chooses its rates and ends."""
 
 import math
 from collections.abc import Callable
@@ -41,14 +41,14 @@ GOAL = make_goal(99.0, 10_000_000, 8192, 60.0)
 
 
 def with_probe(goal: Goal, found: SearchState, ask: ProbeAt, seen: ObservedCounts) -> SearchState:
-    """Return what is found once a probe saw this."""
+    """Return the search's state after a probe with these counts."""
     decided = decide(goal.percentile, goal.query_limit, seen) or "Unfinished"
     tried = ProbeResult(ask, seen, decided, f"probe {len(found.probes) + 1}", 0)
     return replace(found, probes=(*found.probes, tried))
 
 
 def searched_by(share_at: Callable[[ProbeAt], float], closed_loop_qps: float) -> Peak:
-    """Search a server by which share of the queries is beyond the bound in each probe."""
+    """Search a server with this share of overshoots in each probe."""
     random = np.random.default_rng(5)
     found = SearchState(alone=ObservedCounts(900, 0), closed_loop_qps=closed_loop_qps)
     while not isinstance(ask := next_step(GOAL, found), str):
@@ -61,7 +61,7 @@ def searched_by(share_at: Callable[[ProbeAt], float], closed_loop_qps: float) ->
 def changed_server_searched(
     slope: float, now_qps: float, after: int, *, by: Callable[[ProbeAt], bool]
 ) -> Peak:
-    """Search a server whose peak is 440 queries a second until so many such probes were asked."""
+    """Search a server whose peak is 440 queries a second until so many such probes ran."""
     asked = 0
 
     def share_at(ask: ProbeAt) -> float:
@@ -74,7 +74,7 @@ def changed_server_searched(
 
 
 def searched(goal: Goal, share_at: "dict[str, float]", seed: int = 1) -> Peak:
-    """Search a server whose overshoots are independent, and as likely as a logistic law says."""
+    """Search a server with independent overshoots of logistic probability."""
     random = np.random.default_rng(seed)
     found = SearchState(alone=ObservedCounts(900, 0), service_time_ns=1, closed_loop_qps=1000.0)
     while not isinstance(ask := next_step(goal, found), str):
@@ -89,7 +89,7 @@ def searched(goal: Goal, share_at: "dict[str, float]", seed: int = 1) -> Peak:
 
 @pytest.mark.parametrize("peak_qps", [90.0, 430.0, 700.0, 990.0, 2300.0])
 def test_a_search_finds_the_rate_at_which_the_percentile_is_at_the_bound(peak_qps: float) -> None:
-    """Wherever it lies, the estimate is within 2 % and its bracket is around it."""
+    """The estimate is within 2 % of the true peak, and the bracket contains it."""
     peak = searched(GOAL, {"peak": peak_qps, "slope": 20.0})
     assert peak.qps == pytest.approx(peak_qps, rel=0.02)
     assert (peak.low_qps or 0) < (peak.qps or 0) < (peak.high_qps or 0)
@@ -111,7 +111,7 @@ def test_a_search_finds_the_rate_at_which_the_percentile_is_at_the_bound(peak_qp
 def test_of_probes_at_one_rate_the_one_nearest_to_the_bound_is_judged(
     low: list[int], high: list[int], judged: str
 ) -> None:
-    """All at the rate nearest to the peak are as near to it: their shares of overshoots tell."""
+    """Of several probes at the rate nearest to the peak, the share of overshoots decides."""
     found = SearchState(alone=ObservedCounts(900, 0), service_time_ns=1, closed_loop_qps=1000.0)
     for pair in zip(low, high, strict=True):
         for milli_qps, overshoots in zip((420_000, 440_000), pair, strict=True):
@@ -120,7 +120,7 @@ def test_of_probes_at_one_rate_the_one_nearest_to_the_bound_is_judged(
     assert peak_result(GOAL, found, "Resolved").step == judged
 
 
-def test_a_steep_server_is_resolved_and_a_flat_one_cannot_be_told_apart() -> None:
+def test_a_steep_server_is_resolved_and_a_flat_one_is_indistinguishable() -> None:
     """The search says whether its bracket is within 1 % or its ends differ by chance alone."""
     steep = searched(GOAL, {"peak": 500.0, "slope": 300.0})
     flat = searched(GOAL, {"peak": 500.0, "slope": 8.0})
@@ -130,8 +130,8 @@ def test_a_steep_server_is_resolved_and_a_flat_one_cannot_be_told_apart() -> Non
 
 
 @given(st.randoms(use_true_random=False), st.sampled_from([1, 20, 1000]))
-def test_whatever_probes_find_the_search_comes_to_its_end(random: Random, queries: int) -> None:
-    """Few queries, none, all beyond the bound, failures: each has an answer, and a last one."""
+def test_every_search_ends_whatever_its_probes_find(random: Random, queries: int) -> None:
+    """Few queries, none, only overshoots and failures all lead to a next step or an end."""
     goal = make_goal(random.choice([50.0, 90.0, 99.0]), 10_000_000, queries, 2.0)
     found = SearchState(
         alone=ObservedCounts(goal.query_limit, 0), closed_loop_qps=random.uniform(5, 500)
@@ -152,7 +152,7 @@ def test_whatever_probes_find_the_search_comes_to_its_end(random: Random, querie
 
 
 def test_a_server_that_saturates_above_its_peak_is_measured_below_that() -> None:
-    """A pilot that found it saturated keeps all later ones away, however flat the shares seem."""
+    """A pilot at saturation keeps later probes below it, however flat the shares seem."""
 
     def share_at(ask: ProbeAt) -> float:
         qps = ask.milli_qps / 1000
@@ -169,7 +169,7 @@ def test_a_server_that_saturates_above_its_peak_is_measured_below_that() -> None
 def test_a_server_that_was_slower_or_faster_while_pilots_ran_is_measured_as_it_is(
     before_qps: float, now_qps: float
 ) -> None:
-    """Two rates that are both on one side of the peak lead to two others, and tell no peak."""
+    """Two rates on one side of the peak lead to two others and determine no peak."""
     peak_qps = before_qps
 
     def share_at(ask: ProbeAt) -> float:
@@ -188,7 +188,7 @@ def test_a_server_that_was_slower_or_faster_while_pilots_ran_is_measured_as_it_i
 def test_a_server_that_becomes_slower_while_pilots_run_is_measured_as_it_is(
     slope: float, now_qps: float, after: int
 ) -> None:
-    """What pilots saw of a faster server leads nowhere, and is forgotten."""
+    """Pilots from a faster server are discarded."""
     peak = changed_server_searched(slope, now_qps, after, by=lambda ask: ask.runs_to_completion)
     assert peak.qps == pytest.approx(now_qps, rel=0.03)
     assert peak.confidence is not None
@@ -199,7 +199,7 @@ def test_a_server_that_becomes_slower_while_pilots_run_is_measured_as_it_is(
 def test_a_server_that_changes_after_two_probes_of_the_answer_is_measured_as_it_is(
     now_qps: float, slope: float
 ) -> None:
-    """A peak that two of eight probes moved away from where the others saw it is none."""
+    """Two outdated probes of eight do not move the peak away from where the others put it."""
     peak = changed_server_searched(
         slope, now_qps, 2, by=lambda ask: ask.runs_to_completion and not ask.pilot
     )
@@ -208,7 +208,7 @@ def test_a_server_that_changes_after_two_probes_of_the_answer_is_measured_as_it_
 
 
 def test_a_search_that_time_ends_claims_a_bracket_of_enough_probes_alone() -> None:
-    """It is that of the probes until then, and none is claimed of fewer than were ever tried."""
+    """The bracket is that of the probes so far; with too few probes there is none."""
     whole = searched(GOAL, {"peak": 500.0, "slope": 20.0})
     tried = tuple(
         ProbeResult(
@@ -247,10 +247,10 @@ def test_a_search_that_time_ends_claims_a_bracket_of_enough_probes_alone() -> No
         ([(400, 900), (450, 10), (520, 900)], None, 520),
     ],
 )
-def test_a_search_without_a_peak_tells_between_which_rates_no_whole_probe_contradicts(
+def test_a_search_without_a_peak_reports_rates_that_no_whole_probe_contradicts(
     whole: list[tuple[int, int]], low_qps: int | None, high_qps: int | None
 ) -> None:
-    """Probes that ended early may have been decided by luck: the whole ones know better."""
+    """Whole probes prevail over probes that ended early, which chance may have decided."""
     found = SearchState(alone=ObservedCounts(900, 0), closed_loop_qps=1000.0)
     for qps, overshoots, queries in ((500, 0, 459), (1000, 200, 250), (700, 200, 250)):
         found = with_probe(
@@ -270,7 +270,7 @@ def test_a_search_without_a_peak_tells_between_which_rates_no_whole_probe_contra
 
 
 def test_shares_without_any_order_still_have_an_estimate() -> None:
-    """The fit may give all the weight to one rate: nothing is divided by 0 then."""
+    """The fit divides by nothing that is 0 if one rate has all the weight."""
     overshoots = (132, 13, 9, 396, 0, 64, 0, 0, 370, 210, 1000)
     rates = (22, 23, 27, 34, 47, 69, 109, 187, 345, 690, 1379)
     at = estimate_peak(tuple(map(ProbeCount, rates, [1000] * 11, overshoots)), 0.5)
@@ -292,8 +292,8 @@ def test_overshoots_in_single_bursts_bound_no_peak() -> None:
     assert peak.confidence is None
 
 
-def test_a_search_begins_alone_then_saturated_then_at_half_of_that() -> None:
-    """The first three asks are the service time, the throughput, and half of it."""
+def test_a_search_starts_with_single_queries_saturation_and_half_of_that_rate() -> None:
+    """The first three steps measure the service time, the throughput, and half of it."""
     assert next_step(GOAL, SearchState()) == SingleQuery()
     alone = SearchState(alone=ObservedCounts(900, 0))
     assert next_step(GOAL, alone) == Saturation()
@@ -312,7 +312,7 @@ def test_a_bound_below_the_service_time_cannot_be_met() -> None:
 
 
 def test_a_server_that_refuses_queries_one_at_a_time_is_searched_on() -> None:
-    """A limiter of requests says nothing of how long an answer takes; a timeout does."""
+    """A rate limiter's errors do not show how long an answer takes; a timeout does."""
     refused = ObservedCounts(900, 890, failed=890)
     assert next_step(GOAL, SearchState(alone=refused)) == Saturation()
     assert next_step(GOAL, SearchState(alone=replace(refused, timed_out=890))) == "CannotBeMet"
@@ -321,7 +321,7 @@ def test_a_server_that_refuses_queries_one_at_a_time_is_searched_on() -> None:
 
 
 def test_rates_that_never_keep_the_bound_cannot_be_met() -> None:
-    """Where even a two-hundredth of the throughput is too much, no rate keeps the bound."""
+    """If even a two-hundredth of the throughput exceeds the bound, no rate meets it."""
     found = SearchState(alone=ObservedCounts(900, 0), closed_loop_qps=1000.0)
     for _ in range(20):
         ask = next_step(GOAL, found)
@@ -334,7 +334,7 @@ def test_rates_that_never_keep_the_bound_cannot_be_met() -> None:
 
 
 def test_the_rate_doubles_until_the_bound_is_broken_and_then_is_bisected() -> None:
-    """Each next rate of the first part follows from the verdicts before."""
+    """Each rate of the locating probes follows from the verdicts before."""
     found = SearchState(alone=ObservedCounts(900, 0), closed_loop_qps=1000.0)
     asked = []
     for kept in (True, True, False, True, False):
@@ -352,7 +352,7 @@ def test_the_rate_doubles_until_the_bound_is_broken_and_then_is_bisected() -> No
 def doubled(
     closed_loop_qps: float, decided: Decision, seen: ObservedCounts
 ) -> tuple[SearchState, str]:
-    """Search where every probe comes to this, however high its rate."""
+    """Search a server whose probes all have these counts, at any rate."""
     found = SearchState(
         alone=ObservedCounts(900, 0), service_time_ns=1, closed_loop_qps=closed_loop_qps
     )
@@ -368,10 +368,10 @@ def doubled(
     ("decided", "seen"),
     [("EnoughQueries", ObservedCounts(1024, 0)), ("Unfinished", ObservedCounts(0, 0))],
 )
-def test_probes_that_are_over_before_their_queue_is_beyond_the_bound_end_the_search(
+def test_probes_too_short_for_their_queue_end_the_search(
     closed_loop_qps: float, decided: Decision, seen: ObservedCounts
 ) -> None:
-    """No server answers several times what it does saturated: doubling on would tell nothing."""
+    """No server sustains a multiple of its closed-loop throughput: the search stops doubling."""
     found, stopped = doubled(closed_loop_qps, decided, seen)
     assert stopped == "ProbesTooShort"
     rates = [each.probe.milli_qps / 1000 / closed_loop_qps for each in found.probes]
@@ -381,8 +381,8 @@ def test_probes_that_are_over_before_their_queue_is_beyond_the_bound_end_the_sea
     assert peak.low_qps == 4 * closed_loop_qps
 
 
-def test_nothing_answered_ends_the_search() -> None:
-    """A server that answers nothing has no throughput to begin from."""
+def test_a_server_without_answers_ends_the_search() -> None:
+    """Without answers there is no throughput to start from."""
     assert (
         next_step(GOAL, SearchState(alone=ObservedCounts(0, 0), closed_loop_qps=0.0))
         == "EndedEarly"
@@ -393,7 +393,7 @@ def test_nothing_answered_ends_the_search() -> None:
 def test_a_probe_is_decided_as_early_stopping_says(
     overshoots: int, queries: int, percentile: float
 ) -> None:
-    """A probe passes exactly where enough queries do, and fails where no more could pass it."""
+    """A probe passes as soon as enough queries do, and fails once it can no longer pass."""
     limit = make_goal(percentile, 1, 8192, 60.0).query_limit
     most = max_overshoots(limit, percentile)
     assert most is not None
@@ -406,13 +406,13 @@ def test_a_probe_is_decided_as_early_stopping_says(
         assert found is None
 
 
-def test_failures_that_are_most_of_the_overshoots_are_told_as_errors() -> None:
-    """A probe whose queries fail does not say that the server is slow."""
+def test_mostly_failed_overshoots_are_reported_as_errors() -> None:
+    """A probe whose queries fail does not show that the server is slow."""
     assert decide(99.0, 8192, ObservedCounts(500, 400, failed=390)) == "Errors"
 
 
 @pytest.mark.parametrize("percentile", [50.0, 90.0, 99.0, 99.9])
-def test_the_query_limit_is_at_least_what_can_pass(percentile: float) -> None:
+def test_the_query_limit_allows_early_stopping_to_pass(percentile: float) -> None:
     """A limit of 10 queries is extended to the fewest with which early stopping passes."""
     goal = make_goal(percentile, 1, 10, 60.0)
     assert goal.query_limit == max(10, required_queries(0, percentile))
@@ -426,8 +426,8 @@ def test_a_few_overshoots_alone_are_chance() -> None:
     assert exceeds_share(ObservedCounts(100, 10), 0.01)
 
 
-def test_the_crossing_of_exact_shares_is_exact() -> None:
-    """Shares that follow the law exactly give its crossing, whatever the rates."""
+def test_the_peak_of_exact_shares_is_exact() -> None:
+    """Shares that follow the model exactly give its peak, whatever the rates."""
     queries, share = 10**7, 0.01
     counted = tuple(
         ProbeCount(rate, queries, round(queries * share * math.exp(12 * (rate / 500 - 1))))
@@ -439,8 +439,8 @@ def test_the_crossing_of_exact_shares_is_exact() -> None:
     assert found.slope == pytest.approx(12, rel=1e-2)
 
 
-def test_shares_all_on_one_side_have_no_crossing() -> None:
-    """Nothing is guessed beyond what was tried."""
+def test_shares_all_on_one_side_give_no_peak() -> None:
+    """Nothing is extrapolated from rates on one side."""
     assert estimate_peak((), 0.01) is None
     assert estimate_peak((ProbeCount(100.0, 1000, 0), ProbeCount(200.0, 1000, 5)), 0.01) is None
     assert estimate_peak((ProbeCount(100.0, 1000, 50), ProbeCount(200.0, 1000, 90)), 0.01) is None
@@ -466,8 +466,8 @@ def test_steps_of_a_search_are_probes_with_seeds_of_their_own() -> None:
     assert first.max_duration_ns == 60 * SECOND_NS
 
 
-def test_too_few_bursts_of_overshoots_claim_no_bracket() -> None:
-    """Where overshoots come in a few bursts, the peak is an estimate without a confidence."""
+def test_too_few_bursts_of_overshoots_give_no_bracket() -> None:
+    """With a few bursts of overshoots, the peak is an estimate without a confidence."""
     rates = [400.0, 420.0, 440.0, 460.0, 480.0, 500.0, 520.0, 540.0, 560.0, 580.0]
     overshoots = [0, 0, 300, 0, 0, 500, 0, 0, 900, 0]
     counted = tuple(
@@ -482,7 +482,7 @@ def test_too_few_bursts_of_overshoots_claim_no_bracket() -> None:
 
 @pytest.mark.parametrize("ever_later", [0, 1])
 def test_a_server_that_became_slower_is_followed(ever_later: int) -> None:
-    """Whole probes that all miss the bound lead down in ever longer steps."""
+    """Whole probes that all miss the bound lead down in growing steps."""
     found = SearchState(alone=ObservedCounts(900, 0), closed_loop_qps=1000.0)
     rates = []
     for number in range(12):

@@ -1,4 +1,4 @@
-"""For how long was no query of a closed loop answered well?"""
+"""Silences: times without a successful answer in a closed loop."""
 
 from dataclasses import replace
 
@@ -22,7 +22,7 @@ EVERY = 10 * MILLISECOND
 
 
 def silence_ns(drill: Drill) -> int:
-    """Return the longest time within the window of a drill without a good answer."""
+    """Return the longest time within the window without a successful answer."""
     return longest_ns(drill.driver.silences)
 
 
@@ -36,7 +36,7 @@ def refusing(since_ns: int, until_ns: int) -> Drill:
 @pytest.mark.parametrize("clients", [1, 8])
 @pytest.mark.parametrize("capacity", [1, 8])
 def test_an_outage_is_a_silence(clients: int, capacity: int) -> None:
-    """However many connections were lost: no query that waits tells of it."""
+    """An outage is a silence, however many connections were lost."""
     drill = Drill(
         after(EVERY),
         replace(A_STEP, loop=Closed(clients)),
@@ -59,7 +59,7 @@ def test_an_outage_is_a_silence(clients: int, capacity: int) -> None:
     ("since", "until"), [(-1, 2), (2, 4), (8, 20)], ids=["begin", "middle", "end"]
 )
 def test_failures_are_silence(since: int, until: int) -> None:
-    """From the window's begin, between answers, and until its end."""
+    """Failures from the window's start, between answers and until its end are silence."""
     drill = refusing(since * SECOND, until * SECOND)
     tallied = drill.run()
     assert tallied.errors["status"] >= 199
@@ -67,8 +67,8 @@ def test_failures_are_silence(since: int, until: int) -> None:
     assert drill.driver.duration_ns == pytest.approx(10 * SECOND, abs=EVERY)
 
 
-def test_who_is_answered_breaks_the_silence() -> None:
-    """One query that takes long beside others is none."""
+def test_an_answer_to_any_client_ends_the_silence() -> None:
+    """One long query among answered ones is not a silence."""
     drill = Drill(
         lambda index, _: Answer(2 * SECOND if index == 100 else EVERY),
         replace(A_STEP, loop=Closed(2)),
@@ -80,8 +80,8 @@ def test_who_is_answered_breaks_the_silence() -> None:
     assert silence_ns(drill) == EVERY
 
 
-def test_answers_to_the_warm_up_break_the_silence() -> None:
-    """Within the window they are answers as any; before it, nothing counts."""
+def test_answers_to_the_warm_up_end_the_silence() -> None:
+    """Within the window they count like other answers; before it, nothing counts."""
     drill = Drill(
         lambda index, _: Answer(3 * SECOND + index * SECOND // 2 if index < 4 else 2 * SECOND),
         replace(A_STEP, warm_up_ns=SECOND, loop=Closed(4)),
@@ -93,8 +93,8 @@ def test_answers_to_the_warm_up_break_the_silence() -> None:
     assert silence_ns(drill) == SECOND // 2
 
 
-def test_what_comes_after_the_window_is_no_silence_of_it() -> None:
-    """The queries that are outstanding then omit none."""
+def test_time_after_the_window_is_not_a_silence() -> None:
+    """The drain of the outstanding queries is not part of the window."""
     drill = Drill(
         lambda _, now: Answer(5 * SECOND if now >= 9_990 * MILLISECOND else EVERY),
         replace(A_STEP, loop=Closed(2)),
@@ -108,13 +108,13 @@ def test_what_comes_after_the_window_is_no_silence_of_it() -> None:
 
 
 def test_an_end_from_outside_ends_the_silence() -> None:
-    """What was silent until then is told."""
+    """A silence until the interruption is recorded."""
     drill = Drill(after(60 * SECOND), milli_qps=None)
     drill.run({3 * SECOND: lambda drill: drill.driver.end(End.INTERRUPTED)})
     assert silence_ns(drill) == 3 * SECOND
 
 
-def test_open_loops_have_none() -> None:
+def test_open_loops_have_no_silences() -> None:
     """Their latencies show a stall in full."""
     drill = Drill(after(EVERY))
     drill.run()
@@ -123,14 +123,14 @@ def test_open_loops_have_none() -> None:
 
 @st.composite
 def in_order(draw: st.DrawFn) -> list[Silence]:
-    """Return times that are in order and apart."""
+    """Return silences in order, without overlaps."""
     edges = draw(st.lists(st.integers(0, 50), max_size=20, unique=True).map(sorted))
     return [(begin, end) for begin, end in zip(edges[::2], edges[1::2], strict=False)]
 
 
 @given(st.lists(in_order(), min_size=1, max_size=4))
 def test_all_are_silent_when_each_is(of_each: list[list[Silence]]) -> None:
-    """At each moment, whoever has how many silences, and in order again."""
+    """The result is the intersection at each moment, in order."""
     found = common_silences(of_each)
     for moment in range(50):
         is_common = all(any(b <= moment < e for b, e in each) for each in of_each)
@@ -138,14 +138,14 @@ def test_all_are_silent_when_each_is(of_each: list[list[Silence]]) -> None:
     assert found == sorted(found)
 
 
-def test_nobody_is_never_silent() -> None:
-    """Where no worker had a part there is no silence."""
+def test_no_workers_have_no_common_silence() -> None:
+    """Without workers with a share there is no silence."""
     assert common_silences([]) == []
 
 
 @given(st.lists(st.integers(0, 2 * NOTABLE_NS), max_size=20))
 def test_every_notable_silence_is_kept_and_the_longest_always(lengths: list[int]) -> None:
-    """Whatever else there is: so many a run may have, and all that matter are few."""
+    """All notable silences are kept, and otherwise the longest."""
     silences, now = Silences(), 0
     added = []
     for length in lengths:

@@ -1,4 +1,4 @@
-"""Is a server that stood still told from one whose latencies are only random?"""
+"""A server that stood still is distinguished from one with random latencies."""
 
 import numpy as np
 import pytest
@@ -21,8 +21,8 @@ def is_stalled(milliseconds: "np.typing.ArrayLike") -> bool:
 
 
 @pytest.mark.parametrize("service_ms", [1, 50, 250, 400, 550])
-def test_one_stall_in_a_minute_is_told(service_ms: int) -> None:
-    """A query of 2 s more is told beside whatever service, where no percentile has it."""
+def test_one_stall_in_a_minute_is_found(service_ms: int) -> None:
+    """One query that takes 2 s more is found, although no percentile shows it."""
     usual = np.full(58_000 // service_ms, service_ms)
     assert is_stalled([*usual, 2000 + service_ms])
     assert not is_stalled(usual)
@@ -30,7 +30,7 @@ def test_one_stall_in_a_minute_is_told(service_ms: int) -> None:
 
 @pytest.mark.parametrize("count", [30, 101, 150, 250, 1000, 10_000])
 def test_random_latencies_are_no_stall(count: int) -> None:
-    """Of 500 runs at exponential latencies of 0.5 s at most 2 are told to have stood still."""
+    """Of 500 runs with exponential latencies of 0.5 s at most 2 violate ServerStall."""
     random = np.random.default_rng(count)
     found = sum(is_stalled(random.exponential(500, count)) for _ in range(500))
     assert found <= 2  # 1 in 1,000 is to be expected, and the seeds are fixed

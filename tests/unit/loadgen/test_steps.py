@@ -1,4 +1,4 @@
-"""Which steps is each scenario made of, and what has room for them?"""
+"""Steps of each kind of scenario, and their connections."""
 
 from dataclasses import replace
 from typing import Any
@@ -85,7 +85,7 @@ def test_clients_share_the_minimums() -> None:
 
 
 def test_offline_has_its_samples_for_a_minimum() -> None:
-    """The least number of queries is not applied, but all samples are sent."""
+    """The minimum number of queries does not apply: all samples are sent."""
     step = only(offline={"samples": 1001, "batchSize": 8})
     assert step.loop == Closed(clients=None, total_queries=126)
     assert (step.min_queries, step.batch_size) == (126, 8)
@@ -93,8 +93,8 @@ def test_offline_has_its_samples_for_a_minimum() -> None:
     assert sufficient_samples(step, 40 * SECOND_NS) == -(-126 * 8 * 60 * 11 // (40 * 10))
 
 
-def test_a_warm_up_goes_on_until_steady_where_that_is_asked() -> None:
-    """Every step of every kind is told so."""
+def test_a_warm_up_lasts_until_steady_if_requested() -> None:
+    """Every step of every kind has the setting."""
     until = VALIDITY.model_copy(update={"warm_up": "UntilSteady"})
     scenarios: tuple[dict[str, Any], ...] = ({"singleStream": {}}, {"batch": {"batchSizes": [1]}})
     for scenario in scenarios:
@@ -103,7 +103,7 @@ def test_a_warm_up_goes_on_until_steady_where_that_is_asked() -> None:
 
 
 def test_a_step_travels_as_json() -> None:
-    """Whoever is sent a step has the same step."""
+    """A decoded step equals the encoded one."""
     adapter = TypeAdapter(StepPlan)
     scenarios: tuple[dict[str, Any], ...] = (
         {"server": {"targetQps": 3, "latencyBoundMicroseconds": 5}},
@@ -138,7 +138,7 @@ def test_a_step_travels_as_json() -> None:
 def test_connections_have_room_for_the_loop(
     protocol: str, loop: Closed | Open, share: LoadShare, expected: ConnectionLayout
 ) -> None:
-    """Open loops have the connections asked for; clients one each, or spread over them."""
+    """Open loops have the requested connections; clients have one each, or share them."""
     load = Load.model_validate({"protocol": protocol, "connections": 5, "streamsPerConnection": 7})
     assert connection_layout(load, loop, share) == expected
 
@@ -163,7 +163,7 @@ def test_shares_of_a_closed_loop_add_up(workers: int) -> None:
 def test_workers_with_fewer_clients_have_fewer_queries_to_answer(
     clients: int, workers: int
 ) -> None:
-    """Each client has as many, so that all workers end at one time and the rate is that of all."""
+    """Each client has the same number, so that all workers end at the same time."""
     step = replace(only(singleStream={}), loop=Closed(clients), min_queries=1003)
     parts = [worker_part(step, LoadShare(index, workers)) for index in range(workers)]
     assert sum(part.min_queries for part in parts) >= 1003

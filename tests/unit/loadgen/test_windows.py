@@ -1,4 +1,4 @@
-"""Do windows tell what happened when, in bounded memory?"""
+"""Windows record the course of a measurement in bounded memory."""
 
 from itertools import pairwise
 
@@ -55,8 +55,8 @@ def test_a_window_without_an_answer_has_no_latency() -> None:
     assert window.max_nanoseconds is None
 
 
-def test_a_short_rest_joins_the_last_second() -> None:
-    """What is left after the last whole second is a window of its own only if it is long."""
+def test_a_short_rest_is_merged_into_the_last_second() -> None:
+    """The part after the last whole second is a separate window only if it is long."""
     windows = windows_of(3)
     second = Second()
     second.add(np.array([9_000_000], dtype=np.int64))
@@ -68,7 +68,7 @@ def test_a_short_rest_joins_the_last_second() -> None:
 
 
 def a_recorder(latencies_by_second: list[list[int]]) -> Recorder:
-    """Return a recorder that was told these latencies, in nanoseconds, second by second."""
+    """Return a recorder with these latencies, in nanoseconds, second by second."""
     recorder = Recorder()
     for latencies in latencies_by_second:
         for latency in latencies:
@@ -79,7 +79,7 @@ def a_recorder(latencies_by_second: list[list[int]]) -> Recorder:
     return recorder
 
 
-def test_a_step_is_told_in_full() -> None:
+def test_a_step_result_agrees_with_its_recorder() -> None:
     """Counts, rates and distributions of a step agree with what was recorded."""
     recorder = a_recorder([[1_000_000] * 50] * 4)
     for _ in range(3):
