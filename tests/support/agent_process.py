@@ -61,7 +61,7 @@ class AgentProcess:
     def sample(self, *, pods: Sequence[str] = (), processes: Sequence[int] = ()) -> AgentSample:
         """Return a sample of these targets that was read after this call.
 
-        Who asks again within 50 ms is told the reading before.
+        A request within 50 ms of the last gets the same reading.
         """
         began_ns = time.monotonic_ns()
         while (found := self._sample(pods, processes)).monotonic_ns < began_ns:

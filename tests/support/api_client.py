@@ -142,7 +142,7 @@ class Api:
                 told = json.loads(line)
                 yield told["type"], told["object"]
         except (OSError, http.client.HTTPException, ValueError, AttributeError):
-            # The last is how the library tells that it was closed meanwhile.
+            # The last is the library's error for a connection that was closed meanwhile.
             return
         finally:
             connection.close()

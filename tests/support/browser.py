@@ -50,7 +50,7 @@ class Page:
     _session_id: str = ""
     _last_id: int = 0
     requests: list[str] = field(default_factory=list)
-    """Every URL asked for, the page's own file included."""
+    """Every URL requested, the page's own file included."""
     complaints: list[str] = field(default_factory=list)
     """Console errors and warnings, uncaught exceptions, and what a policy refused."""
     _loaded: bool = False

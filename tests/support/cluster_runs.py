@@ -106,7 +106,7 @@ def put_result(
 def put_event(
     cluster: Kubectl, namespace: str, run: Mapping[str, Any], reason: str, message: str
 ) -> None:
-    """Tell an event of a run."""
+    """Record an event of a run."""
     event = {
         "apiVersion": "v1",
         "kind": "Event",

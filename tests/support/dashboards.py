@@ -90,7 +90,7 @@ def interpolated(expr: str, values: Mapping[str, str]) -> str:
 
 
 def selectors(expr: str) -> list[str]:
-    """Return each metric that a query asks for, with what it must match."""
+    """Return each metric of a query, with what it must match."""
     return _SELECTOR.findall(expr)
 
 

@@ -20,7 +20,7 @@ POD = "pod-1"
 
 
 def sample(at_ns: int, **told: Any) -> AgentSample:
-    """Return a sample that has nothing but what is told."""
+    """Return a sample that has only the given fields."""
     base: dict[str, Any] = {
         "agent_version": "0",
         "instance": "first",

@@ -59,11 +59,11 @@ def faults(component: Component, text: str) -> list[str]:
     """Return in what a component's text differs from the metrics that it is said to have.
 
     Every family with its name, type and help; each sample with exactly its labels; each histogram
-    with its buckets; and beside these nothing but prometheus-client's own.
+    with its buckets; and besides these only prometheus-client's own.
     """
     found = {name: each for name, each in families(text).items() if not is_own(name)}
     named = {metric.name: metric for metric in METRICS[component]}
-    differs = [f"{name} is told, and in no list" for name in found if name not in named]
+    differs = [f"{name} is exposed, and in no list" for name in found if name not in named]
     for name, metric in named.items():
         told = found.get(name)
         if told is None:

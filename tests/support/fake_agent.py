@@ -96,7 +96,7 @@ def never_at_fault(_number: int) -> Fault | None:
 
 @dataclass
 class FakeAgent:
-    """A running agent and what it was asked."""
+    """A running agent and the requests that it got."""
 
     law: Law = field(default_factory=steady)
     faults: Callable[[int], Fault | None] = never_at_fault
@@ -124,7 +124,7 @@ def answering(agent: FakeAgent) -> Iterator[FakeAgent]:
     def work() -> None:
         try:
             asyncio.run(_serve(agent, started))
-        except BaseException as fault:  # noqa: BLE001 - told to the thread that waits
+        except BaseException as fault:  # noqa: BLE001 - raised in the thread that waits
             faults.append(fault)
             started.set()
 

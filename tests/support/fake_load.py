@@ -42,9 +42,9 @@ class FakeLoad:
         self.report = LoadReport()
         self.stopped = threading.Event()
         self.asked = threading.Event()
-        """Whether somebody has asked for progress since `show`."""
+        """Whether progress was requested since `show`."""
         self.obedient = True
-        """Whether it ends when it is asked to."""
+        """Whether it ends on request."""
         self.refused_stops = 0
         self._server = ThreadingHTTPServer((pod.address, port), self._handler())
         self._server.daemon_threads = True
@@ -184,7 +184,7 @@ class Loads:
         load.end()
 
     def measure_until_stopped(self, pod: Pod) -> None:
-        """Measure the first scenario, then the second until somebody asks to end."""
+        """Measure the first scenario, then the second until it is stopped."""
         load = self._begun(pod)
         load.judge(load.scenarios[0])
         load.show("Measuring", load.scenarios[-1])

@@ -48,9 +48,9 @@ class Pod:
         self.object = pod
         self.address = fresh_address()
         self.deleted = threading.Event()
-        """Whether somebody wants it gone."""
+        """Whether it is to be deleted."""
         self.at_end: Callable[[], object] | None = None
-        """What its container does when it is told to end, where that is more than to end."""
+        """What its container does on SIGTERM, if more than end."""
         self._status: Object = {"phase": "Pending"}
 
     @property
@@ -81,7 +81,7 @@ class Pod:
         self._api.ask("POST", path_of("Pod", self.namespace, self.name, "binding"), body)
 
     def unschedulable(self, message: str) -> None:
-        """Tell that no node takes it."""
+        """Report that no node takes it."""
         self.write(
             conditions=[
                 _condition("PodScheduled", "False", reason="Unschedulable", message=message)

@@ -27,7 +27,7 @@ def convolutional(seed: int = 7) -> ModelProto:
 
 
 def with_weights(weights: Weights, *, opset: int = 17) -> ModelProto:
-    """Build a graph that copies "input" to "output" and stores `weights` beside it."""
+    """Build a graph that copies "input" to "output" and stores `weights` with it."""
     nodes = [helper.make_node("Identity", ["input"], ["output"])]
     return _model(nodes, weights, (["batch", 4], ["batch", 4]), opset=opset)
 

@@ -66,7 +66,7 @@ class Inferometer:
         self._changed = threading.Condition()
         self._written: dict[str, list[str]] = {"stdout": [], "stderr": []}
         self._ended: set[str] = set()
-        """Which of the two nobody will write to any more."""
+        """Which of the two are closed."""
         self._process = subprocess.Popen(
             [COMMAND, *words],
             cwd=folder,
@@ -74,7 +74,7 @@ class Inferometer:
                 **os.environ,
                 "TMPDIR": str(self.temporary),
                 "COLUMNS": "100",
-                # As on a person's machine: whoever forbids it has every start twice as slow.
+                # As on a person's machine: without bytecode every start is twice as slow.
                 "PYTHONDONTWRITEBYTECODE": "",
                 **(env or {}),
                 _MARK: self._mark,

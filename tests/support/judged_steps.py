@@ -82,7 +82,7 @@ def a_step(*, succeeded: int = 1000, failed: int = 0, waited: int = 0, **changed
 
 
 def a_node(**told: Any) -> NodeTelemetry:
-    """Return what an agent told of a node."""
+    """Return an agent's report on a node."""
     return NodeTelemetry(node="worker-1", **told)
 
 

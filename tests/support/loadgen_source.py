@@ -73,7 +73,7 @@ def min_passing_queries(
 ) -> list[list[int]]:
     """Return what LoadGen's finder returns for 0 to `most_overshoots`, by percentile.
 
-    Built in `folder`. A finder that remembers and one asked only once must agree.
+    Built in `folder`. A finder with a memory and one used only once must agree.
     """
     program = folder / "table.cc"
     program.write_text(_PROGRAM)

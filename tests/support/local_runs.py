@@ -25,7 +25,7 @@ from support.onnx_models import identity, save
 from support.waiting import DEADLINE_SECONDS
 
 Act = Callable[[Inferometer], object]
-"""What is done to a run while it works."""
+"""Something done to a run while it works."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """A certificate for servers on 127.0.0.1.
 
-Made once by openssl, valid for a hundred years, trusted by nobody but the tests that name it.
+Made once by openssl, valid for a hundred years, trusted only by the tests that name it.
 """
 
 import ssl

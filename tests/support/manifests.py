@@ -47,7 +47,7 @@ def load_pod(run: Run, settings: Settings = PLAIN) -> Manifest:
 
 
 def mounts(container: Manifest) -> dict[str, bool]:
-    """Return where a container sees volumes beside /tmp, and whether it can only read them."""
+    """Return where a container sees volumes other than /tmp, and whether it can only read them."""
     temporary, *others = container["volumeMounts"]
     assert temporary["name"] == "tmp"
     return {each["mountPath"]: each["readOnly"] for each in others}

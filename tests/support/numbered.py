@@ -13,7 +13,7 @@ from support.oracle_process import Integers, Seen
 QUERIES = 8192
 """More than any step sends, so that no number comes twice."""
 NUMBERED = {"inputs": {"file": {"uri": "file:numbered.npz"}}}
-"""What to ask of `load`, beside the file that `numbered_file` writes."""
+"""Fields of `load`, to be used with the file that `numbered_file` writes."""
 _TRIED = 3
 """Queries that are sent before all others, on a connection of their own."""
 

@@ -182,7 +182,7 @@ def non_zero() -> ModelProto:
 
 
 def open_trips() -> ModelProto:
-    """Build a model that counts to its INT64 input `trips` [1]: as slow as a request asks.
+    """Build a model that counts to its INT64 input `trips` [1]: as slow as a request sets.
 
     A million trips take about a second and a half; none take none.
     """
@@ -216,7 +216,7 @@ def open_trips() -> ModelProto:
 
 
 def write_with_external_data(folder: Path, location: str = "weights.bin") -> Path:
-    """Write a model `y = x + [1, 2, 3, 4]` whose weights lie in a file beside it.
+    """Write a model `y = x + [1, 2, 3, 4]` whose weights lie in a file next to it.
 
     The weights go to `folder / "weights.bin"`; `location` is what the model says of their place.
     """

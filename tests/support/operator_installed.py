@@ -16,7 +16,7 @@ INSTALL_TIMEOUT = "240s"
 def operator_installed(cluster: Cluster, prefix: str, values: Json | None = None) -> Iterator[str]:
     """Yield a fresh namespace that admits only restricted pods, and that an operator serves.
 
-    The definition is applied beside the chart, so that several releases may share a cluster.
+    The definition is applied apart from the chart, so that several releases may share a cluster.
     """
     cluster.kubectl("apply", "--server-side", "-f", str(DEFINITION))
     cluster.kubectl("wait", "--for=condition=Established", "-f", str(DEFINITION), "--timeout=120s")

@@ -17,16 +17,16 @@ WIDTH = 4
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What an inference asks."""
+    """What an inference requests."""
 
     samples: int
     connection: int
     number: int
-    """The first of its numbers, by which a test can tell it from others."""
+    """The first of its numbers, by which a test identifies it."""
 
 
 Take = Callable[[Asked, Callable[[], None]], None]
-"""Takes what an inference asks and what sends its reply."""
+"""Takes what an inference requests and what sends its reply."""
 
 DOCUMENTS: dict[str, dict[str, Any]] = {
     "/v2": {"name": "oracle", "version": "1", "extensions": ["binary_tensor_data"]},

@@ -1,4 +1,4 @@
-"""A server, as a process of its own, that delays each reply as told and writes down what it saw.
+"""A server, as a process of its own, that delays each reply as ordered and records what it saw.
 
 It speaks the Open Inference Protocol over HTTP and gRPC on ports of 127.0.0.1, and takes orders as
 lines of JSON on standard input: `{"delays": [...], "isQueue": ..., "stall": ...}` is obeyed from
@@ -101,7 +101,7 @@ class Oracle:
         gc.collect()
 
     def report(self) -> dict[str, Any]:
-        """Tell what was seen since the last order."""
+        """Return what was seen since the last order."""
         seen = self.seen
         return {
             "received": seen.received,

@@ -1,7 +1,7 @@
 """What in a pod breaks the pod security standard "restricted", and what exceeds a run's needs.
 
 The rules are those of https://kubernetes.io/docs/concepts/security/pod-security-standards/ as of
-1.34, written here once more: whoever builds the pods does not judge them.
+1.34, written here once more: the code that builds the pods does not judge them.
 """
 
 from collections.abc import Iterator

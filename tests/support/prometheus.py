@@ -96,7 +96,7 @@ class Prometheus:
         return found[0].value
 
     def targets(self) -> list[Json]:
-        """Return the targets that are scraped, as the API tells them."""
+        """Return the targets that are scraped, as the API reports them."""
         found: list[Json] = self.get("targets", state="active")["activeTargets"]
         return found
 
@@ -112,7 +112,7 @@ class Prometheus:
             with urllib.request.urlopen(asked, timeout=_TIMEOUT_SECONDS) as reply:  # noqa: S310 - our own server's address
                 return json.load(reply)["data"]
         except urllib.error.HTTPError as error:
-            raise ValueError(f"{parameters} was asked: {error.read().decode()}") from error
+            raise ValueError(f"{parameters} was queried: {error.read().decode()}") from error
 
     def is_ready(self) -> bool:
         """Return whether it answers queries."""
@@ -262,7 +262,7 @@ def _started(
     made: list[Prometheus] = []
 
     def answers() -> bool:
-        # The last one told: a log may begin with that of a Prometheus that has ended.
+        # The last one logged: a log may begin with that of a Prometheus that has ended.
         told = _LISTENING.findall(process.log.read_bytes())
         made[:] = [Prometheus(f"http://{each.decode()}", file) for each in told[-1:]]
         return bool(made) and made[0].is_ready()

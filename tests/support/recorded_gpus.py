@@ -40,7 +40,7 @@ class RecordedGpu:
 
     @classmethod
     def make(cls, root: Path, index: int = 0, *, uuid: str = "") -> "RecordedGpu":
-        """Write a GPU that tells everything, idle and without processes."""
+        """Write a GPU that reports everything, idle and without processes."""
         gpu = cls(root / f"gpu-{index}", uuid or f"GPU-0000000{index}-aaaa-bbbb-cccc-dddddddddddd")
         gpu.folder.mkdir(parents=True)
         gpu.report("nvmlDeviceGetUUID", gpu.uuid)
@@ -93,7 +93,7 @@ class RecordedGpu:
         self.report("nvmlDeviceGetProcessUtilization", "\n".join(told))
 
     def cut(self, instances: Sequence[Iterable[int]]) -> None:
-        """Cut it into instances with these processes; its utilisation is then not told."""
+        """Cut it into instances with these processes; its utilisation is then unknown."""
         self.report("nvmlDeviceGetMigMode", "1 1")
         self.refuse("nvmlDeviceGetUtilizationRates")
         self.refuse("nvmlDeviceGetProcessUtilization")
@@ -112,7 +112,7 @@ STAMP = 1_700_000_000_000_000
 
 
 def owners(process_id: int) -> Collection[Target]:
-    """Tell whose process it is."""
+    """Set whose process it is."""
     return OWNERS.get(process_id, [])
 
 

@@ -114,7 +114,7 @@ class RecordedNode:
         write(other / "temp1_input", "71850\n")
 
     def add_sensors(self, cores: int) -> None:
-        """Give each core a sensor beside its package's."""
+        """Give each core a sensor in addition to its package's."""
         chip = self.sys_root / "class/hwmon/hwmon3"
         for core in range(cores):
             write(chip / f"temp{core + 2}_label", f"Core {core}\n")

@@ -76,7 +76,7 @@ def a_valid_result() -> ResultDocument:
 
 
 def a_metered_result(*machines: Machine) -> ResultDocument:
-    """Return the complete run of three scenarios with what the agents of these nodes told.
+    """Return the complete run of three scenarios with the reports of these nodes' agents.
 
     Without machines: one node with counters, that its servers share.
     """

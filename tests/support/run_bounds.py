@@ -65,7 +65,7 @@ _CARRIERS: dict[str, Run] = {
 """Valid runs in which a field, or what is below it, can stand."""
 
 _BESIDE_ANOTHER = (("spec.server.runtime", "External"),)
-"""Values that are valid only beside another field; they have rows of their own."""
+"""Values that are valid only with another field; they have rows of their own."""
 
 
 @functools.cache
@@ -124,7 +124,7 @@ def _rows(path: str, schema: Schema) -> Iterator[Row]:
 
 
 _Case = tuple[str, Any, str]
-"""What is tried, the value, and the path that is told; empty where it is valid."""
+"""What is tried, the value, and the path that is named; empty if it is valid."""
 
 
 def _at_bounds(schema: Schema, path: str) -> Iterator[_Case]:

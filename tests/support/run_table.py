@@ -78,7 +78,7 @@ WRONG_URLS = {
 
 
 def _whole() -> Run:
-    """Return a run that says every member that can stand beside the others."""
+    """Return a run with every member that can be combined with the others."""
     return a_run(
         model={"uri": "https://host/model.onnx", "sha256": "0" * 64},
         server={

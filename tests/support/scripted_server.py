@@ -143,7 +143,7 @@ def serving(oracle: ScriptedServer) -> Iterator[ScriptedServer]:
     def work() -> None:
         try:
             asyncio.run(_serve(oracle, started))
-        except BaseException as fault:  # noqa: BLE001 - told to the thread that waits
+        except BaseException as fault:  # noqa: BLE001 - raised in the thread that waits
             faults.append(fault)
             started.set()
 

@@ -57,7 +57,7 @@ def _waits_within(rate: float, service: float, seconds: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class SearchedQueue:
-    """A queue that answers what a search asks, in no time at all."""
+    """A queue that answers a search's probes, in no time at all."""
 
     queue: Queue
     goal: Goal

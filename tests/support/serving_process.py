@@ -17,7 +17,7 @@ DEADLINE_SECONDS = 60.0
 
 
 class ServerProcess:
-    """One server process: the lines it tells on standard output, and its end."""
+    """One server process: the lines it prints on standard output, and its end."""
 
     def __init__(self, model: Path, *options: str) -> None:
         self._log = (model.parent / f"server-{time.monotonic_ns()}.log").open("w+")
@@ -50,13 +50,13 @@ class ServerProcess:
         """Return the next event, which must be called `name`; fail past the deadline."""
         told: dict[str, Any] = json.loads(self._line())
         if told.get("event") != name:
-            raise AssertionError(f"the server told {told} instead of {name}: {self.errors()}")
+            raise AssertionError(f"the server printed {told} instead of {name}: {self.errors()}")
         if name == "listening":
             self.http_port, self.grpc_port = told["httpPort"], told["grpcPort"]
         return told
 
     def last_event(self) -> dict[str, Any]:
-        """Return the last thing told by a server that has ended."""
+        """Return the last line of a server that has ended."""
         stdout = self._process.stdout
         rest = self._pending + (stdout.read() if stdout is not None else b"")
         told: dict[str, Any] = json.loads(rest.splitlines()[-1])
@@ -92,7 +92,7 @@ class ServerProcess:
             selector.register(stdout, selectors.EVENT_READ)
             while b"\n" not in self._pending:
                 if not selector.select(deadline - time.monotonic()):
-                    raise AssertionError(f"the server told nothing in time: {self.errors()}")
+                    raise AssertionError(f"the server printed nothing in time: {self.errors()}")
                 piece = os.read(stdout.fileno(), 65536)
                 if not piece:
                     raise AssertionError(f"the server ended early: {self.errors()}")

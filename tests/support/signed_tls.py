@@ -1,7 +1,7 @@
 """Certificates, signed by a test's own authority, for servers on 127.0.0.1.
 
 For clients that take no certificate for its own authority. Made once by openssl, valid for a
-hundred years, trusted by nobody but the tests that name it.
+hundred years, trusted only by the tests that name it.
 """
 
 from dataclasses import dataclass

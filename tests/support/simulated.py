@@ -96,7 +96,7 @@ class SimulatedPacer:
         self._handle = self._loop.call_at_ns(due, self._wake)
 
     def close(self) -> None:
-        """Wake nobody."""
+        """Cancel the wake-up."""
         if self._handle is not None:
             self._handle.cancel()
 

@@ -1,7 +1,7 @@
 """The certificates that servers and clients of the tests show each other on 127.0.0.1.
 
 One authority signed all of them. Made once by openssl, valid from 2020 to 2120 but for the one that
-has expired, trusted by nobody but the tests that name it.
+has expired, trusted only by the tests that name it.
 """
 
 import ssl

@@ -13,7 +13,7 @@ from inferometer_loadgen.wire.contract import (
     EncodedRequest,
     Failure,
     ReplyBody,
-    Target,
+    RequestTarget,
 )
 
 DEADLINE_SECONDS = 60.0
@@ -34,7 +34,7 @@ def run(main: Coroutine[Any, Any, T]) -> T:
 class Caller:
     """One connection, whose replies are awaited by token."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: RequestTarget) -> None:
         self.target = target
         self.connection: Connection
         self.capacity_grew = 0
@@ -68,7 +68,7 @@ class Caller:
             await self._room.wait()
 
     def on_reply(self, token: int, failure: Failure | None, reply: ReplyBody | None) -> None:
-        """Take an answer; one that nobody awaits is an error of the connection."""
+        """Take an answer; one without a request is an error of the connection."""
         self._answers.pop(token).set_result((failure, reply))
         self._room.set()
 
@@ -80,7 +80,7 @@ class Caller:
 
 
 @asynccontextmanager
-async def connected(target: Target, *, streams: int = 1) -> AsyncIterator[Caller]:
+async def connected(target: RequestTarget, *, streams: int = 1) -> AsyncIterator[Caller]:
     """Open a connection and close it at the end."""
     caller = Caller(target)
     caller.connection = await open_connection(

@@ -18,7 +18,7 @@ _FAILED = 1
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Do what the command line asks; return the exit code: 2 where it cannot be done here."""
+    """Run the command line; return the exit code, 2 if it cannot be done here."""
     asked = _parser().parse_args(arguments)
     try:
         match asked.action:

@@ -26,14 +26,14 @@ class Request:
 
     @property
     def writes(self) -> bool:
-        """Return whether it asked to change something."""
+        """Return whether the request would change something."""
         return self.verb in WRITES
 
 
 def requests(log: Path, user: str | None = None, offset_bytes: int = 0) -> Iterator[Request]:
     """Yield each request for a resource once, of one user or of all, from this byte of the log on.
 
-    A watch is told when it opens, everything else when it is answered.
+    A watch is logged when it opens, everything else when it is answered.
     """
     with log.open("rb") as lines:
         lines.seek(offset_bytes)

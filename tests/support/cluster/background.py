@@ -41,17 +41,17 @@ def up(name: str, nodes: int, archives: Sequence[Path]) -> Path:
             text=True,
             start_new_session=True,
         )
-    assert daemon.stdout is not None  # asked for above
+    assert daemon.stdout is not None  # requested above
     with daemon.stdout as told:
         if told.readline().strip() != _READY:
             daemon.wait()
             raise RuntimeError(f"The cluster did not come up: {log.read_text()[-3000:]}")
-    daemon.returncode = 0  # it goes on without us: nobody is to wait for it
+    daemon.returncode = 0  # it goes on without us: no process waits for it
     return kubeconfig(name)
 
 
 def serve(name: str, nodes: int, archives: Sequence[Path]) -> NoReturn:
-    """Hold a cluster until a signal ends it; tell on standard output when it is ready."""
+    """Hold a cluster until a signal ends it; print a line when it is ready."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda number, _: sys.exit(128 + number))
     cluster = Cluster(name, nodes, archives)
@@ -98,7 +98,7 @@ def _end(name: str, process: int) -> None:
 
 
 def _is_gone(process: int) -> bool:
-    """Return whether the process has ended; one that nobody waits for yet has."""
+    """Return whether the process has ended; a zombie has."""
     try:
         state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):

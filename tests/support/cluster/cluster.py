@@ -100,7 +100,7 @@ class Cluster(ControlPlane):
     def _start(self, nodes: int, images: Sequence[Path]) -> None:
         self._switch = switch = Switch(self.group, self.name)
         self._home.remember(switch.wire.slot)
-        # A cluster that was killed leaves its groups to whoever takes the slot next.
+        # A cluster that was killed leaves its groups to the next cluster in its slot.
         cgroups.remove(switch.wire.cgroup)
         for number in _numbers(nodes):
             node = Node(number, nodes, self._home.folder, self.group, switch)

@@ -16,7 +16,7 @@ NODE_HOME = "/run/inferometer"
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Somebody who may speak to the API server, and the groups that say what they may."""
+    """A user of the API server, and the groups that say what they may."""
 
     user: str
     groups: tuple[str, ...]

@@ -55,7 +55,7 @@ class ControlPlane:
         group: Group | None = None,
         accounts: Sequence[Account] = (),
     ) -> None:
-        """Start one in `folder`, on loopback unless told where, and wait until it serves."""
+        """Start one in `folder`, on loopback by default, and wait until it serves."""
         self._folder = folder
         self._place = place or loopback()
         self._programs = ensure(NODES if self._place.nodes else API)
@@ -111,7 +111,7 @@ class ControlPlane:
         return done.stdout
 
     def get(self, *words: str) -> Any:
-        """Return what `kubectl get WORDS -o json` tells."""
+        """Return the output of `kubectl get WORDS -o json`."""
         return json.loads(self.kubectl("get", *words, "-o", "json"))
 
     def pause(self) -> None:

@@ -1,7 +1,7 @@
 """Prepares node disks that already hold the images.
 
 Unpacking images takes much of a cluster's start and is the same each time. It is done once into a
-template, whose files the disks of nodes share by hard links: nobody writes to the files of an
+template, whose files the disks of nodes share by hard links: no process writes to the files of an
 image or a layer, and containerd's own databases are copied.
 """
 
@@ -116,7 +116,7 @@ def _drop_oldest(templates: Path) -> None:
     kept = sorted(whole, key=lambda path: path.stat().st_mtime)[-_KEPT:]
     for path in folders:
         if path not in kept:
-            # Whoever makes or takes it just now holds its lock.
+            # A process that makes or takes it holds its lock.
             with suppress(BlockingIOError), _lock(path.with_suffix(""), fcntl.LOCK_NB):
                 shutil.rmtree(path, ignore_errors=True)
 

@@ -21,7 +21,7 @@ def go(cache: Path) -> Path:
 
 
 def _version(command: str) -> tuple[int, int]:
-    """Return the version of this Go without letting it fetch another; (0, 0) if it tells none."""
+    """Return the version of this Go without letting it fetch another; (0, 0) if it prints none."""
     told = subprocess.run(
         [command, "env", "GOVERSION"], capture_output=True, text=True, check=False
     ).stdout

@@ -44,7 +44,7 @@ class Home:
         lock.flush()
 
     def remember(self, slot: int) -> None:
-        """Write down the cluster's slot, for whoever has to clean up after it."""
+        """Write down the cluster's slot, for a later clean-up."""
         (self.folder / _SLOT).write_text(str(slot))
 
     def remove(self) -> None:

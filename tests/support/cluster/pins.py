@@ -93,7 +93,7 @@ API = ("etcd", "kube-apiserver", "kube-controller-manager", "kubectl")
 NODES = (*API, "kube-scheduler", "kubelet", "kube-proxy", "pause", "coredns")
 """What a cluster with nodes is made of."""
 TOOLS = ("helm", "decode-kind-config", "versitygw", "prometheus", "promtool")
-"""What the gate's tests run beside a cluster."""
+"""What the gate's tests run besides a cluster."""
 VERIFY_TOOLS = ("probe",)
 """What only `make verify` runs; kind itself is built only if Docker works."""
 

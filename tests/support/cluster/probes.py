@@ -23,7 +23,7 @@ def pack(folder: Path) -> Path:
 
 
 def pod(name: str, *words: str, image: str = IMAGE, node: str | None = None) -> dict[str, Any]:
-    """Return a pod that runs `probe WORDS` as the restricted standard asks."""
+    """Return a pod that runs `probe WORDS` as the restricted standard requires."""
     container = {
         "name": "probe",
         "image": image,

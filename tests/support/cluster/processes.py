@@ -56,7 +56,7 @@ class Process:
         self._popen.wait()
 
     def pause(self) -> None:
-        """Stop it where it stands: its connections stay open and nobody answers."""
+        """Stop it where it stands: its connections stay open without an answer."""
         self._popen.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:

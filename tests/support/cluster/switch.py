@@ -41,7 +41,7 @@ class Switch:
         unplug(self.wire, self._name)
 
     def _claim(self) -> Wire:
-        """Take the first slot that nobody has: the kernel makes no interface twice."""
+        """Take the first free slot: the kernel makes no interface twice."""
         for slot in range(SLOTS):
             wire = Wire(slot)
             command = f"link add {wire.interface} type veth peer name uplink"
@@ -74,7 +74,7 @@ def network_of(pid: int) -> tuple[str, ...]:
 
 
 def ip(commands: list[str], prefix: tuple[str, ...] = ()) -> None:
-    """Run these `ip` commands, in the machine's network unless told otherwise."""
+    """Run these `ip` commands, in the machine's network by default."""
     done = _run(commands, prefix)
     if done.returncode != 0:
         raise RuntimeError(f"Of the commands {commands}, ip could not run all: {done.stderr}")
