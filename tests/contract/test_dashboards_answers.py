@@ -96,7 +96,7 @@ _FOUND = {
 
 
 def test_a_tile_is_live_while_the_run_goes_on(tmp_path: Path) -> None:
-    """Before the operator tells a result, and while a later run of the name measures."""
+    """Before the operator reports a result, and while a later run of the name measures."""
     live = {'{scenario="live"}': 10}
     _gives(tmp_path, "run: Rate: A", {_COUNTED: _TEN_A_SECOND}, live)
     again = {_COUNTED: _TEN_A_SECOND, _GOES_ON: "1x60"}
@@ -164,7 +164,7 @@ def test_bars_tell_namespaces_apart(tmp_path: Path) -> None:
 
 
 def test_invalid_runs_have_no_bars(tmp_path: Path) -> None:
-    """What a run without validity found is in the table alone, beside its verdict."""
+    """What a run without validity found is in the table alone, next to its verdict."""
     series = _finished("bench", "one", _VALID) | _finished("bench", "two", _INVALID)
     _gives(tmp_path, "compare: Rate: A", series, {'{bar="bench/one/traffic"}': 4})
     rows = {

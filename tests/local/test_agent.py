@@ -98,7 +98,7 @@ def test_prometheus_sees_the_regular_samples(recorded: AgentProcess, node: Recor
 
 
 def test_a_pod_that_comes_and_goes_is_followed(recorded: AgentProcess, node: RecordedNode) -> None:
-    """A pod is told of while it is there; before and after it is missing by name."""
+    """A pod has figures while it exists; before and after it is missing by name."""
     assert recorded.sample(pods=[OTHER]).workloads == []
     node.add_pod(OTHER, "besteffort", is_limited=False)
     (target,) = recorded.sample(pods=[OTHER]).workloads
@@ -171,7 +171,7 @@ def test_a_driver_that_hangs_holds_up_nothing_else(tmp_path: Path) -> None:
 
 
 def test_sigterm_ends_an_agent_at_once(tmp_path: Path, node: RecordedNode) -> None:
-    """An agent ends with 0 when it is told to, also with a client's connection open."""
+    """An agent exits with 0 on SIGTERM, also with a client's connection open."""
     with agent(tmp_path, *node.options) as process:
         process.sample(pods=[UID])
         assert process.ended() == 0

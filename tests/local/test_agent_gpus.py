@@ -158,7 +158,7 @@ def test_who_is_on_a_gpu_is_known_in_the_first_pid_namespace_alone(
 def test_a_gpu_that_falls_off_the_bus_leaves_the_others(
     gpus: list[RecordedGpu], through_the_library: AgentProcess
 ) -> None:
-    """The lost one is missing by its UUID, the other three are told as before."""
+    """The lost one is missing by its UUID, the other three are reported as before."""
     through_the_library.sample()
     gpus[0].refuse("nvmlDeviceGetPowerUsage", GPU_IS_LOST)
     told = through_the_library.sample()

@@ -120,7 +120,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[_Runs]:
 
 
 def test_known_joules_are_in_the_result(runs: _Runs) -> None:
-    """Of 630 J, through a wrap-around, the server's half is told within 1 %, gross and net."""
+    """Of 630 J, through a wrap-around, the server's half is reported within 1 %, gross and net."""
     energy = runs.energy("recorded")
     assert energy.attribution == "shared"
     assert {each.domain for each in energy.domains} == {"package-0", "package-0-dram"}
@@ -179,7 +179,7 @@ def test_an_agent_that_is_killed_costs_the_energy_alone(runs: _Runs) -> None:
 
 
 def test_an_agent_that_does_not_answer_is_refused(runs: _Runs) -> None:
-    """--agent with nobody there ends with 2 before anything is started."""
+    """--agent without an agent at the URL exits with 2 before anything is started."""
     run = runs.futures["nobody"].result()
     assert run.ended.code == 2
     assert "No node agent answered at --agent http://127.0.0.1:1" in run.ended.sentence
@@ -190,4 +190,4 @@ def test_a_file_that_cannot_be_kept_is_refused(runs: _Runs) -> None:
     """--prometheus-targets in a folder that is not there ends with 2 and says so."""
     run = runs.futures["no folder"].result()
     assert run.ended.code == 2
-    assert "cannot be written" in run.ended.sentence
+    assert "Cannot write --prometheus-targets" in run.ended.sentence

@@ -143,7 +143,7 @@ def test_an_external_server_has_no_agent_by_itself() -> None:
     ],
 )
 def test_what_is_no_agent_is_refused(status: int, body: bytes, why: str) -> None:
-    """Another server's answer is told; a redirect is not followed."""
+    """Another server's answer is reported; a redirect is not followed."""
     with answering(status, body) as url, pytest.raises(RefusedError, match=why):
         found(url)
 

@@ -202,7 +202,7 @@ def test_a_client_that_left_takes_no_room(tmp_path: Path, protocol: str) -> None
 
 
 def test_a_lonely_request_is_answered(tmp_path: Path) -> None:
-    """A request that nobody joins goes once its delay is over."""
+    """A request that no other joins is computed after its delay."""
     path = _saved(onnx_models.identity(), tmp_path)
     options = ("--max-batch-size", "8", "--max-delay-microseconds", "20000")
     with serving(path, *options) as server:

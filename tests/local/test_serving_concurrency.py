@@ -122,7 +122,7 @@ def test_answers_wait_for_a_client_that_does_not_read(tmp_path: Path) -> None:
 
 
 def test_metrics_count_what_was_served(tmp_path: Path) -> None:
-    """Requests, their durations, what the model ran on and for whom are told at /metrics."""
+    """/metrics has requests, their durations, batches, and the labels of the run."""
     path = onnx_models.save(onnx_models.identity(shape=("batch", 64)), tmp_path / "many.onnx")
 
     async def ask(process: ServerProcess) -> str:

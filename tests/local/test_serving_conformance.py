@@ -218,14 +218,14 @@ def _check_control_plane(told: dict[str, Any], model: Path) -> None:
 
 
 def test_http_control_plane(pairs: ServerProcess) -> None:
-    """Health, metadata and configuration are told over HTTP, the facts about the server too."""
+    """HTTP serves health, metadata and configuration with the facts about the server."""
     with over_http.InferenceServerClient(pairs.http_url) as client:
         told = _control_plane(client, "pairs")
     _check_control_plane(told, pairs.model)
 
 
 def test_grpc_control_plane(pairs: ServerProcess) -> None:
-    """Health, metadata and configuration are told over gRPC as over HTTP."""
+    """gRPC serves the same health, metadata and configuration as HTTP."""
     with over_grpc.InferenceServerClient(pairs.grpc_url) as client:
         told = _control_plane(client, "pairs")
         told["server"] = client.get_server_metadata(as_json=True)
@@ -235,7 +235,7 @@ def test_grpc_control_plane(pairs: ServerProcess) -> None:
 
 
 def test_asyncio_control_planes(pairs: ServerProcess) -> None:
-    """The asyncio clients are told the same."""
+    """The asyncio clients get the same answers."""
 
     async def call() -> None:
         async with over_http_aio.InferenceServerClient(pairs.http_url) as client:
@@ -390,7 +390,7 @@ def test_grpc_aio_stream(pairs: ServerProcess) -> None:
 
 
 def test_requested_outputs(pairs: ServerProcess) -> None:
-    """Only the outputs that are asked for come, in the order asked, each in its own form."""
+    """Only the requested outputs are returned, in the requested order and form."""
     with over_http.InferenceServerClient(pairs.http_url) as client:
         outputs = [
             over_http.InferRequestedOutput("whole", binary_data=False),

@@ -167,7 +167,7 @@ def test_gives_up_what_does_not_end_in_time(counting: Path) -> None:
 
 @pytest.mark.parametrize("waits", [False, True])
 def test_what_is_given_up_is_told_so(counting: Path, *, waits: bool) -> None:
-    """Who waits for an inference that is given up is told that the server is unavailable."""
+    """A client whose inference is stopped gets the error that the server is unavailable."""
     heard: queue.Queue[tuple[Any, Any]] = queue.Queue()
     with (
         serving(counting, "--drain-seconds", "0.2") as server,
@@ -284,7 +284,7 @@ def test_refuses_a_gpu_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_refuses_open_axes_without_a_shape(tmp_path: Path) -> None:
-    """A model with open axes beside the batch is refused until their shape is given."""
+    """A model with open axes next to the batch is refused until their shape is given."""
     image = onnx_models.save(onnx_models.open_axes(), tmp_path / "image.onnx")
     assert "--warm-up-shape image=1,3,8,8" in _refused(image)
 
@@ -344,7 +344,7 @@ def test_serves_open_axes_and_batches(tmp_path: Path) -> None:
 
 
 def test_warms_up_with_the_samples_of_a_file(tmp_path: Path) -> None:
-    """A server that is told the inputs file warms up with their shapes, for each batch size."""
+    """A server with an inputs file warms up with its shapes, for each batch size."""
     model = onnx_models.save(onnx_models.open_axes(), tmp_path / "image.onnx")
     np.savez(tmp_path / "inputs.npz", image=np.zeros((5, 3, 16, 9), np.float32))
     options = ("--warm-up-inputs", str(tmp_path / "inputs.npz"), "--warm-up-batch-sizes", "1,4")

@@ -129,7 +129,7 @@ def test_a_name_like_no_other_gets_no_suggestion_and_reads_no_file(asked: str) -
 
 
 def test_a_bare_name_that_two_models_share_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where two tasks have a model of one name, the error asks for the full one."""
+    """If two tasks have a model of one name, the error requires the full name."""
     one = zoo.entry("unet")
     index: dict[str, ZooEntry] = {"depth/unet": one, "segmentation/unet": one}
     monkeypatch.setattr(zoo, "_index", lambda: index)

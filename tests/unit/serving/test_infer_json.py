@@ -159,7 +159,7 @@ def test_requests_nested_deeper_than_orjson_writes_are_read() -> None:
 
 
 def test_sizes_of_strings_are_told_anew() -> None:
-    """Outputs of strings in one shape differ in their bytes, and each answer tells its own."""
+    """Outputs of strings in one shape differ in their bytes, and each answer reports its own."""
     spec = TensorSpec("y", DATATYPES["BYTES"], (1,))
     reader = RequestReader(Signature(inputs=SIGNATURE.inputs, outputs=(spec,)))
     request = reader.read(_document(parameters={"binary_data_output": True}))

@@ -44,7 +44,7 @@ def test_what_was_noted_is_counted_as_if_at_once(
 
 
 def test_what_was_noted_is_settled_before_it_grows() -> None:
-    """Whoever never asks for metrics does not make the server keep every request."""
+    """Without scrapes, the server does not keep every request."""
     statistics = Statistics()
     tally = InferenceStats(Metrics(), statistics)
     for number in range(5000):
@@ -72,6 +72,6 @@ def _told(statistics: Statistics) -> dict[str, object]:
 
 
 def _counts(metrics: Metrics) -> list[bytes]:
-    """Return all that is told but the sums, whose last digits depend on the order."""
+    """Return all samples except the sums, whose last digits depend on the order."""
     lines = Exposition(metrics, ("", "", "m"), "1").text().splitlines()
     return [each for each in lines if each.startswith(b"inferometer") and b"_sum" not in each]

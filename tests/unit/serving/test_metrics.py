@@ -12,7 +12,7 @@ SERVED = {"run_namespace": "n", "run": 'r"', "model": "m%d"}
 
 
 class Told:
-    """A server's numbers and what is told of them."""
+    """A server's numbers and their exposition."""
 
     def __init__(self) -> None:
         self.metrics = Metrics()
@@ -49,7 +49,7 @@ def test_a_server_that_did_nothing_yet_tells_zeros() -> None:
 
 
 def test_requests_are_counted_by_what_came_of_them() -> None:
-    """Codes of both protocols are told as text, each combination once."""
+    """Codes of both protocols are reported as text, each combination once."""
     told = Told()
     told.metrics.requests["http", "infer", 200] += 2
     told.metrics.count("grpc", "infer", "OK")

@@ -83,7 +83,7 @@ def test_what_is_out_of_bounds_is_refused(
 
 
 def test_a_delay_without_batches_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    """It would wait for nobody."""
+    """An option that would have no effect is refused."""
     with pytest.raises(SystemExit) as refused:
         _read("--max-delay-microseconds", "100")
     assert refused.value.code == 2

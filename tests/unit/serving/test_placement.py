@@ -41,7 +41,7 @@ def test_shape_arithmetic_is_bookkeeping() -> None:
 
 
 def test_only_compute_nodes_count_as_fallen_back() -> None:
-    """Of the nodes outside the provider asked for, only those that handle data fell back."""
+    """Of the nodes outside the provider requested, only those that handle data fell back."""
     nodes = [
         AssignedNode("relu", "Relu", "CUDA"),
         AssignedNode("gather", "Gather", "CPU"),

@@ -20,7 +20,7 @@ def _signature(**inputs: Shape) -> Signature:
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
 def test_shapes_are_read_from_headers(tmp_path: Path, save: object) -> None:
-    """Every array's shape is told by its name, compressed or not."""
+    """Every array's shape is reported by its name, compressed or not."""
     assert callable(save)
     save(tmp_path / "a.npz", x=np.zeros((5, 3, 7)), y=np.zeros(5, "S4"), z=np.zeros(()))
     assert array_shapes(tmp_path / "a.npz") == {"x": (5, 3, 7), "y": (5,), "z": ()}

@@ -18,7 +18,7 @@ def _shapes(signature: Signature, batch: int, **given: Shape) -> list[Shape]:
 
 
 def test_the_batch_takes_every_open_first_axis() -> None:
-    """Every open first axis becomes the batch size; fixed inputs beside them stay as they are."""
+    """Every open first axis becomes the batch size; fixed inputs next to them stay as they are."""
     assert _shapes(_signature((-1, 4), (-1,), (3, 2), ()), 8) == [(8, 4), (8,), (3, 2), ()]
 
 
@@ -28,7 +28,7 @@ def test_a_given_shape_fills_open_axes_but_not_the_batch() -> None:
 
 
 def test_one_stands_for_a_fixed_batch() -> None:
-    """A model whose batch is fixed is warmed at that batch, asked for by its number or by 1."""
+    """A model whose batch is fixed is warmed at that batch, requested by its number or by 1."""
     assert _shapes(_signature((6, 4)), 1) == [(6, 4)]
     assert _shapes(_signature((6, 4)), 6) == [(6, 4)]
 
