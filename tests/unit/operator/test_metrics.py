@@ -18,8 +18,15 @@ from inferometer_operator.reconcile.run_facts import RunFacts, spec_hash
 from inferometer_operator.wiring import finished_runs
 from inferometer_operator.wiring.metrics import MAX_ACTIVE_RUNS, exposition
 from support.cluster_objects import EPOCH, Object, condition
+from support.exported_runs import (
+    MEASURED,
+    a_finished_run,
+    a_raw_run,
+    operator_stats,
+    scraped,
+    values,
+)
 from support.runs import a_run
-from support.told_runs import MEASURED, a_finished_run, a_raw_run, operator_stats, scraped, values
 
 RUN = ("team", "a-run")
 STEP = (*RUN, "latency", "")

@@ -10,8 +10,8 @@ from yarl import URL
 from inferometer_operator.cluster.run_watch import watch_trace
 from inferometer_operator.wiring.worker import Dependencies, Worker
 from inferometer_operator.wiring.worker_pool import WorkerPool
+from support.exported_runs import a_finished_run, operator_stats
 from support.played_cluster import SETTINGS, no_pauses
-from support.told_runs import a_finished_run, operator_stats
 from support.waiting import until
 
 pytestmark = pytest.mark.usefixtures(no_pauses.__name__)
