@@ -25,7 +25,7 @@ def a_machine(root: Path, mounts: str, group: str, **limits: str) -> None:
 
 
 def throttled_by(root: Path, **limits: str) -> float | None:
-    """Return what a watch tells when the `cpu.stat`s have become these."""
+    """Return the facts of a watch after the `cpu.stat`s changed to these."""
     watch = ClientWatch(root)
     for place, text in limits.items():
         (root / "sys/fs/cgroup" / place.replace("__", "/") / "cpu.stat").write_text(text)
@@ -70,7 +70,7 @@ def test_limits_above_the_own_group_count_too(tmp_path: Path) -> None:
 
 
 def test_a_machine_that_tells_nothing_is_no_fault(tmp_path: Path) -> None:
-    """What no file tells is absent, never zero."""
+    """A figure that no file contains is absent, never zero."""
     facts = ClientWatch(tmp_path).facts()
     assert facts.throttled_seconds is None
     assert facts.runnable_wait_seconds is None
@@ -97,7 +97,7 @@ def test_waiting_and_steal_are_counted_from_the_start(tmp_path: Path) -> None:
 
 
 def test_a_clock_that_is_set_is_seen_and_its_course_is_not(tmp_path: Path) -> None:
-    """The largest step between wall and steady clock is told with its sign; both may go on."""
+    """The largest step between wall and steady clock is reported with its sign; both advance."""
     wall, steady = [10**18], [10**9]
     watch = ClientWatch(tmp_path, lambda: wall[0], lambda: steady[0])
     for step in (0, 3_000_000, -8_000_000, 5_000_000):

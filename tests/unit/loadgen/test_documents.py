@@ -87,7 +87,7 @@ def test_metadata_of_a_server_that_cannot_be_read_is_told(document: Any, words: 
         (with_input(name=5), "the name of one of its inputs is 5, and must be a text"),
         (with_input(datatype=None), "its tensor 'x' has the datatype null, which cannot be sent"),
         (with_input(datatype=["FP32"]), "its tensor 'x' has the datatype a list of 1, which"),
-        (with_input(datatype="FP33"), "its tensor 'x' has the datatype \"FP33\", which cannot be sent"),
+        (with_input(datatype="FP33"), "its tensor 'x' has the datatype \"FP33\", which cannot"),
         (with_input(shape=4), "the shape of its tensor 'x' is 4, and must be a list"),
         (with_input(shape=["a"]), "an axis of its tensor 'x' is \"a\", and must be a whole"),
         (with_input(shape=[None]), "an axis of its tensor 'x' is null, and must be a whole"),

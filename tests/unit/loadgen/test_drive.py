@@ -197,7 +197,7 @@ def test_a_lost_server_ends_the_step(milli_qps: int | None) -> None:
 
 
 def test_what_waits_has_failed_where_another_worker_has_lost_the_server() -> None:
-    """Who is told so before it has missed the server for 3 s itself leaves out no query."""
+    """A driver that is ended before it missed the server for 3 s itself leaves out no query."""
     drill = Drill(after(5 * MILLISECOND))
     tallied = drill.run(
         {

@@ -38,7 +38,7 @@ from support.energy_windows import (
 def test_cpu_energy_is_shared_by_cpu_seconds(
     used: int | None, attribution: str, share: float
 ) -> None:
-    """From 95 % of the busy CPU time on all is the servers'; what is not known is the node's."""
+    """From 95 % of the busy CPU time on all is the servers'; an unknown share is the node's."""
     told = found(a_package(100, busy=1_000_000, used=used))
     (domain,) = told.domains
     assert (told.attribution, domain.attribution) == (attribution, attribution)
@@ -194,7 +194,7 @@ def test_a_gpu_that_was_cut_within_the_window_is_the_nodes() -> None:
 
 
 def test_a_gpu_without_a_process_of_the_servers_is_not_counted() -> None:
-    """An idle GPU of the node is nobody's energy; a run on GPUs says that it saw none."""
+    """An idle GPU of the node does not count; a run on GPUs says that it saw none."""
     told = found(a_gpu_window(uses=False))
     assert [each.domain for each in told.domains] == ["package-0"]
     assert told.not_covered == []
@@ -232,11 +232,11 @@ def test_cpus_without_a_counter_are_told() -> None:
     ]
 
 
-# -- what is not known --------------------------------------------------------------------------
+# -- unknown energy --------------------------------------------------------------------------
 
 
 def test_what_is_not_asked_is_not_measured() -> None:
-    """Disabled power is unavailable, whatever the agents told."""
+    """Disabled power is unavailable, whatever the agents answered."""
     off = EnergyTerms(disabled=True, unmetered="", milliwatts_per_core=9, on_gpu=False)
     told = found(a_package(100, busy=1, used=1), terms=off)
     assert (told.attribution, told.reason, told.microjoules) == ("unavailable", DISABLED, None)
@@ -252,7 +252,7 @@ def test_a_server_without_an_agent_leaves_no_energy() -> None:
 
 
 def test_a_node_without_a_source_says_why() -> None:
-    """The agent's own reasons are told: of RAPL, and of NVML where the run is on GPUs."""
+    """The agent's own reasons are quoted: of RAPL, and of NVML if the run is on GPUs."""
     missing = [
         MissingSource(source="rapl", reason="there is no powercap"),
         MissingSource(source="nvml", reason="there is no driver"),
@@ -349,13 +349,13 @@ def test_without_an_inference_nothing_is_divided() -> None:
 
 
 def on_a_gpu(busy: int, *, foreign: bool | None) -> dict[str, Any]:
-    """Return what an agent tells of a package and of a GPU whose processes are no target's."""
+    """Return the sample of a package and of a GPU whose processes belong to no target."""
     told = GpuReading(uuid="GPU-0", index=0, name="L4", busy_microseconds=busy, foreign=foreign)
     return {"gpus": [told], "cpu": cpu(busy)}
 
 
 def test_of_a_node_without_targets_every_gpu_counts() -> None:
-    """A server that nobody can tell from its node has the GPUs' energy with the packages'."""
+    """A server that cannot be separated from its node has the GPUs' energy with the packages'."""
     first = {**on_a_gpu(0, foreign=True), "energy": [package(0), gpu_counter(0)]}
     last = {
         **on_a_gpu(5_000_000, foreign=True),
@@ -367,7 +367,7 @@ def test_of_a_node_without_targets_every_gpu_counts() -> None:
 
 
 def test_a_busy_gpu_that_may_be_an_external_server_s_is_told() -> None:
-    """Where nobody said what the server runs on, and the agent cannot tell whose processes are."""
+    """It is unknown what the server runs on, and whose processes the agent sees."""
     first = {**on_a_gpu(0, foreign=None), "energy": [package(0), gpu_counter(0)]}
     last = {
         **on_a_gpu(5_000_000, foreign=None),

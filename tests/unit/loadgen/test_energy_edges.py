@@ -14,7 +14,7 @@ WARM = replace(A_STEP, warm_up_ns=2 * SECOND)
 
 
 def edges_of(drill: Drill, end_at_ns: int | None = None) -> list[tuple[str, int]]:
-    """Run a step and return when its window's edges were told."""
+    """Run a step and return when its window's edges were notified."""
     told: list[tuple[str, int]] = []
 
     def listen(drill: Drill) -> None:

@@ -68,7 +68,7 @@ def test_the_first_sample_has_no_rate() -> None:
 
 
 def test_a_restarted_agent_has_no_rates_across() -> None:
-    """Counters of two starts are never compared; what is known is told, and the fault."""
+    """Counters of two starts are never compared; what is known is reported, and the fault."""
     taken = (at(0), at(1, 3), at(2, 5, instance="second"), at(3, 9, instance="second"))
     fault = "the agent of n was restarted"
     told = telemetry_of(NodeWindow("n", 1, taken, fault=fault), on_gpu=False)
@@ -117,7 +117,7 @@ def a_gpu_sample(second: int, *, used: bool) -> AgentSample:
     ],
 )
 def test_only_gpus_of_the_servers_are_told(used: bool, on_gpu: bool, shown: list[str]) -> None:  # noqa: FBT001 - a table's
-    """Of eight GPUs of a node those are told that servers use; all where that cannot be seen."""
+    """Of eight GPUs of a node the result has those that servers use; all if that is unknown."""
     taken = tuple(TimedSample(i * SECOND, a_gpu_sample(100 + i, used=used)) for i in range(2))
     (_, last) = telemetry_of(NodeWindow("n", 1, taken), on_gpu=on_gpu).samples
     assert sorted(last.watts) == sorted(last.gpu_utilization) == shown
@@ -165,7 +165,7 @@ def test_usage_has_the_servers_part_from_their_nodes() -> None:
 
 
 def test_what_a_part_of_the_servers_used_is_not_the_servers() -> None:
-    """Where not every server has an agent, those that have one tell no CPU seconds of the step."""
+    """If not every server has an agent, the step has no CPU seconds of the servers."""
 
     def told(unmetered: str) -> Step:
         terms = EnergyTerms(
@@ -212,7 +212,7 @@ def test_a_long_run_stays_small() -> None:
 
 
 def test_fields_of_a_later_agent_are_passed_over() -> None:
-    """An agent of another release may tell more than is known here."""
+    """An agent of another release may send unknown fields."""
     body = a_sample(1, {"package-0": 1}).model_dump_json().replace("{", '{"later": {"a": [1]}, ')
     answers = [
         AgentAnswer(0, 0, body.encode()),

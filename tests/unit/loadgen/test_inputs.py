@@ -75,7 +75,7 @@ def test_the_batch_takes_the_open_first_axis() -> None:
 def test_what_does_not_fit_is_refused(
     tensors: list[Tensor], shapes: dict[str, list[int]], batch_size: int, words: list[str]
 ) -> None:
-    """A refusal says what was asked, what was found and what to do."""
+    """A refusal says what was requested, what was found and what to do."""
     with pytest.raises(InputRefusedError) as refusal:
         fit_shapes(tensors, shapes, batch_size)
     for word in words:
@@ -107,7 +107,7 @@ def test_masks_and_token_types_have_values_that_mean_something() -> None:
 
 
 def test_a_pool_of_large_requests_is_smaller() -> None:
-    """A pool takes at most 256 MiB, and a note says when it is smaller than was asked."""
+    """A pool takes at most 256 MiB, and a note says when it is smaller than requested."""
     large = Tensor(name="x", datatype="FP32", shape=[-1, 10_000_000])
     load = Load(inputs=Inputs(random=RandomInputs(pool_size=16)))
     inputs = pool.InputSources(load, None, [large])
@@ -217,7 +217,7 @@ def test_a_file_that_is_no_npz_is_refused(tmp_path: Path, content: bytes | None)
 
 
 def test_a_single_array_is_refused(tmp_path: Path) -> None:
-    """A .npy file is told apart from a .npz file."""
+    """A .npy file is distinguished from a .npz file."""
     np.save(tmp_path / "in.npy", np.ones(2))
     with pytest.raises(InputRefusedError, match=r"is one array.*numpy\.savez"):
         read_npz(tmp_path / "in.npy")
@@ -267,7 +267,7 @@ def test_every_datatype_is_encoded_for_both_protocols(datatype: str) -> None:
 
 
 def test_without_the_binary_extension_http_sends_json() -> None:
-    """A server that tells of no binary tensors gets JSON, which cannot carry bfloat16."""
+    """A server that reports no binary tensors gets JSON, which cannot carry bfloat16."""
     request = encoder("HTTP", ROWS, binary=False).encode(source(ROWS).request(0))
     assert request.json_length is None
     assert b'"data"' in request.payload

@@ -90,7 +90,7 @@ def test_an_overload_of_three_percent_is_seen_in_a_minute(qps: int) -> None:
 
 
 def test_an_overload_of_a_fifth_is_seen_in_a_minute_of_few_queries() -> None:
-    """At 20 a second it always is; at 10 nearly always, and else a caution tells of it."""
+    """At 20 a second it always is; at 10 nearly always, and else a caution reports it."""
     told = []
     for qps, least in ((20, 60), (10, 54)):
         runs = []

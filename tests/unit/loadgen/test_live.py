@@ -37,7 +37,7 @@ class Driven:
     draining: bool = False
 
     def progress(self) -> drive.StepProgress:
-        """Tell whether all is sent."""
+        """Return whether all is sent."""
         return drive.StepProgress(measuring=True, draining=self.draining, elapsed_ns=0, fraction=0)
 
 
@@ -146,7 +146,7 @@ def test_the_warm_up_is_in_flight_and_nowhere_else() -> None:
 
 
 def test_a_closed_loop_has_no_schedule() -> None:
-    """Rate asked, queries due and dispatch lag are of open loops only."""
+    """Target rate, scheduled queries and dispatch lag are shown for open loops only."""
     shown = Shown()
     shown.begin()
     shown.answer(1)
@@ -224,7 +224,7 @@ def test_the_stage_is_one_and_the_others_are_none() -> None:
 
 
 def test_a_step_that_nobody_scraped_has_its_stages_too() -> None:
-    """Whoever comes late sees that the step was, and is over."""
+    """A late scraper sees that the step existed and is over."""
     shown = Shown()
     shown.begin("s0", "batch 1")
     shown.live.end()

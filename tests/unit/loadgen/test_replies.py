@@ -69,7 +69,7 @@ def test_a_reply_that_fits_is_good(protocol: Protocol) -> None:
 def test_a_reply_that_does_not_fit_is_a_fault(
     protocol: Protocol, changed: dict[str, tuple[str, list[int], int]], words: str
 ) -> None:
-    """A wrong name, type, shape or length is told in a sentence."""
+    """A wrong name, type, shape or length is reported in a sentence."""
     fault = Expectation(protocol, PROMISED, 3).fault(a_reply(protocol, {**GOOD, **changed}))
     assert fault is not None
     assert re.search(words, fault)
@@ -152,7 +152,7 @@ def test_any_json_makes_a_fault_and_no_crash(document: Any) -> None:
     ],
 )
 def test_json_of_wrong_types_is_a_fault(outputs: str) -> None:
-    """Types that no output has, and JSON nested deeply, are told in a short sentence."""
+    """Types that no output has, and JSON nested deeply, are reported in a short sentence."""
     reply = ReplyBody(f'{{"outputs": {outputs}}}'.encode(), None)
     fault = Expectation("HTTP", PROMISED, 3).fault(reply)
     assert fault

@@ -14,7 +14,7 @@ from inferometer_api.spec.server import External
 from inferometer_loadgen.requests.inputs import InputRefusedError
 from inferometer_loadgen.server.control_plane import endpoint_of
 from inferometer_loadgen.wire.connection import prepare
-from inferometer_loadgen.wire.contract import EncodedRequest, Target
+from inferometer_loadgen.wire.contract import EncodedRequest, RequestTarget
 from inferometer_loadgen.wire.grpc.connection import request_headers
 from support.run_table import WRONG_URLS
 from support.runs import an_external_run
@@ -34,7 +34,9 @@ def test_an_address_that_is_taken_can_be_written(url: str, protocol: Any) -> Non
     """What passes the run's schema is put into requests as it is."""
     assert External(url=url).url == url
     endpoint = endpoint_of(url, protocol)
-    target = Target(protocol, endpoint.host, endpoint.port, "m", path_prefix=endpoint.path_prefix)
+    target = RequestTarget(
+        protocol, endpoint.host, endpoint.port, "m", path_prefix=endpoint.path_prefix
+    )
     assert request_headers(target)
     [first, *_] = prepare(target, EncodedRequest(b"")).pieces
     assert protocol == "GRPC" or first.startswith(f"POST {endpoint.path_prefix}/v2/".encode())
@@ -84,6 +86,6 @@ def _is_ipv6(text: str) -> bool:
     ],
 )
 def test_an_address_without_a_host_or_port_is_refused_in_a_sentence(url: str, words: str) -> None:
-    """Who takes an address apart trusts nobody to have judged it."""
+    """The parser of an address does not rely on an earlier check."""
     with pytest.raises(InputRefusedError, match=words):
         endpoint_of(url, "HTTP")

@@ -67,7 +67,7 @@ def test_without_a_bound_it_estimates_the_percentile_as_loadgen_does(
 
 @pytest.mark.parametrize("percentile", [50.0, 90.0, 95.0, 97.0, 99.0, 99.9])
 def test_a_run_is_doubted_by_the_same_number_of_queries(percentile: float) -> None:
-    """What is told before a run is what early stopping asks for after it."""
+    """The queries announced before a run are those that early stopping requires after it."""
     assert fewest_queries(percentile) == required_queries(0, percentile)
 
 
@@ -106,7 +106,7 @@ def test_mlperfs_minimums_hold_where_they_are_higher(
 
 @pytest.mark.parametrize(("asked", "sent"), [(1000, 3072), (80_000, 10_000)])
 def test_mlperfs_offline_sends_its_samples(asked: int, sent: int) -> None:
-    """At least 24,576 samples are sent, in requests of the batch size that was asked."""
+    """At least 24,576 samples are sent, in requests of the requested batch size."""
     scenario = Scenario.model_validate({"name": "s", "offline": {"samples": asked, "batchSize": 8}})
     (step,) = plan_steps(scenario, a_validity(), seed=1)
     assert step.loop == Closed(clients=None, total_queries=sent)

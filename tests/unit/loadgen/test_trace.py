@@ -64,7 +64,7 @@ def test_the_longest_trace_at_the_largest_scale_is_exact(tmp_path: Path) -> None
 
 
 def test_a_trace_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    """A missing file and a folder are told as what they are."""
+    """A missing file and a folder are reported as such."""
     with pytest.raises(TraceRefusedError, match="cannot be read: No such file"):
         read_trace(tmp_path / "none.csv", 1000)
     with pytest.raises(TraceRefusedError, match="cannot be read: Is a directory"):

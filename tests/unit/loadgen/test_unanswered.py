@@ -30,7 +30,7 @@ CUT = InferenceServerException(msg="UNAVAILABLE: ipv4:1.2.3.4:5: Socket closed")
         (TimeoutError(), "HTTP", PLAIN, "it did not answer within 5 s"),
         (REFUSED, "HTTP", SECURE, "there is no connection to it (Connection refused)"),
         (
-            aiohttp.ClientConnectorError(SimpleNamespace(ssl=None), REFUSED),  # type: ignore[arg-type]  # its text alone asks
+            aiohttp.ClientConnectorError(SimpleNamespace(ssl=None), REFUSED),  # type: ignore[arg-type]  # only its text is used
             "HTTP",
             PLAIN,
             "there is no connection to it (Connection refused)",
@@ -91,5 +91,5 @@ CUT = InferenceServerException(msg="UNAVAILABLE: ipv4:1.2.3.4:5: Socket closed")
 def test_a_hint_fits_the_protocol_and_whether_tls_is_spoken(
     fault: BaseException, protocol: Any, tls: ClientTls | None, told: str
 ) -> None:
-    """Each way to get no answer is a clause, and no scheme is hinted at that is asked already."""
+    """Each way to get no answer is a clause, and no hint names the scheme in use."""
     assert reason_unanswered(fault, protocol, tls, 5.0) == told

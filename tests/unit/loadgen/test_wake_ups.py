@@ -71,7 +71,7 @@ def descriptors() -> int:
 
 
 def test_a_client_that_begins_anew_leaves_no_timer() -> None:
-    """However often it begins, it has one timer, and none once it has told its facts."""
+    """However often it begins, it has one timer, and none once its facts were read."""
 
     async def run() -> tuple[int, ...]:
         client = OwnProcess(wakes=True)
@@ -87,7 +87,7 @@ def test_a_client_that_begins_anew_leaves_no_timer() -> None:
 
 
 def test_a_driver_that_is_closed_leaves_no_timer() -> None:
-    """Its client may have begun, and its facts may never have been asked."""
+    """Its client may have begun, and its facts may never have been read."""
     drill = Drill(after(MILLISECOND), milli_qps=None)
     drill.run()
     loop = asyncio.new_event_loop()

@@ -15,7 +15,7 @@ from support.simulated import MILLISECOND, SECOND, SimulatedLoop
 
 
 class Told(Drill):
-    """A step that notes when its driver tells what."""
+    """A step that notes when its driver notifies its observer."""
 
     @override
     def _driver(self) -> Driver:
@@ -43,7 +43,7 @@ def test_a_window_is_told_at_its_time(milli_qps: int, at: int) -> None:
 
 
 def test_a_window_shorter_than_a_timer_is_a_step() -> None:
-    """All is answered within the first millisecond, and told of."""
+    """All is answered within the first millisecond, and every edge is notified."""
     step = replace(A_STEP, min_duration_ns=1)
     drill = Told(after(1000), step)
     tallied = drill.run()
