@@ -82,7 +82,7 @@ def through_the_library(tmp_path: Path, gpus: list[RecordedGpu]) -> Iterator[Age
 
 
 def about_gpus(sample: AgentSample) -> dict[str, object]:
-    """Return what a sample reports of GPUs, the integral of power aside, which goes by the clock."""
+    """Return the GPU figures of a sample without integrated power, which depends on the clock."""
     told = sample.model_dump(by_alias=False)
     for each in told["energy"]:
         if each["method"] == "PowerIntegral":

@@ -225,7 +225,7 @@ def test_http_control_plane(pairs: ServerProcess) -> None:
 
 
 def test_grpc_control_plane(pairs: ServerProcess) -> None:
-    """gRPC serves the same health, metadata and configuration as HTTP."""
+    """Over gRPC, health, metadata and configuration are the same as over HTTP."""
     with over_grpc.InferenceServerClient(pairs.grpc_url) as client:
         told = _control_plane(client, "pairs")
         told["server"] = client.get_server_metadata(as_json=True)
