@@ -7,7 +7,7 @@ from bench.processes import BenchError
 
 from inferometer_loadgen.requests.encode import Encoder
 from inferometer_loadgen.requests.replies import Expectation
-from inferometer_loadgen.wire import EncodedRequest, Target
+from inferometer_loadgen.wire import EncodedRequest, RequestTarget
 from inferometer_loadgen.wire.connection import prepare
 
 
@@ -24,9 +24,9 @@ def request_of(measurand: Measurand, protocol: Protocol) -> EncodedRequest:
     return encoder.encode({measurand.input.name: measurand.array()})
 
 
-def target_of(measurand: Measurand, protocol: Protocol, port: int) -> Target:
+def target_of(measurand: Measurand, protocol: Protocol, port: int) -> RequestTarget:
     """Return where to send it."""
-    return Target(protocol, "127.0.0.1", port, measurand.name)
+    return RequestTarget(protocol, "127.0.0.1", port, measurand.name)
 
 
 def expectation(measurand: Measurand, protocol: Protocol) -> Expectation:

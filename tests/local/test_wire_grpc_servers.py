@@ -14,7 +14,12 @@ from tritonclient.grpc.service_pb2 import (  # type: ignore[import-untyped]  # s
 )
 
 from inferometer_loadgen.wire.connection import open_connection
-from inferometer_loadgen.wire.contract import ConnectionFailedError, Failure, FailureKind, Target
+from inferometer_loadgen.wire.contract import (
+    ConnectionFailedError,
+    Failure,
+    FailureKind,
+    RequestTarget,
+)
 from support.waiting import until
 from support.wire_bytes import ACK, PING, frame, settings
 from support.wire_client import Answer, connected, run
@@ -31,7 +36,7 @@ async def echo(asked: Any, _context: Any) -> Any:
 @asynccontextmanager
 async def serving(
     infer: Infer, *options: tuple[str, int], port: int = 0
-) -> AsyncIterator[tuple[Any, Target]]:
+) -> AsyncIterator[tuple[Any, RequestTarget]]:
     """Start a server whose ModelInfer is ``infer``."""
     server = grpc.aio.server(
         options=(
@@ -53,7 +58,7 @@ async def serving(
     port = server.add_insecure_port(f"127.0.0.1:{port}")
     await server.start()
     try:
-        yield server, Target("GRPC", "127.0.0.1", port, "m")
+        yield server, RequestTarget("GRPC", "127.0.0.1", port, "m")
     finally:
         await server.stop(None)
 
@@ -145,7 +150,7 @@ def test_an_unknown_method_is_an_error() -> None:
         server = grpc.aio.server()
         port = server.add_insecure_port("127.0.0.1:0")
         await server.start()
-        async with connected(Target("GRPC", "127.0.0.1", port, "m")) as caller:
+        async with connected(RequestTarget("GRPC", "127.0.0.1", port, "m")) as caller:
             failure, _ = await caller.call(request())
         await server.stop(None)
         assert failure is not None
@@ -313,7 +318,7 @@ def test_a_ping_is_answered_though_no_request_follows() -> None:
             writer.close()
 
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
-        target = Target("GRPC", "127.0.0.1", server.sockets[0].getsockname()[1], "m")
+        target = RequestTarget("GRPC", "127.0.0.1", server.sockets[0].getsockname()[1], "m")
         async with server, connected(target):
             assert (await asyncio.wait_for(got, 60)).endswith(frame(PING, ACK, 0, b"12345678"))
 

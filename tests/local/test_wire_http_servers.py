@@ -13,7 +13,7 @@ from inferometer_loadgen.wire.contract import (
     Failure,
     FailureKind,
     ReplyBody,
-    Target,
+    RequestTarget,
 )
 from support.waiting import until
 from support.wire_client import connected, run
@@ -30,7 +30,7 @@ async def echo(asked: web.Request) -> web.StreamResponse:
 
 
 @asynccontextmanager
-async def serving(handler: Handler, port: int = 0) -> AsyncIterator[Target]:
+async def serving(handler: Handler, port: int = 0) -> AsyncIterator[RequestTarget]:
     """Start a server that answers inferences of model m."""
     app = web.Application(client_max_size=1 << 26)
     app.router.add_post("/v2/models/m/infer", handler)
@@ -39,13 +39,13 @@ async def serving(handler: Handler, port: int = 0) -> AsyncIterator[Target]:
     site = web.TCPSite(runner, "127.0.0.1", port)
     await site.start()
     try:
-        yield Target("HTTP", "127.0.0.1", runner.addresses[0][1], "m")
+        yield RequestTarget("HTTP", "127.0.0.1", runner.addresses[0][1], "m")
     finally:
         await runner.cleanup()
 
 
 @asynccontextmanager
-async def speaking(speak: Speak, port: int = 0) -> AsyncIterator[Target]:
+async def speaking(speak: Speak, port: int = 0) -> AsyncIterator[RequestTarget]:
     """Start a server that says whatever ``speak`` writes, and then closes."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -59,7 +59,7 @@ async def speaking(speak: Speak, port: int = 0) -> AsyncIterator[Target]:
 
     server = await asyncio.start_server(serve, "127.0.0.1", port)
     try:
-        yield Target("HTTP", "127.0.0.1", server.sockets[0].getsockname()[1], "m")
+        yield RequestTarget("HTTP", "127.0.0.1", server.sockets[0].getsockname()[1], "m")
     finally:
         server.close()
         await server.wait_closed()
@@ -293,9 +293,9 @@ def test_a_closed_port_is_refused_in_a_sentence() -> None:
         run(main())
 
 
-def grpc_to(target: Target) -> Target:
+def grpc_to(target: RequestTarget) -> RequestTarget:
     """Speak gRPC to the same port."""
-    return Target("GRPC", target.host, target.port, "m")
+    return RequestTarget("GRPC", target.host, target.port, "m")
 
 
 def test_the_http_port_is_recognised_by_grpc() -> None:

@@ -16,7 +16,12 @@ from tritonclient.grpc.service_pb2 import (  # type: ignore[import-untyped]  # s
 )
 
 from inferometer_loadgen.wire.connection import open_connection
-from inferometer_loadgen.wire.contract import ConnectionFailedError, FailureKind, ReplyBody, Target
+from inferometer_loadgen.wire.contract import (
+    ConnectionFailedError,
+    FailureKind,
+    ReplyBody,
+    RequestTarget,
+)
 from inferometer_loadgen.wire.tls import ClientTls, TlsFiles, TlsRefusedError, tls_context
 from support.tls_party import files, server_side
 from support.wire_client import connected, run
@@ -41,7 +46,7 @@ def _tls(folder: Path, protocol: Any) -> ClientTls:
 
 
 @asynccontextmanager
-async def _http(folder: Path, *, closing: bool = False) -> AsyncIterator[Target]:
+async def _http(folder: Path, *, closing: bool = False) -> AsyncIterator[RequestTarget]:
     """Serve inferences over HTTPS: the body comes back behind the value of a header."""
 
     async def echo(asked: web.Request) -> web.Response:
@@ -58,13 +63,15 @@ async def _http(folder: Path, *, closing: bool = False) -> AsyncIterator[Target]
     await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
     port = runner.addresses[0][1]
     try:
-        yield Target("HTTP", "127.0.0.1", port, "m", tls=_tls(folder, "HTTP"), headers=HEADERS)
+        yield RequestTarget(
+            "HTTP", "127.0.0.1", port, "m", tls=_tls(folder, "HTTP"), headers=HEADERS
+        )
     finally:
         await runner.cleanup()
 
 
 @asynccontextmanager
-async def _grpc(folder: Path) -> AsyncIterator[Target]:
+async def _grpc(folder: Path) -> AsyncIterator[RequestTarget]:
     """Serve inferences over gRPC and TLS: the tensor comes back behind the value of a header."""
 
     async def echo(asked: Any, context: Any) -> Any:
@@ -85,7 +92,9 @@ async def _grpc(folder: Path) -> AsyncIterator[Target]:
     port = server.add_secure_port("127.0.0.1:0", credentials)
     await server.start()
     try:
-        yield Target("GRPC", "127.0.0.1", port, "m", tls=_tls(folder, "GRPC"), headers=HEADERS)
+        yield RequestTarget(
+            "GRPC", "127.0.0.1", port, "m", tls=_tls(folder, "GRPC"), headers=HEADERS
+        )
     finally:
         await server.stop(None)
 
@@ -149,7 +158,7 @@ def test_a_body_that_ends_with_its_connection_is_whole_only_where_tls_says_so(
     async def main() -> None:
         serving = asyncio.get_running_loop().run_in_executor(None, serve)
         port = listening.getsockname()[1]
-        target = Target("HTTP", "127.0.0.1", port, "m", tls=_tls(tmp_path, "HTTP"))
+        target = RequestTarget("HTTP", "127.0.0.1", port, "m", tls=_tls(tmp_path, "HTTP"))
         async with connected(target) as caller:
             failure, reply = await caller.call(b"x")
             listening.close()
@@ -170,7 +179,7 @@ def test_a_handshake_that_fails_is_a_sentence(tmp_path: Path) -> None:
 
     async def main() -> None:
         async with _http(tmp_path) as secured:
-            target = Target("HTTP", secured.host, secured.port, "m", tls=nobodys)
+            target = RequestTarget("HTTP", secured.host, secured.port, "m", tls=nobodys)
             with pytest.raises(ConnectionFailedError, match=r"load\.tls\.caFile"):
                 await open_connection(target, lambda *_: None, lambda _: None)
 

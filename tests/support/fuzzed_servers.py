@@ -16,7 +16,7 @@ from inferometer_api.scenarios.step_setting import Closed
 from inferometer_loadgen.drive import ClosedLoop, RequestSource
 from inferometer_loadgen.record.recorder import Recorder, StepStatistics
 from inferometer_loadgen.schedule.steps import End
-from inferometer_loadgen.wire import Connection, EncodedRequest, OnCapacity, OnReply, Target
+from inferometer_loadgen.wire import Connection, EncodedRequest, OnCapacity, OnReply, RequestTarget
 from inferometer_loadgen.wire.connection import open_connection, prepare
 from support.drills import A_STEP
 from support.recorded_replies import CHUNKED, RECORDED
@@ -168,7 +168,7 @@ def _on_stream(reply: bytes, stream_id: int) -> bytes:
     return bytes(said)
 
 
-def drive_at(server: Server, target: Target) -> tuple[StepStatistics, End]:
+def drive_at(server: Server, target: RequestTarget) -> tuple[StepStatistics, End]:
     """Drive a step to its end; raises whatever any callback of the loop raised."""
     faults: list[BaseException] = []
     loop = server.loop

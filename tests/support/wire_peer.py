@@ -7,7 +7,7 @@ from inferometer_loadgen.wire.contract import (
     Failure,
     PreparedRequest,
     ReplyBody,
-    Target,
+    RequestTarget,
 )
 from inferometer_loadgen.wire.grpc.connection import prepare_grpc, request_headers
 from inferometer_loadgen.wire.grpc.engine import ConnectionEvent, GrpcEngine
@@ -15,7 +15,7 @@ from inferometer_loadgen.wire.grpc.hpack import encode_request
 from support.wire_bytes import settings, split_frames
 
 Answer = tuple[int, Failure | None, ReplyBody | None]
-TARGET = Target("GRPC", "host", 8001, "m")
+TARGET = RequestTarget("GRPC", "host", 8001, "m")
 
 
 class Peer:

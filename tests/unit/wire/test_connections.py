@@ -13,15 +13,15 @@ from inferometer_loadgen.wire.contract import (
     OnReply,
     PreparedRequest,
     ReplyBody,
-    Target,
+    RequestTarget,
 )
 from inferometer_loadgen.wire.grpc.connection import GrpcConnection
 from inferometer_loadgen.wire.http1.connection import Http1Connection
 from support.waiting import until
 from support.wire_bytes import frame, goaway, reply, settings, split_frames
 
-GRPC = Target("GRPC", "host", 1, "m")
-HTTP = Target("HTTP", "host", 1, "m")
+GRPC = RequestTarget("GRPC", "host", 1, "m")
+HTTP = RequestTarget("HTTP", "host", 1, "m")
 GOOD = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
@@ -77,7 +77,7 @@ def connecting_to(
 class Resender:
     """Sends the next request from within each reply, as a closed loop does."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: RequestTarget) -> None:
         self.prepared: PreparedRequest = prepare(target, EncodedRequest(b"{}", 2))
         self.failures: list[Failure | None] = []
         self.connection: GrpcConnection | Http1Connection

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from inferometer_loadgen.wire.contract import ConnectionFailedError, Target
+from inferometer_loadgen.wire.contract import ConnectionFailedError, RequestTarget
 from inferometer_loadgen.wire.dialer import Dialer
 
-TARGET = Target("HTTP", "host", 80, "m")
+TARGET = RequestTarget("HTTP", "host", 80, "m")
 sleep = asyncio.sleep
 
 

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from inferometer_loadgen.schedule.steps import End
-from inferometer_loadgen.wire import Target
+from inferometer_loadgen.wire import RequestTarget
 from support.fuzzed_servers import QUERIES, drive_at, grpc_server, http_server
 
 _CASES = int(os.environ.get("INFEROMETER_FUZZ_CASES", "400"))
@@ -24,7 +24,7 @@ def test_every_query_is_answered_or_fails_whatever_the_server_sends(protocol: st
     answered = 0
     for seed in range(_FIRST_SEED, _FIRST_SEED + _CASES):
         server = _SERVERS[protocol](Random(seed))  # noqa: S311 - what is to be repeated keeps no secret
-        target = Target("HTTP" if protocol == "HTTP" else "GRPC", "server", 1, "m")
+        target = RequestTarget("HTTP" if protocol == "HTTP" else "GRPC", "server", 1, "m")
         try:
             tallied, end = drive_at(server, target)
             counted = tallied.latency.count + sum(tallied.errors.values())

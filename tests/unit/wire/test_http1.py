@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from inferometer_loadgen.wire.contract import EncodedRequest, FailureKind, ReplyBody, Target
+from inferometer_loadgen.wire.contract import EncodedRequest, FailureKind, ReplyBody, RequestTarget
 from inferometer_loadgen.wire.http1 import parser as http1_parser
 from inferometer_loadgen.wire.http1.connection import prepare_http1
 from inferometer_loadgen.wire.http1.parser import ReplyParser
@@ -342,7 +342,7 @@ def test_one_parser_reads_reply_after_reply() -> None:
 
 def test_the_request_matches_the_protocol() -> None:
     """The bytes of a request with version, path prefix and binary tensors are these."""
-    target = Target("HTTP", "::1", 8000, "a b/c", "3", "/proxy")
+    target = RequestTarget("HTTP", "::1", 8000, "a b/c", "3", "/proxy")
     assert prepare_http1(target, EncodedRequest(b'{"x":1}\x00\x01', 7)).pieces == (
         (
             b"POST /proxy/v2/models/a%20b%2Fc/versions/3/infer HTTP/1.1\r\n"
@@ -358,7 +358,7 @@ def test_the_request_matches_the_protocol() -> None:
 
 def test_a_json_request_has_no_json_length_header() -> None:
     """Without binary tensors there is no header for the JSON's length."""
-    [wire] = prepare_http1(Target("HTTP", "h", 1, "m"), EncodedRequest(b"{}")).pieces
+    [wire] = prepare_http1(RequestTarget("HTTP", "h", 1, "m"), EncodedRequest(b"{}")).pieces
     assert b"/v2/models/m/infer" in wire
     assert b"Content-Type: application/json\r\n" in wire
     assert b"Inference-Header" not in wire
@@ -367,6 +367,6 @@ def test_a_json_request_has_no_json_length_header() -> None:
 def test_a_large_body_is_not_copied() -> None:
     """Above 64 KiB the body is the object that was passed in."""
     body = b"x" * 65_537
-    head, sent = prepare_http1(Target("HTTP", "h", 1, "m"), EncodedRequest(body)).pieces
+    head, sent = prepare_http1(RequestTarget("HTTP", "h", 1, "m"), EncodedRequest(body)).pieces
     assert sent is body
     assert head.endswith(b"\r\n\r\n")

@@ -44,7 +44,7 @@ from inferometer_loadgen.wire import (
     OnReply,
     PreparedRequest,
     ReplyBody,
-    Target,
+    RequestTarget,
 )
 from inferometer_loadgen.wire.connection import open_connection
 
@@ -68,7 +68,7 @@ class LocalDriverFactory:
     """Prepares drivers in this process, for the whole load or for a worker's share."""
 
     load: Load
-    targets: Sequence[Target]
+    targets: Sequence[RequestTarget]
     """The servers, which take turns."""
     encoder: Encoder
     outputs: list[Tensor]
@@ -204,7 +204,7 @@ def schedules_of(
             assert_never(asked)
 
 
-def _opener(target: Target, streams: int) -> OpenConnection:
+def _opener(target: RequestTarget, streams: int) -> OpenConnection:
     def open_one(on_reply: OnReply, on_capacity: OnCapacity) -> Awaitable[Connection]:
         return open_connection(target, on_reply, on_capacity, streams=streams)
 

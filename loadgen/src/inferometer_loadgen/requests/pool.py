@@ -15,7 +15,7 @@ from inferometer_loadgen.requests.inputs import (
     read_npz,
 )
 from inferometer_loadgen.requests.trace import TraceFiles
-from inferometer_loadgen.wire import PreparedRequest, Target
+from inferometer_loadgen.wire import PreparedRequest, RequestTarget
 from inferometer_loadgen.wire.connection import prepare
 
 
@@ -69,7 +69,7 @@ class InputSources:
 async def make_pool(
     source: InputSource,
     encoder: Encoder,
-    targets: Sequence[Target],
+    targets: Sequence[RequestTarget],
     on_progress: Callable[[float], None],
 ) -> list[list[PreparedRequest]]:
     """Encode every request of a source once; return the requests to each target.

@@ -18,7 +18,7 @@ from inferometer_loadgen.server.control_plane import (
     endpoint_of,
 )
 from inferometer_loadgen.server.headers import read_headers
-from inferometer_loadgen.wire import Target
+from inferometer_loadgen.wire import RequestTarget
 from inferometer_loadgen.wire.contract import register_secrets
 from inferometer_loadgen.wire.tls import ClientTls, TlsFiles, tls_context
 
@@ -94,11 +94,11 @@ class Servers:
     def _control(self, endpoint: ServerEndpoint) -> ControlPlane:
         return ControlPlane(endpoint, self._plan.model_name, self._plan.model_version)
 
-    def targets(self) -> list[Target]:
+    def targets(self) -> list[RequestTarget]:
         """Return the targets of requests."""
         plan = self._plan
         return [
-            Target(
+            RequestTarget(
                 protocol=endpoint.protocol,
                 host=endpoint.host,
                 port=endpoint.port,

@@ -32,7 +32,7 @@ from inferometer_loadgen.wire.contract import (
     OnReply,
     PreparedRequest,
     ReplyBody,
-    Target,
+    RequestTarget,
     no_answer_message,
 )
 
@@ -47,6 +47,6 @@ __all__ = [
     "OnReply",
     "PreparedRequest",
     "ReplyBody",
-    "Target",
+    "RequestTarget",
     "no_answer_message",
 ]

@@ -8,14 +8,14 @@ from inferometer_loadgen.wire.contract import (
     OnCapacity,
     OnReply,
     PreparedRequest,
-    Target,
+    RequestTarget,
 )
 from inferometer_loadgen.wire.grpc.connection import open_grpc, prepare_grpc
 from inferometer_loadgen.wire.http1.connection import open_http1, prepare_http1
 
 
 def prepare(
-    target: Target, encoded: EncodedRequest, *, share_body: bool = False
+    target: RequestTarget, encoded: EncodedRequest, *, share_body: bool = False
 ) -> PreparedRequest:
     """Return a request's wire bytes, so that sending it encodes nothing.
 
@@ -32,7 +32,7 @@ def prepare(
 
 
 async def open_connection(
-    target: Target,
+    target: RequestTarget,
     on_reply: OnReply,
     on_capacity: OnCapacity,
     *,

@@ -49,7 +49,7 @@ class ConnectionFailedError(OSError):
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class RequestTarget:
     """Server and model that requests go to.
 
     ``path_prefix`` is the path of the server's URL, "" or "/some/where" without a final slash. HTTP

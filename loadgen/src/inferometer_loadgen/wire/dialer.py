@@ -5,7 +5,7 @@ import ssl
 import time
 from collections.abc import Awaitable, Callable
 
-from inferometer_loadgen.wire.contract import ConnectionFailedError, Target
+from inferometer_loadgen.wire.contract import ConnectionFailedError, RequestTarget
 from inferometer_loadgen.wire.tls import handshake_error
 
 FIRST_DELAY_SECONDS = 0.01
@@ -15,7 +15,7 @@ _LIVED_SECONDS = 0.1
 
 
 async def connect(
-    loop: asyncio.AbstractEventLoop, protocol: Callable[[], asyncio.Protocol], target: Target
+    loop: asyncio.AbstractEventLoop, protocol: Callable[[], asyncio.Protocol], target: RequestTarget
 ) -> None:
     """Open a transport to a target, with TLS if the target uses it; raises OSError."""
     tls = target.tls
@@ -39,7 +39,7 @@ class Dialer:
 
     def __init__(
         self,
-        target: Target,
+        target: RequestTarget,
         connect: Callable[[], Awaitable[None]],
         on_reconnected: Callable[[], None],
         timeout_seconds: float,

@@ -15,7 +15,7 @@ from inferometer_loadgen.wire.contract import (
     OnReply,
     PreparedRequest,
     ReplyBody,
-    Target,
+    RequestTarget,
     close_reason,
 )
 from inferometer_loadgen.wire.dialer import Dialer, connect
@@ -38,7 +38,7 @@ def prepare_grpc(encoded: EncodedRequest) -> PreparedRequest:
     )
 
 
-def request_headers(target: Target) -> list[hpack.Field]:
+def request_headers(target: RequestTarget) -> list[hpack.Field]:
     """Return the headers of every request, in the order in which they are sent."""
     return [
         (b":method", b"POST"),
@@ -53,7 +53,7 @@ def request_headers(target: Target) -> list[hpack.Field]:
 
 
 async def open_grpc(
-    target: Target,
+    target: RequestTarget,
     on_reply: OnReply,
     on_capacity: OnCapacity,
     streams: int,
@@ -165,7 +165,7 @@ class GrpcConnection:
 
     def __init__(
         self,
-        target: Target,
+        target: RequestTarget,
         on_reply: OnReply,
         on_capacity: OnCapacity,
         *,

@@ -15,7 +15,7 @@ from inferometer_loadgen.wire.contract import (
     OnCapacity,
     OnReply,
     PreparedRequest,
-    Target,
+    RequestTarget,
     close_reason,
 )
 from inferometer_loadgen.wire.dialer import Dialer, connect
@@ -27,7 +27,7 @@ _JOINED_BYTES = 65_536
 
 
 def prepare_http1(
-    target: Target, encoded: EncodedRequest, *, share_body: bool = False
+    target: RequestTarget, encoded: EncodedRequest, *, share_body: bool = False
 ) -> PreparedRequest:
     """Return the request's header block, joined to a small body unless that is shared."""
     head = _head(target, encoded)
@@ -36,7 +36,7 @@ def prepare_http1(
     return PreparedRequest((head, encoded.payload))
 
 
-def _head(target: Target, encoded: EncodedRequest) -> bytes:
+def _head(target: RequestTarget, encoded: EncodedRequest) -> bytes:
     path = f"{target.path_prefix}/v2/models/{quote(target.model_name, safe='')}"
     if target.model_version:
         path += f"/versions/{quote(target.model_version, safe='')}"
@@ -54,14 +54,14 @@ def _head(target: Target, encoded: EncodedRequest) -> bytes:
     return "\r\n".join([*lines, "", ""]).encode("ascii")
 
 
-def authority(target: Target) -> str:
+def authority(target: RequestTarget) -> str:
     """Return host and port as written in a URL."""
     host = f"[{target.host}]" if ":" in target.host else target.host
     return f"{host}:{target.port}"
 
 
 async def open_http1(
-    target: Target,
+    target: RequestTarget,
     on_reply: OnReply,
     on_capacity: OnCapacity,
     connect_timeout_seconds: float,
@@ -81,7 +81,7 @@ class Http1Connection(asyncio.Protocol):
 
     def __init__(
         self,
-        target: Target,
+        target: RequestTarget,
         on_reply: OnReply,
         on_capacity: OnCapacity,
         connect_timeout_seconds: float,
