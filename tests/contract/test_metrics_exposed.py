@@ -1,4 +1,4 @@
-"""Does each component tell exactly the metrics that dashboards and rules count on?"""
+"""Each component exposes exactly the metrics that dashboards and rules use."""
 
 import json
 import subprocess
@@ -41,14 +41,14 @@ GPU = {
 
 
 def read(url: str) -> str:
-    """Return what is told at an address."""
+    """Return the text at an address."""
     with urllib.request.urlopen(url, timeout=60) as answer:  # noqa: S310 - loopback
         text: bytes = answer.read()
         return text.decode()
 
 
 def server(folder: Path) -> str:
-    """Return what a server tells that was asked for something by HTTP."""
+    """Return the metrics of a server after a request over HTTP."""
     path = onnx_models.save(onnx_models.identity(shape=("batch", 64)), folder / "m.onnx")
     with serving(path, "--run", "r", "--run-namespace", "n") as process:
         read(f"http://{process.http_url}/v2/health/live")
@@ -56,12 +56,12 @@ def server(folder: Path) -> str:
 
 
 def knows_a_rate(report: LoadReport) -> bool:
-    """Whether a whole second of a window is over."""
+    """Return whether one second of the window is over."""
     return report.progress is not None and report.progress.qps is not None
 
 
 def load_generator(folder: Path) -> str:
-    """Return what a load generator in a pod tells while it measures an open loop."""
+    """Return the metrics of a load generator in a pod while it measures an open loop."""
     with oracle_serving(ScriptedServer(law=fixed(0.002))) as oracle:
         asked = {"server": {"targetQps": 100}}
         plan = a_plan(oracle.url("HTTP"), asked, validity={"minDurationSeconds": 20})
@@ -79,7 +79,7 @@ def load_generator(folder: Path) -> str:
 
 @contextmanager
 def an_agent(*options: str) -> Iterator[str]:
-    """Start a node agent; give its URL."""
+    """Start a node agent and return its URL."""
     command = [*agent_command(sys.executable, host="127.0.0.1"), *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         try:
@@ -91,7 +91,7 @@ def an_agent(*options: str) -> Iterator[str]:
 
 
 def node_agent(folder: Path) -> str:
-    """Return what the agent of a node with every source tells once a pod was asked for."""
+    """Return the metrics of an agent with every source, after a request for a pod."""
     node = RecordedNode(folder)
     node.add_pod("6fdd4dba-2c4c-4c6c-9a8a-3f6a5c2a7f10")
     for function, answer in GPU.items():
@@ -106,7 +106,7 @@ def node_agent(folder: Path) -> str:
 
 
 def operator(_: Path) -> str:
-    """Return what an operator tells that knows a finished run and one that goes on."""
+    """Return the metrics of an operator with a finished run and one in progress."""
     running = a_raw_run("b", phase="Measuring", startTime="2026-01-01T00:00:00Z")
     stats = operator_stats(a_finished_run(), running)
     stats.count_api_error("409")
@@ -125,7 +125,7 @@ TOLD: dict[Component, Callable[[Path], str]] = {
 def test_a_component_tells_the_metrics_that_it_is_said_to(
     component: Component, tmp_path: Path
 ) -> None:
-    """Its text has the families listed, no other, each with type, labels, buckets and a sample."""
+    """The text has exactly the defined families, each with type, labels, buckets and a sample."""
     text = TOLD[component](tmp_path)
     assert faults(component, text) == []
     assert silent(text) == set()

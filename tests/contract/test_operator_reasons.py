@@ -14,11 +14,11 @@ from support.condition_rows import PROGRESS_ROWS
 from support.fault_rows import FAULT_ROWS
 
 OF_THE_EDGES = {("Failed", "True", "OperatorFailed")}
-"""Told where a decision itself fails: tested with the edges."""
+"""Reasons that only an internal error gives; the tests of the edges cover them."""
 
 
 def test_every_reason_of_the_catalogue_has_its_row_and_every_row_its_reason() -> None:
-    """No reason is documented that nothing leads to, and none is told that is not documented."""
+    """Every documented reason has a course of events, and every reason given is documented."""
     told = {(*row.place, row.reason) for row in (*PROGRESS_ROWS, *FAULT_ROWS)}
     documented = {(*place, name) for name, each in REASONS.items() for place in each.places}
     assert documented - told - OF_THE_EDGES == set()

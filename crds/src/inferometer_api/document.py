@@ -92,8 +92,8 @@ def _integral(value: Any) -> Any:
 
 
 Integral = BeforeValidator(_integral)
-"""Annotates an integer: `8.0` is read as 8, as JSON does not tell them apart. It stands last, so
-that bounds before it are the integer's own and reach its schema."""
+"""Annotation of an integer that reads `8.0` as 8, because JSON does not distinguish them. It comes
+last, so that the bounds before it are part of the schema."""
 
 Integer = Annotated[int, Integral]
 """A whole number without bounds of its own."""
@@ -159,7 +159,7 @@ _DECIMAL = re.compile(patterns.DECIMAL.removesuffix("$") + r"\Z", re.ASCII)
 
 
 def _decimal(value: Any) -> Any:
-    """Judge both forms at once, so that a wrong value is told once."""
+    """Check both forms at once, so that a wrong value gives one message."""
     value = _integral(value)
     if isinstance(value, str) and len(value) <= 16 and _DECIMAL.match(value):
         return value

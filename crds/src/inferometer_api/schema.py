@@ -232,7 +232,7 @@ def _described(node: Schema, path: str) -> Schema:
 
 def _integer(node: Schema, path: str) -> Schema:
     found: Schema = {"type": "integer"}
-    # OpenAPI v3.0 says "exclusive" by a boolean beside the bound, JSON Schema by the bound itself.
+    # OpenAPI v3.0 marks an exclusive bound with a boolean, JSON Schema has a keyword for it.
     for exclusive, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
         if exclusive in node:
             found[bound], found[exclusive] = node[exclusive], True

@@ -1,4 +1,4 @@
-"""Is what a form is filled in with what prometheus-client itself would write?"""
+"""A filled form equals the text that prometheus-client renders."""
 
 import pytest
 from hypothesis import given

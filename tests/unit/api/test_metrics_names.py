@@ -1,4 +1,4 @@
-"""Do the metrics' names, types and buckets keep to Prometheus's conventions?"""
+"""Names, types and buckets of the metrics follow Prometheus's conventions."""
 
 from itertools import pairwise
 

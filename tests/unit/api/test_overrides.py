@@ -75,7 +75,7 @@ def test_later_settings_win() -> None:
 @pytest.mark.parametrize(
     ("path", "value", "expected"),
     [
-        ("spec.laod.connections", "2", "spec.laod: there is no such field; did you mean load?"),
+        ("spec.laod.connections", "2", "spec.laod: unknown field; did you mean load?"),
         ("spec.load.conections", "2", "did you mean connections? It was set on the command line."),
         ("spec.load.connections", "many", 'found "many". It was set on the command line.'),
         (
@@ -94,12 +94,12 @@ def test_later_settings_win() -> None:
     ],
 )
 def test_a_setting_that_cannot_be_gets_a_sentence(path: str, value: str, expected: str) -> None:
-    """A wrong path or value is told with what is there."""
+    """A wrong path or value is reported with the existing names."""
     assert expected in told(path, value)
 
 
 def test_the_run_file_keeps_its_lines_beside_settings() -> None:
-    """A mistake of the file is told with its line, one of the command line without."""
+    """A mistake in the file is reported with its line, one on the command line without."""
     broken = RUN.replace("targetQps: 200", "targetQps: 0")
     with pytest.raises(InvalidRunError) as caught:
         parse_run(broken, source="run.yaml", overrides=[("spec.load.seed", "-1")])

@@ -1,4 +1,4 @@
-"""What a person is told about a file that is no valid run."""
+"""Messages about a file that is not a valid run."""
 
 import re
 
@@ -25,7 +25,7 @@ spec:
 """
 
 
-def told(text: str, *overrides: tuple[str, str]) -> str:
+def messages(text: str, *overrides: tuple[str, str]) -> str:
     """Return what is said of a text that is refused."""
     with pytest.raises(InvalidRunError) as caught:
         parse_run(text, source="run.yaml", overrides=overrides)
@@ -65,14 +65,14 @@ def test_a_valid_file_is_the_run_it_says() -> None:
 )
 def test_a_text_that_is_no_run_gets_a_sentence(text: str, expected: str) -> None:
     """Whatever is no single BenchmarkRun in YAML is refused with what it is, and where."""
-    assert expected in told(text)
+    assert expected in messages(text)
 
 
 def test_aliases_that_multiply_are_refused() -> None:
     """A small file whose aliases stand for a huge one ends in a sentence, not in a full memory."""
     lines = ["a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
-    assert "more than 100000 values" in told("\n".join(lines))
+    assert "more than 100000 values" in messages("\n".join(lines))
 
 
 @pytest.mark.parametrize(
@@ -80,12 +80,12 @@ def test_aliases_that_multiply_are_refused() -> None:
     [
         (
             "thredas: 2",
-            "line 7: spec.server.thredas: there is no such field; did you mean threads?",
+            "line 7: spec.server.thredas: unknown field; did you mean threads?",
         ),
-        ("Threads: 2", "there is no such field; did you mean threads?"),
+        ("Threads: 2", "unknown field; did you mean threads?"),
         ("ready_deadline_seconds: 2", "did you mean readyDeadlineSeconds?"),
-        ("protocol: GRPC", "there is no such field here, but there is spec.load.protocol."),
-        ("xyzzy: 1", "there is no such field; there are runtime, device, gpu,"),
+        ("protocol: GRPC", "unknown field here, but there is spec.load.protocol."),
+        ("xyzzy: 1", "unknown field; the fields are runtime, device, gpu,"),
         ("threads: 0", "spec.server.threads: must be a whole number from 1 to 1024; found 0."),
         ('threads: "8"', 'found "8", which is a text: write it without quotes.'),
         ("threads: eight", 'must be a whole number from 1 to 1024; found "eight".'),
@@ -107,7 +107,7 @@ def test_aliases_that_multiply_are_refused() -> None:
 )
 def test_a_wrong_field_gets_a_sentence(line: str, expected: str) -> None:
     """What was found, what is allowed and what to do stand in one line, with path and line."""
-    assert expected in told(OK.replace("threads: 2", line))
+    assert expected in messages(OK.replace("threads: 2", line))
 
 
 @pytest.mark.parametrize(
@@ -140,8 +140,8 @@ def test_a_wrong_field_gets_a_sentence(line: str, expected: str) -> None:
     ],
 )
 def test_a_wrong_scenario_gets_a_sentence(scenario: str, expected: str) -> None:
-    """A scenario's members are told by the names of the file."""
-    assert expected in told(OK.replace("singleStream: {}", scenario))
+    """Members of a scenario are named as in the file."""
+    assert expected in messages(OK.replace("singleStream: {}", scenario))
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_a_wrong_scenario_gets_a_sentence(scenario: str, expected: str) -> None:
 )
 def test_a_scenario_that_is_not_mlperfs_is_told_at_its_place(more: str, expected: str) -> None:
     """The scenario is named, and what it has; no right value is doubted."""
-    message = told(f"{OK}      {more}\n  validity: {{rules: MLPerf}}\n")
+    message = messages(f"{OK}      {more}\n  validity: {{rules: MLPerf}}\n")
     assert expected in message
     assert "did you mean" not in message
 
@@ -167,7 +167,7 @@ def test_a_scenario_whose_requests_exceed_the_batch_is_told_with_both_figures() 
     text = OK.replace("threads: 2", "batching: {maxBatchSize: 8}")
     text = text.replace("singleStream: {}", "batch: {batchSizes: [1, 9]}")
     text += "  - {name: all, offline: {batchSize: 16}}\n"
-    message = told(text)
+    message = messages(text)
     assert "spec.scenarios[0].batch: no scenario may send more samples" in message
     assert "found 9 in scenario latency, and maxBatchSize 8." in message
     assert "spec.scenarios[2].offline: no scenario may send more samples" in message
@@ -175,7 +175,7 @@ def test_a_scenario_whose_requests_exceed_the_batch_is_told_with_both_figures() 
 
 
 def test_all_problems_are_told_at_once_in_the_order_of_the_file() -> None:
-    """Several mistakes in one file are told together, each with its line."""
+    """Several mistakes in one file are reported together, each with its line."""
     text = OK.replace("threads: 2", "threads: 0").replace("latency,", "Latency,")
     text = text.replace("targetQps: 200", "targetQps: -1")
     with pytest.raises(InvalidRunError) as caught:
@@ -185,12 +185,12 @@ def test_all_problems_are_told_at_once_in_the_order_of_the_file() -> None:
         ("spec.scenarios[0].name", 9),
         ("spec.scenarios[1].server.targetQps", 12),
     ]
-    assert str(caught.value).startswith("run.yaml is no valid BenchmarkRun; 3 things are wrong:")
+    assert str(caught.value).startswith("run.yaml is not a valid BenchmarkRun; 3 problems:")
 
 
 def test_a_long_value_is_shortened() -> None:
-    """A very long wrong value is told by its beginning and its length."""
-    assert 'x..." (5000 characters)' in told(OK.replace("a-run", "x" * 5000))
+    """A very long wrong value is shown by its start and its length."""
+    assert 'x..." (5000 characters)' in messages(OK.replace("a-run", "x" * 5000))
 
 
 _JARGON = re.compile(r"[Ii]nput should|valid dictionary|instance of|Extra inputs|Value error|regex")

@@ -103,7 +103,7 @@ def test_a_constant_is_an_enum() -> None:
 
 
 def test_exclusive_bounds_are_booleans() -> None:
-    """OpenAPI v3.0 says exclusive bounds beside the bound; a wide integer is int64."""
+    """OpenAPI v3.0 marks exclusive bounds with a boolean; a wide integer is int64."""
     large = properties()["large"]
     assert (large["minimum"], large["exclusiveMinimum"]) == (0, True)
     assert (large["maximum"], large["exclusiveMaximum"]) == (2**40, True)

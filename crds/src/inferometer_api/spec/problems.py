@@ -99,12 +99,12 @@ def _unknown(where: Where) -> str:
     name = str(where[-1])
     known = list(_node(where[:-1]).get("properties", {}))
     if near := nearest(name, known):
-        return f"there is no such field; did you mean {near}?"
+        return f"unknown field; did you mean {near}?"
     if elsewhere := _elsewhere(name):
-        return f"there is no such field here, but there is {' and '.join(elsewhere[:2])}."
+        return f"unknown field here, but there is {' and '.join(elsewhere[:2])}."
     if not known:
-        return f"there is no such field: {format_path(where[:-1])} takes none, write {{}}."
-    return f"there is no such field; there are {', '.join(known)}."
+        return f"unknown field: {format_path(where[:-1])} takes none, write {{}}."
+    return f"unknown field; the fields are {', '.join(known)}."
 
 
 def as_sentence(text: str) -> str:

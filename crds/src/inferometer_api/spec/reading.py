@@ -20,9 +20,9 @@ class InvalidRunError(ValueError):
     """A text is not a valid BenchmarkRun; `problems` lists everything that is wrong."""
 
     def __init__(self, source: str, problems: tuple[Problem, ...]) -> None:
-        many = f"; {len(problems)} things are wrong" if len(problems) > 1 else ""
+        many = f"; {len(problems)} problems" if len(problems) > 1 else ""
         lines = "".join(f"\n  {problem}" for problem in problems)
-        super().__init__(f"{source} is no valid BenchmarkRun{many}:{lines}")
+        super().__init__(f"{source} is not a valid BenchmarkRun{many}:{lines}")
         self.source = source
         self.problems = problems
 

@@ -182,7 +182,7 @@ _OF_STATES: dict[ReasonName, Reason] = {
         (("Measuring", "True"),),
     ),
     "Stopping": Reason(
-        "The operator told the load generator to stop and to hand over its measurements.",
+        "The operator has requested the load generator to stop and hand over its measurements.",
         (("Measuring", "True"),),
     ),
     "Ended": Reason(

@@ -1,4 +1,4 @@
-"""A result gets from a pod's log to whoever keeps it whole, or is said to be incomplete."""
+"""A result is transferred completely through the log of a pod, or is reported as incomplete."""
 
 import string
 from collections.abc import Sequence
@@ -85,7 +85,7 @@ def test_a_garbled_line_is_told(data: st.DataObject) -> None:
     other = data.draw(st.sampled_from(sorted(set(string.printable) - {lines[row][column]})))
     lines[row] = lines[row][:column] + other + lines[row][column + 1 :]
     try:
-        # gzip's head has bytes that say nothing of the document.
+        # Some bytes of the gzip header do not depend on the document.
         assert decode_log(lines) == document
     except IncompleteError:
         return
@@ -169,7 +169,7 @@ def reports(draw: st.DrawFn) -> LoadReport:
 
 @given(reports(), st.integers(2048, 4096))
 def test_a_report_fits_into_a_termination_message(report: LoadReport, limit: int) -> None:
-    """A report is never longer than asked, is always one, and says what it left out."""
+    """A report never exceeds the limit, stays a valid report, and names what it omits."""
     told = report_within(report, limit)
     assert len(told) <= limit
     found = LoadReport.model_validate_json(told)
@@ -242,7 +242,7 @@ def test_a_summary_shows_the_best_of_several_steps() -> None:
 
 
 def test_a_summary_holds_what_a_status_may() -> None:
-    """Of more than 16 reasons, or a very long one, the status tells what it can hold."""
+    """A status keeps as many reasons as fit, and shortens a long one."""
     finding = Finding(rule="ErrorRate", message="x" * 5000, figure="", limit="")
     verdict = Verdict(state="INVALID", reasons=[finding] * 40)
     result = ScenarioResult(name="a", kind="batch", seed=1, steps=[], verdict=verdict)
