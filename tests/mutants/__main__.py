@@ -20,8 +20,9 @@ from mutants.catalogue import LIST, Mutant, problems, read_mutants
 from mutants.random_faults import random_mutants
 
 ROOT = Path(__file__).resolve().parents[2]
-_LIMIT_SECONDS = 600.0
-"""After this long a mutant counts as noticed: the gate would hang."""
+_LEAST_LIMIT_SECONDS = 60.0
+_LIMIT_TIMES = 5
+"""A mutant whose tests take this many times as long as without a fault is noticed: they hang."""
 _PASSED, _FAILED, _INTERRUPTED, _INTERNAL = 0, 1, 2, 3
 
 
@@ -41,6 +42,7 @@ class Tree:
     def __init__(self, folder: Path) -> None:
         """Copy every file that git knows or does not ignore."""
         self.folder = folder
+        self.limit_seconds: float | None = None
         words = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
         listed = subprocess.run(words, cwd=ROOT, capture_output=True, check=True).stdout
         for name in filter(None, listed.decode().split("\0")):
@@ -83,7 +85,7 @@ class Tree:
                 env=environment,
                 capture_output=True,
                 text=True,
-                timeout=_LIMIT_SECONDS,
+                timeout=self.limit_seconds,
                 check=False,
             )
         except subprocess.TimeoutExpired:
@@ -119,10 +121,11 @@ def run(mutants: Sequence[Mutant], at_once: int) -> list[Result]:
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         for number in range(at_once):
             trees.put(Tree(Path(folder) / str(number)))
-        refuse_failing_tests(trees, mutants)
+        limit_seconds = refuse_failing_tests(trees, mutants)
 
         def work(mutant: Mutant) -> Result:
             tree = trees.get()
+            tree.limit_seconds = limit_seconds
             try:
                 result = judge(tree, mutant)
             finally:
@@ -136,15 +139,20 @@ def run(mutants: Sequence[Mutant], at_once: int) -> list[Result]:
             return list(pool.map(work, mutants))
 
 
-def refuse_failing_tests(trees: "SimpleQueue[Tree]", mutants: Sequence[Mutant]) -> None:
-    """Raise RuntimeError if a named test fails without any fault: it would prove nothing."""
+def refuse_failing_tests(trees: "SimpleQueue[Tree]", mutants: Sequence[Mutant]) -> float:
+    """Return how many seconds a mutant's tests may take.
+
+    Raise RuntimeError if a named test fails without any fault: it would prove nothing.
+    """
     tree = trees.get()
+    began = time.monotonic()
     named = sorted({test for mutant in mutants for test in mutant.tests})
     say(f"Without a fault: {len(named)} test files and folders ...")
     code, output = tree.pytest(named, "-n", str(os.cpu_count() or 1))
     trees.put(tree)
     if code != _PASSED:
         raise RuntimeError(f"The tests fail without any fault:\n{output[-6000:]}")
+    return max(_LEAST_LIMIT_SECONDS, _LIMIT_TIMES * (time.monotonic() - began))
 
 
 def say(line: str) -> None:

@@ -65,7 +65,7 @@ def monitored_run(
 ) -> Iterator[Monitored]:
     """Measure one run of two scenarios, scraped every 5 s; its Prometheus answers until the end.
 
-    Each expression of `watched` is queried until it gives something, for as long as the run goes on;
+    Each expression of `watched` is queried until it gives something, while the run goes on;
     %RUN% in it stands for the run's labels.
     """
     with (
