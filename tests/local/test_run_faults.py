@@ -231,7 +231,7 @@ def test_a_load_generator_that_dies_leaves_what_it_had_handed_over(
     run = faults["killed load"].result()
     assert run.ended.code == 1
     assert run.outcome == ("Failed", "LoadGeneratorDied")
-    assert run.ended.sentence.startswith("The load generator died (signal SIGKILL before")
+    assert run.ended.sentence.startswith("The load generator died (signal SIGKILL) during the run.")
     assert run.result is not None
     assert [scenario.name for scenario in run.result.scenarios] == ["s0"]
     _left_nothing(run)
@@ -285,7 +285,7 @@ def test_nothing_is_left_where_nothing_was_measured(
     run = faults[name].result()
     assert run.ended.code == code
     assert run.ended.sentence.startswith(sentence)
-    assert run.ended.stderr.endswith("Nothing was measured, so there is no result to keep.\n")
+    assert run.ended.stderr.endswith("Nothing was measured, so no result was written.\n")
     assert run.ended.stdout == ""
     assert not run.directory.exists()
     _left_nothing(run)
@@ -302,7 +302,7 @@ def test_writing_goes_on_when_interrupted(faults: dict[str, Future[Done]]) -> No
     assert run.ended.code == 130
     assert run.kept == ["report.html", "result.json"]
     assert run.outcome == ("Complete", "Measured")
-    assert "its result is whole" in run.ended.sentence
+    assert "the result is complete" in run.ended.sentence
     _left_nothing(run)
 
 
