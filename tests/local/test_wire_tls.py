@@ -192,7 +192,7 @@ def test_a_handshake_that_fails_is_a_sentence(tmp_path: Path) -> None:
         ("absent", None, None, "There is no file"),
         ("client-key.pem", None, None, "holds no certificates in PEM"),
         (None, "absent", "client-key.pem", "There is no file"),
-        (None, "client.pem", "server-key.pem", "the key is another certificate's"),
+        (None, "client.pem", "server-key.pem", "the key does not match"),
         (None, "client.pem", "authority.pem", "cannot be used"),
         (None, "client.pem", "locked.pem", "protected by a password"),
     ],
