@@ -51,7 +51,7 @@ def test_unknown_inputs_are_left_to_the_server() -> None:
         ({"random": {}}, IMAGE, "give the whole shape, as spec.load.inputs.random.shapes"),
         ({"random": {"shapes": {"y": [1, 4]}}}, ROW, "names the input 'y'"),
         ({"random": {"shapes": {"x": [1, 5]}}}, ROW, "axis 1 is 4"),
-        ({"random": {}}, {**ROW, "shape": [5, 4]}, "A batch of 2 was requested"),
+        ({"random": {}}, {**ROW, "shape": [5, 4]}, "A batch of 2 is requested"),
     ],
 )
 def test_inputs_that_do_not_fit_are_refused(
