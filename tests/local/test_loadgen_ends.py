@@ -179,7 +179,7 @@ def test_requests_that_the_server_refuses_are_refused(protocol: str) -> None:
         run = measure(a_plan(oracle.url(protocol), {"singleStream": {}}))
         assert len(oracle.answered) == 3
     assert (run.exit_code, run.outcome.reason) == (2, "RequestRefused")
-    assert "it was asked to fail" in run.outcome.message
+    assert "scripted failure" in run.outcome.message
 
 
 def test_what_cannot_be_done_is_refused() -> None:
@@ -196,7 +196,7 @@ def test_a_plan_that_is_none_is_refused(text: str) -> None:
     """Standard input that holds no plan ends with exit code 2 and a report that says so."""
     done = subprocess.run(COMMAND, input=text, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert "no load plan" in json.loads(done.stdout)["outcome"]["message"]
+    assert "not a load plan" in json.loads(done.stdout)["outcome"]["message"]
 
 
 def test_a_plan_may_come_from_a_file(tmp_path: Any) -> None:
