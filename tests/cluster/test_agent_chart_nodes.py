@@ -70,7 +70,7 @@ def agent(cluster: Cluster, agents: str) -> Json:
 
 
 def sample(cluster: Cluster, agent: Json, query: str = "") -> AgentSample:
-    """Return what an agent answers, asked as docs/how-to/energy.md says."""
+    """Request a sample from an agent as docs/how-to/energy.md describes."""
     name, namespace = agent["metadata"]["name"], agent["metadata"]["namespace"]
     path = f"/api/v1/namespaces/{namespace}/pods/{name}:{AGENT_PORT}/proxy/v1/sample{query}"
     return AgentSample.model_validate_json(cluster.kubectl("get", "--raw", path))
@@ -102,8 +102,8 @@ def busy_pod(cluster: Cluster, namespace: str) -> str:
     )  # fmt: skip
 
 
-def test_it_tells_what_a_pod_uses(cluster: Cluster, agent: Json, namespace: str) -> None:
-    """CPU seconds of a pod with a limit grow, so does its throttled time; its memory is told."""
+def test_it_reports_what_a_pod_uses(cluster: Cluster, agent: Json, namespace: str) -> None:
+    """CPU seconds and throttled time of a pod with a limit grow; its memory is reported."""
     made = busy_pod(cluster, namespace)
     seen: list[tuple[AgentSample, WorkloadReading]] = []
 
@@ -136,7 +136,7 @@ def test_what_the_node_lacks_is_told_with_its_reason(cluster: Cluster, agent: Js
         assert "/host/sys/class/powercap" in missing["rapl", ""]
         assert now.energy == []
     assert "libnvidia-ml.so.1" in missing["nvml", ""]
-    told = follow(commands(HOW_TO, "2. See what they tell"), cluster.kubeconfig)
+    told = follow(commands(HOW_TO, "2. Check the agents"), cluster.kubeconfig)
     assert AgentSample.model_validate_json(told).instance == now.instance
 
 

@@ -35,7 +35,7 @@ def bench(cluster: Cluster) -> Iterator[str]:
 
 def test_the_documentation_leads_to_a_first_result(cluster: Cluster, bench: str) -> None:
     """Installed as documented, `helm test` passes, and the commands of NOTES end in a result."""
-    told = follow(commands(HOW_TO, "3. See that it works"), cluster.kubeconfig)
+    told = follow(commands(HOW_TO, "3. Verify the installation"), cluster.kubeconfig)
     assert "Phase:          Succeeded" in told
     assert cluster.get("benchmarkruns", "--namespace", bench)["items"] == []
     notes = helm("get", "notes", "inferometer", "-n", bench, kubeconfig=cluster.kubeconfig).stdout
@@ -51,7 +51,7 @@ def test_the_documentation_leads_to_a_first_result(cluster: Cluster, bench: str)
 
 def test_cluster_mode_serves_every_namespace(cluster: Cluster) -> None:
     """Installed for every namespace, with the definition that an admin applied, runs end there."""
-    applied, _ = commands(HOW_TO, "Without the rights of a cluster's admin").splitlines()[:2]
+    applied, _ = commands(HOW_TO, "Without the rights of a cluster administrator").splitlines()[:2]
     follow(applied, cluster.kubeconfig)
     install = commands(HOW_TO, "Every namespace").rstrip() + " --set crds.install=false"
     follow(install, cluster.kubeconfig)

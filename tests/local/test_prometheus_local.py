@@ -16,7 +16,7 @@ LIVE = (
     f'inferometer_load_stage{{{RUN}, stage="Measuring"}} == 1',
     f"inferometer_server_ready{{{RUN}}} == 1",
     "inferometer_agent_samples_total > 0",
-    f"inferometer_load_server_info{{{RUN}}} * on (node, target) {CPU}",
+    f"inferometer_load_server_info{{{RUN}}} * on (node, workload) {CPU}",
 )
 
 
