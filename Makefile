@@ -69,11 +69,12 @@ generate: .venv/.installed ## Write what is generated: CRDs, schemas, reference 
 	$(BIN)/python -m docgen
 	$(BIN)/python -m grafana
 
-check: .venv/.installed ## Lint, types, import contracts, generated files fresh
+check: .venv/.installed ## Lint, types, import contracts, prose, generated files fresh
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m docgen.prose
 	$(BIN)/python -m docgen --check
 	$(BIN)/python -m grafana --check
 

@@ -1,8 +1,8 @@
 """The command behind `make demo-dashboards`.
 
-It measures runs on this machine, has a Prometheus scrape them every 5 s, tells it what finished
-ones measured as the operator would, and starts Grafana with the dashboards where one is installed.
-Ctrl-C ends it all; nothing is left but the results.
+It measures runs on this machine, lets a Prometheus scrape them every 5 s, exposes the results of
+finished runs as the operator would, and starts Grafana with the dashboards if it is installed.
+Ctrl-C stops everything; only the results remain.
 """
 
 import argparse
@@ -33,7 +33,7 @@ _MEASURED = {0, 3}
 _INTERRUPTED = 130
 _SEEN_SECONDS = 60.0
 _AFTERWARDS_MILLISECONDS = 10_000
-"""Two scrapes: what a run has found is told after its end."""
+"""Two scrapes: the result of a run is exposed after its end."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

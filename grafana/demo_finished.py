@@ -1,6 +1,6 @@
 """Exposes the figures of finished local runs to a Prometheus, without an operator.
 
-By the operator's own metrics: each result is told to them as a cluster would tell of its run.
+It sets the operator's own metrics from each result, as for a run in a cluster.
 """
 
 import threading

@@ -110,7 +110,7 @@ def _provision(folder: Path, prometheus_url: str, scrape_seconds: int) -> None:
 
 
 def _free_port() -> int:
-    """Return a port that is free now: Grafana cannot be asked which one it has chosen."""
+    """Return a port that is free now, because Grafana does not report which port it chose."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

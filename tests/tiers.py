@@ -76,7 +76,7 @@ CHANGED: dict[str, tuple[str, ...]] = {
     "examples/*": ("local", "nodes"),
     "pyproject.toml": ("packaging",),
 }
-"""Which groups a changed file calls for, beside the group of a changed test."""
+"""The groups that a changed file requires, in addition to the group of a changed test."""
 
 
 def files_of(patterns: Iterable[str]) -> list[str]:

@@ -20,7 +20,7 @@ _NO_TESTS = 5
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the groups that are asked for; return 1 if one fails."""
+    """Run the requested groups; return 1 if one fails."""
     parser = argparse.ArgumentParser(prog="make verify", description=__doc__)
     parser.add_argument("groups", nargs="*", metavar="GROUP", help=", ".join(GROUPS))
     parser.add_argument("--changed-since", metavar="BASE", help="only groups that changes call for")

@@ -1,7 +1,7 @@
 """The dashboards, as the files that Grafana loads.
 
-Each is a module of this folder, and its JSON lies beside it. `python -m grafana` writes them, here
-and where the chart takes them from.
+Each is a module of this folder, with its JSON next to it. `python -m grafana` writes the JSON here
+and into the chart.
 """
 
 import json

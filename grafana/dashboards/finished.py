@@ -25,7 +25,7 @@ _OPEN = (
 )
 """A finished run in the dashboard Run, at its own time."""
 _AFTERWARDS_MILLISECONDS = 120_000
-"""So that what the operator tells of a run, after its end, is within its time range."""
+"""Extends the time range to what the operator reports after the end of a run."""
 _ORDER = (
     *("began", "run_namespace", "run", "model", "device", "node", "scenario", "step"),
     *("verdict", "rate", "p50", "p90", "p99", "p99.9", "joules", "net joules", "attribution"),
@@ -71,7 +71,7 @@ def median(expr: str, *by: str) -> str:
     """Return the median over the VALID runs of each group, whose name is in the label `bar`.
 
     The name is made of what the labels `by` say, the scenario and, where there is one, the step.
-    The label namespaced_run tells runs of the same name apart.
+    The label namespaced_run distinguishes runs of the same name.
     """
     named = f'label_join({_medians(expr, *by)}, "bar", "/", {_quoted(*by)}, "scenario", "step")'
     return f"sum by (bar) ({_trimmed(named)})"
@@ -104,8 +104,8 @@ def _trimmed(named: str) -> str:
 def result(metric: Metric, percentile: str = "") -> str:
     """Return a gauge of the run that Run shows: nothing while it goes on.
 
-    Of a run that was deleted it is what was told last: of the series that were told as long as the
-    run's end was, since others are of an earlier run of that name.
+    For a deleted run it is the last value. Only series that were exposed as long as the run's end
+    count, because others belong to an earlier run of that name.
     """
     series = of(metric, f'{SCENARIO}, percentile="{percentile}"' if percentile else SCENARIO)
     ended, goes_on = of(m.RUN_FINISHED, RUN), of(m.RUN_PHASE_SINCE, RUN)

@@ -49,7 +49,7 @@ NAMES = "ABCDEFGHIJKLMNOP"
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What a panel asks of Prometheus, and how the answer's series are called."""
+    """A Prometheus query of a panel, and the legend of its series."""
 
     expr: str
     legend: str = ""
@@ -117,7 +117,7 @@ def from_below(panel: timeseries.Panel) -> timeseries.Panel:
 
 
 def dashed(panel: timeseries.Panel, name: str) -> timeseries.Panel:
-    """Return a panel that draws one line as a dashed one without a filling: what was asked."""
+    """Return a panel that draws one line, the target, dashed and without a filling."""
     style = {"fill": "dash", "dash": [8, 6]}
     return panel.override_by_regexp(
         f"/^{name}/",
@@ -166,7 +166,7 @@ def fact(title: str, unit: str, says: str, query: Query) -> stat.Panel:
 def states(
     title: str, says: str, named: Mapping[int, tuple[str, str]], *queries: Query
 ) -> statetimeline.Panel:
-    """Return a timeline of states; `named` tells each value's name and colour."""
+    """Return a timeline of states; `named` holds each value's name and colour."""
     panel = (
         statetimeline.Panel()
         .title(title)

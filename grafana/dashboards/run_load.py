@@ -128,7 +128,7 @@ def _figures() -> Panels:
 def _result_or_live(title: str, unit: str, says: str, found: str, live: str) -> Stat:
     """Return a tile of what the finished run found, by scenario, and until then of the live figure.
 
-    It asks once, at the end of the time range: over time the live figure would outlive the run.
+    It is an instant query at the end of the range: over time the live figure would outlive the run.
     """
     going_on = f"({live}) unless on () {told(m.RUN_VALID)}"
     named = f'label_replace({going_on}, "scenario", "live", "", "")'

@@ -12,7 +12,7 @@ Every figure with its bounds and why the verdict is what it is; the same in shor
 kubectl inferometer report ${run} -n ${run_namespace}
 kubectl describe bmr ${run} -n ${run_namespace}
 ```
-A local run has `report.html` beside its `result.json`. Reasons: `docs/reference/verdict.md`
+A local run has `report.html` next to its `result.json`. Reasons: `docs/reference/verdict.md`
 """
 _ORDER = (
     *("scenario", "step", "verdict", "rate", "p50", "p90", "p99", "p99.9"),

@@ -20,7 +20,7 @@ def columns(
     """Return a table with a row for each set of labels and a column for each query.
 
     `first` are the labels and headings that stand first, in this order; the other queries follow.
-    Beside each query stands its column's unit; its legend is the heading. One without a legend has
+    Each query comes with its column's unit; its legend is the heading. One without a legend has
     no column: its labels are what it is for.
     """
     panel = (

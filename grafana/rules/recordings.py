@@ -26,7 +26,7 @@ def rate(metric: str, labels: str, window: str = "1m") -> str:
 
 
 def of_servers(per_target: str) -> str:
-    """Return the sum over a run's servers of what an agent tells of each as a target."""
+    """Return the sum over a run's servers of what an agent reports for each target."""
     return f"""
 sum by ({_RUN}) (
   max by ({_RUN}, node, workload) (inferometer_load_server_info)
@@ -150,7 +150,7 @@ max by ({_SPEC_STEP}) (
   last_over_time({_FINISHED}[{_EARLIER}])
 )""",
     ),
-    # Of fewer earlier runs nothing is said: nobody knows how far they scatter.
+    # Fewer earlier runs have no range: their scatter is not known.
     *(
         _recording(
             f"spec_node_step:inferometer_run_latency_seconds:p99_earlier_{name}",

@@ -1,4 +1,4 @@
-"""Does the Prometheus operator's API take what the charts make for it?"""
+"""The Prometheus operator's API accepts the objects that the charts render for it."""
 
 import json
 

@@ -1,6 +1,6 @@
-"""What do `kubectl inferometer` and a real API server say to each other?
+"""`kubectl inferometer` works with a real API server.
 
-No operator is at work: status, result and events are written by the test.
+No operator runs: status, result and events are written by the test.
 """
 
 import json
@@ -124,7 +124,7 @@ def test_a_result_with_a_gap_is_told(defined: ControlPlane, plugin: Plugin, name
 def test_a_run_is_followed_to_its_end(
     defined: ControlPlane, plugin: Plugin, namespace: str
 ) -> None:
-    """`status -w` tells a line at each change, and ends with the run, by its verdict."""
+    """`status -w` prints a line at each change, and ends with the run, by its verdict."""
     document = a_valid_result()
     put_run(
         defined,
@@ -160,7 +160,7 @@ def test_a_run_is_followed_to_its_end(
 def test_a_followed_run_that_is_deleted_ends_the_watch(
     defined: ControlPlane, plugin: Plugin, namespace: str
 ) -> None:
-    """Who follows a run that somebody deletes is told so."""
+    """`status -w` reports that the run was deleted."""
     put_run(defined, namespace, a_result(), {"phase": "Starting"})
     process = plugin.start("status", "resnet50-cpu", "-w")
     assert process.stderr is not None
@@ -239,7 +239,7 @@ def test_without_rights_it_is_said_which_are_missing(weak: Plugin) -> None:
 def test_a_preflight_says_what_would_stop_a_run(
     defined: ControlPlane, plugin: Plugin, namespace: str, request: pytest.FixtureRequest
 ) -> None:
-    """An operator without pods, a tight quota, a name that is taken, a file: each is told."""
+    """An operator without pods, a tight quota, a name that is taken, a file: each is reported."""
     request.addfinalizer(lambda: defined.kubectl("delete", "node", f"{namespace}-node"))
     _install_traces(defined, namespace)
     file = str(ROOT / "examples" / "01-resnet50-cpu.yaml")

@@ -1,4 +1,4 @@
-"""Does a real API server take every example, in a namespace where only restricted pods may run?"""
+"""A real API server accepts every example, in a namespace that admits only restricted pods."""
 
 import json
 from pathlib import Path
@@ -33,7 +33,7 @@ def test_an_example_is_taken(
 def test_pods_of_an_example_are_restricted(
     api_server: ControlPlane, namespace: str, file: Path
 ) -> None:
-    """Servers and jobs that stand beside an example have pods that a strict namespace admits."""
+    """Servers and jobs of an example have pods that a strict namespace admits."""
     templates = [
         each["spec"]["template"]
         for each in yaml.safe_load_all(file.read_text())

@@ -1,4 +1,4 @@
-"""Is the API server of the tests a real one, and hard on what it should be?"""
+"""The API server of the tests is a real one, with the strict settings that tests rely on."""
 
 import json
 from pathlib import Path
@@ -55,7 +55,7 @@ def test_what_the_store_holds_outlives_the_api_server(
 
 
 def test_each_request_is_in_the_audit_log_once(api_server: ControlPlane, namespace: str) -> None:
-    """A write and a read are told with user, verb, resource, namespace, name and code."""
+    """A write and a read are logged with user, verb, resource, namespace, name and code."""
     begin = api_server.audit_log.stat().st_size
     api_server.kubectl("--namespace", namespace, "create", "configmap", "told")
     api_server.kubectl("--namespace", namespace, "get", "configmap", "told")

@@ -1,4 +1,4 @@
-"""Do agents come to every node, once, with no more rights than their sources need?"""
+"""The agent chart runs one agent on every node, with no more rights than its sources need."""
 
 import functools
 import itertools

@@ -1,4 +1,4 @@
-"""Is what Prometheus and Grafana find of the chart's what there is?"""
+"""The chart's objects for Prometheus and Grafana match what the components expose."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Do the NetworkPolicies let through what a run needs, and nothing else?
+"""The NetworkPolicies allow what a run needs, and nothing else.
 
 Judged by the API's own rules for policies, on the labels that pods really have. Whether a cluster
 enforces them is up to its network plugin, and not tested.
@@ -9,14 +9,13 @@ from dataclasses import dataclass
 import pytest
 
 from inferometer_api.plan.cluster_objects import (
-    GRPC_PORT,
-    HTTP_PORT,
     LOADGEN,
     LOADGEN_PORT,
     SERVER,
     labels,
 )
 from inferometer_api.results.agent_sample import AGENT_PORT
+from inferometer_api.runtimes.descriptor import GRPC_PORT, HTTP_PORT
 from support.chart import NAMESPACE, Json, of_kind, rendered
 
 CREATE: Json = {"networkPolicies": {"create": True, "runNamespaces": ["runs"]}}
@@ -113,7 +112,7 @@ def test_what_a_run_needs_is_let_through(scene: tuple[list[Json], Pod, str]) -> 
 
 
 def test_nothing_else_is_let_through(scene: tuple[list[Json], Pod, str]) -> None:
-    """Nobody else reaches load pods or servers, not by another port, and not from elsewhere."""
+    """No other pod reaches load pods or servers, not by another port, and not from elsewhere."""
     policies, operator, runs = scene
     load, server = a_pod(runs, LOADGEN), a_pod(runs, SERVER)
     stranger, far = Pod(runs, {"app": "stranger"}), a_pod("far", LOADGEN)

@@ -1,4 +1,4 @@
-"""The chart grants the operator exactly the rights that `inferometer_api.plan.rights` tells of."""
+"""The chart grants the operator exactly the rights that `inferometer_api.plan.rights` lists."""
 
 import re
 
@@ -102,7 +102,7 @@ def test_the_test_may_make_runs_and_no_more() -> None:
 
 
 def test_users_roles_are_about_runs() -> None:
-    """What view, edit and admin get beside their own: runs, and what an operator is given on."""
+    """View, edit and admin gain rights on runs and on what configures an operator."""
     aggregate = "rbac.authorization.k8s.io/aggregate-to-"
     made = of_kind(rendered(), "ClusterRole")
     roles = {

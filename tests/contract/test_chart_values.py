@@ -66,7 +66,7 @@ def test_a_wrong_value_is_refused_by_its_name(values: Json, place: str, word: st
     ],
 )
 def test_values_that_contradict_each_other_are_refused(values: Json, sentence: str) -> None:
-    """What no schema can say is told in a sentence."""
+    """What no schema can express is refused with a message."""
     assert sentence in refusal(values)
 
 

@@ -1,4 +1,4 @@
-"""Does every link of the documentation lead somewhere?"""
+"""Every link of the documentation leads to an existing page and heading."""
 
 import re
 from collections import Counter

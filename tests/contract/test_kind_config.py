@@ -1,4 +1,4 @@
-"""Does kind understand kind-config.yaml, to the last field?"""
+"""kind accepts every field of kind-config.yaml."""
 
 import subprocess
 from typing import Any
@@ -37,6 +37,6 @@ def test_kind_reads_what_more_nodes_make_of_it() -> None:
 
 
 def test_kind_refuses_a_field_that_it_does_not_know() -> None:
-    """A slip in a field's name would be told, not passed over."""
+    """A misspelt field name is an error, and is not ignored."""
     with pytest.raises(RuntimeError, match="field workers not found"):
         _decode(kind.CONFIG.read_text() + "workers: 2\n")

@@ -58,7 +58,7 @@ def metrics(process: AgentProcess) -> dict[str, dict[str, float]]:
 
 
 def test_known_joules_come_back(recorded: AgentProcess, node: RecordedNode) -> None:
-    """Between two samples exactly the recorded joules and CPU seconds are told, wrapped or not."""
+    """Two samples differ by exactly the recorded joules and CPU seconds, wrapped or not."""
     before = recorded.sample(pods=[UID])
     node.advance(
         joules={"package-0": 120, "package-1": 30, "package-0-dram": 12.5, "psys": 900},
@@ -157,7 +157,7 @@ def test_an_agent_listens_at_every_address(tmp_path: Path) -> None:
 
 
 def test_a_driver_that_hangs_holds_up_nothing_else(tmp_path: Path) -> None:
-    """Energy and health are told while NVML does not answer, and the agent ends when told to."""
+    """Energy and health are reported while NVML hangs, and SIGTERM still ends the agent."""
     node = RecordedNode(tmp_path / "node")
     (tmp_path / "nvml/gpu-0").mkdir(parents=True)
     os.mkfifo(tmp_path / "nvml/gpu-0/nvmlDeviceGetUUID")

@@ -149,7 +149,7 @@ def test_summed_power_is_power_times_time(
 def test_who_is_on_a_gpu_is_known_in_the_first_pid_namespace_alone(
     gpus: list[RecordedGpu], through_the_library: AgentProcess
 ) -> None:
-    """A stranger that is seen is told of anywhere; that there is none is told only from there."""
+    """A foreign process is reported from anywhere; its absence only from there."""
     told = through_the_library.sample(processes=[OURS])
     alone = False if in_first_pid_namespace() else None
     assert [each.foreign for each in told.gpus] == [True, alone, True, alone]

@@ -294,7 +294,7 @@ def test_http_with_all_arguments(pairs: ServerProcess, algorithm: str | None) ->
 
 @pytest.mark.parametrize("algorithm", ["gzip", "deflate"])
 def test_http_compresses_large_replies(pairs: ServerProcess, algorithm: str) -> None:
-    """A large reply comes compressed where the client asks so, and means the same."""
+    """A large reply is compressed if the client requests it, and decodes to the same result."""
     with over_http.InferenceServerClient(pairs.http_url) as client:
         result = client.infer(
             "pairs", _pair(over_http, rows=500), response_compression_algorithm=algorithm

@@ -68,7 +68,7 @@ def _await_pending(server: ServerProcess, count: int) -> None:
 
 @pytest.fixture
 def counting(tmp_path: Path) -> Path:
-    """Return a model that takes as long as a request asks."""
+    """Return a model whose run time the request sets."""
     return onnx_models.save(onnx_models.open_trips(), tmp_path / "count.onnx")
 
 
@@ -108,7 +108,7 @@ def test_health_answers_while_the_model_computes(counting: Path) -> None:
         _await_pending(server, 1)
         assert _status(server, "/v2/health/live")[0] == 200
         assert _status(server, "/v2/health/ready")[0] == 200
-        assert _pending(server) == 1, "the inference ended before health was asked: too fast"
+        assert _pending(server) == 1, "the inference ended before the health requests: too fast"
         assert connection.getresponse().status == 200
         connection.close()
 
@@ -229,7 +229,7 @@ def test_ends_at_once_while_loading(busy: Path) -> None:
 
 
 def test_an_open_stream_does_not_hold_up_the_end(tmp_path: Path) -> None:
-    """A gRPC stream on which nothing is asked is ended when the server drains."""
+    """An idle gRPC stream is closed when the server drains."""
     model = onnx_models.save(onnx_models.identity(), tmp_path / "copy.onnx")
     with serving(model, "--drain-seconds", "300") as server:
         heard = threading.Event()
@@ -366,7 +366,7 @@ def test_refuses_samples_that_do_not_fit(tmp_path: Path) -> None:
 
 
 def test_serves_external_data(tmp_path: Path) -> None:
-    """A model whose weights lie in a file beside it is served, and tells that file's checksum."""
+    """A model with external weights is served, and its metadata contains their checksum."""
     model = onnx_models.write_with_external_data(tmp_path)
     with (
         serving(model, "--model-name", "weighty") as server,

@@ -26,7 +26,7 @@ INFER = "/v2/models/copy/infer"
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """Serve a model that copies FP32 [batch, 4]; everything in this file asks the same process."""
+    """Serve a model that copies FP32 [batch, 4]; all tests of this file use the same process."""
     path = tmp_path_factory.mktemp("malformed") / "copy.onnx"
     model = onnx_models.save(onnx_models.identity(), path)
     with serving(model, "--max-body-bytes", str(MAX_BODY_BYTES)) as process:
@@ -74,7 +74,7 @@ def _post(target: str, body: bytes, *headers: str) -> bytes:
 
 
 def _closing(server: ServerProcess, body: bytes, *headers: str) -> bytes:
-    """Return the answer to an inference request that asks the server to close afterwards."""
+    """Return the answer to an inference request with `Connection: close`."""
     return _exchange(server, _post(INFER, body, *headers, "Connection: close"), half_close=False)
 
 

@@ -1,7 +1,7 @@
 """perf_analyzer runs against the server as against Triton, and shows its statistics.
 
-The tool comes by tests/install-tools; it asks for metadata, configuration and statistics, before
-and after its requests.
+tests/install-tools installs the tool; it requests metadata, configuration and statistics before
+and after its inference requests.
 """
 
 import re

@@ -96,7 +96,7 @@ def test_what_was_computed_is_counted(client: Any, asked: tuple[str, ...]) -> No
 
 
 def test_statistics_of_another_model_are_refused(client: Any) -> None:
-    """What is asked of a model that is not here is refused by a sentence."""
+    """A request for statistics of an unknown model is refused with a message."""
     with pytest.raises(InferenceServerException, match="only 'copy'"):
         client.get_inference_statistics("nope")
 

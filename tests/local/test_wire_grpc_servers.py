@@ -183,7 +183,7 @@ def test_the_servers_limit_of_streams_is_kept() -> None:
             refused = 0
             for answer in await asyncio.gather(*(caller.call(request()) for _ in range(100))):
                 # grpc-core counts a stream for a moment after its end and then refuses the next,
-                # which an instrument must tell and not try again.
+                # which a load generator must report and not retry.
                 if answer == (REFUSED, None):
                     refused += 1
                 else:

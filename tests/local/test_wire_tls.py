@@ -149,7 +149,7 @@ def test_a_body_that_ends_with_its_connection_is_whole_only_where_tls_says_so(
             connection.recv(65_536)
             connection.sendall(b"HTTP/1.0 200 OK\r\n\r\nsome")
             if says_so:
-                with suppress(OSError):  # who is told may be gone before it answers
+                with suppress(OSError):  # the peer may close before it answers
                     connection.unwrap()
             else:
                 connection.shutdown(socket.SHUT_WR)

@@ -125,7 +125,7 @@ class FakeLoad:
     def end_as_asked(self) -> None:
         """Hand over what was judged so far, as at SIGTERM; not where it is over already."""
         if self.obedient and self._over.acquire(blocking=False):
-            self._end("Terminated", "Terminated", "It was asked to end.", code=143)
+            self._end("Terminated", "Terminated", "SIGTERM ended it.", code=143)
 
     def close(self) -> None:
         """Answer no more."""

@@ -105,13 +105,13 @@ def an_unfinished_result(state: OutcomeState = "Interrupted") -> ResultDocument:
                 "14:04:11 fatal segmentation fault in session.run"
             ),
         ),
-        "Refused": ("PortInUse", "Port 8000 was asked for and another process listens on it."),
+        "Refused": ("PortInUse", "Port 8000 is configured, and another process listens on it."),
     }
     reason, message = messages[state]
     ended = a_step(Load(qps=38.5, seconds=7.4)).model_copy(update={"ended_early": True})
     finding = Finding(
         rule="MinDuration",
-        message="Scenario traffic was measured for 7.4 s, and 20 s were asked: let it run longer.",
+        message="Scenario traffic was measured for 7.4 s, and 20 s are required: run it longer.",
         figure="7.4 s",
         limit="20 s",
     )
@@ -129,7 +129,7 @@ def an_unfinished_result(state: OutcomeState = "Interrupted") -> ResultDocument:
 def a_refused_result() -> ResultDocument:
     """Return a run that ended before the server was ready: no environment, nothing measured."""
     message = (
-        "The model file:models/missing.onnx was asked for, and there is no such file: correct "
+        "Model file not found: file:models/missing.onnx. Correct "
         "spec.model.uri, which is relative to the run file."
     )
     outcome = Outcome(state="Refused", reason="ModelNotFound", message=message)
@@ -216,8 +216,8 @@ def _traffic() -> ScenarioResult:
     reasons = [
         Finding(
             rule="LatencyBound",
-            message=f"The 99th percentile of the latency is {p99:.0f} ms, and at most 120 ms were "
-            "asked: lower targetQps or give the server more threads.",
+            message=f"The 99th percentile of the latency is {p99:.0f} ms, and at most 120 ms are "
+            "allowed: lower targetQps or give the server more threads.",
             figure=f"{p99:.0f} ms",
             limit="120 ms",
         ),

@@ -287,7 +287,7 @@ async def _infer_http(oracle: ScriptedServer, request: web.Request) -> web.Strea
             request.transport.abort()
     query.sent_ns = time.monotonic_ns()
     if query.fault == "status":
-        return web.json_response({"error": "it was asked to fail"}, status=500)
+        return web.json_response({"error": "scripted failure"}, status=500)
     name, datatype, shape = _output(samples, query.fault)
     tensor = bytes(4 * samples * WIDTH)
     output = {
@@ -366,7 +366,7 @@ class _Servicer(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore[
             await self._oracle.over.wait()
         query.sent_ns = time.monotonic_ns()
         if query.fault == "status":
-            await context.abort(grpc.StatusCode.INTERNAL, "it was asked to fail")
+            await context.abort(grpc.StatusCode.INTERNAL, "scripted failure")
         name, datatype, shape = _output(samples, query.fault)
         response = service_pb2.ModelInferResponse(model_name=MODEL)
         response.outputs.add(name=name, datatype=datatype, shape=shape)

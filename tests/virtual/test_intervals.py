@@ -1,6 +1,6 @@
 """Nominal 95 % intervals cover the truth in about 95 of 100 runs of the real closed loop.
 
-`make verify` repeats this with 1,000 runs; 200 tell 95 % from the 90 % that a wrong tail gives.
+`make verify` repeats this with 1,000 runs; 200 distinguish 95 % from the 90 % of a wrong tail.
 """
 
 from dataclasses import replace

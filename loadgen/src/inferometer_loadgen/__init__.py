@@ -1,1 +1,1 @@
-"""How is load driven at a server, timed, and judged?"""
+"""Load generator: drives load at a server, times the answers, and judges the result."""

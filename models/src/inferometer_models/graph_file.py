@@ -153,6 +153,6 @@ def _external_file(model: Path, location: str) -> Path:
     if absolute or not file.is_relative_to(folder):
         raise ModelRefusedError(
             f"The model {model} refers to external data at '{location}', outside its own folder "
-            f"{folder}: put the data beside the model and save it with a relative location."
+            f"{folder}: put the data next to the model and save it with a relative location."
         )
     return file

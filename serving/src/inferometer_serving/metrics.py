@@ -1,7 +1,7 @@
 """The server's Prometheus metrics.
 
-On the hot path figures are plain numbers, each with one writer at a time; they become text when
-somebody requests.
+On the hot path figures are plain numbers, each with one writer at a time; they become text at a
+scrape.
 """
 
 from bisect import bisect_left

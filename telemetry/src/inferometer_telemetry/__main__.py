@@ -1,7 +1,7 @@
 """The node agent's process, which handles SIGTERM from its first line on.
 
-The kernel hides the signal from a container's first process while nobody handles it, and what comes
-next takes a moment to import.
+The kernel hides the signal from a container's first process until a handler is installed, and the
+other modules take a moment to import.
 """
 
 import os
@@ -10,7 +10,7 @@ import sys
 
 
 def main() -> int:
-    """Serve samples until told to end; return the exit code."""
+    """Serve samples until a signal ends the process; return the exit code."""
     # Nothing is begun that would have to be tidied up.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: os._exit(0))

@@ -10,8 +10,8 @@ _MOST_WATTS = 10_000
 """No package takes as much: a counter that seems to have wrapped with more began anew."""
 _SLACK_MICROJOULES = 1_000 * 10**6
 _FULL_WATTS = 1_000
-"""What a package may take for long: after a range's worth of it, nobody knows how often the counter
-has wrapped."""
+"""The highest sustained power of a package: after a whole range at this power, the number of wraps
+is not known."""
 
 Step = Literal["Forward", "Wrapped", "Anew"]
 
@@ -19,7 +19,7 @@ Step = Literal["Forward", "Wrapped", "Anew"]
 def step(
     before: int, now: int, *, range_microjoules: int | None, elapsed_ns: int
 ) -> tuple[int, Step]:
-    """Return what an energy counter grew by, in microjoules, and how that was told.
+    """Return what an energy counter grew by, in microjoules, and which step that is.
 
     A reading below the one before is a wrap-around at `range_microjoules` where the power that
     this means can be, else a counter that began anew: how much was used then is not known (0). It

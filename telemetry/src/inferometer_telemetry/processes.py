@@ -27,7 +27,7 @@ class Stat:
     cpu_ticks: int
     """Its own, and that of the children it has waited for."""
     start_ticks: int
-    """When it began: it tells two processes of the same ID apart."""
+    """When it began: distinguishes two processes with the same ID."""
 
 
 @dataclass(frozen=True, slots=True)

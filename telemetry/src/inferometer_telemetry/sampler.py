@@ -111,7 +111,7 @@ class Sampler:
     def sample(self, requested: Collection[Target]) -> AgentSample:
         """Return what the node reports now, of these targets; they are known from now on.
 
-        Within FLOOR_NS of the sample before it is told what was read last, with its time.
+        Within FLOOR_NS of the previous sample it returns that reading, with its time.
         """
         now_ns = self._clocks.monotonic_ns()
         moment = self._moment
@@ -139,7 +139,7 @@ class Sampler:
         energy = EnergyFound() if self._rapl is None else self._rapl.read(now_ns)
         node = NodeFound() if self._node is None else self._node.read(self._gauges)
         if not energy.goes_on:
-            # What was told before cannot be compared with what is told from now on.
+            # Earlier readings cannot be compared with later ones.
             self._instance = self._clocks.unique()
         self._moment = _Moment(now_ns, unix_ns, energy, node)
         self._spent_ns += self._clocks.monotonic_ns() - now_ns

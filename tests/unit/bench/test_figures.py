@@ -99,7 +99,7 @@ def test_no_side_always_comes_after_the_same_other() -> None:
 
 
 def test_other_load_is_what_the_machine_did_besides() -> None:
-    """Busy time that is not our own is told as other processes' share of all cores."""
+    """Busy time that is not our own is reported as other processes' share of all cores."""
     before = Moment(wall_seconds=100, busy_seconds=50, stolen_seconds=1, own_seconds=5)
     after = Moment(wall_seconds=110, busy_seconds=62, stolen_seconds=1.5, own_seconds=15)
     told = disturbance(before, after, cores=2)

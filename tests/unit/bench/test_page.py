@@ -1,4 +1,4 @@
-"""What was measured is told on a page, whatever comes out."""
+"""The page shows every measurement, whatever its result."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -114,7 +114,7 @@ def test_a_section_takes_its_own_place_and_no_more() -> None:
 
 @pytest.mark.parametrize("page", ["", "<!-- bench a: end -->\n<!-- bench a: begin -->\n"])
 def test_a_page_without_marks_is_refused(page: str) -> None:
-    """A section is never put where nobody asked for it."""
+    """A page without marks gets no section."""
     with pytest.raises(PageError, match="bench a: begin"):
         replaced(page, "a", "new")
 

@@ -162,7 +162,7 @@ def test_a_model_without_an_operator_set_is_refused() -> None:
 
 
 def test_differences_name_what_changed() -> None:
-    """Another operator, another shape of a weight and another wiring are each told."""
+    """Another operator, another shape of a weight and another wiring are each reported."""
     full = convolutional()
     other = light(full)
     relu = next(node for node in other.graph.node if node.op_type == "Relu")

@@ -112,7 +112,7 @@ def test_a_bare_name_means_the_same_as_the_full_one() -> None:
     ],
 )
 def test_an_unknown_name_is_answered_with_the_nearest(asked: str, nearest: str) -> None:
-    """The error repeats what was asked, names the nearest model first, and where all are listed."""
+    """The error repeats the name, suggests the nearest model, and says where all are listed."""
     with pytest.raises(UnknownModelError) as caught:
         zoo.entry(asked)
     message = str(caught.value)

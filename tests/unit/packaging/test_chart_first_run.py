@@ -43,7 +43,7 @@ def a_run(phase: str, conditions: dict[str, str]) -> Json:
 def answering(script: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Answering:
     """Let the API server answer each GET with the next run, the last one for ever.
 
-    What is asked is kept in the list that comes back.
+    The returned list records the requests.
     """
 
     def answers(*runs: Json) -> list[tuple[str, str]]:
@@ -64,7 +64,7 @@ def answering(script: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Answering:
 def test_a_complete_run_passes_and_is_deleted(
     script: ModuleType, answering: Answering, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Complete and Finished: exit code 0, each phase told once, the run deleted."""
+    """Complete and Finished: exit code 0, each phase printed once, the run deleted."""
     asked = answering(
         a_run("Starting", {}),
         a_run("Starting", {"Accepted": "True"}),
@@ -81,7 +81,7 @@ def test_a_complete_run_passes_and_is_deleted(
 def test_a_failed_run_fails_at_once_and_is_kept(
     script: ModuleType, answering: Answering, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Failed: exit code 1 without waiting longer, every condition told, the run kept."""
+    """Failed: exit code 1 without waiting longer, every condition printed, the run kept."""
     asked = answering(a_run("Failed", FAILED))
     assert script.main("bench", 60.0, "{}") == 1
     assert asked == [("POST", "bench/benchmarkruns"), ("GET", PATH)]

@@ -161,7 +161,7 @@ def test_a_refused_run_has_a_page_without_figures() -> None:
     """If nothing was measured, the page says what was refused and has no figures."""
     page = _page(a_refused_result())
     assert "REFUSED The run cannot be carried out. Nothing was measured." in page.text
-    assert "there is no such file" in page.text
+    assert "Model file not found" in page.text
     assert "Summary" not in page.text
     assert page.tags.count("figure") == 0
     assert "the run ended before the server was ready" in page.text

@@ -33,5 +33,5 @@ def test_memory_that_was_freed_is_not_faulted_in_again() -> None:
         [sys.executable, "-c", _FAULTS], capture_output=True, text=True, check=True
     ).stdout.strip()
     if told == "no glibc":
-        pytest.skip("Only glibc's allocator can be told to keep what is freed.")
+        pytest.skip("Only glibc's allocator has a setting for memory that is freed.")
     assert int(told) < 100

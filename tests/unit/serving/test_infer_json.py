@@ -62,7 +62,7 @@ def _answer(request: InferenceRequest, results: list[Array]) -> tuple[dict[str, 
 def test_a_request_is_read_and_answered_as_if_it_were_the_first(
     drawn: tuple[dict[str, Any], bytes, dict[str, Array]],
 ) -> None:
-    """Tensors, id, outputs and their forms are a request's own, whatever was asked before."""
+    """Tensors, id, outputs and their forms are a request's own, whatever came before."""
     document, raw, tensors = drawn
     request = READER.read(orjson.dumps(document))
     found = request.plan.tensors(request.data, raw)
@@ -170,7 +170,7 @@ def test_sizes_of_strings_are_told_anew() -> None:
 
 
 def test_shapes_of_outputs_are_told_anew() -> None:
-    """Requests of one plan whose outputs differ in shape are each told their own."""
+    """Requests of one plan whose outputs differ in shape each report their own."""
     request = READER.read(_document())
     for rows in (1, 2, 1):
         result = np.zeros((rows, 2), np.float32)

@@ -122,7 +122,7 @@ def test_a_pod_that_begins_later_is_found(tmp_path: Path) -> None:
 
 
 def test_a_root_without_control_groups_has_no_pods(tmp_path: Path) -> None:
-    """An empty root is told apart from a pod that is not there."""
+    """An empty root differs from a pod that is not there."""
     cgroups = Cgroups(tmp_path)
     assert cgroups.hierarchies() is None
     assert cgroups.pod(UID, 0) is None

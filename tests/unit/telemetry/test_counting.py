@@ -85,7 +85,7 @@ def test_a_counter_without_a_range_cannot_wrap() -> None:
 
 @given(readings=st.lists(st.integers(0, 2**64), min_size=2, max_size=50))
 def test_a_rising_total_never_falls(readings: list[int]) -> None:
-    """Whatever a counter shows, its total does not fall, and each fall is told."""
+    """Whatever a counter shows, its total does not fall, and each fall is reported."""
     total = Rising()
     totals, told = [], []
     for reading in readings:

@@ -38,7 +38,7 @@ class Driver:
 
 
 def read(gpus: DeadlineSource, now_ns: int) -> GpusFound:
-    """Ask for nobody."""
+    """Read without any process."""
     return gpus.read(now_ns, [], lambda _: [])
 
 
@@ -48,8 +48,8 @@ def test_gpus_answer_as_without_it() -> None:
     driver.let.set()
     gpus = DeadlineSource(driver, LONG)
     assert [read(gpus, at).gpus[0].name for at in (1, 2)] == ["1", "2"]
-    driver.fault = RuntimeError("a driver that nobody expected")
-    with pytest.raises(RuntimeError, match="nobody expected"):
+    driver.fault = RuntimeError("an unexpected error of the driver")
+    with pytest.raises(RuntimeError, match="unexpected error"):
         read(gpus, 3)
     gpus.close()
     assert driver.is_closed

@@ -14,7 +14,7 @@ from support.recorded_pods import write
 
 
 def test_cpu_time_is_counted_since_the_first_reading(tmp_path: Path) -> None:
-    """Busy time is that of all CPUs without idle and stolen time; stolen time is told beside."""
+    """Busy time of all CPUs excludes idle and stolen time; stolen time is reported separately."""
     recorded = RecordedNode(tmp_path, cpus=8)
     node = Node(recorded.proc_root)
     first = node.read(Gauges()).cpu
@@ -88,7 +88,7 @@ def chip(sys_root: Path, name: str, **sensors: tuple[str, str]) -> None:
 
 
 def test_amd_tells_of_the_die_not_of_the_fan(tmp_path: Path) -> None:
-    """Tctl, which may be shifted for the fans' sake, does not count beside Tdie."""
+    """Tctl, which may be shifted for the fans' sake, does not count if Tdie exists."""
     chip(tmp_path, "k10temp", temp1=("Tctl", "89000"), temp2=("Tdie", "62000"))
     assert read_gauges(tmp_path).temperature_millidegrees_celsius == 62_000
 

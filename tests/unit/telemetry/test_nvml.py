@@ -172,7 +172,7 @@ def test_a_sample_after_a_pause_does_not_cover_the_pause(node: GpuNode) -> None:
 
 
 def test_without_processes_the_gpus_own_utilisation_counts(node: GpuNode) -> None:
-    """Where NVML reports no utilisation by process, the GPU's is summed up, and nobody's is."""
+    """If NVML reports no utilisation by process, only the GPU's own is summed up."""
     gpu = node.gpus[0]
     gpu.refuse("nvmlDeviceGetProcessUtilization", NO_PERMISSION)
     gpu.processes([11])
@@ -259,7 +259,7 @@ def test_in_another_pid_namespace_nobody_is_ruled_out(node: GpuNode) -> None:
 
 
 def test_the_first_pid_namespace_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is told by the number that Linux gives to the one that a node begins with."""
+    """It has the number that Linux gives to a node's first PID namespace."""
     place = tmp_path / "pid"
     assert in_first_pid_namespace(place) is False
     place.touch()
@@ -290,7 +290,7 @@ def test_everything_that_a_gpu_tells_arrives(node: GpuNode) -> None:
 
 
 def test_reasons_have_nvmls_names() -> None:
-    """Idle and none are no reasons; a bit that is newer than the names is told as such."""
+    """Idle and none are no reasons; a bit without a name is reported by its number."""
     assert throttle_reasons(0) == []
     assert throttle_reasons(1) == []
     assert throttle_reasons(0x3 | 1 << 30) == ["ApplicationsClocksSetting", "Bit30"]

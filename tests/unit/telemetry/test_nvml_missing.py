@@ -183,7 +183,7 @@ def test_a_driver_that_goes_and_comes_is_found_again(node: GpuNode, tmp_path: Pa
     ],
 )
 def test_why_there_is_no_driver_is_told(tmp_path: Path, error: int, reason: str) -> None:
-    """NVML's own errors at its start are told as what they mean here."""
+    """NVML's own errors at its start are reported with their meaning here."""
     (tmp_path / "nvmlInit").write_text(f"error {error}")
     found = open_gpus(tmp_path).read(0, [], owners)
     assert [(each.source, each.subject, each.reason) for each in found.missing] == [
@@ -218,7 +218,7 @@ def test_nothing_is_read_after_the_end(node: GpuNode) -> None:
 
 
 def test_a_gpu_that_may_not_be_asked_leaves_the_others(tmp_path: Path) -> None:
-    """One of several GPUs that a container was not given is missing; the other is told."""
+    """One of several GPUs that a container was not given is missing; the other is reported."""
     node = GpuNode(tmp_path / "nvml", count=2)
 
     def call(function: str, *arguments: object) -> object:

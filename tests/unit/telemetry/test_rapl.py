@@ -15,7 +15,7 @@ SECOND = 10**9
 def joules(found: EnergyFound) -> dict[str, float]:
     """Return what each domain took."""
     told = {reading.domain: reading.microjoules / 1e6 for reading in found.energy}
-    assert len(told) == len(found.energy), "a domain is told twice"
+    assert len(told) == len(found.energy), "a domain is reported twice"
     return told
 
 
@@ -57,7 +57,7 @@ def test_a_wrap_around_is_undone(tmp_path: Path) -> None:
 
 
 def test_a_counter_that_began_anew_ends_the_total(tmp_path: Path) -> None:
-    """After a driver was loaded again nothing before is comparable, and that is told."""
+    """Readings from before a driver was reloaded are not comparable, and the reading says so."""
     node = RecordedNode(tmp_path, begin_joules=100_000)
     rapl = Rapl(node.sys_root)
     assert rapl.read(0).goes_on
@@ -160,7 +160,7 @@ def test_a_tree_without_packages_says_so(tmp_path: Path) -> None:
 
 
 def test_dies_of_a_package_are_domains_of_their_own(tmp_path: Path) -> None:
-    """Several dies in one package are told apart by the kernel's names."""
+    """Several dies in one package are distinguished by the kernel's names."""
     for die in range(2):
         zone = tmp_path / f"class/powercap/intel-rapl:{die}"
         write(zone / "name", f"package-0-die-{die}\n")

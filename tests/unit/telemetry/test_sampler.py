@@ -225,7 +225,7 @@ def test_who_asks_too_soon_is_told_the_reading_before(tmp_path: Path) -> None:
 
 
 def test_a_regular_sample_makes_no_edge_early(tmp_path: Path) -> None:
-    """Who asks just after a regular sample has a reading of that moment; time never goes back."""
+    """A request just after a regular sample gets that reading; time never goes back."""
     node, time = RecordedNode(tmp_path), Time()
     sampler = a_sampler(node, time)
     sampler.tick(sampler.look())
@@ -316,7 +316,7 @@ def test_no_more_than_256_targets_are_known(tmp_path: Path) -> None:
 
 
 def test_what_is_switched_off_says_so(tmp_path: Path) -> None:
-    """A source that is switched off gives nothing but the reason; processes are still told of."""
+    """A source that is switched off gives only the reason; processes are still reported."""
     node = RecordedNode(tmp_path)
     node.add_pod(UID)
     node.add_process(5)
@@ -341,7 +341,7 @@ def test_a_failed_sample_leaves_no_stale_figures(
     sampler.tick(sampler.look())
 
     def fail(*_: object) -> GpusFound:
-        raise RuntimeError("a driver that nobody expected")
+        raise RuntimeError("an unexpected error of the driver")
 
     monkeypatch.setattr(OneGpu, "read", fail)
     with pytest.raises(RuntimeError):

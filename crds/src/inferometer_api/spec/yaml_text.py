@@ -2,7 +2,7 @@
 
 kubectl converts YAML to JSON with Go's YAML 1.1 reader: `on` is true, `1e3` and `0x10` are numbers,
 dates and `1:30` stay strings. This is PyYAML's SafeLoader with the scalar patterns of go-yaml v2
-(resolve.go).
+(resolve.go). JSON is YAML, except that it may be indented with tabs.
 """
 
 import json
@@ -16,9 +16,8 @@ from inferometer_api.rules import Where
 
 MAXIMUM_BYTES = 1 << 20
 """The largest text that is read; an API server accepts little more."""
-_MAXIMUM_NODES = 100_000
+_MAXIMUM_VALUES = 100_000
 _TAG = "tag:yaml.org,2002:"
-_MERGE, _NULL = f"{_TAG}merge", f"{_TAG}null"
 _SCALARS = {f"{_TAG}{name}" for name in ("str", "null", "bool", "int", "float")}
 _PATTERNS = {
     "null": r"~|null|Null|NULL|",
@@ -54,7 +53,7 @@ class UnreadableTextError(ValueError):
 class YamlText:
     """The data of a text, and the line (from 1) of each value by its place."""
 
-    data: Any
+    data: Any = None
     lines: dict[Where, int] = field(default_factory=dict)
 
 
@@ -66,27 +65,23 @@ def read_yaml(text: str) -> YamlText:
     """
     if len(text.encode(errors="surrogatepass")) > MAXIMUM_BYTES:
         raise UnreadableTextError(f"the text is larger than {MAXIMUM_BYTES // 2**20} MiB")
-    if text.lstrip().startswith("{") and (found := _json(text)) is not None:
-        return found
+    read = YamlText()
     try:
-        documents = list(yaml.compose_all(text, _Loader))
+        documents = list(yaml.compose_all(_without_tabs_of_json(text), _Loader))
+        nodes = [node for node in documents if (node.tag, node.value) != (f"{_TAG}null", "")]
+        if len(nodes) > 1:
+            fact = f"found {len(nodes)} documents; a file holds one: split it at ---"
+            raise UnreadableTextError(fact, nodes[1].start_mark)
+        for node in nodes:
+            read.data = _value(node, (), read.lines)
     except yaml.MarkedYAMLError as error:
         fact = " ".join(part for part in (error.problem, error.note) if part) or "a syntax error"
         raise UnreadableTextError(_with_hint(fact), error.problem_mark) from error
-    except yaml.reader.ReaderError as error:
-        raise UnreadableTextError(
-            f"the character U+{error.character:04X} at position {error.position} is not allowed"
-        ) from error
     except yaml.YAMLError as error:
         raise UnreadableTextError(f"the text is not YAML: {error}") from error
     except RecursionError as error:
         raise UnreadableTextError("lists and mappings are nested too deeply") from error
-    nodes = [node for node in documents if (node.tag, node.value) != (_NULL, "")]
-    if len(nodes) > 1:
-        fact = f"found {len(nodes)} documents; a file holds one: split it at ---"
-        raise UnreadableTextError(fact, nodes[1].start_mark)
-    builder = _Builder()
-    return YamlText(builder.value(nodes[0], ()) if nodes else None, builder.lines)
+    return read
 
 
 def read_value(text: str) -> Any:
@@ -98,6 +93,11 @@ def read_value(text: str) -> Any:
     return text.strip() if isinstance(value, float) and not value.is_integer() else value
 
 
+def _without_tabs_of_json(text: str) -> str:
+    """Return a JSON text with spaces for tabs, which JSON has between its values only."""
+    return text.replace("\t", " ") if text.lstrip().startswith("{") else text
+
+
 def _with_hint(fact: str) -> str:
     if "'\\t'" in fact:
         return "found a tab; indent YAML with spaces"
@@ -106,84 +106,43 @@ def _with_hint(fact: str) -> str:
     return fact
 
 
-def _json(text: str) -> YamlText | None:
-    """Return the data of a JSON text, None if it is not JSON: YAML may start with a brace too."""
-    try:
-        return YamlText(json.loads(text, object_pairs_hook=_object, parse_constant=_constant))
-    except (json.JSONDecodeError, RecursionError):
-        return None
-
-
-def _constant(name: str) -> None:
-    raise UnreadableTextError(f"{name} is not a number in JSON")
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _value(node: yaml.Node, where: Where, lines: dict[Where, int], *parents: yaml.Node) -> Any:
+    """Return the data of a node whose place is `where`, and record the lines of all its places."""
+    lines.setdefault(where, node.start_mark.line + 1)
+    if len(lines) > _MAXIMUM_VALUES:
+        raise UnreadableTextError(f"more than {_MAXIMUM_VALUES} values", node.start_mark)
+    if node in parents:
+        raise UnreadableTextError("an alias refers to its own parent", node.start_mark)
+    if isinstance(node, yaml.ScalarNode):
+        return _scalar(node)
+    if node.tag not in {f"{_TAG}map", f"{_TAG}seq"}:
+        raise UnreadableTextError(f"the tag {node.tag} is unknown", node.start_mark)
+    if isinstance(node, yaml.SequenceNode):
+        items = enumerate(node.value)
+        return [_value(item, (*where, index), lines, node, *parents) for index, item in items]
     found: dict[str, Any] = {}
-    for key, value in pairs:
+    for key_node, value_node in node.value:
+        key = _scalar(key_node) if isinstance(key_node, yaml.ScalarNode) else None
+        if key is None:
+            raise UnreadableTextError("a key must be a text", key_node.start_mark)
+        key = key if isinstance(key, str) else json.dumps(key)  # as in JSON
+        place = (*where, key)
         if key in found:
-            raise UnreadableTextError(f'the key "{key}" appears twice in one mapping')
-        found[key] = value
+            fact = f'the key "{key}" already appears in line {lines[place]}'
+            raise UnreadableTextError(fact, key_node.start_mark)
+        lines[place] = key_node.start_mark.line + 1
+        found[key] = _value(value_node, place, lines, node, *parents)
     return found
 
 
-class _Builder:
-    """Builds plain data from YAML nodes and records their lines."""
-
-    def __init__(self) -> None:
-        self.lines: dict[Where, int] = {}
-        self._scalars = _Loader("")
-        self._open: set[int] = set()
-        self._count = 0
-
-    def value(self, node: yaml.Node, where: Where) -> Any:
-        """Return the data of a node whose place is `where`."""
-        self._count += 1
-        if self._count > _MAXIMUM_NODES:
-            raise UnreadableTextError(f"more than {_MAXIMUM_NODES} values", node.start_mark)
-        if id(node) in self._open:
-            raise UnreadableTextError("an alias refers to its own parent", node.start_mark)
-        self.lines.setdefault(where, node.start_mark.line + 1)
-        if isinstance(node, yaml.ScalarNode):
-            return self._scalar(node)
-        if node.tag not in {f"{_TAG}map", f"{_TAG}seq"}:
-            raise UnreadableTextError(f"the tag {node.tag} is unknown", node.start_mark)
-        self._open.add(id(node))
-        found: Any = (
-            [self.value(item, (*where, index)) for index, item in enumerate(node.value)]
-            if isinstance(node, yaml.SequenceNode)
-            else self._mapping(node, where)
-        )
-        self._open.discard(id(node))
-        return found
-
-    def _mapping(self, node: yaml.Node, where: Where) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for key_node, value_node in node.value:
-            key = self._key(key_node)
-            place = (*where, key)
-            if key in found:
-                fact = f'the key "{key}" already appears in line {self.lines[place]}'
-                raise UnreadableTextError(fact, key_node.start_mark)
-            self.lines[place] = key_node.start_mark.line + 1
-            found[key] = self.value(value_node, place)
-        return found
-
-    def _key(self, node: yaml.Node) -> str:
-        """Return a key as JSON has it: always a string."""
-        key = self._scalar(node) if isinstance(node, yaml.ScalarNode) else None
-        if key is None:
-            raise UnreadableTextError("a key must be a text", node.start_mark)
-        return key if isinstance(key, str) else json.dumps(key)
-
-    def _scalar(self, node: yaml.ScalarNode) -> Any:
-        if node.tag == _MERGE:
-            fact = "merge keys (<<) are not supported; write the members out"
-            raise UnreadableTextError(fact, node.start_mark)
-        if node.tag not in _SCALARS:
-            raise UnreadableTextError(f"the tag {node.tag} is unknown", node.start_mark)
-        try:
-            return self._scalars.construct_object(node)
-        except (ValueError, KeyError) as error:
-            fact = f"{node.value!r} is not a {node.tag.removeprefix(_TAG)}"
-            raise UnreadableTextError(fact, node.start_mark) from error
+def _scalar(node: yaml.ScalarNode) -> Any:
+    if node.tag == f"{_TAG}merge":
+        fact = "merge keys (<<) are not supported; write the members out"
+        raise UnreadableTextError(fact, node.start_mark)
+    if node.tag not in _SCALARS:
+        raise UnreadableTextError(f"the tag {node.tag} is unknown", node.start_mark)
+    try:
+        return _Loader("").construct_object(node)
+    except (ValueError, KeyError) as error:
+        fact = f"{node.value!r} is not a {node.tag.removeprefix(_TAG)}"
+        raise UnreadableTextError(fact, node.start_mark) from error

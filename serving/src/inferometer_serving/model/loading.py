@@ -122,6 +122,6 @@ def _check_rows(names: Sequence[str], results: Sequence[Array], rows: int) -> No
             raise ModelRefusedError(
                 f"Dynamic batching is enabled, but of {rows} samples the model makes an output "
                 f"'{name}' of shape {list(result.shape)}: its first axis does not count samples, "
-                "so joined requests could not be told apart. Leave batching out "
+                "so results of joined requests cannot be separated. Leave batching out "
                 "(--max-batch-size)."
             )

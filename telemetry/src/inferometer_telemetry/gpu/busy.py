@@ -30,7 +30,7 @@ class GpuBusy:
     """
 
     all_seen: bool
-    """Whether the whole node's processes are seen: nobody else is on the GPU then."""
+    """Whether the whole node's processes are seen, so that no other process is on the GPU."""
     since_microseconds: int = 0
     """The time stamp of the newest sample, by the driver's clock."""
     _has_begun: bool = False

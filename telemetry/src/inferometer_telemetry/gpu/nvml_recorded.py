@@ -89,7 +89,7 @@ class Recorded:
 
 
 def _about(gpu: Path, function: str, *arguments: int) -> Any:
-    """Return what is told of a GPU, or of an instance."""
+    """Return what the recording holds for a GPU, or for an instance."""
     match function, arguments:
         case "nvmlDeviceGetMaxMigDeviceCount", ():
             return max(_folders(gpu, "mig"), default=-1) + 1

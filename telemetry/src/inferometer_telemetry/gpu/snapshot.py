@@ -86,7 +86,7 @@ class _Asking:
             return None
 
     def process_ids(self, *, mig: bool) -> frozenset[int] | None:
-        """Return who computes or draws on the GPU and, where told apart, on its instances."""
+        """Return the processes that use the GPU or, if reported, its instances."""
         compute = self.about(nvml.COMPUTE, _ids)
         graphics = self.about(nvml.GRAPHICS, _ids) or frozenset()
         # an admin decides who may query the whole of a GPU that is cut into instances
@@ -140,7 +140,7 @@ def _ids(told: Any) -> frozenset[int]:
 
 
 def _in_instances(call: Call, handle: Handle) -> frozenset[int] | None:
-    """Return the processes in a GPU's instances; None where those of one cannot be told."""
+    """Return the processes in a GPU's instances; None if those of one are not known."""
     found: frozenset[int] = frozenset()
     try:
         count = nvml.ask(call, handle, nvml.MIG_COUNT)

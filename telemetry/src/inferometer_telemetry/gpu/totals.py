@@ -30,7 +30,7 @@ class Integral:
     """A figure times the time for which it held."""
 
     trapezoid: bool
-    """Whether it is told for a moment, and goes straight to the next; else for the time before."""
+    """Whether readings are joined by straight lines; else each holds for the time before it."""
     _at_ns: int | None = None
     _value: int = 0
     _doubled: int = 0
