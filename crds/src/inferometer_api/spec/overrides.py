@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from inferometer_api.rules import Where, format_path
-from inferometer_api.spec.yaml_text import UnreadableTextError, read_value
+from inferometer_api.spec.yaml_text import UnreadableTextError, read_yaml
 
 _STEP = re.compile(r"""\.?([A-Za-z0-9_/-]+)|\[([0-9]+)\]|\[(?:"([^"]*)"|'([^']*)'|([^\]'"]+))\]""")
 
@@ -24,7 +24,7 @@ def with_override(data: Any, path: str, value: str) -> Where:
     """
     steps = _steps(path)
     try:
-        new = read_value(value)
+        new = _read_value(value)
     except UnreadableTextError as error:
         raise OverrideError(f"its value is no YAML: {error}") from error
     where: list[str | int] = []
@@ -85,3 +85,12 @@ def _place(here: Any, step: str | int, where: Where) -> str | int:
 
 def _kind(value: Any) -> str:
     return "a text" if isinstance(value, str) else "a single value"
+
+
+def _read_value(text: str) -> Any:
+    """Return the value of a short YAML text from a command line.
+
+    A number with decimals stays a string: no field is a float, and rates with decimals are strings.
+    """
+    value = read_yaml(text).data
+    return text.strip() if isinstance(value, float) and not value.is_integer() else value

@@ -2,7 +2,7 @@
 
 kubectl converts YAML to JSON with Go's YAML 1.1 reader: `on` is true, `1e3` and `0x10` are numbers,
 dates and `1:30` stay strings. This is PyYAML's SafeLoader with the scalar patterns of go-yaml v2
-(resolve.go). JSON is YAML, except that it may be indented with tabs.
+(resolve.go). JSON is read as YAML.
 """
 
 import json
@@ -77,20 +77,12 @@ def read_yaml(text: str) -> YamlText:
     except yaml.MarkedYAMLError as error:
         fact = " ".join(part for part in (error.problem, error.note) if part) or "a syntax error"
         raise UnreadableTextError(_with_hint(fact), error.problem_mark) from error
-    except yaml.YAMLError as error:
-        raise UnreadableTextError(f"the text is not YAML: {error}") from error
+    except yaml.reader.ReaderError as error:
+        fact = f"the character U+{error.character:04X} at position {error.position} is not allowed"
+        raise UnreadableTextError(fact) from error
     except RecursionError as error:
         raise UnreadableTextError("lists and mappings are nested too deeply") from error
     return read
-
-
-def read_value(text: str) -> Any:
-    """Return the value of a short YAML text from a command line.
-
-    A number with decimals stays a string: no field is a float, and rates with decimals are strings.
-    """
-    value = read_yaml(text).data
-    return text.strip() if isinstance(value, float) and not value.is_integer() else value
 
 
 def _without_tabs_of_json(text: str) -> str:
@@ -142,7 +134,10 @@ def _scalar(node: yaml.ScalarNode) -> Any:
     if node.tag not in _SCALARS:
         raise UnreadableTextError(f"the tag {node.tag} is unknown", node.start_mark)
     try:
-        return _Loader("").construct_object(node)
+        value = _Loader("").construct_object(node)
     except (ValueError, KeyError) as error:
         fact = f"{node.value!r} is not a {node.tag.removeprefix(_TAG)}"
         raise UnreadableTextError(fact, node.start_mark) from error
+    if isinstance(value, str):  # JSON escapes a character beyond U+FFFF in two halves
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+    return value
