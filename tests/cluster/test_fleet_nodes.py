@@ -24,7 +24,7 @@ from inferometer_api.results.result import ResultDocument
 from support.cluster.cluster import Cluster
 from support.node_runs import condition, holds, make_run, status, wait_for
 from support.operator_installed import operator_installed
-from support.scripted_server import MODEL
+from support.oracle_http import MODEL
 from support.secured_server import headers_heard, urls_of
 from support.tls_party import files
 from support.waiting import wait_until
