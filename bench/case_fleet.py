@@ -233,11 +233,11 @@ FLEET_WORKERS = Case(
     title="What a request costs, by the number of workers",
     text=f"""\
 Each worker sends {_QPS_OF_EACH} queries a second (Poisson, HTTP) to the server in Go; 1 worker is a
-load generator without a fleet. The cost is the CPU time, user and system, of the measuring processes
-per query that they measured; the case fleet-master shows what Locust and the session cost. All
-workers share one core. Processes that share a core evict each other's code and data from its
-caches: as many independent load generators *side by side* show what that alone costs. *Begin apart* is between the first and the
-last worker that takes up the schedule.""",
+load generator without a fleet. The cost is the CPU time, user and system, of the measuring
+processes per query that they measured; the case fleet-master shows what Locust and the session
+cost. All workers share one core. Processes that share a core evict each other's code and data from
+its caches: as many independent load generators *side by side* show what that alone costs. *Begin
+apart* is between the first and the last worker that takes up the schedule.""",
     minutes=4,
     commands=(".venv/bin/python bench/run.py --case fleet-workers",),
     sides=tuple(

@@ -14,7 +14,7 @@ from inferometer_api.results.agent_sample import AgentSample
 from inferometer_cli.exits import RefusedError
 from inferometer_cli.local.agent import Agent, Metering, find_agent, plan_metering
 from inferometer_cli.local.child_process import ChildProcess
-from inferometer_cli.local.server import Server
+from inferometer_cli.local.server import TargetServer
 from support.agent_process import agent
 
 
@@ -34,9 +34,9 @@ async def metered(url: str = "", *command: str) -> Metering:
     try:
         if not url:
             return await plan_metering(
-                Agent("n", process=child), Server(url="http://127.0.0.1:8000")
+                Agent("n", process=child), TargetServer(url="http://127.0.0.1:8000")
             )
-        server = Server(url="http://127.0.0.1:8000", process=child)
+        server = TargetServer(url="http://127.0.0.1:8000", process=child)
         return await plan_metering(Agent("n", url=url), server)
     finally:
         await child.stop(grace_seconds=0.0)
@@ -73,7 +73,7 @@ def test_an_agent_that_runs_is_taken_by_its_node(tmp_path: Path) -> None:
     with agent(tmp_path, "--node", "n7", "--no-nvml") as process:
         taken = found(f"{process.url}/")
     assert taken == Agent(node="n7", url=process.url)
-    (planned,) = asyncio.run(plan_metering(taken, Server(url="http://127.0.0.1:8000"))).agents
+    (planned,) = asyncio.run(plan_metering(taken, TargetServer(url="http://127.0.0.1:8000"))).agents
     assert (planned.url, planned.node, planned.process_ids) == (process.url, "n7", [])
 
 
@@ -127,7 +127,7 @@ def test_an_agent_that_says_something_else_costs_the_energy_alone(said: str) -> 
 def test_an_external_server_has_no_agent_by_itself() -> None:
     """What runs it is not known, and the reason says what to do."""
     assert found(None, is_launched=False) is None
-    told = asyncio.run(plan_metering(None, Server(url="http://127.0.0.1:8000")))
+    told = asyncio.run(plan_metering(None, TargetServer(url="http://127.0.0.1:8000")))
     assert told.agents == []
     assert "--agent URL" in told.unmetered
 

@@ -11,7 +11,7 @@ from typing import Any
 from inferometer_api.plan.cluster_objects import ALLOW_USE_LABEL
 from inferometer_api.results.result import Finding, Outcome
 from inferometer_api.status.condition_reasons import Place, ReasonName
-from inferometer_operator.reconcile.observed import DownloadedResult, QueuePosition, Reference
+from inferometer_operator.reconcile.observed import DownloadedResult, ObjectReference, QueuePosition
 from support.pretend_api import stored
 from support.pretend_cluster import PretendCluster
 from support.results import a_valid_result
@@ -118,7 +118,7 @@ def _not_kept() -> PretendCluster:
 
 def _referring(labels: dict[str, str] | None) -> PretendCluster:
     cluster = a_cluster({"model": {"uri": "pvc://models/resnet50.onnx"}})
-    claim = Reference("PersistentVolumeClaim", "models", "spec.model.uri")
+    claim = ObjectReference("PersistentVolumeClaim", "models", "spec.model.uri")
     cluster.references[claim] = None if labels is None else {"labels": labels}
     return cluster.settle().later(6)
 

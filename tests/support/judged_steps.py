@@ -19,7 +19,7 @@ from inferometer_api.results.result import (
     Window,
     WorkerShare,
 )
-from inferometer_api.results.search import Peak, Probe
+from inferometer_api.results.search import Peak, ProbeRecord
 from inferometer_api.scenarios.step_setting import Closed, JudgedPercentile, Open, Steady
 from inferometer_loadgen.record.backlog import Unanswered
 from inferometer_loadgen.schedule.steps import End, StepPlan
@@ -184,7 +184,7 @@ def workers(*starts_ns: int, lost: int = -1, cpu_seconds: float = 1.0) -> list[W
 
 def a_peak(stopped: Any, **figures: Any) -> Peak:
     """Return a search that ended so; its step has the empty label."""
-    probe = Probe(
+    probe = ProbeRecord(
         step="",
         seed=1,
         target_qps=100.0,

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from inferometer_api.status.run_status import RunStatus
 from inferometer_operator.reconcile.conditions import read_status
 from inferometer_operator.reconcile.observed import Observed
-from inferometer_operator.reconcile.plan import Plan, Target
+from inferometer_operator.reconcile.plan import DeletionTarget, Plan
 from inferometer_operator.settings import Settings
 from inferometer_operator.wiring import worker as worker_module
 from inferometer_operator.wiring.run_queue import RunQueue
@@ -57,7 +57,7 @@ class PlayedCluster:
             return None
         return {"kind": kind, "metadata": {"name": name, "uid": target[2]}}
 
-    async def delete(self, _: str, target: Target) -> None:
+    async def delete(self, _: str, target: DeletionTarget) -> None:
         """Delete a child."""
         self.removed.append((target.kind, target.name, target.uid))
 

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from inferometer_api.timestamps import format_time
-from inferometer_operator.reconcile.observed import Refusal
+from inferometer_operator.reconcile.observed import CreateRefusal
 from inferometer_operator.reconcile.plan import Plan
 from support.cluster_objects import EPOCH, Object, owner_reference
 from support.runs import a_run
@@ -40,7 +40,7 @@ class PretendApi:
     """By KIND/NAME."""
     refusals: dict[str, tuple[int, str]] = field(default_factory=dict)
     """What is refused by the API server, by KIND/NAME: code and words."""
-    refused: dict[str, Refusal] = field(default_factory=dict)
+    refused: dict[str, CreateRefusal] = field(default_factory=dict)
     stubborn: set[str] = field(default_factory=set)
     """What the API server does not delete, by KIND/NAME."""
     gone: bool = False
@@ -109,4 +109,4 @@ class PretendApi:
         held = self.refused.get(key)
         if held is None:
             self.writes.append(f"refused {key}")
-        self.refused[key] = Refusal(held.since if held else self.now, code, words, holder)
+        self.refused[key] = CreateRefusal(held.since if held else self.now, code, words, holder)

@@ -27,9 +27,9 @@ from inferometer_operator.reconcile.observed import (
     DownloadedResult,
     EndpointList,
     Json,
+    ObjectReference,
     Observed,
     QueuePosition,
-    Reference,
 )
 from inferometer_operator.reconcile.plan import Plan
 from inferometer_operator.settings import Images, Settings
@@ -60,7 +60,7 @@ class PretendCluster(PretendApi):
     turn: QueuePosition = field(default_factory=lambda: QueuePosition(admitted=True))
     pods: dict[str, Object] = field(default_factory=dict)
     events: list[Object] = field(default_factory=list)
-    references: dict[Reference, Json | None] = field(default_factory=dict)
+    references: dict[ObjectReference, Json | None] = field(default_factory=dict)
     service: Json | None = None
     agents: EndpointList | None = None
     behind_service: EndpointList | None = None

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from inferometer_api.scenarios.step_setting import Arrivals, Bursts, Closed, Recorded, Steady
+from inferometer_api.scenarios.step_setting import Arrivals, Bursts, Closed, Steady, TraceArrivals
 from inferometer_loadgen.drive.prepare import schedules_of
 from inferometer_loadgen.schedule.steps import WHOLE_LOAD, LoadShare
 from support.drills import A_STEP, Drill, after
@@ -89,7 +89,7 @@ def test_a_trace_is_replayed_to_its_last_query(tmp_path: Path) -> None:
     """Each recorded time, scaled, is one query; equal times are sent at once."""
     file = tmp_path / "arrivals.csv"
     file.write_text("0\n0.0\n0.005\n0.009\n1.2\n1.201\n1.21\n2.95\n")
-    drill = drilled(Recorded(str(file), 500))
+    drill = drilled(TraceArrivals(str(file), 500))
     expected = np.array([0, 0, 5, 9, 1200, 1201, 1210, 2950]) * MILLISECOND // 2
     assert (sent_at(drill) == expected).all()
     assert_exact(drill.recorder.statistics.latency, np.full(8, 5 * MILLISECOND))

@@ -13,7 +13,7 @@ from inferometer_results.wording.energy import explained, net_explained
 
 
 @dataclass(frozen=True, slots=True)
-class StepEnergy:
+class EnergyRow:
     """The energy of one step or scenario."""
 
     name: str
@@ -27,7 +27,7 @@ class StepEnergy:
     """Mean power before warm-up."""
 
 
-def print_energy(spent: Sequence[StepEnergy], notes: Iterable[str], console: Console) -> None:
+def print_energy(spent: Sequence[EnergyRow], notes: Iterable[str], console: Console) -> None:
     """Print a row for each step and what the words mean; nothing if no step has energy."""
     if all(each.gross is None for each in spent):
         return
@@ -52,7 +52,7 @@ def _watts(milliwatts: float | None) -> str:
     return DASH if milliwatts is None else significant(milliwatts / 1000)
 
 
-def _sentences(spent: Sequence[StepEnergy], notes: Iterable[str]) -> Iterator[Text]:
+def _sentences(spent: Sequence[EnergyRow], notes: Iterable[str]) -> Iterator[Text]:
     for word, meaning in explained(each.attribution for each in spent):
         yield Text(f"{word}: {meaning}.", style="dim")
     net = net_explained(each.net for each in spent)

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from inferometer_api.results.result import ResultDocument, Step, nanoseconds_at
 from inferometer_api.results.search import RepeatSummary
-from inferometer_cli.energy_table import StepEnergy, print_energy
+from inferometer_cli.energy_table import EnergyRow, print_energy
 from inferometer_cli.text_table import (
     STYLES,
     Row,
@@ -95,11 +95,11 @@ def _figures(step: Step, unit: Unit) -> tuple[str, ...]:
     )
 
 
-def _spent(document: ResultDocument) -> Iterator[StepEnergy]:
+def _spent(document: ResultDocument) -> Iterator[EnergyRow]:
     for result in document.scenarios:
         for step in steps_shown(result):
             energy = step.energy
-            yield StepEnergy(
+            yield EnergyRow(
                 name=", ".join(part for part in (entry_name(result), step.label) if part),
                 attribution=energy.attribution,
                 gross=energy.microjoules_per_inference,

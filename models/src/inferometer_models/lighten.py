@@ -23,7 +23,7 @@ SAME, DIFFERENT, REFUSED = 0, 1, 2
 SUFFIX = ".onnx.xz"
 
 
-class RefusedError(ValueError):
+class LightenError(ValueError):
     """The command cannot be run; the message says why and what to do."""
 
 
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if asked.check:
             return _check(asked.full, asked.light)
         return _lighten(asked.full, asked.light, asked.origin)
-    except (RefusedError, UnfitModelError) as error:
+    except (LightenError, UnfitModelError) as error:
         sys.stderr.write(f"{error}\n")
         return REFUSED
 
@@ -58,18 +58,18 @@ def _parser() -> argparse.ArgumentParser:
 
 def _lighten(full_path: Path, light_path: Path, origin: str) -> int:
     if not light_path.name.endswith(SUFFIX):
-        raise RefusedError(f"{light_path} does not end in {SUFFIX}; name the light file so.")
+        raise LightenError(f"{light_path} does not end in {SUFFIX}; name the light file so.")
     full = _load(full_path)
     made = light(full)
     if told := differences(full, made):
-        raise RefusedError(f"{full_path} cannot be made light: {' '.join(told)}")
+        raise LightenError(f"{full_path} cannot be made light: {' '.join(told)}")
     content = made.SerializeToString()
     task = light_path.absolute().parent.name
     row = describe(content, f"{task}/{light_path.name.removesuffix(SUFFIX)}", origin)
     try:
         light_path.write_bytes(compress(content))
     except OSError as error:
-        raise RefusedError(f"{light_path} cannot be written ({error}); name another.") from error
+        raise LightenError(f"{light_path} cannot be written ({error}); name another.") from error
     sys.stdout.write(_csv_line(row))
     return SAME
 
@@ -97,7 +97,7 @@ def _load(path: Path) -> ModelProto:
         onnx.checker.check_model(path)  # by path: more than 2 GiB cannot be checked in memory
         return onnx.load_model(path)
     except (OSError, lzma.LZMAError, DecodeError, onnx.checker.ValidationError) as error:
-        raise RefusedError(
+        raise LightenError(
             f"{path} cannot be read as an ONNX model ({error}); give a file that an exporter wrote."
         ) from error
 

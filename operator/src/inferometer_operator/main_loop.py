@@ -14,7 +14,7 @@ import structlog
 from aiohttp import web
 
 from inferometer_operator.cluster.child_watch import ChildWatch
-from inferometer_operator.cluster.connection import Connection, configuration
+from inferometer_operator.cluster.connection import ApiConnection, configuration
 from inferometer_operator.cluster.errors import ApiError, UnreachableError
 from inferometer_operator.cluster.lease import Lease, LeaseConfig
 from inferometer_operator.cluster.loadgen_client import LoadgenClient
@@ -64,7 +64,7 @@ async def run_operator(config: OperatorConfig) -> None:
     stop = asyncio.Event()
     _set_on_signals(stop)
     async with (
-        Connection(
+        ApiConnection(
             await configuration(config.kubeconfig), state.stats.count_api_error
         ) as connection,
         _serve_health(state, config.health_port),
@@ -82,7 +82,7 @@ async def run_operator(config: OperatorConfig) -> None:
 
 async def _lead(
     config: OperatorConfig,
-    connection: Connection,
+    connection: ApiConnection,
     state: OperatorState,
     lease: Lease | None,
     stop: asyncio.Event,
@@ -110,7 +110,7 @@ async def _lead(
 
 async def _watch_cluster(
     namespace: str | None,
-    connection: Connection,
+    connection: ApiConnection,
     health: Health,
     pool: WorkerPool,
     stop: asyncio.Event,
@@ -159,7 +159,7 @@ async def _start(pool: WorkerPool) -> None:
 
 def _dependencies(
     config: OperatorConfig,
-    connection: Connection,
+    connection: ApiConnection,
     session: aiohttp.ClientSession,
     stats: OperatorStats,
 ) -> Dependencies:

@@ -52,7 +52,7 @@ class Agents(Document):
     """The Service in front of all agents."""
 
 
-class Metrics(Document):
+class MetricsSettings(Document):
     """How Prometheus finds the metrics of a run's pods."""
 
     scrape_annotations: bool = True
@@ -76,7 +76,7 @@ class Settings(Document):
     for every port, "*.SUFFIX" for every name below it."""
     agent: Agents | None = None
     """The node agents; absent: there are none, and energy is unavailable."""
-    metrics: Metrics = Field(default_factory=Metrics)
+    metrics: MetricsSettings = Field(default_factory=MetricsSettings)
     allow_secrets: bool = False
     """Whether runs may name Secrets. The operator then may read their labels."""
     model_storage: MemoryQuantity = "10Gi"

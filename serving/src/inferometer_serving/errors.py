@@ -3,11 +3,11 @@
 from enum import Enum
 
 
-class RefusedError(ValueError):
+class StartRefusedError(ValueError):
     """The server cannot run as requested."""
 
 
-class Refusal(Enum):
+class RefusalReason(Enum):
     """Why a request was not answered, whatever the protocol."""
 
     INVALID = "invalid"
@@ -21,11 +21,11 @@ class Refusal(Enum):
 class RequestRefusedError(Exception):
     """One request cannot be answered; the message is the sentence that its client gets."""
 
-    def __init__(self, refusal: Refusal, sentence: str) -> None:
+    def __init__(self, refusal: RefusalReason, sentence: str) -> None:
         super().__init__(sentence)
         self.refusal = refusal
 
 
 def invalid(sentence: str) -> RequestRefusedError:
     """Return the error for a request that is itself at fault."""
-    return RequestRefusedError(Refusal.INVALID, sentence)
+    return RequestRefusedError(RefusalReason.INVALID, sentence)

@@ -8,7 +8,7 @@ from time import monotonic_ns, time_ns
 
 import numpy as np
 
-from inferometer_serving.metrics import Metrics
+from inferometer_serving.metrics import ServerMetrics
 from inferometer_serving.statistics import Statistics
 
 _PROTOCOLS = ("http", "grpc")
@@ -20,7 +20,7 @@ _MOST_NOTED = 512 * _WIDTH
 class InferenceStats:
     """Counts runs of the model for one request each, which waited for nothing."""
 
-    def __init__(self, metrics: Metrics, statistics: Statistics) -> None:
+    def __init__(self, metrics: ServerMetrics, statistics: Statistics) -> None:
         self._metrics = metrics
         self._statistics = statistics
         self._noted: list[int] = []

@@ -18,7 +18,7 @@ import structlog
 import uvloop
 
 from inferometer_models.errors import ModelRefusedError
-from inferometer_serving.errors import RefusedError
+from inferometer_serving.errors import StartRefusedError
 from inferometer_serving.exits import EXIT_DONE, EXIT_FAILED, EXIT_REFUSED
 from inferometer_serving.grpc.server import GrpcServer
 from inferometer_serving.http.server import HttpServer
@@ -47,7 +47,7 @@ def serve(options: ServeOptions) -> int:
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_Process(options).run())
-    except (ModelRefusedError, RefusedError) as error:
+    except (ModelRefusedError, StartRefusedError) as error:
         return _end("refused", str(error), EXIT_REFUSED)
     except Exception as error:  # noqa: BLE001 - the process's last resort
         traceback.print_exc()
@@ -63,7 +63,7 @@ class _Process:
         self._interrupt = Interrupt()
 
     async def run(self) -> None:
-        """Serve until a signal. Raises RefusedError if that is not possible."""
+        """Serve until a signal. Raises StartRefusedError if that is not possible."""
         loop = asyncio.get_running_loop()
         stop = asyncio.Event()
         hurry = asyncio.Event()

@@ -48,7 +48,7 @@ class Durations:
         return lines.histogram(self._counts, self._total_seconds)
 
 
-class Metrics:
+class ServerMetrics:
     """The figures of one server process."""
 
     def __init__(self) -> None:
@@ -81,7 +81,7 @@ class Exposition:
     `served` are the values of the labels that all have: the run's namespace, the run, the model.
     """
 
-    def __init__(self, metrics: Metrics, served: tuple[str, str, str], version: str) -> None:
+    def __init__(self, metrics: ServerMetrics, served: tuple[str, str, str], version: str) -> None:
         self._metrics = metrics
         self._router = served
         self._version = version

@@ -8,14 +8,14 @@ from typing import Any, TypeVar
 
 from inferometer_serving.batching.batcher import Batcher
 from inferometer_serving.batching.joining import key_of, samples_of
-from inferometer_serving.errors import Refusal, RequestRefusedError, invalid
+from inferometer_serving.errors import RefusalReason, RequestRefusedError, invalid
 from inferometer_serving.infer.pending_request import PendingRequest, Read
 from inferometer_serving.infer.request import RequestReader
 from inferometer_serving.infer.tensors import Array
 from inferometer_serving.inference_pool import InferencePool
 from inferometer_serving.inference_stats import InferenceStats
 from inferometer_serving.metadata import model_config, model_metadata
-from inferometer_serving.metrics import Metrics
+from inferometer_serving.metrics import ServerMetrics
 from inferometer_serving.model.engine import Engine, Execution
 from inferometer_serving.model.loading import LoadedModel, WarmUp, load, warm_up
 from inferometer_serving.model.session import Interrupt
@@ -37,7 +37,7 @@ class Loaded:
 class Counters:
     """The counters of request outcomes."""
 
-    metrics: Metrics
+    metrics: ServerMetrics
     statistics: Statistics
     inference_stats: InferenceStats
 
@@ -135,7 +135,7 @@ class RequestRouter:
         Raises RequestRefusedError where the model was unloaded since the request began.
         """
         if self.pool.is_retired:
-            raise RequestRefusedError(Refusal.UNAVAILABLE, "The model was unloaded.")
+            raise RequestRefusedError(RefusalReason.UNAVAILABLE, "The model was unloaded.")
         self.pool.put(pending)
 
     def refused(self, protocol: str, began_ns: int) -> None:

@@ -10,12 +10,12 @@ from typing import Any
 import structlog
 
 from inferometer_models.errors import ModelRefusedError
-from inferometer_serving.errors import Refusal, RequestRefusedError, invalid
+from inferometer_serving.errors import RefusalReason, RequestRefusedError, invalid
 from inferometer_serving.freed_memory import keep_freed_memory
 from inferometer_serving.inference_stats import InferenceStats
 from inferometer_serving.job_thread import JobThread
 from inferometer_serving.metadata import MODEL_VERSION
-from inferometer_serving.metrics import Metrics
+from inferometer_serving.metrics import ServerMetrics
 from inferometer_serving.model.session import Interrupt
 from inferometer_serving.options import ServeOptions
 from inferometer_serving.request_router import Counters, Loaded, RequestRouter, load_and_warm
@@ -39,7 +39,7 @@ class ServerState:
     ) -> None:
         self.options = options
         self.version = version("inferometer")
-        self.metrics = Metrics()
+        self.metrics = ServerMetrics()
         self.statistics = Statistics()
         self.inference_stats = InferenceStats(self.metrics, self.statistics)
         """Flush it before reading either of them."""
@@ -111,7 +111,8 @@ class ServerState:
     def give_up(self) -> None:
         """Answer all inferences in flight by an error."""
         error = RequestRefusedError(
-            Refusal.UNAVAILABLE, "The server ended before the model had computed this request."
+            RefusalReason.UNAVAILABLE,
+            "The server ended before the model had computed this request.",
         )
         for served in (self._router, self._leaving):
             if served is not None:
@@ -156,7 +157,7 @@ class ServerState:
 
     def unavailable(self) -> RequestRefusedError:
         """Return the error for a request that comes too early or too late."""
-        return RequestRefusedError(Refusal.UNAVAILABLE, f"The server is {self.phase.value}.")
+        return RequestRefusedError(RefusalReason.UNAVAILABLE, f"The server is {self.phase.value}.")
 
     def check_model(self, name: str, model_version: str) -> None:
         """Raise RequestRefusedError unless this model is the one that is served here."""
@@ -164,7 +165,7 @@ class ServerState:
             self._check_name(name)
         if model_version not in ("", MODEL_VERSION):
             raise RequestRefusedError(
-                Refusal.NOT_FOUND,
+                RefusalReason.NOT_FOUND,
                 f"Version '{model_version}' of the model '{name}' was requested, but this server "
                 f"has only version {MODEL_VERSION}: name that one, or none.",
             )
@@ -213,7 +214,7 @@ class ServerState:
     def _check_name(self, name: str) -> None:
         if name != self.options.model_name:
             raise RequestRefusedError(
-                Refusal.NOT_FOUND,
+                RefusalReason.NOT_FOUND,
                 f"The model '{name}' was requested, but this server has only "
                 f"'{self.options.model_name}': name that one.",
             )

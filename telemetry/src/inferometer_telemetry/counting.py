@@ -38,7 +38,7 @@ def step(
 
 
 @dataclass(slots=True)
-class Energy:
+class EnergyTotal:
     """The energy of one domain since the first reading, from a counter that wraps around."""
 
     range_microjoules: int | None

@@ -22,7 +22,7 @@ class NodeFound:
     missing: list[MissingSource] = field(default_factory=list)
 
 
-class Node:
+class NodeReader:
     """The CPU time of this node since the first reading."""
 
     def __init__(self, proc_root: Path) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from inferometer_api.results.agent_sample import EnergyKind, EnergyReading, MissingSource
-from inferometer_telemetry.counting import Energy
+from inferometer_telemetry.counting import EnergyTotal
 from inferometer_telemetry.kernel_files import (
     AbsentError,
     DeniedError,
@@ -45,7 +45,7 @@ class _Zone:
     domain: str
     kind: EnergyKind
     folder: Path
-    energy: Energy
+    energy: EnergyTotal
 
 
 class Rapl:
@@ -116,7 +116,7 @@ class Rapl:
             range_microjoules = number(path / "max_energy_range_uj")
         except UnreadableError:
             range_microjoules = None
-        self._zones[folder] = _Zone(domain, kind, path, Energy(range_microjoules))
+        self._zones[folder] = _Zone(domain, kind, path, EnergyTotal(range_microjoules))
 
     def _why_none(self, error: OSError | None) -> str:
         if isinstance(error, PermissionError):

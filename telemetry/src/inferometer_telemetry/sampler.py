@@ -8,7 +8,7 @@ from inferometer_api.results.agent_sample import AgentSample, MissingSource, Sou
 from inferometer_telemetry.cgroups import Cgroups
 from inferometer_telemetry.cpu_gauges import Gauges, read_gauges
 from inferometer_telemetry.kernel_files import UnreadableError, text
-from inferometer_telemetry.node import Node, NodeFound
+from inferometer_telemetry.node import NodeFound, NodeReader
 from inferometer_telemetry.rapl import EnergyFound, Rapl
 from inferometer_telemetry.sources import GpusFound, GpuSource, Target
 from inferometer_telemetry.targets import TargetsFound, TargetTracker
@@ -73,7 +73,7 @@ class Sampler:
         self._gpus = gpus
         self._name, self._version, self._clocks = node, version, clocks
         self._rapl = None if places.rapl is None else Rapl(places.rapl)
-        self._node = None if places.sys is None else Node(places.proc)
+        self._node = None if places.sys is None else NodeReader(places.proc)
         self._cgroups = None if places.cgroup is None else Cgroups(places.cgroup)
         self._targets = TargetTracker(places.proc, self._cgroups)
         self._instance = clocks.unique()

@@ -135,9 +135,7 @@ def test_parameters_of_a_configuration_are_told() -> None:
 def test_the_largest_batch_of_a_configuration_is_told() -> None:
     """Over both protocols; 0 is Triton's word for shapes that are whole, which limits nothing."""
     assert settings_of({"max_batch_size": 8}) == {"max_batch_size": "8"}
-    assert settings_of(ModelConfigResponse(config={"max_batch_size": 8})) == {
-        "max_batch_size": "8"
-    }
+    assert settings_of(ModelConfigResponse(config={"max_batch_size": 8})) == {"max_batch_size": "8"}
     assert settings_of({"max_batch_size": 0}) == {}
     assert settings_of({"max_batch_size": "many"}) == {}
     parameters = {"max_batch_size": {"string_value": "1"}}

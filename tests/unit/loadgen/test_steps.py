@@ -11,8 +11,8 @@ from inferometer_api.scenarios.step_setting import (
     Closed,
     JudgedPercentile,
     Open,
-    Recorded,
     Steady,
+    TraceArrivals,
 )
 from inferometer_api.spec.load import Load
 from inferometer_api.spec.scenario import Scenario, Validity
@@ -65,7 +65,7 @@ def test_each_kind_has_its_loop_and_percentile() -> None:
     burst = only(burst={"baseQps": 5, "burstQps": "40.5", "burstSeconds": 2, "periodSeconds": 10})
     assert burst.loop == Open(Bursts(5000, 40_500, 2 * SECOND_NS, 10 * SECOND_NS))
     trace = only(trace={"uri": "file:a.csv", "timeScale": "0.5"})
-    assert trace.loop == Open(Recorded("/a.csv", 500))
+    assert trace.loop == Open(TraceArrivals("/a.csv", 500))
     assert [target_qps(step) for step in (single, server, trace)] == [None, 12.5, None]
     assert target_qps(burst) == pytest.approx(0.2 * 40.5 + 0.8 * 5)
     assert {step.seed for step in (single, multi, server, burst, trace)} == {7}

@@ -16,7 +16,13 @@ from inferometer_api.results.result import (
     Window,
     WorkerShare,
 )
-from inferometer_api.scenarios.step_setting import Bursts, Closed, JudgedPercentile, Open, Recorded
+from inferometer_api.scenarios.step_setting import (
+    Bursts,
+    Closed,
+    JudgedPercentile,
+    Open,
+    TraceArrivals,
+)
 from inferometer_loadgen.client.watch import worst
 from inferometer_loadgen.record.windows import Second, Windows
 from inferometer_loadgen.schedule.steps import End, StepPlan
@@ -156,7 +162,7 @@ def test_error_rate_quotes_the_first_error_of_the_most_frequent_kind(
 
 def test_a_truncated_trace_is_invalid_whatever_its_number_of_queries() -> None:
     """A trace that the maximum duration ends violates MinQueries."""
-    loop = Open(Recorded("a.csv", 1000))
+    loop = Open(TraceArrivals("a.csv", 1000))
     assert names(verdict(kind="trace", loop=loop)) == []
     (finding,) = verdict(kind="trace", loop=loop, end=End.MAX_DURATION).reasons
     assert (finding.rule, finding.figure) == ("MinQueries", "1000")

@@ -5,7 +5,7 @@ import copy
 import pytest
 
 from inferometer_operator.reconcile.acceptance import Rejection, is_allowed_url, parse_run
-from inferometer_operator.reconcile.observed import Reference
+from inferometer_operator.reconcile.observed import ObjectReference
 from inferometer_operator.reconcile.references import raw_references
 from inferometer_operator.settings import Settings
 from support.condition_rows import a_cluster, complete, external, measuring
@@ -15,7 +15,7 @@ from support.run_table import BROKEN_RULES, VALID
 from support.runs import a_run, an_external_run
 
 S3 = {"uri": "s3://bucket/resnet50.onnx", "credentialsSecret": "keys"}
-SECRET = Reference("Secret", "keys", "spec.model.credentialsSecret")
+SECRET = ObjectReference("Secret", "keys", "spec.model.credentialsSecret")
 LABEL = {"inferometer.dev/allow-use": "true"}
 
 
@@ -103,7 +103,7 @@ def test_a_reference_that_was_not_read_counts_as_missing() -> None:
 
 def test_what_a_run_names_may_come_with_it() -> None:
     """Objects of one folder are made in any order: for 5 s nothing is refused."""
-    claim = Reference("PersistentVolumeClaim", "models", "spec.model.uri")
+    claim = ObjectReference("PersistentVolumeClaim", "models", "spec.model.uri")
     cluster = a_cluster({"model": {"uri": "pvc://models/resnet50.onnx"}}).settle()
     assert cluster.says("Accepted") is None
     assert cluster.decided().look_again_seconds == 1
@@ -126,11 +126,11 @@ def test_every_object_that_a_run_names_is_a_reference() -> None:
     )
     assert set(raw_references(run)) == {
         SECRET,
-        Reference("Secret", "headers", "spec.load.headersSecret"),
-        Reference("Secret", "ca", "spec.load.tls.caSecret"),
-        Reference("Secret", "client", "spec.load.tls.clientSecret"),
-        Reference("ConfigMap", "data", "spec.load.inputs.file.uri"),
-        Reference("PersistentVolumeClaim", "traces", "spec.scenarios[0].trace.uri"),
+        ObjectReference("Secret", "headers", "spec.load.headersSecret"),
+        ObjectReference("Secret", "ca", "spec.load.tls.caSecret"),
+        ObjectReference("Secret", "client", "spec.load.tls.clientSecret"),
+        ObjectReference("ConfigMap", "data", "spec.load.inputs.file.uri"),
+        ObjectReference("PersistentVolumeClaim", "traces", "spec.scenarios[0].trace.uri"),
     }
     assert raw_references({"spec": {"novelty": 1}}) == ()
     assert raw_references({}) == ()

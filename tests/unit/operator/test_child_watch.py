@@ -16,14 +16,14 @@ from typing_extensions import override
 from inferometer_api.plan.load_report import LoadReport
 from inferometer_operator.cluster import child_watch
 from inferometer_operator.cluster.child_watch import ChildChange, ChildWatch
-from inferometer_operator.cluster.connection import Connection
+from inferometer_operator.cluster.connection import ApiConnection
 from inferometer_operator.cluster.errors import UnreachableError
 from inferometer_operator.cluster.loadgen_client import LoadgenClient
 
 Script = list[list[Any] | Exception]
 
 
-class _Connection(Connection):
+class _Connection(ApiConnection):
     """Answers each watch with the next part of a script."""
 
     def __init__(self, script: Script) -> None:

@@ -8,7 +8,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from kubernetes.aio.client import Configuration
 
-from inferometer_operator.cluster.connection import Connection
+from inferometer_operator.cluster.connection import ApiConnection
 
 
 async def _counted(*, breaks: bool) -> list[str]:
@@ -27,7 +27,7 @@ async def _counted(*, breaks: bool) -> list[str]:
     application.router.add_get("/", cut)
     async with (
         TestServer(application, host="127.0.0.1") as server,
-        Connection(Configuration(), counted.append) as connection,
+        ApiConnection(Configuration(), counted.append) as connection,
         connection.session(aiohttp.TraceConfig()) as session,
     ):
         asking = asyncio.create_task(_ask(session, str(server.make_url("/"))))

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 from typing_extensions import override
 
 from inferometer_api.plan.cluster_objects import LOADGEN
-from inferometer_operator.cluster.connection import Connection
+from inferometer_operator.cluster.connection import ApiConnection
 from inferometer_operator.cluster.errors import ApiError, UnreachableError
 from inferometer_operator.cluster.reader import Reader
 from inferometer_operator.reconcile.observed import EndpointList, Json, Observed, QueuePosition
@@ -27,7 +27,7 @@ OF_AGENTS = ("metering", "kubernetes.io/service-name=inferometer-agent")
 OF_SERVICE = ("team", "kubernetes.io/service-name=theirs")
 
 
-class _Connection(Connection):
+class _Connection(ApiConnection):
     """Answers with the objects of a run, and keeps which slices were listed."""
 
     def __init__(self, objects: Mapping[str, Any], faults: Sequence[Exception] = ()) -> None:
@@ -60,7 +60,7 @@ class _Silent:
         """Say nothing."""
 
 
-def observed(connection: Connection, run: Json, *, settings: Any = SETTLED) -> Observed:
+def observed(connection: ApiConnection, run: Json, *, settings: Any = SETTLED) -> Observed:
     """Return what is observed of an admitted run."""
     loads: Any = _Silent()
     observer = Observer(Reader(connection), loads, settings)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from inferometer_operator.cluster.connection import Connection
+from inferometer_operator.cluster.connection import ApiConnection
 from inferometer_operator.cluster.errors import ApiError, UnreachableError
 from inferometer_operator.cluster.lease import Lease, LeaseConfig, LeaseLostError
 
@@ -50,7 +50,7 @@ class _Cluster:
         }
 
 
-class _Connection(Connection):
+class _Connection(ApiConnection):
     """A connection to such a cluster."""
 
     def __init__(self, cluster: _Cluster) -> None:

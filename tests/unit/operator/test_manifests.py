@@ -17,7 +17,7 @@ from inferometer_operator.manifests.config_maps import plan_config_map, result_c
 from inferometer_operator.manifests.load_job import load_job
 from inferometer_operator.manifests.owner import Manifest, Owner
 from inferometer_operator.manifests.server_deployment import server_deployment
-from inferometer_operator.settings import Metrics
+from inferometer_operator.settings import MetricsSettings
 from support.manifests import FULL, IMAGES, OWNER, PLAIN, after, load_pod, read, server_pod
 from support.pod_security import containers, violations
 from support.run_table import VALID
@@ -174,7 +174,7 @@ def test_a_ready_server_is_left_alone() -> None:
 
 def test_prometheus_finds_what_pods_tell() -> None:
     """By the name of a port, and by annotations unless the admin wants none."""
-    unannotated = PLAIN.model_copy(update={"metrics": Metrics(scrape_annotations=False)})
+    unannotated = PLAIN.model_copy(update={"metrics": MetricsSettings(scrape_annotations=False)})
     for make, port in ((server_deployment, 8000), (load_job, 8080)):
         template = make(read(a_run(load={"protocol": "GRPC"})), OWNER, PLAIN)["spec"]["template"]
         assert template["metadata"]["annotations"] == {

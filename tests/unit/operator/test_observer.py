@@ -8,7 +8,7 @@ import pytest
 from typing_extensions import override
 
 from inferometer_api.plan.cluster_objects import LOADGEN, RESULT, SERVER, labels
-from inferometer_operator.cluster.connection import Connection
+from inferometer_operator.cluster.connection import ApiConnection
 from inferometer_operator.cluster.loadgen_client import LoadgenClient
 from inferometer_operator.cluster.reader import Reader
 from inferometer_operator.reconcile.observed import Observed, QueuePosition
@@ -22,7 +22,7 @@ _RUN: dict[str, Any] = {
 }
 
 
-class _Connection(Connection):
+class _Connection(ApiConnection):
     """Answers each GET with the objects of a path, and keeps the queries for events."""
 
     def __init__(self, objects: Mapping[str, Any]) -> None:
@@ -135,7 +135,7 @@ def test_a_replica_set_is_known_by_its_deployments_name() -> None:
     assert _observed(connection).events == (told[2], told[0])
 
 
-def _observed(connection: Connection) -> Observed:
+def _observed(connection: ApiConnection) -> Observed:
     reader = Reader(connection)
     # No load pod answers here.
     loads = LoadgenClient.__new__(LoadgenClient)

@@ -9,7 +9,7 @@ import pytest
 from typing_extensions import override
 
 from inferometer_api.status.run_status import RunStatus
-from inferometer_operator.cluster.connection import Connection
+from inferometer_operator.cluster.connection import ApiConnection
 from inferometer_operator.cluster.errors import ApiError
 from inferometer_operator.cluster.loadgen_client import LoadgenClient
 from inferometer_operator.cluster.reader import Reader
@@ -36,7 +36,7 @@ _JOB: dict[str, Any] = {"kind": "Job", "metadata": {"name": "a-load", "namespace
 _TAKEN = ApiError(409, "AlreadyExists", "jobs a-load already exists")
 
 
-class _Connection(Connection):
+class _Connection(ApiConnection):
     """Answers a POST with a fault, a GET with an object."""
 
     def __init__(self, fault: ApiError | None, metadata: Json | None) -> None:

@@ -17,7 +17,7 @@ from inferometer_api.results.result import (
     Verdict,
     WorkerShare,
 )
-from inferometer_api.results.search import Knee, Peak, Probe, RepeatFigure, RepeatSummary
+from inferometer_api.results.search import Knee, Peak, ProbeRecord, RepeatFigure, RepeatSummary
 from inferometer_cli.result_table import print_table
 from inferometer_results.compare.comparison import compare
 from inferometer_results.report import render_report
@@ -31,7 +31,7 @@ _SEARCH = {"name": "capacity", "findPeak": {"latencyBoundMicroseconds": 100_000}
 _SWEEP = {"name": "clients", "concurrency": {"clients": [1, 4]}}
 
 
-_A_PROBE = Probe(
+_A_PROBE = ProbeRecord(
     step="probe 0",
     seed=0,
     target_qps=20.0,
@@ -47,7 +47,7 @@ def a_search(**changes: Any) -> ScenarioResult:
     rates = (20.0, 40.0, 31.0, 33.0)
     steps = [a_step(Load(qps=rate, seconds=6, label=f"probe {i}")) for i, rate in enumerate(rates)]
     probes = [
-        Probe(
+        ProbeRecord(
             step=step.label,
             seed=index,
             target_qps=rate,

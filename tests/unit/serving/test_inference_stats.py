@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from inferometer_serving.infer.pending_request import PendingRequest
 from inferometer_serving.inference_stats import InferenceStats
-from inferometer_serving.metrics import Exposition, Metrics
+from inferometer_serving.metrics import Exposition, ServerMetrics
 from inferometer_serving.model.engine import Execution
 from inferometer_serving.statistics import Statistics
 
@@ -21,7 +21,7 @@ def test_what_was_noted_is_counted_as_if_at_once(
     noted: list[tuple[str, int, int, int, int]],
 ) -> None:
     """Statistics and buckets are those of inferences that are counted one by one."""
-    metrics, alone = Metrics(), Metrics()
+    metrics, alone = ServerMetrics(), ServerMetrics()
     statistics, each_alone = Statistics(), Statistics()
     tally = InferenceStats(metrics, statistics)
     for protocol, samples, read_ns, infer_ns, output_ns in noted:
@@ -46,7 +46,7 @@ def test_what_was_noted_is_counted_as_if_at_once(
 def test_what_was_noted_is_settled_before_it_grows() -> None:
     """Without scrapes, the server does not keep every request."""
     statistics = Statistics()
-    tally = InferenceStats(Metrics(), statistics)
+    tally = InferenceStats(ServerMetrics(), statistics)
     for number in range(5000):
         tally.note("http", 1, number, number + 1, number + 2, number + 3)
     assert statistics.told("m", "1")["inference_count"] > 4000
@@ -71,7 +71,7 @@ def _told(statistics: Statistics) -> dict[str, object]:
     return {**statistics.told("m", "1"), "last_inference": None}
 
 
-def _counts(metrics: Metrics) -> list[bytes]:
+def _counts(metrics: ServerMetrics) -> list[bytes]:
     """Return all samples except the sums, whose last digits depend on the order."""
     lines = Exposition(metrics, ("", "", "m"), "1").text().splitlines()
     return [each for each in lines if each.startswith(b"inferometer") and b"_sum" not in each]

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inferometer_api.metrics.definitions import SERVER_BATCH, SERVER_COMPUTE
-from inferometer_serving.metrics import Exposition, Metrics
+from inferometer_serving.metrics import Exposition, ServerMetrics
 from support.exposed import samples
 
 SERVED = {"run_namespace": "n", "run": 'r"', "model": "m%d"}
@@ -15,7 +15,7 @@ class Told:
     """A server's numbers and their exposition."""
 
     def __init__(self) -> None:
-        self.metrics = Metrics()
+        self.metrics = ServerMetrics()
         self._exposition = Exposition(self.metrics, ("n", 'r"', "m%d"), "1.2")
 
     def value(self, name: str, **labels: str) -> float | None:

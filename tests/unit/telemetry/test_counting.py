@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inferometer_telemetry.counting import Energy, Highest, Rising, step
+from inferometer_telemetry.counting import EnergyTotal, Highest, Rising, step
 
 RANGE = 262_143_328_850
 SECOND = 10**9
@@ -19,7 +19,7 @@ def test_a_total_is_what_was_used_however_often_the_counter_wrapped(
     begin: int, grown: list[int]
 ) -> None:
     """The joules between readings add up exactly, through every wrap-around."""
-    energy = Energy(RANGE)
+    energy = EnergyTotal(RANGE)
     now = begin
     assert energy.take(now, 0)
     for at, more in enumerate(grown):
@@ -39,7 +39,7 @@ def test_a_step_is_never_below_zero_nor_beyond_the_range(
 
 def test_a_counter_that_began_anew_is_no_wrap_around() -> None:
     """A fall that would mean megawatts ends the total: what was used is not known."""
-    energy = Energy(RANGE)
+    energy = EnergyTotal(RANGE)
     assert energy.take(50_000_000_000, 0)
     assert energy.take(50_100_000_000, SECOND)
     assert energy.microjoules == 100_000_000
@@ -58,7 +58,7 @@ def test_a_slow_reader_still_sees_a_wrap_around() -> None:
 def test_what_was_not_read_for_long_is_not_known() -> None:
     """After a range's worth of a kilowatt the counter may have wrapped unseen: it began anew."""
     small = 65_712_999_999
-    energy = Energy(small)
+    energy = EnergyTotal(small)
     assert energy.take(0, 0)
     assert energy.take(20_000_000_000, small), "65 s are within the range of a kilowatt"
     assert not energy.take(34_287_000_001, small + 200 * SECOND)
@@ -78,7 +78,7 @@ def test_a_sum_that_dips_or_leaps_for_a_moment_counts_once(readings: list[int]) 
 
 def test_a_counter_without_a_range_cannot_wrap() -> None:
     """Where the range is not known, a fall ends the total."""
-    energy = Energy(None)
+    energy = EnergyTotal(None)
     assert energy.take(10, 0)
     assert not energy.take(5, SECOND)
 

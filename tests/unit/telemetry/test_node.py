@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from inferometer_telemetry.cpu_gauges import Gauges, read_gauges
 from inferometer_telemetry.kernel_files import UnreadableError
-from inferometer_telemetry.node import Node, cpu_ticks
+from inferometer_telemetry.node import NodeReader, cpu_ticks
 from support.recorded_node import RecordedNode
 from support.recorded_pods import write
 
@@ -16,7 +16,7 @@ from support.recorded_pods import write
 def test_cpu_time_is_counted_since_the_first_reading(tmp_path: Path) -> None:
     """Busy time of all CPUs excludes idle and stolen time; stolen time is reported separately."""
     recorded = RecordedNode(tmp_path, cpus=8)
-    node = Node(recorded.proc_root)
+    node = NodeReader(recorded.proc_root)
     first = node.read(Gauges()).cpu
     assert first is not None
     assert (first.count, first.busy_microseconds, first.steal_microseconds) == (8, 0, 0)
@@ -37,7 +37,7 @@ def test_each_kind_of_cpu_time_counts_as_what_it_is(tmp_path: Path) -> None:
 def test_cpu_time_that_goes_back_is_told_and_not_counted(tmp_path: Path) -> None:
     """A count that falls is held where it was, and the sample says so."""
     recorded = RecordedNode(tmp_path)
-    node = Node(recorded.proc_root)
+    node = NodeReader(recorded.proc_root)
     node.read(Gauges())
     recorded.advance(busy_seconds=10)
     node.read(Gauges())

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inferometer_telemetry.gpu import source as gpu_module
-from inferometer_telemetry.gpu.nvml_recorded import FUNCTIONS, Recorded
+from inferometer_telemetry.gpu.nvml_recorded import FUNCTIONS, RecordedNvml
 from inferometer_telemetry.gpu.snapshot import REASONS, throttle_reasons
 from inferometer_telemetry.gpu.source import Gpus, in_first_pid_namespace
 from inferometer_telemetry.gpu.totals import GAP_NS, Integral
@@ -247,7 +247,7 @@ def test_others_on_a_gpu_are_seen(
 
 def test_in_another_pid_namespace_nobody_is_ruled_out(node: GpuNode) -> None:
     """NVML hides processes there: a stranger that is seen counts, but none seen proves nothing."""
-    node.source = Gpus(Recorded(node.root), all_seen=False)
+    node.source = Gpus(RecordedNvml(node.root), all_seen=False)
     node.gpus[0].processes([11])
     found = node.read(requested=[ONE])
     assert found.gpus[0].foreign is None

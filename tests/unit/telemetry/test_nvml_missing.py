@@ -6,7 +6,7 @@ from pathlib import Path
 import pynvml  # type: ignore[import-untyped] # it ships no types
 import pytest
 
-from inferometer_telemetry.gpu.nvml_recorded import Recorded
+from inferometer_telemetry.gpu.nvml_recorded import RecordedNvml
 from inferometer_telemetry.gpu.source import Gpus, open_gpus
 from inferometer_telemetry.gpu.totals import GAP_NS
 from support.recorded_gpus import (
@@ -224,7 +224,7 @@ def test_a_gpu_that_may_not_be_asked_leaves_the_others(tmp_path: Path) -> None:
     def call(function: str, *arguments: object) -> object:
         if (function, *arguments) == ("nvmlDeviceGetHandleByIndex", 0):
             raise pynvml.NVMLError(NO_PERMISSION)
-        return Recorded(node.root)(function, *arguments)
+        return RecordedNvml(node.root)(function, *arguments)
 
     node.source = Gpus(call, all_seen=True)
     found = node.read()

@@ -20,7 +20,7 @@ from inferometer_cli.cluster.run_summary import (
     verdict_line,
 )
 from inferometer_cli.cluster.runs import SeenRun
-from inferometer_cli.energy_table import StepEnergy, print_energy
+from inferometer_cli.energy_table import EnergyRow, print_energy
 from inferometer_cli.exits import FailedError, RefusedError
 from inferometer_cli.program import program_name
 from inferometer_cli.terminal import flushed_output, output_console, print_message
@@ -88,8 +88,8 @@ def _row(summary: ScenarioSummary, unit: Unit) -> Row:
     return Row(summary.verdict, _name(summary), figures)
 
 
-def _spent(summary: ScenarioSummary) -> StepEnergy:
-    return StepEnergy(
+def _spent(summary: ScenarioSummary) -> EnergyRow:
+    return EnergyRow(
         name=_name(summary),
         attribution=summary.energy_attribution or "unavailable",
         gross=summary.microjoules_per_inference,

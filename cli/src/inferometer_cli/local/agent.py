@@ -17,7 +17,7 @@ from inferometer_api.plan.load_plan import PlannedAgent
 from inferometer_api.results.agent_sample import SAMPLE_PATH, AgentSample
 from inferometer_cli.exits import RefusedError
 from inferometer_cli.local.child_process import ChildProcess
-from inferometer_cli.local.server import Server, start_child, with_last_output
+from inferometer_cli.local.server import TargetServer, start_child, with_last_output
 
 _START_SECONDS = 10.0
 """How long the agent may take to listen, while the server starts too."""
@@ -59,7 +59,7 @@ async def find_agent(url: str | None, *, is_launched: bool, stack: AsyncExitStac
     return Agent(node, process=await start_child("node agent", command, stack, grace_seconds=0.0))
 
 
-async def plan_metering(agent: Agent | None, server: Server) -> Metering:
+async def plan_metering(agent: Agent | None, server: TargetServer) -> Metering:
     """Return the plan's entry for the agent once it listens, or why there is none.
 
     Raises RefusedError if the given agent watches another machine than the server's.

@@ -38,7 +38,7 @@ from inferometer_cli.local.child_process import ChildProcess, describe_exit
 from inferometer_cli.local.files import credentials, inputs_file, trace_files
 from inferometer_cli.local.prometheus_targets import PrometheusTargets
 from inferometer_cli.local.server import (
-    Server,
+    TargetServer,
     start_child,
     start_server,
     wait_for_deadline,
@@ -187,7 +187,9 @@ def _fleet(work: _Work) -> PlannedFleet | None:
     return PlannedFleet(web_port=0 if work.options.fleet_web else None)
 
 
-async def _start(work: _Work, file: Path | None, stack: AsyncExitStack) -> tuple[Server, Metering]:
+async def _start(
+    work: _Work, file: Path | None, stack: AsyncExitStack
+) -> tuple[TargetServer, Metering]:
     """Start the server and the node agent at the same time."""
     targets = stack.enter_context(work.options.targets)
     agent = await find_agent(
@@ -203,7 +205,7 @@ async def _start(work: _Work, file: Path | None, stack: AsyncExitStack) -> tuple
 
 
 async def _load(
-    plan: LoadPlan, server: Server, ends: list[End], stack: AsyncExitStack, work: _Work
+    plan: LoadPlan, server: TargetServer, ends: list[End], stack: AsyncExitStack, work: _Work
 ) -> Outcome:
     """Run the load generator until it, the server, the deadline or the user ends the run."""
     reports, watch, targets = work.reports, work.watch, work.options.targets
@@ -228,7 +230,7 @@ async def _load(
 
 
 def _server_faults(
-    run: BenchmarkRun, server: Server, process: ChildProcess
+    run: BenchmarkRun, server: TargetServer, process: ChildProcess
 ) -> list[asyncio.Task[Outcome]]:
     return [
         asyncio.create_task(wait_for_death(process)),

@@ -26,7 +26,7 @@ _GRACE_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class TargetServer:
     """A server to load: a child of this run, or one that is already running."""
 
     url: str
@@ -40,7 +40,7 @@ class Server:
 
 async def start_server(
     run: BenchmarkRun, base: Path, file: Path | None, stack: AsyncExitStack, watch: ProgressCallback
-) -> Server:
+) -> TargetServer:
     """Start the server to load, or return the External one; it may not be ready yet.
 
     `file` is the .npz file of the inputs. All child processes end with the stack. Raises
@@ -48,7 +48,7 @@ async def start_server(
     """
     external = run.spec.server.external
     if external is not None:
-        return Server(url=external.url or "")
+        return TargetServer(url=external.url or "")
     folder = stack.enter_context(
         tempfile.TemporaryDirectory(prefix="inferometer-", ignore_cleanup_errors=True)
     )
@@ -64,7 +64,7 @@ async def start_server(
     ports = await _ports(process, run, ready_by)
     is_http = run.spec.load.protocol == "HTTP"
     http, grpc = (f"127.0.0.1:{ports[name]}" for name in ("httpPort", "grpcPort"))
-    return Server(
+    return TargetServer(
         url=f"http://{http}" if is_http else f"grpc://{grpc}",
         metrics_address=http,
         process=process,

@@ -9,7 +9,7 @@ from inferometer_api.spec.address import AddressError, address
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_cli.preflight.check import Check, Json, Unread, blocked, ok, unknown
 from inferometer_operator.reconcile.acceptance import is_allowed_url
-from inferometer_operator.reconcile.observed import Reference
+from inferometer_operator.reconcile.observed import ObjectReference
 from inferometer_operator.settings import Settings
 
 
@@ -17,7 +17,7 @@ from inferometer_operator.settings import Settings
 class Named:
     """The objects that a run names, as they were read. Settings are None if unknown."""
 
-    references: Mapping[Reference, Json | Unread]
+    references: Mapping[ObjectReference, Json | Unread]
     service: Json | Unread | None = None
     """The Service of an External server; None if the run names none."""
     settings: Settings | None = None
@@ -48,7 +48,7 @@ def reference_checks(run: BenchmarkRun, named: Named) -> Iterator[Check]:
 
 
 def _reference_check(
-    run: BenchmarkRun, reference: Reference, found: Json | Unread, settings: Settings | None
+    run: BenchmarkRun, reference: ObjectReference, found: Json | Unread, settings: Settings | None
 ) -> Check:
     which = f"{reference.path} names the {reference.kind} {reference.name}"
     if reference.kind == "Secret" and settings is not None and not settings.allow_secrets:
@@ -73,7 +73,7 @@ def _reference_check(
     return ok("named", f"{which}, which exists and may be used")
 
 
-def _key(run: BenchmarkRun, reference: Reference) -> str | None:
+def _key(run: BenchmarkRun, reference: ObjectReference) -> str | None:
     uri = dict(run.spec.data_addresses).get(reference.path)
     try:
         found = None if uri is None else address(uri)

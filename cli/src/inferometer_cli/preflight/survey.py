@@ -15,7 +15,7 @@ from inferometer_cli.preflight.check import Json, Unread
 from inferometer_cli.preflight.images import named_classes
 from inferometer_cli.preflight.operators import SELECTOR, Evidence
 from inferometer_cli.preflight.pods import Pods
-from inferometer_operator.reconcile.observed import Reference
+from inferometer_operator.reconcile.observed import ObjectReference
 from inferometer_operator.reconcile.references import run_references
 
 Many = list[Json] | Unread
@@ -70,10 +70,10 @@ def survey(cluster: Cluster) -> Survey:
     )
 
 
-def read_references(cluster: Cluster, run: BenchmarkRun) -> dict[Reference, One]:
+def read_references(cluster: Cluster, run: BenchmarkRun) -> dict[ObjectReference, One]:
     """Return every object that a run names; of Secrets, read only the metadata."""
 
-    def read(reference: Reference) -> One:
+    def read(reference: ObjectReference) -> One:
         path = cluster.core_path(_PLURALS[reference.kind], reference.name)
         return _one(lambda: cluster.read(path, metadata_only=reference.kind == "Secret"))
 

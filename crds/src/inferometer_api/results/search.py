@@ -7,7 +7,7 @@ from pydantic import Field
 from inferometer_api.document import Count, Document
 
 
-class Probe(Document):
+class ProbeRecord(Document):
     """One rate that `findPeak` tried. The figures are in the step."""
 
     step: str
@@ -68,7 +68,7 @@ reached; EndedEarly: something else ended it."""
     """Throughput of closed-loop clients, with which the search started."""
     service_time_nanoseconds: Count | None = None
     """Percentile of the latency with one outstanding query."""
-    probes: list[Probe] = Field(default_factory=list)
+    probes: list[ProbeRecord] = Field(default_factory=list)
 
 
 class Knee(Document):

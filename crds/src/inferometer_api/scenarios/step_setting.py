@@ -44,14 +44,14 @@ class Bursts:
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class TraceArrivals:
     """Arrivals at the times of a file, multiplied by a scale."""
 
     file: str
     milli_time_scale: int
 
 
-Arrivals = Steady | Bursts | Recorded
+Arrivals = Steady | Bursts | TraceArrivals
 
 
 @dataclass(frozen=True, slots=True)

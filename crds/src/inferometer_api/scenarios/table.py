@@ -26,10 +26,10 @@ from inferometer_api.scenarios.step_setting import (
     Closed,
     JudgedPercentile,
     Open,
-    Recorded,
     Steady,
     StepInputs,
     StepSetting,
+    TraceArrivals,
     probe_label,
 )
 from inferometer_api.spec.mlperf import DURATION_SECONDS, Minimums
@@ -111,7 +111,7 @@ def _bursts(burst: Burst, _: StepInputs) -> tuple[StepSetting, ...]:
 
 
 def _recorded(trace: Trace, inputs: StepInputs) -> tuple[StepSetting, ...]:
-    return (StepSetting(loop=Open(Recorded(inputs.trace_file, milli(trace.time_scale)))),)
+    return (StepSetting(loop=Open(TraceArrivals(inputs.trace_file, milli(trace.time_scale)))),)
 
 
 def _bounded(load: ServerLoad | FindPeak) -> JudgedPercentile:
@@ -278,10 +278,10 @@ def step_settings(
     return tuple(replace(setting, judged=judged) for setting in settings)
 
 
-def recorded_arrivals(scenario: Scenario, trace_file: str) -> Iterator[Recorded]:
+def recorded_arrivals(scenario: Scenario, trace_file: str) -> Iterator[TraceArrivals]:
     """Yield the recorded arrivals that the steps of a scenario replay from its trace file."""
     for setting in step_settings(scenario, StepInputs(trace_file)):
-        if isinstance(setting.loop, Open) and isinstance(setting.loop.arrivals, Recorded):
+        if isinstance(setting.loop, Open) and isinstance(setting.loop.arrivals, TraceArrivals):
             yield setting.loop.arrivals
 
 

@@ -9,7 +9,14 @@ from typing import Protocol, assert_never
 
 from inferometer_api.plan.load_plan import LoadPlan
 from inferometer_api.results.result import Tensor
-from inferometer_api.scenarios.step_setting import Arrivals, Bursts, Closed, Open, Recorded, Steady
+from inferometer_api.scenarios.step_setting import (
+    Arrivals,
+    Bursts,
+    Closed,
+    Open,
+    Steady,
+    TraceArrivals,
+)
 from inferometer_api.spec.load import Load
 from inferometer_loadgen.client.pace import SpinPacer, TimerPacer
 from inferometer_loadgen.drive import (
@@ -197,7 +204,7 @@ def schedules_of(
         case Bursts():
             warm_up, measured = (PhasedPoisson(asked, seed, each) for each in _STREAMS)
             return Schedules(warm_up, measured, share=share)
-        case Recorded(file=file, milli_time_scale=scale):
+        case TraceArrivals(file=file, milli_time_scale=scale):
             times = (traces or TraceFiles()).arrivals(Path(file), scale)
             return Schedules(Replay(times), Replay(times), len(times), share)
         case _:

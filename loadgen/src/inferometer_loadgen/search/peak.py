@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from inferometer_api.results.search import Peak, Probe
+from inferometer_api.results.search import Peak, ProbeRecord
 from inferometer_api.scenarios.step_setting import SINGLE_QUERY_STEP
 from inferometer_api.statistics import student_quantile
 from inferometer_loadgen.search.goal import Decision, Goal, ObservedCounts, exceeds_share
@@ -478,8 +478,8 @@ def _probe_at(qps: float, *, runs_to_completion: bool = True, pilot: bool = Fals
     return ProbeAt(max(1, round(qps * 1000)), runs_to_completion, pilot)
 
 
-def _probe_report(result: ProbeResult, *, pilot: bool) -> Probe:
-    return Probe(
+def _probe_report(result: ProbeResult, *, pilot: bool) -> ProbeRecord:
+    return ProbeRecord(
         step=result.label,
         seed=result.seed,
         target_qps=result.probe.milli_qps / 1000,

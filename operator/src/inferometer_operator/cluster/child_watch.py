@@ -16,7 +16,7 @@ import structlog
 
 from inferometer_api.plan.cluster_objects import MANAGED_BY_LABEL, MANAGER
 from inferometer_operator.cluster.api_paths import api_path
-from inferometer_operator.cluster.connection import METADATA_ONLY, Connection
+from inferometer_operator.cluster.connection import METADATA_ONLY, ApiConnection
 from inferometer_operator.cluster.errors import ApiError, UnreachableError
 
 WATCH_SECONDS: Final = 290
@@ -44,7 +44,7 @@ class ChildWatch:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: ApiConnection,
         kind: str,
         namespace: str | None,
         *,

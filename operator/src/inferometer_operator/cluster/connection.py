@@ -57,7 +57,7 @@ async def configuration(kubeconfig: Path | None) -> Configuration:
     return found
 
 
-class Connection:
+class ApiConnection:
     """A connection to the API server; an async context manager that closes it."""
 
     def __init__(

@@ -14,7 +14,7 @@ from typing import Any
 import structlog
 
 from inferometer_operator.cluster.api_paths import api_path
-from inferometer_operator.cluster.connection import Connection
+from inferometer_operator.cluster.connection import ApiConnection
 from inferometer_operator.cluster.errors import ApiError, UnreachableError
 
 _log = structlog.get_logger()
@@ -50,7 +50,7 @@ class Lease:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: ApiConnection,
         terms: LeaseConfig,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:

@@ -12,7 +12,7 @@ from inferometer_operator.cluster.connection import (
     JSON,
     METADATA_LIST,
     METADATA_ONLY,
-    Connection,
+    ApiConnection,
 )
 from inferometer_operator.cluster.errors import ApiError, UnreachableError
 from inferometer_operator.reconcile.context import controller_of
@@ -31,7 +31,7 @@ _EVENT_LIMIT = 200
 class Reader:
     """Reads that return what the API server holds now, without a cache."""
 
-    connection: Connection
+    connection: ApiConnection
 
     async def list_runs(self, namespace: str | None) -> list[Json]:
         """Return every run."""

@@ -13,7 +13,7 @@ import kopf
 
 from inferometer_api.plan.cluster_objects import GROUP, MANAGER
 from inferometer_operator.cluster.child_watch import SILENCE_SECONDS, WATCH_SECONDS
-from inferometer_operator.cluster.connection import Connection
+from inferometer_operator.cluster.connection import ApiConnection
 from inferometer_operator.reconcile.observed import Json
 
 _PLURAL = "benchmarkruns"
@@ -21,7 +21,7 @@ OnChange = Callable[[str | None, Json], None]
 
 
 async def watch_runs(
-    connection: Connection,
+    connection: ApiConnection,
     namespace: str | None,
     *,
     changed: OnChange,
@@ -51,7 +51,7 @@ async def watch_runs(
 
 
 def _registry(
-    connection: Connection,
+    connection: ApiConnection,
     *,
     changed: OnChange,
     heard: Callable[[], None],

@@ -9,10 +9,10 @@ from typing import Any
 from inferometer_api.plan.cluster_objects import MANAGER
 from inferometer_api.status.run_status import RunStatus
 from inferometer_operator.cluster.api_paths import api_path
-from inferometer_operator.cluster.connection import APPLY, Connection
+from inferometer_operator.cluster.connection import APPLY, ApiConnection
 from inferometer_operator.cluster.errors import ApiError
 from inferometer_operator.reconcile.observed import Json
-from inferometer_operator.reconcile.plan import Event, Target
+from inferometer_operator.reconcile.plan import DeletionTarget, Event
 
 _HEALING = frozenset({400, 403, 404, 409, 422, 500})
 """Errors at the creation of a child that a person must see: quota, admission, name clash, a webhook
@@ -27,7 +27,7 @@ def _now() -> datetime:
 class Writer:
     """Writes that can each be repeated, or lost, without harm."""
 
-    connection: Connection
+    connection: ApiConnection
     instance: str
     """This operator's identity, written to events."""
     clock: Callable[[], datetime] = _now
@@ -77,7 +77,7 @@ class Writer:
             raise
         return None
 
-    async def delete(self, namespace: str, target: Target) -> None:
+    async def delete(self, namespace: str, target: DeletionTarget) -> None:
         """Delete this object by its UID, if it still exists; its dependents go after it."""
         try:
             await self.connection.request(

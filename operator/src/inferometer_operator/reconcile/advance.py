@@ -13,7 +13,7 @@ from inferometer_operator.reconcile.conditions import (
     valid_condition,
 )
 from inferometer_operator.reconcile.context import ReconcileContext, creation_time
-from inferometer_operator.reconcile.faults import Fault
+from inferometer_operator.reconcile.faults import RunFault
 from inferometer_operator.reconcile.finish import fail, finish, record_scenarios
 from inferometer_operator.reconcile.load_state import (
     LoadChildren,
@@ -30,7 +30,7 @@ from inferometer_operator.reconcile.progress import (
     progress_under_load,
 )
 from inferometer_operator.reconcile.result_state import ResultState, result_state
-from inferometer_operator.reconcile.server_state import ServerState, server_state
+from inferometer_operator.reconcile.server_state import ServerProgress, server_state
 from inferometer_operator.reconcile.suspend import roll_back
 from inferometer_operator.reconcile.times import add_seconds, seconds_until
 
@@ -66,7 +66,9 @@ def fail_if_too_old(context: ReconcileContext) -> Plan | None:
     return fail(context, "DeadlineExceeded", message)
 
 
-def _end_on_request(context: ReconcileContext, load: LoadState, server: ServerState) -> Plan | None:
+def _end_on_request(
+    context: ReconcileContext, load: LoadState, server: ServerProgress
+) -> Plan | None:
     """Return the plan of a cancelled, suspended or overdue run; None for any other."""
     spec = context.run.spec
     if spec.cancel:
@@ -82,7 +84,7 @@ def _end_on_request(context: ReconcileContext, load: LoadState, server: ServerSt
     return fail_if_too_old(context)
 
 
-def _load_may_be_sent(context: ReconcileContext, load: LoadState, server: ServerState) -> bool:
+def _load_may_be_sent(context: ReconcileContext, load: LoadState, server: ServerProgress) -> bool:
     """Return whether load may have been sent: the last report is some seconds old."""
     report = context.observed.report
     if context.draft.is_true("Measuring") or load_was_sent(report):
@@ -95,7 +97,7 @@ def _load_may_be_sent(context: ReconcileContext, load: LoadState, server: Server
     return progress is None or progress.stage != "WaitingForServer"
 
 
-def _fault_deadline(context: ReconcileContext, kind: ConditionType, found: Fault) -> datetime:
+def _fault_deadline(context: ReconcileContext, kind: ConditionType, found: RunFault) -> datetime:
     """Return when a transient fault ends the run."""
     if found.until is not None:
         return found.until
@@ -106,7 +108,7 @@ def _fault_deadline(context: ReconcileContext, kind: ConditionType, found: Fault
     return max(context.ready_deadline, add_seconds(job, _ready_seconds(context)))
 
 
-def _faults(server: ServerState, load: LoadState) -> Iterator[tuple[ConditionType, Fault]]:
+def _faults(server: ServerProgress, load: LoadState) -> Iterator[tuple[ConditionType, RunFault]]:
     """Yield each fault that blocks the run, and the condition that reports it."""
     if server.fault is not None:
         yield "ServerReady", server.fault
@@ -114,7 +116,7 @@ def _faults(server: ServerState, load: LoadState) -> Iterator[tuple[ConditionTyp
         yield "Measuring", load.fault
 
 
-def _fail_by(context: ReconcileContext, kind: ConditionType | None, found: Fault) -> Plan:
+def _fail_by(context: ReconcileContext, kind: ConditionType | None, found: RunFault) -> Plan:
     """Return the plan of a run that a fault ends; condition `kind` reports the fault too."""
     message = found.message
     if not found.ends:
@@ -128,7 +130,7 @@ def _fail_by(context: ReconcileContext, kind: ConditionType | None, found: Fault
 
 
 def _fail_if_too_late(
-    context: ReconcileContext, load: LoadState, server: ServerState
+    context: ReconcileContext, load: LoadState, server: ServerProgress
 ) -> Plan | None:
     """Return the plan of a run whose server or load generator starts too late, else None."""
     seconds = _ready_seconds(context)
@@ -155,7 +157,7 @@ def _fail_if_too_late(
     return None
 
 
-def _go_on(context: ReconcileContext, load: LoadState, server: ServerState) -> Plan:
+def _go_on(context: ReconcileContext, load: LoadState, server: ServerProgress) -> Plan:
     """Return the plan of a run that no fault ends now."""
     children = plan_load_children(context, server)
     if children.fault is not None and children.fault.ends:
@@ -185,7 +187,7 @@ def _go_on(context: ReconcileContext, load: LoadState, server: ServerState) -> P
     )
 
 
-def _record_nodes(context: ReconcileContext, load: LoadState, server: ServerState) -> None:
+def _record_nodes(context: ReconcileContext, load: LoadState, server: ServerProgress) -> None:
     """Write the servers' nodes to the status, once they are settled."""
     current = [each.node for each in server.servers]
     settled = backend_nodes(context) if load.stage == "absent" else current
@@ -194,7 +196,9 @@ def _record_nodes(context: ReconcileContext, load: LoadState, server: ServerStat
         context.draft.update(nodes=nodes)
 
 
-def _server_updates(context: ReconcileContext, server: ServerState) -> tuple[ConditionUpdate, ...]:
+def _server_updates(
+    context: ReconcileContext, server: ServerProgress
+) -> tuple[ConditionUpdate, ...]:
     if server.fault is not None:
         return (_fault_update(context, "ServerReady", "False", server.fault),)
     if not context.is_launched:
@@ -242,7 +246,7 @@ def _load_updates(
 
 
 def _fault_update(
-    context: ReconcileContext, kind: ConditionType, value: Value, found: Fault
+    context: ReconcileContext, kind: ConditionType, value: Value, found: RunFault
 ) -> ConditionUpdate:
     """Return a condition that reports a fault; the kubelet's first message on an image stays."""
     before = context.draft.find(kind)
@@ -251,7 +255,7 @@ def _fault_update(
     return ConditionUpdate(kind, value, found.reason, message)
 
 
-def _conclude(context: ReconcileContext, load: LoadState, server: ServerState) -> Plan:
+def _conclude(context: ReconcileContext, load: LoadState, server: ServerProgress) -> Plan:
     """Return the plan of a run whose load generator has ended by itself."""
     if context.observed.downloaded is None:
         return Plan(context.status, download=load.pod_name, look_again_seconds=10.0)

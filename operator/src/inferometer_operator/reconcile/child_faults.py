@@ -8,8 +8,8 @@ from inferometer_api.plan.deadlines import NAMESAKE_SECONDS
 from inferometer_api.status.condition_reasons import REASONS, ReasonName
 from inferometer_api.timestamps import format_time, parse_time
 from inferometer_operator.reconcile.context import ReconcileContext, creation_time
-from inferometer_operator.reconcile.faults import Fault, make_fault
-from inferometer_operator.reconcile.observed import Json, Refusal
+from inferometer_operator.reconcile.faults import RunFault, make_fault
+from inferometer_operator.reconcile.observed import CreateRefusal, Json
 from inferometer_operator.reconcile.pods import is_replica_set_of
 from inferometer_operator.reconcile.times import add_seconds
 
@@ -30,7 +30,9 @@ _SIGNS: tuple[tuple[ReasonName, str], ...] = (
 """Patterns in the messages of the API server's admission, by reason."""
 
 
-def child_fault(context: ReconcileContext, child: str, refusal: Refusal, requests: str) -> Fault:
+def child_fault(
+    context: ReconcileContext, child: str, refusal: CreateRefusal, requests: str
+) -> RunFault:
     """Return why a child was not created; `child` is "Deployment/NAME", `asked` its requests."""
     kind, _, name = child.partition("/")
     if refusal.code == _CLASH_CODE:
@@ -39,7 +41,7 @@ def child_fault(context: ReconcileContext, child: str, refusal: Refusal, request
     return make_fault(reason_of(refusal.message), found)
 
 
-def _clash(context: ReconcileContext, kind: str, name: str, refusal: Refusal) -> Fault:
+def _clash(context: ReconcileContext, kind: str, name: str, refusal: CreateRefusal) -> RunFault:
     found = f"The run needs a {kind} named {name}, but one exists that is not the run's"
     until = add_seconds(refusal.since, NAMESAKE_SECONDS)
     if context.now >= until or not _goes(context, refusal.holder):
@@ -48,7 +50,7 @@ def _clash(context: ReconcileContext, kind: str, name: str, refusal: Refusal) ->
         f"{found}. It is being deleted, or left from an earlier run of that name: the run waits "
         f"for it until {format_time(until)}. {REASONS['NameClash'].remedy}"
     )
-    return Fault("NameClash", message, ends=False, until=until)
+    return RunFault("NameClash", message, ends=False, until=until)
 
 
 def _goes(context: ReconcileContext, holder: Json | None) -> bool:
@@ -67,7 +69,7 @@ def _goes(context: ReconcileContext, holder: Json | None) -> bool:
     )
 
 
-def pod_creation_fault(who: str, message: str, requests: str) -> Fault:
+def pod_creation_fault(who: str, message: str, requests: str) -> RunFault:
     """Return why a controller cannot create the pods of a child."""
     found = f"The {who}'s pod cannot be made{requests}: {message}"
     return make_fault(reason_of(message), found)

@@ -6,7 +6,7 @@ from typing import Literal
 from inferometer_api.plan.cluster_objects import fleet_name, load_name, server_name
 from inferometer_operator.reconcile.context import controller_of, is_deleting
 from inferometer_operator.reconcile.observed import Json, Observed
-from inferometer_operator.reconcile.plan import Target
+from inferometer_operator.reconcile.plan import DeletionTarget
 
 ChildKind = Literal["Job", "Deployment", "ConfigMap", "Service"]
 Children = tuple[tuple[ChildKind, Json], ...]
@@ -39,10 +39,10 @@ def run_children(observed: Observed, run_uid: str) -> Children:
     )
 
 
-def deletion_targets(children: Iterable[tuple[ChildKind, Json]]) -> tuple[Target, ...]:
+def deletion_targets(children: Iterable[tuple[ChildKind, Json]]) -> tuple[DeletionTarget, ...]:
     """Return the children that are still to be deleted."""
     return tuple(
-        Target(kind, str(child["metadata"]["name"]), str(child["metadata"].get("uid", "")))
+        DeletionTarget(kind, str(child["metadata"]["name"]), str(child["metadata"].get("uid", "")))
         for kind, child in children
         if not is_deleting(child)
     )

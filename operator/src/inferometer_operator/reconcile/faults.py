@@ -32,7 +32,7 @@ _KILLED = "OOMKilled"
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class RunFault:
     """A problem that blocks a run."""
 
     reason: ReasonName
@@ -57,10 +57,10 @@ class PodRequest:
     """Whether its containers are restarted."""
 
 
-def make_fault(reason: ReasonName, found: str, *, until: datetime | None = None) -> Fault:
+def make_fault(reason: ReasonName, found: str, *, until: datetime | None = None) -> RunFault:
     """Return a fault with the catalogue's remedy: what was found, and what to do."""
     entry = REASONS[reason]
-    return Fault(
+    return RunFault(
         reason,
         f"{_sentence(found)} {entry.remedy}".strip(),
         ends=not entry.is_transient,
@@ -68,12 +68,12 @@ def make_fault(reason: ReasonName, found: str, *, until: datetime | None = None)
     )
 
 
-def pod_fault(pod: Json, request: PodRequest, now: datetime) -> Fault | None:
+def pod_fault(pod: Json, request: PodRequest, now: datetime) -> RunFault | None:
     """Return the first fault that a pod shows, or None."""
     return next((found for sign in _SIGNS if (found := sign(pod, request, now))), None)
 
 
-def disruption_fault(pod: Json, request: PodRequest, _: datetime) -> Fault | None:
+def disruption_fault(pod: Json, request: PodRequest, _: datetime) -> RunFault | None:
     """Return that the cluster took a pod away: evicted it, or lost its node."""
     who = _who(pod, request)
     status = pods.status(pod)
@@ -83,7 +83,7 @@ def disruption_fault(pod: Json, request: PodRequest, _: datetime) -> Fault | Non
     if why in _NODE_LOST or status.get("reason") == "NodeLost":
         lost = f"The node {pods.node(pod)} of {who} no longer answers"
         words = _quoted(str(target.get("message") or message))
-        return Fault("NodeLost", f"{lost}{words} {REASONS['NodeLost'].remedy}", ends=True)
+        return RunFault("NodeLost", f"{lost}{words} {REASONS['NodeLost'].remedy}", ends=True)
     if status.get("reason") == "Evicted" or why:
         words = _quoted(message or str(target.get("message") or why))
         return make_fault(
@@ -92,7 +92,7 @@ def disruption_fault(pod: Json, request: PodRequest, _: datetime) -> Fault | Non
     return None
 
 
-def _refused_by_node(pod: Json, request: PodRequest, _: datetime) -> Fault | None:
+def _refused_by_node(pod: Json, request: PodRequest, _: datetime) -> RunFault | None:
     status = pods.status(pod)
     if pods.phase(pod) != "Failed" or status.get("reason") is None:
         return None
@@ -102,7 +102,7 @@ def _refused_by_node(pod: Json, request: PodRequest, _: datetime) -> Fault | Non
     )
 
 
-def _unschedulable(pod: Json, request: PodRequest, _: datetime) -> Fault | None:
+def _unschedulable(pod: Json, request: PodRequest, _: datetime) -> RunFault | None:
     scheduled = pods.condition(pod, "PodScheduled")
     if scheduled.get("status") != "False" or pods.node(pod):
         return None
@@ -117,7 +117,7 @@ def _unschedulable(pod: Json, request: PodRequest, _: datetime) -> Fault | None:
     return make_fault("GpuUnavailable" if lacking else "Unschedulable", found)
 
 
-def _image(pod: Json, request: PodRequest, _: datetime) -> Fault | None:
+def _image(pod: Json, request: PodRequest, _: datetime) -> RunFault | None:
     for container, _is_init in pods.containers(pod):
         reason, words = _waiting(container)
         found = f"The image {container.get('image')} of the {request.who}'s pod"
@@ -130,7 +130,7 @@ def _image(pod: Json, request: PodRequest, _: datetime) -> Fault | None:
     return None
 
 
-def _not_started(pod: Json, request: PodRequest, _: datetime) -> Fault | None:
+def _not_started(pod: Json, request: PodRequest, _: datetime) -> RunFault | None:
     for container, _is_init in pods.containers(pod):
         reason, words = _waiting(container)
         if reason in _NOT_STARTED:
@@ -141,7 +141,7 @@ def _not_started(pod: Json, request: PodRequest, _: datetime) -> Fault | None:
     return None
 
 
-def _memory(pod: Json, request: PodRequest, _: datetime) -> Fault | None:
+def _memory(pod: Json, request: PodRequest, _: datetime) -> RunFault | None:
     for container, _is_init in pods.containers(pod):
         end = pods.last_end(container)
         if end is not None and end.reason == _KILLED:
@@ -154,7 +154,7 @@ def _memory(pod: Json, request: PodRequest, _: datetime) -> Fault | None:
     return None
 
 
-def _fetching(pod: Json, request: PodRequest, _: datetime) -> Fault | None:
+def _fetching(pod: Json, request: PodRequest, _: datetime) -> RunFault | None:
     """Return why a server's model, or a load generator's file of inputs, is missing."""
     for container, is_init in pods.containers(pod):
         end = pods.last_end(container)
@@ -168,7 +168,7 @@ def _fetching(pod: Json, request: PodRequest, _: datetime) -> Fault | None:
     return None
 
 
-def _ended(pod: Json, request: PodRequest, _: datetime) -> Fault | None:
+def _ended(pod: Json, request: PodRequest, _: datetime) -> RunFault | None:
     """Return how the container of a server exited before it was ready."""
     container = pods.main_container(pod)
     end = pods.last_end(container)
@@ -186,7 +186,7 @@ def _ended(pod: Json, request: PodRequest, _: datetime) -> Fault | None:
     return make_fault("ServerCrashed", f"{found}{_last_lines(end.message)}")
 
 
-def _node_silent(pod: Json, request: PodRequest, now: datetime) -> Fault | None:
+def _node_silent(pod: Json, request: PodRequest, now: datetime) -> RunFault | None:
     """Return that a pod's node is silent: only the cluster reports that of a ready container."""
     ready = pods.condition(pod, "Ready")
     inside = pods.condition(pod, "ContainersReady")
@@ -195,10 +195,10 @@ def _node_silent(pod: Json, request: PodRequest, now: datetime) -> Fault | None:
     until = add_seconds(parse_time(ready.get("lastTransitionTime")) or now, NODE_LOST_SECONDS)
     found = f"The node {pods.node(pod)} of {_who(pod, request)} no longer answers."
     message = f"{found} {REASONS['NodeLost'].remedy}"
-    return Fault("NodeLost", message, ends=now >= until, until=until)
+    return RunFault("NodeLost", message, ends=now >= until, until=until)
 
 
-_SIGNS: tuple[Callable[[Json, PodRequest, datetime], Fault | None], ...] = (
+_SIGNS: tuple[Callable[[Json, PodRequest, datetime], RunFault | None], ...] = (
     _memory,
     disruption_fault,
     _fetching,

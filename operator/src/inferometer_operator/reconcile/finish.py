@@ -18,7 +18,7 @@ from inferometer_operator.reconcile.conditions import (
 from inferometer_operator.reconcile.context import ReconcileContext, gone_deadline
 from inferometer_operator.reconcile.load_state import LoadState, load_state
 from inferometer_operator.reconcile.observed import Json
-from inferometer_operator.reconcile.plan import Plan, Target
+from inferometer_operator.reconcile.plan import DeletionTarget, Plan
 from inferometer_operator.reconcile.pods import load_pods, own_pods
 from inferometer_operator.reconcile.progress import final_figures
 from inferometer_operator.reconcile.result_state import ResultState, result_state
@@ -145,7 +145,7 @@ def _expire(context: ReconcileContext, plan: Plan) -> Plan:
     due = add_seconds(_completed_at(context), ttl_seconds)
     if context.now < due:
         return replace(plan, look_again_seconds=seconds_until(context.now, due))
-    return replace(plan, delete=(Target("BenchmarkRun", context.name, context.uid),))
+    return replace(plan, delete=(DeletionTarget("BenchmarkRun", context.name, context.uid),))
 
 
 def _cleans(context: ReconcileContext) -> bool:
@@ -169,7 +169,7 @@ def _may_send_load(load: LoadState) -> bool:
             return False
 
 
-def _leftover_targets(context: ReconcileContext, load: LoadState) -> tuple[Target, ...]:
+def _leftover_targets(context: ReconcileContext, load: LoadState) -> tuple[DeletionTarget, ...]:
     """Return the children to delete now by the run's cleanup policy.
 
     A Job that may still send load is deleted under every policy.

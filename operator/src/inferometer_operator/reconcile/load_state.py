@@ -24,12 +24,12 @@ from inferometer_operator.reconcile.child_faults import (
     pod_creation_fault,
 )
 from inferometer_operator.reconcile.context import ReconcileContext, is_deleting
-from inferometer_operator.reconcile.faults import Fault, PodRequest, make_fault, pod_fault
+from inferometer_operator.reconcile.faults import PodRequest, RunFault, make_fault, pod_fault
 from inferometer_operator.reconcile.observed import Json
-from inferometer_operator.reconcile.plan import Target
+from inferometer_operator.reconcile.plan import DeletionTarget
 from inferometer_operator.reconcile.pods import load_pods, master_pod
 from inferometer_operator.reconcile.server_state import (
-    ServerState,
+    ServerProgress,
     job_was_created,
     planned_pod_uids,
 )
@@ -48,7 +48,7 @@ class LoadState:
     stage: Stage
     """absent: never created; over: it has ended and its log can be read; lost: there is no log."""
     pod: Json | None = None
-    fault: Fault | None = None
+    fault: RunFault | None = None
     end: pods.ContainerExit | None = None
     """How it ended, if it is over."""
 
@@ -63,8 +63,8 @@ class LoadChildren:
     """The load generator's plan, Service and Job, if they are still to be created."""
 
     create: tuple[Manifest, ...] = ()
-    delete: tuple[Target, ...] = ()
-    fault: Fault | None = None
+    delete: tuple[DeletionTarget, ...] = ()
+    fault: RunFault | None = None
     again: datetime | None = None
     """When to look again, if their creation is postponed."""
 
@@ -91,7 +91,7 @@ def _with_pod(context: ReconcileContext, pod: Json) -> LoadState:
     return LoadState("starting", pod, found or _no_volumes(context, pod))
 
 
-def _absent_worker(context: ReconcileContext) -> Fault | None:
+def _absent_worker(context: ReconcileContext) -> RunFault | None:
     """Return why a worker of a fleet does not start; a started one reports for itself."""
     request = replace(load_pod_request(context), who="worker")
     workers = (pod for pod in load_pods(context) if pods.completion_index(pod) > 0)
@@ -100,7 +100,7 @@ def _absent_worker(context: ReconcileContext) -> Fault | None:
     return next((found for found in faults if found is not None), None)
 
 
-def _no_volumes(context: ReconcileContext, pod: Json) -> Fault | None:
+def _no_volumes(context: ReconcileContext, pod: Json) -> RunFault | None:
     words = mount_failure(context.observed.events, pods.uid(pod)) if pods.node(pod) else None
     if words is None:
         return None
@@ -108,7 +108,7 @@ def _no_volumes(context: ReconcileContext, pod: Json) -> Fault | None:
     return make_fault("ContainerNotStarted", found)
 
 
-def plan_load_children(context: ReconcileContext, served: ServerState) -> LoadChildren:
+def plan_load_children(context: ReconcileContext, served: ServerProgress) -> LoadChildren:
     """Return the children to create so that the servers are measured, exactly once."""
     if not served.servers:
         return LoadChildren()
@@ -120,7 +120,7 @@ def plan_load_children(context: ReconcileContext, served: ServerState) -> LoadCh
     if held is not None and planned_pod_uids(held) != uids:
         # Created before its server pods were replaced, and not read by any pod.
         uid = str(held["metadata"]["uid"])
-        gone = () if is_deleting(held) else (Target("ConfigMap", context.load, uid),)
+        gone = () if is_deleting(held) else (DeletionTarget("ConfigMap", context.load, uid),)
         return LoadChildren(delete=gone)
     owner = context.owner
     plan: tuple[Manifest, ...] = ()
@@ -187,9 +187,9 @@ def _without_pod(context: ReconcileContext, job: Json | None) -> LoadState:
     return LoadState("starting", fault=refused)
 
 
-def _lost(found: Fault, pod: Json | None = None) -> LoadState:
-    return LoadState("lost", pod, Fault(found.reason, found.message, ends=True))
+def _lost(found: RunFault, pod: Json | None = None) -> LoadState:
+    return LoadState("lost", pod, RunFault(found.reason, found.message, ends=True))
 
 
-def _gone(found: str) -> Fault:
+def _gone(found: str) -> RunFault:
     return make_fault("LoadPodLost", found)

@@ -22,7 +22,7 @@ from inferometer_operator.reconcile.context import ReconcileContext, is_deleting
 from inferometer_operator.reconcile.events import run_events
 from inferometer_operator.reconcile.finish import fail, finish
 from inferometer_operator.reconcile.observed import Json, Observed
-from inferometer_operator.reconcile.plan import Plan, Target
+from inferometer_operator.reconcile.plan import DeletionTarget, Plan
 from inferometer_operator.reconcile.queue_position import report_queue_position
 from inferometer_operator.reconcile.suspend import hold, is_rolling_back, roll_back
 from inferometer_operator.reconcile.times import add_seconds, seconds_until
@@ -111,7 +111,7 @@ def _reject(
     due = add_seconds(completed_at, _retention(run).ttl_seconds_after_finished)
     metadata = run["metadata"]
     if now >= due:
-        gone = Target("BenchmarkRun", str(metadata["name"]), str(metadata["uid"]))
+        gone = DeletionTarget("BenchmarkRun", str(metadata["name"]), str(metadata["uid"]))
         return Plan(draft.status, delete=(gone,))
     targets = deletion_targets(run_children(observed, metadata["uid"]))
     return Plan(draft.status, delete=targets, look_again_seconds=seconds_until(now, due))

@@ -28,7 +28,7 @@ class QueuePosition:
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class ObjectReference:
     """An object that the spec names; it needs the label inferometer.dev/allow-use=true."""
 
     kind: Literal["Secret", "ConfigMap", "PersistentVolumeClaim"]
@@ -52,7 +52,7 @@ class DownloadedResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class CreateRefusal:
     """The API server's refusal to create a child."""
 
     since: datetime
@@ -96,7 +96,7 @@ class Observed:
     """ConfigMaps with the labels of the run's results, its own or not, by name."""
     events: tuple[Json, ...] = ()
     """Warnings about the run's Deployment, ReplicaSet, Job and pods, newest last."""
-    references: Mapping[Reference, Json | None] = field(default_factory=dict)
+    references: Mapping[ObjectReference, Json | None] = field(default_factory=dict)
     """The metadata ({"labels": ...}) of each object in `references`; None: it does not exist. Read
     until the run starts; Secrets only if the settings allow them."""
     service: Json | None = None
@@ -105,7 +105,7 @@ class Observed:
     """The node agents, if the settings name some; read until the plan exists."""
     behind_service: EndpointList | None = None
     """The endpoints of `service`; read until the plan exists."""
-    refused: Mapping[str, Refusal] = field(default_factory=dict)
+    refused: Mapping[str, CreateRefusal] = field(default_factory=dict)
     """Refusals to create a child, by KIND/NAME ("Job/a-run-load"). Plan.create lists such a child
     all the same: the executor decides when to retry. An entry goes once the child is created; a
     restarted operator has none and retries."""

@@ -8,14 +8,16 @@ from inferometer_api.status.condition_reasons import REASONS, ReasonName
 from inferometer_operator.reconcile.context import ReconcileContext
 from inferometer_operator.reconcile.faults import make_fault, pod_fault
 from inferometer_operator.reconcile.load_state import LoadState, load_pod_request
-from inferometer_operator.reconcile.server_state import ServerState
+from inferometer_operator.reconcile.server_state import ServerProgress
 from inferometer_operator.reconcile.times import add_seconds
 
 _SERVER_FAULTS = {"ServerLost", "NoAnswer", "ServerNotReady", "RequestRefused"}
 _BY_NAME: dict[str, ReasonName] = {name: name for name in REASONS}
 
 
-def load_outcome(context: ReconcileContext, load: LoadState, served: ServerState) -> Outcome | None:
+def load_outcome(
+    context: ReconcileContext, load: LoadState, served: ServerProgress
+) -> Outcome | None:
     """Return how an ended load generator ended; None while the cluster may soon explain it."""
     outcome = _reported(context)
     if outcome is None:
@@ -42,7 +44,7 @@ def _reported(context: ReconcileContext) -> Outcome | None:
 
 
 def _explained(
-    context: ReconcileContext, outcome: Outcome, load: LoadState, served: ServerState
+    context: ReconcileContext, outcome: Outcome, load: LoadState, served: ServerProgress
 ) -> Outcome | None:
     if outcome.reason in _SERVER_FAULTS and context.is_launched:
         if served.fault is not None and served.fault.ends:

@@ -16,7 +16,7 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class DeletionTarget:
     """An object to delete."""
 
     kind: Literal["Deployment", "Job", "ConfigMap", "Service", "BenchmarkRun"]
@@ -33,7 +33,7 @@ class Plan:
     """The whole new status; written only if it differs from the current one."""
     create: tuple[dict[str, Any], ...] = ()
     """Children that are absent and must exist."""
-    delete: tuple[Target, ...] = ()
+    delete: tuple[DeletionTarget, ...] = ()
     events: tuple[Event, ...] = ()
     """Created once the status is written."""
     stop: str | None = None

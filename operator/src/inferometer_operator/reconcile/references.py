@@ -4,10 +4,10 @@ from pydantic import ValidationError
 
 from inferometer_api.spec.address import AddressError, address
 from inferometer_api.spec.run import BenchmarkRun, RunSpec
-from inferometer_operator.reconcile.observed import Json, Reference
+from inferometer_operator.reconcile.observed import Json, ObjectReference
 
 
-def raw_references(run: Json) -> tuple[Reference, ...]:
+def raw_references(run: Json) -> tuple[ObjectReference, ...]:
     """Return every object that a raw run names; none if its spec is invalid."""
     try:
         spec = RunSpec.model_validate(run.get("spec"), by_alias=True, by_name=False)
@@ -16,7 +16,7 @@ def raw_references(run: Json) -> tuple[Reference, ...]:
     return _references(spec)
 
 
-def run_references(run: BenchmarkRun) -> tuple[Reference, ...]:
+def run_references(run: BenchmarkRun) -> tuple[ObjectReference, ...]:
     """Return every object that a run names.
 
     The Service of an External server is not among them: it needs no label.
@@ -24,7 +24,7 @@ def run_references(run: BenchmarkRun) -> tuple[Reference, ...]:
     return _references(run.spec)
 
 
-def _references(spec: RunSpec) -> tuple[Reference, ...]:
+def _references(spec: RunSpec) -> tuple[ObjectReference, ...]:
     found = [
         *_in_address("spec.model.uri", spec.model.uri),
         *_secret("spec.model.credentialsSecret", spec.model.credentials_secret),
@@ -42,19 +42,19 @@ def _references(spec: RunSpec) -> tuple[Reference, ...]:
     return tuple(found)
 
 
-def _secret(path: str, name: str | None) -> list[Reference]:
-    return [] if name is None else [Reference("Secret", name, path)]
+def _secret(path: str, name: str | None) -> list[ObjectReference]:
+    return [] if name is None else [ObjectReference("Secret", name, path)]
 
 
-def _in_address(path: str, uri: str | None) -> list[Reference]:
+def _in_address(path: str, uri: str | None) -> list[ObjectReference]:
     try:
         found = None if uri is None else address(uri)
     except AddressError:
         return []
     match None if found is None else found.kind:
         case "pvc" if found is not None:
-            return [Reference("PersistentVolumeClaim", found.place, path)]
+            return [ObjectReference("PersistentVolumeClaim", found.place, path)]
         case "configmap" if found is not None:
-            return [Reference("ConfigMap", found.place, path)]
+            return [ObjectReference("ConfigMap", found.place, path)]
         case _:
             return []

@@ -15,7 +15,7 @@ from inferometer_operator.reconcile.child_faults import child_fault
 from inferometer_operator.reconcile.context import ReconcileContext, controller_of, is_deleting
 from inferometer_operator.reconcile.load_state import LoadState
 from inferometer_operator.reconcile.observed import Json
-from inferometer_operator.reconcile.plan import Plan, Target
+from inferometer_operator.reconcile.plan import DeletionTarget, Plan
 from inferometer_operator.reconcile.pods import server_pods
 from inferometer_operator.reconcile.result_packer import PackedResult, ResultAdditions
 from inferometer_operator.reconcile.times import add_seconds
@@ -33,7 +33,7 @@ class ResultState:
     done: bool = True
     download: str | None = None
     create: tuple[Manifest, ...] = ()
-    delete: tuple[Target, ...] = ()
+    delete: tuple[DeletionTarget, ...] = ()
     look_again_seconds: float | None = None
     kept: ResultReference | None = None
     scenarios: tuple[ScenarioSummary, ...] | None = None
@@ -129,11 +129,11 @@ def _fetched_sha256(server: Json) -> str | None:
     return None
 
 
-def _stale(wanted: list[Manifest], held: dict[str, Json]) -> tuple[Target, ...]:
+def _stale(wanted: list[Manifest], held: dict[str, Json]) -> tuple[DeletionTarget, ...]:
     """Return parts of an earlier attempt: a mixture would not be a document."""
     wanted_by_name = {str(each["metadata"]["name"]): each for each in wanted}
     return tuple(
-        Target("ConfigMap", name, str(found["metadata"]["uid"]))
+        DeletionTarget("ConfigMap", name, str(found["metadata"]["uid"]))
         for name, found in held.items()
         if not _same(wanted_by_name.get(name), found)
     )

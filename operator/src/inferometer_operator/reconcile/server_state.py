@@ -21,8 +21,8 @@ from inferometer_operator.reconcile.child_faults import (
 )
 from inferometer_operator.reconcile.context import ReconcileContext, is_deleting
 from inferometer_operator.reconcile.faults import (
-    Fault,
     PodRequest,
+    RunFault,
     disruption_fault,
     make_fault,
     pod_fault,
@@ -35,17 +35,17 @@ _SAY_MORE = {"OutOfMemory", "Evicted", "NodeLost", "PodRefused"}
 
 
 @dataclass(frozen=True, slots=True)
-class ServerState:
+class ServerProgress:
     """State of the server."""
 
-    fault: Fault | None = None
+    fault: RunFault | None = None
     servers: tuple[PlannedServer, ...] = ()
     """Every server's address; empty until each has a node and an address."""
     ready: bool = False
     create: tuple[Manifest, ...] = ()
 
 
-def server_state(context: ReconcileContext) -> ServerState:
+def server_state(context: ReconcileContext) -> ServerProgress:
     """Return the state of the server of a run that has begun."""
     return _launched(context) if context.is_launched else _external(context)
 
@@ -66,15 +66,15 @@ def is_external_name(service: Json | None) -> bool:
     return service is not None and (service.get("spec") or {}).get("type") == "ExternalName"
 
 
-def _external(context: ReconcileContext) -> ServerState:
+def _external(context: ReconcileContext) -> ServerProgress:
     external = context.run.spec.server.external
     if external is None or external.url is not None:
         url = "" if external is None else str(external.url)
-        return ServerState(servers=(PlannedServer(url=url),))
+        return ServerProgress(servers=(PlannedServer(url=url),))
     target = external.service
     if target is None or (context.observed.service is None and not job_was_created(context)):
         name = "" if target is None else target.name
-        return ServerState(
+        return ServerProgress(
             fault=make_fault(
                 "ServiceNotFound",
                 f"The Service {name} of the External server does not exist in the namespace "
@@ -83,26 +83,28 @@ def _external(context: ReconcileContext) -> ServerState:
         )
     if is_external_name(context.observed.service):
         found = f"The Service {target.name} became one of type ExternalName"
-        return ServerState(fault=make_fault("NotAllowed", found))
+        return ServerProgress(fault=make_fault("NotAllowed", found))
     host = f"{target.name}.{context.namespace}.svc"
-    return ServerState(servers=(PlannedServer(url=f"{_scheme(context)}://{host}:{target.port}"),))
+    return ServerProgress(
+        servers=(PlannedServer(url=f"{_scheme(context)}://{host}:{target.port}"),)
+    )
 
 
-def _launched(context: ReconcileContext) -> ServerState:
+def _launched(context: ReconcileContext) -> ServerProgress:
     deployment = context.observed.deployment
     child = f"Deployment/{context.server}"
     if deployment is None or is_deleting(deployment):
         if job_was_created(context) or deployment is not None:
             gone = f"The Deployment {context.server} was deleted while the run needed it"
-            return ServerState(fault=make_fault("ServerDeleted", gone))
+            return ServerProgress(fault=make_fault("ServerDeleted", gone))
         refusal = context.observed.refused.get(child)
         fault = (
             None if refusal is None else child_fault(context, child, refusal, _requests(context))
         )
         make = server_deployment(context.run, context.owner, context.settings)
-        return ServerState(fault=fault, create=(make,))
+        return ServerProgress(fault=fault, create=(make,))
     live = tuple(pod for pod in server_pods(context) if pods.is_live(pod))
-    return ServerState(
+    return ServerProgress(
         fault=_replaced(context) or _pods_fault(context) or _no_pods(context, deployment, live),
         servers=_planned(context, live),
         ready=len(live) == _server(context).replicas and all(map(pods.is_ready, live)),
@@ -140,7 +142,7 @@ def planned_pod_uids(plan_map: Json | None) -> frozenset[str]:
     return frozenset(uids - {""})
 
 
-def _replaced(context: ReconcileContext) -> Fault | None:
+def _replaced(context: ReconcileContext) -> RunFault | None:
     """Return the fault if a server in the plan is no longer the same."""
     if not job_was_created(context):
         return None
@@ -183,14 +185,14 @@ def _ended_since_ready(context: ReconcileContext, pod: Json) -> pods.ContainerEx
     return end if late or not pods.is_ready(pod) else None
 
 
-def _pods_fault(context: ReconcileContext) -> Fault | None:
+def _pods_fault(context: ReconcileContext) -> RunFault | None:
     """Return the worst fault of the server pods: a permanent one before a transient one."""
     request = server_pod_request(context)
     faults = [found for pod in server_pods(context) if (found := _fault_of(context, pod, request))]
     return min(faults, key=lambda found: not found.ends, default=None)
 
 
-def _fault_of(context: ReconcileContext, pod: Json, request: PodRequest) -> Fault | None:
+def _fault_of(context: ReconcileContext, pod: Json, request: PodRequest) -> RunFault | None:
     if is_deleting(pod):
         # The exit of its containers explains nothing.
         return disruption_fault(pod, request, context.now)
@@ -203,7 +205,9 @@ def _fault_of(context: ReconcileContext, pod: Json, request: PodRequest) -> Faul
     return make_fault("ContainerNotStarted", f"The server's pod has no volumes yet: {words}")
 
 
-def _no_pods(context: ReconcileContext, deployment: Json, live: tuple[Json, ...]) -> Fault | None:
+def _no_pods(
+    context: ReconcileContext, deployment: Json, live: tuple[Json, ...]
+) -> RunFault | None:
     if len(live) >= _server(context).replicas:
         return None
     words = replica_failure(deployment)

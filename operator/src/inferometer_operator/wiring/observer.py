@@ -18,7 +18,7 @@ from inferometer_api.plan.load_report import LoadReport
 from inferometer_operator.cluster.loadgen_client import LoadgenClient
 from inferometer_operator.cluster.reader import Reader
 from inferometer_operator.reconcile.conditions import is_true, read_status
-from inferometer_operator.reconcile.observed import Json, Observed, QueuePosition, Reference
+from inferometer_operator.reconcile.observed import Json, ObjectReference, Observed, QueuePosition
 from inferometer_operator.reconcile.pods import (
     address,
     component,
@@ -106,7 +106,7 @@ class Observer:
             behind_service=await list_backends(self.reader, run) if begins else None,
         )
 
-    async def _references(self, run: Json) -> dict[Reference, Json | None]:
+    async def _references(self, run: Json) -> dict[ObjectReference, Json | None]:
         namespace = run["metadata"]["namespace"]
         named = [
             each

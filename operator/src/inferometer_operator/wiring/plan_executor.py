@@ -14,7 +14,7 @@ from inferometer_operator.cluster.reader import Reader, is_child_of
 from inferometer_operator.cluster.writer import Writer
 from inferometer_operator.manifests.config_maps import PLAN_FILE
 from inferometer_operator.reconcile.conditions import read_status
-from inferometer_operator.reconcile.observed import Json, Observed, Refusal
+from inferometer_operator.reconcile.observed import CreateRefusal, Json, Observed
 from inferometer_operator.reconcile.plan import Plan
 from inferometer_operator.wiring.observer import running_address
 
@@ -32,7 +32,7 @@ def _now() -> datetime:
 class Refusals:
     """Children that could not be created, and when to retry each."""
 
-    by_child: dict[str, Refusal] = field(default_factory=dict)
+    by_child: dict[str, CreateRefusal] = field(default_factory=dict)
     """The API server's refusals, by KIND/NAME."""
     _again: dict[str, datetime] = field(default_factory=dict)
 
@@ -48,7 +48,7 @@ class Refusals:
         """
         before = self.by_child.get(child)
         since = now if before is None else before.since
-        refusal = Refusal(since, error.code, error.message, holder)
+        refusal = CreateRefusal(since, error.code, error.message, holder)
         self.by_child[child] = refusal
         lasts = (now - since).total_seconds()
         pause = min(max(_FIRST_PAUSE_SECONDS, lasts), _LONGEST_PAUSE_SECONDS)

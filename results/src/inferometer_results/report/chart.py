@@ -93,7 +93,7 @@ class Whiskers:
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class ReferenceLine:
     """A value that the reader compares with, drawn across the chart."""
 
     axis: Literal["x", "y"]
@@ -102,7 +102,7 @@ class Reference:
     tone: Tone = "guide"
 
 
-Mark = Line | Area | Band | Bars | Note | Whiskers | Reference
+Mark = Line | Area | Band | Bars | Note | Whiskers | ReferenceLine
 
 HEIGHT = 280.0
 TRACK_HEIGHT = 210.0

@@ -30,7 +30,7 @@ HEADINGS = (
 
 
 @dataclass(frozen=True, slots=True)
-class StepEnergy:
+class StepCounters:
     """The counters of one step, a row for each, and their sum if there are several."""
 
     label: str
@@ -38,11 +38,11 @@ class StepEnergy:
     """As many cells each as there are HEADINGS."""
 
 
-def energy_of_steps(result: ScenarioResult) -> list[StepEnergy]:
+def energy_of_steps(result: ScenarioResult) -> list[StepCounters]:
     """Return the energy of each step that has counters."""
     steps = [step for step in result.steps if step.energy.domains]
     nodes = {domain.node for step in steps for domain in step.energy.domains}
-    return [StepEnergy(step.label, tuple(_rows(step, len(nodes) > 1))) for step in steps]
+    return [StepCounters(step.label, tuple(_rows(step, len(nodes) > 1))) for step in steps]
 
 
 def left_out(result: ScenarioResult) -> list[str]:

@@ -16,7 +16,7 @@ from inferometer_api.results.result import (
 )
 from inferometer_api.results.search import RepeatSummary
 from inferometer_results.quantity import DASH, duration, significant, size, time_unit
-from inferometer_results.report.summary import Figure, bounded
+from inferometer_results.report.summary import FigureCell, bounded
 from inferometer_results.wording.search import (
     FIGURE_HEADINGS,
     figure_name,
@@ -45,7 +45,7 @@ class Table:
     """A table of texts: a heading for each column, and rows of as many figures."""
 
     headings: tuple[str, ...]
-    rows: tuple[tuple[Figure, ...], ...]
+    rows: tuple[tuple[FigureCell, ...], ...]
 
     @property
     def is_wide(self) -> bool:
@@ -114,13 +114,13 @@ def _agent(found: list[NodeTelemetry]) -> Iterator[tuple[str, str]]:
 
 def step_table(result: ScenarioResult) -> Table:
     """Return what was counted in each step, one row for each."""
-    columns: dict[str, Callable[[Step], str | Figure]] = {
+    columns: dict[str, Callable[[Step], str | FigureCell]] = {
         "Step": lambda step: step.label or result.name,
         "Started": lambda step: clock_time(step.started_at),
-        "Window": lambda step: Figure(
+        "Window": lambda step: FigureCell(
             duration(step.duration_nanoseconds), "ended early" * step.ended_early
         ),
-        "Warm-up": lambda step: Figure(
+        "Warm-up": lambda step: FigureCell(
             duration(step.warm_up_nanoseconds), f"{step.warm_up_queries:,} queries"
         ),
         "Scheduled": lambda step: (
@@ -145,8 +145,8 @@ def step_table(result: ScenarioResult) -> Table:
     return Table(tuple(columns), tuple(rows))
 
 
-def _cell(content: str | Figure) -> Figure:
-    return content if isinstance(content, Figure) else Figure(content)
+def _cell(content: str | FigureCell) -> FigureCell:
+    return content if isinstance(content, FigureCell) else FigureCell(content)
 
 
 def _seconds(value: float | None) -> str:
@@ -175,12 +175,12 @@ def percentile_table(result: ScenarioResult) -> Table:
         values = {value.percentile: value for value in summary.percentiles}
         rows.append(
             (
-                Figure(f"{name} ({unit.name})"),
-                Figure(f"{summary.count:,}"),
-                Figure(unit.text(summary.min_nanoseconds)),
-                Figure(unit.text(summary.mean_nanoseconds)),
+                FigureCell(f"{name} ({unit.name})"),
+                FigureCell(f"{summary.count:,}"),
+                FigureCell(unit.text(summary.min_nanoseconds)),
+                FigureCell(unit.text(summary.mean_nanoseconds)),
                 *(bounded(values.get(percentile), unit) for percentile in percentiles),
-                Figure(unit.text(summary.max_nanoseconds)),
+                FigureCell(unit.text(summary.max_nanoseconds)),
             )
         )
     return Table(headings, tuple(rows))
@@ -191,8 +191,8 @@ def repeat_table(repeated: RepeatSummary | None) -> Table:
     figures = [] if repeated is None else figures_shown(repeated)
     rows = tuple(
         (
-            Figure(", ".join(part for part in (figure_name(each), each.step) if part)),
-            *(Figure(text) for text in figure_texts(each)),
+            FigureCell(", ".join(part for part in (figure_name(each), each.step) if part)),
+            *(FigureCell(text) for text in figure_texts(each)),
         )
         for each in figures
     )
@@ -208,7 +208,7 @@ def worker_table(result: ScenarioResult) -> Table:
             name = f"{each.worker}{' (lost)' * each.lost}"
             rows.append(
                 tuple(
-                    Figure(text)
+                    FigureCell(text)
                     for text in (
                         " ".join(part for part in (step.label, f"worker {name}") if part),
                         each.node or DASH,

@@ -7,7 +7,7 @@ from typing import Self
 import numpy as np
 
 from inferometer_results.report.axis import Floats
-from inferometer_results.report.chart import Band, Chart, Line, Reference
+from inferometer_results.report.chart import Band, Chart, Line, ReferenceLine
 
 WIDTH = 480.0
 CHARACTER = 7.6
@@ -100,7 +100,7 @@ def names(frame: Frame) -> list[Name]:
                 if len(present):
                     x, y = frame.x(mark.x[present[-1]]), frame.y(height[present[-1]])
                     found.append(Name(mark.name, f"s{mark.series}", float(x), float(y)))
-            case Reference(axis="y"):
+            case ReferenceLine(axis="y"):
                 y = frame.y(mark.value)
                 found.append(Name(mark.text, mark.tone, frame.right, float(y)))
             case _:

@@ -9,7 +9,7 @@ from inferometer_results.report.axis import Floats
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class FilledBuckets:
     """The times that a histogram holds, as its buckets that hold any, in ascending order."""
 
     low: Floats
@@ -43,7 +43,7 @@ class Recorded:
         return np.asarray(self.high[np.searchsorted(np.cumsum(self.counts), ranks)] - 1)
 
 
-def decode(encoded: str) -> Recorded | None:
+def decode(encoded: str) -> FilledBuckets | None:
     """Return what a histogram in base64 V2 encoding holds, None where it is empty or damaged."""
     try:
         histogram = HdrHistogram.decode(encoded)
@@ -58,4 +58,4 @@ def decode(encoded: str) -> Recorded | None:
     sub_bucket = np.where(bucket < 0, within, within + histogram.sub_bucket_half_count)
     width = np.exp2(np.maximum(bucket, 0) + histogram.unit_magnitude)
     low = sub_bucket * width
-    return Recorded(low, low + width, counts[held].astype(np.float64))
+    return FilledBuckets(low, low + width, counts[held].astype(np.float64))

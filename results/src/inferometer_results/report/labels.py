@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 from markupsafe import Markup
 
-from inferometer_results.report.chart import Area, Note, Reference
+from inferometer_results.report.chart import Area, Note, ReferenceLine
 from inferometer_results.report.elements import written
 from inferometer_results.report.frame import CHARACTER, WIDTH, Frame, names
 
@@ -14,7 +14,7 @@ _LABEL_GAP = 16.0
 
 def guide_labels(frame: Frame) -> Iterator[Markup]:
     """Write the upright references' texts above the plot, and within it where two would overlap."""
-    upright = [m for m in frame.chart.marks if isinstance(m, Reference) and m.axis == "x"]
+    upright = [m for m in frame.chart.marks if isinstance(m, ReferenceLine) and m.axis == "x"]
     ends: list[float] = []
     for mark in sorted(upright, key=lambda mark: mark.value):
         x, room = float(frame.x(mark.value)), len(mark.text) * CHARACTER + 8

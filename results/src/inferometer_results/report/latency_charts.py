@@ -17,8 +17,16 @@ from inferometer_results.report.axis import (
     percentile_axis,
     span_axis,
 )
-from inferometer_results.report.chart import Area, Chart, Line, Mark, Reference, Whiskers, finite
-from inferometer_results.report.histogram import Recorded, decode
+from inferometer_results.report.chart import (
+    Area,
+    Chart,
+    Line,
+    Mark,
+    ReferenceLine,
+    Whiskers,
+    finite,
+)
+from inferometer_results.report.histogram import FilledBuckets, decode
 from inferometer_results.report.palette import SERIES_COUNT
 
 _SPANS_DECADES = 8.0
@@ -40,7 +48,7 @@ class Bound:
 class _Times:
     name: str
     summary: Distribution
-    recorded: Recorded
+    recorded: FilledBuckets
 
 
 def distribution_chart(result: ScenarioResult) -> Chart | None:
@@ -61,7 +69,7 @@ def distribution_chart(result: ScenarioResult) -> Chart | None:
         words = _bin_words("service time", edges, shares[1], unit)
         marks.append(Area(edges, shares[1], 2, values=words, filled=False, name="service time"))
     marks += [
-        Reference("x", unit.of(value.nanoseconds), f"p{value.percentile:g}")
+        ReferenceLine("x", unit.of(value.nanoseconds), f"p{value.percentile:g}")
         for value in only.summary.percentiles
         if value.percentile in {50.0, 99.0}
     ]
@@ -93,7 +101,7 @@ def percentile_chart(result: ScenarioResult, bound: Bound | None) -> Chart | Non
     references, bound_note = bound_marks(bound, unit, float(values.max()))
     if bound is not None and references:
         at = 1 / (1 - bound.percentile / 100)
-        references.append(Reference("x", at, f"p{bound.percentile:g}"))
+        references.append(ReferenceLine("x", at, f"p{bound.percentile:g}"))
         values = np.append(values, unit.of(bound.nanoseconds))
     return Chart(
         key="percentiles",
@@ -133,7 +141,7 @@ def bound_marks(bound: Bound | None, unit: Unit, highest: float) -> tuple[list[M
         return [], f" The bound, {unit.named(bound.nanoseconds)}, is above the chart."
     text = f"\N{LESS-THAN OR EQUAL TO} {unit.named(bound.nanoseconds)}"
     note = f" The dashed line is the bound of the p{bound.percentile:g}."
-    return [Reference("y", unit.of(bound.nanoseconds), text, "bound")], note
+    return [ReferenceLine("y", unit.of(bound.nanoseconds), text, "bound")], note
 
 
 def picked(steps: Sequence[Step]) -> list[Step]:

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from inferometer_api.results.result import ScenarioResult, nanoseconds_at
-from inferometer_api.results.search import Peak, Probe, RepeatSummary
+from inferometer_api.results.search import Peak, ProbeRecord, RepeatSummary
 from inferometer_api.scenarios.table import SCENARIOS
 from inferometer_results.quantity import Unit, significant, time_unit
 from inferometer_results.report.axis import Floats, category_axis, linear_axis, log_axis, span_axis
-from inferometer_results.report.chart import Chart, Line, Mark, Reference, Whiskers, finite
+from inferometer_results.report.chart import Chart, Line, Mark, ReferenceLine, Whiskers, finite
 from inferometer_results.report.latency_marks import latency_marks
 from inferometer_results.wording.search import (
     figure_name,
@@ -40,7 +40,7 @@ def curve_chart(result: ScenarioResult) -> Chart | None:
     marks = drawn.marks
     if result.knee is not None:
         text = f"knee: {result.knee.clients} client{'s' * (result.knee.clients != 1)}"
-        marks.append(Reference("x", result.knee.qps, text))
+        marks.append(ReferenceLine("x", result.knee.qps, text))
     return Chart(
         key="curve",
         title="Latency over throughput",
@@ -95,16 +95,16 @@ def search_chart(result: ScenarioResult) -> Chart | None:
 
 def _references(peak: Peak, unit: Unit) -> list[Mark]:
     bound = peak.latency_bound_nanoseconds
-    marks: list[Mark] = [Reference("y", unit.of(bound), f"bound {unit.named(bound)}", "bound")]
+    marks: list[Mark] = [ReferenceLine("y", unit.of(bound), f"bound {unit.named(bound)}", "bound")]
     ends = ((peak.low_qps, "from"), (peak.high_qps, "to"))
-    marks += [Reference("x", qps, word) for qps, word in ends if qps is not None]
+    marks += [ReferenceLine("x", qps, word) for qps, word in ends if qps is not None]
     if peak.qps is not None:
-        marks.append(Reference("x", peak.qps, f"peak {peak_rate(peak)}/s", "bound"))
+        marks.append(ReferenceLine("x", peak.qps, f"peak {peak_rate(peak)}/s", "bound"))
     return marks
 
 
 def _dots(
-    probes: Sequence[Probe],
+    probes: Sequence[ProbeRecord],
     values: Sequence[int],
     unit: Unit,
     name: str,
@@ -133,7 +133,7 @@ def repeats_chart(repeated: RepeatSummary | None) -> Chart | None:
     figures = [] if repeated is None else [each for each in figures_shown(repeated) if each.mean]
     if repeated is None or not figures:
         return None
-    marks: list[Mark] = [Reference("y", 100.0, "mean")]
+    marks: list[Mark] = [ReferenceLine("y", 100.0, "mean")]
     x = np.arange(len(figures), dtype=np.float64)
     ends = [
         finite([None if end is None else 100 * end / figure.mean for end, figure in pairs])

@@ -9,7 +9,7 @@ from inferometer_api.results.result import NodeSample, ResultDocument, ScenarioR
 from inferometer_api.results.search import RepeatSummary
 from inferometer_results.findings import entry_name
 from inferometer_results.report.chart import Chart
-from inferometer_results.report.energy_facts import StepEnergy, energy_of_steps, left_out
+from inferometer_results.report.energy_facts import StepCounters, energy_of_steps, left_out
 from inferometer_results.report.facts import (
     Table,
     percentile_table,
@@ -117,7 +117,7 @@ class Section:
     """The summary of all repeats, in the section of the first; no rows elsewhere."""
     workers: Table
     """What each worker of a fleet did; no rows without a fleet."""
-    energy: tuple[StepEnergy, ...]
+    energy: tuple[StepCounters, ...]
     left_out: tuple[str, ...]
     """What the energy figures do not cover: sentences without a period."""
     steps: Table

@@ -29,7 +29,7 @@ from inferometer_results.wording.search import peak_rate, steps_shown
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class FigureCell:
     """A figure as text, with its confidence bounds in small letters below."""
 
     text: str
@@ -37,7 +37,7 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SummaryRow:
     """One step in the summary table."""
 
     step: str
@@ -47,7 +47,7 @@ class Row:
     rate: str
     scheduled: str
     samples_per_second: str
-    percentiles: tuple[Figure, ...]
+    percentiles: tuple[FigureCell, ...]
     largest: str
     energy: str
     """Gross, per inference."""
@@ -62,7 +62,7 @@ class Entry:
     name: str
     anchor: str
     state: str
-    rows: tuple[Row, ...]
+    rows: tuple[SummaryRow, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,20 +223,20 @@ def _peak_card(document: ResultDocument, index: int, peak: Peak) -> Card:
     )
 
 
-def bounded(value: PercentileValue | None, unit: Unit) -> Figure:
+def bounded(value: PercentileValue | None, unit: Unit) -> FigureCell:
     """Return a percentile with its bounds; an unknown bound is a question mark."""
     if value is None:
-        return Figure(DASH)
+        return FigureCell(DASH)
     low = "?" if value.low_nanoseconds is None else unit.text(value.low_nanoseconds)
     high = "?" if value.high_nanoseconds is None else unit.text(value.high_nanoseconds)
-    return Figure(unit.text(value.nanoseconds), f"{low}{DASH}{high}")
+    return FigureCell(unit.text(value.nanoseconds), f"{low}{DASH}{high}")
 
 
-def _rows(result: ScenarioResult, unit: Unit) -> Iterator[Row]:
+def _rows(result: ScenarioResult, unit: Unit) -> Iterator[SummaryRow]:
     for step in steps_shown(result):
         counts = step.counts
         kinds = tuple(f"{count:,} {kind}" for kind, count in sorted(counts.errors.items()))
-        yield Row(
+        yield SummaryRow(
             step=step.label,
             queries=f"{counts.queries:,}",
             failed=f"{counts.failed:,}",

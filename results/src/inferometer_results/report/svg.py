@@ -18,7 +18,7 @@ from inferometer_results.report.chart import (
     Line,
     Mark,
     Note,
-    Reference,
+    ReferenceLine,
     Whiskers,
 )
 from inferometer_results.report.elements import (
@@ -110,7 +110,7 @@ def _mark(frame: Frame, mark: Mark) -> Iterator[Markup]:
                 at = float(frame.x(x))
                 ends = float(frame.y(low)), float(frame.y(high))
                 yield stroke(f"whisker s{mark.series}", at, ends[0], at, ends[1])
-        case Reference():
+        case ReferenceLine():
             yield from _reference(frame, mark)
         case Note():
             return
@@ -191,7 +191,7 @@ def _bars(frame: Frame, bars: Bars) -> Iterator[Markup]:
             yield written("value middle", x, y - 5, value)
 
 
-def _reference(frame: Frame, reference: Reference) -> Iterator[Markup]:
+def _reference(frame: Frame, reference: ReferenceLine) -> Iterator[Markup]:
     style = f"reference {reference.tone}"
     match reference.axis:
         case "x":

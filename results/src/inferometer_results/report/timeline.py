@@ -14,7 +14,7 @@ import numpy as np
 from inferometer_api.results.result import NodeSample, ScenarioResult, Step, UsageSample, Window
 from inferometer_results.quantity import significant
 from inferometer_results.report.axis import Axis, Floats, linear_axis, span_axis
-from inferometer_results.report.chart import TRACK_HEIGHT, Chart, Line, Mark, Reference, finite
+from inferometer_results.report.chart import TRACK_HEIGHT, Chart, Line, Mark, ReferenceLine, finite
 
 MOST_POINTS = 150
 """The number of points that are distinguishable on an axis."""
@@ -105,7 +105,7 @@ class Timeline:
 
     def chart(self, words: Words, y: Axis, marks: Sequence[Mark]) -> Chart:
         """Return a chart over this time."""
-        borders = [Reference("x", self._in_unit(at), label) for at, label in self.borders]
+        borders = [ReferenceLine("x", self._in_unit(at), label) for at, label in self.borders]
         unit, _ = self._unit()
         return Chart(
             key=f"{words.key}-over-time",

@@ -14,7 +14,7 @@ from tritonclient.grpc import (  # type: ignore[import-untyped]  # ships no type
     service_pb2 as messages,
 )
 
-from inferometer_serving.errors import Refusal, RequestRefusedError
+from inferometer_serving.errors import RefusalReason, RequestRefusedError
 from inferometer_serving.grpc.tensors import inputs_of, outputs_of, parameters_of, reply_of
 from inferometer_serving.infer.pending_request import PendingRequest, Read
 from inferometer_serving.infer.tensors import Array
@@ -223,20 +223,20 @@ async def not_here(_request: Message, context: Context) -> Message:
     )
 
 
-def grpc_status(refusal: Refusal) -> grpc.StatusCode:
+def grpc_status(refusal: RefusalReason) -> grpc.StatusCode:
     """Return the gRPC status code of a refusal."""
     match refusal:
-        case Refusal.INVALID:
+        case RefusalReason.INVALID:
             return grpc.StatusCode.INVALID_ARGUMENT
-        case Refusal.NOT_FOUND:
+        case RefusalReason.NOT_FOUND:
             return grpc.StatusCode.NOT_FOUND
-        case Refusal.TOO_LARGE:
+        case RefusalReason.TOO_LARGE:
             return grpc.StatusCode.RESOURCE_EXHAUSTED
-        case Refusal.UNSUPPORTED:
+        case RefusalReason.UNSUPPORTED:
             return grpc.StatusCode.UNIMPLEMENTED
-        case Refusal.UNAVAILABLE:
+        case RefusalReason.UNAVAILABLE:
             return grpc.StatusCode.UNAVAILABLE
-        case Refusal.FAILED:
+        case RefusalReason.FAILED:
             return grpc.StatusCode.INTERNAL
         case _:
             assert_never(refusal)

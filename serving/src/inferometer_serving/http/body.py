@@ -7,7 +7,7 @@ from http import HTTPStatus
 import httptools
 import numpy as np
 
-from inferometer_serving.errors import Refusal, RequestRefusedError, invalid
+from inferometer_serving.errors import RefusalReason, RequestRefusedError, invalid
 from inferometer_serving.http.errors import HttpError
 from inferometer_serving.infer.tensors import Array, Raw
 
@@ -147,7 +147,7 @@ def decompress(body: Raw, encoding: str, limit_bytes: int) -> bytes:
     except zlib.error as error:
         raise invalid(f"The request's body is not {encoding}: {error}.") from error
     if len(content) > limit_bytes:
-        raise RequestRefusedError(Refusal.TOO_LARGE, too_large(limit_bytes))
+        raise RequestRefusedError(RefusalReason.TOO_LARGE, too_large(limit_bytes))
     if not machine.eof or machine.unused_data:
         raise invalid(f"The request's body is not one complete {encoding} stream.")
     return content

@@ -41,7 +41,7 @@ class Stage(Enum):
     END = "the client's end, after the last answer"
 
 
-class Owner(Protocol):
+class ConnectionOwner(Protocol):
     """What a connection needs of its server."""
 
     state: ServerState
@@ -68,7 +68,7 @@ class Owner(Protocol):
 class HttpConnection(asyncio.BufferedProtocol):
     """One client's connection."""
 
-    def __init__(self, owner: Owner) -> None:
+    def __init__(self, owner: ConnectionOwner) -> None:
         self._owner = owner
         self._state = owner.state
         metrics = owner.state.metrics

@@ -3,7 +3,7 @@
 from http import HTTPStatus
 from typing import assert_never
 
-from inferometer_serving.errors import Refusal
+from inferometer_serving.errors import RefusalReason
 
 
 class HttpError(Exception):
@@ -14,20 +14,20 @@ class HttpError(Exception):
         self.status = status
 
 
-def http_status(refusal: Refusal) -> HTTPStatus:
+def http_status(refusal: RefusalReason) -> HTTPStatus:
     """Return the HTTP status of a refusal."""
     match refusal:
-        case Refusal.INVALID:
+        case RefusalReason.INVALID:
             return HTTPStatus.BAD_REQUEST
-        case Refusal.NOT_FOUND:
+        case RefusalReason.NOT_FOUND:
             return HTTPStatus.NOT_FOUND
-        case Refusal.TOO_LARGE:
+        case RefusalReason.TOO_LARGE:
             return HTTPStatus.REQUEST_ENTITY_TOO_LARGE
-        case Refusal.UNSUPPORTED:
+        case RefusalReason.UNSUPPORTED:
             return HTTPStatus.NOT_IMPLEMENTED
-        case Refusal.UNAVAILABLE:
+        case RefusalReason.UNAVAILABLE:
             return HTTPStatus.SERVICE_UNAVAILABLE
-        case Refusal.FAILED:
+        case RefusalReason.FAILED:
             return HTTPStatus.INTERNAL_SERVER_ERROR
         case _:
             assert_never(refusal)

@@ -8,8 +8,8 @@ from typing import Any
 
 from typing_extensions import override
 
-from inferometer_serving.errors import RefusedError
-from inferometer_serving.http.connection import HttpConnection, Owner
+from inferometer_serving.errors import StartRefusedError
+from inferometer_serving.http.connection import ConnectionOwner, HttpConnection
 from inferometer_serving.http.head import Head
 from inferometer_serving.http.outbox import Outbox
 from inferometer_serving.metrics import Exposition
@@ -23,7 +23,7 @@ _BACKLOG = 65535
 """More than any kernel grants: its own limit (net.core.somaxconn) holds."""
 
 
-class HttpServer(Owner):
+class HttpServer(ConnectionOwner):
     """Listens on one port."""
 
     def __init__(self, state: ServerState, loop: asyncio.AbstractEventLoop) -> None:
@@ -44,7 +44,7 @@ class HttpServer(Owner):
         self._sweep_timer: asyncio.TimerHandle | None = None
 
     async def listen(self, host: str, port: int) -> int:
-        """Listen and return the port. Raises RefusedError if it is not available."""
+        """Listen and return the port. Raises StartRefusedError if it is not available."""
         try:
             with ExitStack() as stack:
                 listening = _both_families(host, port)
@@ -126,10 +126,12 @@ def _both_families(host: str, port: int) -> socket.socket | None:
     return socket.create_server((host, port), family=socket.AF_INET6, dualstack_ipv6=True)
 
 
-def port_refused(protocol: str, flag: str, host: str, port: int, error: Exception) -> RefusedError:
+def port_refused(
+    protocol: str, flag: str, host: str, port: int, error: Exception
+) -> StartRefusedError:
     """Return the error for a port that cannot be listened on."""
     reason = getattr(error, "strerror", None) or str(error)
-    return RefusedError(
+    return StartRefusedError(
         f"Cannot listen on port {port} of {host} for {protocol} ({flag}): {reason}. "
         "Stop the process that uses it, or set another port; 0 selects a free one."
     )

@@ -8,7 +8,7 @@ from typing import Any
 import structlog
 
 from inferometer_serving.batching.joining import Joiner, split
-from inferometer_serving.errors import Refusal, RequestRefusedError
+from inferometer_serving.errors import RefusalReason, RequestRefusedError
 from inferometer_serving.infer.pending_request import PendingRequest
 from inferometer_serving.infer.tensors import Array
 from inferometer_serving.model.session import Session, reason_of
@@ -100,7 +100,9 @@ def _written(pending: PendingRequest[Any], results: list[Array]) -> Any:
 
 
 def _failure(error: Exception) -> RequestRefusedError:
-    refusal = Refusal.INVALID if type(error).__name__ == "InvalidArgument" else Refusal.FAILED
+    refusal = (
+        RefusalReason.INVALID if type(error).__name__ == "InvalidArgument" else RefusalReason.FAILED
+    )
     return RequestRefusedError(
         refusal, f"The model could not compute this request: {reason_of(error)}"
     )

@@ -35,7 +35,7 @@ class AssignedNode:
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
+class GraphPlacement:
     """Where the nodes of a session run."""
 
     nodes_by_provider: dict[str, int]
@@ -45,7 +45,7 @@ class Placement:
 
 def placement(
     nodes: Iterable[AssignedNode], wanted_provider: str, bookkeeping: frozenset[str]
-) -> Placement:
+) -> GraphPlacement:
     """Return where `nodes` run; those named in `bookkeeping` never count as fallen back."""
     counts: Counter[str] = Counter()
     fell_back = 0
@@ -53,7 +53,7 @@ def placement(
         counts[node.provider] += 1
         is_bookkeeping = node.name in bookkeeping or node.operator in _SHAPE_OPERATORS
         fell_back += node.provider != wanted_provider and not is_bookkeeping
-    return Placement(dict(sorted(counts.items())), fell_back)
+    return GraphPlacement(dict(sorted(counts.items())), fell_back)
 
 
 def bookkeeping_nodes(model: ModelProto) -> frozenset[str]:

@@ -19,7 +19,7 @@ from inferometer_serving.infer.signature import Signature, TensorSpec
 from inferometer_serving.infer.tensors import Array
 from inferometer_serving.model.placement import (
     AssignedNode,
-    Placement,
+    GraphPlacement,
     bookkeeping_nodes,
     placement,
     work_depends_on_values,
@@ -45,7 +45,7 @@ class Session:
     runner: Runner
     signature: Signature
     providers: tuple[str, ...]
-    placement: Placement
+    placement: GraphPlacement
     work_depends_on_values: bool
     """How long an inference takes is then not known from its shapes."""
     runtime_version: str

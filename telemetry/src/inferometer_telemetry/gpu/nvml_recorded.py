@@ -60,7 +60,7 @@ FUNCTIONS = tuple(_READERS)
 """The files that a recorded tree may have."""
 
 
-class Recorded:
+class RecordedNvml:
     """A recorded tree that is called as pynvml is."""
 
     def __init__(self, root: Path) -> None:

@@ -8,7 +8,7 @@ from inferometer_telemetry.gpu import nvml
 from inferometer_telemetry.gpu.busy import GpuBusy
 from inferometer_telemetry.gpu.meter import GpuFound, GpuMeter
 from inferometer_telemetry.gpu.nvml import Call, Handle, NvmlError
-from inferometer_telemetry.gpu.nvml_recorded import Recorded
+from inferometer_telemetry.gpu.nvml_recorded import RecordedNvml
 from inferometer_telemetry.gpu.snapshot import Snapshot, snapshot
 from inferometer_telemetry.sources import GpusFound, GpuSource, Owners, Target
 
@@ -24,7 +24,7 @@ def open_gpus(root: Path | None) -> GpuSource:
     Never fails: what is not there is `missing` in each reading.
     """
     if root is not None:
-        return Gpus(Recorded(root), all_seen=True)
+        return Gpus(RecordedNvml(root), all_seen=True)
     return Gpus(nvml.library, all_seen=in_first_pid_namespace())
 
 

@@ -1,7 +1,7 @@
 """Rules about the number of queries: enough of them, answered, and answered correctly."""
 
 from inferometer_api.results.result import Step
-from inferometer_api.scenarios.step_setting import Closed, Open, Recorded
+from inferometer_api.scenarios.step_setting import Closed, Open, TraceArrivals
 from inferometer_api.spec.problems import as_sentence
 from inferometer_loadgen.schedule.steps import End, StepPlan, sufficient_samples
 from inferometer_loadgen.verdict.measurement import (
@@ -68,7 +68,7 @@ def min_queries(measurement: Measurement, _: ScenarioConditions) -> Violations:
 
 
 def _is_recorded(plan: StepPlan) -> bool:
-    return isinstance(plan.loop, Open) and isinstance(plan.loop.arrivals, Recorded)
+    return isinstance(plan.loop, Open) and isinstance(plan.loop.arrivals, TraceArrivals)
 
 
 def error_rate(measurement: Measurement, _: ScenarioConditions) -> Violations:

@@ -1,7 +1,7 @@
 """Rules about the latency: within its bound, known well enough, and steady."""
 
 from inferometer_api.results.result import Step, nanoseconds_at, whole_windows
-from inferometer_api.scenarios.step_setting import Bursts, Closed, Open, Recorded
+from inferometer_api.scenarios.step_setting import Bursts, Closed, Open, TraceArrivals
 from inferometer_api.scenarios.table import SCENARIOS
 from inferometer_loadgen.record.order_statistics import min_count
 from inferometer_loadgen.schedule.steps import StepPlan
@@ -153,4 +153,4 @@ def _parts(plan: StepPlan, step: Step) -> list[float] | None:
 
 
 def _is_varying(loop: Open) -> bool:
-    return isinstance(loop.arrivals, Bursts | Recorded)
+    return isinstance(loop.arrivals, Bursts | TraceArrivals)
