@@ -11,7 +11,7 @@ from docgen.files import CHECKOUT
 from grafana.rules import files
 
 from inferometer_api.metrics.definitions import METRICS, Metric
-from inferometer_cli.prometheus_targets import Component
+from inferometer_cli.local.prometheus_targets import Component
 from support.prometheus import Json, check
 from support.slower_runs import courses
 
