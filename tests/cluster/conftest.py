@@ -14,7 +14,7 @@ from support.requirements import cannot_run
 
 @pytest.fixture(scope="session")
 def nodes_can_run() -> None:
-    """Skip what needs nodes where the machine cannot run them, and say why."""
+    """Skip the test with a reason if this machine cannot run nodes."""
     why_not = why_no_nodes()
     if why_not is not None:
         cannot_run(why_not)
@@ -22,7 +22,7 @@ def nodes_can_run() -> None:
 
 @pytest.fixture(scope="session")
 def cluster(nodes_can_run: None) -> Iterator[Cluster]:
-    """Run one cluster of one node, which has the project's images, for all tests."""
+    """Run a cluster of one node with the project's images, shared by all tests."""
     cluster = Cluster(f"tests-{os.getpid()}", images=images())
     yield cluster
     cluster.stop()
@@ -38,6 +38,6 @@ def two_nodes(nodes_can_run: None) -> Iterator[Cluster]:
 
 @pytest.fixture
 def namespace(cluster: Cluster) -> Iterator[str]:
-    """Make a namespace of the test's own, in which only restricted pods are admitted."""
+    """Create a namespace for one test that admits only restricted pods."""
     with fresh_namespace(cluster) as name:
         yield name

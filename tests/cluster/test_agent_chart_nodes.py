@@ -49,7 +49,7 @@ for each in pathlib.Path("/proc").glob("[0-9]*"):
 
 @pytest.fixture(scope="module")
 def agents(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Install the chart as the how-to says, and return the namespace that its commands name."""
+    """Install the chart as the how-to describes, and yield the namespace in its commands."""
     values = tmp_path_factory.mktemp("agents") / "values.yaml"
     values.write_text(json.dumps({"cgroupV1Controllers": v1_controllers()}))
     words = "helm install inferometer-agent"
@@ -77,7 +77,7 @@ def sample(cluster: Cluster, agent: Json, query: str = "") -> AgentSample:
 
 
 def busy_pod(cluster: Cluster, namespace: str) -> str:
-    """Make a pod that would use more CPU time than it may have, and return its UID."""
+    """Create a pod that needs more CPU time than its limit allows, and return its UID."""
     container = {
         "name": "busy",
         "image": IMAGE,
@@ -103,7 +103,7 @@ def busy_pod(cluster: Cluster, namespace: str) -> str:
 
 
 def test_it_reports_what_a_pod_uses(cluster: Cluster, agent: Json, namespace: str) -> None:
-    """CPU seconds and throttled time of a pod with a limit grow; its memory is reported."""
+    """CPU and throttled time of a pod with a limit grow, and its memory is reported."""
     made = busy_pod(cluster, namespace)
     seen: list[tuple[AgentSample, WorkloadReading]] = []
 
@@ -126,8 +126,8 @@ def test_it_reports_what_a_pod_uses(cluster: Cluster, agent: Json, namespace: st
     assert now.instance == seen[0][0].instance
 
 
-def test_what_the_node_lacks_is_told_with_its_reason(cluster: Cluster, agent: Json) -> None:
-    """No powercap tree and no driver: each says so; where there is a counter, root reads it."""
+def test_a_missing_source_is_reported_with_its_reason(cluster: Cluster, agent: Json) -> None:
+    """A missing powercap tree or driver is named; a counter that exists is read as root."""
     now = sample(cluster, agent)
     missing = {(each.source, each.subject): each.reason for each in now.missing}
     if Path("/sys/class/powercap/intel-rapl:0").exists():
@@ -136,25 +136,25 @@ def test_what_the_node_lacks_is_told_with_its_reason(cluster: Cluster, agent: Js
         assert "/host/sys/class/powercap" in missing["rapl", ""]
         assert now.energy == []
     assert "libnvidia-ml.so.1" in missing["nvml", ""]
-    told = follow(commands(HOW_TO, "2. Check the agents"), cluster.kubeconfig)
-    assert AgentSample.model_validate_json(told).instance == now.instance
+    printed = follow(commands(HOW_TO, "2. Check the agents"), cluster.kubeconfig)
+    assert AgentSample.model_validate_json(printed).instance == now.instance
 
 
 def test_it_can_change_nothing_of_its_node(cluster: Cluster, agent: Json) -> None:
-    """It is root without a capability, and every mount below /host, and its own root, read-only."""
+    """It runs as root without capabilities; its root and each mount below /host are read-only."""
     words = ("exec", "--namespace", agent["metadata"]["namespace"], agent["metadata"]["name"])
-    told = json.loads(cluster.kubectl(*words, "--", "python3", "-c", _MOUNTS))
-    assert told["user"] == 0
-    assert told["capabilities"] == 0
-    assert set(told["mounts"].values()) == {"ro"}
-    assert len(told["mounts"]) == 2 + max(1, len(v1_controllers()))
-    assert told["opened"]
-    assert set(told["opened"].values()) <= {"Read-only file system", "Permission denied"}
-    assert told["root"] == "Read-only file system"
+    access = json.loads(cluster.kubectl(*words, "--", "python3", "-c", _MOUNTS))
+    assert access["user"] == 0
+    assert access["capabilities"] == 0
+    assert set(access["mounts"].values()) == {"ro"}
+    assert len(access["mounts"]) == 2 + max(1, len(v1_controllers()))
+    assert access["opened"]
+    assert set(access["opened"].values()) <= {"Read-only file system", "Permission denied"}
+    assert access["root"] == "Read-only file system"
 
 
 def test_an_operator_finds_it(cluster: Cluster, agents: str, agent: Json) -> None:
-    """A named account may list the EndpointSlices, whose endpoint has node and address; no more."""
+    """The operator's account may list the EndpointSlices, with node and address, and no more."""
     account = "--as=system:serviceaccount:bench:inferometer-operator"
     slices = cluster.get(
         "endpointslices", "--namespace", agents,
@@ -173,7 +173,7 @@ def test_an_operator_finds_it(cluster: Cluster, agents: str, agent: Json) -> Non
 def test_a_node_with_gpus_gets_an_agent_of_its_own(
     cluster: Cluster, agents: str, namespace: str
 ) -> None:
-    """With the label comes an agent that knows whose a process is, and no second one stays."""
+    """The node's label replaces its agent with one that can match processes to pods."""
     busy = busy_pod(cluster, namespace)
     (node,) = (each["metadata"]["name"] for each in cluster.get("nodes")["items"])
     cluster.kubectl("label", "node", node, "nvidia.com/gpu.present=true")
@@ -194,7 +194,7 @@ def test_a_node_with_gpus_gets_an_agent_of_its_own(
 
 
 def pods(cluster: Cluster, namespace: str, kind: str) -> list[Json]:
-    """Return the agents' pods of nodes of this kind."""
+    """Return the agents' pods for this kind of node."""
     selector = f"--selector=inferometer.dev/nodes={kind}"
     found: list[Json] = cluster.get("pods", "--namespace", namespace, selector)["items"]
     return found

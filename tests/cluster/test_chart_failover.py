@@ -1,4 +1,4 @@
-"""A run goes on when its operator's leader dies and when its operator is upgraded."""
+"""A run continues if the leading operator dies or the operator is upgraded."""
 
 import os
 import signal
@@ -20,7 +20,7 @@ VALUES: Json = {"operator": {"replicas": 2}}
 
 
 def leader(cluster: Cluster, namespace: str) -> str:
-    """Return the name of the pod that leads, empty where none does."""
+    """Return the name of the leading pod, or an empty string."""
     lease = cluster.get("lease", "inferometer-operator", "--namespace", namespace)
     return str(lease["spec"].get("holderIdentity") or "").partition("_")[0]
 
@@ -28,12 +28,12 @@ def leader(cluster: Cluster, namespace: str) -> str:
 def pods(cluster: Cluster, namespace: str, component: str) -> dict[str, Json]:
     """Return the metadata of the pods of a component, by name."""
     selector = f"app.kubernetes.io/component={component}"
-    told = cluster.get("pods", "--namespace", namespace, "--selector", selector)["items"]
-    return {each["metadata"]["name"]: each["metadata"] for each in told}
+    items = cluster.get("pods", "--namespace", namespace, "--selector", selector)["items"]
+    return {each["metadata"]["name"]: each["metadata"] for each in items}
 
 
 def kill_at_once(cluster: Cluster, namespace: str, pod: str) -> None:
-    """Let a pod's process die without a word, as with its node, and the pod with it."""
+    """Kill a pod's process and delete the pod, as when its node dies."""
     uid = pods(cluster, namespace, "operator")[pod]["uid"]
     (process,) = (each for each in Path("/proc").glob("[0-9]*") if _is_operator(each, uid))
     os.kill(int(process.name), signal.SIGKILL)
@@ -56,7 +56,7 @@ def namespace(cluster: Cluster) -> Iterator[str]:
 
 
 def measuring(cluster: Cluster, namespace: str, run: str, seconds: int = 30) -> tuple[str, str]:
-    """Make a run of so long, wait for its load; return its start and its Job's UID."""
+    """Create a run and wait for its load; return its start time and the UID of its Job."""
     make_run(
         cluster,
         namespace,
@@ -75,7 +75,7 @@ def begun(cluster: Cluster, namespace: str, run: str) -> tuple[str, str]:
 
 
 def test_another_replica_takes_over(cluster: Cluster, namespace: str) -> None:
-    """The leader dies while load runs: another leads soon, and ends the very same run right.
+    """If the leader dies under load, another replica takes over and completes the same run.
 
     This is the standby, or the pod that replaces the dead one: the first to request it once the
     Lease has run out.
@@ -99,7 +99,7 @@ def test_another_replica_takes_over(cluster: Cluster, namespace: str) -> None:
 
 
 def test_an_upgrade_lets_a_run_go_on(cluster: Cluster, namespace: str) -> None:
-    """`helm upgrade` with another setting renews both replicas; the run under way ends right."""
+    """`helm upgrade` with another value replaces both replicas; the current run completes."""
     before = measuring(cluster, namespace, "upgraded", seconds=60)
     old = pods(cluster, namespace, "operator").keys()
     upgraded = helm(

@@ -1,4 +1,4 @@
-"""The chart installs as the documentation says, and leads to a result."""
+"""The documented installation works and leads to a result."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,7 @@ HOW_TO = "docs/how-to/install.md"
 
 
 def hand_over(cluster: Cluster) -> None:
-    """Let the release that comes have the definition, where another test installed it."""
+    """Let the next release adopt the definition if another test installed it."""
     if cluster.kubectl("get", "crd", NAME, "--ignore-not-found") == "":
         return
     words = ("meta.helm.sh/release-name=inferometer", "meta.helm.sh/release-namespace=bench")
@@ -25,7 +25,7 @@ def hand_over(cluster: Cluster) -> None:
 
 @pytest.fixture
 def bench(cluster: Cluster) -> Iterator[str]:
-    """Install the chart as the how-to says for one namespace, whose name is in its commands."""
+    """Install the chart for one namespace as the how-to describes, and yield its name."""
     hand_over(cluster)
     follow(commands(HOW_TO, "One namespace"), cluster.kubeconfig)
     yield "bench"
@@ -34,23 +34,23 @@ def bench(cluster: Cluster) -> Iterator[str]:
 
 
 def test_the_documentation_leads_to_a_first_result(cluster: Cluster, bench: str) -> None:
-    """Installed as documented, `helm test` passes, and the commands of NOTES end in a result."""
-    told = follow(commands(HOW_TO, "3. Verify the installation"), cluster.kubeconfig)
-    assert "Phase:          Succeeded" in told
+    """After the documented installation, `helm test` passes and NOTES' commands give a result."""
+    tested = follow(commands(HOW_TO, "3. Verify the installation"), cluster.kubeconfig)
+    assert "Phase:          Succeeded" in tested
     assert cluster.get("benchmarkruns", "--namespace", bench)["items"] == []
     notes = helm("get", "notes", "inferometer", "-n", bench, kubeconfig=cluster.kubeconfig).stdout
     steps = [line.removeprefix("  ") for line in notes.splitlines() if line.startswith("  ")]
-    # Without what would not end, and the report, which its own tests draw.
+    # `--watch` would not end, and other tests cover the report.
     script = "\n".join(line for line in steps if "--watch" not in line and "report" not in line)
-    said = follow(script, cluster.kubeconfig)
-    assert "condition met" in said
+    printed = follow(script, cluster.kubeconfig)
+    assert "condition met" in printed
     assert holds(cluster, bench, "first", "Complete")
-    columns = [line.split() for line in said.splitlines() if line.startswith("first ")]
+    columns = [line.split() for line in printed.splitlines() if line.startswith("first ")]
     assert [line[1:3] for line in columns] == [["Complete", "latency"]]
 
 
 def test_cluster_mode_serves_every_namespace(cluster: Cluster) -> None:
-    """Installed for every namespace, with the definition that an admin applied, runs end there."""
+    """With mode=Cluster and a definition that an admin applied, any namespace can have runs."""
     applied, _ = commands(HOW_TO, "Without the rights of a cluster administrator").splitlines()[:2]
     follow(applied, cluster.kubeconfig)
     install = commands(HOW_TO, "Every namespace").rstrip() + " --set crds.install=false"

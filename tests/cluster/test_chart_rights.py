@@ -17,7 +17,7 @@ Right = tuple[str, str, str]
 
 
 def granted(cluster: Cluster, namespace: str) -> set[Right]:
-    """Return what every Role and ClusterRole of the cluster grants the operator's account."""
+    """Return the rights that Roles and ClusterRoles grant the operator's account."""
     subject = {"kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace}
     bindings = cluster.get("rolebindings,clusterrolebindings", "--all-namespaces")["items"]
     found: set[Right] = set()
@@ -36,16 +36,16 @@ def granted(cluster: Cluster, namespace: str) -> set[Right]:
 
 
 def used(cluster: Cluster, namespace: str) -> set[Right]:
-    """Return what the audit log says that the operator did; nothing of it was forbidden."""
+    """Return the rights that the operator used according to the audit log, none refused."""
     user = f"system:serviceaccount:{namespace}:{ACCOUNT}"
-    asked = list(requests(cluster.audit_log, user))
-    assert [each for each in asked if each.code == 403] == []
-    assert {each.namespace for each in asked} == {namespace}
-    return {(each.group, each.resource, each.verb) for each in asked}
+    logged = list(requests(cluster.audit_log, user))
+    assert [each for each in logged if each.code == 403] == []
+    assert {each.namespace for each in logged} == {namespace}
+    return {(each.group, each.resource, each.verb) for each in logged}
 
 
 def missing_things(cluster: Cluster, namespace: str) -> None:
-    """Make runs that name things which do not exist, so that the operator looks for each kind."""
+    """Create runs that refer to missing objects, so that the operator looks for each kind."""
     make_run(cluster, namespace, "no-claim", model={"uri": "pvc://absent/model.onnx"})
     make_run(
         cluster,
@@ -62,8 +62,8 @@ def missing_things(cluster: Cluster, namespace: str) -> None:
     for run in ("no-claim", "no-map", "no-secret"):
         wait_for(cluster, namespace, run, "Finished")
         assert condition(cluster, namespace, run, "Accepted")["reason"] == "NotFound", run
-    cluster.kubectl("create", "service", "clusterip", "nobody", "--tcp=8000", "-n", namespace)
-    external = {"external": {"service": {"name": "nobody", "port": 8000}}, "runtime": "External"}
+    cluster.kubectl("create", "service", "clusterip", "no-pods", "--tcp=8000", "-n", namespace)
+    external = {"external": {"service": {"name": "no-pods", "port": 8000}}, "runtime": "External"}
     make_run(
         cluster,
         namespace,
@@ -75,7 +75,7 @@ def missing_things(cluster: Cluster, namespace: str) -> None:
 
 
 def test_used_rights_are_the_granted_ones(cluster: Cluster) -> None:
-    """After runs that end well, badly, by cancellation and by their TTL, both lists are equal."""
+    """Completed, failed, cancelled and expired runs use all granted rights and no others."""
     with operator_installed(cluster, "rights", VALUES) as namespace:
         foreign = {
             "apiVersion": "v1",

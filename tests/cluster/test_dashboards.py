@@ -1,4 +1,4 @@
-"""Every panel shows data of a real run that a real Prometheus scraped every 5 s."""
+"""Every panel has data for a real run that Prometheus scraped every 5 s."""
 
 import math
 import re
@@ -29,19 +29,19 @@ from support.recorded_agents import RecordedMachine, recorded_agents
 from support.waiting import wait_until
 
 RUNS = ("shown-1", "shown-2", "shown-3", "shown-4")
-"""Measured in turn until the first whose bars are there to be looked at."""
+"""Measured in turn until one is VALID: only VALID runs have bars."""
 VALID = "latency"
-"""A scenario that a busy machine makes INVALID only by standing still: bars are of VALID ones."""
+"""A scenario that stays VALID on a busy machine unless it stalls."""
 SCENARIOS = [
-    # A quarter to a whole second a request, by the machine: its other work is little next to
-    # that, and none is too slow for the timeout.
+    # A request takes 0.25 s to 1 s, by the machine: well above its other work, and well below
+    # the timeout.
     {"name": VALID, "batch": {"batchSizes": [8]}},
-    # More than a quarter of a CPU can do: queries wait, and soon time out.
+    # More than a quarter of a CPU can answer: queries wait, and soon time out.
     {"name": "flood", "server": {"targetQps": 200, "latencyBoundMicroseconds": 2_000_000}},
 ]
 LOAD = {"requestTimeoutMilliseconds": 5000}
 VALIDITY = {"warmUpSeconds": 1, "minDurationSeconds": 26, "minQueries": 10}
-"""Longer than the interval over which rates are taken: joules are shown of whole ones alone."""
+"""Longer than the interval of rates: joules are shown only for whole intervals."""
 ACCOUNT = {"serviceAccount": "inferometer-operator"}
 POLL_SECONDS = 0.5
 STEP_SECONDS = 5.0
@@ -62,7 +62,7 @@ NOT_OVER = (
     "operator: Nearest deadline",
     "operator: Phase of each run",
 )
-"""Panels that show the end of the time range, of a run that goes on."""
+"""Panels that show the end of the time range of a running run."""
 VARIABLES = [
     pytest.param(name, variable, id=f"{name}: {variable['name']}")
     for name, board in DASHBOARDS.items()
@@ -73,19 +73,19 @@ VARIABLES = [
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A run that is over, and the Prometheus that saw it."""
+    """A finished run, and the Prometheus that scraped it."""
 
     prometheus: Prometheus
     namespace: str
     run: str
     began: float
     measured: float
-    """When it was seen to be measuring."""
+    """When Prometheus first had it as Measuring."""
     ended: float
     without_bars: list[str]
-    """Why bars leave it out: the reasons for which it is INVALID."""
+    """The reasons of its INVALID verdict, for which bars omit it."""
 
-    def asked(self, query: Asked, by: str, expr: str = "") -> list[float]:
+    def values(self, query: Asked, by: str, expr: str = "") -> list[float]:
         """Return the values of a query, or of a part of it, as its panel requests them."""
         expr = interpolated(expr or query.expr, self.chosen(query.dashboard, by))
         if query.instant:
@@ -94,7 +94,7 @@ class Shown:
         return self.ever(expr)
 
     def ever(self, expr: str) -> list[float]:
-        """Return the values of an expression from the run's beginning on."""
+        """Return the values of an expression since the run's start."""
         until = self.ended + STEP_SECONDS
         found = self.prometheus.query_range(expr, self.began, until, STEP_SECONDS)
         return [value for series in found for _, value in series.points]
@@ -112,8 +112,8 @@ class Shown:
 def shown(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
     """Measure a run on a node whose agent has every source.
 
-    While others keep this machine busy, a run is INVALID and has no bars: measure again then, as
-    its user would.
+    On a busy machine a run may be INVALID and have no bars; it is then measured again, as a user
+    would.
     """
     folder = tmp_path_factory.mktemp("dashboards")
     with (
@@ -134,7 +134,7 @@ def shown(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 def _measured(
     cluster: Cluster, namespace: str, run: str, machine: RecordedMachine, prometheus: Prometheus
 ) -> Shown:
-    """Measure a run to its end, and until Prometheus has seen that."""
+    """Measure a run until it ends and Prometheus has scraped its end."""
     began = time.time()
     make_run(
         cluster, namespace, run, scenarios=SCENARIOS, validity=VALIDITY, load=LOAD,
@@ -161,13 +161,13 @@ def _measured(
 
 
 def _why_without_bars(cluster: Cluster, namespace: str, run: str) -> list[str]:
-    told = status(cluster, namespace, run)
-    (found,) = [each for each in told.get("scenarios", []) if each["name"] == VALID] or [told]
-    return [] if found.get("verdict") == "VALID" else found.get("reasons", [str(told)])
+    ended = status(cluster, namespace, run)
+    (found,) = [each for each in ended.get("scenarios", []) if each["name"] == VALID] or [ended]
+    return [] if found.get("verdict") == "VALID" else found.get("reasons", [str(ended)])
 
 
 def _be_refused(cluster: Cluster, namespace: str, prometheus: Prometheus) -> None:
-    """Let the operator try what it may not, so that there are errors of the API to be shown."""
+    """Have the API server refuse a request of the operator, so that there are API errors."""
     here = ("--namespace", namespace)
     cluster.kubectl("create", "quota", "none", "--hard=count/deployments.apps=0", *here)
     cluster.kubectl("wait", "--for=jsonpath={.status.hard}", "quota/none", "--timeout=60s", *here)
@@ -186,41 +186,41 @@ def _let_go_on(cluster: Cluster, namespace: str, machine: RecordedMachine) -> No
 
 @pytest.mark.parametrize(("query", "by"), QUERIES)
 def test_it_returns_data(shown: Shown, query: Asked, by: str) -> None:
-    """A range query gave a figure while the run went on; an instant query gave one at its end.
+    """A range query has a figure during the run; an instant query has one at its end.
 
-    Of each variable one value is chosen; bars are grouped by everything that they can be.
+    Each variable has one value; bars are tested with every grouping.
     """
-    told = "\n".join([*shown.without_bars, query.expr])
-    assert any(map(math.isfinite, shown.asked(query, by))), told
+    message = "\n".join([*shown.without_bars, query.expr])
+    assert any(map(math.isfinite, shown.values(query, by))), message
 
 
 @pytest.mark.parametrize("query", FALLING_BACK)
 def test_it_has_data_without_its_fallback(shown: Shown, query: Asked) -> None:
-    """A query that has an answer for everything has one of the run, too."""
+    """A query with a fallback has data of the run without it."""
     part = first_choice(query.expr)
-    assert any(map(math.isfinite, shown.asked(query, "", part))), part
+    assert any(map(math.isfinite, shown.values(query, "", part))), part
 
 
 @pytest.mark.parametrize(("dashboard", "selector"), SERIES)
-def test_every_metric_asked_for_is_there(shown: Shown, dashboard: str, selector: str) -> None:
-    """Each metric in a query, with what it must match, was scraped, whatever else the query has."""
-    asked = interpolated(selector, shown.chosen(dashboard))
-    assert shown.ever(asked), asked
+def test_every_queried_metric_exists(shown: Shown, dashboard: str, selector: str) -> None:
+    """Each selector of each query matches a scraped series."""
+    expr = interpolated(selector, shown.chosen(dashboard))
+    assert shown.ever(expr), expr
 
 
 @pytest.mark.parametrize(("name", "variable"), VARIABLES)
-def test_a_variable_offers_what_there_is(shown: Shown, name: str, variable: Json) -> None:
-    """Each variable has values to choose from: among the runs, this one; a step has no name."""
+def test_a_variable_offers_values(shown: Shown, name: str, variable: Json) -> None:
+    """Each variable but `step` offers values; the variable `run` offers this run."""
     chosen = {"run_namespace": shown.namespace, "run": shown.run}
-    asked = interpolated(variable["query"]["query"], chosen)
-    if found := re.fullmatch(r"label_values\((.*), (\w+)\)", asked):
+    query = interpolated(variable["query"]["query"], chosen)
+    if found := re.fullmatch(r"label_values\((.*), (\w+)\)", query):
         path = f"label/{found[2]}/values"
         start, end = str(shown.began), str(shown.ended)
         offered = shown.prometheus.get(path, **{"match[]": found[1], "start": start, "end": end})
     else:
-        told = re.fullmatch(r"query_result\((.*)\)", asked)
-        assert told, asked
-        offered = [each.labels[variable["name"]] for each in shown.prometheus.query(told[1])]
+        found = re.fullmatch(r"query_result\((.*)\)", query)
+        assert found, query
+        offered = [each.labels[variable["name"]] for each in shown.prometheus.query(found[1])]
     assert offered or variable["name"] == "step"
     if variable["name"] == "run":
         assert shown.run in offered

@@ -1,7 +1,6 @@
-"""Every example ends in a cluster as its comment says, most over HTTP and gRPC.
+"""In a cluster, every example ends as its comment states, most over both HTTP and gRPC.
 
-With shorter windows than they have, so that all of them take few minutes: they are created at once,
-and the operator carries them out one after another.
+Their windows are shortened. All are created at once, and the operator executes them in turn.
 """
 
 import json
@@ -30,7 +29,7 @@ ITS_OWN = {
     "12-profiles": "HTTP",
     "13-batching": "HTTP",
 }
-"""Those for which their own protocol does: longer ones, and what is refused at once."""
+"""Examples that run over one protocol only: they are long, or refused at once."""
 CASES = [
     (file, protocol)
     for file in FILES
@@ -39,10 +38,10 @@ CASES = [
 ]
 PLUGIN = str(Path(sys.executable).with_name("kubectl-inferometer"))
 ENDS_SECONDS = 420.0
-"""Far above what all runs take, one after another."""
+"""Far above the total time of all runs."""
 SHORTER = {"warmUpSeconds": 0, "minDurationSeconds": 1, "minQueries": 1}
 TINY_LOAD = {"load": {"resources": {"cpu": "100m", "memory": "512Mi"}}}
-"""A load that leaves room for a fleet and its server on a small node."""
+"""Small requests, so that a fleet and its server fit on a small node."""
 OVERLOADED = "05-overloaded"
 GPU = "08-resnet50-gpu"
 BUSYBOX = re.compile(r"busybox:[0-9.]+")
@@ -57,16 +56,16 @@ def _name(file: Path, protocol: str) -> str:
     return f"{file.stem[3:]}-{protocol.lower()}"
 
 
-def _said_end(file: Path) -> tuple[str, str]:
-    """Return the condition and its status or reason that the example's comment foretells."""
+def _documented_end(file: Path) -> tuple[str, str]:
+    """Return the condition, and its status or reason, that the example's comment states."""
     lines = takewhile(lambda line: line.startswith("#"), file.read_text().splitlines())
     comment = " ".join(line.removeprefix("#").strip() for line in lines)
-    said = comment.partition("In a cluster: ")[2]
-    failed = re.search(r"Failed with reason (\w+)", said)
-    complete = re.search(r"ends Complete with Valid=(True|False)", said)
+    text = comment.partition("In a cluster: ")[2]
+    failed = re.search(r"Failed with reason (\w+)", text)
+    complete = re.search(r"ends Complete with Valid=(True|False)", text)
     if complete is not None and file.stem != GPU:
         return "Valid", complete[1]
-    assert failed is not None, said
+    assert failed is not None, text
     return "Failed", failed[1]
 
 
@@ -98,7 +97,7 @@ def _run(file: Path, protocol: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def namespace(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Install an operator, what the examples need, and create every example."""
+    """Install an operator and the examples' prerequisites, and create every example."""
     with operator_installed(cluster, "examples", TINY_LOAD) as name:
         _provide(cluster, name, tmp_path_factory.mktemp("volume"))
         for file, protocol in CASES:
@@ -111,7 +110,7 @@ def _create(cluster: Cluster, namespace: str, thing: dict[str, Any]) -> None:
 
 
 def _provide(cluster: Cluster, namespace: str, volume: Path) -> None:
-    """Do what the comments of 06 and 07 say; the cluster has no storage but a folder."""
+    """Follow the comments of examples 06 and 07; a folder serves as the cluster's storage."""
     here = ("--namespace", namespace)
     cluster.kubectl("apply", *here, "-f", str(FOLDER / "06-external-service" / "server.yaml"))
     # Pods write as a user of their own, and kubelets change no owner of such a folder.
@@ -160,28 +159,28 @@ def _plugin(cluster: Cluster, namespace: str, *words: str) -> subprocess.Complet
 def test_an_example_ends_as_it_says(
     cluster: Cluster, namespace: str, file: Path, protocol: str
 ) -> None:
-    """Complete with its verdict, or Failed with the reason that its comment foretells."""
+    """The run is Complete with the documented verdict, or Failed with the documented reason."""
     status = _finished(cluster, namespace, _name(file, protocol))
     conditions = status["conditions"]
-    kind, said = _said_end(file)
+    kind, expected = _documented_end(file)
     if kind == "Failed":
         failed = conditions["Failed"]
-        assert (failed["status"], failed["reason"]) == ("True", said), failed["message"]
+        assert (failed["status"], failed["reason"]) == ("True", expected), failed["message"]
         return
     complete = conditions["Complete"]
     assert (complete["status"], complete["reason"]) == ("True", "Measured"), conditions
     scenarios = status["scenarios"]
-    asked = [each["name"] for each in _run(file, protocol)["spec"]["scenarios"]]
-    assert [each["name"] for each in scenarios] == asked
+    names = [each["name"] for each in _run(file, protocol)["spec"]["scenarios"]]
+    assert [each["name"] for each in scenarios] == names
     assert all(each["queries"] > 0 for each in scenarios)
     # Queries of an overloaded server may wait past their time-out.
     assert file.stem == OVERLOADED or not any(each.get("errors") for each in scenarios)
     # A machine that is too busy to be punctual makes an example INVALID; nothing makes one VALID.
-    assert conditions["Valid"]["status"] in {said, "False"}, conditions["Valid"]["message"]
+    assert conditions["Valid"]["status"] in {expected, "False"}, conditions["Valid"]["message"]
 
 
 def test_the_overloaded_server_is_found_out(cluster: Cluster, namespace: str) -> None:
-    """The example that requests too much has bound and rate in its condition."""
+    """The overloaded example's condition reports the latency bound and the rate."""
     status = _finished(cluster, namespace, "overloaded-http")
     message = status["conditions"]["Valid"]["message"]
     assert "the bound is 500 ms" in message
@@ -191,7 +190,7 @@ def test_the_overloaded_server_is_found_out(cluster: Cluster, namespace: str) ->
 def test_what_was_measured_can_be_taken_out(
     cluster: Cluster, namespace: str, tmp_path: Path
 ) -> None:
-    """The plugin ends by the verdict, and draws the same page as from the file it takes out."""
+    """The exit code is the verdict's, and both run and exported file give the same report."""
     name = "own-model-on-cluster-grpc"
     status = _finished(cluster, namespace, name)
     valid = status["conditions"]["Valid"]["status"] == "True"
@@ -210,15 +209,15 @@ def test_what_was_measured_can_be_taken_out(
 
 
 @pytest.mark.parametrize("file", FILES, ids=_ids)
-def test_a_preflight_foretells_the_end(cluster: Cluster, namespace: str, file: Path) -> None:
-    """What ends as Failed is stopped by a preflight already, and nothing else is."""
-    said = _plugin(cluster, namespace, "preflight", "-f", str(file))
-    kind, _ = _said_end(file)
-    assert said.returncode == (2 if kind == "Failed" else 0), said.stdout
+def test_a_preflight_predicts_failures(cluster: Cluster, namespace: str, file: Path) -> None:
+    """A preflight blocks the examples that end Failed, and no others."""
+    checked = _plugin(cluster, namespace, "preflight", "-f", str(file))
+    kind, _ = _documented_end(file)
+    assert checked.returncode == (2 if kind == "Failed" else 0), checked.stdout
 
 
 def test_a_gpu_is_a_resource_by_its_name(cluster: Cluster) -> None:
-    """On a node that offers a GPU the server is scheduled; its runtime then says what is amiss.
+    """A server is scheduled to a node that offers its GPU resource, and its error is reported.
 
     The images of the tests have no CUDA, and the node's GPU is only a number in its status.
     """

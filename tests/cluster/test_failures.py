@@ -1,7 +1,7 @@
-"""Each fault of the catalogue is reported when a real kubelet and a real scheduler meet it.
+"""Each fault of the catalogue is reported by a real kubelet and a real scheduler.
 
-The same faults as in tests/api, where a pretended kubelet plays them quickly: here nothing is
-pretended. All runs that fail by themselves are made at once.
+tests/api plays the same faults with a fake kubelet. All runs that fail by themselves are created
+at once.
 """
 
 import json
@@ -32,18 +32,18 @@ from support.waiting import wait_until
 SMALL: dict[str, Any] = {"cpu": "100m", "memory": "512Mi"}
 TINY_LOAD = {"resources": {"cpu": "50m", "memory": "256Mi"}}
 SOON_SECONDS = 60.0
-"""Until a fault is reported after its first trace: a deadline, no claim."""
+"""Deadline for the report of a fault after its first trace; not an assertion."""
 STARTING_SECONDS = 60.0
-"""Until there is a first trace: pods of many runs start at the same time on few cores."""
+"""Deadline for the first trace: pods of many runs start at once on few cores."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A run that fails by itself, and what it must say."""
+    """A run that fails by itself, and its expected message."""
 
     name: str
     reason: str
-    says: str
+    message: str
     spec: dict[str, Any]
     condition: str = "ServerReady"
 
@@ -127,7 +127,7 @@ FAULTS = (
 
 @contextmanager
 def _operator(cluster: Cluster, prefix: str, **values: Any) -> Iterator[str]:
-    """Install an operator that does many small runs at a time."""
+    """Install an operator that executes many small runs at once."""
     settled = {"maxConcurrentRuns": 32, "load": TINY_LOAD} | values
     with operator_installed(cluster, prefix, settled) as namespace:
         yield namespace
@@ -135,7 +135,7 @@ def _operator(cluster: Cluster, prefix: str, **values: Any) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def namespace(cluster: Cluster) -> Iterator[str]:
-    """Make every run that fails by itself, and what stands in the way of one."""
+    """Create every run that fails by itself, and the objects that make it fail."""
     with _operator(cluster, "failures") as name:
         here = ("--namespace", name)
         words = ("--image=inferometer-serving:0.1.0", "--replicas=0")
@@ -149,11 +149,11 @@ def namespace(cluster: Cluster) -> Iterator[str]:
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_a_run_that_cannot_succeed_says_why(cluster: Cluster, namespace: str, fault: Fault) -> None:
-    """The run is Failed with its reason and the found, and Finished."""
+    """The run is Finished and Failed, with the expected reason and message."""
     _finished(cluster, namespace, fault.name)
     failed = condition(cluster, namespace, fault.name, "Failed")
     assert (failed.get("status"), failed.get("reason")) == ("True", fault.reason), failed
-    assert fault.says in failed["message"]
+    assert fault.message in failed["message"]
     assert condition(cluster, namespace, fault.name, fault.condition)["status"] == "False"
 
 
@@ -166,31 +166,33 @@ def test_what_belongs_to_others_stays(cluster: Cluster, namespace: str) -> None:
     assert "deletionTimestamp" not in metadata
 
 
-def test_a_taint_that_is_not_tolerated_is_told(cluster: Cluster, namespace: str) -> None:
-    """A run on tainted nodes waits, and says which taint keeps its server away."""
+def test_a_taint_that_is_not_tolerated_is_reported(cluster: Cluster, namespace: str) -> None:
+    """A run on tainted nodes waits, and its condition names the taint."""
     node = next(iter(cluster.nodes))
     cluster.kubectl("taint", "node", node, "team=other:NoSchedule")
     try:
         make_run(cluster, namespace, "tainted", **_server(readyDeadlineSeconds=15))
-        _told(cluster, namespace, "tainted", "ServerReady", "Unschedulable", "untolerated taint")
+        _reported(
+            cluster, namespace, "tainted", "ServerReady", "Unschedulable", "untolerated taint"
+        )
         _finished(cluster, namespace, "tainted")
     finally:
         cluster.kubectl("taint", "node", node, "team-")
 
 
-def test_an_image_that_is_nowhere_is_told(cluster: Cluster) -> None:
-    """The image's name and the kubelet's words are in the condition while the run waits."""
+def test_a_missing_image_is_reported(cluster: Cluster) -> None:
+    """While the run waits, its condition has the image's name and the kubelet's message."""
     images = {"serving": {"tag": "missing"}}
     with _operator(cluster, "images", images=images) as namespace:
         make_run(cluster, namespace, "no-image", **_server(readyDeadlineSeconds=25))
-        says = "inferometer-serving:missing"
-        _told(cluster, namespace, "no-image", "ServerReady", "ImageNotPulled", says)
+        message = "inferometer-serving:missing"
+        _reported(cluster, namespace, "no-image", "ServerReady", "ImageNotPulled", message)
         _finished(cluster, namespace, "no-image")
         assert condition(cluster, namespace, "no-image", "Failed")["reason"] == "ImageNotPulled"
 
 
-def test_a_quota_and_a_limit_range_are_told(cluster: Cluster) -> None:
-    """The condition quotes the API server on what the namespace's admin forbids."""
+def test_a_quota_and_a_limit_range_are_reported(cluster: Cluster) -> None:
+    """The condition quotes the API server's message about the quota or limit."""
     with _operator(cluster, "bounds") as namespace:
         here = ("--namespace", namespace)
         hard = "--hard=requests.cpu=200m"
@@ -198,7 +200,7 @@ def test_a_quota_and_a_limit_range_are_told(cluster: Cluster) -> None:
         make_run(cluster, namespace, "over", **_server(readyDeadlineSeconds=15, resources={
             "cpu": "300m", "memory": "512Mi",
         }))  # fmt: skip
-        _told(cluster, namespace, "over", "ServerReady", "QuotaExceeded", "few")
+        _reported(cluster, namespace, "over", "ServerReady", "QuotaExceeded", "few")
         _finished(cluster, namespace, "over")
         cluster.kubectl("delete", "quota", "few", *here)
         limits = {
@@ -209,7 +211,7 @@ def test_a_quota_and_a_limit_range_are_told(cluster: Cluster) -> None:
         }
         cluster.kubectl("create", *here, "-f", "-", stdin=json.dumps(limits))
         make_run(cluster, namespace, "beyond", **_server(readyDeadlineSeconds=15))
-        _told(cluster, namespace, "beyond", "ServerReady", "LimitRangeRefused", "300Mi")
+        _reported(cluster, namespace, "beyond", "ServerReady", "LimitRangeRefused", "300Mi")
         _finished(cluster, namespace, "beyond")
 
 
@@ -230,7 +232,7 @@ def _evict_server(cluster: Cluster, namespace: str, run: str) -> None:
 
 
 def _kill_server(cluster: Cluster, namespace: str, run: str) -> None:
-    """Let the server's process die as by a fault of its own."""
+    """Kill the server's process, as if it had crashed."""
     os.kill(_process(_pod(cluster, namespace, run, SERVER), b"inferometer_serving"), signal.SIGKILL)
 
 
@@ -257,7 +259,7 @@ STRIKES: tuple[tuple[str, Callable[[Cluster, str, str], None], set[str]], ...] =
 
 @pytest.fixture(scope="module")
 def measuring(cluster: Cluster) -> Iterator[str]:
-    """Make a run that measures for long, for each thing that may happen to one."""
+    """Create a long run for each fault that strikes a measurement."""
     with _operator(cluster, "struck") as name:
         for run, _, _ in STRIKES:
             make_run(
@@ -280,14 +282,14 @@ def measuring(cluster: Cluster) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(("run", "strike", "reasons"), STRIKES, ids=[each[0] for each in STRIKES])
-def test_a_measurement_that_is_struck_ends_and_keeps_what_it_has(
+def test_a_run_that_is_struck_fails_and_keeps_its_figures(
     cluster: Cluster,
     measuring: str,
     run: str,
     strike: Callable[[Cluster, str, str], None],
     reasons: set[str],
 ) -> None:
-    """The run fails by name within 10 s, and what was measured before stays in its status."""
+    """The run fails with its reason, and its status keeps the scenarios measured before."""
     wait_for(cluster, measuring, run, "Measuring")
     wait_until(
         lambda: len(status(cluster, measuring, run).get("scenarios", [])) > 0,
@@ -311,7 +313,7 @@ def test_a_measurement_that_is_struck_ends_and_keeps_what_it_has(
 
 
 def test_a_load_pod_that_is_throttled_makes_its_run_invalid(cluster: Cluster) -> None:
-    """A CPU limit that a load pod meets is named in the verdict, with how long it stood still."""
+    """If a CPU limit throttles the load pod, the verdict reports for how long."""
     with _operator(cluster, "throttled") as namespace:
         make_run(
             cluster,
@@ -339,14 +341,14 @@ def test_a_load_pod_that_is_throttled_makes_its_run_invalid(cluster: Cluster) ->
 
 
 LOST = {SERVER: {"ServerLost", "NodeLost"}, LOADGEN: {"NodeLost", "LoadPodLost"}}
-"""Whose node dies, and what the run may say then."""
+"""Possible reasons of a run by the component whose node died."""
 
 
-def test_a_node_that_is_gone_ends_the_run(two_nodes: Cluster) -> None:
-    """The server's or the load's node dies: the run is Failed and Finished in time.
+def test_a_lost_node_ends_the_run(two_nodes: Cluster) -> None:
+    """If the node of the server or of the load dies, the run is Failed and Finished in time.
 
-    A load generator misses its server within seconds. Where it dies itself, the cluster takes 12 s
-    to notice, and the operator waits 60 s more for the node to come back.
+    A load generator misses its server within seconds. If the load generator is lost, the cluster
+    takes 12 s to notice, and the operator waits 60 s more for the node to come back.
     """
     first, second = ({"nodeSelector": {"kubernetes.io/hostname": name}} for name in two_nodes.nodes)
     operator = first | {"replicas": 1}
@@ -386,15 +388,17 @@ def _pod(cluster: Cluster, namespace: str, run: str, component: str) -> dict[str
     return found
 
 
-def _told(cluster: Cluster, namespace: str, run: str, kind: str, reason: str, says: str) -> None:
-    """Wait until a condition of a run that goes on has this reason, and look at what it says."""
+def _reported(
+    cluster: Cluster, namespace: str, run: str, kind: str, reason: str, message: str
+) -> None:
+    """Wait until a condition of a run has this reason, and check its message."""
 
-    def is_told() -> bool:
+    def is_reported() -> bool:
         return bool(condition(cluster, namespace, run, kind).get("reason") == reason)
 
     deadline = STARTING_SECONDS + SOON_SECONDS
-    wait_until(is_told, f"{reason} of {run}", deadline_seconds=deadline, poll_seconds=0.2)
-    assert says in condition(cluster, namespace, run, kind)["message"]
+    wait_until(is_reported, f"{reason} of {run}", deadline_seconds=deadline, poll_seconds=0.2)
+    assert message in condition(cluster, namespace, run, kind)["message"]
 
 
 def _finished(cluster: Cluster, namespace: str, run: str) -> None:

@@ -1,4 +1,4 @@
-"""A fleet measures from two nodes as one, over TLS too, and names the worker that it lost."""
+"""A fleet on two nodes measures as one load generator, and names a worker that it loses."""
 
 import base64
 import gzip
@@ -37,7 +37,7 @@ LONG_SECONDS = 120
 
 
 def _run(cluster: Cluster, namespace: str, name: str, seconds: int, *more: dict[str, Any]) -> None:
-    """Make a run of a fleet of two workers against the server that is there."""
+    """Create a run with two workers against the external server."""
     make_run(
         cluster,
         namespace,
@@ -67,9 +67,10 @@ def _result(cluster: Cluster, namespace: str, run: str) -> ResultDocument:
 
 
 def test_a_fleet_measures_from_two_nodes(two_nodes: Cluster, tmp_path: Path) -> None:
-    """Two workers on a node each share one schedule; one that is killed makes the run INVALID.
+    """Two workers on two nodes share one schedule; losing one makes the run INVALID.
 
-    A server outside that wants certificates and headers is measured by both protocols.
+    A server outside the cluster that requires certificates and headers is measured over HTTP
+    and gRPC.
     """
     values = VALUES | {"externalAllowList": [two_nodes.wire.cluster]}
     with operator_installed(two_nodes, "fleet", values) as namespace:
@@ -88,9 +89,9 @@ def test_a_fleet_measures_from_two_nodes(two_nodes: Cluster, tmp_path: Path) -> 
         with _secured_server(two_nodes, tmp_path) as urls:
             for protocol, url in urls.items():
                 _is_measured_over_tls(two_nodes, namespace, protocol, url)
-        # All but the question that only tries the handshake, and closes.
-        asked = [each for each in headers_heard(tmp_path) if each.get("connection") != "close"]
-        assert {each.get("x-team") for each in asked} == {"a b"}
+        # Without the request that only tests the handshake and closes.
+        requests = [each for each in headers_heard(tmp_path) if each.get("connection") != "close"]
+        assert {each.get("x-team") for each in requests} == {"a b"}
         _loses_a_worker(two_nodes, namespace)
 
 
@@ -131,7 +132,7 @@ def _is_measured_over_tls(cluster: Cluster, namespace: str, protocol: str, url: 
 
 
 def _provide(cluster: Cluster, namespace: str, folder: Path) -> None:
-    """Make what the runs name: headers, certificates, and the times of a trace."""
+    """Create the headers, the certificates and the trace that the runs refer to."""
     here = ("--namespace", namespace)
     cluster.kubectl("create", "secret", "generic", "token", "--from-literal=X-Team=a b", *here)
     times = "\n".join(str(index / 20) for index in range(RATE_QPS * SECONDS))
@@ -184,9 +185,9 @@ def _loses_a_worker(cluster: Cluster, namespace: str) -> None:
         deadline_seconds=LONG_SECONDS,
         poll_seconds=0.5,
     )
-    told = status(cluster, namespace, "broken")
+    ended = status(cluster, namespace, "broken")
     failed = condition(cluster, namespace, "broken", "Failed")
-    assert failed.get("reason") in {None, "WorkerLost"}, json.dumps(told, indent=1)
+    assert failed.get("reason") in {None, "WorkerLost"}, json.dumps(ended, indent=1)
     verdict = _result(cluster, namespace, "broken").scenarios[0].verdict
     assert verdict.state == "INVALID"
     assert any(each.rule == "WorkerLost" for each in verdict.reasons), verdict

@@ -14,13 +14,13 @@ from support.waiting import wait_until
 
 @pytest.mark.usefixtures("nodes_can_run")
 def test_a_local_cluster_goes_up_and_down() -> None:
-    """It is up after the command has returned, refuses a second of its name, and goes for good."""
+    """It stays up after the command, refuses a second one of its name, and leaves no trace."""
     name = f"tests-local-{os.getpid()}"
     kubeconfig = background.up(name, 1, [])
     try:
         words = ["--kubeconfig", str(kubeconfig), "get", "nodes", "-o", "name"]
-        told = subprocess.check_output([str(binary("kubectl")), *words], text=True)
-        assert told.strip() == "node/node1"
+        nodes = subprocess.check_output([str(binary("kubectl")), *words], text=True)
+        assert nodes.strip() == "node/node1"
         with pytest.raises(RuntimeError, match="is up"):
             background.up(name, 1, [])
         slot = homes.slot(name)
@@ -32,7 +32,7 @@ def test_a_local_cluster_goes_up_and_down() -> None:
 
 @pytest.mark.usefixtures("nodes_can_run")
 def test_what_a_killed_local_cluster_left_is_removed() -> None:
-    """Where its process was killed, taking it down removes the files that it left."""
+    """Taking a cluster down removes its files even if its process was killed."""
     name = f"tests-local-{os.getpid()}"
     background.up(name, 1, [])
     process, slot = homes.holder(name), homes.slot(name)

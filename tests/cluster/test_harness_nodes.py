@@ -50,8 +50,8 @@ def test_a_restricted_pod_finds_a_service_by_name(
     assert _answer(cluster, namespace, "asks") == "answers"
 
 
-def test_an_image_that_nobody_has_fails_at_once(cluster: Cluster, namespace: str) -> None:
-    """Where no registry is reachable, the kubelet says so instead of waiting for one."""
+def test_a_missing_image_fails_at_once(cluster: Cluster, namespace: str) -> None:
+    """If no registry is reachable, the kubelet reports it at once."""
     _create(cluster, namespace, pod("absent", "serve", image="registry.example/absent:1"))
     reasons = {"ErrImagePull", "ImagePullBackOff"}
     wait_until(
@@ -63,7 +63,7 @@ def test_an_image_that_nobody_has_fails_at_once(cluster: Cluster, namespace: str
 
 
 def test_two_nodes_reach_each_other_and_one_dies(two_nodes: Cluster, tmp_path: Path) -> None:
-    """Pods of two nodes meet by a Service; a node that dies is NotReady, and can come back."""
+    """Pods on two nodes reach each other through a Service; a dead node can come back."""
     two_nodes.import_image(probes.pack(tmp_path))
     with fresh_namespace(two_nodes) as namespace:
         _create(
@@ -83,7 +83,7 @@ def test_two_nodes_reach_each_other_and_one_dies(two_nodes: Cluster, tmp_path: P
 
 @pytest.mark.usefixtures("nodes_can_run")
 def test_a_cluster_that_stops_leaves_no_trace() -> None:
-    """No process, mount, interface, control group or folder of it is left."""
+    """After a stop, no process, mount, interface, control group or folder remains."""
     name = f"tests-stop-{os.getpid()}"
     cluster = Cluster(name)
     slot = cluster.wire.slot
@@ -103,7 +103,7 @@ sys.stdin.read()
 
 @pytest.mark.usefixtures("nodes_can_run")
 def test_a_cluster_dies_with_the_process_that_holds_it() -> None:
-    """After SIGKILL no process of it is left, and the next start removes what else there is."""
+    """After SIGKILL no process remains, and the next start removes everything else."""
     name = f"tests-kill-{os.getpid()}"
     holder = subprocess.Popen(
         [sys.executable, "-c", _HOLD, name],
@@ -115,7 +115,7 @@ def test_a_cluster_dies_with_the_process_that_holds_it() -> None:
         assert holder.stdout is not None
         slot = int(holder.stdout.readline())
         holder.send_signal(signal.SIGKILL)
-    # Its wire stays until the kernel gives up what was sent to those who died, a minute or more.
+    # The kernel keeps the network for a minute or more, until it drops undelivered packets.
     left = ("control group", "folder", "network interface")
     wait_until(
         lambda: all(line.startswith(left) for line in traces(name, slot)),

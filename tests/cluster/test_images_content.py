@@ -1,4 +1,4 @@
-"""The images hold what pods need, and nothing that they must not."""
+"""The images contain everything that pods need, and no build tools."""
 
 import json
 import shutil
@@ -51,7 +51,7 @@ def files_of(folder: Path) -> Iterator[Path]:
 
 
 def test_it_runs_as_another_user(image: UnpackedImage, component: str) -> None:
-    """User, entry point and labels are those that the Dockerfile and the checkout say."""
+    """User, entry point and labels match the Dockerfile and the checkout."""
     assert image.description["User"] == "10001:10001"
     assert image.description["Entrypoint"] == ["python3", "-m", f"inferometer_{component}"]
     labels = image.description["Labels"]
@@ -66,7 +66,7 @@ def test_nothing_in_it_raises_rights(image: UnpackedImage) -> None:
 
 
 def test_its_user_owns_nothing(image: UnpackedImage) -> None:
-    """Even with a writable root, the process could not change its own program."""
+    """The process could not change its own program, even with a writable root."""
     ours = image.root / "opt"
     writable = stat.S_IWGRP | stat.S_IWOTH
     stats = {str(each): each.stat() for each in files_of(ours)}
@@ -76,7 +76,7 @@ def test_its_user_owns_nothing(image: UnpackedImage) -> None:
 
 
 def test_it_has_no_build_tools(image: UnpackedImage) -> None:
-    """Installers, compilers and what belongs to other components stayed behind."""
+    """It has no installers, no compilers, and no packages of other components."""
     installed = json.loads(image.run("python3", "-c", _INSTALLED))
     assert installed["inferometer"] == version(ROOT)
     assert not _UNEXPECTED & installed.keys()
@@ -84,30 +84,32 @@ def test_it_has_no_build_tools(image: UnpackedImage) -> None:
 
 
 def test_every_module_imports_from_bytecode(image: UnpackedImage, component: str) -> None:
-    """With only its own packages, all of the component imports, and nothing is compiled anew."""
+    """Every module imports with the image's packages, without being compiled again."""
     for each in {"serving": ("serving", "fetch")}.get(component, (component,)):
         uncompiled = image.run("python3", "-c", _IMPORT_ALL, f"inferometer_{each}")
         assert json.loads(uncompiled) == []
 
 
 def test_its_entry_point_starts(image: UnpackedImage) -> None:
-    """The process that a pod starts knows its command line."""
-    told = image.run(*image.description["Entrypoint"], "--help")
-    assert told.startswith("usage: ")
+    """The entry point prints its help."""
+    printed = image.run(*image.description["Entrypoint"], "--help")
+    assert printed.startswith("usage: ")
 
 
 @pytest.mark.parametrize("component", ["serving"], scope="module")
 def test_the_server_brings_the_zoo(image: UnpackedImage) -> None:
-    """A model of the zoo is fetched without a network, into the one folder that can be written."""
+    """The fetcher writes a zoo model to the one writable folder, without a network."""
     fetcher = ("python3", "-m", "inferometer_fetch")
     uri = "zoo://classification/resnet50"
-    told = image.run(*fetcher, "--uri", uri, "--destination", "/tmp/model")  # noqa: S108 - a tmpfs of its own
-    assert json.loads(told)["name"] == "resnet50"
+    fetched = image.run(*fetcher, "--uri", uri, "--destination", "/tmp/model")  # noqa: S108 - a tmpfs of its own
+    assert json.loads(fetched)["name"] == "resnet50"
 
 
 @pytest.mark.parametrize("component", ["loadgen"], scope="module")
-def test_the_load_generator_tells_its_packages(image: UnpackedImage) -> None:
+def test_the_load_generator_reports_its_packages(image: UnpackedImage) -> None:
     """The image names the versions that a result reports."""
     code = "import inferometer_loadgen.client.node as n, json; print(json.dumps(n.packages()))"
-    told = json.loads(image.run("python3", "-c", code))
-    assert {"python", "inferometer", "hdrhistogram", "numpy", "tritonclient", "uvloop"} <= set(told)
+    found = json.loads(image.run("python3", "-c", code))
+    assert {"python", "inferometer", "hdrhistogram", "numpy", "tritonclient", "uvloop"} <= set(
+        found
+    )

@@ -1,4 +1,4 @@
-"""A Prometheus that scrapes every 5 s sees a run on a real node with the figures of its status."""
+"""A Prometheus that scrapes every 5 s shows the same figures as a run's status."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,7 +41,7 @@ def monitored(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 
 def scenarios(monitored: Monitored) -> list[Json]:
-    """Return what the status says of each scenario."""
+    """Return the scenarios of the status."""
     found: list[Json] = monitored.status["scenarios"]
     return found
 
@@ -54,12 +54,12 @@ def finished(monitored: Monitored, metric: str, scenario: str, **labels: str) ->
 
 
 def test_what_a_run_does_is_seen_while_it_does_it(monitored: Monitored) -> None:
-    """Rate, stage, latency, server and its CPU are there before the run has ended."""
+    """Rate, stage, latency and the server's CPU are available before the run ends."""
     assert set(LIVE) - set(monitored.live) == set()
 
 
 def test_the_figures_of_a_finished_run_are_those_of_its_status(monitored: Monitored) -> None:
-    """Rate, percentiles, counts and verdict of each scenario, to the last digit of the status."""
+    """Rate, percentiles, counts and verdict of each scenario equal those of the status."""
     assert len(scenarios(monitored)) == 2
     for each in scenarios(monitored):
         name = each["name"]
@@ -69,12 +69,12 @@ def test_the_figures_of_a_finished_run_are_those_of_its_status(monitored: Monito
         assert finished(monitored, "inferometer_run_queries", name) == each["queries"]
         for field, percentile in PERCENTILES.items():
             metric = "inferometer_run_latency_seconds"
-            told = finished(monitored, metric, name, percentile=percentile)
-            assert told == pytest.approx(each[f"{field}Microseconds"] / 1e6), percentile
+            exported = finished(monitored, metric, name, percentile=percentile)
+            assert exported == pytest.approx(each[f"{field}Microseconds"] / 1e6), percentile
 
 
 def test_every_component_is_scraped_once(monitored: Monitored) -> None:
-    """Each target answers; operator, agent, load and server pods had one target each."""
+    """Operator, agent, load and server pods have one target each, and each target answers."""
     wait_until(
         lambda: all(each["health"] != "down" for each in monitored.prometheus.targets()),
         "the end of targets that are gone",
@@ -87,7 +87,7 @@ def test_every_component_is_scraped_once(monitored: Monitored) -> None:
 
 
 def test_no_alert_stays_for_a_good_run(monitored: Monitored) -> None:
-    """A finished run alerts no one: there are an INVALID verdict and a node without energy."""
+    """Only an INVALID verdict and a node without energy counters fire alerts after a run."""
     expected = set()
     if any(each["verdict"] != "VALID" for each in scenarios(monitored)):
         expected.add("InferometerRunInvalid")

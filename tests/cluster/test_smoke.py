@@ -1,4 +1,4 @@
-"""One cluster for the gate: the chart, an example's result, one fault, one operator restart.
+"""The gate's cluster: chart, the result of an example, one fault, one operator restart.
 
 `make verify` has every example and fault (GROUP=nodes, GROUP=operator).
 """
@@ -77,7 +77,7 @@ def test_a_run_that_fits_no_node_fails_with_its_reason(cluster: Cluster, install
 
 
 def test_a_run_goes_on_when_its_operator_restarts(cluster: Cluster, installed: str) -> None:
-    """The operator's pod is deleted while load runs: the next one ends the very same run."""
+    """If the operator's pod is deleted under load, the next one completes the same run."""
     make_run(
         cluster,
         installed,
