@@ -70,7 +70,7 @@ def _tracked(places: Sequence[str]) -> list[Path]:
 
 def main(arguments: Sequence[str]) -> int:
     """Lint the given paths, or the whole checkout, and return the exit code."""
-    places = arguments or [":!tests/data", ":!docgen/prose.py"]
+    places = arguments or [":!tests/data", ":!docgen/prose.py", ":!tests/unit/docgen/test_prose.py"]
     found = [line for path in _tracked(places) for line in findings(path)]
     print("\n".join(found) or "prose: no findings")  # noqa: T201 - a command's output
     return 1 if found else 0

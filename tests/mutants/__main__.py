@@ -16,7 +16,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from threading import Lock
 
-from mutants.catalogue import LIST, Mutant, problems, read_mutants
+from mutants.catalogue import LISTS, Mutant, problems, read_mutants
 from mutants.random_faults import random_mutants
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -165,8 +165,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return 1 if fewer faults are noticed than required."""
     parser = argparse.ArgumentParser(prog="python -m mutants", description=__doc__)
     parser.add_argument("names", nargs="*", help="only mutants whose name contains one of these")
-    parser.add_argument("--list", type=Path, default=LIST, help="another list (default: the kept)")
-    parser.add_argument("--check", action="store_true", help="only check the list")
+    parser.add_argument("--list", type=Path, help="only this list (default: both kept lists)")
+    parser.add_argument("--check", action="store_true", help="only check that the lists fit")
     parser.add_argument("--random", type=int, metavar="N", help="run N random faults instead")
     parser.add_argument("--seed", type=int, default=1, help="of the random faults (default: 1)")
     parser.add_argument("--at-once", type=int, default=2, help="how many to run at once")
@@ -176,7 +176,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         say(f"seed {asked.seed}")
         mutants = random_mutants(ROOT, asked.random, asked.seed)
     else:
-        mutants = read_mutants(asked.list)
+        mutants = read_mutants(*([asked.list] if asked.list else LISTS))
         if asked.names:
             mutants = [each for each in mutants if any(name in each.name for name in asked.names)]
     unfit = problems(mutants, ROOT)

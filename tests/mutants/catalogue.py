@@ -1,10 +1,10 @@
-"""The kept list of small faults, read from `mutants.toml` and checked against the tree."""
+"""The kept lists of small faults, read and checked against the tree."""
 
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-LIST = Path(__file__).with_name("mutants.toml")
+LISTS = tuple(Path(__file__).with_name(name) for name in ("mutants.toml", "independent.toml"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,18 +23,18 @@ class Mutant:
     """Files, folders or node ids, as pytest takes them."""
 
 
-def read_mutants(path: Path = LIST) -> list[Mutant]:
-    """Return the mutants of a list; ValueError names the entry that is malformed or repeated."""
-    entries = tomllib.loads(path.read_text(encoding="utf-8"))["mutant"]
+def read_mutants(*lists: Path) -> list[Mutant]:
+    """Return the mutants of some lists; ValueError names an entry that is malformed or repeated."""
     mutants: dict[str, Mutant] = {}
-    for entry in entries:
-        name = entry.get("name", "(no name)")
-        if name in mutants:
-            raise ValueError(f"{path.name} has two mutants called {name!r}.")
-        try:
-            mutants[name] = Mutant(**{**entry, "tests": tuple(entry["tests"])})
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"The mutant {name!r} in {path.name} is malformed: {error}.") from None
+    for path in lists:
+        for entry in tomllib.loads(path.read_text(encoding="utf-8"))["mutant"]:
+            name = entry.get("name", "(no name)")
+            if name in mutants:
+                raise ValueError(f"{path.name} has a second mutant {name!r}.")
+            try:
+                mutants[name] = Mutant(**{**entry, "tests": tuple(entry["tests"])})
+            except (KeyError, TypeError) as error:
+                raise ValueError(f"{path.name}: {name!r} is malformed: {error}.") from None
     return list(mutants.values())
 
 

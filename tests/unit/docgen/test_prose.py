@@ -1,0 +1,55 @@
+"""The prose linter reads pages, comments and sentences of the code, and no code."""
+
+from pathlib import Path
+
+import pytest
+from docgen import prose
+
+MODULE = '''\
+"""What does it do?"""
+
+# It is told once.
+TOLD = "told"
+MESSAGE = (
+    "The first line is fine. "
+    "The agent is asked again."
+)
+'''
+PAGE = "Whoever reads `asked` reads code.\n"
+
+
+def found(folder: Path, name: str, text: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return what the linter says of a file with this text, without the advice."""
+    monkeypatch.setattr(prose, "CHECKOUT", folder)
+    (folder / name).write_text(text)
+    return [line.split('": ')[0] for line in prose.findings(folder / name)]
+
+
+def test_words_are_found_in_comments_and_sentences(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name or a value of one word is no prose; a module docstring is a statement."""
+    assert found(tmp_path, "module.py", MODULE, monkeypatch) == [
+        'module.py:3: "told',
+        'module.py:6: "asked',
+        "module.py:1: a module docstring is a statement, not a question",
+    ]
+
+
+def test_code_in_a_page_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page may quote a name in backquotes."""
+    assert found(tmp_path, "page.md", PAGE, monkeypatch) == ['page.md:1: "Whoever']
+
+
+def test_a_finding_fails_the_check(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The exit code is 1 with a finding and 0 without."""
+    page = tmp_path / "page.md"
+    monkeypatch.setattr(prose, "CHECKOUT", tmp_path)
+    monkeypatch.setattr(prose, "_tracked", lambda _places: [page])
+    page.write_text(PAGE)
+    assert prose.main([]) == 1
+    page.write_text("All is well.\n")
+    assert prose.main([]) == 0
+    assert "Whoever" in capsys.readouterr().out
