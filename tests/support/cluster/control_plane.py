@@ -1,5 +1,6 @@
 """A real etcd, kube-apiserver and controller-manager, alone or for nodes."""
 
+import itertools
 import json
 import secrets
 import socket
@@ -37,12 +38,22 @@ class Place:
 
 
 def loopback() -> Place:
-    """Return a place on 127.0.0.1 with free ports, which needs no rights."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(3)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return Place("127.0.0.1", *ports)
+    """Return a place on 127.0.0.1 with free ports, which needs no rights.
+
+    The ports lie below the kernel's ephemeral range, so no client's connection takes one of them
+    before its server listens.
+    """
+    candidates = (20_000 + secrets.randbelow(12_000) for _ in range(1_000))
+    free = (port for port in candidates if _is_free(port))
+    return Place("127.0.0.1", *itertools.islice(free, 3))
+
+
+def _is_free(port: int) -> bool:
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError:
+        return False
+    return True
 
 
 class ControlPlane:
