@@ -44,8 +44,8 @@ def loopback() -> Place:
     before its server listens.
     """
     candidates = (20_000 + secrets.randbelow(12_000) for _ in range(1_000))
-    free = (port for port in candidates if _is_free(port))
-    return Place("127.0.0.1", *itertools.islice(free, 3))
+    api, etcd, etcd_peer = itertools.islice(filter(_is_free, candidates), 3)
+    return Place("127.0.0.1", api, etcd, etcd_peer)
 
 
 def _is_free(port: int) -> bool:
