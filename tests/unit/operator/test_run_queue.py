@@ -124,3 +124,18 @@ def test_a_waiting_run_is_woken_only_when_its_position_changes() -> None:
     assert woken == []
     queue.remove("a")
     assert sorted(woken) == ["b", "c"]
+
+
+def test_a_waiting_run_that_is_deleted_leaves_no_position() -> None:
+    """The runs behind it move up and are woken, and the queue goes on."""
+    woken: list[str] = []
+    queue = RunQueue(1, woken.append)
+    for run in (_begun("a"), _run("b", "2"), _run("c", "3")):
+        queue.update(run)
+    assert [queue.position(name).position for name in ("b", "c")] == [1, 2]
+    queue.remove("b")
+    assert woken == ["c"]
+    assert queue.position("c").position == 1
+    queue.remove("a")
+    assert woken == ["c", "c"]
+    assert queue.position("c").admitted

@@ -117,6 +117,19 @@ def test_repeats_give_the_bounds() -> None:
     assert energy.word == "no difference shown"
 
 
+@pytest.mark.parametrize("wrong", [1, 3])
+def test_one_invalid_repeat_makes_the_scenario_invalid(wrong: int) -> None:
+    """A figure over all repeats is as wrong as the worst of them, whichever that is."""
+    scenarios = [
+        each.model_copy(update={"verdict": Verdict(state="INVALID")})
+        if each.repeat == wrong
+        else each
+        for each in repeated(20.0).scenarios
+    ]
+    assert [each.verdict for each in measured(scenarios).values()] == ["INVALID"]
+    assert [each.verdict for each in measured(repeated(20.0).scenarios).values()] == ["VALID"]
+
+
 _OF_ONE_RUN = "from within one run (percentiles: order statistics"
 
 
