@@ -47,9 +47,9 @@ class Tree:
         listed = subprocess.run(words, cwd=ROOT, capture_output=True, check=True).stdout
         for name in filter(None, listed.decode().split("\0")):
             source, target = ROOT / name, folder / name
-            if source.is_file():
+            if source.is_file() or source.is_symlink():
                 target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(source, target)
+                shutil.copy2(source, target, follow_symlinks=False)
         # Tests ask git which files belong to the project.
         for words in (["init", "-q"], ["add", "-A"]):
             subprocess.run(["git", *words], cwd=folder, check=True, capture_output=True)
