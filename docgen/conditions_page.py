@@ -103,7 +103,10 @@ def _deadlines() -> list[str]:
             f"{deadlines.STOP_SECONDS} s",
             "For the load generator to stop and hand over its measurements.",
         ),
-        (f"{deadlines.KEPT_SECONDS} s", "For the API server to store the ConfigMaps of a result."),
+        (
+            f"{deadlines.RESULT_STORED_SECONDS} s",
+            "For the API server to store the ConfigMaps of a result.",
+        ),
         (
             f"{deadlines.GONE_SECONDS} s",
             "For a deleted pod to disappear. After that the run is Finished without it.",

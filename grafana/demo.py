@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from grafana.dashboards.frame import UIDS
-from grafana.demo_finished import finished_runs, run_as_told
+from grafana.demo_finished import finished_runs, run_from_result
 from grafana.demo_grafana import grafana, installed
 from inferometer_api.metrics.definitions import RUN_INFO
 from inferometer_api.results.reading import read_result
@@ -38,11 +38,11 @@ _AFTERWARDS_MILLISECONDS = 10_000
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Show the dashboards until Ctrl-C; return the exit code."""
-    asked = _parser().parse_args(arguments)
+    options = _parser().parse_args(arguments)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with TemporaryDirectory(prefix="inferometer-") as folder, ExitStack() as everything:
-            return _show(asked, Path(folder), everything)
+            return _show(options, Path(folder), everything)
     except KeyboardInterrupt:
         return _INTERRUPTED
 
@@ -63,7 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _show(asked: argparse.Namespace, folder: Path, everything: ExitStack) -> int:
+def _show(options: argparse.Namespace, folder: Path, everything: ExitStack) -> int:
     targets = folder / "targets"
     targets.mkdir()
     tally, finished_at = everything.enter_context(finished_runs())
@@ -78,30 +78,30 @@ def _show(asked: argparse.Namespace, folder: Path, everything: ExitStack) -> int
     _say(f"Prometheus  {database.url}")
     pages = _pages(folder / "grafana", database.url, everything)
     seen = set()
-    for file in asked.run or [str(CHECKOUT / name) for name in _RUNS]:
-        done, document = _measured(Path(file), asked, targets)
+    for file in options.run or [str(CHECKOUT / name) for name in _RUNS]:
+        done, document = _measured(Path(file), options, targets)
         if document is None:
             return done
-        told = run_as_told(document)
-        tally.update_run(told)
-        seen.add(told["metadata"]["uid"])
+        exposed_run = run_from_result(document)
+        tally.update_run(exposed_run)
+        seen.add(exposed_run["metadata"]["uid"])
         if pages:
-            _say(f"{told['metadata']['name']}  {pages}{_at_its_time(told)}")
+            _say(f"{exposed_run['metadata']['name']}  {pages}{_at_its_time(exposed_run)}")
     wait_until(
         lambda: seen <= {each.labels["run_uid"] for each in database.query(RUN_INFO.name)},
         "the finished runs in Prometheus",
         deadline_seconds=_SEEN_SECONDS,
         poll_seconds=0.5,
     )
-    if not asked.once:
+    if not options.once:
         _say("All is measured. Ctrl-C ends the demo.")
         signal.pause()
     return 0
 
 
-def _at_its_time(told: dict[str, Any]) -> str:
+def _at_its_time(exposed_run: dict[str, Any]) -> str:
     """Return where the dashboards show a finished run, at its own time and a little after it."""
-    named, status = told["metadata"], told["status"]
+    named, status = exposed_run["metadata"], exposed_run["status"]
     since, until = (
         round(1000 * datetime.fromisoformat(status[each]).timestamp())
         for each in ("startTime", "completionTime")
@@ -128,13 +128,13 @@ def _pages(folder: Path, prometheus_url: str, everything: ExitStack) -> str:
 
 
 def _measured(
-    file: Path, asked: argparse.Namespace, targets: Path
+    file: Path, options: argparse.Namespace, targets: Path
 ) -> tuple[int, ResultDocument | None]:
     """Measure a run; return its exit code, and what it found where it was measured."""
-    validity = {"warmUpSeconds": 1, "minDurationSeconds": asked.seconds}
-    validity["maxDurationSeconds"] = 3 * asked.seconds
+    validity = {"warmUpSeconds": 1, "minDurationSeconds": options.seconds}
+    validity["maxDurationSeconds"] = 3 * options.seconds
     settings = [f"spec.validity.{name}={value}" for name, value in validity.items()]
-    output = asked.results / file.stem
+    output = options.results / file.stem
     words = [str(Path(sys.executable).with_name("inferometer")), "run", str(file)]
     words += ["--output", str(output), "--prometheus-targets", str(targets / f"{file.stem}.json")]
     words += [word for setting in settings for word in ("--set", setting)]

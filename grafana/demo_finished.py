@@ -19,7 +19,7 @@ from inferometer_operator.wiring.metrics import exposition
 from inferometer_operator.wiring.operator_stats import OperatorStats
 
 
-def run_as_told(document: ResultDocument) -> dict[str, Any]:
+def run_from_result(document: ResultDocument) -> dict[str, Any]:
     """Return the BenchmarkRun, with its status, that a cluster would have after this result."""
     namespace, name = run_labels(document.run)
     state, at = document.outcome.state, document.finished_at

@@ -101,12 +101,14 @@ def _provision(folder: Path, prometheus_url: str, scrape_seconds: int) -> None:
         "folder": "Inferometer",
         "options": {"path": str(DASHBOARDS)},
     }
-    for name, told in {
+    for name, provisioning in {
         "datasources": {"apiVersion": 1, "datasources": [source]},
         "dashboards": {"apiVersion": 1, "providers": [provider]},
     }.items():
         (folder / name).mkdir(parents=True)
-        (folder / name / "inferometer.yaml").write_text(yaml.safe_dump(told), encoding="utf-8")
+        (folder / name / "inferometer.yaml").write_text(
+            yaml.safe_dump(provisioning), encoding="utf-8"
+        )
 
 
 def _free_port() -> int:

@@ -12,7 +12,7 @@ from grafana.dashboards.finished import (
     median_joules,
     table_of_runs,
 )
-from grafana.dashboards.frame import Panels, asked, chosen, filled, framed, several
+from grafana.dashboards.frame import Panels, chosen, filled, framed, query_variable, several
 from grafana.dashboards.panels import Query
 from grafana.dashboards.promql import of
 from grafana.dashboards.tables import bars
@@ -53,11 +53,13 @@ def _variables() -> list[QueryVariable | CustomVariable]:
     where: list[str] = []
     for name, (label, says) in _FILTERS.items():
         selector = of(m.RUN_INFO, ", ".join(where))
-        variables.append(several(asked(name, label, says, of=name, where=selector)))
+        variables.append(several(query_variable(name, label, says, of=name, where=selector)))
         where.append(f'{name}=~"${name}"')
     selector = of(m.RUN_VALID, 'run_namespace=~"$run_namespace", run=~"$run"')
     says = "Scenarios of those runs."
-    variables.append(several(asked("scenario", "Scenario", says, of="scenario", where=selector)))
+    variables.append(
+        several(query_variable("scenario", "Scenario", says, of="scenario", where=selector))
+    )
     return [*variables, chosen("by", "Bars by", "What the bars are grouped by.", _GROUPS)]
 
 

@@ -117,7 +117,7 @@ def result(metric: Metric, percentile: str = "") -> str:
     return f"({series} or ({before})) unless on ({_KEY}) {goes_on}"
 
 
-def told(metric: Metric, percentile: str = "") -> str:
+def result_by_step(metric: Metric, percentile: str = "") -> str:
     """Return the same by scenario and step and, of joules, by their attribution."""
     by = "scenario, step, attribution" if "attribution" in metric.labels else "scenario, step"
     return f"max by ({by}) ({result(metric, percentile)})"

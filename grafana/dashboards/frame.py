@@ -80,7 +80,7 @@ def filled(frame: build.Dashboard, rows: Iterable[tuple[str, Panels]]) -> build.
     return frame
 
 
-def asked(name: str, label: str, says: str, *, of: str, where: str) -> build.QueryVariable:
+def query_variable(name: str, label: str, says: str, *, of: str, where: str) -> build.QueryVariable:
     """Return a variable with one of the values that a label has in the series of a selector."""
     return (
         build.QueryVariable(name)
@@ -100,7 +100,7 @@ def newest(name: str, label: str, says: str, *, by: str) -> build.QueryVariable:
     """
     query = f"query_result(sort_desc({by}))"
     return (
-        asked(name, label, says, of=name, where="")
+        query_variable(name, label, says, of=name, where="")
         .query({"query": query, "refId": name})
         .regex(f'/{name}="([^"]+)"/')
         .sort(VariableSort.DISABLED)

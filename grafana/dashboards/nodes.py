@@ -3,7 +3,7 @@
 from grafana_foundation_sdk.builders.dashboard import Dashboard
 
 from grafana.dashboards import node_energy, node_load
-from grafana.dashboards.frame import asked, filled, framed, several
+from grafana.dashboards.frame import filled, framed, query_variable, several
 from inferometer_api.metrics import definitions as m
 
 _SAYS = (
@@ -15,7 +15,9 @@ _SAYS = (
 def dashboard() -> Dashboard:
     """Return the dashboard Nodes."""
     node = several(
-        asked("node", "Node", "Nodes with an agent.", of="node", where=m.AGENT_SAMPLES.name)
+        query_variable(
+            "node", "Node", "Nodes with an agent.", of="node", where=m.AGENT_SAMPLES.name
+        )
     )
     return filled(
         framed("Nodes", _SAYS, [node]).time("now-1h", "now"),

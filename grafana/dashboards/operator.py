@@ -12,7 +12,7 @@ from grafana_foundation_sdk.models.dashboard import Panel
 
 from grafana.dashboards import palette
 from grafana.dashboards.finished import table_of_runs
-from grafana.dashboards.frame import UIDS, Panels, asked, filled, framed, several
+from grafana.dashboards.frame import UIDS, Panels, filled, framed, query_variable, several
 from grafana.dashboards.panels import (
     Query,
     coloured,
@@ -47,7 +47,7 @@ _LEFT = f"max by (run_namespace, run) ({of(m.RUN_DEADLINE, OPERATOR)}) - time()"
 
 def dashboard() -> Dashboard:
     """Return the dashboard Operator."""
-    namespace = asked(
+    namespace = query_variable(
         "namespace",
         "Operator in",
         "Namespaces of operators, as Prometheus found them; their runs may be in others.",

@@ -274,8 +274,8 @@ def link(title: str, uid: str, *kept: str) -> frame.DashboardLink:
 
 def target(query: Query, name: str) -> prometheus.Dataquery:
     """Return a query as the panel's target of that name; its datasource is the variable's."""
-    asked = prometheus.Dataquery().expr(query.expr).ref_id(name).interval(SCRAPE)
-    return asked.legend_format(query.legend or "__auto").datasource(SOURCE)
+    query_target = prometheus.Dataquery().expr(query.expr).ref_id(name).interval(SCRAPE)
+    return query_target.legend_format(query.legend or "__auto").datasource(SOURCE)
 
 
 def by_name() -> frame.FieldColor:

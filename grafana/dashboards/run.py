@@ -4,7 +4,7 @@ from grafana_foundation_sdk.builders.dashboard import Dashboard, QueryVariable
 
 from grafana.dashboards import run_load, run_machine, run_result, run_server
 from grafana.dashboards.edges import edges
-from grafana.dashboards.frame import any_of, asked, filled, framed, newest, several
+from grafana.dashboards.frame import any_of, filled, framed, newest, query_variable, several
 from grafana.dashboards.promql import RUN, of
 from inferometer_api.metrics import definitions as m
 
@@ -46,7 +46,7 @@ def _latest() -> str:
 def _variables() -> list[QueryVariable]:
     of_scenario = any_of(*_STEPS, where=f'{RUN}, scenario=~"$scenario"')
     return [
-        asked(
+        query_variable(
             "run_namespace",
             "Namespace",
             "The run's namespace; `local` for local runs.",
@@ -55,7 +55,7 @@ def _variables() -> list[QueryVariable]:
         ),
         newest("run", "Run", "The BenchmarkRun; the latest one first.", by=_latest()),
         several(
-            asked(
+            query_variable(
                 "scenario",
                 "Scenario",
                 "Scenarios of the run.",
@@ -64,7 +64,7 @@ def _variables() -> list[QueryVariable]:
             )
         ),
         several(
-            asked(
+            query_variable(
                 "step",
                 "Step",
                 "Steps of those scenarios: batch sizes, numbers of clients.",

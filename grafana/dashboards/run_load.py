@@ -6,7 +6,7 @@ from grafana_foundation_sdk.models.common import BigValueColorMode, BigValueText
 from grafana_foundation_sdk.models.dashboard import Panel
 
 from grafana.dashboards import energy, palette
-from grafana.dashboards.finished import result, told
+from grafana.dashboards.finished import result, result_by_step
 from grafana.dashboards.frame import Panels
 from grafana.dashboards.panels import (
     VERDICT,
@@ -80,14 +80,14 @@ def _state() -> Panels:
 
 def _figures() -> Panels:
     broken = f"(sum({rate(m.LOAD_QUERIES, _BROKEN)}) or vector(0))"
-    failed = f"{told(m.RUN_ERRORS)} / {told(m.RUN_QUERIES)}"
+    failed = f"{result_by_step(m.RUN_ERRORS)} / {result_by_step(m.RUN_QUERIES)}"
     return [
         _result_or_live(
             "Rate",
             "reqps",
             f"Queries answered per second. {_WHICH} (inferometer_run_queries_per_second), live "
             "those of the last few scrapes (inferometer_load_queries_total).",
-            told(m.RUN_QPS),
+            result_by_step(m.RUN_QPS),
             f"sum({rate(m.LOAD_QUERIES, _OK)})",
         ),
         _result_or_live(
@@ -96,7 +96,7 @@ def _figures() -> Panels:
             f"The 99th percentile of the latency. {_WHICH} (inferometer_run_latency_seconds), "
             "live that of the last few scrapes, from the buckets of "
             "inferometer_load_latency_seconds: at most one bucket (10 %) off.",
-            told(m.RUN_LATENCY, "99"),
+            result_by_step(m.RUN_LATENCY, "99"),
             quantile(0.99, m.LOAD_LATENCY, STEP),
         ),
         _result_or_live(
@@ -119,7 +119,7 @@ def _figures() -> Panels:
             "(inferometer_node_energy_joules_total, inferometer_workload_cpu_seconds_total, "
             "inferometer_load_samples_total). Empty: no node agent, or no energy source; see "
             "Nodes.",
-            told(m.RUN_JOULES),
+            result_by_step(m.RUN_JOULES),
             energy.shared_joules(),
         ),
     ]
@@ -130,7 +130,7 @@ def _result_or_live(title: str, unit: str, says: str, found: str, live: str) -> 
 
     It is an instant query at the end of the range: over time the live figure would outlive the run.
     """
-    going_on = f"({live}) unless on () {told(m.RUN_VALID)}"
+    going_on = f"({live}) unless on () {result_by_step(m.RUN_VALID)}"
     named = f'label_replace({going_on}, "scenario", "live", "", "")'
     query = Query(f"{found} or {named}", "{{scenario}} {{step}} {{attribution}}")
     tile = fact(title, unit, says, query).text_mode(BigValueTextMode.VALUE_AND_NAME)
@@ -156,7 +156,7 @@ def _timeline() -> Builder[Panel]:
 
 
 def _rates() -> Builder[Panel]:
-    asked = f"max by (scenario, step) ({of(m.LOAD_TARGET_RATE, STEP)})"
+    target = f"max by (scenario, step) ({of(m.LOAD_TARGET_RATE, STEP)})"
     panel = lines(
         "Target and achieved rate",
         "reqps",
@@ -165,13 +165,13 @@ def _rates() -> Builder[Panel]:
         "(inferometer_load_scheduled_queries_total). Achieved: queries answered "
         "(inferometer_load_queries_total). Inferences: the samples in them. If achieved is below "
         "due, the server is too slow; below 99 % the scenario is INVALID.",
-        Query(f"sum({asked} and on (scenario, step) ({_WORKING}))", "asked"),
+        Query(f"sum({target} and on (scenario, step) ({_WORKING}))", "target"),
         Query(f"sum({rate(m.LOAD_SCHEDULED, STEP)})", "due"),
         Query(f"sum({rate(m.LOAD_QUERIES, _OK)})", "achieved"),
         Query(f"sum({rate(m.LOAD_SAMPLES, STEP)})", "inferences"),
     )
     colours = {"achieved": palette.ACHIEVED, "due": palette.SECOND, "inferences": palette.GOOD}
-    return dashed(coloured(panel, colours), "asked").span(12).height(10)
+    return dashed(coloured(panel, colours), "target").span(12).height(10)
 
 
 def _latencies() -> Builder[Panel]:

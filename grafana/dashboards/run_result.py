@@ -1,6 +1,6 @@
 """The panels of a finished run's result."""
 
-from grafana.dashboards.finished import told
+from grafana.dashboards.finished import result_by_step
 from grafana.dashboards.frame import Panels
 from grafana.dashboards.panels import Query, words
 from grafana.dashboards.tables import columns, verdicts, wide
@@ -30,16 +30,16 @@ def panels() -> Panels:
         "runs. The attribution of joules is dedicated, shared, node or estimated. If a scenario "
         "is INVALID, read the reasons in the report.",
         _ORDER,
-        ("none", Query(told(m.RUN_VALID), "verdict")),
-        ("short", Query(told(m.RUN_QUERIES), "queries")),
-        ("short", Query(told(m.RUN_ERRORS), "errors")),
-        ("reqps", Query(told(m.RUN_QPS), "rate")),
-        ("s", Query(told(m.RUN_LATENCY, "50"), "p50")),
-        ("s", Query(told(m.RUN_LATENCY, "90"), "p90")),
-        ("s", Query(told(m.RUN_LATENCY, "99"), "p99")),
-        ("s", Query(told(m.RUN_LATENCY, "99.9"), "p99.9")),
-        ("joule", Query(told(m.RUN_JOULES), "joules")),
-        ("joule", Query(told(m.RUN_NET_JOULES), "net joules")),
+        ("none", Query(result_by_step(m.RUN_VALID), "verdict")),
+        ("short", Query(result_by_step(m.RUN_QUERIES), "queries")),
+        ("short", Query(result_by_step(m.RUN_ERRORS), "errors")),
+        ("reqps", Query(result_by_step(m.RUN_QPS), "rate")),
+        ("s", Query(result_by_step(m.RUN_LATENCY, "50"), "p50")),
+        ("s", Query(result_by_step(m.RUN_LATENCY, "90"), "p90")),
+        ("s", Query(result_by_step(m.RUN_LATENCY, "99"), "p99")),
+        ("s", Query(result_by_step(m.RUN_LATENCY, "99.9"), "p99.9")),
+        ("joule", Query(result_by_step(m.RUN_JOULES), "joules")),
+        ("joule", Query(result_by_step(m.RUN_NET_JOULES), "net joules")),
     )
     how = words(
         "Report and reasons",

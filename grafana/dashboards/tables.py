@@ -124,7 +124,8 @@ def _merged(queries: Sequence[Query], order: Sequence[str]) -> list[DataTransfor
     headings = {name: query.legend for name, query in zip(names, queries, strict=True)}
     organize = {
         "excludeByName": {"Time": True} | {name: True for name in names if not headings[name]},
-        "renameByName": _READABLE | {name: told for name, told in headings.items() if told},
+        "renameByName": _READABLE
+        | {name: heading for name, heading in headings.items() if heading},
         "indexByName": {
             next((name for name in names if headings[name] == column), column): place
             for place, column in enumerate(order)

@@ -145,16 +145,16 @@ class _Inliner:
         name = node["$ref"].removeprefix("#/$defs/")
         if name in self._within:
             raise NotStructuralError(path, f"{name} contains itself, and must end somewhere")
-        beside = {key: value for key, value in node.items() if key != "$ref"}
+        siblings = {key: value for key, value in node.items() if key != "$ref"}
         self._within.append(name)
-        found = self.schema({**self._definitions[name], **beside}, path)
+        found = self.schema({**self._definitions[name], **siblings}, path)
         self._within.pop()
         return found
 
     def _written(self, node: Schema, path: str) -> Schema:
         if unknown := sorted(node.keys() - _HANDLED - {"$defs"}):
             raise NotStructuralError(path, f"a structural schema has no {', '.join(unknown)}")
-        found = _described(node, path)
+        found = _description(node, path)
         if "default" in node:
             found["default"] = node["default"]
         found.update(self._typed(node, path))
@@ -220,7 +220,7 @@ class _Inliner:
         return found
 
 
-def _described(node: Schema, path: str) -> Schema:
+def _description(node: Schema, path: str) -> Schema:
     text = node.get("description")
     if text is None:
         return {}

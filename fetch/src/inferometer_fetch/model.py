@@ -174,8 +174,8 @@ def _from_store(uri: str, found: Address, target: Path, sha256: str | None, max_
     room = max_bytes - target.stat().st_size
     folder, _, _ = found.path.rpartition("/")
     for file in external_files(target):
-        beside = file.relative_to(target.parent.resolve()).as_posix()
-        key = f"{folder}/{beside}" if folder else beside
+        relative = file.relative_to(target.parent.resolve()).as_posix()
+        key = f"{folder}/{relative}" if folder else relative
         what = f"external data s3://{found.place}/{key} of the model {uri}"
         transfer_to_file(what, object_stream(what, store, found.place, key), file, max_bytes=room)
         room -= file.stat().st_size

@@ -56,12 +56,12 @@ def holds(run: dict[str, Any], condition: str) -> bool:
 def awaited(path: str, timeout_seconds: float) -> dict[str, Any]:
     """Return the run once it is Finished, or as it is at the deadline; print its phases."""
     deadline = time.monotonic() + timeout_seconds
-    told = None
+    printed = None
     while True:
         run = call("GET", path)
         phase = run.get("status", {}).get("phase")
-        if phase != told:
-            told = phase
+        if phase != printed:
+            printed = phase
             say(f"  {phase}")
         if holds(run, "Finished") or time.monotonic() > deadline:
             return run

@@ -32,11 +32,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Nothing is written unless the light graph has the structure of the full one and runs.
     """
-    asked = _parser().parse_args(arguments)
+    options = _parser().parse_args(arguments)
     try:
-        if asked.check:
-            return _check(asked.full, asked.light)
-        return _lighten(asked.full, asked.light, asked.origin)
+        if options.check:
+            return _check(options.full, options.light)
+        return _lighten(options.full, options.light, options.origin)
     except (LightenError, UnfitModelError) as error:
         sys.stderr.write(f"{error}\n")
         return REFUSED
@@ -61,8 +61,8 @@ def _lighten(full_path: Path, light_path: Path, origin: str) -> int:
         raise LightenError(f"{light_path} does not end in {SUFFIX}; name the light file so.")
     full = _load(full_path)
     made = light(full)
-    if told := differences(full, made):
-        raise LightenError(f"{full_path} cannot be made light: {' '.join(told)}")
+    if differing := differences(full, made):
+        raise LightenError(f"{full_path} cannot be made light: {' '.join(differing)}")
     content = made.SerializeToString()
     task = light_path.absolute().parent.name
     row = describe(content, f"{task}/{light_path.name.removesuffix(SUFFIX)}", origin)
@@ -76,10 +76,10 @@ def _lighten(full_path: Path, light_path: Path, origin: str) -> int:
 
 def _check(full_path: Path, light_path: Path) -> int:
     full = _load(full_path)
-    told = differences(full, _load(light_path))
-    for sentence in told:
+    differing = differences(full, _load(light_path))
+    for sentence in differing:
         sys.stdout.write(f"{sentence}\n")
-    if told:
+    if differing:
         return DIFFERENT
     counts = operator_counts(full)
     listed = ", ".join(f"{count} {operator}" for operator, count in counts.most_common())

@@ -100,13 +100,13 @@ def _unequal(kind: str, full: Mapping[str, str], light: Mapping[str, str]) -> li
     names = [
         name for name in sorted(full.keys() | light.keys()) if full.get(name) != light.get(name)
     ]
-    told = [
+    sentences = [
         f"{kind} {name}: {full.get(name, 'absent')} in the full graph, "
         f"{light.get(name, 'absent')} in the light one."
         for name in names[:MOST_REPORTED]
     ]
-    more = len(names) - len(told)
-    return [*told, f"{kind}: {more} more differences."] if more else told
+    more = len(names) - len(sentences)
+    return [*sentences, f"{kind}: {more} more differences."] if more else sentences
 
 
 def _first_rewired(full: list[str], light: list[str]) -> list[str]:

@@ -148,11 +148,11 @@ def _shape(written: str) -> Shape:
 
 def _unknown(name: str) -> str:
     """Return the message for an unknown name, with the models of similar names, best first."""
-    asked = name.lower().removeprefix("zoo://")
+    wanted = name.lower().removeprefix("zoo://")
     by_bare_name = {_bare(full): full for full in _index()}
-    bare_names = difflib.get_close_matches(_bare(asked), by_bare_name, n=3)
+    bare_names = difflib.get_close_matches(_bare(wanted), by_bare_name, n=3)
     near = [by_bare_name[bare] for bare in bare_names]
-    near += [full for full in difflib.get_close_matches(asked, names(), n=3) if full not in near]
+    near += [full for full in difflib.get_close_matches(wanted, names(), n=3) if full not in near]
     nearest = f" The nearest names are {', '.join(near[:3])}." if near else ""
     return (
         f'"{name}" is not in the model zoo.{nearest} `inferometer models` lists all {len(names())}.'

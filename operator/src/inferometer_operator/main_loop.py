@@ -123,7 +123,7 @@ async def _watch_cluster(
             kind,
             namespace,
             changed=pool.child_changed,
-            heard=functools.partial(health.record_watch, kind),
+            on_event=functools.partial(health.record_watch, kind),
         )
         for kind in _CHILDREN
     ]
@@ -134,7 +134,7 @@ async def _watch_cluster(
             connection,
             namespace,
             changed=pool.run_changed,
-            heard=lambda: health.record_watch(_RUNS),
+            on_event=lambda: health.record_watch(_RUNS),
             listed=pool.runs_relisted,
             started=lambda: _set_on_signals(stop),
         )

@@ -24,7 +24,7 @@ def headline(document: ResultDocument) -> Headline:
     """Return the verdict over the whole run, or how an incomplete run ended."""
     state = document.outcome.state
     if state != "Complete":
-        return Headline(state.upper(), "unfinished", f"{_ended(state)} {_kept(document)}")
+        return Headline(state.upper(), "unfinished", f"{_ended(state)} {_measured_part(document)}")
     invalid = [result for result in document.scenarios if result.verdict.state == "INVALID"]
     total = len(document.scenarios)
     if not total:
@@ -64,7 +64,7 @@ def _ended(state: OutcomeState) -> str:
             assert_never(state)
 
 
-def _kept(document: ResultDocument) -> str:
+def _measured_part(document: ResultDocument) -> str:
     if not document.scenarios:
         return "Nothing was measured."
     planned = len(document.run.spec.scenarios) * document.run.spec.validity.repeats

@@ -10,8 +10,8 @@ import ctypes
 
 _TRIM_THRESHOLD = -1  # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of malloc.h
 _MMAP_THRESHOLD = -3
-_KEPT_FREE_BYTES = 64 << 20
-_LARGEST_KEPT_BYTES = 32 << 20
+_RETAINED_BYTES = 64 << 20
+_LARGEST_RETAINED_BYTES = 32 << 20
 """The largest that glibc takes."""
 
 
@@ -23,6 +23,6 @@ def keep_freed_memory() -> bool:
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None:
         return False
-    trims_late: int = mallopt(_TRIM_THRESHOLD, _KEPT_FREE_BYTES)
-    maps_late: int = mallopt(_MMAP_THRESHOLD, _LARGEST_KEPT_BYTES)
+    trims_late: int = mallopt(_TRIM_THRESHOLD, _RETAINED_BYTES)
+    maps_late: int = mallopt(_MMAP_THRESHOLD, _LARGEST_RETAINED_BYTES)
     return bool(trims_late and maps_late)

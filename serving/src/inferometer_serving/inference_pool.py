@@ -26,11 +26,11 @@ class InferencePool:
         loop: asyncio.AbstractEventLoop,
         engines: Sequence[Engine],
         batcher: Batcher[PendingRequest[Any]],
-        told: OnExecuted,
+        on_executed: OnExecuted,
     ) -> None:
         self._loop = loop
         self._batcher = batcher
-        self._on_executed = told
+        self._on_executed = on_executed
         self._changed = threading.Condition()
         self.is_retired = False
         """Whether nothing may be put any more."""
@@ -89,7 +89,7 @@ class InferencePool:
         with suppress(RuntimeError):  # the loop has ended
             while batch := self._next():
                 done = engine.compute(batch)
-                self._loop.call_soon_threadsafe(self._tell, done)
+                self._loop.call_soon_threadsafe(self._report, done)
                 del batch, done  # no tensor is held while waiting
             self._loop.call_soon_threadsafe(self._ended)
 
@@ -114,7 +114,7 @@ class InferencePool:
         if not self._running and self._then is not None:
             self._then()
 
-    def _tell(self, done: list[Execution]) -> None:
+    def _report(self, done: list[Execution]) -> None:
         for execution in done:
             self.requests.difference_update(execution.requests)
         self._on_executed(done)

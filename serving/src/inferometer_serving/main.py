@@ -87,7 +87,7 @@ class _Process:
         grpc = GrpcServer(state)
         http_port = await http.listen(options.host, options.http_port)
         grpc_port = await grpc.listen(options.host, options.grpc_port)
-        _tell({"event": "listening", "httpPort": http_port, "grpcPort": grpc_port})
+        _print_event({"event": "listening", "httpPort": http_port, "grpcPort": grpc_port})
         log = structlog.get_logger()
         log.info("listening", host=options.host, http_port=http_port, grpc_port=grpc_port)
         try:
@@ -116,7 +116,9 @@ class _Process:
         loaded = loading.result()
         load_seconds = round(loaded.model.load_seconds, 6)
         warm_up_seconds = round(loaded.warm.seconds, 6)
-        _tell({"event": "ready", "loadSeconds": load_seconds, "warmUpSeconds": warm_up_seconds})
+        _print_event(
+            {"event": "ready", "loadSeconds": load_seconds, "warmUpSeconds": warm_up_seconds}
+        )
         structlog.get_logger().info(
             "ready",
             model=self._options.model_name,
@@ -144,13 +146,13 @@ class _Process:
             drained.cancel()
 
 
-def _tell(document: dict[str, object]) -> None:
+def _print_event(document: dict[str, object]) -> None:
     sys.stdout.write(orjson.dumps(document).decode() + "\n")
     sys.stdout.flush()
 
 
 def _end(event: str, sentence: str, code: int) -> int:
-    _tell({"event": event, "message": sentence})
+    _print_event({"event": event, "message": sentence})
     sys.stderr.write(f"{event}: {sentence}\n")
     sys.stderr.flush()
     return code

@@ -27,8 +27,8 @@ def model_metadata(options: ServeOptions, model: LoadedModel) -> dict[str, Any]:
         "name": options.model_name,
         "versions": [MODEL_VERSION],
         "platform": _PLATFORM,
-        "inputs": [_described(each) for each in signature.inputs],
-        "outputs": [_described(each) for each in signature.outputs],
+        "inputs": [_tensor_metadata(each) for each in signature.inputs],
+        "outputs": [_tensor_metadata(each) for each in signature.outputs],
     }
 
 
@@ -90,7 +90,7 @@ def facts(
     }
 
 
-def _described(spec: TensorSpec) -> dict[str, Any]:
+def _tensor_metadata(spec: TensorSpec) -> dict[str, Any]:
     return {"name": spec.name, "datatype": spec.datatype.name, "shape": list(spec.shape)}
 
 

@@ -209,13 +209,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def parse(parser: argparse.ArgumentParser, words: Sequence[str] | None) -> argparse.Namespace:
     """Read a command line by a parser that has the options, and refuse what means nothing."""
-    asked = parser.parse_args(words)
-    if asked.max_delay_microseconds and not asked.max_batch_size:
+    arguments = parser.parse_args(words)
+    if arguments.max_delay_microseconds and not arguments.max_batch_size:
         parser.error(
             "--max-delay-microseconds is how long a request waits for others to join it, and "
             "requests are never joined without --max-batch-size: give that as well"
         )
-    return asked
+    return arguments
 
 
 def serve_options(model: Path, values: dict[str, Any], default_name: str) -> ServeOptions:

@@ -173,8 +173,8 @@ class ServerState:
     def model_statistics(self) -> dict[str, Any]:
         """Return the protocol's statistics of the model."""
         self.inference_stats.settle()
-        told = self.statistics.told(self.options.model_name, MODEL_VERSION)
-        return {"model_stats": [told]}
+        document = self.statistics.to_document(self.options.model_name, MODEL_VERSION)
+        return {"model_stats": [document]}
 
     def repository_index(self, *, only_ready: bool) -> list[dict[str, str]]:
         """Return the protocol's list of models and their states."""

@@ -24,7 +24,7 @@ class Duration:
         self.count += count
         self.total_ns += ns
 
-    def told(self) -> dict[str, int]:
+    def to_document(self) -> dict[str, int]:
         """Return it as the protocol writes it."""
         return {"count": self.count, "ns": self.total_ns}
 
@@ -45,11 +45,11 @@ class _Parts:
         self.infer.add(infer_ns, count)
         self.output.add(output_ns, count)
 
-    def told(self) -> dict[str, dict[str, int]]:
+    def to_document(self) -> dict[str, dict[str, int]]:
         return {
-            "compute_input": self.input.told(),
-            "compute_infer": self.infer.told(),
-            "compute_output": self.output.told(),
+            "compute_input": self.input.to_document(),
+            "compute_infer": self.infer.to_document(),
+            "compute_output": self.output.to_document(),
         }
 
 
@@ -103,7 +103,7 @@ class Statistics:
             self._last_ms = time.time_ns() // 1_000_000
             self._batches[execution.samples].add(joining_ns, infer_ns, output_ns)
 
-    def told(self, model_name: str, model_version: str) -> dict[str, Any]:
+    def to_document(self, model_name: str, model_version: str) -> dict[str, Any]:
         """Return the figures as the protocol writes them."""
         return {
             "name": model_name,
@@ -112,15 +112,15 @@ class Statistics:
             "inference_count": self._inferences,
             "execution_count": self._executions,
             "inference_stats": {
-                "success": self._success.told(),
-                "fail": self._fail.told(),
-                "queue": self._queue.told(),
-                **self._parts.told(),
-                "cache_hit": Duration().told(),
-                "cache_miss": Duration().told(),
+                "success": self._success.to_document(),
+                "fail": self._fail.to_document(),
+                "queue": self._queue.to_document(),
+                **self._parts.to_document(),
+                "cache_hit": Duration().to_document(),
+                "cache_miss": Duration().to_document(),
             },
             "batch_stats": [
-                {"batch_size": size, **parts.told()}
+                {"batch_size": size, **parts.to_document()}
                 for size, parts in sorted(self._batches.items())
             ],
         }

@@ -50,7 +50,7 @@ class Cgroups:
     def __init__(self, root: Path) -> None:
         self.root = root
         self._bases: list[str] = []
-        self._looked_ns: int | None = None
+        self._searched_ns: int | None = None
 
     def hierarchies(self) -> Hierarchies | None:
         """Return what there is; None where the root has no control groups."""
@@ -72,9 +72,9 @@ class Cgroups:
         if hierarchies is None:
             return None
         found = self._among_known(hierarchies.cpuacct, uid)
-        looked = self._looked_ns
-        if found is None and (looked is None or now_ns - looked >= _LOOK_AGAIN_NS):
-            self._looked_ns = now_ns
+        searched_ns = self._searched_ns
+        if found is None and (searched_ns is None or now_ns - searched_ns >= _LOOK_AGAIN_NS):
+            self._searched_ns = now_ns
             self._bases = list(_bases(hierarchies.cpuacct))
             found = self._among_known(hierarchies.cpuacct, uid)
         if found is None:

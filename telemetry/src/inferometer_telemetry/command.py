@@ -60,8 +60,8 @@ async def _serve(requested: Options) -> int:
     watching = asyncio.create_task(watch.run())
     try:
         await watch.begun.wait()
-        told = {"event": "listening", "port": runner.addresses[0][1]}
-        sys.stdout.buffer.write(orjson.dumps(told) + b"\n")
+        event = {"event": "listening", "port": runner.addresses[0][1]}
+        sys.stdout.buffer.write(orjson.dumps(event) + b"\n")
         sys.stdout.flush()
         await stop.wait()
     finally:

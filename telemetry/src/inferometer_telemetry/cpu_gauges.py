@@ -81,30 +81,30 @@ def governor(sys_root: Path) -> str:
     """Return the governor of CPU 0's frequency. Raises UnreadableError."""
     path = sys_root / "devices/system/cpu/cpu0/cpufreq/scaling_governor"
     try:
-        said = text(path).strip()
+        name = text(path).strip()
     except AbsentError:
         raise UnreadableError(
             f"there is no {path}: a virtual machine's host governs, or the kernel has no cpufreq"
         ) from None
-    if not said.isidentifier() and not said.replace("-", "_").isidentifier():
-        raise UnreadableError(f"{path} says {said[:40]!r} instead of a governor")
-    return said
+    if not name.isidentifier() and not name.replace("-", "_").isidentifier():
+        raise UnreadableError(f"{path} says {name[:40]!r} instead of a governor")
+    return name
 
 
 def temperature_millidegrees_celsius(sys_root: Path) -> int:
     """Return the temperature of the hottest CPU sensor. Raises UnreadableError."""
-    told = [
+    millidegrees = [
         degrees
         for path in _sensors(sys_root)
         if (degrees := _or_none(signed_number, path)) is not None and _COLDEST < degrees < _HOTTEST
     ]
-    if not told:
+    if not millidegrees:
         raise UnreadableError(
             f"no sensor of a CPU reports its temperature below {sys_root}/class/hwmon or "
             f"{sys_root}/class/thermal: virtual machines have none; on hardware load the module "
             "coretemp or k10temp"
         )
-    return max(told)
+    return max(millidegrees)
 
 
 def _sensors(sys_root: Path) -> list[str]:

@@ -50,9 +50,9 @@ def number(path: str | Path) -> int:
 
 def signed_number(path: str | Path) -> int:
     """Return the whole number that a file consists of. Raises UnreadableError."""
-    said = text(path).strip()
-    below = said.startswith("-")
-    value = whole_number(said.removeprefix("-"), path)
+    content = text(path).strip()
+    below = content.startswith("-")
+    value = whole_number(content.removeprefix("-"), path)
     return -value if below else value
 
 
@@ -64,18 +64,18 @@ def named_number(path: str | Path, name: str) -> int:
     return named(text(path), name, path)
 
 
-def named(said: str, name: str, where: str | Path) -> int:
+def named(content: str, name: str, where: str | Path) -> int:
     """Return the whole number behind a name, in what a file says. Raises as `named_number`."""
-    begin = f"\n{said}".find(f"\n{name} ")
+    begin = f"\n{content}".find(f"\n{name} ")
     if begin < 0:
         raise AbsentError(f"{where} has no {name}")
-    words = said[begin + len(name) : said.index("\n", begin)].split(maxsplit=1)
+    words = content[begin + len(name) : content.index("\n", begin)].split(maxsplit=1)
     return whole_number(words[0] if words else "", where)
 
 
-def whole_number(said: str, where: str | Path) -> int:
+def whole_number(content: str, where: str | Path) -> int:
     """Return the number that a word is. Raises UnreadableError, which names the place."""
-    word = said.strip()
+    word = content.strip()
     if not _is_number(word):
         raise UnreadableError(f"{where} says {word[:40]!r} instead of a number")
     return int(word)

@@ -88,16 +88,16 @@ def _throttled(pod: str, *, version_1: bool) -> int | None:
 def _throttled_here(folder: str, *, version_1: bool) -> int | None:
     path = f"{folder}/cpu.stat"
     try:
-        said = text(path)
+        content = text(path)
         # Periods are counted where there is a limit, and something ran.
-        if not named(said, "nr_periods", path):
+        if not named(content, "nr_periods", path):
             return None
     except AbsentError:
         # A container that ended meanwhile, or a kernel without limits.
         return None
     if version_1:
-        return named(said, "throttled_time", path) // 1000
-    return named(said, "throttled_usec", path)
+        return named(content, "throttled_time", path) // 1000
+    return named(content, "throttled_usec", path)
 
 
 def _containers(pod: str) -> list[str]:

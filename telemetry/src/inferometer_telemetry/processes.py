@@ -72,11 +72,11 @@ def stat(proc_root: Path, process_id: int) -> Stat:
 def _memory(proc_root: Path, process_id: int) -> int:
     """Return the memory that no file on a disk backs, in bytes."""
     try:
-        said = text(proc_root / str(process_id) / "status")
+        content = text(proc_root / str(process_id) / "status")
     except AbsentError:
         return 0
     # A kernel's own thread has none.
-    return 1024 * sum(int(kibibytes) for kibibytes in _MEMORY.findall(said))
+    return 1024 * sum(int(kibibytes) for kibibytes in _MEMORY.findall(content))
 
 
 def _descendants(proc_root: Path, process_id: int) -> Iterator[int]:
@@ -106,8 +106,8 @@ def _children(proc_root: Path, process_id: int) -> list[int]:
     for thread in threads:
         # Empty without a line's end where there is none.
         try:
-            said = (tasks / thread / "children").read_bytes()
+            content = (tasks / thread / "children").read_bytes()
         except OSError:
             continue
-        found += [int(word) for word in said.split() if word.isdigit()]
+        found += [int(word) for word in content.split() if word.isdigit()]
     return found

@@ -81,7 +81,7 @@ class Sampler:
         self._gauges = Gauges()
         self._moment: _Moment | None = None
         """The newest reading."""
-        self._asked_ns = -FLOOR_NS
+        self._sampled_ns = -FLOOR_NS
         """When a reading was last taken since a client requested one."""
         self._samples = 0
         self._spent_ns = 0
@@ -115,9 +115,9 @@ class Sampler:
         """
         now_ns = self._clocks.monotonic_ns()
         moment = self._moment
-        if moment is None or now_ns - self._asked_ns >= FLOOR_NS:
+        if moment is None or now_ns - self._sampled_ns >= FLOOR_NS:
             moment = self._read()
-            self._asked_ns = moment.monotonic_ns
+            self._sampled_ns = moment.monotonic_ns
         return self._take(moment, requested, self._targets.requested)
 
     def scraped(self) -> Latest | None:
@@ -222,7 +222,7 @@ def boot_id(proc_root: Path) -> str:
 
 def watts(before: AgentSample | None, now: AgentSample) -> Mapping[str, float]:
     """Return the power of each energy domain: its GPU's figure, else the mean between samples."""
-    told = {gpu.uuid: gpu.power_milliwatts for gpu in now.gpus}
+    milliwatts_by_gpu = {gpu.uuid: gpu.power_milliwatts for gpu in now.gpus}
     earlier: dict[str, int] = {}
     elapsed_ns = 1
     if before is not None and before.instance == now.instance:
@@ -230,7 +230,7 @@ def watts(before: AgentSample | None, now: AgentSample) -> Mapping[str, float]:
         elapsed_ns = max(1, now.monotonic_ns - before.monotonic_ns)
     found: dict[str, float] = {}
     for reading in now.energy:
-        milliwatts = told.get(reading.gpu_uuid)
+        milliwatts = milliwatts_by_gpu.get(reading.gpu_uuid)
         if milliwatts is not None:
             found[reading.domain] = milliwatts / 1e3
         elif reading.domain in earlier:

@@ -28,7 +28,7 @@ _COUNTS = (
 
 @dataclass(slots=True)
 class _Known:
-    asked_ns: int
+    requested_ns: int
     counts: dict[str, Rising | Highest] = field(default_factory=dict)
     started: int | None = None
     process_ids: frozenset[int] = frozenset()
@@ -75,7 +75,7 @@ class TargetTracker:
     def known(self, now_ns: int) -> list[Target]:
         """Forget the targets that no client requested lately, and return the others."""
         for target, known in list(self._known.items()):
-            if now_ns - known.asked_ns > KNOWN_NS:
+            if now_ns - known.requested_ns > KNOWN_NS:
                 del self._known[target]
         return list(self._known)
 
@@ -84,7 +84,7 @@ class TargetTracker:
         found = self.read(targets, now_ns)
         for target in found.used:
             known = self._known.pop(target)
-            known.asked_ns = now_ns
+            known.requested_ns = now_ns
             self._known[target] = known
         while len(self._known) > MOST_KNOWN:
             # The first is the one that was requested the longest ago.
@@ -126,7 +126,7 @@ class TargetTracker:
         ]
 
     def _usage(self, target: Target, now_ns: int) -> tuple[Usage, _Known]:
-        known = self._known.get(target) or _Known(asked_ns=now_ns)
+        known = self._known.get(target) or _Known(requested_ns=now_ns)
         if target.process_id is not None:
             tree = process_tree(self._proc, target.process_id)
             _same(target, tree, known)

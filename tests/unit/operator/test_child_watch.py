@@ -60,7 +60,7 @@ def _watched(script: Script) -> tuple[list[ChildChange], list[str | None], int]:
     heard: list[int] = []
     connection = _Connection(script)
     watch = ChildWatch(
-        connection, "Pod", "ns", changed=changes.append, heard=lambda: heard.append(1)
+        connection, "Pod", "ns", changed=changes.append, on_event=lambda: heard.append(1)
     )
     with contextlib.suppress(asyncio.CancelledError), capture_logs():
         asyncio.run(watch.run())

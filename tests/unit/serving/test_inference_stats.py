@@ -49,7 +49,7 @@ def test_what_was_noted_is_settled_before_it_grows() -> None:
     tally = InferenceStats(ServerMetrics(), statistics)
     for number in range(5000):
         tally.note("http", 1, number, number + 1, number + 2, number + 3)
-    assert statistics.told("m", "1")["inference_count"] > 4000
+    assert statistics.to_document("m", "1")["inference_count"] > 4000
 
 
 def _pending(protocol: str, samples: int, started_ns: int) -> PendingRequest[str]:
@@ -68,7 +68,7 @@ def _pending(protocol: str, samples: int, started_ns: int) -> PendingRequest[str
 
 
 def _told(statistics: Statistics) -> dict[str, object]:
-    return {**statistics.told("m", "1"), "last_inference": None}
+    return {**statistics.to_document("m", "1"), "last_inference": None}
 
 
 def _counts(metrics: ServerMetrics) -> list[bytes]:

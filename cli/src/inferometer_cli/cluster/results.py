@@ -21,17 +21,17 @@ def download_result(cluster: Cluster, run: SeenRun) -> bytes:
 
     Raises RefusedError if there is none (yet), and FailedError if a part of it is missing.
     """
-    kept = run.status.result
-    if kept is None or not kept.config_maps:
+    reference = run.status.result
+    if reference is None or not reference.config_maps:
         raise RefusedError(_no_result(run))
     found: list[Mapping[str, Any] | None] = []
-    for name in kept.config_maps:
+    for name in reference.config_maps:
         try:
             found.append(cluster.read(cluster.core_path("configmaps", name)))
         except NotThereError:
             found.append(None)
     try:
-        return whole_result(found, kept, run.uid)
+        return whole_result(found, reference, run.uid)
     except IncompleteError as gap:
         raise FailedError(
             f"The result of {run.namespace}/{run.name} is incomplete: {gap} The summary in "
@@ -41,7 +41,7 @@ def download_result(cluster: Cluster, run: SeenRun) -> bytes:
 
 
 def whole_result(
-    config_maps: Sequence[Mapping[str, Any] | None], kept: ResultReference, uid: str
+    config_maps: Sequence[Mapping[str, Any] | None], reference: ResultReference, uid: str
 ) -> bytes:
     """Return the document that ConfigMaps hold, in the order in which the status lists them.
 
@@ -49,13 +49,13 @@ def whole_result(
     """
     parts = [
         _part(config_map, name, uid)
-        for config_map, name in zip(config_maps, kept.config_maps, strict=True)
+        for config_map, name in zip(config_maps, reference.config_maps, strict=True)
     ]
     document = decompress(join_parts(parts))
     digest = hashlib.sha256(document).hexdigest()
-    if kept.sha256 is not None and digest != kept.sha256:
+    if reference.sha256 is not None and digest != reference.sha256:
         raise IncompleteError(
-            f"its sha256 is {digest}, but the status says {kept.sha256}; it was modified."
+            f"its sha256 is {digest}, but the status says {reference.sha256}; it was modified."
         )
     return document
 

@@ -66,8 +66,8 @@ def headline(run: SeenRun) -> Headline:
     failed = run.condition("Failed")
     if failed is not None and failed.status == "True":
         word = "REFUSED" if exit_code_of(run) is ExitCode.REFUSED else "FAILED"
-        kept = f" {len(scenarios)} of {scenario_count(total)} measured." if scenarios else ""
-        return Headline(word, "unfinished", f"{_sentence(failed)}{kept}")
+        measured = f" {len(scenarios)} of {scenario_count(total)} measured." if scenarios else ""
+        return Headline(word, "unfinished", f"{_sentence(failed)}{measured}")
     if not run.holds("Complete"):
         return Headline(_phase(run.status).upper(), "unfinished", _going_on(run, total))
     invalid = sum(summary.verdict == "INVALID" for summary in scenarios)
@@ -109,12 +109,12 @@ def condition_lines(run: SeenRun) -> Iterator[str]:
         return
     types = max(len(condition.type) for condition in conditions)
     reasons = max(len(condition.reason) for condition in conditions)
-    said: dict[str, str] = {}
+    types_by_message: dict[str, str] = {}
     for each in conditions:
         head = f"{each.type:<{types}}  {each.status:<7}  {each.reason:<{reasons}}"
         # A message may have several lines: the last output of the server.
         message = printable(each.message).replace("\n", "\n" + " " * (len(head) + 2))
-        first = said.setdefault(each.message, each.type)
+        first = types_by_message.setdefault(each.message, each.type)
         is_news = first == each.type or not message
         yield f"{head}  {message if is_news else f'(see {first})'}".rstrip()
 

@@ -90,10 +90,10 @@ def _fail_if_slower(
     regressions = slower(comparison, part)
     for pair, figure in regressions:
         print_message(regression(pair, figure, part))
-    doubts = unjudged(first, second, comparison, part)
-    for doubt in doubts:
-        print_message(f"not judged: {doubt}")
+    caveats = unjudged(first, second, comparison, part)
+    for caveat in caveats:
+        print_message(f"not judged: {caveat}")
     if regressions:
         raise typer.Exit(ExitCode.SLOWER)
-    if doubts:
+    if caveats:
         raise typer.Exit(ExitCode.INVALID)

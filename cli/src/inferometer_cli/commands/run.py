@@ -87,16 +87,16 @@ def run(  # noqa: PLR0913 - one argument for each option
     Writes result.json and report.html and leaves nothing else behind. Progress goes to standard
     error.
     """
-    asked = read_run_file(file, set_ or [])
+    benchmark_run = read_run_file(file, set_ or [])
     now = datetime.now(tz=UTC)
-    directory = output or Path("results") / f"{asked.name}-{now:%Y%m%dT%H%M%SZ}"
+    directory = output or Path("results") / f"{benchmark_run.name}-{now:%Y%m%dT%H%M%SZ}"
     # Reports and tables are slow to import: not before the file is known to be valid.
     from inferometer_cli.result_file import check_directory
 
     check_directory(directory)
     with deferred_signals() as ending:
-        options = _run_options(asked, agent, prometheus_targets, fleet_web=fleet_web)
-        document = _measure(asked, file.parent.resolve(), ending, options)
+        options = _run_options(benchmark_run, agent, prometheus_targets, fleet_web=fleet_web)
+        document = _measure(benchmark_run, file.parent.resolve(), ending, options)
         _keep_and_show(document, directory, json=json)
     if document.outcome.state == "Complete" and ending.exit_code is not None:
         print_message("inferometer: Stopped after the last measurement; the result is complete.")
@@ -105,16 +105,16 @@ def run(  # noqa: PLR0913 - one argument for each option
 
 
 def _run_options(
-    asked: BenchmarkRun, agent: str | None, targets: Path | None, *, fleet_web: bool
+    benchmark_run: BenchmarkRun, agent: str | None, targets: Path | None, *, fleet_web: bool
 ) -> "RunOptions":
     from inferometer_cli.local.prometheus_targets import PrometheusTargets
     from inferometer_cli.local.run import RunOptions
 
-    return RunOptions(PrometheusTargets(targets, run_labels(asked)[1]), agent, fleet_web)
+    return RunOptions(PrometheusTargets(targets, run_labels(benchmark_run)[1]), agent, fleet_web)
 
 
 def _measure(
-    asked: BenchmarkRun, base: Path, ending: StopRequest, options: "RunOptions"
+    benchmark_run: BenchmarkRun, base: Path, ending: StopRequest, options: "RunOptions"
 ) -> ResultDocument:
     from inferometer_cli.local.run import run_locally
 
@@ -129,7 +129,7 @@ def _measure(
         ending.notify(end)
         with show_progress(error_console()) as watch:
             return await run_locally(
-                asked, base=base, options=options, stopped=stopped, watch=watch
+                benchmark_run, base=base, options=options, stopped=stopped, watch=watch
             )
 
     return asyncio.run(measure())

@@ -20,27 +20,27 @@ SETTINGS = {"allow_extra_args": True, "ignore_unknown_options": True, "help_opti
 
 def serve(context: typer.Context) -> None:
     """Serve one ONNX model over the Open Inference Protocol v2, HTTP and gRPC."""
-    asked = parse(_parser(), context.args)
+    arguments = parse(_parser(), context.args)
     check_installed(LOCAL_SUPPORT)
     with tempfile.TemporaryDirectory(prefix="inferometer-") as folder:
-        options = _fetched(asked, Path(folder))
+        options = _fetched(arguments, Path(folder))
         from inferometer_serving.main import serve as serve_until_stopped
 
         raise typer.Exit(serve_until_stopped(options))
 
 
-def _fetched(asked: argparse.Namespace, folder: Path) -> ServeOptions:
+def _fetched(arguments: argparse.Namespace, folder: Path) -> ServeOptions:
     from inferometer_fetch.errors import FetchFailedError
     from inferometer_fetch.model import fetch_model
     from inferometer_models.errors import ModelRefusedError
 
     try:
         model = fetch_model(
-            asked.model_uri,
+            arguments.model_uri,
             folder,
             relative_to=Path(),
-            sha256=asked.sha256,
-            max_bytes=asked.max_model_bytes,
+            sha256=arguments.sha256,
+            max_bytes=arguments.max_model_bytes,
         )
     except ModelRefusedError as refusal:
         raise RefusedError(str(refusal)) from refusal
@@ -48,9 +48,9 @@ def _fetched(asked: argparse.Namespace, folder: Path) -> ServeOptions:
         raise FailedError(str(fault)) from fault
     except OSError as error:
         raise FailedError(
-            f"Cannot write the model {asked.model_uri} to {folder}: {error.strerror}."
+            f"Cannot write the model {arguments.model_uri} to {folder}: {error.strerror}."
         ) from error
-    return serve_options(model.path, vars(asked), model.name)
+    return serve_options(model.path, vars(arguments), model.name)
 
 
 class _Help(argparse.ArgumentDefaultsHelpFormatter):

@@ -35,20 +35,20 @@ def node_checks(
     placed = _placed(nodes, whole, pods)
     if placed is None:
         yield blocked(
-            _ABOUT, f"the nodes are too small for all pods of the run at once: {_described(pods)}"
+            _ABOUT, f"the nodes are too small for all pods of the run at once: {_describe(pods)}"
         )
         return
     if isinstance(running, Unread):
-        yield ok(_ABOUT, f"large enough for {_described(pods)}")
+        yield ok(_ABOUT, f"large enough for {_describe(pods)}")
         yield unknown(_ABOUT, f"whether they have that room now: {running.why}")
     elif (now := _placed(nodes, _free(whole, running), pods)) is None:
         yield warning(
             _ABOUT,
-            f"no room now for {_described(pods)}; the run waits until readyDeadlineSeconds",
+            f"no room now for {_describe(pods)}; the run waits until readyDeadlineSeconds",
         )
     else:
         placed = now
-        yield ok(_ABOUT, f"room for {_described(pods)}")
+        yield ok(_ABOUT, f"room for {_describe(pods)}")
     if len(pods) > 1 and len(set(placed)) == 1:
         yield warning(
             _ABOUT,
@@ -155,7 +155,7 @@ def _needs(pods: Pods) -> str:
     return ", ".join(parts)
 
 
-def _described(pods: Sequence[Pods]) -> str:
+def _describe(pods: Sequence[Pods]) -> str:
     return " and ".join(
         f"{each.count} x {each.name} ({_needs(each)})"
         if each.count > 1

@@ -13,9 +13,9 @@ FORCED_SECONDS = 300
 """From the end of a run for all other deleted objects to disappear."""
 NAMESAKE_SECONDS = 60
 """For the objects of a deleted run of the same name to disappear, once they conflict."""
-KEPT_SECONDS = 60
+RESULT_STORED_SECONDS = 60
 """For the API server to store the ConfigMaps of a result."""
 APPEARS_SECONDS = 5
 """For an object that a run names to appear after the run was created."""
-SERVER_TELLS_SECONDS = 5
+SERVER_FAULT_SECONDS = 5
 """For the cluster to report a server fault that the load generator has noticed."""

@@ -50,14 +50,14 @@ def report_within(report: LoadReport, limit_bytes: int = TERMINATION_MESSAGE_BYT
         encoded = _encoded(shortened)
         if len(encoded) <= limit_bytes:
             return encoded
-    kept, too_many = 0, len(shortened.scenarios)
-    while too_many - kept > 1:
-        tried = (kept + too_many) // 2
+    fits, too_many = 0, len(shortened.scenarios)
+    while too_many - fits > 1:
+        tried = (fits + too_many) // 2
         if len(_encoded(_with_scenarios(shortened, tried))) <= limit_bytes:
-            kept = tried
+            fits = tried
         else:
             too_many = tried
-    return _encoded(_with_scenarios(shortened, kept))
+    return _encoded(_with_scenarios(shortened, fits))
 
 
 def _ever_shorter(report: LoadReport) -> Iterator[LoadReport]:
@@ -75,9 +75,11 @@ def _ever_shorter(report: LoadReport) -> Iterator[LoadReport]:
         cut = [each.model_copy(update=absent) for each in report.scenarios]
         report = _without(report, "percentiles", scenarios=cut)
         yield report
-    told = (report.outcome.message if report.outcome else "") + report.document_missing_reason
+    message_text = (
+        report.outcome.message if report.outcome else ""
+    ) + report.document_missing_reason
     for most in (600, 60):
-        if len(told) > most:
+        if len(message_text) > most:
             report = _with_messages(report, most)
             yield report
     if report.progress is not None:

@@ -70,8 +70,8 @@ def _sentences(messages: Sequence[str]) -> list[str]:
     cut = [_cut(message, _LONGEST_MESSAGE) for message in messages]
     if len(cut) <= _MOST_MESSAGES:
         return cut
-    kept = _MOST_MESSAGES - 1
-    return [*cut[:kept], f"{len(cut) - kept} more are in the result document."]
+    shown = _MOST_MESSAGES - 1
+    return [*cut[:shown], f"{len(cut) - shown} more are in the result document."]
 
 
 def _cut(text: str, most: int) -> str:

@@ -93,11 +93,11 @@ def _foreign(read: YamlText) -> Problem | None:
     if not isinstance(data, dict):
         kind = "a list" if isinstance(data, list) else "a single value"
         return Problem("", f"it holds {kind}, and must be a mapping; {_BEGINS}.")
-    asked = data.get("apiVersion"), data.get("kind")
-    if asked == (None, None):
+    given = data.get("apiVersion"), data.get("kind")
+    if given == (None, None):
         return Problem("", f"it says no apiVersion and no kind; {_BEGINS}.")
     for name, found, allowed in zip(
-        ("kind", "apiVersion"), reversed(asked), (_KIND, API_VERSION), strict=True
+        ("kind", "apiVersion"), reversed(given), (_KIND, API_VERSION), strict=True
     ):
         if found is not None and found != allowed:
             line = read.lines.get((name,))

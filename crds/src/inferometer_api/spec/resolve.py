@@ -46,11 +46,11 @@ def local_notes(run: BenchmarkRun) -> tuple[str, ...]:
 
 def _launched_notes(server: Server) -> list[str]:
     resources = server.resources
-    asked = f"cpu {resources.cpu}, memory {resources.memory}"
+    requested = f"cpu {resources.cpu}, memory {resources.memory}"
     notes = [
         (
-            f"spec.server.resources ({asked}) is not enforced in a local run; only the default of "
-            "threads comes from it."
+            f"spec.server.resources ({requested}) is not enforced in a local run; only the default "
+            "of threads comes from it."
         )
     ]
     if server.placement != Placement():

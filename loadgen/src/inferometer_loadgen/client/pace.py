@@ -17,7 +17,7 @@ _TFD_NONBLOCK = os.O_NONBLOCK
 _TFD_CLOEXEC = os.O_CLOEXEC
 _SECOND_NS = 1_000_000_000
 
-_TURNS_BEFORE_NS = 250_000
+_SPIN_BEFORE_NS = 250_000
 """How long before a time a spinning pacer stops sleeping: longer than most sleeps overrun."""
 _HELD_NS = 8_000
 """How long before a time it stops polling for replies: a turn of the loop takes about as long."""
@@ -120,7 +120,7 @@ class SpinPacer:
     def __init__(self, loop: asyncio.AbstractEventLoop, wake: Callable[[], None]) -> None:
         self._loop = loop
         self._wake = wake
-        self._timer = TimerPacer(loop, self._turn, lead_ns=0)
+        self._timer = TimerPacer(loop, self._poll, lead_ns=0)
         self._at_ns = 0
         self._is_turning = False
         self._is_closed = False
@@ -128,33 +128,33 @@ class SpinPacer:
     def arm(self, at_ns: int) -> None:
         """Wake at this time of `time.monotonic_ns`."""
         self._at_ns = at_ns
-        if at_ns - time.monotonic_ns() > _TURNS_BEFORE_NS:
-            self._timer.arm(at_ns - _TURNS_BEFORE_NS)
+        if at_ns - time.monotonic_ns() > _SPIN_BEFORE_NS:
+            self._timer.arm(at_ns - _SPIN_BEFORE_NS)
         else:
             self._timer.disarm()
-            self._turn_on()
+            self._schedule_poll()
 
     def close(self) -> None:
         """Release the timer."""
         self._is_closed = True
         self._timer.close()
 
-    def _turn_on(self) -> None:
+    def _schedule_poll(self) -> None:
         if not self._is_turning:
             self._is_turning = True
-            self._loop.call_soon(self._turn)
+            self._loop.call_soon(self._poll)
 
-    def _turn(self) -> None:
+    def _poll(self) -> None:
         self._is_turning = False
         if self._is_closed:
             return
         at_ns = self._at_ns
         left = at_ns - time.monotonic_ns()
-        if left > _TURNS_BEFORE_NS:
+        if left > _SPIN_BEFORE_NS:
             return
         if left > _HELD_NS:
             self._timer.disarm()
-            self._turn_on()
+            self._schedule_poll()
             return
         while time.monotonic_ns() < at_ns:
             pass

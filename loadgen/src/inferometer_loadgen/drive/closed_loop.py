@@ -41,7 +41,7 @@ class ClosedLoop(Driver):
         self._next_request = self._requests[0].__next__
         self._left = [NEVER] * self._servers
         """How many queries may still be sent to each server, if their number is set."""
-        self._is_asked_to_open = False
+        self._open_requested = False
         self._why: End | None = None
         """Why the window is over, once it is."""
         self._again_until_ns = 0
@@ -68,7 +68,7 @@ class ClosedLoop(Driver):
 
     @override
     def open_window(self) -> None:
-        self._is_asked_to_open = True
+        self._open_requested = True
         if not self.outstanding:
             self._go_on(self._clock())
 
@@ -140,7 +140,7 @@ class ClosedLoop(Driver):
         self._send()
 
     def _is_warm(self, now: int) -> bool:
-        if self._is_asked_to_open:
+        if self._open_requested:
             return True
         return not self._step.until_steady and now - self.begin_ns >= self._step.warm_up_ns
 
@@ -164,9 +164,9 @@ class ClosedLoop(Driver):
         if self._total is None:
             for _ in range(self._clients - len(self._since) + len(self._free)):
                 sent = self._clock()
-                if not self._try_send(self._turn, sent, sent):
+                if not self._try_send(self._next_server, sent, sent):
                     return
-                self._turn = (self._turn + 1) % self._servers
+                self._next_server = (self._next_server + 1) % self._servers
             return
         for server in range(self._servers):
             while self._left[server] and self.outstanding < self._clients:

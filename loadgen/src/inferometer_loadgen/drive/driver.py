@@ -52,7 +52,7 @@ class Driver(ABC):
         self._recorder = recorder
         self._requests: list[Iterator[PreparedRequest]] = [cycle(each) for each in queries.requests]
         self._servers = len(self._requests)
-        self._turn = 0
+        self._next_server = 0
         self._check = queries.check
         self._timeout_ns = queries.timeout_ns
         self.observer = StepObserver()

@@ -191,8 +191,8 @@ class OpenLoop(Driver):
                     self._add_lag(now - due)
                     if self._lag_count() >= BLOCK:
                         self._recorder.flush()
-                server = self._turn
-                self._turn = (server + 1) % self._servers
+                server = self._next_server
+                self._next_server = (server + 1) % self._servers
                 if self._waiting[server] or not self._try_send(server, due, now):
                     self._wait(server, due)
             place += 1

@@ -150,8 +150,8 @@ class LocalDriverFactory:
         )
         requests = RequestSource(pools, check, self.load.request_timeout_milliseconds * _NS_PER_MS)
         match plan.loop:
-            case Open(arrivals=asked):
-                schedules = schedules_of(asked, plan.seed, self.share, self.inputs.traces)
+            case Open(arrivals=process):
+                schedules = schedules_of(process, plan.seed, self.share, self.inputs.traces)
                 return OpenLoop(context, recorder, requests, plan, schedules)
             case Closed() as closed:
                 return ClosedLoop(context, recorder, requests, plan, closed)
@@ -190,25 +190,25 @@ def local_driver_factory(
 
 
 def schedules_of(
-    asked: Arrivals, seed: int, share: LoadShare, traces: TraceFiles | None = None
+    process: Arrivals, seed: int, share: LoadShare, traces: TraceFiles | None = None
 ) -> Schedules:
     """Return when the queries of an open loop arrive; raises TraceRefusedError.
 
     The warm-up has the scenario's own load: a rate draws from a random stream of its own, a trace
     starts at its beginning. `traces` holds the files that were read before.
     """
-    match asked:
+    match process:
         case Steady(kind=kind, milli_qps=rate):
             warm_up, measured = (arrivals(kind, rate, seed, each) for each in _STREAMS)
             return Schedules(warm_up, measured, share=share)
         case Bursts():
-            warm_up, measured = (PhasedPoisson(asked, seed, each) for each in _STREAMS)
+            warm_up, measured = (PhasedPoisson(process, seed, each) for each in _STREAMS)
             return Schedules(warm_up, measured, share=share)
         case TraceArrivals(file=file, milli_time_scale=scale):
             times = (traces or TraceFiles()).arrivals(Path(file), scale)
             return Schedules(Replay(times), Replay(times), len(times), share)
         case _:
-            assert_never(asked)
+            assert_never(process)
 
 
 def _opener(target: RequestTarget, streams: int) -> OpenConnection:

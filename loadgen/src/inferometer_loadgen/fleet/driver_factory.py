@@ -39,14 +39,14 @@ class FleetDriverFactory:
         cls,
         fleet: Fleet,
         plan: LoadPlan,
-        described: ServerDescription,
+        description: ServerDescription,
         report_progress: Callable[[float], None],
         on_first_query: Callable[[], None],
     ) -> Self:
         """Send the run's plan to every worker; raises WorkerLostError, InputRefusedError."""
         # The token authorizes ending the run; workers do not need it.
         encoded = plan.model_copy(update={"stop_token": ""}).model_dump_json(exclude_none=True)
-        await fleet.request(SetUp(encoded, described), SetUpDone)
+        await fleet.request(SetUp(encoded, description), SetUpDone)
         return cls(fleet, plan.run.spec.load.protocol, report_progress, on_first_query)
 
     async def prepare(self, scenario: str, plan: StepPlan) -> LoadDriver:

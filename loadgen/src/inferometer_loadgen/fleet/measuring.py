@@ -157,7 +157,7 @@ class MeasuringProcess:
 
     async def _set_up(self, order: SetUp) -> None:
         plan = LoadPlan.model_validate_json(order.plan)
-        self._inputs = InputSources(plan.run.spec.load, plan.inputs_file, order.described.inputs)
+        self._inputs = InputSources(plan.run.spec.load, plan.inputs_file, order.description.inputs)
         self._plan, self._order = plan, order
         self._streams.send(SetUpDone())
 
@@ -175,7 +175,7 @@ class MeasuringProcess:
             raise RuntimeError("A step was ordered before the plan of the run.")
         return local_driver_factory(
             plan,
-            order.described,
+            order.description,
             inputs,
             self._send_progress,
             lambda: self._streams.send(FirstQuery()),

@@ -38,7 +38,7 @@ class SetUp:
     """Set up the run: its plan as JSON, and the description of the first server."""
 
     plan: str
-    described: ServerDescription
+    description: ServerDescription
     type: Literal["set-up"] = "set-up"
 
 

@@ -95,8 +95,12 @@ def _apart(window: NodeWindow, duration_ns: int, share: float) -> list[str]:
     found = counted_ns(window)
     if abs(found - duration_ns) <= share * duration_ns:
         return []
-    where, seconds, asked = f"the counters of {window.node}", found / 1e9, duration_ns / 1e9
-    return [f"{where} were read {seconds:.4g} s apart, the window is {asked:.4g} s long"]
+    where, seconds, window_seconds = (
+        f"the counters of {window.node}",
+        found / 1e9,
+        duration_ns / 1e9,
+    )
+    return [f"{where} were read {seconds:.4g} s apart, the window is {window_seconds:.4g} s long"]
 
 
 def _unavailable(reason: str) -> Energy:

@@ -14,7 +14,7 @@ from inferometer_api.results.result_transport import (
     omission_lines,
 )
 
-_KEPT_OF = (4, 16, 64)
+_STRIDES = (4, 16, 64)
 """Factors that a series is thinned by, tried in this order, before all entries are left out."""
 
 T = TypeVar("T")
@@ -55,12 +55,12 @@ def encode_result(
 
 def _smaller_and_smaller(document: ResultDocument) -> Iterator[ResultDocument]:
     yield document
-    for kept_of in _KEPT_OF:
+    for stride in _STRIDES:
         yield _thinned(
             document,
-            kept_of,
+            stride,
             f"The result was too large to be handed over: of the series of windows, usage and "
-            f"nodes one entry in {kept_of} is kept.",
+            f"nodes one entry in {stride} is kept.",
         )
     yield _thinned(
         document,
@@ -70,11 +70,11 @@ def _smaller_and_smaller(document: ResultDocument) -> Iterator[ResultDocument]:
     )
 
 
-def _thinned(document: ResultDocument, kept_of: int | None, note: str) -> ResultDocument:
-    """Keep one entry in `kept_of`, none if that is None; entries that are kept stay exact."""
+def _thinned(document: ResultDocument, stride: int | None, note: str) -> ResultDocument:
+    """Keep one entry in `stride`, none if that is None; entries that are kept stay exact."""
     scenarios = []
     for scenario in document.scenarios:
-        steps = [_thinned_step(step, kept_of) for step in scenario.steps]
+        steps = [_thinned_step(step, stride) for step in scenario.steps]
         scenarios.append(scenario.model_copy(update={"steps": steps}))
     environment = document.environment
     if environment is not None:
@@ -82,13 +82,13 @@ def _thinned(document: ResultDocument, kept_of: int | None, note: str) -> Result
     return document.model_copy(update={"scenarios": scenarios, "environment": environment})
 
 
-def _thinned_step(step: Step, kept_of: int | None) -> Step:
+def _thinned_step(step: Step, stride: int | None) -> Step:
     nodes = [
-        node.model_copy(update={"samples": _kept(node.samples, kept_of)}) for node in step.telemetry
+        node.model_copy(update={"samples": _every(node.samples, stride)}) for node in step.telemetry
     ]
-    series = {"windows": _kept(step.windows, kept_of), "usage": _kept(step.usage, kept_of)}
+    series = {"windows": _every(step.windows, stride), "usage": _every(step.usage, stride)}
     return step.model_copy(update={**series, "telemetry": nodes})
 
 
-def _kept(series: Sequence[T], kept_of: int | None) -> list[T]:
-    return [] if kept_of is None else list(series[::kept_of])
+def _every(series: Sequence[T], stride: int | None) -> list[T]:
+    return [] if stride is None else list(series[::stride])

@@ -148,8 +148,8 @@ class _StepLines:
             return
         yield self._one(names.LOAD_SCHEDULED, tallied.scheduled)
         if self._target_qps is not None:
-            asks = not (ended or step.driver.progress().draining)
-            yield self._one(names.LOAD_TARGET_RATE, self._target_qps if asks else 0.0)
+            sends = not (ended or step.driver.progress().draining)
+            yield self._one(names.LOAD_TARGET_RATE, self._target_qps if sends else 0.0)
         yield self._histogram(names.LOAD_LAG, tallied.dispatch_lag, _LAG_COUNTERS)
 
     def _one(self, metric: Metric, value: float) -> tuple[str, bytes]:

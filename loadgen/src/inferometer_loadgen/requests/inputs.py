@@ -157,8 +157,8 @@ def _fit(tensor: Tensor, given: Sequence[int] | None, batch_size: int) -> tuple[
             f"{len(given)}, but the model's input has rank {len(tensor.shape)}: {tensor.shape}. "
             f"Give the whole shape, batch axis included."
         )
-    for axis, (asked, own) in enumerate(zip(given, tensor.shape, strict=True)):
-        if own not in {-1, asked}:
+    for axis, (given_size, own) in enumerate(zip(given, tensor.shape, strict=True)):
+        if own not in {-1, given_size}:
             raise InputRefusedError(
                 f"spec.load.inputs.random.shapes gives {tensor.name!r} the shape {list(given)}, "
                 f"but its axis {axis} is {own} in the model's {tensor.shape}: only -1 is free."

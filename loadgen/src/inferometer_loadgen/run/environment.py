@@ -26,25 +26,25 @@ def environment_of(
     )
 
 
-def fell_back(described: ServerDescription) -> int | None:
+def fell_back(description: ServerDescription) -> int | None:
     """Return how many compute nodes fell back to the CPU; None if the server does not say."""
-    count = described.settings.get("compute_nodes_fell_back", "")
+    count = description.settings.get("compute_nodes_fell_back", "")
     return int(count) if count.isdecimal() else None
 
 
 def _server(plan: LoadPlan, found: Sequence[ServerDescription]) -> ServerInfo:
-    described = found[0]
-    settings = described.settings
+    description = found[0]
+    settings = description.settings
     return ServerInfo(
         launched=plan.launched,
         url=plan.servers[0].url,
-        name=described.server_name,
-        version=described.server_version,
-        extensions=described.extensions,
+        name=description.server_name,
+        version=description.server_version,
+        extensions=description.extensions,
         settings=settings,
         graph_nodes_by_provider=_counts(settings.get("nodes_by_provider", "")),
         replicas=_replicas(plan, found),
-        cpu_fallback_graph_nodes=fell_back(described),
+        cpu_fallback_graph_nodes=fell_back(description),
     )
 
 
@@ -60,11 +60,11 @@ def _replicas(plan: LoadPlan, found: Sequence[ServerDescription]) -> list[Server
             quality_of_service=server.quality_of_service,
             settings={
                 name: value
-                for name, value in described.settings.items()
+                for name, value in description.settings.items()
                 if first.get(name) != value
             },
         )
-        for server, described in zip(plan.servers, found, strict=True)
+        for server, description in zip(plan.servers, found, strict=True)
     ]
 
 
@@ -78,12 +78,12 @@ def _counts(text: str) -> dict[str, int]:
     return {str(name): count for name, count in counts.items() if isinstance(count, int)}
 
 
-def _model(plan: LoadPlan, described: ServerDescription) -> ModelInfo:
+def _model(plan: LoadPlan, description: ServerDescription) -> ModelInfo:
     return ModelInfo(
         name=plan.model_name,
-        version=plan.model_version or next(iter(described.versions), ""),
+        version=plan.model_version or next(iter(description.versions), ""),
         uri=plan.run.spec.model.uri,
-        sha256=plan.model_sha256 or described.settings.get("model_sha256") or None,
-        inputs=described.inputs,
-        outputs=described.outputs,
+        sha256=plan.model_sha256 or description.settings.get("model_sha256") or None,
+        inputs=description.inputs,
+        outputs=description.outputs,
     )

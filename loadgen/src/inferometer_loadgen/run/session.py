@@ -143,7 +143,7 @@ class MeasurementSession:
         try:
             if fleet is not None:
                 await fleet.wait_for_workers(progress.gathering)
-            found = await servers.described(progress.waiting)
+            found = await servers.describe(progress.waiting)
             inputs = InputSources(self._plan.run.spec.load, self._plan.inputs_file, found[0].inputs)
             scenarios, notes = self._planned(inputs, found[0].max_batch_size)
             environment = environment_of(self._plan, found, notes)
@@ -254,7 +254,9 @@ class MeasurementSession:
             colocated=any(servers.are_colocated(node) for node in around.load_nodes),
             not_guaranteed=servers.not_guaranteed(),
             cpu_count=len(os.sched_getaffinity(0)),
-            compute_nodes_fell_back=max(fell_back(described) or 0 for described in around.found),
+            compute_nodes_fell_back=max(
+                fell_back(description) or 0 for description in around.found
+            ),
             energy_requested=plan.run.spec.telemetry.power == "Auto",
             server_restarted=restarted,
         )

@@ -95,9 +95,9 @@ def target_qps(plan: StepPlan) -> float | None:
     match plan.loop:
         case Open(arrivals=Steady(milli_qps=rate)):
             return rate / 1000
-        case Open(arrivals=Bursts() as asked):
-            bursts = asked.burst_ns / asked.period_ns
-            return (bursts * asked.burst_milli_qps + (1 - bursts) * asked.base_milli_qps) / 1000
+        case Open(arrivals=Bursts() as setting):
+            bursts = setting.burst_ns / setting.period_ns
+            return (bursts * setting.burst_milli_qps + (1 - bursts) * setting.base_milli_qps) / 1000
         case _:
             return None
 

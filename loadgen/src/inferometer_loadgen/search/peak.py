@@ -101,7 +101,7 @@ class ProbeResult:
     seed: int
 
     @property
-    def kept(self) -> bool:
+    def within_bound(self) -> bool:
         """Whether early stopping passed."""
         return self.decided_by == "EnoughQueries"
 
@@ -196,12 +196,12 @@ def _tentative_bounds(goal: Goal, found: SearchState) -> tuple[float | None, flo
     place = _place(goal, found.closed_loop_qps, found.probes)
     parts = _parts(goal, found.probes)
     good, late = _good_and_late(goal, _counts((*parts.pilots, *parts.counted)))
-    kept, broken = [each.qps for each in good], [each.qps for each in late]
-    lows = [*kept, *([] if place.low_qps is None else [place.low_qps])]
+    within_bound, broken = [each.qps for each in good], [each.qps for each in late]
+    lows = [*within_bound, *([] if place.low_qps is None else [place.low_qps])]
     highs = [*broken, *([] if place.high_qps is None else [place.high_qps])]
     return (
         max((qps for qps in lows if qps < min(broken, default=math.inf)), default=None),
-        min((qps for qps in highs if qps > max(kept, default=0.0)), default=None),
+        min((qps for qps in highs if qps > max(within_bound, default=0.0)), default=None),
     )
 
 
@@ -233,7 +233,7 @@ def _goes_up(goal: Goal, result: ProbeResult) -> bool:
     """Return whether the peak seems to lie above; an undecided probe is judged by its share."""
     if result.decided_by == "Unfinished":
         return result.counts.share <= goal.share
-    return result.kept
+    return result.within_bound
 
 
 def _next_whole(
@@ -483,7 +483,7 @@ def _probe_report(result: ProbeResult, *, pilot: bool) -> ProbeRecord:
         step=result.label,
         seed=result.seed,
         target_qps=result.probe.milli_qps / 1000,
-        within_bound=result.kept,
+        within_bound=result.within_bound,
         decided_by=result.decided_by,
         ran_to_completion=result.probe.runs_to_completion,
         pilot=pilot,

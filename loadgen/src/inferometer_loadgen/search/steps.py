@@ -32,13 +32,13 @@ _SATURATED_QUERIES = 100
 _MILLI_SECONDS_NS = 1000 * SECOND_NS
 
 
-def goal_from_spec(asked: FindPeak) -> Goal:
+def goal_from_spec(settings: FindPeak) -> Goal:
     """Return the goal of a `findPeak` scenario."""
     return make_goal(
-        percentile_value(asked.percentile),
-        asked.latency_bound_microseconds * 1000,
-        asked.probe.min_queries,
-        float(asked.probe.max_seconds),
+        percentile_value(settings.percentile),
+        settings.latency_bound_microseconds * 1000,
+        settings.probe.min_queries,
+        float(settings.probe.max_seconds),
     )
 
 

@@ -25,7 +25,7 @@ from inferometer_loadgen.wire.tls import ClientTls, TlsFiles, tls_context
 SAME = ("model_sha256", "external_data_sha256")
 """Settings that are equal in all servers of one model."""
 
-ASKS = 4
+METADATA_REQUESTS = 4
 """This many separate connections show whether one process answers at an address or several."""
 
 
@@ -42,7 +42,7 @@ class Servers:
         runtime = RUNTIMES.get(plan.run.spec.server.runtime, EXTERNAL)
         self._restart_identity = runtime.restart_identity
 
-    async def described(self, on_wait: Callable[[float, str], None]) -> list[ServerDescription]:
+    async def describe(self, on_wait: Callable[[float, str], None]) -> list[ServerDescription]:
         """Wait until every server is ready, and return each server's description.
 
         `on_wait` receives the share of the deadline that is spent and why the last attempt failed.
@@ -81,7 +81,7 @@ class Servers:
         return await asyncio.gather(*map(self._starts, self.endpoints))
 
     async def _starts(self, endpoint: ServerEndpoint) -> frozenset[str]:
-        found = await asyncio.gather(*(self._start(endpoint) for _ in range(ASKS)))
+        found = await asyncio.gather(*(self._start(endpoint) for _ in range(METADATA_REQUESTS)))
         return frozenset(start for start in found if start is not None)
 
     async def _start(self, endpoint: ServerEndpoint) -> str | None:
@@ -184,8 +184,8 @@ def is_restarted(before: Sequence[frozenset[str]], after: Sequence[frozenset[str
 def check_same_model(addresses: Sequence[str], found: Sequence[ServerDescription]) -> None:
     """Raise ModelNotServedError if servers serve different models."""
     first = _model_of(found[0])
-    for address, described in zip(addresses, found, strict=True):
-        other = _model_of(described)
+    for address, description in zip(addresses, found, strict=True):
+        other = _model_of(description)
         if other != first:
             what = next(name for name in first if first[name] != other[name])
             raise ModelNotServedError(
@@ -194,12 +194,12 @@ def check_same_model(addresses: Sequence[str], found: Sequence[ServerDescription
             )
 
 
-def _model_of(described: ServerDescription) -> dict[str, object]:
+def _model_of(description: ServerDescription) -> dict[str, object]:
     return {
-        **{name: described.settings.get(name, "") for name in SAME},
-        "inputs": described.inputs,
-        "outputs": described.outputs,
-        "versions": described.versions,
+        **{name: description.settings.get(name, "") for name in SAME},
+        "inputs": description.inputs,
+        "outputs": description.outputs,
+        "versions": description.versions,
     }
 
 

@@ -77,9 +77,9 @@ def _load_client_certificate(context: ssl.SSLContext, certificate: Path, key: Pa
     try:
         context.load_cert_chain(certificate, key, password=_no_password)
     except (ssl.SSLError, OSError) as error:
-        said = "the key does not match" if "MISMATCH" in str(error) else _reason(error)
+        detail = "the key does not match" if "MISMATCH" in str(error) else _reason(error)
         raise TlsRefusedError(
-            f"The client's certificate {certificate} and its key {key} cannot be used ({said}). "
+            f"The client's certificate {certificate} and its key {key} cannot be used ({detail}). "
             "Both must be PEM and belong together."
         ) from None
 
@@ -126,16 +126,16 @@ def client_certificate_error(where: str, tls: ClientTls) -> TlsRefusedError:
 
 
 def _untrusted_message(error: ssl.SSLCertVerificationError, where: str, tls: ClientTls) -> str:
-    code, said = error.verify_code, error.verify_message
+    code, detail = error.verify_code, error.verify_message
     if code in _OTHER_NAME:
         return (
-            f"The certificate of the server at {where} is not for {tls.server_name} ({said}). Set "
-            "load.tls.serverName to a name that it carries."
+            f"The certificate of the server at {where} is not for {tls.server_name} ({detail}). "
+            "Set load.tls.serverName to a name that it carries."
         )
     if code in {_EXPIRED, _NOT_YET_VALID}:
         when = "has expired" if code == _EXPIRED else "is not valid yet"
         return (
-            f"The certificate of the server at {where} {when} ({said}). Renew it on the server, "
+            f"The certificate of the server at {where} {when} ({detail}). Renew it on the server, "
             "or correct this machine's clock."
         )
     if code in _UNKNOWN_AUTHORITY:
@@ -143,10 +143,10 @@ def _untrusted_message(error: ssl.SSLCertVerificationError, where: str, tls: Cli
         trusted = "this machine trusts" if by is None else f"is in {by}"
         return (
             f"The certificate of the server at {where} is signed by no authority that {trusted} "
-            f"({said}). Name its authority's certificate in load.tls.caFile, or in a cluster in "
+            f"({detail}). Name its authority's certificate in load.tls.caFile, or in a cluster in "
             "load.tls.caSecret."
         )
-    return f"The certificate of the server at {where} cannot be trusted: {said}."
+    return f"The certificate of the server at {where} cannot be trusted: {detail}."
 
 
 def _reason(error: OSError) -> str:

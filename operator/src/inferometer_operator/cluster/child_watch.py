@@ -49,13 +49,13 @@ class ChildWatch:
         namespace: str | None,
         *,
         changed: Callable[[ChildChange], None],
-        heard: Callable[[], None],
+        on_event: Callable[[], None],
     ) -> None:
         self._connection = connection
         self._kind = kind
         self._path = api_path(kind, namespace)
         self._changed = changed
-        self._heard = heard
+        self._on_event = on_event
         self._version: str | None = None
 
     async def run(self) -> None:
@@ -87,9 +87,9 @@ class ChildWatch:
         async with self._connection.stream(
             self._path, query=query, accept=METADATA_ONLY, silence_seconds=SILENCE_SECONDS
         ) as stream:
-            self._heard()
+            self._on_event()
             async for line in _lines(stream):
-                self._heard()
+                self._on_event()
                 event = json.loads(line)
                 metadata = event["object"].get("metadata", {})
                 if event["type"] == "ERROR":

@@ -104,13 +104,13 @@ class Lease:
 
     async def _try_acquire(self) -> bool:
         """Take or renew the Lease if allowed; return whether this operator holds it."""
-        asked_at = self._clock()
+        requested_at = self._clock()
         try:
             lease = await self._connection.request("GET", self._path)
         except ApiError as error:
             if error.code != 404:
                 raise
-            return await self._create(asked_at)
+            return await self._create(requested_at)
         spec = lease.get("spec") or {}
         if spec != self._seen:
             # Its holder may have renewed it while the answer travelled.
@@ -123,7 +123,7 @@ class Lease:
             if error.code == 409:  # another operator was faster
                 return False
             raise
-        self._renewed_at = self._seen_at = asked_at
+        self._renewed_at = self._seen_at = requested_at
         return True
 
     def _held_by_another(self, spec: dict[str, Any]) -> bool:
@@ -133,7 +133,7 @@ class Lease:
         held_for = float(spec.get("leaseDurationSeconds") or self._terms.seconds)
         return self._clock() - self._seen_at < held_for
 
-    async def _create(self, asked_at: float) -> bool:
+    async def _create(self, requested_at: float) -> bool:
         body = {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
@@ -149,7 +149,7 @@ class Lease:
                 return False
             raise
         self._seen = made["spec"]
-        self._renewed_at = self._seen_at = asked_at
+        self._renewed_at = self._seen_at = requested_at
         return True
 
     async def _put(self, lease: dict[str, Any], holder: str, seconds: float) -> Any:

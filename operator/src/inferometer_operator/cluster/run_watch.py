@@ -25,22 +25,22 @@ async def watch_runs(
     namespace: str | None,
     *,
     changed: OnChange,
-    heard: Callable[[], None],
+    on_event: Callable[[], None],
     listed: Callable[[], None],
     started: Callable[[], None],
 ) -> None:
     """Watch until cancelled; return only if kopf fails.
 
-    `changed` gets the type of each event (None for the initial list) and the run. `heard` is called
-    at each sign of the watch, `listed` before all runs are listed again, and `started` once, when
-    kopf has taken over the process's signals, so that the caller can take them back.
+    `changed` gets the type of each event (None for the initial list) and the run. `on_event` is
+    called at each sign of the watch, `listed` before all runs are listed again, and `started` once,
+    when kopf has taken over the process's signals, so that the caller can take them back.
     """
     existing = {task for task in asyncio.all_tasks() if task is not asyncio.current_task()}
     # Without an identity kopf looks up the process's user, which in a pod has no name.
     identity: Any = MANAGER
     tasks = await kopf.spawn_tasks(
         identity=identity,
-        registry=_registry(connection, changed=changed, heard=heard, listed=listed),
+        registry=_registry(connection, changed=changed, on_event=on_event, listed=listed),
         settings=_settings(),
         standalone=True,
         clusterwide=namespace is None,
@@ -54,7 +54,7 @@ def _registry(
     connection: ApiConnection,
     *,
     changed: OnChange,
-    heard: Callable[[], None],
+    on_event: Callable[[], None],
     listed: Callable[[], None],
 ) -> kopf.OperatorRegistry:
     """Return the callbacks of kopf: to log in, and for each event."""
@@ -64,12 +64,12 @@ def _registry(
     async def login(**_: Any) -> kopf.AiohttpSession:
         return kopf.AiohttpSession(
             server=connection.server,
-            aiohttp_session=connection.session(watch_trace(heard, listed)),
+            aiohttp_session=connection.session(watch_trace(on_event, listed)),
         )
 
     @kopf.on.event(GROUP, "v1alpha1", _PLURAL, registry=registry)
     async def event(event: kopf.RawEvent, **_: Any) -> None:
-        heard()
+        on_event()
         changed(event["type"], event["object"])
 
     return registry
@@ -88,8 +88,8 @@ def _settings() -> kopf.OperatorSettings:
     return settings
 
 
-def watch_trace(heard: Callable[[], None], listed: Callable[[], None]) -> aiohttp.TraceConfig:
-    """Return a trace that calls `heard` when a watch opens, and `listed` before a list arrives."""
+def watch_trace(on_event: Callable[[], None], listed: Callable[[], None]) -> aiohttp.TraceConfig:
+    """Return a trace that calls `on_event` when a watch opens and `listed` before a list."""
     trace = aiohttp.TraceConfig()
 
     async def ended(
@@ -97,7 +97,7 @@ def watch_trace(heard: Callable[[], None], listed: Callable[[], None]) -> aiohtt
     ) -> None:
         query = request.url.query
         if request.response.ok and request.url.name == _PLURAL and "continue" not in query:
-            (heard if "watch" in query else listed)()
+            (on_event if "watch" in query else listed)()
 
     trace.on_request_end.append(ended)
     return trace

@@ -267,7 +267,7 @@ def _conclude(context: ReconcileContext, load: LoadState, server: ServerProgress
         return result.plan(context.status)
     merge_report(context.draft, context.observed.report, context.run.spec)
     record_scenarios(context.draft, result)
-    context.draft.update(result=result.kept)
+    context.draft.update(result=result.reference)
     if outcome.state == "Complete":
         return _complete(context, result)
     lost = result.lost
@@ -277,7 +277,7 @@ def _conclude(context: ReconcileContext, load: LoadState, server: ServerProgress
 
 def _complete(context: ReconcileContext, result: ResultState) -> Plan:
     scenarios = len(context.run.spec.scenarios)
-    kept = result.kept
+    kept = result.reference
     where = "" if kept is None else f" The result is in {', '.join(kept.config_maps)}."
     which = "The scenario is" if scenarios == 1 else f"All {scenarios} scenarios are"
     note = f" The result document is not kept: {result.message}" if result.lost else ""

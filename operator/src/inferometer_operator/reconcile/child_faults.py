@@ -126,8 +126,10 @@ def _failed_creates(events: Iterable[Json], kind: str) -> Iterator[Json]:
 
 
 def _last(events: Iterable[Json], counts: Callable[[Json], bool]) -> str | None:
-    said = [str(each.get("message") or each.get("note") or "") for each in events if counts(each)]
-    return said[-1] if said else None
+    messages = [
+        str(each.get("message") or each.get("note") or "") for each in events if counts(each)
+    ]
+    return messages[-1] if messages else None
 
 
 def _about(event: Json) -> Json:

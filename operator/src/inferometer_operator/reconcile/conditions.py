@@ -133,8 +133,8 @@ def incomplete_condition(status: RunStatus, scenarios: int | None) -> ConditionU
     if not status.scenarios or scenarios is None:
         message = "The run did not complete; nothing was measured."
     else:
-        kept = f"{len(status.scenarios)} of {scenario_count(scenarios)}"
-        message = f"The run did not complete. The status keeps {kept}, measured until then."
+        measured = f"{len(status.scenarios)} of {scenario_count(scenarios)}"
+        message = f"The run did not complete. The status keeps {measured}, measured until then."
     return ConditionUpdate("Valid", "False", "NotComplete", message)
 
 

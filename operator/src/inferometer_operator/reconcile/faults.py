@@ -108,11 +108,11 @@ def _unschedulable(pod: Json, request: PodRequest, _: datetime) -> RunFault | No
         return None
     words = str(scheduled.get("message") or scheduled.get("reason") or "")
     lower = words.lower()
-    asks = f"which requests {request.resources}"
+    requests = f"which requests {request.resources}"
     if "persistentvolumeclaim" in lower:
         found = f"The {request.who}'s pod needs a claim that no volume is bound to{_quoted(words)}"
         return make_fault("VolumeNotBound", found)
-    found = f"No node takes the {request.who}'s pod, {asks}{_quoted(words)}"
+    found = f"No node takes the {request.who}'s pod, {requests}{_quoted(words)}"
     lacking = request.gpu and f"insufficient {request.gpu}".lower() in lower
     return make_fault("GpuUnavailable" if lacking else "Unschedulable", found)
 

@@ -84,7 +84,7 @@ def _record_partial_result(context: ReconcileContext, result: ResultState) -> No
     record_scenarios(draft, result)
     failed = draft.find("Failed")
     if result.lost is None or failed is None:
-        draft.update(result=result.kept)
+        draft.update(result=result.reference)
         draft.set_conditions(incomplete_condition(context.status, scenarios))
         return
     note = f" The result document is not kept ({result.lost}): {result.message}"

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from inferometer_api.plan.deadlines import SERVER_TELLS_SECONDS
+from inferometer_api.plan.deadlines import SERVER_FAULT_SECONDS
 from inferometer_api.results.result import Outcome
 from inferometer_api.status.condition_reasons import REASONS, ReasonName
 from inferometer_operator.reconcile.context import ReconcileContext
@@ -49,7 +49,7 @@ def _explained(
     if outcome.reason in _SERVER_FAULTS and context.is_launched:
         if served.fault is not None and served.fault.ends:
             return Outcome(state="Failed", reason=served.fault.reason, message=served.fault.message)
-        if context.now < add_seconds(_end(context, load), SERVER_TELLS_SECONDS):
+        if context.now < add_seconds(_end(context, load), SERVER_FAULT_SECONDS):
             return None
     remedy = REASONS[reason_of(outcome)].remedy
     words = outcome.message or f"The load generator ended as {outcome.reason}."
@@ -74,11 +74,11 @@ def _unreported(context: ReconcileContext, load: LoadState) -> Outcome:
     if found is None or not found.ends:
         code = "?" if load.end is None else load.end.code
         words = "" if load.end is None else load.end.message
-        said = f" Its last lines:\n{words}\n" if words else " It printed nothing."
+        output = f" Its last lines:\n{words}\n" if words else " It printed nothing."
         found = make_fault(
             "LoadGeneratorDied",
             f"The load generator in pod {load.pod_name} exited with code {code} before its end."
-            f"{said}",
+            f"{output}",
         )
     return Outcome(state="Failed", reason=found.reason, message=found.message)
 

@@ -67,8 +67,8 @@ def phase(pod: Json) -> str:
 def completion_index(pod: Json) -> int:
     """Return the pod's index in its Job: 0 if the Job has no indices."""
     labels = pod["metadata"].get("labels") or {}
-    told = str(labels.get(JOB_INDEX_LABEL, ""))
-    return int(told) if told.isdecimal() else 0
+    index = str(labels.get(JOB_INDEX_LABEL, ""))
+    return int(index) if index.isdecimal() else 0
 
 
 def is_over(pod: Json) -> bool:

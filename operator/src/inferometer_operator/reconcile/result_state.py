@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 
 from inferometer_api.plan.cluster_objects import RESULT_FILE
-from inferometer_api.plan.deadlines import KEPT_SECONDS
+from inferometer_api.plan.deadlines import RESULT_STORED_SECONDS
 from inferometer_api.results.result import Outcome
 from inferometer_api.status.condition_reasons import ReasonName
 from inferometer_api.status.run_status import ResultReference, RunStatus, ScenarioSummary
@@ -35,7 +35,7 @@ class ResultState:
     create: tuple[Manifest, ...] = ()
     delete: tuple[DeletionTarget, ...] = ()
     look_again_seconds: float | None = None
-    kept: ResultReference | None = None
+    reference: ResultReference | None = None
     scenarios: tuple[ScenarioSummary, ...] | None = None
     """The measured scenarios, if the document is there."""
     lost: ReasonName | None = None
@@ -79,8 +79,8 @@ def _keeping(context: ReconcileContext, packed: PackedResult) -> ResultState:
         return ResultState(done=False, delete=stale, look_again_seconds=_SOON_SECONDS)
     absent = tuple(each for each in wanted if each["metadata"]["name"] not in held)
     if not absent:
-        kept = ResultReference(config_maps=names, sha256=packed.sha256, bytes=packed.bytes)
-        return ResultState(kept=kept, scenarios=packed.scenarios)
+        reference = ResultReference(config_maps=names, sha256=packed.sha256, bytes=packed.bytes)
+        return ResultState(reference=reference, scenarios=packed.scenarios)
     refused = [
         (child, refusal)
         for child, refusal in context.observed.refused.items()
@@ -88,7 +88,7 @@ def _keeping(context: ReconcileContext, packed: PackedResult) -> ResultState:
     ]
     for child, refusal in refused:
         found = child_fault(context, child, refusal, " with the result")
-        if found.ends or context.now >= add_seconds(refusal.since, KEPT_SECONDS):
+        if found.ends or context.now >= add_seconds(refusal.since, RESULT_STORED_SECONDS):
             lost: ReasonName = "ResultNotKept"
             return ResultState(lost=lost, message=found.message, scenarios=packed.scenarios)
     look = _REFUSED_SECONDS if refused else _SOON_SECONDS

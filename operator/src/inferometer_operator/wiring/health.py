@@ -22,7 +22,7 @@ class Health:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._ticked = clock()
-        self._heard: dict[str, float | None] = {}
+        self._last_event: dict[str, float | None] = {}
         self._watches_required = False
 
     async def tick(self) -> None:
@@ -34,11 +34,11 @@ class Health:
     def require_watches(self, *watches: str) -> None:
         """Be ready only while all of these watches give signs."""
         self._watches_required = True
-        self._heard = dict.fromkeys(watches)
+        self._last_event = dict.fromkeys(watches)
 
     def record_watch(self, watch: str) -> None:
         """Record that a watch was opened or delivered something."""
-        self._heard[watch] = self._clock()
+        self._last_event[watch] = self._clock()
 
     def alive(self) -> tuple[bool, str]:
         """Return whether the event loop runs, and a sentence about it."""
@@ -50,7 +50,8 @@ class Health:
         if not self._watches_required:
             return True, "Standby: another operator leads, or none yet."
         ages = {
-            watch: None if at is None else self._clock() - at for watch, at in self._heard.items()
+            watch: None if at is None else self._clock() - at
+            for watch, at in self._last_event.items()
         }
         text = ", ".join(
             f"{watch}: {'not yet' if age is None else f'{age:.0f} s ago'}"

@@ -37,7 +37,7 @@ from inferometer_operator.wiring.endpoints import external_service_name, list_ag
 _POLL_SECONDS, _POLL_BEFORE_LOAD_SECONDS = 10.0, 1.0
 LOOK_SECONDS = 5.0
 """How often a run that does not measure yet is observed: some faults appear in Events alone."""
-_MOST_PODS_ASKED_FOR = 4
+_MOST_LOGS_REQUESTED = 4
 """Of many pods that hang, the first few explain why."""
 
 
@@ -138,7 +138,7 @@ class Observer:
         """Return why pods are not created or do not start, if any are missing."""
         requests = [
             self.reader.list_warnings(namespace, pod["metadata"]["uid"])
-            for pod in [pod for pod in pods if _hangs(pod)][:_MOST_PODS_ASKED_FOR]
+            for pod in [pod for pod in pods if _hangs(pod)][:_MOST_LOGS_REQUESTED]
         ]
         components = {component(pod) for pod in pods if is_live(pod)}
         if deployment is not None and SERVER not in components:

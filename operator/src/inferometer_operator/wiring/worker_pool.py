@@ -12,7 +12,7 @@ from inferometer_operator.wiring.worker import Dependencies, Worker
 
 _RELIST_SECONDS = 10.0
 """How long a new list of runs takes to arrive; then the runs that it lacked are looked at."""
-_RUNS_PER_TURN = 50
+_RUNS_PER_PASS = 50
 """Reading a run with many scenarios takes milliseconds, and the Lease must be renewed meanwhile."""
 _log = structlog.get_logger()
 
@@ -33,7 +33,7 @@ class WorkerPool:
         """List every run, then start the workers: none is admitted before all are known."""
         runs = await self._dependencies.reader.list_runs(self._dependencies.settings.namespace)
         for number, run in enumerate(runs):
-            if number % _RUNS_PER_TURN == 0:
+            if number % _RUNS_PER_PASS == 0:
                 await asyncio.sleep(0)
             self._update(run)
         for run in runs:

@@ -51,7 +51,7 @@ class Compared:
         return self.word == "unknown" and (hidden or self._looks_slower_by(part))
 
     @property
-    def doubt(self) -> str:
+    def caveat(self) -> str:
         """Why it cannot be judged whether it is slower, and what to do."""
         for name, found in (("A", self.before), ("B", self.after)):
             if found.why_unknown:
@@ -75,7 +75,7 @@ class Pair:
     before: Measured
     after: Measured
     figures: tuple[Compared, ...]
-    doubts: tuple[str, ...] = ()
+    caveats: tuple[str, ...] = ()
     """Why its figures cannot be judged: the ends of sentences."""
 
 
@@ -132,7 +132,7 @@ def slower(comparison: Comparison, part: float) -> list[tuple[Pair, Compared]]:
     return [
         (pair, figure)
         for pair in comparison.pairs
-        if not pair.doubts
+        if not pair.caveats
         for figure in pair.figures
         if figure.is_slower_by(part)
     ]
@@ -142,23 +142,23 @@ def unjudged(
     before: ResultDocument, after: ResultDocument, comparison: Comparison, part: float
 ) -> list[str]:
     """Return a sentence for each reason why it is uncertain that B is not slower by this much."""
-    doubts = [
+    caveats = [
         f"{name} is {document.outcome.state} ({document.outcome.reason}), not Complete."
         for name, document in (("A", before), ("B", after))
         if document.outcome.state != "Complete"
     ]
-    doubts += [f"{name} is missing in B." for name in comparison.only_before]
+    caveats += [f"{name} is missing in B." for name in comparison.only_before]
     for pair in comparison.pairs:
         name = step_name(pair.before)
-        doubts += [f"{name} {doubt}" for doubt in pair.doubts]
-        doubts += [
-            f"{name}, {figure.name}: {figure.doubt}"
+        caveats += [f"{name} {caveat}" for caveat in pair.caveats]
+        caveats += [
+            f"{name}, {figure.name}: {figure.caveat}"
             for figure in pair.figures
             if figure.may_be_slower_by(part)
         ]
         if not any(_is_judged(figure) for figure in pair.figures):
-            doubts.append(f"{name} has no rate and no latency that both results know.")
-    return doubts
+            caveats.append(f"{name} has no rate and no latency that both results know.")
+    return caveats
 
 
 def _is_judged(figure: Compared) -> bool:
@@ -167,14 +167,14 @@ def _is_judged(figure: Compared) -> bool:
 
 
 def _pair(before: Measured, after: Measured, *, same_spec: bool) -> Pair:
-    doubts = [
+    caveats = [
         f"is INVALID in {name}."
         for name, found in (("A", before), ("B", after))
         if found.verdict == "INVALID"
     ]
     if not same_spec:
-        doubts.append("has different specifications in A and B.")
-    return Pair(before, after, tuple(_compared(before, after)), tuple(doubts))
+        caveats.append("has different specifications in A and B.")
+    return Pair(before, after, tuple(_compared(before, after)), tuple(caveats))
 
 
 def _specs(document: ResultDocument) -> dict[str, Scenario]:

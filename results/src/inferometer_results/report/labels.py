@@ -31,9 +31,9 @@ def guide_labels(frame: Frame) -> Iterator[Markup]:
 
 def line_labels(frame: Frame) -> Iterator[Markup]:
     """Write each name at the end of its line, pushed apart where the ends are close."""
-    beside = names(frame)
-    heights = pushed_apart([name.y for name in beside], frame.top + 4, frame.bottom)
-    for name, y in zip(beside, heights, strict=True):
+    labels = names(frame)
+    heights = pushed_apart([name.y for name in labels], frame.top + 4, frame.bottom)
+    for name, y in zip(labels, heights, strict=True):
         yield written(f"name {name.style}", name.x + 6, y + 4, name.text)
     for mark in frame.chart.marks:
         if isinstance(mark, Area) and mark.name:

@@ -149,7 +149,7 @@ def card(document: ResultDocument, index: int) -> Card:
     result = document.scenarios[index]
     details: tuple[tuple[str, str], ...] = ()
     best = max(result.steps, key=lambda step: step.achieved_samples_per_second, default=None)
-    asked = bound_of(document.run, result.name)
+    goal = bound_of(document.run, result.name)
     kind = SCENARIOS.get(result.kind)
     is_throughput = kind is not None and kind.headline == "throughput"
     if result.peak is not None:
@@ -168,14 +168,14 @@ def card(document: ResultDocument, index: int) -> Card:
         label = "throughput"
         details = (("p99", _named(best, 99.0)), ("rate", _rate(best)))
     else:
-        percentile = asked.percentile if asked else _read_by(best)
+        percentile = goal.percentile if goal else _read_by(best)
         value = percentile_of(best.latency, percentile)
         scale = time_unit([value.nanoseconds if value else None])
         figure = scale.text(value.nanoseconds) if value else DASH
         unit = scale.name
         label = "median latency" if percentile == 50 else f"p{percentile:g} latency"
-        if asked:
-            label += f" (bound {duration(asked.nanoseconds)})"
+        if goal:
+            label += f" (bound {duration(goal.nanoseconds)})"
         others = [other for other in (50.0, 99.0) if other != percentile]
         details = tuple((f"p{other:g}", _named(best, other)) for other in others)
         details = (*details, ("rate", _rate(best)))

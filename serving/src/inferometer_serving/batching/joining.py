@@ -55,7 +55,7 @@ class Joiner:
 
     def __init__(self, max_samples: int) -> None:
         self._max_samples = max_samples
-        self._kept: dict[str, Array] = {}
+        self._buffers: dict[str, Array] = {}
 
     def joined(self, requests: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
         """Return the inputs of all requests one behind the other; valid until the next call."""
@@ -71,12 +71,12 @@ class Joiner:
 
     def _memory(self, name: str, like: Array) -> Array:
         shape = (self._max_samples, *like.shape[1:])
-        kept = self._kept.get(name)
-        if kept is None or kept.shape != shape:
-            kept = np.empty(shape, dtype=like.dtype)
-            if kept.nbytes <= _KEEP_UP_TO_BYTES:
-                self._kept[name] = kept
-        return kept
+        buffer = self._buffers.get(name)
+        if buffer is None or buffer.shape != shape:
+            buffer = np.empty(shape, dtype=like.dtype)
+            if buffer.nbytes <= _KEEP_UP_TO_BYTES:
+                self._buffers[name] = buffer
+        return buffer
 
 
 def split(results: Sequence[Array], samples: Sequence[int]) -> list[list[Array]]:

@@ -55,32 +55,32 @@ class Calls:
 
     async def server_metadata(self, _request: Message) -> Message:
         """Describe the server."""
-        told = server_metadata(self._state.version)
-        return ParseDict(told, messages.ServerMetadataResponse())
+        document = server_metadata(self._state.version)
+        return ParseDict(document, messages.ServerMetadataResponse())
 
     async def model_metadata(self, request: Message) -> Message:
         """Describe the model."""
         self._state.check_model(request.name, request.version)
-        told = self._state.loaded_router().metadata
-        return ParseDict(told, messages.ModelMetadataResponse())
+        document = self._state.loaded_router().metadata
+        return ParseDict(document, messages.ModelMetadataResponse())
 
     async def model_config(self, request: Message) -> Message:
         """Return the model's configuration, which holds the facts about this server."""
         self._state.check_model(request.name, request.version)
-        told = {"config": self._state.loaded_router().config}
-        return ParseDict(told, messages.ModelConfigResponse())
+        document = {"config": self._state.loaded_router().config}
+        return ParseDict(document, messages.ModelConfigResponse())
 
     async def model_statistics(self, request: Message) -> Message:
         """Return what was counted; no name stands for all models."""
         if request.name:
             self._state.check_model(request.name, request.version)
-        told = self._state.model_statistics()
-        return ParseDict(told, messages.ModelStatisticsResponse())
+        document = self._state.model_statistics()
+        return ParseDict(document, messages.ModelStatisticsResponse())
 
     async def repository_index(self, request: Message) -> Message:
         """List the models."""
-        told = {"models": self._state.repository_index(only_ready=request.ready)}
-        return ParseDict(told, messages.RepositoryIndexResponse())
+        document = {"models": self._state.repository_index(only_ready=request.ready)}
+        return ParseDict(document, messages.RepositoryIndexResponse())
 
     async def load(self, request: Message) -> Message:
         """Load the model anew."""

@@ -61,9 +61,9 @@ def _handlers(state: ServerState, draining: asyncio.Event) -> Any:
         "RepositoryModelUnload": ("unload", calls.unload),
         "ModelInfer": ("infer", calls.infer),
     }
-    described = messages.DESCRIPTOR.services_by_name["GRPCInferenceService"]
+    service = messages.DESCRIPTOR.services_by_name["GRPCInferenceService"]
     handlers = {}
-    for method in described.methods:
+    for method in service.methods:
         forms = {
             "request_deserializer": getattr(messages, method.input_type.name).FromString,
             "response_serializer": getattr(messages, method.output_type.name).SerializeToString,
@@ -76,7 +76,7 @@ def _handlers(state: ServerState, draining: asyncio.Event) -> Any:
         else:
             handler = grpc.unary_unary_rpc_method_handler(not_here, **forms)
         handlers[method.name] = handler
-    return grpc.method_handlers_generic_handler(described.full_name, handlers)
+    return grpc.method_handlers_generic_handler(service.full_name, handlers)
 
 
 def _why(host: str, port: int) -> OSError:

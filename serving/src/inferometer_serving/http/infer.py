@@ -51,8 +51,10 @@ def read_request(
     plan = request.plan
 
     def write(results: list[Array]) -> Answer:
-        is_kept = head.keep_alive and keeps_alive()
-        return _OK, _answer(model.name, request, results, head.reply_encoding, keep_alive=is_kept)
+        stays_open = head.keep_alive and keeps_alive()
+        return _OK, _answer(
+            model.name, request, results, head.reply_encoding, keep_alive=stays_open
+        )
 
     tensors = plan.tensors(request.data, raw)
     return tensors, plan.output_names, plan.parameters, write

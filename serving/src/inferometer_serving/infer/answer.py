@@ -55,8 +55,8 @@ def answer_form(
 ) -> AnswerForm:
     """Return the form of replies with `outputs` of these `shapes`."""
     model = _members({"model_name": model_name, "model_version": model_version})
-    told = [_template(planned, shape) for planned, shape in zip(outputs, shapes, strict=True)]
-    template = b'{%b%%b,"outputs":[%b]}' % (model, b",".join(told))
+    templates = [_template(planned, shape) for planned, shape in zip(outputs, shapes, strict=True)]
+    template = b'{%b%%b,"outputs":[%b]}' % (model, b",".join(templates))
     return AnswerForm(outputs, shapes, template)
 
 

@@ -22,9 +22,9 @@ from inferometer_serving.infer.signature import Shape, Signature
 
 T = TypeVar("T")
 
-_KEPT = 1024
+_MOST_CACHED = 1024
 _OF_THE_WIRE = frozenset({"binary_data_output", "binary_data_size", "binary_data"})
-_LONGEST_KEPT_BYTES = 4096
+_LONGEST_CACHED_BYTES = 4096
 
 
 class RequestReader:
@@ -41,9 +41,9 @@ class RequestReader:
 
     def read(self, document: bytes) -> InferenceRequest:
         """Return the request in a JSON `document`. Raises RequestRefusedError."""
-        kept = self._whole.get(document)
-        if kept is not None:
-            return kept
+        cache = self._whole.get(document)
+        if cache is not None:
+            return cache
         try:
             members = _object("The request", "", orjson.loads(document))
         except orjson.JSONDecodeError as error:
@@ -73,10 +73,10 @@ class RequestReader:
         wants_binary = _flag(_parameters("The request", "", members), "binary_data_output")
         inputs = _inputs(self._signature, members.get("inputs"))
         parameters = joined_by(_all_parameters(members))
-        asked = members.get("outputs")
-        if asked is None or asked == []:
+        requested = members.get("outputs")
+        if requested is None or requested == []:
             return InferencePlan(inputs, self._all_outputs[wants_binary], parameters)
-        outputs = _outputs(self._signature, asked, default_binary=wants_binary)
+        outputs = _outputs(self._signature, requested, default_binary=wants_binary)
         return InferencePlan(inputs, outputs, parameters)
 
 
@@ -103,12 +103,12 @@ def _all_parameters(members: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _keep(kept: dict[bytes, T], key: bytes, value: T) -> None:
+def _keep(cache: dict[bytes, T], key: bytes, value: T) -> None:
     """Keep what was read, within bounds: few clients need more, and none can fill the memory."""
-    if len(key) <= _LONGEST_KEPT_BYTES:
-        if len(kept) >= _KEPT:
-            kept.clear()
-        kept[key] = value
+    if len(key) <= _LONGEST_CACHED_BYTES:
+        if len(cache) >= _MOST_CACHED:
+            cache.clear()
+        cache[key] = value
 
 
 def _take_data(members: dict[str, Any]) -> list[object]:
@@ -125,12 +125,12 @@ def _take_data(members: dict[str, Any]) -> list[object]:
     return taken
 
 
-def _inputs(signature: Signature, asked: object) -> tuple[PlannedInput, ...]:
-    if not isinstance(asked, list) or not asked:
+def _inputs(signature: Signature, requested: object) -> tuple[PlannedInput, ...]:
+    if not isinstance(requested, list) or not requested:
         raise invalid('The request has no list "inputs": send one member for each input.')
     position = 0
     planned: list[PlannedInput] = []
-    for each in asked:
+    for each in requested:
         made = _input(signature, _object("An input", "", each), position)
         position = made.stop
         planned.append(made)
@@ -161,13 +161,13 @@ def _input(signature: Signature, members: dict[str, Any], position: int) -> Plan
 
 
 def _outputs(
-    signature: Signature, asked: object, *, default_binary: bool
+    signature: Signature, requested: object, *, default_binary: bool
 ) -> tuple[PlannedOutput, ...]:
-    if not isinstance(asked, list):
+    if not isinstance(requested, list):
         raise invalid('The request\'s "outputs" is no list: send a list of names, or none.')
     planned = [
         _output(signature, _object("An output", "", each), default_binary=default_binary)
-        for each in asked
+        for each in requested
     ]
     names = [each.spec.name for each in planned]
     if len(set(names)) != len(names):

@@ -85,15 +85,15 @@ def warm_up(model: LoadedModel, options: ServeOptions) -> WarmUp:
 
 
 def _batch_sizes(options: ServeOptions) -> tuple[int, ...]:
-    asked, most = options.warm_up_batch_sizes, options.max_batch_size
+    sizes, most = options.warm_up_batch_sizes, options.max_batch_size
     if not most:
-        return asked
-    if max(asked) > most:
+        return sizes
+    if max(sizes) > most:
         raise ModelRefusedError(
-            f"A warm-up with {max(asked)} samples was requested, but requests may have {most} at "
+            f"A warm-up with {max(sizes)} samples was requested, but requests may have {most} at "
             "most (--max-batch-size): ask for smaller ones, or allow larger batches."
         )
-    return tuple(dict.fromkeys((*asked, min(most, _LARGEST_WARM_JOINED))))
+    return tuple(dict.fromkeys((*sizes, min(most, _LARGEST_WARM_JOINED))))
 
 
 def _run_warm(session: Session, inputs: dict[str, Array], rows: int | None) -> float:

@@ -103,13 +103,13 @@ def snapshot(call: Call, handle: Handle, since_microseconds: int) -> Snapshot:
     Raises NvmlError where the GPU or the whole driver is gone.
     """
     gpu = _Asking(call, handle)
-    mode = gpu.about(nvml.MIG_MODE, lambda told: bool(told[0]))
-    memory = gpu.about(nvml.MEMORY, lambda told: (int(told.used), int(told.total)))
+    mode = gpu.about(nvml.MIG_MODE, lambda answer: bool(answer[0]))
+    memory = gpu.about(nvml.MEMORY, lambda answer: (int(answer.used), int(answer.total)))
     reasons = gpu.about(nvml.THROTTLING, throttle_reasons)
     return Snapshot(
         energy_millijoules=gpu.about(nvml.ENERGY, int),
         power_milliwatts=gpu.about(nvml.POWER, int),
-        utilization_percent=gpu.about(nvml.UTILIZATION, lambda told: int(told.gpu)),
+        utilization_percent=gpu.about(nvml.UTILIZATION, lambda answer: int(answer.gpu)),
         process_samples=gpu.about(nvml.BY_PROCESS, _samples, since_microseconds, nothing=_NOBODY),
         process_ids=gpu.process_ids(mig=bool(mode)),
         memory_used_bytes=memory[0] if memory else None,
@@ -131,12 +131,12 @@ def throttle_reasons(mask: int) -> list[str]:
     return [REASONS.get(bit, f"Bit{bit.bit_length() - 1}") for bit in bits if bit != _IDLE]
 
 
-def _samples(told: Any) -> tuple[ProcessSample, ...]:
-    return tuple(ProcessSample(each.pid, each.timeStamp, each.smUtil) for each in told)
+def _samples(answer: Any) -> tuple[ProcessSample, ...]:
+    return tuple(ProcessSample(each.pid, each.timeStamp, each.smUtil) for each in answer)
 
 
-def _ids(told: Any) -> frozenset[int]:
-    return frozenset(each.pid for each in told)
+def _ids(answer: Any) -> frozenset[int]:
+    return frozenset(each.pid for each in answer)
 
 
 def _in_instances(call: Call, handle: Handle) -> frozenset[int] | None:

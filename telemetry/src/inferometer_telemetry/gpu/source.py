@@ -49,7 +49,7 @@ class Gpus:
         self._count = 0
         self._meters: dict[str, GpuMeter] = {}
         self._known: dict[int, GpuMeter] = {}
-        self._told: dict[int, tuple[int, Snapshot]] = {}
+        self._snapshots: dict[int, tuple[int, Snapshot]] = {}
         self._away: dict[int, tuple[int, MissingSource]] = {}
         self._closed: tuple[int, MissingSource] | None = None
 
@@ -81,7 +81,7 @@ class Gpus:
         if index in self._away and now_ns < self._away[index][0]:
             return self._away[index][1]
         try:
-            meter, told = self._asked(now_ns, index)
+            meter, latest = self._snapshot_of(now_ns, index)
         except NvmlError as error:
             if error.code in nvml.DRIVER_GONE:
                 raise
@@ -94,17 +94,17 @@ class Gpus:
             self._away[index] = (now_ns + _AGAIN_NS, lost)
             return lost
         self._away.pop(index, None)
-        return meter.read(now_ns, told, requested, owners)
+        return meter.read(now_ns, latest, requested, owners)
 
-    def _asked(self, now_ns: int, index: int) -> tuple[GpuMeter, Snapshot]:
+    def _snapshot_of(self, now_ns: int, index: int) -> tuple[GpuMeter, Snapshot]:
         """Return what a GPU reports, which is queried once per moment. Raises NvmlError."""
-        at_ns, told = self._told.get(index, (None, None))
-        if told is None or at_ns != now_ns:
+        at_ns, latest = self._snapshots.get(index, (None, None))
+        if latest is None or at_ns != now_ns:
             handle = nvml.gpu_at(self._call, index)
             meter = self._meter(index, handle)
-            told = snapshot(self._call, handle, meter.busy.since_microseconds)
-            self._told[index] = now_ns, told
-        return self._known[index], told
+            latest = snapshot(self._call, handle, meter.busy.since_microseconds)
+            self._snapshots[index] = now_ns, latest
+        return self._known[index], latest
 
     def _meter(self, index: int, handle: Handle) -> GpuMeter:
         """Return the meter of a GPU; one that came back, at whatever index, goes on counting."""
@@ -121,7 +121,7 @@ class Gpus:
     def _ended(self, now_ns: int, reason: str) -> GpusFound:
         self.close()
         self._known.clear()
-        self._told.clear()
+        self._snapshots.clear()
         self._away.clear()
         self._closed = (now_ns + _AGAIN_NS, MissingSource(source="nvml", reason=reason))
         return GpusFound(missing=[self._closed[1]])

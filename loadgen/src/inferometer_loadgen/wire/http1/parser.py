@@ -119,11 +119,11 @@ class ReplyParser:
         "_chunks",
         "_head",
         "_keep",
-        "_kept",
         "_limit",
         "_parts",
         "_received",
         "_rest",
+        "_stored_bytes",
         "failure",
         "fits_template",
         "reply",
@@ -204,7 +204,7 @@ class ReplyParser:
                 )
             start = end
         self._head = head
-        self._received = self._kept = 0
+        self._received = self._stored_bytes = 0
         self._parts: list[bytes] = []
         may_be_error = head.status != 200 or head.json_length is None
         self._limit = -1 if self._keep and head.status == 200 else may_be_error * _ERROR_BODY_BYTES
@@ -250,9 +250,9 @@ class ReplyParser:
             self._parts.append(data[start:end])
             if self._received > KEPT_REPLY_BYTES:
                 self._keep_begin()
-        elif self._kept < limit:
-            part = data[start : min(end, start + limit - self._kept)]
-            self._kept += len(part)
+        elif self._stored_bytes < limit:
+            part = data[start : min(end, start + limit - self._stored_bytes)]
+            self._stored_bytes += len(part)
             self._parts.append(part)
 
     def _keep_begin(self) -> None:
@@ -264,7 +264,7 @@ class ReplyParser:
             begin += part[: _ERROR_BODY_BYTES - len(begin)]
             if len(begin) == _ERROR_BODY_BYTES:
                 break
-        self._parts, self._kept = [begin], len(begin)
+        self._parts, self._stored_bytes = [begin], len(begin)
 
     def _end(self, head: ReplyHead) -> bool:
         self.reusable = head.reusable
