@@ -74,7 +74,7 @@ class Oracle:
 
     def obey(self, delays_ns: Sequence[int]) -> None:
         """Delay the replies from now on by so much, in turn and round and round."""
-        self.process.ask(delays=list(delays_ns), isQueue=False, stall=None)
+        self.process.ask(script={"delays": list(delays_ns)})
 
 
 def _trace(place: Place, judged: Judged) -> Path:

@@ -5,10 +5,9 @@ Real processes, real limits: nothing here is simulated.
 
 import os
 import signal
-import subprocess
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from threading import Timer
 from typing import Any
 
 import numpy as np
@@ -20,13 +19,15 @@ from inferometer_api.results.result import ScenarioResult
 from inferometer_loadgen.schedule.arrivals import Poisson, Stream, generator
 from support.hostile import a_group, spinning
 from support.load_runs import LoadRun, a_plan, finished, measure, reports, started
-from support.scripted_server import ScriptedServer, fixed, serving, stalling
+from support.oracle_process import oracle_process
+from support.oracle_script import delayed
+from support.waiting import wait_until
 
 CLOSED: dict[str, Any] = {"singleStream": {}}
 OPEN: dict[str, Any] = {"server": {"targetQps": 150}}
 MEASURED = {"warmUpSeconds": 1, "minDurationSeconds": 2}
-STALL_SECONDS = 2.0
 SECOND_NS = 1_000_000_000
+STALL_NS = 2 * SECOND_NS
 
 Note = Callable[[str], None]
 
@@ -70,7 +71,7 @@ def test_a_client_starved_by_a_busy_loop_on_its_core_is_refused(
     cpus = sorted(os.sched_getaffinity(0))
     if len(cpus) < 2:
         pytest.skip("this machine has one CPU, which server and load generator share anyway")
-    with ExitStack() as spinners, serving(ScriptedServer(law=fixed(0.005))) as oracle:
+    with ExitStack() as spinners, oracle_process(delayed(0.005)) as oracle:
 
         def take(process_id: int) -> None:
             os.sched_setaffinity(process_id, {cpus[-1]})
@@ -86,7 +87,7 @@ def test_a_client_starved_by_a_busy_loop_on_its_core_is_refused(
 @pytest.mark.parametrize("scenario", [CLOSED, OPEN], ids=["closed", "open"])
 def test_a_throttled_load_pod_is_refused(note: Note, scenario: dict[str, Any]) -> None:
     """What a CPU limit keeps from the load generator is seen, in closed loops as in open ones."""
-    with a_group() as group, serving(ScriptedServer(law=fixed(0.001))) as oracle:
+    with a_group() as group, oracle_process(delayed(0.001)) as oracle:
 
         def take(process_id: int) -> None:
             group.take(process_id)
@@ -102,7 +103,7 @@ def test_a_throttled_load_pod_is_refused(note: Note, scenario: dict[str, Any]) -
 def test_a_rate_that_the_server_cannot_hold_is_refused(note: Note) -> None:
     """A server that needs 20 ms for each of 100 queries a second never works them off."""
     asked = {"targetQps": 100, "latencyBoundMicroseconds": 100_000, "percentile": "P90"}
-    with serving(ScriptedServer(law=fixed(0.02))) as oracle:
+    with oracle_process(delayed(0.02)) as oracle:
         plan = a_plan(
             oracle.url("HTTP"),
             {"server": asked},
@@ -117,8 +118,8 @@ def test_a_rate_that_the_server_cannot_hold_is_refused(note: Note) -> None:
 def test_an_open_loop_shows_a_stall_in_full(note: Note) -> None:
     """No percentile is below what the schedule alone says that the stall makes of it."""
     rate, after = 100, 200
-    oracle = ScriptedServer(law=stalling(STALL_SECONDS, after=after, usually=0.001))
-    with serving(oracle):
+    stalling = delayed(0.001, stall=(after, STALL_NS))
+    with oracle_process(stalling) as oracle:
         plan = a_plan(
             oracle.url("HTTP"),
             {"server": {"targetQps": rate, "latencyBoundMicroseconds": 100_000}},
@@ -134,7 +135,7 @@ def test_an_open_loop_shows_a_stall_in_full(note: Note) -> None:
     # The stall began no earlier than its query was due, and each query due within it waited for
     # what was left of it at least.
     since = due - due[after - step.warm_up_queries]
-    left = np.where(since >= 0, STALL_SECONDS * SECOND_NS - since, 0)
+    left = np.where(since >= 0, STALL_NS - since, 0)
     least = np.sort(left.clip(0))
     assert step.latency is not None
     for value in step.latency.percentiles:
@@ -145,7 +146,7 @@ def test_an_open_loop_shows_a_stall_in_full(note: Note) -> None:
             f"{bound / 1e6:.1f} ms"
         )
         assert value.nanoseconds >= bound
-    assert step.latency.max_nanoseconds >= STALL_SECONDS * SECOND_NS
+    assert step.latency.max_nanoseconds >= STALL_NS
 
 
 @pytest.mark.parametrize("protocol", ["HTTP", "GRPC"])
@@ -153,7 +154,7 @@ def test_a_stall_in_a_closed_loop_is_refused(
     note: Note, require_quiet: Callable[[], None], protocol: str
 ) -> None:
     """A closed loop sends nothing while the server stands still, so no P99 shows it."""
-    with serving(ScriptedServer(law=stalling(STALL_SECONDS, after=150, usually=0.002))) as oracle:
+    with oracle_process(delayed(0.002, stall=(150, STALL_NS))) as oracle:
         plan = a_plan(
             oracle.url(protocol), CLOSED, validity={"minDurationSeconds": 4, "minQueries": 300}
         )
@@ -161,29 +162,24 @@ def test_a_stall_in_a_closed_loop_is_refused(
     found = reason(scenario, "ServerStall", note)
     (step,) = scenario.steps
     assert step.latency is not None
-    assert step.latency.max_nanoseconds >= STALL_SECONDS * SECOND_NS
+    assert step.latency.max_nanoseconds >= STALL_NS
     require_quiet()
     assert "No query was answered for 2." in found
     hidden = [value for value in step.latency.percentiles if value.percentile == 99.0]
-    assert hidden[0].nanoseconds < STALL_SECONDS * SECOND_NS / 10
+    assert hidden[0].nanoseconds < STALL_NS / 10
 
 
 def test_a_load_generator_that_stood_still_is_told_from_a_server_that_did(note: Note) -> None:
     """Stopped for 2 s in a closed loop, it blames itself, and no healthy server."""
-    clients: list[subprocess.Popen[str]] = []
-
-    def stopping(index: int, _received: int) -> float:
-        if index == 150:
-            clients[0].send_signal(signal.SIGSTOP)
-            Timer(STALL_SECONDS, clients[0].send_signal, (signal.SIGCONT,)).start()
-        return 0.002
-
-    with serving(ScriptedServer(law=stopping)) as oracle:
+    with oracle_process(delayed(0.002)) as oracle:
         plan = a_plan(
             oracle.url("HTTP"), CLOSED, validity={"minDurationSeconds": 4, "minQueries": 300}
         )
         with started(plan) as process:
-            clients.append(process)
+            wait_until(lambda: oracle.received > 150, "150 queries")
+            process.send_signal(signal.SIGSTOP)
+            time.sleep(STALL_NS / SECOND_NS)
+            process.send_signal(signal.SIGCONT)
             (scenario,) = finished(process).scenarios
     assert "itself stood still for " in reason(scenario, "ClientStall", note)
     assert "ServerStall" not in {finding.rule for finding in scenario.verdict.reasons}
@@ -193,10 +189,8 @@ def test_an_outage_in_a_closed_loop_is_refused(
     note: Note, require_quiet: Callable[[], None]
 ) -> None:
     """A server that is away, and back before it counts as lost, costs each client one query."""
-    oracle = ScriptedServer(
-        law=fixed(0.002), away=(300, 1.8)
-    )  # the client dials 2.2 s after the loss
-    with serving(oracle):
+    # The client dials 2.2 s after the loss.
+    with oracle_process(delayed(0.002, away=(300, 1_800_000_000))) as oracle:
         asked = {"concurrency": {"clients": [2]}}
         plan = a_plan(
             oracle.url("HTTP"), asked, validity={"minDurationSeconds": 4, "minQueries": 600}

@@ -19,9 +19,9 @@ from support.exported_runs import a_finished_run, a_raw_run, operator_stats
 from support.exposed import faults, silent
 from support.load_pods import a_load_pod, measures
 from support.load_runs import a_plan
+from support.oracle_process import oracle_process
+from support.oracle_script import delayed
 from support.recorded_node import RecordedNode
-from support.scripted_server import ScriptedServer, fixed
-from support.scripted_server import serving as oracle_serving
 from support.serving_process import serving
 from support.waiting import wait_until
 
@@ -62,7 +62,7 @@ def knows_a_rate(report: LoadReport) -> bool:
 
 def load_generator(folder: Path) -> str:
     """Return the metrics of a load generator in a pod while it measures an open loop."""
-    with oracle_serving(ScriptedServer(law=fixed(0.002))) as oracle:
+    with oracle_process(delayed(0.002)) as oracle:
         asked = {"server": {"targetQps": 100}}
         plan = a_plan(oracle.url("HTTP"), asked, validity={"minDurationSeconds": 20})
         (one,) = plan.servers

@@ -20,7 +20,8 @@ from support.fake_agent import (
     steady,
 )
 from support.load_runs import a_plan, finished, measure, reports, started
-from support.scripted_server import ScriptedServer, fixed, serving
+from support.oracle_process import oracle_process
+from support.oracle_script import delayed
 
 NO_IDLE = {"telemetry": {"idleSeconds": 0}}
 BEFORE, BEGIN, SECOND, END = range(4)
@@ -31,8 +32,7 @@ QUERIES_PER_STEP = 120
 
 def scenario_with(*agents: PlannedAgent, **more: Any) -> ScenarioResult:
     """Measure an oracle for more than a second, with these agents; the run must end well."""
-    oracle = ScriptedServer(law=fixed(0.01))
-    with serving(oracle):
+    with oracle_process(delayed(0.01)) as oracle:
         spec = {**NO_IDLE, **more.pop("spec", {})}
         validity = {"minQueries": 120, **more.pop("validity", {})}
         plan = a_plan(
@@ -145,8 +145,10 @@ def test_one_of_two_agents_is_enough_to_have_none() -> None:
 
 def test_a_hanging_agent_is_waited_for_at_two_edges() -> None:
     """An agent that times out twice in a row is not queried again, and delays no other step."""
-    oracle = ScriptedServer(law=fixed(0.01))
-    with serving(oracle), answering(FakeAgent(faults=only_from(0, "silence"))) as agent:
+    with (
+        oracle_process(delayed(0.01)) as oracle,
+        answering(FakeAgent(faults=only_from(0, "silence"))) as agent,
+    ):
         plan = a_plan(
             oracle.url("HTTP"), {"batch": {"batchSizes": [1, 2, 4]}}, agents=[agent.planned()]
         )
@@ -160,8 +162,10 @@ def test_a_hanging_agent_is_waited_for_at_two_edges() -> None:
 
 def test_an_agent_that_was_late_once_is_asked_again() -> None:
     """One edge without an answer costs one step its energy; the next edge has its own 2 s."""
-    oracle = ScriptedServer(law=fixed(0.01))
-    with serving(oracle), answering(FakeAgent(faults=only_at(BEGIN, "silence"))) as agent:
+    with (
+        oracle_process(delayed(0.01)) as oracle,
+        answering(FakeAgent(faults=only_at(BEGIN, "silence"))) as agent,
+    ):
         plan = a_plan(
             oracle.url("HTTP"),
             {"batch": {"batchSizes": [1, 2]}},
@@ -177,19 +181,22 @@ def test_an_agent_that_was_late_once_is_asked_again() -> None:
 
 def test_what_was_measured_is_kept_while_an_agent_is_waited_for() -> None:
     """A run that is ended after its last reply, before the agent's, has measured its scenario."""
-    oracle = ScriptedServer(law=fixed(0.01))
     sent_before, silent = 0, threading.Event()
 
     def silent_after_the_last_reply(number: int) -> Fault | None:
         nonlocal sent_before
+        answered = oracle.answered
         if number == BEFORE:
-            sent_before = len(oracle.well)
-        if len(oracle.well) - sent_before < QUERIES_PER_STEP:
+            sent_before = answered
+        if answered - sent_before < QUERIES_PER_STEP:
             return None
         silent.set()
         return "silence"
 
-    with serving(oracle), answering(FakeAgent(faults=silent_after_the_last_reply)) as agent:
+    with (
+        oracle_process(delayed(0.01)) as oracle,
+        answering(FakeAgent(faults=silent_after_the_last_reply)) as agent,
+    ):
         steps = {"batch": {"batchSizes": [1, 2]}}
         least = {"minQueries": 2 * QUERIES_PER_STEP, "minDurationSeconds": 2}
         validity = {**least, "maxDurationSeconds": 60}
@@ -207,13 +214,12 @@ def test_what_was_measured_is_kept_while_an_agent_is_waited_for() -> None:
     assert run.exit_code == 128 + signal.SIGTERM
     ((step,),) = [scenario.steps for scenario in run.scenarios]
     assert (step.label, step.ended_early) == ("batch 1", False)
-    assert len(oracle.well) - sent_before == step.counts.queries == QUERIES_PER_STEP
+    assert oracle.answered - sent_before == step.counts.queries == QUERIES_PER_STEP
 
 
 def test_the_idle_time_heeds_a_signal() -> None:
     """A run that is ended while no load is sent ends at once, having measured nothing."""
-    oracle = ScriptedServer(law=fixed(0.01))
-    with serving(oracle), answering(FakeAgent()) as agent:
+    with oracle_process(delayed(0.01)) as oracle, answering(FakeAgent()) as agent:
         spec = {"telemetry": {"idleSeconds": 3600}}
         plan = a_plan(oracle.url("HTTP"), {"singleStream": {}}, agents=[agent.planned()], spec=spec)
         with started(plan) as process:

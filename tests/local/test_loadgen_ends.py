@@ -12,7 +12,8 @@ import pytest
 from inferometer_api.plan.load_plan import LoadPlan
 from inferometer_api.plan.reports import ProgressReport, Report
 from support.load_runs import COMMAND, LoadRun, a_plan, finished, measure, reports, started
-from support.scripted_server import ScriptedServer, fixed, serving
+from support.oracle_process import oracle_process
+from support.oracle_script import Script, delayed
 
 LONG = {"minDurationSeconds": 60, "maxDurationSeconds": 120}
 CLOSED: dict[str, Any] = {"singleStream": {}}
@@ -53,7 +54,7 @@ def test_a_signal_ends_a_measurement_and_keeps_it(
     scenario: dict[str, Any], number: signal.Signals, state: str, code: int
 ) -> None:
     """On a signal what was measured is reported as INVALID, and the exit code names the signal."""
-    with serving(ScriptedServer(law=fixed(0.002))) as oracle:
+    with oracle_process(delayed(0.002)) as oracle:
         plan = a_plan(oracle.url("HTTP"), scenario, scenario, validity=LONG)
         run = interrupted(plan, measuring, lambda process: process.send_signal(number))
     assert (run.exit_code, run.outcome.state) == (code, state)
@@ -66,7 +67,7 @@ def test_a_signal_ends_a_measurement_and_keeps_it(
 
 def test_a_repeat_that_a_signal_ends_is_in_no_interval() -> None:
     """What the whole repeats say together leaves out the one that was interrupted, and says so."""
-    with serving(ScriptedServer(law=fixed(0.002))) as oracle:
+    with oracle_process(delayed(0.002)) as oracle:
         plan = a_plan(oracle.url("HTTP"), CLOSED, validity={"repeats": 4})
         run = interrupted(
             plan,
@@ -83,7 +84,7 @@ def test_a_repeat_that_a_signal_ends_is_in_no_interval() -> None:
 @pytest.mark.parametrize("ready", [True, False])
 def test_a_signal_before_the_measurement_ends_too(*, ready: bool) -> None:
     """While the server is awaited, or in warm-up, a signal ends the run without a result."""
-    with serving(ScriptedServer(law=fixed(0.002), ready=ready)) as oracle:
+    with oracle_process(delayed(0.002, ready=ready)) as oracle:
         plan = a_plan(oracle.url("HTTP"), {"singleStream": {}}, validity={"warmUpSeconds": 60})
         stage = "WarmUp" if ready else "WaitingForServer"
         run = interrupted(
@@ -98,9 +99,9 @@ def test_a_signal_before_the_measurement_ends_too(*, ready: bool) -> None:
 @pytest.mark.parametrize(("protocol", "scenario"), [("HTTP", OPEN), ("GRPC", CLOSED)])
 def test_a_server_that_dies_fails_the_run(protocol: str, scenario: dict[str, Any]) -> None:
     """A lost server ends the run as Failed, with what was measured."""
-    with serving(ScriptedServer(law=fixed(0.002))) as oracle:
+    with oracle_process(delayed(0.002)) as oracle:
         plan = a_plan(oracle.url(protocol), scenario, validity=LONG)
-        run = interrupted(plan, measuring, lambda _: oracle.stop())
+        run = interrupted(plan, measuring, lambda _: oracle.die())
     assert (run.exit_code, run.outcome.state, run.outcome.reason) == (1, "Failed", "ServerLost")
     assert "127.0.0.1" in run.outcome.message
     (result,) = run.scenarios
@@ -110,19 +111,19 @@ def test_a_server_that_dies_fails_the_run(protocol: str, scenario: dict[str, Any
 
 def test_a_reader_that_goes_away_ends_the_load() -> None:
     """If no process reads its reports, the load generator ends by itself."""
-    with serving(ScriptedServer(law=fixed(0.002))) as oracle:
+    with oracle_process(delayed(0.002)) as oracle:
         plan = a_plan(oracle.url("HTTP"), {"singleStream": {}}, validity=LONG)
         with started(plan) as process:
             next(report for report in reports(process) if isinstance(report, ProgressReport))
             assert process.stdout is not None
             process.stdout.close()
-            assert process.wait(20) == 1
+            assert process.wait(60) == 1
 
 
 @BOTH
 def test_a_server_that_is_never_ready_fails_the_run(protocol: str) -> None:
     """Past the deadline the run is Failed with a sentence that names server and deadline."""
-    with serving(ScriptedServer(ready=False)) as oracle:
+    with oracle_process(Script(ready=False)) as oracle:
         plan = a_plan(
             oracle.url(protocol),
             {"singleStream": {}},
@@ -165,9 +166,9 @@ def test_what_cannot_be_run_is_refused(
     """A model that is not served or a shape that does not fit ends with exit code 2."""
     if "load" in more:
         more = {"load": {**more["load"], "protocol": protocol}}
-    with serving(ScriptedServer()) as oracle:
+    with oracle_process() as oracle:
         run = measure(a_plan(oracle.url(protocol), {"singleStream": {}}, **more))
-        assert oracle.answered == []
+        assert oracle.received == 0
     assert (run.exit_code, run.outcome.state, run.outcome.reason) == (2, "Refused", reason)
     assert words in run.outcome.message
 
@@ -175,9 +176,9 @@ def test_what_cannot_be_run_is_refused(
 @BOTH
 def test_requests_that_the_server_refuses_are_refused(protocol: str) -> None:
     """Where the server refuses the first requests, its own words end the run."""
-    with serving(ScriptedServer(faults=lambda _: "status")) as oracle:
+    with oracle_process(Script(faults=("status",))) as oracle:
         run = measure(a_plan(oracle.url(protocol), {"singleStream": {}}))
-        assert len(oracle.answered) == 3
+        assert oracle.received == 3
     assert (run.exit_code, run.outcome.reason) == (2, "RequestRefused")
     assert "scripted failure" in run.outcome.message
 
@@ -201,7 +202,7 @@ def test_a_plan_that_is_none_is_refused(text: str) -> None:
 
 def test_a_plan_may_come_from_a_file(tmp_path: Any) -> None:
     """--plan names a file; standard output has reports and nothing else."""
-    with serving(ScriptedServer(law=fixed(0.002))) as oracle:
+    with oracle_process(delayed(0.002)) as oracle:
         path = tmp_path / "plan.json"
         path.write_text(a_plan(oracle.url("HTTP"), {"singleStream": {}}).model_dump_json())
         done = subprocess.run(

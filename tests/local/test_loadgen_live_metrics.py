@@ -21,7 +21,8 @@ from inferometer_api.plan.reports import (
 )
 from support.exposed import Series, samples
 from support.load_runs import COMMAND, a_plan, reports
-from support.scripted_server import ScriptedServer, fixed, serving
+from support.oracle_process import oracle_process
+from support.oracle_script import Script, delayed
 from support.waiting import wait_until
 
 OPEN: dict[str, Any] = {"server": {"targetQps": 200}}
@@ -100,14 +101,14 @@ def measuring(shown: Shown, scenario: str) -> dict[Series, float]:
 
 def test_metrics_say_what_the_result_says() -> None:
     """While it measures the figures rise; once a scenario is over they are the result's own."""
-    with serving(ScriptedServer(law=fixed(0.002))) as oracle:
+    with oracle_process(delayed(0.002)) as oracle:
         plan = a_plan(oracle.url("HTTP"), OPEN, CLOSED, validity={"minDurationSeconds": 4})
         with showing(plan) as shown:
             early = measuring(shown, "s0")
             result = shown.until(lambda report: isinstance(report, ScenarioReport))
             late = measuring(shown, "s1")
             ended = shown.until(lambda report: isinstance(report, FinalReport))
-            assert shown.process.wait(10) == 0
+            assert shown.process.wait(60) == 0
     assert isinstance(ended, FinalReport)
     assert ended.outcome.state == "Complete"
     assert isinstance(result, ScenarioReport)
@@ -132,7 +133,7 @@ def test_metrics_say_what_the_result_says() -> None:
 def test_nothing_else_is_answered() -> None:
     """GET /metrics is answered in Prometheus's format, every other request with 404."""
     with (
-        serving(ScriptedServer(ready=False)) as oracle,
+        oracle_process(Script(ready=False)) as oracle,
         showing(a_plan(oracle.url("HTTP"), CLOSED)) as it,
     ):
         status, kind, text = it.ask()
@@ -147,7 +148,7 @@ def test_nothing_else_is_answered() -> None:
 
 def test_a_port_that_is_taken_is_told() -> None:
     """If requested metrics cannot be served, it ends before it measures."""
-    with socket.create_server(("127.0.0.1", 0)) as taken, serving(ScriptedServer()) as oracle:
+    with socket.create_server(("127.0.0.1", 0)) as taken, oracle_process() as oracle:
         port = taken.getsockname()[1]
         ended = subprocess.run(
             (*COMMAND, "--metrics-listen", str(port)),
@@ -157,7 +158,7 @@ def test_a_port_that_is_taken_is_told() -> None:
             timeout=60,
             check=False,
         )
-        assert oracle.answered == []
+        assert oracle.received == 0
     assert ended.returncode == 1
     (line,) = ended.stdout.splitlines()
     outcome = json.loads(line)["outcome"]

@@ -7,7 +7,8 @@ import pytest
 
 from support.load_runs import a_plan, measure
 from support.oracle_http import MODEL
-from support.scripted_server import ScriptedServer, serving
+from support.oracle_process import oracle_process
+from support.oracle_script import Script, delayed
 
 CLOSED: dict[str, Any] = {"singleStream": {}}
 SERVER, MODEL_PATH = "/v2", f"/v2/models/{MODEL}"
@@ -36,16 +37,16 @@ def test_metadata_of_an_unexpected_form_is_told_in_a_sentence(
     path: str, document: str, reason: str, words: str
 ) -> None:
     """It says what was read, and nothing is sent."""
-    with serving(ScriptedServer(documents={path: document})) as oracle:
+    with oracle_process(Script(documents={path: document})) as oracle:
         run = measure(a_plan(oracle.url("HTTP"), CLOSED))
-        assert oracle.answered == []
+        assert oracle.received == 0
     assert run.outcome.reason == reason
     assert words in run.outcome.message
 
 
 def test_a_server_without_metadata_is_told_in_a_sentence() -> None:
     """A server that has the model but no metadata of its own is measured."""
-    with serving(ScriptedServer(redirects={SERVER: (404, "")})) as oracle:
+    with oracle_process(Script(redirects={SERVER: (404, "")})) as oracle:
         run = measure(a_plan(oracle.url("HTTP"), CLOSED))
     assert run.outcome.reason == "ServerNotReady"
     assert "did not describe itself: client received an empty response" in run.outcome.message
@@ -58,8 +59,8 @@ def test_a_server_that_sends_null_for_what_it_leaves_out_is_measured() -> None:
         MODEL_PATH: {"versions": None, "inputs": [TENSOR], "outputs": None, "platform": None},
         CONFIG: {"parameters": None},
     }
-    with serving(
-        ScriptedServer(documents={path: json.dumps(each) for path, each in documents.items()})
+    with oracle_process(
+        Script(documents={path: json.dumps(each) for path, each in documents.items()})
     ) as oracle:
         run = measure(a_plan(oracle.url("HTTP"), CLOSED))
     assert run.outcome.message == ""
@@ -72,15 +73,8 @@ def test_a_server_that_sends_null_for_what_it_leaves_out_is_measured() -> None:
 )
 def test_a_configuration_that_becomes_unreadable_loses_nothing(config: str) -> None:
     """It is read again at the end, when everything was measured."""
-    oracle = ScriptedServer(settings={})
-
-    def turning(index: int, _received: int) -> float:
-        if index == 10:
-            oracle.documents = {CONFIG: config}
-        return 0.002
-
-    oracle.law = turning
-    with serving(oracle):
+    turning = delayed(0.002, settings={}, changes={10: {"documents": {CONFIG: config}}})
+    with oracle_process(turning) as oracle:
         run = measure(a_plan(oracle.url("HTTP"), CLOSED, validity={"minQueries": 50}))
     assert run.outcome.message == ""
     assert run.scenarios[0].steps[0].counts.succeeded > 10

@@ -11,7 +11,8 @@ import pytest
 from inferometer_api.plan.load_plan import PlannedServer
 from support.load_pods import RUN_ID, TOKEN, a_load_pod, measures
 from support.load_runs import a_plan
-from support.scripted_server import ScriptedServer, fixed, serving
+from support.oracle_process import oracle_process
+from support.oracle_script import Script, delayed
 
 CLOSED: dict[str, Any] = {"singleStream": {}}
 OPEN: dict[str, Any] = {"server": {"targetQps": 90}}
@@ -21,7 +22,7 @@ UNREACHABLE = "http://127.0.0.1:1"
 
 def test_a_run_is_handed_over(tmp_path: Path) -> None:
     """The log has the whole document, the termination message its summary and checksum."""
-    with serving(ScriptedServer(law=fixed(0.002))) as oracle:
+    with oracle_process(delayed(0.002)) as oracle:
         plan = a_plan(oracle.url("HTTP"), CLOSED, OPEN)
         node = {**os.environ, "NODE_NAME": "node-7", "POD_NAME": "load-x"}
         with a_load_pod(plan, tmp_path, node) as pod:
@@ -52,7 +53,7 @@ def test_a_run_is_handed_over(tmp_path: Path) -> None:
 
 def test_progress_moves(tmp_path: Path) -> None:
     """While it measures, /progress reports more and more queries."""
-    with serving(ScriptedServer(law=fixed(0.002))) as oracle:
+    with oracle_process(delayed(0.002)) as oracle:
         plan = a_plan(oracle.url("HTTP"), CLOSED, validity=LONG)
         with a_load_pod(plan, tmp_path) as pod:
             first = pod.until(measures).progress
@@ -66,7 +67,7 @@ def test_progress_moves(tmp_path: Path) -> None:
 @pytest.mark.parametrize("how", ["stop", "signal"])
 def test_an_end_that_is_asked_for_keeps_what_was_measured(how: str, tmp_path: Path) -> None:
     """POST /stop with the token ends it as SIGTERM does: Terminated, with what was measured."""
-    with serving(ScriptedServer(law=fixed(0.002))) as oracle:
+    with oracle_process(delayed(0.002)) as oracle:
         plan = a_plan(oracle.url("HTTP"), CLOSED, OPEN, validity=LONG)
         with a_load_pod(plan, tmp_path) as pod:
             pod.until(measures)
@@ -87,7 +88,7 @@ def test_an_end_that_is_asked_for_keeps_what_was_measured(how: str, tmp_path: Pa
 
 def test_only_who_knows_the_token_may_end_it(tmp_path: Path) -> None:
     """Without the token, or with another one, nothing ends; other paths and methods are 404."""
-    with serving(ScriptedServer(law=fixed(0.002))) as oracle:
+    with oracle_process(delayed(0.002)) as oracle:
         plan = a_plan(oracle.url("HTTP"), CLOSED, validity=LONG)
         with a_load_pod(plan, tmp_path) as pod:
             pod.until(measures)
@@ -117,7 +118,7 @@ def test_only_who_knows_the_token_may_end_it(tmp_path: Path) -> None:
 
 def test_without_a_token_in_the_plan_nobody_may_end_it(tmp_path: Path) -> None:
     """An empty token in the plan is no token: an empty one does not fit it."""
-    with serving(ScriptedServer(law=fixed(0.002))) as oracle:
+    with oracle_process(delayed(0.002)) as oracle:
         plan = a_plan(oracle.url("HTTP"), CLOSED, validity=LONG)
         with a_load_pod(plan, tmp_path, token="") as pod:
             pod.until(measures)
@@ -128,7 +129,7 @@ def test_without_a_token_in_the_plan_nobody_may_end_it(tmp_path: Path) -> None:
 
 def test_what_is_no_http_does_no_harm(tmp_path: Path) -> None:
     """Bytes that are no request, a head without end and an open connection end no measurement."""
-    with serving(ScriptedServer(law=fixed(0.002))) as oracle:
+    with oracle_process(delayed(0.002)) as oracle:
         plan = a_plan(oracle.url("HTTP"), CLOSED, validity=LONG)
         with a_load_pod(plan, tmp_path) as pod:
             here = ("127.0.0.1", pod.port)
@@ -148,7 +149,7 @@ def test_what_is_no_http_does_no_harm(tmp_path: Path) -> None:
 
 def test_an_invalid_scenario_is_no_failure_of_the_pod(tmp_path: Path) -> None:
     """Measured but INVALID: the exit code is 0, and the verdict is in what is handed over."""
-    with serving(ScriptedServer(law=fixed(0.05))) as oracle:
+    with oracle_process(delayed(0.05)) as oracle:
         plan = a_plan(
             oracle.url("HTTP"), {"server": {"targetQps": 50, "latencyBoundMicroseconds": 1000}}
         )
@@ -176,7 +177,7 @@ def test_refusals_and_failures_are_handed_over(
     more: dict[str, Any], code: int, state: str, reason: str, tmp_path: Path
 ) -> None:
     """A refusal ends with 2, a failure with 1; both leave a document and a summary."""
-    with serving(ScriptedServer(ready="model" in more)) as oracle:
+    with oracle_process(Script(ready="model" in more)) as oracle:
         url = oracle.url("HTTP")
         if "spec" in more:
             more = {"spec": {"server": {**more["spec"]["server"], "external": {"url": url}}}}
@@ -202,12 +203,12 @@ def test_a_plan_that_is_none_is_told(tmp_path: Path) -> None:
 
 def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
     """If it cannot listen, it could not be stopped: it fails before it measures."""
-    with socket.create_server(("127.0.0.1", 0)) as taken, serving(ScriptedServer()) as oracle:
+    with socket.create_server(("127.0.0.1", 0)) as taken, oracle_process() as oracle:
         plan = a_plan(oracle.url("HTTP"), CLOSED)
         port = taken.getsockname()[1]
         with a_load_pod(plan, tmp_path, port=port) as pod:
             handed = pod.ended()
-        assert oracle.answered == []
+        assert oracle.received == 0
     assert handed.exit_code == 1
     assert handed.report.outcome is not None
     assert str(port) in handed.report.outcome.message
@@ -215,7 +216,7 @@ def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
 
 def test_cautions_of_a_cluster(tmp_path: Path) -> None:
     """A server on the load's own node, and one that is not Guaranteed, are cautions."""
-    with serving(ScriptedServer(law=fixed(0.002))) as oracle:
+    with oracle_process(delayed(0.002)) as oracle:
         url = oracle.url("HTTP")
         server = PlannedServer(
             url=url, pod="server-0", node="node-7", quality_of_service="Burstable"

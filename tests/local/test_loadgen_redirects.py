@@ -13,7 +13,8 @@ from typing_extensions import override
 from inferometer_loadgen.server.control_plane import ControlPlane, endpoint_of
 from support.load_runs import a_plan, measure
 from support.oracle_http import MODEL
-from support.scripted_server import ScriptedServer, serving
+from support.oracle_process import oracle_process
+from support.oracle_script import Script, delayed
 
 CLOSED: dict[str, Any] = {"singleStream": {}}
 CONTROL = [
@@ -98,9 +99,9 @@ def test_the_control_plane_is_asked_by_the_path_as_it_is_written() -> None:
 
 def _is_refused(secret: _Secret, path: str, status: int) -> None:
     where = f"http://127.0.0.1:{secret.server_port}/latest/meta-data"
-    with serving(ScriptedServer(redirects={path: (status, where)}, settings={})) as oracle:
+    with oracle_process(Script(redirects={path: (status, where)}, settings={})) as oracle:
         run = measure(a_plan(oracle.url("HTTP"), CLOSED))
-        assert oracle.answered == []
+        assert oracle.received == 0
     assert secret.asked == []
     assert (run.exit_code, run.outcome.reason) == (2, "Redirected")
     assert f"answered {status} to GET {path}," in run.outcome.message
@@ -113,20 +114,13 @@ def test_a_redirected_inference_is_an_error_of_its_status() -> None:
     with a_secret() as secret:
         where = f"http://127.0.0.1:{secret.server_port}/infer"
         infer = f"/v2/models/{MODEL}/infer"
-        with serving(ScriptedServer(redirects={infer: (307, where)})) as oracle:
+        with oracle_process(Script(redirects={infer: (307, where)})) as oracle:
             run = measure(a_plan(oracle.url("HTTP"), CLOSED))
         assert (run.exit_code, run.outcome.reason) == (2, "RequestRefused")
         assert "307" in run.outcome.message
 
-        oracle = ScriptedServer()
-
-        def turning(index: int, _received: int) -> float:
-            if index == 10:
-                oracle.redirects = {infer: (307, where)}
-            return 0.002
-
-        oracle.law = turning
-        with serving(oracle):
+        turning = delayed(0.002, changes={10: {"redirects": {infer: (307, where)}}})
+        with oracle_process(turning) as oracle:
             run = measure(a_plan(oracle.url("HTTP"), CLOSED, validity={"minQueries": 50}))
         counts = run.scenarios[0].steps[0].counts
         assert set(counts.errors) == {"status"}

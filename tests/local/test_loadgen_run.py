@@ -12,20 +12,21 @@ import pytest
 
 from inferometer_api.results.result import ScenarioResult, Step
 from support.load_runs import LoadRun, a_plan, measure
-from support.scripted_server import Fault, ScriptedServer, fixed, serving
+from support.oracle_process import Seen, oracle_process
+from support.oracle_script import FAULTS, Fault, Script, delayed
 
 MS = 1_000_000
 BOTH = pytest.mark.parametrize("protocol", ["HTTP", "GRPC"])
 
 
 def run_of(
-    protocol: str, oracle: ScriptedServer, *scenarios: Mapping[str, Any], **more: Any
-) -> LoadRun:
-    """Measure an oracle; the run must end well."""
-    with serving(oracle):
+    protocol: str, script: Script, *scenarios: Mapping[str, Any], **more: Any
+) -> tuple[LoadRun, Seen]:
+    """Measure an oracle, and return also what it saw; the run must end well."""
+    with oracle_process(script) as oracle:
         run = measure(a_plan(oracle.url(protocol), *scenarios, **more))
     assert (run.exit_code, run.outcome.state) == (0, "Complete"), run.outcome.message
-    return run
+    return run, oracle.report()
 
 
 def only_step(scenario: ScenarioResult) -> Step:
@@ -37,10 +38,9 @@ def only_step(scenario: ScenarioResult) -> Step:
 @BOTH
 def test_every_scenario_counts_what_the_server_saw(protocol: str) -> None:
     """Queries, samples and warm-up add up to the requests that the oracle received, exactly."""
-    oracle = ScriptedServer(law=fixed(0.005), settings={"inferometer.threads": "3"})
-    run = run_of(
+    run, seen = run_of(
         protocol,
-        oracle,
+        delayed(0.005, settings={"inferometer.threads": "3"}),
         {"singleStream": {}},
         {"server": {"targetQps": 100}},
         {"batch": {"batchSizes": [1, 4]}},
@@ -50,8 +50,8 @@ def test_every_scenario_counts_what_the_server_saw(protocol: str) -> None:
     assert [step.label for step in steps] == ["", "", "batch 1", "batch 4"]
     assert all(step.counts.failed == 0 for step in steps)
     requests = sum(step.counts.queries + step.warm_up_queries for step in steps)
-    assert requests == len(oracle.answered) == len(oracle.well)
-    fours = sum(query.samples == 4 for query in oracle.answered)
+    assert requests == len(seen) == len(seen.well)
+    fours = int((seen.samples == 4).sum())
     assert steps[3].counts.queries + steps[3].warm_up_queries == fours
     assert steps[3].counts.samples == 4 * steps[3].counts.queries
     assert run.environment is not None
@@ -79,20 +79,19 @@ KINDS: dict[Fault, str] = {
 )
 def test_errors_are_counted_by_kind(protocol: str, kind: str, faults: tuple[Fault, ...]) -> None:
     """Each kind of bad reply is counted as often as it was sent, apart from the latencies."""
-    oracle = ScriptedServer(
-        faults=lambda index: faults[index % 20] if index > 20 and index % 20 < len(faults) else None
-    )
-    scenario = run_of(
+    script = Script(faults=[*faults, *[None] * (20 - len(faults))], faults_from=21)
+    run, everything = run_of(
         protocol,
-        oracle,
+        script,
         {kind: {"targetQps": 20} if kind == "server" else {}},
         load={"requestTimeoutMilliseconds": 1500},
         validity={"minQueries": 60},
-    ).scenarios[0]
+    )
+    (scenario,) = run.scenarios
     step = only_step(scenario)
-    measured = oracle.answered[step.warm_up_queries :]
+    measured = [FAULTS[each] for each in everything.fault[step.warm_up_queries :]]
     assert step.counts.queries == len(measured)
-    seen = [KINDS[query.fault] for query in measured if query.fault]
+    seen = [KINDS[fault] for fault in measured if fault]
     assert step.counts.errors == {each: seen.count(each) for each in sorted(set(seen))}
     assert len(step.counts.errors) == len(faults)
     assert {example.kind for example in step.error_examples} == set(step.counts.errors)
@@ -107,8 +106,8 @@ def test_errors_are_counted_by_kind(protocol: str, kind: str, faults: tuple[Faul
 def test_wrong_outputs_are_content_errors(protocol: str) -> None:
     """Outputs of a wrong name, type or shape are found among the replies that are checked."""
     wrong: tuple[Fault, ...] = ("names", "types", "shapes")
-    oracle = ScriptedServer(law=fixed(0.001), faults=lambda index: wrong[index % 3])
-    run = run_of(protocol, oracle, {"singleStream": {}}, validity={"minQueries": 400})
+    script = delayed(0.001, faults=wrong)
+    run, _ = run_of(protocol, script, {"singleStream": {}}, validity={"minQueries": 400})
     step = only_step(run.scenarios[0])
     assert step.counts.checked_replies > 8
     assert step.counts.errors == {"content": step.counts.checked_replies}
@@ -123,9 +122,9 @@ def samples(tmp_path: Path) -> str:
 
 def test_inputs_may_come_from_a_file(samples: str) -> None:
     """Requests take the samples of a .npz file."""
-    run = run_of(
+    run, _ = run_of(
         "HTTP",
-        ScriptedServer(law=fixed(0.002)),
+        delayed(0.002),
         {"batch": {"batchSizes": [2]}},
         load={"inputs": {"file": {"uri": "file:in.npz"}}},
         inputs_file=samples,
@@ -135,9 +134,9 @@ def test_inputs_may_come_from_a_file(samples: str) -> None:
 
 def test_spinning_keeps_the_schedule_and_reads_replies() -> None:
     """A pacer that spins sends every query that is due, and takes every reply."""
-    run = run_of(
+    run, _ = run_of(
         "HTTP",
-        ScriptedServer(law=fixed(0.001)),
+        delayed(0.001),
         {"server": {"targetQps": 300, "arrivals": "Constant"}},
         load={"pacing": "Spin"},
     )

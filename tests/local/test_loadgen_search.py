@@ -1,32 +1,25 @@
 """The load generator searches, repeats and warms up as the run says, at a known server."""
 
 import math
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import pytest
 
 from support.load_runs import LoadRun, a_plan, measure
-from support.scripted_server import Fault, ScriptedServer, fixed, serving
+from support.oracle_process import oracle_process
+from support.oracle_script import Script, delayed
 
 _MS_NS = 1_000_000
 
 
-def one_at_a_time(seconds: float) -> Callable[[int, int], float]:
-    """Return the law of a server that works on one request after the other."""
-    free_at = 0
-
-    def law(_index: int, received: int) -> float:
-        nonlocal free_at
-        free_at = max(free_at, received) + round(seconds * 1e9)
-        return (free_at - received) / 1e9
-
-    return law
+def one_at_a_time(seconds: float) -> Script:
+    """Return the script of a server that works on one request after the other."""
+    return delayed(seconds, is_queue=True)
 
 
-def run_of(oracle: ScriptedServer, scenario: Mapping[str, object], **validity: object) -> LoadRun:
+def run_of(script: Script, scenario: Mapping[str, object], **validity: object) -> LoadRun:
     """Measure one scenario over HTTP; the run must end well."""
-    with serving(oracle):
+    with oracle_process(script) as oracle:
         plan = a_plan(
             oracle.url("HTTP"),
             scenario,
@@ -48,7 +41,7 @@ def test_a_peak_is_searched_for_with_probes_that_all_stand_in_the_result() -> No
     scenario = {
         "findPeak": {"latencyBoundMicroseconds": 10_000, "percentile": "P50", "probe": probe}
     }
-    run = run_of(ScriptedServer(law=one_at_a_time(0.002)), scenario, maxDurationSeconds=300)
+    run = run_of(one_at_a_time(0.002), scenario, maxDurationSeconds=300)
     (result,) = run.scenarios
     peak = result.peak
     assert peak is not None
@@ -82,7 +75,7 @@ def test_a_probe_far_beyond_the_peak_ends_as_soon_as_it_is_decided() -> None:
     scenario = {
         "findPeak": {"latencyBoundMicroseconds": 100_000, "percentile": "P90", "probe": probe}
     }
-    run = run_of(ScriptedServer(law=one_at_a_time(0.01)), scenario, maxDurationSeconds=15)
+    run = run_of(one_at_a_time(0.01), scenario, maxDurationSeconds=15)
     (result,) = run.scenarios
     assert result.peak is not None
     early = [each for each in result.peak.probes if each.decided_by == "Overshoots"]
@@ -93,7 +86,7 @@ def test_a_probe_far_beyond_the_peak_ends_as_soon_as_it_is_decided() -> None:
 def test_a_bound_below_the_service_time_cannot_be_met_at_any_rate() -> None:
     """One query at a time decides it, and the verdict says so by name."""
     scenario = {"findPeak": {"latencyBoundMicroseconds": 2_000, "percentile": "P90"}}
-    run = run_of(ScriptedServer(law=fixed(0.01)), scenario)
+    run = run_of(delayed(0.01), scenario)
     (result,) = run.scenarios
     assert result.peak is not None
     assert (result.peak.stop_reason, result.peak.probes) == ("CannotBeMet", [])
@@ -105,7 +98,7 @@ def test_a_search_whose_time_is_over_says_that_it_found_no_peak() -> None:
     """The maximum duration ends a search between two probes."""
     probe = {"minQueries": 1000, "maxSeconds": 1}
     scenario = {"findPeak": {"latencyBoundMicroseconds": 500_000, "probe": probe}}
-    run = run_of(ScriptedServer(law=one_at_a_time(0.005)), scenario, maxDurationSeconds=3)
+    run = run_of(one_at_a_time(0.005), scenario, maxDurationSeconds=3)
     (result,) = run.scenarios
     assert result.peak is not None
     assert result.peak.stop_reason == "OutOfTime"
@@ -114,7 +107,7 @@ def test_a_search_whose_time_is_over_says_that_it_found_no_peak() -> None:
 
 def test_a_scenario_is_repeated_with_the_next_seeds_and_told_of_together() -> None:
     """Repeats are results of their own, and progress says which one goes on."""
-    run = run_of(ScriptedServer(law=fixed(0.005)), {"server": {"targetQps": 50}}, repeats=3)
+    run = run_of(delayed(0.005), {"server": {"targetQps": 50}}, repeats=3)
     assert [(each.repeat, each.seed) for each in run.scenarios] == [(1, 42), (2, 43), (3, 44)]
     scheduled = {each.steps[0].counts.scheduled for each in run.scenarios}
     assert len(scheduled) > 1
@@ -128,7 +121,7 @@ def test_a_scenario_is_repeated_with_the_next_seeds_and_told_of_together() -> No
 def test_a_sweep_over_clients_has_its_knee() -> None:
     """A server of one worker has its knee at one client: more only wait."""
     run = run_of(
-        ScriptedServer(law=one_at_a_time(0.01)),
+        one_at_a_time(0.01),
         {"concurrency": {"clients": [1, 8]}},
         minDurationSeconds=4,
     )
@@ -140,7 +133,7 @@ def test_a_sweep_over_clients_has_its_knee() -> None:
 
 def test_a_warm_up_goes_on_until_it_is_steady() -> None:
     """Three whole seconds are alike before the window opens."""
-    run = run_of(ScriptedServer(law=fixed(0.02)), {"singleStream": {}}, warmUp="UntilSteady")
+    run = run_of(delayed(0.02), {"singleStream": {}}, warmUp="UntilSteady")
     (result,) = run.scenarios
     assert result.steps[0].warm_up_nanoseconds >= 3_000_000_000
     assert result.steps[0].counts.queries > 0
@@ -148,22 +141,11 @@ def test_a_warm_up_goes_on_until_it_is_steady() -> None:
 
 def test_a_server_that_limits_requests_is_searched_for_the_rate_it_takes() -> None:
     """What it refuses of queries one at a time, and of the next step's first, ends no search."""
-    tokens, filled = 20.0, time.monotonic()
-
-    def limit(_index: int) -> Fault | None:
-        nonlocal tokens, filled
-        now = time.monotonic()
-        tokens, filled = min(20.0, tokens + 100 * (now - filled)), now
-        if tokens < 1:
-            return "status"
-        tokens -= 1
-        return None
-
     probe = {"minQueries": 128, "maxSeconds": 5}
     scenario = {
         "findPeak": {"latencyBoundMicroseconds": 100_000, "percentile": "P90", "probe": probe}
     }
-    run = run_of(ScriptedServer(faults=limit), scenario, maxDurationSeconds=12)
+    run = run_of(Script(limit=(20, 100.0)), scenario, maxDurationSeconds=12)
     (result,) = run.scenarios
     alone, *_ = result.steps
     assert result.peak is not None

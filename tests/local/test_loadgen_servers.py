@@ -2,15 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from itertools import cycle
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from typing_extensions import override
 
 from inferometer_api.plan.load_plan import LoadPlan, PlannedServer
 from support.load_runs import OF_THE_LOAD_GENERATOR, a_plan, measure
-from support.scripted_server import Answered, ScriptedServer, fixed, serving
+from support.oracle_process import OracleProcess, oracle_process
+from support.oracle_script import Script, delayed
 
 CLOSED: dict[str, Any] = {"singleStream": {}}
 OPEN: dict[str, Any] = {"server": {"targetQps": 200, "arrivals": "Poisson"}}
@@ -20,16 +20,14 @@ BOTH = pytest.mark.parametrize("protocol", ["HTTP", "GRPC"])
 
 
 @contextmanager
-def all_serving(oracles: Sequence[ScriptedServer]) -> Iterator[None]:
+def all_serving(*scripts: Script) -> Iterator[list[OracleProcess]]:
     """Run several oracles until the end of the block."""
     with ExitStack() as stack:
-        for oracle in oracles:
-            stack.enter_context(serving(oracle))
-        yield
+        yield [stack.enter_context(oracle_process(script)) for script in scripts]
 
 
 def a_shared_plan(
-    oracles: Sequence[ScriptedServer], protocol: str, *scenarios: Any, **more: Any
+    oracles: Sequence[OracleProcess], protocol: str, *scenarios: Any, **more: Any
 ) -> LoadPlan:
     """Build a plan whose servers are all these."""
     servers = [
@@ -44,15 +42,10 @@ def a_shared_plan(
 @pytest.mark.parametrize("scenario", [CLOSED, OPEN, {"concurrency": {"clients": [3]}}])
 def test_requests_are_shared_evenly(protocol: str, scenario: dict[str, Any]) -> None:
     """Three servers, one of them five times as slow, get the same number of requests."""
-    oracles = [
-        ScriptedServer(law=fixed(0.002)),
-        ScriptedServer(law=fixed(0.010)),
-        ScriptedServer(law=fixed(0.002)),
-    ]
-    with all_serving(oracles):
+    with all_serving(delayed(0.002), delayed(0.010), delayed(0.002)) as oracles:
         run = measure(a_shared_plan(oracles, protocol, scenario, load={"connections": 2}))
     assert run.exit_code == 0
-    counts = [len(oracle.answered) for oracle in oracles]
+    counts = [oracle.received for oracle in oracles]
     assert max(counts) - min(counts) <= 1
     (result,) = run.scenarios
     assert result.steps[0].counts.failed == 0
@@ -68,12 +61,11 @@ def test_requests_are_shared_evenly(protocol: str, scenario: dict[str, Any]) -> 
 
 def test_every_server_is_waited_for() -> None:
     """One server of two that is never ready fails the run, by its address."""
-    oracles = [ScriptedServer(), ScriptedServer(ready=False)]
-    with all_serving(oracles):
+    with all_serving(Script(), Script(ready=False)) as oracles:
         external = {"runtime": "External", "external": {"url": oracles[0].url("HTTP")}}
         more = {"server": {**external, "readyDeadlineSeconds": 1}}
         run = measure(a_shared_plan(oracles, "HTTP", CLOSED, spec=more))
-        assert oracles[0].answered == oracles[1].answered == []
+        assert oracles[0].received == oracles[1].received == 0
     assert (run.exit_code, run.outcome.reason) == (1, "ServerNotReady")
     assert f":{oracles[1].http_port} " in run.outcome.message
 
@@ -81,13 +73,15 @@ def test_every_server_is_waited_for() -> None:
 @pytest.mark.parametrize("what", ["sha256", "shape"])
 def test_different_models_are_refused(what: str) -> None:
     """Servers that do not serve the same model are refused, with both addresses."""
-    first, second = ScriptedServer(settings={"model_sha256": "a" * 64}), ScriptedServer()
-    second.settings = {"model_sha256": ("b" if what == "sha256" else "a") * 64}
-    if what == "shape":
-        second.inputs = [{"name": "x", "datatype": "FP32", "shape": [-1, 5]}]
-    with all_serving([first, second]):
+    one = Script(settings={"model_sha256": "a" * 64})
+    other = (
+        Script(settings={"model_sha256": "b" * 64})
+        if what == "sha256"
+        else replace(one, inputs=[{"name": "x", "datatype": "FP32", "shape": [-1, 5]}])
+    )
+    with all_serving(one, other) as (first, second):
         run = measure(a_shared_plan([first, second], "HTTP", CLOSED))
-        assert first.answered == second.answered == []
+        assert first.received == second.received == 0
     assert (run.exit_code, run.outcome.reason) == (2, "ModelRefused")
     assert "must serve the same model" in run.outcome.message
     assert f":{first.http_port}" in run.outcome.message
@@ -98,15 +92,10 @@ def test_different_models_are_refused(what: str) -> None:
 @pytest.mark.parametrize("place", [0, 1])
 def test_a_restart_of_any_server_is_seen(place: int, key: str) -> None:
     """A server that reports another start than before makes the scenario INVALID."""
-    oracles = [ScriptedServer(settings={key: f"start-{number}"}) for number in range(2)]
-
-    def restarting(index: int, _received: int) -> float:
-        if index == 20:
-            oracles[place].settings = {key: "another start", "inferometer.process_id": "1"}
-        return 0.002
-
-    oracles[place].law = restarting
-    with all_serving(oracles):
+    scripts = [delayed(0.002, settings={key: f"start-{number}"}) for number in range(2)]
+    settings = {key: "another start", "inferometer.process_id": "1"}
+    scripts[place] = replace(scripts[place], changes={20: {"settings": settings}})
+    with all_serving(*scripts) as oracles:
         run = measure(a_shared_plan(oracles, "HTTP", CLOSED, validity=PAST_20))
     (result,) = run.scenarios
     rules = {finding.rule for finding in result.verdict.reasons}
@@ -115,36 +104,19 @@ def test_a_restart_of_any_server_is_seen(place: int, key: str) -> None:
 
 def test_the_same_process_number_hides_no_restart() -> None:
     """In containers every server is process 1: its instance ID shows a restart."""
-    oracle = ScriptedServer(
-        settings={"inferometer.instance_id": "a", "inferometer.process_id": "1"}
+    before, after = (
+        {"inferometer.instance_id": instance, "inferometer.process_id": "1"} for instance in "ab"
     )
-
-    def restarting(index: int, _received: int) -> float:
-        if index == 20:
-            oracle.settings = {"inferometer.instance_id": "b", "inferometer.process_id": "1"}
-        return 0.002
-
-    oracle.law = restarting
-    with serving(oracle):
+    script = delayed(0.002, settings=before, changes={20: {"settings": after}})
+    with oracle_process(script) as oracle:
         run = measure(a_plan(oracle.url("GRPC"), CLOSED, validity=PAST_20))
     assert "ServerRestarted" in [finding.rule for finding in run.scenarios[0].verdict.reasons]
 
 
-class Balanced(dict[str, str]):
-    """The settings of two replicas behind one address, which take turns."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._starts = cycle("ab")
-
-    @override
-    def items(self) -> Any:
-        return {"inferometer.instance_id": next(self._starts)}.items()
-
-
 def test_replicas_behind_one_address_are_no_restart() -> None:
     """Where connections reach different processes, none is taken for a restart."""
-    with serving(ScriptedServer(law=fixed(0.002), settings=Balanced())) as oracle:
+    in_turn = [{"inferometer.instance_id": instance} for instance in "ab"]
+    with oracle_process(delayed(0.002, settings=in_turn)) as oracle:
         run = measure(a_plan(oracle.url("HTTP"), CLOSED, validity={"repeats": 2}))
     found = [finding.rule for each in run.scenarios for finding in each.verdict.reasons]
     assert "ServerRestarted" not in found
@@ -152,15 +124,9 @@ def test_replicas_behind_one_address_are_no_restart() -> None:
 
 def test_only_the_repeat_with_the_restart_is_invalid_by_it() -> None:
     """Each repeat is compared with its own begin, not with that of the run."""
-    oracle = ScriptedServer(settings={"inferometer.instance_id": "a"})
-
-    def restarting(index: int, _received: int) -> float:
-        if index == 20:
-            oracle.settings = {"inferometer.instance_id": "b"}
-        return 0.002
-
-    oracle.law = restarting
-    with serving(oracle):
+    before, after = ({"inferometer.instance_id": instance} for instance in "ab")
+    script = delayed(0.002, settings=before, changes={20: {"settings": after}})
+    with oracle_process(script) as oracle:
         run = measure(a_plan(oracle.url("HTTP"), CLOSED, validity={"repeats": 2, **PAST_20}))
     rules = [[finding.rule for finding in each.verdict.reasons] for each in run.scenarios]
     assert ["ServerRestarted" in each for each in rules] == [True, False]
@@ -169,22 +135,9 @@ def test_only_the_repeat_with_the_restart_is_invalid_by_it() -> None:
 @pytest.mark.parametrize("scenario", [CLOSED, OPEN])
 def test_one_of_several_servers_that_dies_fails_the_run(scenario: dict[str, Any]) -> None:
     """A server that is lost ends the run, whatever the others still answer."""
-    dying = ScriptedServer()
-
-    def ending(index: int, _received: int) -> float:
-        if index == 20:
-            dying.stop()
-        return 0.002
-
-    dying.law = ending
-    oracles = [ScriptedServer(law=fixed(0.002)), dying]
     long = {"minDurationSeconds": 60, "maxDurationSeconds": 120}
-    with all_serving(oracles):
+    with all_serving(delayed(0.002), delayed(0.002, dies_at=20)) as oracles:
         run = measure(a_shared_plan(oracles, "HTTP", scenario, validity=long))
     assert (run.exit_code, run.outcome.reason) == (1, "ServerLost")
     assert "One of the servers at " in run.outcome.message
-    assert len(_well(oracles[0].answered)) > 10
-
-
-def _well(answered: Sequence[Answered]) -> list[Answered]:
-    return [query for query in answered if query.sent_ns is not None]
+    assert oracles[0].answered > 10

@@ -14,9 +14,11 @@ from typing_extensions import override
 
 from inferometer_api.plan.load_plan import LoadPlan
 from support.load_runs import LoadRun, a_plan, measure
-from support.scripted_server import ScriptedServer, serving
+from support.oracle_process import OracleProcess, oracle_process
+from support.oracle_script import Script
+from support.oracle_server import Listen
 from support.signed_tls import signed_certificate
-from support.tls_party import Shown, files, server_side
+from support.tls_party import Shown, files
 
 BOTH = pytest.mark.parametrize("protocol", ["HTTP", "GRPC"])
 SECRET = "s3cr3t-t0ken"  # noqa: S105 - no secret of anybody's
@@ -27,15 +29,15 @@ OPEN: dict[str, Any] = {"server": {"targetQps": 50}}
 @contextmanager
 def secured(
     folder: Path, shown: Shown = "server", *, wants_client: bool = False
-) -> Iterator[ScriptedServer]:
+) -> Iterator[OracleProcess]:
     """Run an oracle that speaks TLS alone."""
-    sides = server_side(folder, shown, wants_client=wants_client)
-    with serving(ScriptedServer(tls=sides, settings={})) as oracle:
+    listen = Listen(tls_folder=str(folder), shown=shown, wants_client=wants_client)
+    with oracle_process(Script(settings={}), listen) as oracle:
         yield oracle
 
 
 def planned(
-    oracle: ScriptedServer, protocol: str, *scenarios: dict[str, Any], name: str = "", **paths: Path
+    oracle: OracleProcess, protocol: str, *scenarios: dict[str, Any], name: str = "", **paths: Path
 ) -> LoadPlan:
     """Build a plan of the files that it is given, by the names of LoadPlan's fields."""
     tls = {} if not name else {"tls": {"serverName": name}}
@@ -65,7 +67,7 @@ def test_a_server_with_tls_is_measured(protocol: str, tmp_path: Path) -> None:
     for scenario in run.scenarios:
         assert scenario.steps[0].counts.errors == {}
         assert scenario.steps[0].counts.succeeded > 10
-    assert len(oracle.headers) > len(oracle.answered) > 20
+    assert len(oracle.headers) > oracle.received > 20
     # The first knock of HTTP is about TLS alone.
     asked = [each for each in oracle.headers if "authorization" in each]
     assert len(oracle.headers) - len(asked) <= 1
@@ -164,8 +166,8 @@ def test_what_cannot_be_trusted_is_refused_at_once(
         )
     assert (run.exit_code, run.outcome.reason) == (2, "TlsRefused"), run.outcome
     assert words in run.outcome.message
-    assert "load.tls" in run.outcome.message or "renew it" in run.outcome.message
-    assert oracle.answered == []
+    assert "load.tls" in run.outcome.message or "Renew it" in run.outcome.message
+    assert oracle.received == 0
     assert oracle.headers == []
 
 
@@ -238,7 +240,7 @@ def test_a_url_without_tls_of_a_port_with_it_is_told(
 @BOTH
 def test_a_port_without_tls_is_told(protocol: str, tmp_path: Path) -> None:
     """A server without TLS on its port is named as such."""
-    with serving(ScriptedServer()) as oracle:
+    with oracle_process() as oracle:
         plan = planned(oracle, protocol, tls_ca_file=files(tmp_path, "server").authority)
         secure = plan.servers[0].url.replace("://", "s://")
         servers = [plan.servers[0].model_copy(update={"url": secure})]

@@ -5,8 +5,9 @@ from typing import Any
 
 from support.local_runs import done
 from support.oracle_http import MODEL
-from support.scripted_server import ScriptedServer, serving
-from support.tls_party import files, server_side
+from support.oracle_process import OracleProcess, oracle_process
+from support.oracle_server import Listen
+from support.tls_party import files
 
 CALM: dict[str, Any] = {"server": {"targetQps": 20}}
 SECRET = "s3cr3t-t0ken"  # noqa: S105 - no secret of anybody's
@@ -17,7 +18,7 @@ TLS = {
 }
 
 
-def _spec(oracle: ScriptedServer, **tls: str) -> dict[str, Any]:
+def _spec(oracle: OracleProcess, **tls: str) -> dict[str, Any]:
     return {
         "model": {"name": MODEL},
         "server": {"runtime": "External", "external": {"url": oracle.url("GRPC")}},
@@ -31,7 +32,7 @@ def test_a_secured_server_is_measured(tmp_path: Path) -> None:
     folder.mkdir()
     files(folder, "client")
     (folder / "headers.txt").write_text(f"Authorization: Bearer {SECRET}\n")
-    with serving(ScriptedServer(tls=server_side(tmp_path, wants_client=True))) as oracle:
+    with oracle_process(listen=Listen(tls_folder=str(tmp_path), wants_client=True)) as oracle:
         run = done(folder, CALM, spec=_spec(oracle))
     assert run.outcome == ("Complete", "Measured"), run.ended.stderr
     assert {each["authorization"] for each in oracle.headers} == {f"Bearer {SECRET}"}
@@ -47,7 +48,7 @@ def test_a_file_that_cannot_be_used_is_refused_at_once(tmp_path: Path) -> None:
     files(folder, "client")
     files(folder, "server")
     (folder / "headers.txt").write_text("X-Team: a\n")
-    with serving(ScriptedServer(tls=server_side(tmp_path))) as oracle:
+    with oracle_process(listen=Listen(tls_folder=str(tmp_path))) as oracle:
         run = done(folder, CALM, spec=_spec(oracle, clientKeyFile="server-key.pem"))
     assert run.ended.code == 2
     assert "the key does not match" in run.ended.sentence

@@ -103,6 +103,8 @@ class FakeAgent:
     """What is wrong with the answer to a question, by its number."""
     asked: list[str] = field(default_factory=list)
     """Each question's first line."""
+    sampled: list[int] = field(default_factory=list)
+    """When each sample was taken, in nanoseconds of its own clock."""
     connections: int = 0
     port: int = 0
     stop: Callable[[], None] = lambda: None
@@ -155,6 +157,7 @@ async def _serve(agent: FakeAgent, started: threading.Event) -> None:
                 if fault == "cut":
                     break
                 sample = agent.law((time.monotonic_ns() - began_ns) / 1e9)
+                agent.sampled.append(sample.monotonic_ns)
                 writer.write(_answer(sample, fault))
         writer.transport.abort()
 

@@ -6,16 +6,15 @@ It shows the certificate of model.test, and writes to FOLDER/urls.json where it 
 FOLDER/headers.jsonl the headers of each call until it is killed.
 """
 
+import asyncio
 import json
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
 from typing_extensions import override
 
-from support.scripted_server import ScriptedServer, serving
-from support.tls_party import server_side
+from support.oracle_server import Listen, Oracle, serve
 
 
 class _Written(list[dict[str, str]]):
@@ -30,18 +29,19 @@ class _Written(list[dict[str, str]]):
         self._file.write(json.dumps(headers) + "\n")
 
 
-def serve(address: str, folder: Path) -> None:
+async def serve_secured(address: str, folder: Path) -> None:
     """Serve until the process is killed."""
-    tls = server_side(folder, "named", wants_client=True)
-    with serving(
-        ScriptedServer(host=address, tls=tls, headers=_Written(folder / "headers.jsonl"))
-    ) as it:
-        urls = {protocol: it.url(protocol) for protocol in ("HTTP", "GRPC")}
-        # In one step: who waits for the file reads the whole of it.
-        begun = folder / "urls.begun"
-        begun.write_text(json.dumps(urls))
-        begun.rename(folder / "urls.json")
-        threading.Event().wait()
+
+    async def begun(http_port: int, grpc_port: int) -> None:
+        urls = {"HTTP": f"https://{address}:{http_port}", "GRPC": f"grpcs://{address}:{grpc_port}"}
+        # In one step: a reader of the file finds all of it.
+        part = folder / "urls.part"
+        part.write_text(json.dumps(urls))
+        part.rename(folder / "urls.json")
+        await asyncio.Event().wait()
+
+    oracle = Oracle(asyncio.get_running_loop(), headers=_Written(folder / "headers.jsonl"))
+    await serve(oracle, Listen(address, str(folder), "named", wants_client=True), begun)
 
 
 def urls_of(folder: Path) -> dict[str, str]:
@@ -57,4 +57,4 @@ def headers_heard(folder: Path) -> list[dict[str, Any]]:
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1], Path(sys.argv[2]))
+    asyncio.run(serve_secured(sys.argv[1], Path(sys.argv[2])))
