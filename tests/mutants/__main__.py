@@ -77,7 +77,7 @@ class Tree:
             "PYTHONHASHSEED": "0",
         }
         command = [str(ROOT / ".venv/bin/python"), "-m", "pytest", "-q", "-x", *options]
-        command += ["-p", "no:cacheprovider", "--tb=line", *tests]
+        command += ["-p", "no:cacheprovider", "--hypothesis-profile=mutants", "--tb=line", *tests]
         try:
             done = subprocess.run(
                 command,
