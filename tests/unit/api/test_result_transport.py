@@ -92,6 +92,14 @@ def test_a_garbled_line_is_told(data: st.DataObject) -> None:
     assert row == 1
 
 
+def test_a_document_of_another_checksum_is_refused() -> None:
+    """A whole document of the same size is no substitute for the one that was announced."""
+    announced, other = (encode_for_log(bytes([each]) * 500) for each in b"ab")
+    assert len(announced) == len(other)
+    with pytest.raises(IncompleteError, match="or another checksum"):
+        decode_log([announced[0], *other[1:-1], announced[-1]])
+
+
 def test_a_second_document_replaces_one_that_was_cut() -> None:
     """Where a document begins anew, the whole one counts."""
     assert decode_log([*encode_for_log(NOISE)[:4], *encode_for_log(b"whole")]) == b"whole"

@@ -8,7 +8,7 @@ import pytest
 from inferometer_api.plan.load_plan import LoadPlan
 from inferometer_api.results.result import ResultDocument, ScenarioResult
 from inferometer_operator.reconcile.observed import QueuePosition
-from support.cluster_objects import ended, on_silent_node
+from support.cluster_objects import ended, on_silent_node, started
 from support.condition_rows import (
     VALID,
     a_cluster,
@@ -61,6 +61,18 @@ def test_the_load_generator_is_made_once_every_server_is_bound_and_has_an_addres
     assert plan.servers[0].quality_of_service == "Guaranteed"
     assert (plan.run_id, plan.stop_token) == (cluster.run["metadata"]["uid"], "a-token")
     assert (plan.place, plan.launched) == ("Cluster", True)
+
+
+def test_a_server_is_ready_once_every_replica_is() -> None:
+    """One pod that does not serve yet holds the run up."""
+    cluster = a_cluster({"server": {"replicas": 2}}).settle().schedule(2)
+    first, second = sorted(name for name in cluster.pods if "server" in name)
+    cluster.pods[first] = started(cluster.pods[first], ready=True, at=cluster.now)
+    ready = cluster.settle().says("ServerReady")
+    assert ready is not None
+    assert ready[0] == "False"
+    cluster.pods[second] = started(cluster.pods[second], ready=True, at=cluster.now)
+    assert cluster.settle().says("ServerReady") == ("True", "Ready")
 
 
 def test_an_external_server_needs_no_deployment() -> None:

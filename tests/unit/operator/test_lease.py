@@ -86,6 +86,23 @@ def test_a_lease_that_another_holds_is_taken_when_it_is_not_renewed() -> None:
     assert now[0] >= 101.0
 
 
+def test_a_lease_belongs_to_its_holder_until_it_is_over() -> None:
+    """For its whole duration after it was first seen, no other operator writes it."""
+    cluster = _Cluster()
+    cluster.held_by("other")
+    now = [0.0]
+
+    def tick() -> None:
+        now[0] += 0.125
+        if now[0] < 1.125:
+            assert cluster.writes == 1
+
+    cluster.before_answer = tick
+    terms = LeaseConfig("lease", "ns", "me", seconds=0.01)
+    asyncio.run(_lease(cluster, lambda: now[0], terms).acquire())
+    assert now[0] == 1.25  # first seen at 0.125, over at 1.125, and then one answer to the write
+
+
 def test_a_lease_is_as_old_as_the_answer_that_showed_it() -> None:
     """It may have been renewed while a slow answer was under way."""
     cluster = _Cluster()
