@@ -132,7 +132,7 @@ def test_requests_alike_share_a_plan() -> None:
 
 def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither ever new requests nor huge ones fill the memory, and all are answered."""
-    monkeypatch.setattr(request, "_KEPT", 8)
+    monkeypatch.setattr(request, "_MOST_CACHED", 8)
     reader = RequestReader(SIGNATURE)
     for number in range(50):
         size = {"binary_data_size": 8}
