@@ -50,7 +50,7 @@ class Batcher(Generic[T]):
     def put(self, item: T, key: Hashable, samples: int, now_ns: int) -> bool:
         """Let a request wait; say whether that makes a batch ready, or the next one due, earlier.
 
-        Requests are joined where their keys are equal; one of more than `max_samples` goes alone.
+        Requests are joined if their keys are equal; one of more than `max_samples` goes alone.
         """
         was_empty = not self._count
         group = self._groups.get(key)
@@ -77,7 +77,7 @@ class Batcher(Generic[T]):
         self._max_delay_ns = 0
 
     def take(self, now_ns: int) -> list[T]:
-        """Return the batch to compute now; nothing where none is ready."""
+        """Return the batch to compute now; nothing if none is ready."""
         ready = [
             (group.waiting[0].number, key)
             for key, group in self._groups.items()
@@ -86,7 +86,7 @@ class Batcher(Generic[T]):
         return self._taken(min(ready, key=lambda each: each[0])[1]) if ready else []
 
     def due_ns(self) -> int | None:
-        """Return from when on a batch is ready, which may be long ago; None where none waits."""
+        """Return from when on a batch is ready, which may be long ago; None if none waits."""
         due: int | None = None
         for group in self._groups.values():
             oldest_ns = group.waiting[0].since_ns

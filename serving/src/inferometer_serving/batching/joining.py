@@ -22,7 +22,7 @@ class NotJoinableError(ValueError):
 
 
 def check_joinable(signature: Signature) -> None:
-    """Raise ModelRefusedError where a tensor has no batch axis: an open first one."""
+    """Raise ModelRefusedError if a tensor has no batch axis: an open first one."""
     for kind, specs in (("input", signature.inputs), ("output", signature.outputs)):
         for spec in specs:
             if not spec.has_open_batch:
@@ -30,7 +30,7 @@ def check_joinable(signature: Signature) -> None:
 
 
 def samples_of(inputs: Mapping[str, Array]) -> int:
-    """Return how many samples a request has. Raises RequestRefusedError where inputs differ."""
+    """Return how many samples a request has. Raises RequestRefusedError if inputs differ."""
     samples: int | None = None
     first = ""
     for name, array in inputs.items():
@@ -82,7 +82,7 @@ class Joiner:
 def split(results: Sequence[Array], samples: Sequence[int]) -> list[list[Array]]:
     """Return each request's rows of every output, in the order of the requests; nothing is copied.
 
-    Raises NotJoinableError where an output has not as many rows as the requests have samples.
+    Raises NotJoinableError if an output does not have as many rows as the requests have samples.
     """
     total = sum(samples)
     for result in results:

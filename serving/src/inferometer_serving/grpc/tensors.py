@@ -19,7 +19,7 @@ Message = Any
 def inputs_of(signature: Signature, request: Message) -> dict[str, Array]:
     """Return a request's inputs by name, from raw or typed contents.
 
-    Raises RequestRefusedError where a tensor misfits the model or its own contents.
+    Raises RequestRefusedError if a tensor does not match the model or its own contents.
     """
     raw = request.raw_input_contents
     if raw and len(raw) != len(request.inputs):

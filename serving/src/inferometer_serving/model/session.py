@@ -70,7 +70,7 @@ def open_session(
 ) -> Session:
     """Open a model on `device` with `threads` intra-operator threads.
 
-    Raises ModelRefusedError where the device is not there, an operator is not supported, or the
+    Raises ModelRefusedError if the device is not there, an operator is not supported, or the
     model is otherwise not for this runtime.
     """
     wanted = _provider(device)

@@ -1,4 +1,4 @@
-"""Servers take turns, in virtual time."""
+"""Queries go to the servers in round-robin order, in virtual time."""
 
 import pytest
 
