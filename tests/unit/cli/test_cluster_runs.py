@@ -7,11 +7,14 @@ from typing import Any
 
 import pytest
 from rich.console import Console
+from typing_extensions import override
 
 from inferometer_api.plan.cluster_objects import RESULT_FILE, RUN_UID_LABEL
 from inferometer_api.results.result_transport import IncompleteError, compress
 from inferometer_api.results.scenario_summary import scenario_summary
 from inferometer_api.status.run_status import ResultReference
+from inferometer_cli.cluster import follow as following
+from inferometer_cli.cluster.api import Cluster
 from inferometer_cli.cluster.cancellation import describe_cancellation
 from inferometer_cli.cluster.follow import line_of
 from inferometer_cli.cluster.results import whole_result
@@ -220,6 +223,28 @@ def test_a_followed_run_has_a_line_for_each_change() -> None:
     assert line_of(_run()) == "not accepted: No operator has accepted the run yet."
     ended = line_of(_failed("ServerEnded", "It ended:\nfatal"))
     assert ended == "FAILED: It ended. Cleaning up."
+
+
+class _Replaced(Cluster):
+    """A cluster in which another run has the name of the run that is followed."""
+
+    def __init__(self) -> None:
+        self.namespace = "bench"
+
+    @override
+    def read(self, *_: object, **__: object) -> dict[str, Any]:
+        finished = [a_condition("Finished", "True", "Complete")]
+        return {
+            "metadata": {"name": "resnet50", "namespace": "bench", "uid": "another"},
+            "status": {"phase": "Complete", "conditions": finished},
+        }
+
+
+def test_another_run_of_the_same_name_is_not_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The followed run was deleted; the result of its namesake is not passed off as its own."""
+    monkeypatch.setattr(following, "_EVERY_SECONDS", 0.0)
+    with pytest.raises(FailedError, match="bench/resnet50 was deleted while"):
+        following.follow(_Replaced(), _run(), report=lambda _: None)
 
 
 @pytest.mark.parametrize(

@@ -315,6 +315,7 @@ def test_a_fleet_counts_every_pod_and_its_service() -> None:
     _only(quota_checks([_quota({"pods": "4", "services": "1"})], fleet), "ok", "q has room")
     _only(quota_checks([_quota({"pods": "3"})], fleet), "blocked", "pods: the run needs 4")
     _only(quota_checks([_quota({"services": "0"})], fleet), "blocked", "services: the run needs 1")
+    _only(quota_checks([_quota({"cpu": "3"})], fleet), "blocked", "cpu: the run needs 4 CPU")
 
 
 def test_a_quota_of_other_pods_does_not_matter() -> None:
