@@ -2,9 +2,10 @@
 
 Three figures over the test's own window, each as a share of the window:
 
-* how long runnable tasks waited for a CPU: `some` of `/proc/pressure/cpu` (PSI), less what this
-  process and its children waited for each other;
-* how long this process's threads were runnable and did not run: `/proc/PID/schedstat`;
+* how long some runnable task waited for a CPU: `some` of `/proc/pressure/cpu` (PSI), the test's own
+  tasks included;
+* how long threads of this process and its children were runnable and did not run:
+  `/proc/PID/task/TID/schedstat`;
 * how long the hypervisor ran others: steal of `/proc/stat`.
 """
 
