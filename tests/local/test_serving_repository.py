@@ -165,7 +165,7 @@ def test_a_model_goes_once_what_is_being_read_for_it_is_put(tmp_path: Path) -> N
 
         service.reading.submit(lambda: is_read.wait(DEADLINE_SECONDS), put)
         loading = asyncio.create_task(service.load())
-        await until(lambda: service.router() is not before)
+        await until(lambda: service.router() is not before, "a new router")
         is_read.set()
         async with asyncio.timeout(DEADLINE_SECONDS):
             await loading

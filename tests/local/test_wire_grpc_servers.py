@@ -282,7 +282,7 @@ def test_a_call_can_be_cancelled_on_a_connection_that_is_going_away() -> None:
         age = ("grpc.max_connection_age_ms", 50), ("grpc.max_connection_age_grace_ms", 20_000)
         async with serving(hang, *age) as (_, target), connected(target, streams=2) as caller:
             token, answer = caller.start(request(0))
-            await until(lambda: caller.connection.reconnects > 0)
+            await until(lambda: caller.connection.reconnects > 0, "a reconnect")
             assert caller.connection.outstanding == 1
             check_echo(await caller.call(request()), 4)
             caller.connection.cancel(token)

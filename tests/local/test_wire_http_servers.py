@@ -223,7 +223,7 @@ def test_a_lost_server_is_dialled_until_it_is_back() -> None:
             caller_context = connected(target)
             caller = await caller_context.__aenter__()
             assert (await caller.call(b"x"))[0] is None
-        await until(lambda: caller.connection.capacity == 0)
+        await until(lambda: caller.connection.capacity == 0, "the loss of the connection")
         async with serving(echo, target.port):
             assert await caller.call(b"y") == (None, ReplyBody(b"y", None))
             assert caller.connection.reconnects == 1
@@ -275,7 +275,7 @@ def test_a_server_that_gives_up_an_idle_connection_costs_nothing() -> None:
 
     async def main() -> None:
         async with speaking(impatient) as target, connected(target) as caller:
-            await until(lambda: caller.connection.reconnects > 0)
+            await until(lambda: caller.connection.reconnects > 0, "a reconnect")
             assert await caller.call() == (None, ReplyBody(b"ok", None))
 
     run(main())

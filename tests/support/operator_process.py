@@ -114,7 +114,8 @@ class OperatorProcess:
     def ask_to_end(self) -> int:
         """Send SIGTERM and return the exit code."""
         self._process.send_signal(signal.SIGTERM)
-        return self._process.wait(30)
+        wait_until(lambda: self.exit_code is not None, f"the end of the operator of {self.log}")
+        return self._process.wait()
 
     def close(self) -> None:
         """End it, however it goes."""
@@ -134,7 +135,6 @@ class OperatorProcess:
         wait_until(
             lambda: len(self.log_events(event)) >= count or self.exit_code is not None,
             f"{event} in {self.log}",
-            deadline_seconds=60,
         )
         assert len(self.log_events(event)) >= count, self.log.read_text()[-4000:]
 
@@ -154,7 +154,6 @@ class OperatorProcess:
         wait_until(
             lambda: self.health("/readyz")[0] == 200 and "Leads" in self.health("/readyz")[1],
             "The operator's readiness",
-            deadline_seconds=60,
         )
 
     def _begun(self) -> subprocess.Popen[bytes]:

@@ -127,7 +127,7 @@ def worked(worker: Worker, true: Callable[[], bool]) -> None:
 
     async def work() -> None:
         task = asyncio.create_task(worker.run())
-        await until(lambda: true() or task.done())
+        await until(lambda: true() or task.done(), "the state of the played cluster")
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 

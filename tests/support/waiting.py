@@ -47,8 +47,10 @@ def wait_until(
         time.sleep(poll_seconds)
 
 
-async def until(true: Callable[[], bool]) -> None:
+async def until(true: Callable[[], bool], what: str) -> None:
     """Wait until `true()` while the loop goes on; TimeoutError past the deadline."""
-    async with asyncio.timeout(DEADLINE_SECONDS):
-        while not true():  # noqa: ASYNC110 - what is waited for has no event of its own
-            await asyncio.sleep(0.001)
+    end = time.monotonic() + DEADLINE_SECONDS
+    while not true():
+        if time.monotonic() > end:
+            raise TimeoutError(f"{what} was waited for during {DEADLINE_SECONDS:g} s.")
+        await asyncio.sleep(0.001)

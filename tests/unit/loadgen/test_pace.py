@@ -71,7 +71,7 @@ def test_only_the_last_time_counts(made: Pacers) -> None:
         begin = time.monotonic_ns()
         pacer.arm(begin + first_ns)
         pacer.arm(begin + second_ns)
-        await until(lambda: bool(woken_ns))
+        await until(lambda: bool(woken_ns), "a wake-up")
         return [each - begin for each in woken_ns]
 
     far = 600_000_000_000
@@ -111,7 +111,7 @@ def test_a_pacer_that_is_armed_anew_when_it_has_expired_holds_nothing_up(made: P
             pacer.arm(first)
             while time.monotonic_ns() < first + 500_000:
                 pass
-            await until(lambda: bool(woken_ns))
+            await until(lambda: bool(woken_ns), "a wake-up")
             loop.remove_reader(ours)
         return woken_ns[0] - due, due - turned_ns[0]
 
@@ -139,7 +139,7 @@ def test_a_closed_pacer_wakes_nobody(made: Pacers) -> None:
         pacer.close()
         pacer.close()
         later.arm(due + 5_000_000)
-        await until(lambda: "later" in woken)
+        await until(lambda: "later" in woken, "the later wake-up")
         return woken
 
     assert uvloop.run(closed()) == ["later"]

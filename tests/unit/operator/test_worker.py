@@ -148,14 +148,14 @@ def test_a_worker_sleeps_until_something_happens() -> None:
 
     async def work() -> tuple[int, int]:
         task = asyncio.create_task(worker.run())
-        await until(lambda: cluster.reads == 1)
+        await until(lambda: cluster.reads == 1, "the first read")
         assert cluster.run is not None
         worker.run_changed(cluster.run)
         for _ in range(20):
             await asyncio.sleep(0.001)
         before = cluster.reads
         worker.wake()
-        await until(lambda: cluster.reads > before)
+        await until(lambda: cluster.reads > before, "another read")
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         return before, cluster.reads

@@ -121,7 +121,7 @@ def test_a_run_that_a_new_list_lacks_is_looked_at(monkeypatch: pytest.MonkeyPatc
             pool.run_changed(None, a_finished_run(name))
         pool.runs_relisted()
         pool.run_changed(None, a_finished_run("told"))
-        await until(lambda: bool(woken))
+        await until(lambda: bool(woken), "a woken worker")
         await pool.stop()
 
     asyncio.run(listed())

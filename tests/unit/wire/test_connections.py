@@ -134,7 +134,7 @@ def test_nothing_is_sent_on_a_connection_that_goes_away(monkeypatch: pytest.Monk
         made[0].protocol.data_received(reply(5))
         assert driver.failures == [None, None, None]
         assert not made[0].open
-        await until(lambda: connection.capacity > 0)
+        await until(lambda: connection.capacity > 0, "a new connection")
         assert (connection.capacity, connection.outstanding, connection.reconnects) == (2, 0, 1)
         assert len(made) == 2
         await connection.close()
