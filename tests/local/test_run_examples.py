@@ -7,7 +7,6 @@ import json
 from collections.abc import Iterator
 from concurrent.futures import Future
 from functools import partial
-from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -115,23 +114,3 @@ def test_an_example_that_needs_more_is_refused(runs: dict[str, Future[Done]], na
     assert run.ended.code == 2
     assert NEEDS_MORE[name] in run.ended.stderr
     assert run.kept == []
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_an_example_says_what_it_is(name: str) -> None:
-    """Its first line is a question, and its comment has the commands, the time and the ends."""
-    lines = (FOLDER / f"{name}.yaml").read_text().splitlines()
-    comment = " ".join(line.removeprefix("#").strip() for line in takewhile(_is_comment, lines))
-    assert lines[0].startswith("# ")
-    assert lines[0].endswith("?")
-    folder = "" if (FOLDER / name).is_dir() else "examples/"
-    needs_cluster = "inferometer run` refuses it" in comment
-    command = "kubectl apply -f" if needs_cluster else "inferometer run"
-    assert f"{command} {folder}{name}.yaml" in comment
-    assert "In a cluster: " in comment
-    assert "takes about " in comment.lower()
-    assert max(map(len, lines)) <= 100
-
-
-def _is_comment(line: str) -> bool:
-    return line.startswith("#")
