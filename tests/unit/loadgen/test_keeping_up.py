@@ -121,3 +121,5 @@ def test_little_seen_is_not_judged() -> None:
     for _ in range(15):
         backlog.add(7)
     assert backlog.medians() == Unanswered()
+    backlog.add(7)
+    assert backlog.medians() == Unanswered(early=7, late=7)

@@ -6,8 +6,11 @@ from collections.abc import Callable
 import pytest
 
 from inferometer_api.plan.load_plan import LoadPlan
-from inferometer_api.results.result import ResultDocument, ScenarioResult
+from inferometer_api.plan.load_report import LoadReport
+from inferometer_api.plan.reports import ProgressReport
+from inferometer_api.results.result import Outcome, ResultDocument, ScenarioResult
 from inferometer_operator.reconcile.observed import QueuePosition
+from inferometer_operator.reconcile.progress import load_was_sent
 from support.cluster_objects import ended, on_silent_node, started
 from support.condition_rows import (
     VALID,
@@ -73,6 +76,23 @@ def test_a_server_is_ready_once_every_replica_is() -> None:
     assert ready[0] == "False"
     cluster.pods[second] = started(cluster.pods[second], ready=True, at=cluster.now)
     assert cluster.settle().says("ServerReady") == ("True", "Ready")
+
+
+@pytest.mark.parametrize(
+    ("report", "sent"),
+    [
+        (None, False),
+        (LoadReport(), False),
+        (LoadReport(progress=ProgressReport(stage="WaitingForServer")), False),
+        (LoadReport(progress=ProgressReport(stage="Idle")), False),
+        (LoadReport(progress=ProgressReport(stage="WarmUp")), True),
+        (LoadReport(progress=ProgressReport(stage="Draining")), True),
+        (LoadReport(outcome=Outcome(state="Complete", reason="Measured")), True),
+    ],
+)
+def test_a_report_says_whether_load_was_sent(report: LoadReport | None, sent: bool) -> None:  # noqa: FBT001 - a row of the table
+    """Warm-up is load too, and a load generator that has ended may have sent some."""
+    assert load_was_sent(report) is sent
 
 
 def test_an_external_server_needs_no_deployment() -> None:
@@ -252,7 +272,7 @@ def test_a_server_that_crashed_once_before_it_was_ready_may_be_measured() -> Non
 
 
 def test_what_was_found_wins_over_what_comes_too_late() -> None:
-    """A load generator that completed is not cancelled, and no deadline ends it any more."""
+    """A load generator that completed is not cancelled, and no deadline applies to it."""
     cluster = measuring()
     cluster.run["spec"]["cancel"] = True
     over(cluster)
