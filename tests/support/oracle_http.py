@@ -98,6 +98,10 @@ class HttpFront(asyncio.Protocol):
     @override
     def data_received(self, data: bytes) -> None:
         self._buffer += data
+        if not self._buffer[:1].isalpha():  # the first byte of TLS, say
+            self._write(_head(400, 0))
+            self._transport.close()
+            return
         while (end := self._buffer.find(b"\r\n\r\n")) >= 0:
             first, *lines = self._buffer[:end].decode("latin-1").split("\r\n")
             fields = {name.lower(): value for name, _, value in (x.partition(": ") for x in lines)}
