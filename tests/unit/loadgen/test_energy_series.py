@@ -190,6 +190,17 @@ def test_what_a_part_of_the_servers_used_is_not_the_servers() -> None:
     assert len(part.telemetry) == 1
 
 
+@pytest.mark.parametrize(("calls", "every"), [(4, 1), (5, 2), (9, 2), (10, 4), (100, 32)])
+def test_a_thinned_series_is_even(calls: int, every: int) -> None:
+    """All intervals are one power of two; never more than four entries are kept of four."""
+    series: Thinned[int] = Thinned(4)
+    for call in range(1, calls + 1):
+        if series.is_due():
+            series.add(call)
+    assert series.entries == list(range(every, calls + 1, every))
+    assert len(series.entries) <= 4
+
+
 def test_a_long_run_stays_small() -> None:
     """An hour of samples is kept as 600 at most, which take less than 200 KiB and round-trip."""
     between: Thinned[AgentAnswer] = Thinned(MOST_ENTRIES - 3)

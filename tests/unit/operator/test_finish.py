@@ -226,6 +226,7 @@ def test_a_run_is_finished_when_its_pods_are_gone_or_never_go() -> None:
     assert cluster.says("Finished") is None
     for component in (SERVER, LOADGEN):
         changed_pod(cluster, component, lambda pod: being_deleted(pod, cluster.now))
+    assert cluster.decided().look_again_seconds == 60
     assert cluster.later(59).says("Finished") is None
     assert cluster.later(1).says("Finished") == ("True", "Complete")
 

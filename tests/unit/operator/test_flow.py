@@ -95,6 +95,23 @@ def test_a_report_says_whether_load_was_sent(report: LoadReport | None, sent: bo
     assert load_was_sent(report) is sent
 
 
+@pytest.mark.parametrize(
+    ("condition", "state", "is_lost"),
+    [
+        ("FailureTarget", "True", True),
+        ("SuccessCriteriaMet", "True", True),
+        ("FailureTarget", "False", False),
+        ("Suspended", "True", False),
+    ],
+)
+def test_a_job_that_is_over_makes_no_pod(condition: str, state: str, is_lost: bool) -> None:  # noqa: FBT001 - a row of the table
+    """Without a pod, the conditions of the Job decide whether to wait for one."""
+    cluster = a_cluster().settle().schedule().start_server()
+    job = cluster.children["Job/a-run-load"]
+    job["status"] = {"conditions": [{"type": condition, "status": state}]}
+    assert cluster.settle().says("Failed") == (("True", "LoadPodLost") if is_lost else None)
+
+
 def test_an_external_server_needs_no_deployment() -> None:
     """The Service's own name stands in the plan, and the run is Ready once load is sent."""
     cluster = external()
