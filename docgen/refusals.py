@@ -2,7 +2,8 @@
 
 from typing import Any, get_args
 
-from inferometer_api.plan.availability import Place, unavailable
+from inferometer_api.plan.availability import unavailable
+from inferometer_api.runtimes.descriptor import Place
 from inferometer_api.runtimes.table import RUNTIMES
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.spec.server import Runtime
@@ -65,11 +66,11 @@ def refusals_section() -> str:
     for members in REFUSED:
         for place in get_args(Place):
             for sentence in unavailable(run_with(members), place=place):
-                said = places.setdefault(sentence, [])
-                said += [] if place in said else [place]
+                where = places.setdefault(sentence, [])
+                where += [] if place in where else [place]
     lines = [_HEAD]
     for which, heading in _HEADINGS.items():
-        items = [_item(sentence) for sentence, said in places.items() if tuple(said) == which]
+        items = [_item(sentence) for sentence, where in places.items() if tuple(where) == which]
         lines += ["", heading, "", *items]
     return "\n".join(lines)
 

@@ -62,8 +62,8 @@ def framed(
     )
     for other, uid in UIDS.items():
         if other != name:
-            kept = ("datasource", "scrape", *_HANDED_ON.get((name, other), ()))
-            frame.link(link(other, uid, *kept))
+            names = ("datasource", "scrape", *_HANDED_ON.get((name, other), ()))
+            frame.link(link(other, uid, *names))
     frame.build().schema_version = _SCHEMA_OF_GRAFANA_11
     return frame
 

@@ -260,9 +260,9 @@ def mappings(named: Mapping[int, tuple[str, str]]) -> list[ValueMapping]:
 VERDICT = mappings({1: ("VALID", palette.GOOD), 0: ("INVALID", palette.BAD)})[0]
 
 
-def link(title: str, uid: str, *kept: str) -> frame.DashboardLink:
+def link(title: str, uid: str, *names: str) -> frame.DashboardLink:
     """Return a link to another dashboard that keeps these variables and the time range."""
-    variables = "&".join(f"var-{name}=${{{name}}}" for name in kept)
+    variables = "&".join(f"var-{name}=${{{name}}}" for name in names)
     return (
         frame.DashboardLink(title)
         .type(DashboardLinkType.LINK)

@@ -22,12 +22,14 @@ def _alert(
 ) -> dict[str, Any]:
     """Return a rule; `times` are for_ and keep_firing_for."""
     held = {"for": times["for_"]} if "for_" in times else {}
-    kept = {"keep_firing_for": times["keep_firing_for"]} if "keep_firing_for" in times else {}
+    keep_firing = (
+        {"keep_firing_for": times["keep_firing_for"]} if "keep_firing_for" in times else {}
+    )
     return {
         "alert": name,
         "expr": f"{expression.strip()}\n",
         **held,
-        **kept,
+        **keep_firing,
         "labels": {"severity": severity},
         "annotations": {
             "summary": summary,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from inferometer_telemetry.gpu.source import open_gpus
-from inferometer_telemetry.sources import GpusFound, Target
+from inferometer_telemetry.sources import GpuSourceReading, Target
 
 Function = Literal[
     "nvmlDeviceGetUUID",
@@ -126,7 +126,9 @@ class GpuNode:
         self.source = open_gpus(root)
         self.now_ns = 17 * SECOND
 
-    def read(self, seconds: float = 0.0, requested: Collection[Target] = (ONE, OTHER)) -> GpusFound:
+    def read(
+        self, seconds: float = 0.0, requested: Collection[Target] = (ONE, OTHER)
+    ) -> GpuSourceReading:
         """Return the reading after some seconds."""
         self.now_ns += round(seconds * SECOND)
         return self.source.read(self.now_ns, requested, owners)
@@ -137,16 +139,16 @@ class GpuNode:
         return STAMP + self.now_ns // 1000
 
 
-def joules(found: GpusFound) -> dict[str, float]:
+def joules(found: GpuSourceReading) -> dict[str, float]:
     """Return the joules of each domain."""
     return {each.domain: each.microjoules / 1e6 for each in found.energy}
 
 
-def busy(found: GpusFound) -> dict[Target, int | None]:
+def busy(found: GpuSourceReading) -> dict[Target, int | None]:
     """Return the busy microseconds of each target, of all GPUs but one has none."""
     return {target: uses[0].busy_microseconds for target, uses in found.uses.items()}
 
 
-def reasons(found: GpusFound) -> str:
+def reasons(found: GpuSourceReading) -> str:
     """Return all that is missing, as one text."""
     return "\n".join(f"{each.subject}: {each.reason}" for each in found.missing)

@@ -53,7 +53,7 @@ class Cgroups:
         self._searched_ns: int | None = None
 
     def hierarchies(self) -> Hierarchies | None:
-        """Return what there is; None where the root has no control groups."""
+        """Return what there is; None if the root has no control groups."""
         root = str(self.root)
         if _is_there(f"{root}/cgroup.controllers"):
             return Hierarchies(2, root, root, root)
@@ -67,7 +67,7 @@ class Cgroups:
         return Hierarchies(1, cpuacct, found["cpu"], found["memory"])
 
     def pod(self, uid: str, now_ns: int) -> PodFolders | None:
-        """Return the folders of a pod's group; None where it has none now."""
+        """Return the folders of a pod's group; None if it has none now."""
         hierarchies = self.hierarchies()
         if hierarchies is None:
             return None

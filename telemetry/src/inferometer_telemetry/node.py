@@ -15,7 +15,7 @@ _STEAL = 7
 
 
 @dataclass(frozen=True, slots=True)
-class NodeFound:
+class NodeReading:
     """One reading of a node."""
 
     cpu: CpuReading | None = None
@@ -30,13 +30,13 @@ class NodeReader:
         self._busy = Rising()
         self._steal = Rising()
 
-    def read(self, gauges: Gauges) -> NodeFound:
+    def read(self, gauges: Gauges) -> NodeReading:
         """Return the node's CPU time and memory, together with `gauges`."""
         missing = list(gauges.missing)
         try:
             count, busy, steal = cpu_ticks(self._proc / "stat")
         except UnreadableError as error:
-            return NodeFound(missing=[*missing, _missing("cpu", str(error))])
+            return NodeReading(missing=[*missing, _missing("cpu", str(error))])
         went_on = self._busy.take(busy * TICK_MICROSECONDS)
         if not (self._steal.take(steal * TICK_MICROSECONDS) and went_on):
             missing.append(_missing("cpu", "the kernel's count of CPU time went back"))
@@ -45,7 +45,7 @@ class NodeReader:
             memory = memory_available(self._proc / "meminfo")
         except UnreadableError as error:
             missing.append(_missing("memory", str(error)))
-        return NodeFound(
+        return NodeReading(
             CpuReading(
                 count=count,
                 busy_microseconds=self._busy.total,

@@ -68,7 +68,7 @@ def _parser() -> argparse.ArgumentParser:
             type=Path,
             default=Path(place),
             metavar="DIR",
-            help="where the node's is mounted, or a recorded one (default: %(default)s)",
+            help=f"mount point of the node's {place}, or a recorded tree (default: %(default)s)",
         )
     add(
         "--nvml-root",

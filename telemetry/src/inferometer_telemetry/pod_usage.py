@@ -72,7 +72,7 @@ def _cpu(folder: str, *, version_1: bool) -> int:
 
 
 def _throttled(pod: str, *, version_1: bool) -> int | None:
-    """Return how long a pod waited for its CPU limit; None where nothing of it has one.
+    """Return how long a pod waited for its CPU limit; None if nothing of it has one.
 
     The kernel counts each group by itself. A pod's limit is the sum of its containers': both hold
     it at once, so the larger of the two counts.

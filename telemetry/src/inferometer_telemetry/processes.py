@@ -40,7 +40,7 @@ class Tree:
 
 
 def process_tree(proc_root: Path, process_id: int) -> Tree:
-    """Return what a process and all below it used. Raises UnreadableError where it is gone."""
+    """Return what a process and all below it used. Raises UnreadableError if it is gone."""
     root = stat(proc_root, process_id)
     ticks = root.cpu_ticks
     ids = {process_id}

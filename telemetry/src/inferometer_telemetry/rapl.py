@@ -31,7 +31,7 @@ _ANEW = "its counter began anew, or was not read for so long that it may have wr
 
 
 @dataclass(frozen=True, slots=True)
-class EnergyFound:
+class RaplReading:
     """One reading of all domains."""
 
     energy: list[EnergyReading] = field(default_factory=list)
@@ -57,14 +57,14 @@ class Rapl:
         self._look_at_ns = 0
         self._nameless: list[MissingSource] = []
 
-    def read(self, now_ns: int) -> EnergyFound:
+    def read(self, now_ns: int) -> RaplReading:
         """Return what each domain took since it was first read; `now_ns` is monotonic."""
         error = self._look(now_ns)
         if not self._zones and error is not None:
-            return EnergyFound(missing=[_missing("", self._why_none(error))])
+            return RaplReading(missing=[_missing("", self._why_none(error))])
         if not self._zones and not self._nameless:
-            return EnergyFound(missing=[_missing("", self._why_none(None))])
-        found = EnergyFound(missing=list(self._nameless))
+            return RaplReading(missing=[_missing("", self._why_none(None))])
+        found = RaplReading(missing=list(self._nameless))
         goes_on = True
         for zone in self._zones.values():
             try:
@@ -76,7 +76,7 @@ class Rapl:
                 goes_on = False
                 found.missing.append(_missing(zone.domain, _ANEW))
             found.energy.append(_reading(zone))
-        return EnergyFound(found.energy, found.missing, goes_on)
+        return RaplReading(found.energy, found.missing, goes_on)
 
     def _look(self, now_ns: int) -> OSError | None:
         """List the zones where that is due; return why they cannot be listed."""
@@ -151,6 +151,6 @@ def _remedied(error: UnreadableError) -> str:
                 "run the agent as root"
             )
         case AbsentError():
-            return f"{error} any more: its driver was unloaded"
+            return f"{error}: its driver was unloaded"
         case _:
             return str(error)

@@ -8,10 +8,10 @@ from inferometer_api.results.agent_sample import AgentSample, MissingSource, Sou
 from inferometer_telemetry.cgroups import Cgroups
 from inferometer_telemetry.cpu_gauges import Gauges, read_gauges
 from inferometer_telemetry.kernel_files import UnreadableError, text
-from inferometer_telemetry.node import NodeFound, NodeReader
-from inferometer_telemetry.rapl import EnergyFound, Rapl
-from inferometer_telemetry.sources import GpusFound, GpuSource, Target
-from inferometer_telemetry.targets import TargetsFound, TargetTracker
+from inferometer_telemetry.node import NodeReader, NodeReading
+from inferometer_telemetry.rapl import Rapl, RaplReading
+from inferometer_telemetry.sources import GpuSource, GpuSourceReading, Target
+from inferometer_telemetry.targets import TargetsReading, TargetTracker
 
 FLOOR_NS = 50_000_000
 """A client that requests a sample sooner gets the one before, with its time: from faster readings
@@ -29,7 +29,7 @@ class Clocks:
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where the sources are read. Each is None where it is switched off."""
+    """Where the sources are read. Each is None if it is switched off."""
 
     sys: Path | None
     """Of the node's gauges."""
@@ -59,8 +59,8 @@ class _Moment:
 
     monotonic_ns: int
     unix_ns: int
-    energy: EnergyFound
-    node: NodeFound
+    energy: RaplReading
+    node: NodeReading
 
 
 class Sampler:
@@ -86,7 +86,7 @@ class Sampler:
         self._samples = 0
         self._spent_ns = 0
         self.latest: Latest | None = None
-        """The newest regular sample; None where it failed."""
+        """The newest regular sample; None if it failed."""
 
     def look(self) -> Gauges:
         """Return what changes slowly and may take long to read; safe in another thread."""
@@ -98,7 +98,7 @@ class Sampler:
         self._gauges = gauges
         known = self._targets.known(self._clocks.monotonic_ns())
         # the targets' usage is only read for clients; that of GPUs is summed up between samples
-        sample = self._take(self._read(), known, lambda *_: TargetsFound())
+        sample = self._take(self._read(), known, lambda *_: TargetsReading())
         self.latest = Latest(
             sample,
             watts(None if before is None else before.sample, sample),
@@ -136,8 +136,8 @@ class Sampler:
 
     def _read(self) -> _Moment:
         now_ns, unix_ns = self._clocks.monotonic_ns(), self._clocks.unix_ns()
-        energy = EnergyFound() if self._rapl is None else self._rapl.read(now_ns)
-        node = NodeFound() if self._node is None else self._node.read(self._gauges)
+        energy = RaplReading() if self._rapl is None else self._rapl.read(now_ns)
+        node = NodeReading() if self._node is None else self._node.read(self._gauges)
         if not energy.goes_on:
             # Earlier readings cannot be compared with later ones.
             self._instance = self._clocks.unique()
@@ -149,13 +149,13 @@ class Sampler:
         self,
         moment: _Moment,
         requested: Collection[Target],
-        read: Callable[[Collection[Target], int], TargetsFound],
+        read: Callable[[Collection[Target], int], TargetsReading],
     ) -> AgentSample:
         began_ns = self._clocks.monotonic_ns()
         now_ns, energy, node = moment.monotonic_ns, moment.energy, moment.node
         targets = read(requested, began_ns)
         gpus = (
-            GpusFound()
+            GpuSourceReading()
             if self._gpus is None
             else self._gpus.read(now_ns, requested, self._targets.owners)
         )

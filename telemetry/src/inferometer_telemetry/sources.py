@@ -29,7 +29,7 @@ of each from one reading to the next.
 
 
 @dataclass(frozen=True, slots=True)
-class GpusFound:
+class GpuSourceReading:
     """One reading of all GPUs. What grows is counted from the source's own start."""
 
     energy: list[EnergyReading] = field(default_factory=list)
@@ -49,7 +49,7 @@ class GpuSource(Protocol):
     None; without a driver or a GPU each reading is empty and says why in `missing`.
     """
 
-    def read(self, now_ns: int, requested: Collection[Target], owners: Owners) -> GpusFound:
+    def read(self, now_ns: int, requested: Collection[Target], owners: Owners) -> GpuSourceReading:
         """Return what the GPUs report now; `now_ns` is the monotonic clock, and never goes back.
 
         Called about once a second, with no target or with all known targets, and whenever a client

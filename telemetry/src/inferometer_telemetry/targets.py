@@ -35,7 +35,7 @@ class _Known:
 
 
 @dataclass(frozen=True, slots=True)
-class TargetsFound:
+class TargetsReading:
     """One reading of some targets."""
 
     used: Mapping[Target, Usage] = field(default_factory=dict)
@@ -79,7 +79,7 @@ class TargetTracker:
                 del self._known[target]
         return list(self._known)
 
-    def requested(self, targets: Collection[Target], now_ns: int) -> TargetsFound:
+    def requested(self, targets: Collection[Target], now_ns: int) -> TargetsReading:
         """Return what these targets used, and know them from now on."""
         found = self.read(targets, now_ns)
         for target in found.used:
@@ -91,7 +91,7 @@ class TargetTracker:
             del self._known[next(iter(self._known))]
         return found
 
-    def read(self, targets: Collection[Target], now_ns: int) -> TargetsFound:
+    def read(self, targets: Collection[Target], now_ns: int) -> TargetsReading:
         """Return what these targets used, as the kernel counts it, and what of it is not known."""
         used: dict[Target, Usage] = {}
         started: dict[Target, int] = {}
@@ -109,7 +109,7 @@ class TargetTracker:
                 if known.started is not None:
                     started[target] = known.started
             missing += [_missing(target, problem) for problem in usage.problems]
-        return TargetsFound(used, started, missing)
+        return TargetsReading(used, started, missing)
 
     def owners(self, process_id: int) -> Collection[Target]:
         """Return the known targets that a process belongs to."""

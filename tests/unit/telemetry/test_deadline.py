@@ -7,7 +7,7 @@ import pytest
 
 from inferometer_api.results.agent_sample import GpuReading
 from inferometer_telemetry.gpu.deadline import DeadlineSource
-from inferometer_telemetry.sources import GpusFound, Owners, Target
+from inferometer_telemetry.sources import GpuSourceReading, Owners, Target
 
 LONG = 30.0
 
@@ -22,7 +22,7 @@ class Driver:
         self.is_closed = False
         self.fault: Exception | None = None
 
-    def read(self, now_ns: int, requested: Collection[Target], owners: Owners) -> GpusFound:
+    def read(self, now_ns: int, requested: Collection[Target], owners: Owners) -> GpuSourceReading:
         """Answer when it may."""
         assert self.let.wait(LONG)
         self.read_at.append(now_ns)
@@ -30,14 +30,14 @@ class Driver:
         self.answered.set()
         if self.fault is not None:
             raise self.fault
-        return GpusFound(gpus=[GpuReading(uuid="GPU-1", index=0, name=str(now_ns))])
+        return GpuSourceReading(gpus=[GpuReading(uuid="GPU-1", index=0, name=str(now_ns))])
 
     def close(self) -> None:
         """Remember it."""
         self.is_closed = True
 
 
-def read(gpus: DeadlineSource, now_ns: int) -> GpusFound:
+def read(gpus: DeadlineSource, now_ns: int) -> GpuSourceReading:
     """Read without any process."""
     return gpus.read(now_ns, [], lambda _: [])
 

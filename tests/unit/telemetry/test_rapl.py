@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from inferometer_telemetry.rapl import EnergyFound, Rapl
+from inferometer_telemetry.rapl import Rapl, RaplReading
 from support.recorded_node import RANGE_MICROJOULES, RecordedNode
 from support.recorded_pods import write
 
 SECOND = 10**9
 
 
-def joules(found: EnergyFound) -> dict[str, float]:
+def joules(found: RaplReading) -> dict[str, float]:
     """Return what each domain took."""
     told = {reading.domain: reading.microjoules / 1e6 for reading in found.energy}
     assert len(told) == len(found.energy), "a domain is reported twice"

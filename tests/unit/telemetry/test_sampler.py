@@ -16,7 +16,7 @@ from inferometer_api.results.agent_sample import (
     WorkloadReading,
 )
 from inferometer_telemetry.sampler import FLOOR_NS, Clocks, Places, Sampler
-from inferometer_telemetry.sources import GpusFound, Target
+from inferometer_telemetry.sources import GpuSourceReading, Target
 from inferometer_telemetry.targets import KNOWN_NS, MOST_KNOWN
 from support.recorded_node import RANGE_MICROJOULES, RecordedNode
 from support.recorded_pods import write
@@ -51,7 +51,7 @@ class OneGpu:
         now_ns: int,
         requested: Collection[Target],
         owners: Callable[[int], Collection[Target]],
-    ) -> GpusFound:
+    ) -> GpuSourceReading:
         """Return what it reports."""
         self.found = owners(700)
         energy = EnergyReading(
@@ -61,7 +61,7 @@ class OneGpu:
             microjoules=now_ns // 1000,
             gpu_uuid="GPU-1",
         )
-        return GpusFound(
+        return GpuSourceReading(
             [energy],
             [GpuReading(uuid="GPU-1", index=0, name="T4", power_milliwatts=70_000)],
             {target: [GpuUse(gpu_uuid="GPU-1")] for target in self.found if target in requested},
@@ -340,7 +340,7 @@ def test_a_failed_sample_leaves_no_stale_figures(
     sampler = a_sampler(RecordedNode(tmp_path), Time(), gpu)
     sampler.tick(sampler.look())
 
-    def fail(*_: object) -> GpusFound:
+    def fail(*_: object) -> GpuSourceReading:
         raise RuntimeError("an unexpected error of the driver")
 
     monkeypatch.setattr(OneGpu, "read", fail)

@@ -152,7 +152,7 @@ def test_cancel_reports_a_request_that_flow_control_held_back() -> None:
 
 def test_an_overlong_message_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """A message longer than the limit is counted and dropped."""
-    monkeypatch.setattr(grpc_reply, "KEPT_REPLY_BYTES", 3)
+    monkeypatch.setattr(grpc_reply, "MAX_BUFFERED_REPLY_BYTES", 3)
     peer = Peer()
     peer.send()
     assert peer.receive(reply(1)) == [(0, None, None)]

@@ -316,7 +316,7 @@ def test_a_partial_reply_says_what_has_arrived(wire: bytes, clause: str) -> None
 
 def test_an_overlong_reply_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """A body longer than the limit is counted and dropped; an error in it is still found."""
-    monkeypatch.setattr(http1_parser, "KEPT_REPLY_BYTES", 1000)
+    monkeypatch.setattr(http1_parser, "MAX_BUFFERED_REPLY_BYTES", 1000)
     wire = [OK + b"Transfer-Encoding: chunked\r\n\r\n", *(1001 * [b"1\r\nx\r\n"]), b"0\r\n\r\n"]
     kept = read(wire)
     assert kept is not None

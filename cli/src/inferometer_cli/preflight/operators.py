@@ -50,7 +50,7 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class InstalledOperator:
     """An operator that may serve a namespace."""
 
     name: str
@@ -62,10 +62,10 @@ class Found:
     """None if they cannot be understood."""
 
 
-def operators(config_maps: Sequence[Json]) -> list[Found]:
+def operators(config_maps: Sequence[Json]) -> list[InstalledOperator]:
     """Return the operators whose settings were read."""
     return [
-        Found(
+        InstalledOperator(
             name=f"{each['metadata']['namespace']}/{each['metadata']['name']}",
             namespace=each["metadata"]["namespace"],
             instance=(each["metadata"].get("labels") or {}).get(_INSTANCE, ""),
@@ -76,7 +76,7 @@ def operators(config_maps: Sequence[Json]) -> list[Found]:
     ]
 
 
-def serving(found: Sequence[Found], namespace: str) -> Found | None:
+def serving(found: Sequence[InstalledOperator], namespace: str) -> InstalledOperator | None:
     """Return the operator that serves a namespace, None if none does."""
     own = (o for o in found if o.settings is not None and o.settings.namespace == namespace)
     every = (o for o in found if o.settings is not None and o.settings.namespace is None)
@@ -114,7 +114,9 @@ def queue_check(runs: Sequence[Json] | Unread, settings: Settings) -> Check:
     )
 
 
-def _none_serves(found: Sequence[Found], namespace: str, beyond: Unread | None) -> Check:
+def _none_serves(
+    found: Sequence[InstalledOperator], namespace: str, beyond: Unread | None
+) -> Check:
     if beyond is not None:
         message = f"whether one in another namespace serves {namespace}: {beyond.why} there"
         return unknown(_ABOUT, message)
@@ -141,7 +143,7 @@ def _settings(config_map: Json) -> Settings | None:
         return None
 
 
-def _deployment_check(deployments: Sequence[Json] | Unread, chosen: Found) -> Check:
+def _deployment_check(deployments: Sequence[Json] | Unread, chosen: InstalledOperator) -> Check:
     if isinstance(deployments, Unread):
         return unknown(_ABOUT, f"whether its pods are ready: {deployments.why}")
     own = [
@@ -163,7 +165,7 @@ def _deployment_check(deployments: Sequence[Json] | Unread, chosen: Found) -> Ch
 
 
 def _lease_check(
-    leases: Sequence[Json] | Unread, chosen: Found, namespace: str, now: datetime
+    leases: Sequence[Json] | Unread, chosen: InstalledOperator, namespace: str, now: datetime
 ) -> Check | None:
     if isinstance(leases, Unread):
         return unknown(_ABOUT, f"which of its pods is the leader: {leases.why}")

@@ -106,9 +106,9 @@ class ClosedLoop(Driver):
         if not measured % BLOCK:
             self._recorder.flush()
         self._sends = sends = self._sends + 1
-        keep = sends >= self._next_kept
+        keep = sends >= self._next_checked
         if keep:
-            self._choose_next_kept()
+            self._choose_next_checked()
         self._since[token] = self._clock()
         connection.send(self._next_request(), token, keep)
 

@@ -69,7 +69,7 @@ class Driver(ABC):
         self._carrier: list[int] = []
         self._free: list[int] = []
         self._sends = 0
-        self._next_kept = 1
+        self._next_checked = 1
         self._gaps = gaps()
 
         self._add_latency = recorder.latencies.append
@@ -257,16 +257,16 @@ class Driver(ABC):
                 self._sent.append(now)
                 self._carrier.append(place)
             self._sends = sends = self._sends + 1
-            keep = sends >= self._next_kept
+            keep = sends >= self._next_checked
             if keep:
-                self._choose_next_kept()
+                self._choose_next_checked()
             connection.send(next(self._requests[server]), token, keep)
             return True
         return False
 
-    def _choose_next_kept(self) -> None:
+    def _choose_next_checked(self) -> None:
         """Choose the next query whose reply is checked."""
-        self._next_kept = self._sends + (1 if self._sends < FIRST else next(self._gaps))
+        self._next_checked = self._sends + (1 if self._sends < FIRST else next(self._gaps))
 
     def _on_reply(self, token: int, failure: Failure | None, reply: ReplyBody | None) -> None:
         if self._is_over:
@@ -321,7 +321,7 @@ class Driver(ABC):
 
     def _check_anew(self) -> None:
         """Start to check again with the next reply: the window's first, after the warm-up's."""
-        self._sends, self._next_kept = 0, 1
+        self._sends, self._next_checked = 0, 1
 
     def _check_deadlines(self) -> None:
         """Fail queries past their deadline; return when the oldest other one reaches its own."""

@@ -32,7 +32,7 @@ MESSAGE_LIMIT = 500
 """Maximum length of a failure's message, in characters."""
 
 
-KEPT_REPLY_BYTES = 256 * 1024 * 1024
+MAX_BUFFERED_REPLY_BYTES = 256 * 1024 * 1024
 """Maximum size of a body that is kept for a check; a longer one may never end."""
 
 
@@ -143,8 +143,8 @@ class Connection(Protocol):
 
         ``token`` names the request in ``OnReply`` and ``cancel``; it must not be outstanding
         already. With ``keep_reply`` the reply's body is passed to ``OnReply``. Without it, or if
-        the body is longer than ``KEPT_REPLY_BYTES``, the body is counted and dropped; status,
-        framing and lengths are checked in both cases.
+        the body is longer than ``MAX_BUFFERED_REPLY_BYTES``, the body is counted and dropped;
+        status, framing and lengths are checked in both cases.
         """
 
     def cancel(self, token: int) -> str:

@@ -250,8 +250,8 @@ def _fault_update(
 ) -> ConditionUpdate:
     """Return a condition that reports a fault; the kubelet's first message on an image stays."""
     before = context.draft.find(kind)
-    kept = before is not None and before.reason == found.reason == "ImageNotPulled"
-    message = before.message if before and kept else found.message
+    unchanged = before is not None and before.reason == found.reason == "ImageNotPulled"
+    message = before.message if before and unchanged else found.message
     return ConditionUpdate(kind, value, found.reason, message)
 
 

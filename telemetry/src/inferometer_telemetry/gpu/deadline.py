@@ -9,7 +9,7 @@ from collections.abc import Collection
 from queue import SimpleQueue
 
 from inferometer_api.results.agent_sample import MissingSource
-from inferometer_telemetry.sources import GpusFound, GpuSource, Owners, Target
+from inferometer_telemetry.sources import GpuSource, GpuSourceReading, Owners, Target
 
 PATIENCE_SECONDS = 1.0
 """Shorter than the time that a client waits for a sample."""
@@ -24,12 +24,12 @@ class DeadlineSource:
         self._patience = patience_seconds
         self._questions: SimpleQueue[_Question | None] = SimpleQueue()
         self._answered = threading.Event()
-        self._answer: GpusFound | Exception = GpusFound()
+        self._answer: GpuSourceReading | Exception = GpuSourceReading()
         self._is_out = False
         # A daemon: a hanging driver does not keep the agent from its end.
         threading.Thread(target=self._serve, name="gpus", daemon=True).start()
 
-    def read(self, now_ns: int, requested: Collection[Target], owners: Owners) -> GpusFound:
+    def read(self, now_ns: int, requested: Collection[Target], owners: Owners) -> GpuSourceReading:
         """Return a reading; everything is missing while the driver does not answer.
 
         Raises the exceptions of the source.
@@ -60,6 +60,6 @@ class DeadlineSource:
                 self._answer = error
             self._answered.set()
 
-    def _silent(self) -> GpusFound:
+    def _silent(self) -> GpuSourceReading:
         reason = f"NVIDIA's driver has not answered within {self._patience:g} s"
-        return GpusFound(missing=[MissingSource(source="nvml", reason=reason)])
+        return GpuSourceReading(missing=[MissingSource(source="nvml", reason=reason)])

@@ -19,7 +19,7 @@ _HIDDEN = (
 
 
 @dataclass(frozen=True, slots=True)
-class GpuFound:
+class GpuMeterReading:
     """What one reading of one GPU gave."""
 
     gpu: GpuReading
@@ -40,7 +40,7 @@ class GpuMeter:
 
     def read(
         self, now_ns: int, snapshot: Snapshot, requested: Collection[Target], owners: Owners
-    ) -> GpuFound:
+    ) -> GpuMeterReading:
         """Take a reading and return the GPU's figures."""
         lacks = _unanswered(snapshot)
         busy_microseconds = self.busy.take(now_ns, snapshot, owners)
@@ -58,7 +58,7 @@ class GpuMeter:
                     microjoules=microjoules,
                     gpu_uuid=self.uuid,
                 )
-        return GpuFound(
+        return GpuMeterReading(
             gpu=self._reading(
                 snapshot, busy_microseconds, foreign=self._foreign(snapshot, requested, owners)
             ),

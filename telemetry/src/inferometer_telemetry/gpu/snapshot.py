@@ -69,9 +69,9 @@ class _Asking:
     def about(
         self, question: Question, read: Callable[[Any], _T], *more: int, nothing: _T | None = None
     ) -> _T | None:
-        """Return what is read of an answer, `nothing` of "not found"; None where there is none.
+        """Return what is read of an answer, `nothing` of "not found"; None if there is none.
 
-        Raises NvmlError where the GPU or the whole driver is gone.
+        Raises NvmlError if the GPU or the whole driver is gone.
         """
         try:
             return read(nvml.ask(self._call, self._handle, question, *more))
@@ -100,7 +100,7 @@ class _Asking:
 def snapshot(call: Call, handle: Handle, since_microseconds: int) -> Snapshot:
     """Ask a GPU for everything; of its processes' samples for those after a time stamp.
 
-    Raises NvmlError where the GPU or the whole driver is gone.
+    Raises NvmlError if the GPU or the whole driver is gone.
     """
     gpu = _Asking(call, handle)
     mode = gpu.about(nvml.MIG_MODE, lambda answer: bool(answer[0]))

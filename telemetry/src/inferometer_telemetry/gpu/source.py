@@ -6,11 +6,11 @@ from pathlib import Path
 from inferometer_api.results.agent_sample import GpuUse, MissingSource
 from inferometer_telemetry.gpu import nvml
 from inferometer_telemetry.gpu.busy import GpuBusy
-from inferometer_telemetry.gpu.meter import GpuFound, GpuMeter
+from inferometer_telemetry.gpu.meter import GpuMeter, GpuMeterReading
 from inferometer_telemetry.gpu.nvml import Call, Handle, NvmlError
 from inferometer_telemetry.gpu.nvml_recorded import RecordedNvml
 from inferometer_telemetry.gpu.snapshot import Snapshot, snapshot
-from inferometer_telemetry.sources import GpusFound, GpuSource, Owners, Target
+from inferometer_telemetry.sources import GpuSource, GpuSourceReading, Owners, Target
 
 _FIRST_PID_NAMESPACE = 0xEFFFFFFC
 """PROC_PID_INIT_INO of include/linux/proc_ns.h."""
@@ -53,11 +53,11 @@ class Gpus:
         self._away: dict[int, tuple[int, MissingSource]] = {}
         self._closed: tuple[int, MissingSource] | None = None
 
-    def read(self, now_ns: int, requested: Collection[Target], owners: Owners) -> GpusFound:
+    def read(self, now_ns: int, requested: Collection[Target], owners: Owners) -> GpuSourceReading:
         """Return what the GPUs report now."""
         if not self._count:
             if self._closed is not None and now_ns < self._closed[0]:
-                return GpusFound(missing=[self._closed[1]])
+                return GpuSourceReading(missing=[self._closed[1]])
             try:
                 self._count = nvml.opened(self._call)
             except NvmlError as error:
@@ -76,7 +76,7 @@ class Gpus:
 
     def _one(
         self, now_ns: int, index: int, requested: Collection[Target], owners: Owners
-    ) -> GpuFound | MissingSource:
+    ) -> GpuMeterReading | MissingSource:
         """Return what one GPU gives; raises NvmlError where the driver is gone."""
         if index in self._away and now_ns < self._away[index][0]:
             return self._away[index][1]
@@ -118,18 +118,18 @@ class Gpus:
             self._known[index] = self._meters[uuid]
         return self._known[index]
 
-    def _ended(self, now_ns: int, reason: str) -> GpusFound:
+    def _ended(self, now_ns: int, reason: str) -> GpuSourceReading:
         self.close()
         self._known.clear()
         self._snapshots.clear()
         self._away.clear()
         self._closed = (now_ns + _AGAIN_NS, MissingSource(source="nvml", reason=reason))
-        return GpusFound(missing=[self._closed[1]])
+        return GpuSourceReading(missing=[self._closed[1]])
 
 
-def _together(found: Collection[GpuFound | MissingSource]) -> GpusFound:
+def _together(found: Collection[GpuMeterReading | MissingSource]) -> GpuSourceReading:
     uses: dict[Target, list[GpuUse]] = {}
-    together = GpusFound(uses=uses)
+    together = GpuSourceReading(uses=uses)
     for each in found:
         if isinstance(each, MissingSource):
             together.missing.append(each)

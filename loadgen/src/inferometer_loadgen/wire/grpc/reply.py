@@ -9,7 +9,7 @@ from typing import NamedTuple
 from urllib.parse import unquote
 
 from inferometer_loadgen.wire.contract import (
-    KEPT_REPLY_BYTES,
+    MAX_BUFFERED_REPLY_BYTES,
     Failure,
     FailureKind,
     ReplyBody,
@@ -151,7 +151,7 @@ class ReplyStream:
             if data[start]:
                 return _COMPRESSED
             left = int.from_bytes(data[start + 1 : start + 5], "big")
-            self.keep &= left <= KEPT_REPLY_BYTES
+            self.keep &= left <= MAX_BUFFERED_REPLY_BYTES
             start += _PREFIX_BYTES
         left -= end - start
         if left < 0:

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from inferometer_loadgen.wire.contract import (
-    KEPT_REPLY_BYTES,
+    MAX_BUFFERED_REPLY_BYTES,
     Failure,
     FailureKind,
     ReplyBody,
@@ -248,7 +248,7 @@ class ReplyParser:
         limit = self._limit
         if limit < 0:
             self._parts.append(data[start:end])
-            if self._received > KEPT_REPLY_BYTES:
+            if self._received > MAX_BUFFERED_REPLY_BYTES:
                 self._keep_begin()
         elif self._stored_bytes < limit:
             part = data[start : min(end, start + limit - self._stored_bytes)]
