@@ -7,7 +7,8 @@ from docgen.benchmarkrun_page import benchmarkrun_page
 from docgen.refusals import REFUSED, run_with
 
 from inferometer_api.crd import custom_resource_definition
-from inferometer_api.plan.availability import Place, unavailable
+from inferometer_api.plan.availability import unavailable
+from inferometer_api.runtimes.descriptor import Place
 from inferometer_api.spec.run import BenchmarkRun
 from support.run_bounds import fields, run_schema
 from support.runs import Run, a_run, a_scenario, an_external_run, with_value

@@ -17,8 +17,9 @@ from inferometer_api.plan.launch import (
     server_command,
 )
 from inferometer_api.plan.load_plan import LoadPlan, PlannedServer
+from inferometer_api.plan.spec_warnings import local_notes
 from inferometer_api.runtimes.descriptor import Listen, ServerStart
-from inferometer_api.spec.resolve import fill_defaults, local_notes, whole_cpus
+from inferometer_api.spec.resolve import fill_defaults, whole_cpus
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_serving.options import add_options
 from support.run_table import rows

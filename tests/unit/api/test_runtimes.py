@@ -97,7 +97,7 @@ def test_a_runtime_with_tls_may_be_given_certificates(monkeypatch: pytest.Monkey
     """load.tls is refused only if the runtime's server has no TLS."""
     run = BenchmarkRun.model_validate(with_value(a_run(), ("spec", "load"), {"tls": {}}))
     assert any("has no TLS" in each for each in unavailable(run, place="Local"))
-    table = {"OnnxRuntime": _with(launch={"speaks_tls": True})}
+    table = {"OnnxRuntime": replace(RUNTIMES["OnnxRuntime"], without_tls=lambda _: None)}
     monkeypatch.setattr("inferometer_api.plan.availability.RUNTIMES", table)
     assert unavailable(run, place="Local") == ()
 

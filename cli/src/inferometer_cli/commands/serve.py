@@ -7,7 +7,8 @@ from pathlib import Path
 import typer
 from typing_extensions import override
 
-from inferometer_api.runtimes.onnxruntime import LOCAL_SUPPORT
+from inferometer_api.runtimes.table import RUNTIMES
+from inferometer_api.spec.server import Server
 from inferometer_cli.exits import FailedError, RefusedError
 from inferometer_cli.program import check_installed, program_name
 from inferometer_serving.options import ServeOptions, add_options, parse, serve_options
@@ -21,15 +22,16 @@ SETTINGS = {"allow_extra_args": True, "ignore_unknown_options": True, "help_opti
 def serve(context: typer.Context) -> None:
     """Serve one ONNX model over the Open Inference Protocol v2, HTTP and gRPC."""
     arguments = parse(_parser(), context.args)
-    check_installed(LOCAL_SUPPORT)
+    launch = RUNTIMES[Server().runtime].launch
+    check_installed(None if launch is None else launch.local)
     with tempfile.TemporaryDirectory(prefix="inferometer-") as folder:
-        options = _fetched(arguments, Path(folder))
+        options = _fetch(arguments, Path(folder))
         from inferometer_serving.main import serve as serve_until_stopped
 
         raise typer.Exit(serve_until_stopped(options))
 
 
-def _fetched(arguments: argparse.Namespace, folder: Path) -> ServeOptions:
+def _fetch(arguments: argparse.Namespace, folder: Path) -> ServeOptions:
     from inferometer_fetch.errors import FetchFailedError
     from inferometer_fetch.model import fetch_model
     from inferometer_models.errors import ModelRefusedError

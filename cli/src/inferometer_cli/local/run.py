@@ -28,8 +28,9 @@ from inferometer_api.plan.reports import (
     read_report,
 )
 from inferometer_api.plan.result_composer import ResultComposer
+from inferometer_api.plan.spec_warnings import local_notes
 from inferometer_api.results.result import Outcome, ResultDocument
-from inferometer_api.spec.resolve import is_launched, local_notes
+from inferometer_api.spec.resolve import is_launched
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.timestamps import format_time
 from inferometer_cli.exits import FailedError, RefusedError

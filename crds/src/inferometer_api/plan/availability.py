@@ -1,26 +1,16 @@
 """Refusals of valid specs: what this version cannot do, and what one place cannot do."""
 
 from collections.abc import Iterator
-from typing import Literal
 
-from inferometer_api.runtimes.descriptor import RuntimeDescriptor
+from inferometer_api.runtimes.descriptor import Place, RuntimeDescriptor
+from inferometer_api.runtimes.launched import UNAVAILABLE
 from inferometer_api.runtimes.table import RUNTIMES
 from inferometer_api.scenarios.table import most_clients
 from inferometer_api.spec.address import AddressError, address
 from inferometer_api.spec.load import Load, Tls
 from inferometer_api.spec.run import BenchmarkRun, RunSpec
 
-Place = Literal["Local", "Cluster"]
-
 _NOT_HERE = "is not available in this version"
-_MODEL_SCHEMES: dict[Place, tuple[str, ...]] = {
-    "Local": ("zoo://", "file:", "https://"),
-    "Cluster": ("zoo://", "https://", "pvc://", "s3://"),
-}
-_DATA_SCHEMES = ("configmap://", "pvc://", "https://", "s3://")
-
-_KUBERNETES = ".kubernetes.io"
-"""The domain of Kubernetes' own resources, of which cpu and memory have no domain at all."""
 
 _Refusal = tuple[str, bool, str]
 """The path of a field, whether its value is refused, and the sentence that follows the path."""
@@ -32,73 +22,74 @@ def unavailable(run: BenchmarkRun, *, place: Place) -> tuple[str, ...]:
     Each sentence begins with the path of a field. Empty if the run can be tried.
     """
     spec = run.spec
+    descriptor = RUNTIMES.get(spec.server.runtime, UNAVAILABLE)
     at_place = _unavailable_locally if place == "Local" else _unavailable_in_cluster
-    return (*_runtime(spec), *at_place(spec), *_load(spec, place))
+    return (
+        *_limits(spec, descriptor),
+        *at_place(spec, descriptor),
+        *_load(spec, descriptor, place),
+    )
 
 
-def _unavailable_locally(spec: RunSpec) -> Iterator[str]:
-    yield from _without_local_support(spec)
-    yield from _local_addresses(spec)
-    yield from _sentences(_refused_locally(spec))
-
-
-def _unavailable_in_cluster(spec: RunSpec) -> Iterator[str]:
-    yield from _cluster_addresses(spec)
-    yield from _sentences(_refused_in_cluster(spec))
-
-
-def _runtime(spec: RunSpec) -> Iterator[str]:
+def _limits(spec: RunSpec, descriptor: RuntimeDescriptor) -> Iterator[str]:
     """Yield what the runtime does not support at any place."""
-    runtime = spec.server.runtime
-    descriptor = RUNTIMES.get(runtime)
-    if descriptor is None:
+    if descriptor is UNAVAILABLE:
+        runtime = spec.server.runtime
         yield f"spec.server.runtime: {runtime} {_NOT_HERE}; available: {_listed(tuple(RUNTIMES))}."
-        return
     for limit in descriptor.limits:
         value = limit.value(spec.server)
         if value not in limit.supported:
             yield f"{limit.path}: {value} {_NOT_HERE}; available: {_listed(limit.supported)}."
 
 
-def _without_local_support(spec: RunSpec) -> Iterator[str]:
-    descriptor = RUNTIMES.get(spec.server.runtime)
-    launch = None if descriptor is None else descriptor.launch
-    if launch is not None and launch.local is None:
+def _unavailable_locally(spec: RunSpec, descriptor: RuntimeDescriptor) -> Iterator[str]:
+    if not _runs_locally(descriptor):
         yield (
             f"spec.server.runtime: {spec.server.runtime} runs in clusters only; available here: "
             f"{_listed(tuple(name for name, each in RUNTIMES.items() if _runs_locally(each)))}."
         )
+    yield from _local_addresses(spec, descriptor)
+    yield from _refused_by_runtime(spec, descriptor, "Local")
+    for path, is_refused, sentence in _refused_locally(spec):
+        if is_refused:
+            yield f"{path}: {sentence}."
+
+
+def _unavailable_in_cluster(spec: RunSpec, descriptor: RuntimeDescriptor) -> Iterator[str]:
+    yield from _cluster_addresses(spec, descriptor)
+    yield from _refused_by_runtime(spec, descriptor, "Cluster")
 
 
 def _runs_locally(descriptor: RuntimeDescriptor) -> bool:
     return descriptor.launch is None or descriptor.launch.local is not None
 
 
-def _local_addresses(spec: RunSpec) -> Iterator[str]:
-    uri, schemes = spec.model.uri, _MODEL_SCHEMES["Local"]
+def _local_addresses(spec: RunSpec, descriptor: RuntimeDescriptor) -> Iterator[str]:
+    uri, schemes = spec.model.uri, descriptor.model_schemes.local
     if uri is not None and not uri.startswith(schemes):
         yield (
             f"spec.model.uri: {_scheme(uri)} needs a cluster; available here: {_listed(schemes)}."
         )
+    readable = descriptor.data_schemes.local
     for path, uri in spec.data_addresses:
-        if not uri.startswith("file:"):
+        if not uri.startswith(readable):
             yield (
-                f"{path}: a local run reads file: only, not {_scheme(uri)}; fetch the file and "
-                "name it as file:PATH, relative to the run file."
+                f"{path}: a local run reads {_listed(readable)} only, not {_scheme(uri)}; fetch "
+                "the file and name it as file:PATH, relative to the run file."
             )
 
 
-def _cluster_addresses(spec: RunSpec) -> Iterator[str]:
-    uri, schemes = spec.model.uri, _MODEL_SCHEMES["Cluster"]
+def _cluster_addresses(spec: RunSpec, descriptor: RuntimeDescriptor) -> Iterator[str]:
+    uri = spec.model.uri
     if uri is not None:
-        yield from _in_cluster("spec.model.uri", uri, schemes)
+        yield from _in_cluster("spec.model.uri", uri, descriptor.model_schemes.cluster)
         if uri.startswith("s3://") and spec.model.credentials_secret is None:
             yield (
                 "spec.model.credentialsSecret: s3:// needs the keys of its store; name a Secret "
                 "with accessKeyId and secretAccessKey, labelled inferometer.dev/allow-use=true."
             )
     for path, data in spec.data_addresses:
-        yield from _in_cluster(path, data, _DATA_SCHEMES)
+        yield from _in_cluster(path, data, descriptor.data_schemes.cluster)
         if data.startswith("s3://") and spec.model.credentials_secret is None:
             yield (
                 f"{path}: s3:// is read with the keys of the model's store "
@@ -120,25 +111,17 @@ def _in_cluster(path: str, uri: str, schemes: tuple[str, ...]) -> Iterator[str]:
         yield f"{path}: {error}"
 
 
-def _sentences(refusals: tuple[_Refusal, ...]) -> Iterator[str]:
-    for path, is_refused, sentence in refusals:
-        if is_refused:
-            yield f"{path}: {sentence}."
+def _refused_by_runtime(
+    spec: RunSpec, descriptor: RuntimeDescriptor, place: Place
+) -> Iterator[str]:
+    for refusal in descriptor.refusals:
+        sentence = refusal.sentence(spec.server) if refusal.place == place else None
+        if sentence is not None:
+            yield f"{refusal.path}: {sentence}."
 
 
 def _refused_locally(spec: RunSpec) -> tuple[_Refusal, ...]:
-    server = spec.server
     return (
-        (
-            "spec.server.replicas",
-            server.replicas != 1,
-            f"a local run has one server, not {server.replicas}; set it to 1",
-        ),
-        (
-            "spec.server.external.service",
-            server.external is not None and server.external.service is not None,
-            "a local run has no Services; give the server's address as a url",
-        ),
         (
             "spec.suspend",
             spec.suspend,
@@ -148,18 +131,6 @@ def _refused_locally(spec: RunSpec) -> tuple[_Refusal, ...]:
             "spec.cancel",
             spec.cancel,
             "a local run is cancelled with Ctrl-C; leave it out",
-        ),
-    )
-
-
-def _refused_in_cluster(spec: RunSpec) -> tuple[_Refusal, ...]:
-    resource = "" if spec.server.gpu is None else spec.server.gpu.resource
-    domain = resource.rpartition("/")[0]
-    return (
-        (
-            "spec.server.gpu.resource",
-            resource != "" and (not domain or f".{domain}".endswith(_KUBERNETES)),
-            f"{resource} is not the resource of a device plugin; name one, such as nvidia.com/gpu",
         ),
     )
 
@@ -184,36 +155,19 @@ _OF_FILES = {
 _OF_SECRETS = {"caSecret": "caFile", "clientSecret": "clientCertificateFile and clientKeyFile"}
 
 
-def _load(spec: RunSpec, place: Place) -> Iterator[str]:
+def _load(spec: RunSpec, descriptor: RuntimeDescriptor, place: Place) -> Iterator[str]:
     """Yield a sentence for each setting of `spec.load` that is not supported at `place`."""
     load = spec.load
     if load.tls is not None:
-        yield from _without_tls(spec)
+        without = descriptor.without_tls(spec.server)
+        if without is not None:
+            yield f"spec.load.tls: {without}."
         yield from _tls_elsewhere(load.tls, place)
     if place == "Local" and load.headers_secret is not None:
         yield f"spec.load.headersSecret: {_NO_SECRETS}; name a file in spec.load.headersFile."
     if place == "Cluster" and load.headers_file is not None:
         yield f"spec.load.headersFile: {_NO_FILES}; name a Secret in spec.load.headersSecret."
     yield from _too_many_clients(spec, load)
-
-
-def _without_tls(spec: RunSpec) -> Iterator[str]:
-    external = spec.server.external
-    if external is None:
-        if not _starts_with_tls(spec):
-            yield "spec.load.tls: the server that the run starts has no TLS; leave it out."
-    elif external.url is not None and not external.url.startswith(("https://", "grpcs://")):
-        scheme = external.url.partition("://")[0]
-        yield (
-            f"spec.load.tls: the server's url begins with {scheme}://, which is without TLS; write "
-            f"{scheme}s:// in spec.server.external.url, or leave tls out."
-        )
-
-
-def _starts_with_tls(spec: RunSpec) -> bool:
-    descriptor = RUNTIMES.get(spec.server.runtime)
-    launch = None if descriptor is None else descriptor.launch
-    return launch is not None and launch.speaks_tls
 
 
 def _tls_elsewhere(tls: Tls, place: Place) -> Iterator[str]:

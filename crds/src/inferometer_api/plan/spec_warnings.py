@@ -5,8 +5,9 @@ The run is measured all the same. The warnings are noted in the result's environ
 
 from collections.abc import Iterator
 
+from inferometer_api.runtimes.table import RUNTIMES
 from inferometer_api.scenarios.table import SCENARIOS, effective_validity, fewest_clients
-from inferometer_api.spec.run import RunSpec
+from inferometer_api.spec.run import BenchmarkRun, Retention, RunSpec
 from inferometer_api.spec.scenario import Scenario
 
 
@@ -18,6 +19,21 @@ def spec_warnings(spec: RunSpec) -> tuple[str, ...]:
         for sentence in _scenario_warnings(scenario, spec)
     )
     return (*_few_connections(spec), *of_scenarios, *_short_deadline(spec))
+
+
+def local_notes(run: BenchmarkRun) -> tuple[str, ...]:
+    """Return a sentence for each thing in the spec that a local run does not enforce."""
+    descriptor = RUNTIMES.get(run.spec.server.runtime)
+    launch = None if descriptor is None else descriptor.launch
+    local = None if launch is None else launch.local
+    notes = () if local is None else local.notes(run.spec.server)
+    if run.spec.retention == Retention():
+        return notes
+    retention = (
+        "spec.retention is for clusters: a local run always ends its processes and keeps its "
+        "result until you delete it."
+    )
+    return (*notes, retention)
 
 
 def _few_connections(spec: RunSpec) -> Iterator[str]:

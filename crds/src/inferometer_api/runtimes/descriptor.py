@@ -10,6 +10,9 @@ from inferometer_api.spec.server import Server
 HTTP_PORT, GRPC_PORT = 8000, 8001
 """Default ports of the Open Inference Protocol's servers."""
 
+Place = Literal["Local", "Cluster"]
+"""Where a run's processes run."""
+
 ImageName = Literal["serving", "serving-gpu"]
 """An image of the operator's settings."""
 
@@ -51,6 +54,45 @@ class FieldLimit:
 
 
 @dataclass(frozen=True, slots=True)
+class Refusal:
+    """A setting of `spec.server` that a runtime does not support at one place."""
+
+    path: str
+    place: Place
+    sentence: Callable[[Server], str | None]
+    """What follows the path, without a full stop; None if the setting is supported."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schemes:
+    """Beginnings of the addresses that can be fetched, by place."""
+
+    local: tuple[str, ...]
+    cluster: tuple[str, ...]
+
+    def at(self, place: Place) -> tuple[str, ...]:
+        """Return those of one place."""
+        return self.local if place == "Local" else self.cluster
+
+
+FETCHED_MODELS = Schemes(
+    local=("zoo://", "file:", "https://"),
+    cluster=("zoo://", "https://", "pvc://", "s3://"),
+)
+"""The models that `inferometer_fetch` can fetch."""
+FETCHED_DATA = Schemes(
+    local=("file:",),
+    cluster=("configmap://", "pvc://", "https://", "s3://"),
+)
+"""The inputs and traces that a load generator can read."""
+
+
+def no_notes(_: Server) -> tuple[str, ...]:
+    """Return no notes."""
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
 class LocalSupport:
     """How a local run starts the server as a child process.
 
@@ -64,6 +106,8 @@ class LocalSupport:
     """The package that must be importable."""
     installation: str
     """How to install it: the end of a sentence that begins with "Install"."""
+    notes: Callable[[Server], tuple[str, ...]] = no_notes
+    """Sentences about the settings of a server that a local run does not enforce."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +127,6 @@ class ServerLaunch:
     """HTTP path that answers 200 once the model is ready."""
     metrics_path: str
     """HTTP path of the metrics in Prometheus' text format, on the HTTP port."""
-    speaks_tls: bool
     stop_seconds: int
     """How long the server may take to end."""
     local: LocalSupport | None
@@ -100,7 +143,12 @@ class RuntimeDescriptor:
 
     launch: ServerLaunch | None
     """None: the server already runs."""
+    model_schemes: Schemes = FETCHED_MODELS
+    data_schemes: Schemes = FETCHED_DATA
     limits: tuple[FieldLimit, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+    without_tls: Callable[[Server], str | None]
+    """Why spec.load.tls is refused, without a full stop; None if the server has TLS."""
     restart_identity: tuple[str, ...]
     """Names of the model's configuration parameters that differ between two starts of a server;
     the first one that the server reports counts."""

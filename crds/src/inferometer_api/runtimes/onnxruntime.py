@@ -9,8 +9,9 @@ from inferometer_api.runtimes.descriptor import (
     ServerLaunch,
     ServerStart,
 )
+from inferometer_api.runtimes.launched import LAUNCHED_REFUSALS, starts_without_tls
 from inferometer_api.spec.run import BenchmarkRun
-from inferometer_api.spec.server import Batching, Server
+from inferometer_api.spec.server import Batching, Placement, Server
 
 
 def _image(server: Server) -> ImageName:
@@ -69,11 +70,26 @@ def _option(flag: str, value: str | int | None) -> tuple[str, ...]:
     return () if value is None else (flag, str(value))
 
 
-LOCAL_SUPPORT = LocalSupport(
-    program="ONNX Runtime",
-    python_package="onnxruntime",
-    installation="inferometer[cpu], or inferometer[gpu] on a machine with an NVIDIA GPU",
-)
+def _local_notes(server: Server) -> tuple[str, ...]:
+    resources = server.resources
+    requested = f"cpu {resources.cpu}, memory {resources.memory}"
+    notes = [
+        (
+            f"spec.server.resources ({requested}) is not enforced in a local run; only the default "
+            "of threads comes from it."
+        )
+    ]
+    if server.placement != Placement():
+        notes.append(
+            "spec.server.placement is not used in a local run: the server runs on this machine."
+        )
+    if server.gpu is not None and server.gpu.resource != "nvidia.com/gpu":
+        notes.append(
+            f"spec.server.gpu.resource ({server.gpu.resource}) is not used in a local run: the "
+            "server takes the first GPU that CUDA shows it."
+        )
+    return tuple(notes)
+
 
 ONNX_RUNTIME = RuntimeDescriptor(
     launch=ServerLaunch(
@@ -84,9 +100,13 @@ ONNX_RUNTIME = RuntimeDescriptor(
         command=_command,
         ready_path="/v2/health/ready",
         metrics_path="/metrics",
-        speaks_tls=False,
         stop_seconds=5,
-        local=LOCAL_SUPPORT,
+        local=LocalSupport(
+            program="ONNX Runtime",
+            python_package="onnxruntime",
+            installation="inferometer[cpu], or inferometer[gpu] on a machine with an NVIDIA GPU",
+            notes=_local_notes,
+        ),
     ),
     limits=(
         FieldLimit(
@@ -95,6 +115,8 @@ ONNX_RUNTIME = RuntimeDescriptor(
             supported=(1,),
         ),
     ),
+    refusals=LAUNCHED_REFUSALS,
+    without_tls=starts_without_tls,
     # In a container every process has the same number: it counts only without an instance_id.
     restart_identity=("instance_id", "process_id"),
 )

@@ -1,7 +1,7 @@
-"""Computed defaults of a run, and notes about settings that a local run ignores."""
+"""Computed defaults of a run, and whole numbers of quantities."""
 
-from inferometer_api.spec.run import BenchmarkRun, Retention, RunSpec
-from inferometer_api.spec.server import MAXIMUM_THREADS, Gpu, Placement, Server
+from inferometer_api.spec.run import BenchmarkRun, RunSpec
+from inferometer_api.spec.server import MAXIMUM_THREADS, Gpu
 
 
 def fill_defaults(run: BenchmarkRun) -> BenchmarkRun:
@@ -22,7 +22,7 @@ def fill_defaults(run: BenchmarkRun) -> BenchmarkRun:
 
 
 def is_launched(spec: RunSpec) -> bool:
-    """Whether Inferometer starts the server, rather than measure what serves already."""
+    """Return whether Inferometer starts the server, rather than measure what serves already."""
     return spec.server.external is None
 
 
@@ -31,38 +31,6 @@ def whole_cpus(quantity: str) -> int:
     if quantity.endswith("m"):
         return int(quantity.removesuffix("m")) // 1000
     return int(quantity.partition(".")[0])
-
-
-def local_notes(run: BenchmarkRun) -> tuple[str, ...]:
-    """Return a sentence for each thing in the spec that a local run does not enforce."""
-    notes = _launched_notes(run.spec.server) if is_launched(run.spec) else []
-    if run.spec.retention != Retention():
-        notes.append(
-            "spec.retention is for clusters: a local run always ends its processes and keeps its "
-            "result until you delete it."
-        )
-    return tuple(notes)
-
-
-def _launched_notes(server: Server) -> list[str]:
-    resources = server.resources
-    requested = f"cpu {resources.cpu}, memory {resources.memory}"
-    notes = [
-        (
-            f"spec.server.resources ({requested}) is not enforced in a local run; only the default "
-            "of threads comes from it."
-        )
-    ]
-    if server.placement != Placement():
-        notes.append(
-            "spec.server.placement is not used in a local run: the server runs on this machine."
-        )
-    if server.gpu is not None and server.gpu.resource != "nvidia.com/gpu":
-        notes.append(
-            f"spec.server.gpu.resource ({server.gpu.resource}) is not used in a local run: the "
-            "server takes the first GPU that CUDA shows it."
-        )
-    return notes
 
 
 _SIZES = {
